@@ -1,0 +1,121 @@
+"""Federated averaging over unreliable uplinks, and its divisor-N variant.
+
+References:
+  McMahan et al. 2017; Xiang et al. 2023, Algorithm 1.
+"""
+
+import jax.numpy as jnp
+
+from fedjax_links import base, checks, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+
+
+def fedavg(
+    local_train: ClientProgram, *, server_lr: float = 1.0, compute: str = 'active'
+) -> Algorithm:
+    """FedAvg: ``x^{t+1} = x^t + eta_g * mean_{i in A}(L_i(x^t) - x^t)``.
+
+    Under links of unequal quality it minimises ``sum_i w_i F_i`` with
+    ``w_i = E[1{i in A} / |A|]`` instead of the mean of the F_i.
+
+    Link semantics: with ``compute='active'`` a client computes, uploads and receives only in rounds
+    in which its uplink delivers; every such client starts from x^t. With ``compute='all'`` the
+    others train too, each from its own model, and nobody hears of it: the server's trajectory is
+    the same, only the discarded client models differ. An empty round keeps x.
+
+    Memory: one model, or 1 + N models with ``compute='all'``.
+
+    Args:
+      local_train: the client program L_i.
+      server_lr: eta_g, positive; 1 in the papers.
+      compute: who trains, ``'active'`` or ``'all'``.
+
+    Returns:
+      The algorithm; models: ``server``, and ``client_mean`` with ``compute='all'``.
+
+    Raises:
+      ValueError: for a rate that is not positive or an unknown ``compute``.
+
+    References:
+      Xiang et al. 2023, Algorithm 1 and Proposition 1.
+    """
+    checks.positive('server_lr', server_lr)
+    checks.choice('compute', compute, ('active', 'all'))
+    if compute == 'all':
+        return _fedavg_all_compute(local_train, server_lr)
+    return _averaging(local_train, server_lr, divide_by_all=False)
+
+
+def fedavg_all(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
+    """FedAvg with absent clients counted as zero: ``x + (eta_g / N) sum_{i in A} Delta_i``.
+
+    Proportional to p_i in expectation, so its fixed point on quadratics is the p-weighted mean of
+    the targets: biased, without FedAvg's 1/|A|.
+
+    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    start from x^t. An empty round keeps x.
+
+    Memory: one model.
+
+    Args:
+      local_train: the client program L_i.
+      server_lr: eta_g, positive.
+
+    Returns:
+      The algorithm; models: ``server``.
+
+    Raises:
+      ValueError: for a rate that is not positive.
+
+    References:
+      Xiang et al. 2024, section 7.2 (baselines).
+    """
+    checks.positive('server_lr', server_lr)
+    return _averaging(local_train, server_lr, divide_by_all=True)
+
+
+def _averaging(local_train: ClientProgram, server_lr: float, *, divide_by_all: bool) -> Algorithm:
+    def round_step(state, ctx, problem):
+        cohort = cohorts.make_cohort(base.participants(ctx.links))
+
+        def client(train, i, row):
+            update = train(state.server)  # Alg. 1, lines 8-16
+            return Contribution(update.delta, update.loss), row
+
+        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        num_active = cohorts.num_members(cohort)
+        divisor = jnp.asarray(problem.num_clients) if divide_by_all else num_active
+        mean_delta = tree.divide(total.value, divisor)
+        server = tree.add_scaled(state.server, server_lr, mean_delta)  # lines 18-22
+        metrics = RoundMetrics(num_active, num_active, total.loss, {})
+        return common.ServerState(server=server), metrics
+
+    return Algorithm(
+        init=lambda params, problem: common.ServerState(server=params),
+        round_step=round_step,
+        models=common.server_model,
+    )
+
+
+def _fedavg_all_compute(local_train: ClientProgram, server_lr: float) -> Algorithm:
+    def round_step(state, ctx, problem):
+        active = base.participants(ctx.links)
+        cohort = cohorts.computing(ctx.links)
+
+        def client(train, i, own):
+            start = tree.select(active[i], state.server, own)  # Alg. 1, lines 7-11
+            update = train(start)
+            heard = tree.select(active[i], update, tree.zeros_like(update))
+            return Contribution(heard.delta, heard.loss), update.params
+
+        total, clients = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
+        num_active = jnp.sum(active, dtype=jnp.int32)
+        server = tree.add_scaled(state.server, server_lr, tree.divide(total.value, num_active))
+        metrics = RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
+        return common.ClientModelsState(server=server, clients=clients), metrics
+
+    return Algorithm(
+        init=common.every_client_at, round_step=round_step, models=common.server_and_client_mean
+    )

@@ -1,0 +1,71 @@
+"""Federated postponed broadcast: the server speaks at the end of the round, to those it heard.
+
+References:
+  Xiang et al. 2023, Algorithm 2; Xiang et al. 2024, Algorithm 1.
+"""
+
+import jax.numpy as jnp
+
+from fedjax_links import base, checks, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+
+
+def fedpbc(
+    local_train: ClientProgram, *, server_lr: float = 1.0, compute: str = 'all'
+) -> Algorithm:
+    """FedPBC: every client trains its own model; the active ones then average among each other.
+
+    With ``z_i = x_i^t + eta_g (L_i(x_i^t) - x_i^t)``: ``x^{t+1} = mean_{i in A} z_i``;
+    ``x_i^{t+1} = x^{t+1}`` for i in A and ``z_i`` otherwise. The client models become Z W with a
+    doubly stochastic W (`fedjax_links.mixing`), so their mean carries no participation bias: on
+    equal-curvature quadratics it follows ``(1 - eta)^{s t}`` for any links whatever.
+
+    Link semantics: with ``compute='all'`` every client trains in every round, from its own model;
+    those whose uplink delivers are averaged and receive the average at the end of the round. With
+    ``compute='active'`` the others pause and keep x_i, and FedAvg's bias returns. Nothing is
+    received at the start of a round. An empty round keeps x, and clients still train.
+
+    Memory: 1 + N models.
+
+    Args:
+      local_train: the client program L_i.
+      server_lr: eta_g, positive, applied by every client to its own displacement; 1 in the papers.
+      compute: who trains, ``'all'`` or ``'active'``.
+
+    Returns:
+      The algorithm; models: ``server`` and ``client_mean``.
+
+    Raises:
+      ValueError: for a rate that is not positive or an unknown ``compute``.
+
+    References:
+      Xiang et al. 2023, Algorithm 2; the pause is their Fig. 2b.
+    """
+    checks.positive('server_lr', server_lr)
+    checks.choice('compute', compute, ('all', 'active'))
+
+    def round_step(state, ctx, problem):
+        active = base.delivers(ctx.links)
+        cohort = cohorts.computing(ctx.links) if compute == 'all' else cohorts.make_cohort(active)
+
+        def client(train, i, x_i):
+            update = train(x_i)  # Alg. 2, lines 4-12: own model, active or not
+            z_i = tree.add_scaled(x_i, server_lr, update.delta)
+            heard = Contribution(z_i, update.loss)
+            return tree.select(active[i], heard, tree.zeros_like(heard)), z_i
+
+        total, z = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
+        num_active = jnp.sum(active, dtype=jnp.int32)
+        mean = tree.divide(total.value, num_active)
+        server = tree.select(num_active > 0, mean, state.server)  # lines 13-17
+        clients = tree.fill_rows(active & base.receives(ctx.links), server, z)  # lines 18-21
+        metrics = RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
+        return common.ClientModelsState(server=server, clients=clients), metrics
+
+    return Algorithm(
+        init=common.every_client_at,
+        round_step=round_step,
+        models=common.server_and_client_mean,
+    )

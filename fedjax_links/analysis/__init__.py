@@ -1,0 +1,74 @@
+"""Exact theory of federated learning over unreliable links, in NumPy float64.
+
+Every function answers a question that a simulation would only estimate: which objective FedAvg
+minimises under given links, how fast implicit gossip contracts, how often a client is selected
+under a minimum separation. The package imports nothing else of `fedjax_links`, so that it can serve
+as an oracle for the rest.
+"""
+
+from fedjax_links.analysis.cohort_chain import MinimumSeparationChain, minimum_separation_chain
+from fedjax_links.analysis.cohort_designs import CohortLaw, cohort_law
+from fedjax_links.analysis.implicit_objective import EffectiveWeights, effective_weights
+from fedjax_links.analysis.independent_links import (
+    expected_mixing_matrix,
+    fedavg_fixed_point,
+    fedavg_weights,
+    mixing_matrix,
+    mixing_rate,
+    mixing_rate_bound,
+)
+from fedjax_links.analysis.markov import (
+    gap_distribution,
+    markov_autocorrelation,
+    markov_stationary,
+    truncated_interval_mean,
+)
+from fedjax_links.analysis.minimum_separation import (
+    debiasing_weights,
+    inclusion_probabilities,
+    minimum_separation_curve,
+    minimum_separation_stationary,
+)
+from fedjax_links.analysis.polynomials import poisson_binomial_pmf
+from fedjax_links.analysis.quadratic_moments import (
+    FedavgMoments,
+    FedpbcMoments,
+    fedavg_mean_and_covariance,
+    fedpbc_client_means,
+    fedpbc_mean_and_covariance,
+)
+from fedjax_links.analysis.quadratics import FedpbcFixedPoint, fedpbc_fixed_point
+from fedjax_links.analysis.report import ParticipationReport, participation_report
+
+__all__ = [
+    'CohortLaw',
+    'EffectiveWeights',
+    'FedavgMoments',
+    'FedpbcFixedPoint',
+    'FedpbcMoments',
+    'MinimumSeparationChain',
+    'ParticipationReport',
+    'cohort_law',
+    'debiasing_weights',
+    'effective_weights',
+    'expected_mixing_matrix',
+    'fedavg_fixed_point',
+    'fedavg_mean_and_covariance',
+    'fedavg_weights',
+    'fedpbc_client_means',
+    'fedpbc_fixed_point',
+    'fedpbc_mean_and_covariance',
+    'gap_distribution',
+    'inclusion_probabilities',
+    'markov_autocorrelation',
+    'markov_stationary',
+    'minimum_separation_chain',
+    'minimum_separation_curve',
+    'minimum_separation_stationary',
+    'mixing_matrix',
+    'mixing_rate',
+    'mixing_rate_bound',
+    'participation_report',
+    'poisson_binomial_pmf',
+    'truncated_interval_mean',
+]

@@ -1,0 +1,105 @@
+"""Eager validation for the analysis functions: one line, the argument and its value."""
+
+import operator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def checked_vector(name: str, values: ArrayLike) -> np.ndarray:
+    """Returns `values` as a finite, non-empty float64 vector with one entry per client."""
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or vector.size == 0:
+        raise ValueError(f'`{name}` must be a non-empty vector, got shape {vector.shape}.')
+    raise_where(name, vector, ~np.isfinite(vector), 'be finite')
+    return vector
+
+
+def checked_probs(name: str, values: ArrayLike) -> np.ndarray:
+    """Returns `values` as a float64 vector of probabilities, one per client."""
+    vector = checked_vector(name, values)
+    raise_where(name, vector, (vector < 0) | (vector > 1), 'lie in [0, 1]')
+    return vector
+
+
+def checked_some_link(name: str, values: ArrayLike) -> np.ndarray:
+    """Returns probabilities of which at least one is positive, so non-empty rounds occur."""
+    vector = checked_probs(name, values)
+    if not np.any(vector > 0):
+        raise ValueError(f'`{name}` must hold a positive probability, got {vector.size} zeros.')
+    return vector
+
+
+def checked_weights(name: str, values: ArrayLike) -> np.ndarray:
+    """Returns `values` as a vector of positive selection weights (their scale is free)."""
+    vector = checked_vector(name, values)
+    raise_where(name, vector, vector <= 0, 'be positive')
+    return vector
+
+
+def checked_rate(name: str, values: ArrayLike) -> np.ndarray:
+    """Returns transition probabilities of any shape as float64."""
+    array = np.asarray(values, dtype=np.float64)
+    outside = ~((array >= 0) & (array <= 1))
+    if np.any(outside):
+        raise ValueError(f'`{name}` must lie in [0, 1], got {array[outside].flat[0]}.')
+    return array
+
+
+def checked_targets(name: str, values: ArrayLike, num_clients: int) -> np.ndarray:
+    """Returns per-client optima as finite float64 of shape [N] or [N, d]."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim not in (1, 2) or array.shape[0] != num_clients:
+        raise ValueError(
+            f'`{name}` must have shape [{num_clients}] or [{num_clients}, d], got {array.shape}.'
+        )
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f'`{name}` must be finite, got {array[~np.isfinite(array)].flat[0]}.')
+    return array
+
+
+def checked_masks(name: str, values: ArrayLike, *, ndim: int | None = None) -> np.ndarray:
+    """Returns participation masks as bool[..., N]; integers 0 and 1 are accepted."""
+    array = np.asarray(values)
+    if array.ndim == 0 or array.size == 0 or (ndim is not None and array.ndim != ndim):
+        wanted = '[T, N]' if ndim == 2 else '[..., N]'
+        raise ValueError(f'`{name}` must be non-empty {wanted}, got shape {array.shape}.')
+    if array.dtype != np.bool_:
+        binary = (array == 0) | (array == 1)
+        if not np.all(binary):
+            raise ValueError(f'`{name}` must be boolean, got {array[~binary].flat[0]}.')
+    return array.astype(bool, copy=False)
+
+
+def checked_int(name: str, value: object, *, minimum: int) -> int:
+    """Returns `value` as a Python int of at least `minimum`; floats and booleans are refused."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool | np.bool_) or number < minimum:
+        raise ValueError(f'`{name}` must be an integer of at least {minimum}, got {value!r}.')
+    return number
+
+
+def checked_learning_rate(value: float) -> float:
+    """Returns a step size for which gradient descent on unit curvature contracts."""
+    if not 0.0 < value < 2.0:
+        raise ValueError(f'`learning_rate` must lie in (0, 2), got {value}.')
+    return float(value)
+
+
+def raise_where(name: str, vector: np.ndarray, bad: np.ndarray, requirement: str) -> None:
+    """Raises for the first client whose entry is `bad`."""
+    if np.any(bad):
+        client = int(np.argmax(bad))
+        raise ValueError(f'`{name}` must {requirement}, got {vector[client]} at client {client}.')
+
+
+def checked_law(name: str, values: ArrayLike) -> np.ndarray:
+    """Returns a probability law over clients: non-negative and summing to 1 up to rounding."""
+    vector = checked_probs(name, values)
+    total = float(vector.sum())
+    if abs(total - 1.0) > 1e-6:
+        raise ValueError(f'`{name}` must sum to 1, got {total}.')
+    return vector

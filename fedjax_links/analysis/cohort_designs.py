@@ -1,0 +1,100 @@
+"""The three designs by which weights turn into a cohort of fixed size."""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.analysis import _checks
+
+MAX_COHORTS = 200_000
+
+
+class CohortLaw(NamedTuple):
+    """Law of one round's cohort.
+
+    Attributes:
+      cohorts: int64[K, B], every set of B clients in lexicographic order.
+      probs: float64[K], their probabilities.
+    """
+
+    cohorts: np.ndarray
+    probs: np.ndarray
+
+
+def cohort_law(weights: ArrayLike, cohort_size: int, design: str = 'product') -> CohortLaw:
+    r"""Law of a cohort of fixed size drawn among weighted clients.
+
+    * ``'product'``, conditional Poisson: ``P(S) = prod_{i in S} p_i / e_B(p)``.
+    * ``'successive'``, Plackett-Luce: members are drawn one by one in proportion to the weights of
+      those that remain; ``P(S)`` sums over the orders of S.
+    * ``'sum'``, Midzuno: the first member by weight, the others uniformly;
+      ``P(S) = sum_{i in S} p_i / (C(N-1, B-1) sum_i p_i)``.
+
+    For a cohort of one they coincide.
+
+    Args:
+      weights: float[N], positive weights of the clients that may be selected.
+      cohort_size: B, from 1 to N.
+      design: ``'product'``, ``'successive'`` or ``'sum'``.
+
+    Returns:
+      The cohorts and their probabilities.
+
+    Raises:
+      ValueError: if an argument is out of range or there are over 200,000 cohorts.
+
+    References:
+      Sun et al., ICLR 2025: Section 3 for the sum, Eq. (3) for the product.
+    """
+    weights = _checks.checked_weights('weights', weights)
+    size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
+    if size > weights.size or math.comb(weights.size, size) > MAX_COHORTS:
+        raise ValueError(
+            f'`cohort_size` must allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients, '
+            f'got {size}.'
+        )
+    masses = checked_design(design)
+    cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
+    probs = masses(weights / weights.max(), cohorts)
+    return CohortLaw(cohorts, probs / probs.sum())
+
+
+def checked_design(design: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Returns the function that gives the (unnormalised) mass of each cohort under a design."""
+    if design not in _DESIGNS:
+        names = ', '.join(repr(name) for name in _DESIGNS)
+        raise ValueError(f'`design` must be one of {names}, got {design!r}.')
+    return _DESIGNS[design]
+
+
+def _product_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
+    log_masses = np.log(weights)[cohorts].sum(axis=1)
+    return np.exp(log_masses - log_masses.max())
+
+
+def _successive_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
+    members = np.zeros((len(cohorts), weights.size), dtype=bool)
+    np.put_along_axis(members, cohorts, True, axis=1)
+    outside = np.where(members, 0.0, weights).sum(axis=1, keepdims=True)
+    masses = np.zeros(len(cohorts))
+    for order in itertools.permutations(range(cohorts.shape[1])):
+        drawn = weights[cohorts[:, order]]
+        # What remains is summed up from the last draw: subtracting would cancel.
+        remaining = outside + np.cumsum(drawn[:, ::-1], axis=1)[:, ::-1]
+        masses += np.prod(drawn / remaining, axis=1)
+    return masses
+
+
+def _sum_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
+    return weights[cohorts].sum(axis=1)
+
+
+_DESIGNS = {
+    'product': _product_masses,
+    'successive': _successive_masses,
+    'sum': _sum_masses,
+}

@@ -1,0 +1,187 @@
+"""What independent links do to FedAvg's objective and to implicit gossip, in closed form."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import linalg
+
+from fedjax_links.analysis import _checks, polynomials
+
+_CHUNK_ELEMENTS = 2**21  # entries of a [nodes, clients] block held at a time (16 MiB)
+
+
+def fedavg_weights(probs: ArrayLike) -> np.ndarray:
+    r"""Weights of the objective that FedAvg minimises when links are independent.
+
+    ``w_i = E[1{i in A} / |A|  given A not empty] = p_i I_i / (1 - prod_j (1 - p_j))`` with
+    ``I_i = E[1 / (1 + |A without i|)] = int_0^1 prod_{j != i} (1 - p_j + p_j z) dz``. The integrand
+    is a polynomial of degree N - 1, so the alternating sum over subsets that defines the weights
+    becomes a Gauss-Legendre sum: O(N^1.5) operations for all clients together, memory bounded.
+
+    Args:
+      probs: float[N], participation probabilities in [0, 1], at least one positive.
+
+    Returns:
+      float64[N], non-negative, summing to 1.
+
+    Raises:
+      ValueError: if `probs` is not a vector of probabilities or holds only zeros.
+
+    References:
+      Xiang et al., Towards Bias Correction of FedAvg over Nonuniform and Time-Varying
+      Communications, CDC 2023, Proposition 1.
+    """
+    probs = _checks.checked_some_link('probs', probs)
+    return probs * reciprocal_size_means(probs) / non_empty_probability(probs)
+
+
+def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
+    """Limit of FedAvg's expected model on ``F_i(x) = 0.5 ||x - u_i||^2`` under independent links.
+
+    ``lim E[x^t] = sum_i w_i u_i`` with `fedavg_weights`, whatever the step size in (0, 1) and the
+    number of local steps. It differs from the mean of the targets unless all `probs` agree.
+
+    Args:
+      probs: float[N], participation probabilities in [0, 1], at least one positive.
+      targets: float[N, d] or float[N], the clients' minimisers u_i.
+
+    Returns:
+      float64[d], or a scalar for targets of shape [N].
+
+    Raises:
+      ValueError: if `probs` or `targets` is invalid.
+
+    References:
+      Xiang et al., CDC 2023, Proposition 1.
+    """
+    weights = fedavg_weights(probs)
+    return weights @ _checks.checked_targets('targets', targets, weights.size)
+
+
+def mixing_matrix(mask: ArrayLike) -> np.ndarray:
+    """Mixing matrix of one round: averages over the active clients, leaves the others alone.
+
+    ``W_ij = 1/|A|`` for i and j in A, the identity elsewhere. It is symmetric, doubly stochastic
+    and a projection (``W W = W``); it is the identity for at most one active client.
+
+    Args:
+      mask: bool[..., N], the active set.
+
+    Returns:
+      float64[..., N, N].
+
+    Raises:
+      ValueError: if `mask` is empty or not boolean.
+
+    References:
+      Xiang et al., CDC 2023, Section IV, implicit gossiping.
+    """
+    mask = _checks.checked_masks('mask', mask)
+    active = mask.astype(np.float64)
+    size = np.maximum(active.sum(axis=-1, keepdims=True), 1.0)
+    averaged = active[..., :, None] * (active / size)[..., None, :]
+    return averaged + np.eye(mask.shape[-1]) * (1.0 - active)[..., None, :]
+
+
+def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:
+    r"""Expected mixing matrix under independent links, ``M = E[W] = E[W^2]``.
+
+    ``M_ii = E[1{i in A} / |A|] + 1 - p_i`` and, for i != j,
+    ``M_ij = p_i p_j int_0^1 z prod_{k != i, j} (1 - p_k + p_k z) dz``. All pairs at once are one
+    Gram matrix over the quadrature nodes: O(n N^2) operations with n <= ceil(N/2) nodes.
+
+    Args:
+      probs: float[N], participation probabilities in [0, 1]. All zero gives the identity.
+
+    Returns:
+      float64[N, N], symmetric, doubly stochastic, positive semi-definite.
+
+    Raises:
+      ValueError: if `probs` is not a vector of probabilities.
+
+    References:
+      Xiang et al., CDC 2023, the matrix M of Eq. (3).
+    """
+    probs = _checks.checked_probs('probs', probs)
+    rule = polynomials.plain_rule(probs)
+    log_factors = polynomials.log_factors(probs, rule)
+    log_scale = np.log(rule.weights) + np.log(rule.nodes) + log_factors.sum(axis=1)
+    # The square root of the node's mass goes to each side: every entry stays below one.
+    rows = probs * np.exp(0.5 * log_scale[:, None] - log_factors)
+    matrix = rows.T @ rows
+    np.fill_diagonal(matrix, probs * reciprocal_size_means(probs) + (1.0 - probs))
+    return matrix
+
+
+def mixing_rate(probs: ArrayLike) -> float:
+    """Contraction rate of implicit gossip under independent links: ``rho = lambda_2(M)``.
+
+    ``E ||W y - mean(y)||^2 <= rho ||y - mean(y)||^2`` for the random mixing matrix W of a round.
+    Costs O(N^3).
+
+    Args:
+      probs: float[N], participation probabilities in [0, 1].
+
+    Returns:
+      The second largest eigenvalue of `expected_mixing_matrix`, in [0, 1]; 0 for one client.
+
+    Raises:
+      ValueError: if `probs` is not a vector of probabilities.
+
+    References:
+      Xiang et al., CDC 2023, Eq. (3).
+    """
+    matrix = expected_mixing_matrix(probs)
+    last = matrix.shape[0] - 2
+    if last < 0:
+        return 0.0
+    value = linalg.eigh(matrix, eigvals_only=True, subset_by_index=[last, last])[0]
+    return float(np.clip(value, 0.0, 1.0))
+
+
+def mixing_rate_bound(probs: ArrayLike) -> float:
+    """Published upper bound on `mixing_rate`: ``1 - c^4 [1 - (1 - c)^N]^2 / 8``, ``c = min p``.
+
+    Args:
+      probs: float[N], participation probabilities in [0, 1]; only the least one and N matter.
+
+    Returns:
+      The bound, in [7/8, 1].
+
+    Raises:
+      ValueError: if `probs` is not a vector of probabilities.
+
+    References:
+      Xiang et al., CDC 2023, Lemma 1.
+    """
+    probs = _checks.checked_probs('probs', probs)
+    least = float(probs.min())
+    some = non_empty_probability(np.full(probs.size, least))
+    return 1.0 - least**4 * some**2 / 8.0
+
+
+def non_empty_probability(probs: np.ndarray) -> float:
+    """Probability that at least one independent link is up, precise for tiny `probs` too."""
+    with np.errstate(divide='ignore'):  # log1p(-1) = -inf is the right answer for p = 1
+        return float(-np.expm1(np.log1p(-probs).sum()))
+
+
+def reciprocal_size_means(probs: np.ndarray) -> np.ndarray:
+    """Means ``I_i = E[1 / (1 + |A without i|)]`` under independent links.
+
+    Args:
+      probs: float64[N], participation probabilities, already validated.
+
+    Returns:
+      float64[N], in (0, 1].
+    """
+    rule = polynomials.plain_rule(probs)
+    step = max(_CHUNK_ELEMENTS // rule.nodes.size, 1)
+    chunks = [probs[start : start + step] for start in range(0, probs.size, step)]
+    log_mass = np.log(rule.weights)
+    for chunk in chunks:
+        log_mass = log_mass + polynomials.log_factors(chunk, rule).sum(axis=1)
+    means = [
+        np.exp(log_mass[:, None] - polynomials.log_factors(chunk, rule)).sum(axis=0)
+        for chunk in chunks
+    ]
+    return np.concatenate(means)

@@ -1,0 +1,122 @@
+"""Two-state Markov links: stationary law, memory, gaps between participations, cut intervals."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.analysis import _checks
+
+
+def markov_stationary(up_rate: ArrayLike, down_rate: ArrayLike) -> np.ndarray:
+    """Stationary probability that a two-state Markov link is up, ``q* / (q* + q)``.
+
+    Args:
+      up_rate: float[...], q* = P(down -> up) per round, in [0, 1].
+      down_rate: float[...], q = P(up -> down) per round, in [0, 1]; broadcast against `up_rate`.
+
+    Returns:
+      float64[...], in [0, 1].
+
+    Raises:
+      ValueError: if a rate is out of range, or both are zero, where no law is singled out.
+
+    References:
+      Xiang et al., journal version 2024, Appendix B, Fig. 7.
+    """
+    up, down = _checked_rates(up_rate, down_rate)
+    return up / (up + down)
+
+
+def markov_autocorrelation(up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayLike) -> np.ndarray:
+    """Autocorrelation of a stationary two-state Markov link, ``(1 - q* - q)^lag``.
+
+    Args:
+      up_rate: float[...], q* = P(down -> up) per round, in [0, 1].
+      down_rate: float[...], q = P(up -> down) per round, in [0, 1].
+      lag: int[...], rounds apart, at least 0; broadcast against the rates.
+
+    Returns:
+      float64[...], in [-1, 1]; zero beyond lag 0 for independent rounds (``q* + q = 1``).
+
+    Raises:
+      ValueError: if a rate or the lag is out of range, or both rates are zero.
+
+    References:
+      Levin and Peres, Markov Chains and Mixing Times, 2017, Example 1.1 (its eigenvalues).
+    """
+    up, down = _checked_rates(up_rate, down_rate)
+    lags = np.asarray(lag)
+    if lags.dtype.kind not in 'iu' or np.any(lags < 0):
+        raise ValueError(f'`lag` must hold integers of at least 0, got {lag!r}.')
+    return (1.0 - up - down) ** lags
+
+
+def gap_distribution(up_rate: ArrayLike, down_rate: ArrayLike, max_gap: int) -> np.ndarray:
+    """Law of the gap between consecutive participations over a two-state Markov link.
+
+    The gap is the number of rounds from one participation to the next: 1 for adjacent rounds,
+    k + 1 after k rounds of silence. ``P(1) = 1 - q`` and ``P(k) = q (1 - q*)^(k-2) q*`` beyond.
+    Independent rounds with participation probability p are ``up_rate=p, down_rate=1-p``, where this
+    is the geometric law ``(1 - p)^(k-1) p``.
+
+    Args:
+      up_rate: float[...], q* = P(down -> up) per round, in [0, 1].
+      down_rate: float[...], q = P(up -> down) per round, in [0, 1]; broadcast against `up_rate`.
+      max_gap: largest gap listed, at least 1.
+
+    Returns:
+      float64[..., max_gap], entry k - 1 is P(gap = k). What is missing to 1 is the probability of
+      a longer gap, or of no further participation.
+
+    Raises:
+      ValueError: if a rate or `max_gap` is out of range, or both rates are zero.
+    """
+    up, down = _checked_rates(up_rate, down_rate)
+    longest = _checks.checked_int('max_gap', max_gap, minimum=1)
+    up, down = np.broadcast_arrays(up, down)
+    silence = np.arange(longest - 1)
+    longer = (down * up)[..., None] * (1.0 - up)[..., None] ** silence
+    return np.concatenate([(1.0 - down)[..., None], longer], axis=-1)
+
+
+def truncated_interval_mean(probs: ArrayLike, cutoff: int | None) -> np.ndarray:
+    """Expected length of a closed participation interval of FedAU, ``(1 - (1 - p)^K) / p``.
+
+    An interval closes at a participation, or after K rounds without one; its length is the smaller
+    of K and a geometric variable. This is the limit of the mean interval that FedAU uses as weight,
+    so ``p_i`` times it is the factor by which client i's expected update is off.
+
+    Args:
+      probs: float[N], probabilities of independent participations, in [0, 1].
+      cutoff: K, at least 1, or None for no cut-off.
+
+    Returns:
+      float64[N], in [1, K]; K (or infinity) for p = 0.
+
+    Raises:
+      ValueError: if `probs` or `cutoff` is out of range.
+
+    References:
+      Wang and Ji, A Lightweight Method for Tackling Unknown Participation Statistics in Federated
+      Averaging, ICLR 2024 (FedAU).
+    """
+    probs = _checks.checked_probs('probs', probs)
+    limit = np.inf if cutoff is None else _checks.checked_int('cutoff', cutoff, minimum=1)
+    positive = np.where(probs > 0, probs, 1.0)
+    with np.errstate(divide='ignore'):  # p = 1: log 0 = -inf, and the interval is 1
+        closed = -np.expm1(limit * np.log1p(-positive)) / positive
+    return np.where(probs > 0, closed, limit)
+
+
+def _checked_rates(up_rate: ArrayLike, down_rate: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Validates a pair of transition rates that leaves at least one transition possible."""
+    up = _checks.checked_rate('up_rate', up_rate)
+    down = _checks.checked_rate('down_rate', down_rate)
+    try:
+        frozen = np.any(up + down == 0)
+    except ValueError:
+        raise ValueError(
+            f'`down_rate` must broadcast against `up_rate` {up.shape}, got {down.shape}.'
+        ) from None
+    if frozen:
+        raise ValueError('`down_rate` must be positive where `up_rate` is zero, got 0.0.')
+    return up, down

@@ -1,0 +1,186 @@
+r"""Minimum separation between participations: the stationary law in closed form.
+
+A unit that participates waits R rounds; a cohort of B is then drawn among the units that may be
+selected, with probability proportional to the product of its weights. The joint stationary law of
+``R + 1`` consecutive cohorts is proportional to the product of the weights of all their members: it
+is symmetric in the order of the cohorts, hence shift-invariant, and dividing out the newest cohort
+gives back the selection law. The union of the window is therefore a conditional Poisson sample of
+size ``n = (R + 1) B``, and a client's share of selections is its inclusion probability over n.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize, special
+
+from fedjax_links.analysis import _checks
+
+_CHUNK_ELEMENTS = 2**20  # complex entries of a [clients, nodes] block held at a time (16 MiB)
+_LOG_TOLERANCE = np.log(1e-18)
+
+
+def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
+    r"""Inclusion probabilities of conditional Poisson sampling.
+
+    A set of ``n`` clients is drawn with probability proportional to the product of its weights, so
+    client i is in it with probability ``p_i e_{n-1}(p_{-i}) / e_n(p)``, where ``e_k`` is the
+    elementary symmetric polynomial. Those polynomials over- and underflow, so weights become odds
+    of independent links, ``q_i = lambda p_i / (1 + lambda p_i)``, with lambda such that about n of
+    them are up; then the probability is ``q_i P(S_{-i} = n - 1) / P(S = n)`` with S the number of
+    links that are up. Both laws are read off the characteristic function by a trapezoidal sum over
+    a few standard deviations of S. Costs O(N^1.5) operations, memory bounded.
+
+    Args:
+      weights: float[N], positive, of any scale.
+      sample_size: n, from 1 to N.
+
+    Returns:
+      float64[N], in (0, 1], summing to n.
+
+    Raises:
+      ValueError: if a weight is not positive or `sample_size` is out of range.
+
+    References:
+      Chen, Dempster and Liu, Weighted finite population sampling to maximize entropy, Biometrika
+      1994, for the design.
+    """
+    weights = _checks.checked_weights('weights', weights)
+    size = _checks.checked_int('sample_size', sample_size, minimum=1)
+    if size > weights.size:
+        raise ValueError(f'`sample_size` must be at most {weights.size}, got {size}.')
+    return _inclusion(np.log(weights), size)
+
+
+def minimum_separation_stationary(
+    weights: ArrayLike, separation: int, cohort_size: int = 1
+) -> np.ndarray:
+    """Stationary selection law under minimum separation with the product design.
+
+    ``pi_R(i) = p_i e_{n-1}(p_{-i}) / (n e_n(p))`` with ``n = (R + 1) B``. With B = 1 all designs
+    coincide. For a separation per client or another design see `minimum_separation_chain`.
+
+    Args:
+      weights: float[N], positive selection weights of any scale, of clients or of whole groups.
+      separation: R, number of rounds a client waits after each participation, at least 0.
+      cohort_size: B, clients per round, with ``(R + 1) B <= N``.
+
+    Returns:
+      float64[N], the share of selections that fall on each client; sums to 1. A client is active
+      in a fraction ``B pi_R(i)`` of the rounds.
+
+    Raises:
+      ValueError: if a weight is not positive or too few clients remain to fill a cohort.
+
+    References:
+      Sun et al., Debiasing Federated Learning with Correlated Client Participation, ICLR 2025,
+      Eq. (6), Propositions 1 and 3 (there as the solution of a linear system).
+    """
+    weights = _checks.checked_weights('weights', weights)
+    wait = _checks.checked_int('separation', separation, minimum=0)
+    cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1)
+    size = (wait + 1) * cohort
+    if size > weights.size:
+        raise ValueError(
+            f'`separation` must leave `cohort_size` {cohort} of {weights.size} clients selectable, '
+            f'got {wait}.'
+        )
+    return _inclusion(np.log(weights), size) / size
+
+
+def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.ndarray:
+    """Stationary selection laws for every feasible separation, product design.
+
+    Args:
+      weights: float[N], positive selection weights of any scale.
+      cohort_size: B, clients per round, at most N.
+
+    Returns:
+      float64[M, N] with ``M = N // B``; row R is `minimum_separation_stationary` for separation R.
+      Its last row is uniform where B divides N.
+
+    Raises:
+      ValueError: if a weight is not positive or `cohort_size` is out of range.
+
+    References:
+      Sun et al., ICLR 2025, Figure 1 (``abs(curve - 1/N).sum(axis=1)``).
+    """
+    weights = _checks.checked_weights('weights', weights)
+    cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1)
+    if cohort > weights.size:
+        raise ValueError(f'`cohort_size` must be at most {weights.size}, got {cohort}.')
+    log_weights = np.log(weights)
+    sizes = cohort * np.arange(1, weights.size // cohort + 1)
+    return np.stack([_inclusion(log_weights, int(size)) / size for size in sizes])
+
+
+def debiasing_weights(selection_law: ArrayLike) -> np.ndarray:
+    """Ideal local step scale of Debiasing FedAvg, ``nu_i = 1 / (N pi(i))``.
+
+    Args:
+      selection_law: float[N], positive shares of the selections that sum to 1.
+
+    Returns:
+      float64[N]; all ones for a uniform law.
+
+    Raises:
+      ValueError: if an entry is not positive or the law does not sum to 1.
+
+    References:
+      Sun et al., ICLR 2025, Lemma 2.
+    """
+    law = _checks.checked_law('selection_law', selection_law)
+    _checks.raise_where('selection_law', law, law <= 0, 'be positive')
+    return 1.0 / (law.size * law)
+
+
+def _inclusion(log_weights: np.ndarray, size: int) -> np.ndarray:
+    """Inclusion probabilities from log weights; see `inclusion_probabilities`."""
+    num_clients = log_weights.size
+    if size == num_clients:
+        return np.ones(num_clients)
+    logits = log_weights + _tilt(log_weights, size)
+    up, down = special.expit(logits), special.expit(-logits)
+    angles, fold = _half_circle(np.sqrt(np.sum(up * down)), num_clients)
+    turn = np.exp(1j * angles)
+    step = max(_CHUNK_ELEMENTS // angles.size, 1)
+    chunks = [slice(start, start + step) for start in range(0, num_clients, step)]
+    total = np.ones(angles.size, dtype=np.complex128)
+    for part in chunks:
+        total *= np.prod(down[part, None] + up[part, None] * turn, axis=0)
+    total *= fold
+    whole = np.real(total @ turn**-size)
+    spectrum = total * turn ** (1 - size)
+    without = [
+        np.real((1.0 / (down[part, None] + up[part, None] * turn)) @ spectrum) for part in chunks
+    ]
+    return np.minimum(up * np.concatenate(without) / whole, 1.0)
+
+
+def _tilt(log_weights: np.ndarray, size: int) -> float:
+    """Log of lambda for which ``size - 1/2`` links are up on average.
+
+    Half a link short, the counts n and n - 1 are both near the mode: that keeps the relative
+    precision of clients far below the threshold as well as of those above it.
+    """
+    num_clients = log_weights.size
+    margin = np.log(2.0 * num_clients) + 1.0
+    low, high = -log_weights.max() - margin, -log_weights.min() + margin
+
+    def excess(tilt: float) -> float:
+        return float(special.expit(log_weights + tilt).sum()) - (size - 0.5)
+
+    return float(optimize.brentq(excess, low, high, xtol=1e-6))
+
+
+def _half_circle(deviation: float, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
+    """Angles of an odd trapezoidal rule on half the unit circle, and their weights.
+
+    A rule with m points is exact up to the mass that is a multiple of m away from the count asked
+    for, which Bernstein's inequality bounds. An odd m avoids the angle pi, where a factor may
+    vanish, and complex conjugation halves the work.
+    """
+    needed = -_LOG_TOLERANCE + np.log1p(deviation)
+    reach = needed / 3.0 + np.sqrt((needed / 3.0) ** 2 + 2.0 * needed * deviation**2)
+    half = min(int(np.ceil(reach)) + 2, num_clients + 1) // 2 + 1
+    points = 2 * half + 1
+    angles = 2.0 * np.pi * np.arange(half + 1) / points
+    return angles, np.append(1.0, np.full(half, 2.0)) / points

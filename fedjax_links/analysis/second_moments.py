@@ -1,0 +1,137 @@
+r"""Second moments of the random averages that a round takes, under independent links.
+
+Given the generating variable z, a link that is up with probability p behaves like one that is up
+with probability ``g = p z / (1 - p + p z)``: divisions by the cohort size, or by its square, become
+integrals over z of expressions in independent links, which have closed forms.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedjax_links.analysis import polynomials
+
+
+def mean_covariance(probs: np.ndarray, values: np.ndarray) -> np.ndarray:
+    r"""Moment ``E[1{A not empty} m m^T]`` of ``m = mean_A v`` for vectors v_i.
+
+    It equals ``sum_ij K_ij v_i v_j^T`` with ``K_ij = E[1{i, j in A} / |A|^2]``, summed without
+    forming K: O(n N d) operations.
+
+    Args:
+      probs: float64[N], participation probabilities.
+      values: float64[N, d], one vector per client.
+
+    Returns:
+      float64[d, d]; a covariance (up to the probability of a non-empty round) where the mean of m
+      given a non-empty round is zero.
+    """
+    rows, weights, diagonal = _pair_rows(probs)
+    means = rows @ values
+    singles = diagonal - weights @ rows**2
+    return means.T @ (weights[:, None] * means) + values.T @ (singles[:, None] * values)
+
+
+def pair_matrix(probs: np.ndarray) -> np.ndarray:
+    """Matrix ``K_ij = E[1{i, j in A} / |A|^2]``, zero for empty rounds.
+
+    Args:
+      probs: float64[N], participation probabilities.
+
+    Returns:
+      float64[N, N], symmetric.
+    """
+    rows, weights, diagonal = _pair_rows(probs)
+    matrix = rows.T @ (weights[:, None] * rows)
+    np.fill_diagonal(matrix, diagonal)
+    return matrix
+
+
+class MixingMoments(NamedTuple):
+    """Precomputed factors of the linear map ``H -> E[W H W]``; see `mixing_moments`.
+
+    Attributes:
+      silent: float64[N], 1 - p.
+      up: float64[n, N], probability g of a link given z.
+      down: float64[n, N], 1 - g.
+      first: float64[n], mass of the nodes for ``1 / |A|``.
+      second: float64[n], mass of the nodes for ``1 / |A|^2``.
+      one_side: float64[N, N], how often H_ij itself is met with i active and j not.
+      both_sides: float64[N, N], the same with both active.
+    """
+
+    silent: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    one_side: np.ndarray
+    both_sides: np.ndarray
+
+    def apply(self, moment: np.ndarray) -> np.ndarray:
+        """Evaluates ``E[W H W]`` for a symmetric H, in O(n N^2) operations.
+
+        Args:
+          moment: float64[N, N], symmetric.
+
+        Returns:
+          float64[N, N], symmetric.
+        """
+        diagonal = np.diagonal(moment)
+        # sums[k, j] = sum over i other than j of g_i H_ij: the active clients' pull on client j.
+        sums = self.up @ moment - self.up * diagonal
+        totals = np.sum(self.up * (sums + diagonal), axis=1)
+        own = self.down * (2.0 * sums + diagonal)
+
+        lone = (self.up * self.first[:, None]).T @ (self.down * sums) + self.one_side * moment
+        weighted = self.up * self.second[:, None]
+        joint = weighted.T @ (self.up * (0.5 * totals[:, None] + own))
+        result = lone + lone.T + joint + joint.T
+        result += (np.outer(self.silent, self.silent) + 2.0 * self.both_sides) * moment
+
+        alone = self.silent * diagonal + np.sum(weighted * (totals[:, None] + own), axis=0)
+        np.fill_diagonal(result, alone)
+        return result
+
+
+def mixing_moments(probs: np.ndarray) -> MixingMoments:
+    r"""Prepares the map ``H -> E[W H W]`` for the mixing matrix W of a round.
+
+    Entry (i, j) is ``H_ij`` where both are silent, the mean of row j over A where only i is active,
+    and the mean of H over A x A where both are. The mean over W of the Kronecker square is the same
+    map with N^4 entries; this form needs n N with n <= N nodes. The map is self-adjoint with
+    eigenvalues in [0, 1], because every Kronecker square of W is an orthogonal projection.
+
+    Args:
+      probs: float64[N], participation probabilities.
+
+    Returns:
+      The prepared map.
+    """
+    rule = polynomials.logarithmic_rule(probs)
+    plain = polynomials.gauss_legendre(rule.nodes.size)
+    log_factors = polynomials.log_factors(probs, rule)
+    mass = np.exp(log_factors.sum(axis=1) - np.log(rule.nodes))
+    up = probs * np.exp(np.log(rule.nodes)[:, None] - log_factors)
+    down = (1.0 - probs) * np.exp(-log_factors)
+    first, second = plain.weights * mass, rule.weights * mass
+    spread = up * down
+    return MixingMoments(
+        silent=1.0 - probs,
+        up=up,
+        down=down,
+        first=first,
+        second=second,
+        one_side=(spread * first[:, None]).T @ down,
+        both_sides=(spread * second[:, None]).T @ spread,
+    )
+
+
+def _pair_rows(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows float64[n, N] and node weights whose Gram matrix is K off its diagonal; and that."""
+    rule = polynomials.logarithmic_rule(probs)
+    log_factors = polynomials.log_factors(probs, rule)
+    log_mass = log_factors.sum(axis=1)
+    rows = probs * np.exp(0.5 * (log_mass + np.log(rule.nodes))[:, None] - log_factors)
+    diagonal = probs * (rule.weights @ np.exp(log_mass[:, None] - log_factors))
+    return rows, rule.weights, diagonal

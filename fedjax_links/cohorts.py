@@ -1,0 +1,169 @@
+"""Who computes: from a mask over all clients to a loop over the active ones.
+
+A mask is compacted into a list of client ids, and the list is worked off in chunks of fixed width
+for as many chunks as it takes. Cost follows the number of members, whatever it is; no capacity is
+guessed and nobody is dropped. A chunk's empty slots compute something that is then discarded by
+selection.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_links import tree
+from fedjax_links.base import Array, DuplexLinkSample, Links, PyTree, computes
+
+
+class Cohort(NamedTuple):
+    """Client ids in increasing order, packed to the front.
+
+    Attributes:
+      ids: int32[K]; an empty slot holds N, one past the last client.
+      size: number of members, int32[] or a Python int where the trace knows it.
+    """
+
+    ids: Array
+    size: Array | int
+
+
+def make_cohort(mask: Array) -> Cohort:
+    """The cohort of the clients in a mask.
+
+    Args:
+      mask: bool[N].
+
+    Returns:
+      A cohort of N slots with the members first.
+    """
+    num_clients = mask.shape[0]
+    (ids,) = jnp.nonzero(mask, size=num_clients, fill_value=num_clients)
+    return Cohort(ids=ids.astype(jnp.int32), size=jnp.sum(mask, dtype=jnp.int32))
+
+
+def everyone(num_clients: int) -> Cohort:
+    """The cohort of all clients; its size is known to the compiler."""
+    return Cohort(ids=jnp.arange(num_clients, dtype=jnp.int32), size=num_clients)
+
+
+def computing(links: Links) -> Cohort:
+    """The cohort of the clients able to train: everyone, unless the links say otherwise."""
+    if isinstance(links, DuplexLinkSample):
+        return make_cohort(computes(links))
+    return everyone(links.mask.shape[0])
+
+
+def num_members(cohort: Cohort) -> Array:
+    """int32[], the number of members."""
+    return jnp.asarray(cohort.size, jnp.int32)
+
+
+def gather(cohort: Cohort, client_tree: PyTree) -> PyTree:
+    """Rows of the cohort's slots.
+
+    Args:
+      cohort: K slots.
+      client_tree: leaves [N, ...].
+
+    Returns:
+      Leaves [K, ...]; an empty slot repeats the last client's row and must not be used.
+    """
+    return jax.tree.map(lambda a: jnp.take(a, cohort.ids, axis=0, mode='clip'), client_tree)
+
+
+def scatter(cohort: Cohort, client_tree: PyTree, new_rows: PyTree) -> PyTree:
+    """``client_tree`` with the members' rows replaced.
+
+    Args:
+      cohort: K slots.
+      client_tree: leaves [N, ...].
+      new_rows: leaves [K, ...]; those of empty slots are dropped.
+
+    Returns:
+      Leaves [N, ...].
+    """
+    return jax.tree.map(
+        lambda a, r: a.at[cohort.ids].set(
+            r.astype(a.dtype), mode='drop', indices_are_sorted=True, unique_indices=False
+        ),
+        client_tree,
+        new_rows,
+    )
+
+
+def weighted_sum(cohort: Cohort, slot_tree: PyTree, weights: Array | None = None) -> PyTree:
+    """Sum over the members of ``weight * row``.
+
+    Args:
+      cohort: K slots, the members first.
+      slot_tree: leaves [K, ...].
+      weights: float[K], one by default.
+
+    Returns:
+      Leaves [...]. Empty slots are selected away before they are weighted: 0 x NaN is NaN.
+    """
+    member = jnp.arange(cohort.ids.shape[0]) < cohort.size
+
+    def leaf_sum(a: Array) -> Array:
+        kept = jnp.where(tree.rows(member, a), a, jnp.zeros_like(a))
+        if weights is not None:
+            kept = kept * tree.rows(weights.astype(a.dtype), a)
+        return jnp.sum(kept, axis=0, dtype=a.dtype)
+
+    return jax.tree.map(leaf_sum, slot_tree)
+
+
+def map_reduce(
+    fn: Callable[[Array, PyTree], tuple[PyTree, PyTree]],
+    cohort: Cohort,
+    client_tree: PyTree,
+    *,
+    chunk_size: int,
+) -> tuple[PyTree, PyTree]:
+    """Runs ``fn`` for every member, sums what it contributes, stores the rows it returns.
+
+    Args:
+      fn: ``(client id, the client's row) -> (contribution, new row)``, written for one client. The
+        new row has the structure of the row; both may be ``()``.
+      cohort: who takes part.
+      client_tree: leaves [N, ...], the table the rows come from; ``()`` if clients keep nothing.
+      chunk_size: members that run side by side. Memory is this many contributions.
+
+    Returns:
+      The sum of the contributions (zero for an empty cohort) and the updated table.
+    """
+    num_slots = cohort.ids.shape[0]
+    run = jax.vmap(fn)
+    if isinstance(cohort.size, int) and num_slots <= chunk_size:
+        contributions, new_rows = run(cohort.ids, client_tree)
+        return weighted_sum(cohort, contributions), _cast_like(client_tree, new_rows)
+
+    num_chunks = math.ceil(num_slots / chunk_size)
+    width = math.ceil(num_slots / num_chunks) if isinstance(cohort.size, int) else chunk_size
+    padding = num_chunks * width - num_slots
+    num_clients = jnp.int32(num_slots)
+    ids = jnp.concatenate([cohort.ids, jnp.broadcast_to(num_clients, (padding,))])
+
+    def run_chunk(index, carry):
+        total, table = carry
+        chunk = Cohort(
+            ids=jax.lax.dynamic_slice_in_dim(ids, index * width, width),
+            size=cohort.size - index * width,
+        )
+        in_range = jnp.minimum(chunk.ids, num_slots - 1)
+        contributions, new_rows = run(in_range, gather(chunk, table))
+        total = jax.tree.map(jnp.add, total, weighted_sum(chunk, contributions))
+        return total, scatter(chunk, table, new_rows)
+
+    one_row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), client_tree)
+    contribution, _ = jax.eval_shape(fn, jax.ShapeDtypeStruct((), jnp.int32), one_row)
+    chunks_needed = (cohort.size + width - 1) // width
+    return jax.lax.fori_loop(
+        0, chunks_needed, run_chunk, (tree.zeros_like(contribution), client_tree)
+    )
+
+
+def _cast_like(client_tree: PyTree, new_rows: PyTree) -> PyTree:
+    return jax.tree.map(lambda a, r: r.astype(a.dtype), client_tree, new_rows)

@@ -1,0 +1,57 @@
+"""Round mixing matrices W of a participation mask: dense for theory, factored for work.
+
+``W_ij = 1/|A|`` for i, j in the active set A, and the identity elsewhere: the clients that the
+server reaches average among each other, the others keep what they have. W is symmetric, doubly
+stochastic and a projection; an empty or single-client round gives the identity.
+
+References: Xiang et al. 2023, section IV (the matrix before eq. 3).
+"""
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_links import tree
+from fedjax_links.base import Array, PyTree
+
+
+def mixing_matrix(mask: Array) -> Array:
+    """Dense W.
+
+    Args:
+      mask: bool[N], the active set A.
+
+    Returns:
+      float[N, N].
+    """
+    active = mask.astype(jnp.result_type(float))
+    pairs = active[:, None] * active[None, :]
+    share = 1 / jnp.maximum(jnp.sum(active), 1)
+    return pairs * share + jnp.diag(1 - active)
+
+
+def active_mean(mask: Array, client_tree: PyTree) -> PyTree:
+    """Mean over the active rows, zero when there are none; O(N).
+
+    Args:
+      mask: bool[N].
+      client_tree: leaves [N, ...].
+
+    Returns:
+      Leaves [...]. Rows outside the mask are never read into the sum.
+    """
+    kept = tree.select_rows(mask, client_tree, tree.zeros_like(client_tree))
+    sums = jax.tree.map(lambda a: jnp.sum(a, axis=0, dtype=a.dtype), kept)
+    return tree.divide(sums, jnp.sum(mask))
+
+
+def mix(mask: Array, client_tree: PyTree) -> PyTree:
+    """Applies W without building it: active rows become their mean, the others stay; O(N).
+
+    Args:
+      mask: bool[N].
+      client_tree: leaves [N, ...], row i the model of client i.
+
+    Returns:
+      Leaves [N, ...].
+    """
+    return tree.fill_rows(mask, active_mean(mask, client_tree), client_tree)

@@ -1,0 +1,25 @@
+"""Everybody, every round."""
+
+import jax.numpy as jnp
+
+from fedjax_links import checks
+from fedjax_links.base import LinkSample, Participation
+
+
+def always(num_clients: int) -> Participation:
+    """Every client delivers in every round.
+
+    Args:
+      num_clients: N, at least 1.
+
+    Returns:
+      The pattern; it has no carry and reports probability one.
+    """
+    checks.static_int('num_clients', num_clients)
+
+    def sample(carry, key, round):
+        del key, round
+        mask = jnp.ones(num_clients, bool)
+        return carry, LinkSample(mask=mask, prob=mask.astype(jnp.result_type(float)))
+
+    return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)

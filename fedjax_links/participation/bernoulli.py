@@ -1,0 +1,36 @@
+"""Independent links: every uplink is a coin of its own."""
+
+from typing import Any
+
+import jax
+
+from fedjax_links.base import LinkSample, Participation
+from fedjax_links.participation import schedules
+
+_PROBS, _LINKS = 0, 1
+
+
+def bernoulli(schedule: Any) -> Participation:
+    """``mask_i^t ~ Bernoulli(p_i^t)``, independent over clients and, given p, over rounds.
+
+    Args:
+      schedule: a `schedules.Schedule`, a vector float[N] of constant probabilities, or a function
+        ``(key, round) -> float[N]``.
+
+    Returns:
+      The pattern; it has no carry and reports the schedule's mean as ``prob``.
+
+    Raises:
+      ValueError: for probabilities outside [0, 1].
+
+    References:
+      Xiang et al. 2023, section II.
+    """
+    schedule = schedules.as_schedule(schedule)
+
+    def sample(carry, key, round):
+        probs = schedule(jax.random.fold_in(key, _PROBS), round)
+        uniforms = jax.random.uniform(jax.random.fold_in(key, _LINKS), probs.shape, probs.dtype)
+        return carry, LinkSample(mask=uniforms < probs, prob=schedule.mean(round))
+
+    return Participation(init=lambda key: (), sample=sample, num_clients=schedule.num_clients)

@@ -1,0 +1,48 @@
+"""Recorded links, played back."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import checks, errors
+from fedjax_links.base import LinkSample, Participation
+
+
+def replay(mask: Any, prob: Any = None) -> Participation:
+    """Round t has the links of row ``t mod T`` of a recording.
+
+    The masks of a run (`fedjax_links.simulation.realised_links`) replay bit for bit.
+
+    Args:
+      mask: bool[T, N], who delivered in each recorded round.
+      prob: float[T, N] in [0, 1], or NaN where unknown; unknown everywhere by default.
+
+    Returns:
+      The pattern; it has no carry.
+
+    Raises:
+      ValueError: if the shapes do not fit or the mask is not boolean.
+    """
+    if np.ndim(mask) != 2 or 0 in np.shape(mask):
+        raise errors.invalid('mask', 'have shape [rounds, clients]', list(np.shape(mask)))
+    if checks.is_concrete(mask) and not np.isin(mask, (0, 1)).all():
+        raise errors.invalid('mask', 'be boolean', f'dtype {np.asarray(mask).dtype}')
+    if prob is not None and np.shape(prob) != np.shape(mask):
+        raise errors.invalid(
+            'prob', f'have the shape of `mask` {list(np.shape(mask))}', list(np.shape(prob))
+        )
+    if prob is not None and checks.is_concrete(prob):
+        checks.within('prob', np.nan_to_num(np.asarray(prob)), 0, 1)
+    masks = jnp.asarray(mask, bool)
+    num_rounds, num_clients = masks.shape
+    dtype = jnp.result_type(float)
+    probs = None if prob is None else jnp.asarray(prob, dtype)
+
+    def sample(carry, key, round):
+        del key
+        row = jnp.mod(round, num_rounds)
+        known = jnp.full(num_clients, jnp.nan, dtype) if probs is None else probs[row]
+        return carry, LinkSample(mask=masks[row], prob=known)
+
+    return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)

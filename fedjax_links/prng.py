@@ -1,0 +1,67 @@
+"""The one key tree.
+
+``seed -> stream -> round -> client id -> local step``, every edge a `jax.random.fold_in`. No key is
+carried, so the links and the batches of a round depend on the seed and the round alone: every
+algorithm meets the same ones, and a run in pieces meets those of the unbroken run.
+"""
+
+from collections.abc import Iterable
+
+import jax
+import numpy as np
+
+from fedjax_links import checks, errors
+from fedjax_links.base import Array, Key
+
+_STREAMS = {'init': 0, 'participation': 1, 'client': 2, 'server': 3, 'eval': 4}
+_MODEL, _PATTERN = 0, 1
+
+
+def stream(key: Key, name: str) -> Key:
+    """Key of one of the streams ``init, participation, client, server, eval``.
+
+    Raises:
+      ValueError: for any other name.
+    """
+    if name not in _STREAMS:
+        raise errors.unknown_name('name', name, _STREAMS)
+    return jax.random.fold_in(key, _STREAMS[name])
+
+
+def model_key(key: Key) -> Key:
+    """Key that initialises the model."""
+    return jax.random.fold_in(stream(key, 'init'), _MODEL)
+
+
+def pattern_key(key: Key) -> Key:
+    """Key that initialises the participation pattern."""
+    return jax.random.fold_in(stream(key, 'init'), _PATTERN)
+
+
+def round_key(key: Key, name: str, round: Array | int) -> Key:
+    """Key of stream ``name`` in one round."""
+    return jax.random.fold_in(stream(key, name), round)
+
+
+def client_key(round_client_key: Key, client: Array | int) -> Key:
+    """Key of one client in one round, from the round's ``client_key``."""
+    return jax.random.fold_in(round_client_key, client)
+
+
+def step_keys(key: Key, num_steps: int) -> Key:
+    """Keys [num_steps] of a client's local steps in one round."""
+    return jax.vmap(lambda step: jax.random.fold_in(key, step))(jax.numpy.arange(num_steps))
+
+
+def seed_column(seeds: Iterable[int]) -> np.ndarray:
+    """Validated seeds as uint32[S].
+
+    Raises:
+      ValueError: for a seed outside ``[0, 2**32)``; beyond it JAX silently reuses small seeds.
+    """
+    seeds = list(seeds)
+    for seed in seeds:
+        checks.static_int('seeds', seed, minimum=0, maximum=2**32 - 1)
+    if not seeds:
+        raise errors.invalid('seeds', 'name at least one seed', seeds)
+    return np.asarray(seeds, np.uint32)

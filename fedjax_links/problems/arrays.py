@@ -1,0 +1,184 @@
+"""Problems from arrays: features, labels, and who owns which example."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from fedjax_links import checks, errors
+from fedjax_links.base import Array, Key, Params, Problem
+
+Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
+
+_EVAL_CHUNK = 1024
+
+
+class Batch(NamedTuple):
+    """Examples side by side.
+
+    Attributes:
+      features: [B, ...].
+      labels: [B, ...].
+    """
+
+    features: Array
+    labels: Array
+
+
+def from_arrays(
+    features: Any,
+    labels: Any,
+    clients: Any,
+    *,
+    init_params: Callable[[Key], Params],
+    loss_fn: Callable[[Params, Batch], Array],
+    metrics: Metrics | None = None,
+    eval_data: tuple[Any, Any] | None = None,
+) -> Problem:
+    """A federated problem from arrays and the owner of each example.
+
+    Args:
+      features: [E, ...], one row per example.
+      labels: [E, ...].
+      clients: int[E], owner of each example; ids 0 to N-1, each owning at least one example.
+      init_params: ``key -> params``.
+      loss_fn: ``(params, batch) -> []``, mean loss over a `Batch` (``batch.features``,
+        ``batch.labels``; it unpacks as a pair).
+      metrics: ``(params, batch) -> {name: []}``, means over a `Batch`; the loss alone by default.
+      eval_data: a pair (features, labels) to evaluate on; the clients' own data by default.
+
+    Returns:
+      The problem. Examples are stored once, sorted by owner.
+
+    Raises:
+      ValueError: if lengths differ, an owner is not a client id, or a client owns nothing.
+    """
+    owners = np.asarray(clients)
+    num_examples = len(owners)
+    for name, array in (('features', features), ('labels', labels)):
+        if len(array) != num_examples:
+            raise errors.invalid(
+                name, f'have one row per entry of `clients` ({num_examples})', len(array)
+            )
+    counts = _count_examples(owners)
+    order = np.argsort(owners, kind='stable')
+    data = Batch(jnp.asarray(np.asarray(features)[order]), jnp.asarray(np.asarray(labels)[order]))
+    if eval_data is not None and len(eval_data) != 2:
+        raise errors.invalid('eval_data', 'be a pair (features, labels)', len(eval_data))
+    per_batch = metrics or (lambda params, batch: {'loss': loss_fn(params, batch)})
+    return Problem(
+        data=data,
+        offsets=jnp.asarray(np.concatenate([[0], np.cumsum(counts)[:-1]]), jnp.int32),
+        counts=jnp.asarray(counts, jnp.int32),
+        eval_data=data if eval_data is None else Batch(*map(jnp.asarray, eval_data)),
+        init_params=init_params,
+        loss_fn=loss_fn,
+        metrics=lambda params, examples: _mean_over_chunks(per_batch, params, examples),
+        min_examples=int(counts.min()),
+        max_examples=int(counts.max()),
+    )
+
+
+def from_flax(
+    features: Any,
+    labels: Any,
+    clients: Any,
+    *,
+    module: Any,
+    loss: str | Callable[[Array, Array], Array] = 'cross_entropy',
+    eval_data: tuple[Any, Any] | None = None,
+) -> Problem:
+    """A federated problem for a flax linen module.
+
+    Args:
+      features: [E, ...], what the module is applied to.
+      labels: int[E] for ``'cross_entropy'``, float[E, ...] for ``'squared_error'``.
+      clients: int[E], owner of each example.
+      module: a flax linen module whose only variables are parameters.
+      loss: ``'cross_entropy'``, ``'squared_error'``, or ``(outputs, labels) -> []``.
+      eval_data: a pair (features, labels) to evaluate on; the clients' own data by default.
+
+    Returns:
+      The problem; its metrics are ``loss`` and, for cross-entropy, ``accuracy`` as fractions.
+
+    Raises:
+      ValueError: for an unknown loss or a module with variables besides parameters.
+    """
+    if not callable(loss):
+        checks.choice('loss', loss, _LOSSES)
+    outputs_loss = loss if callable(loss) else _LOSSES[loss]
+    example = jnp.asarray(np.asarray(features)[:1])
+
+    def init_params(key: Key) -> Params:
+        return module.init(key, example)['params']
+
+    collections = jax.eval_shape(module.init, jax.random.key(0), example).keys() - {'params'}
+    if collections:
+        raise errors.invalid('module', 'have parameters only', f'also {sorted(collections)}')
+
+    def loss_fn(params: Params, batch: Batch) -> Array:
+        return outputs_loss(module.apply({'params': params}, batch.features), batch.labels)
+
+    def metrics(params: Params, batch: Batch) -> Mapping[str, Array]:
+        outputs = module.apply({'params': params}, batch.features)
+        values = {'loss': outputs_loss(outputs, batch.labels)}
+        if loss == 'cross_entropy':
+            values['accuracy'] = jnp.mean(jnp.argmax(outputs, -1) == batch.labels)
+        return values
+
+    return from_arrays(
+        features,
+        labels,
+        clients,
+        init_params=init_params,
+        loss_fn=loss_fn,
+        metrics=metrics,
+        eval_data=eval_data,
+    )
+
+
+def _cross_entropy(outputs: Array, labels: Array) -> Array:
+    return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(outputs, labels))
+
+
+def _squared_error(outputs: Array, labels: Array) -> Array:
+    return jnp.mean(jnp.square(outputs - labels))
+
+
+_LOSSES = {'cross_entropy': _cross_entropy, 'squared_error': _squared_error}
+
+
+def _count_examples(owners: np.ndarray) -> np.ndarray:
+    if owners.ndim != 1 or not np.issubdtype(owners.dtype, np.integer):
+        raise errors.invalid(
+            'clients', 'be a vector of client ids', f'{owners.dtype}{list(owners.shape)}'
+        )
+    if owners.size == 0 or owners.min() < 0:
+        lowest = 'no example' if owners.size == 0 else f'id {owners.min()}'
+        raise errors.invalid('clients', 'hold ids from 0', lowest)
+    counts = np.bincount(owners)
+    if not counts.all():
+        idle = int(np.flatnonzero(counts == 0)[0])
+        raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
+    return counts
+
+
+def _mean_over_chunks(per_batch: Metrics, params: Params, examples: Batch) -> Mapping[str, Array]:
+    """Means over all examples, a bounded number of which are in flight at a time."""
+    num_examples = len(examples.labels)
+    num_chunks, rest = divmod(num_examples, _EVAL_CHUNK)
+    if num_chunks == 0 or (num_chunks == 1 and rest == 0):
+        return per_batch(params, examples)
+    whole = num_chunks * _EVAL_CHUNK
+    chunks = jax.tree.map(
+        lambda a: a[:whole].reshape(num_chunks, _EVAL_CHUNK, *a.shape[1:]), examples
+    )
+    means = jax.lax.map(lambda chunk: per_batch(params, chunk), chunks)
+    sums = jax.tree.map(lambda a: jnp.sum(a, axis=0) * _EVAL_CHUNK, means)
+    if rest:
+        last = per_batch(params, jax.tree.map(lambda a: a[whole:], examples))
+        sums = jax.tree.map(lambda s, a: s + a * rest, sums, last)
+    return jax.tree.map(lambda s: s / num_examples, sums)

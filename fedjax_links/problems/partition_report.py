@@ -1,0 +1,152 @@
+"""What a partition turned out to be: volumes, class mixes, distance to the pooled data."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedjax_links import errors
+from fedjax_links.problems import partition_checks as checks
+
+_MAX_LISTED_CLASSES = 10
+
+
+def class_mix(
+    clients: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_clients: int | None = None,
+    num_classes: int | None = None,
+) -> NDArray[np.float64]:
+    """The class shares that clients actually hold, ``nu_ic = n_ic / n_i``.
+
+    Args:
+      clients: int[E], owner of each example.
+      labels: int[E], class of each example, numbered from 0.
+      num_clients: N; one more than the largest owner by default, which misses clients at the end
+        that own nothing.
+      num_classes: C; one more than the largest class by default.
+
+    Returns:
+      Shares float64[N, C]. Rows sum to one; the row of a client without examples is zero.
+
+    Raises:
+      ValueError: if the two vectors differ in length, or a count is too small for them.
+    """
+    table = _table(clients, labels, num_clients, num_classes)
+    return table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+
+
+class PartitionReport(NamedTuple):
+    """A partition in numbers; `text` shows them on a terminal.
+
+    Attributes:
+      counts: int64[N], examples of each client.
+      class_mix: float64[N, C], class shares of each client, zero where it owns nothing.
+      global_mix: float64[C], class shares of the pooled data.
+      total_variation: float64[N], ``0.5 sum_c |nu_ic - nu_c|`` in [0, 1], the distance of a
+        client's mix to the pooled one; NaN where it owns nothing.
+      classes_held: int64[N], classes of which a client owns at least one example.
+      mean_count: examples per client on average.
+      min_count: examples of the smallest client.
+      max_count: examples of the largest client.
+    """
+
+    counts: NDArray[np.int64]
+    class_mix: NDArray[np.float64]
+    global_mix: NDArray[np.float64]
+    total_variation: NDArray[np.float64]
+    classes_held: NDArray[np.int64]
+    mean_count: float
+    min_count: int
+    max_count: int
+
+    def text(self) -> str:
+        """A table of one screen, at most 80 columns wide however many clients there are."""
+        empty = int((self.counts == 0).sum())
+        owning = self.counts > 0
+        lines = [
+            f'{self.counts.size} clients, {self.counts.sum()} examples, '
+            f'{self.global_mix.size} classes, {empty} clients without examples',
+            f'{"per client":<22}{"min":>9}{"10 %":>9}{"median":>9}{"90 %":>9}{"max":>9}{"mean":>9}',
+            _line('examples', self.counts, '.1f'),
+            _line('classes held', self.classes_held, '.1f'),
+            _line('largest class share', self.class_mix.max(axis=1)[owning], '.3f'),
+            _line('distance to pooled mix', self.total_variation[owning], '.3f'),
+        ]
+        if self.global_mix.size <= _MAX_LISTED_CLASSES:
+            holders = (self.class_mix > 0).sum(axis=0)
+            lines += [
+                f'{"class":<15}' + ''.join(f'{c:>6}' for c in range(self.global_mix.size)),
+                f'{"pooled share":<15}' + ''.join(f'{share:>6.3f}' for share in self.global_mix),
+                f'{"clients holding":<15}' + ''.join(f'{number:>6}' for number in holders),
+            ]
+        return '\n'.join(lines)
+
+    def __str__(self) -> str:
+        """The same as `text`."""
+        return self.text()
+
+
+def report(
+    clients: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_clients: int | None = None,
+    num_classes: int | None = None,
+) -> PartitionReport:
+    """Describes a partition: ``print(report(clients, labels))``.
+
+    Args:
+      clients: int[E], owner of each example.
+      labels: int[E], class of each example, numbered from 0.
+      num_clients: N; one more than the largest owner by default, which misses clients at the end
+        that own nothing.
+      num_classes: C; one more than the largest class by default.
+
+    Returns:
+      Counts, mixes and distances; see `PartitionReport`.
+
+    Raises:
+      ValueError: if the two vectors differ in length, or a count is too small for them.
+    """
+    table = _table(clients, labels, num_clients, num_classes)
+    counts = table.sum(axis=1)
+    mix = table / np.maximum(counts, 1)[:, None]
+    global_mix = table.sum(axis=0) / table.sum()
+    distance = 0.5 * np.abs(mix - global_mix).sum(axis=1)
+    return PartitionReport(
+        counts=counts,
+        class_mix=mix,
+        global_mix=global_mix,
+        total_variation=np.where(counts > 0, distance, np.nan),
+        classes_held=(table > 0).sum(axis=1),
+        mean_count=float(counts.mean()),
+        min_count=int(counts.min()),
+        max_count=int(counts.max()),
+    )
+
+
+def _table(
+    clients: ArrayLike, labels: ArrayLike, num_clients: int | None, num_classes: int | None
+) -> NDArray[np.int64]:
+    """Examples int64[N, C] of each client in each class."""
+    clients, labels = checks.ids('clients', clients), checks.ids('labels', labels)
+    if clients.size != labels.size:
+        raise errors.invalid(
+            'clients', f'have one entry per label, {labels.size}', f'{clients.size} entries'
+        )
+    needed_clients, needed_classes = int(clients.max()) + 1, int(labels.max()) + 1
+    num_clients = needed_clients if num_clients is None else num_clients
+    num_classes = needed_classes if num_classes is None else num_classes
+    checks.integer('num_clients', num_clients, needed_clients, 2**31 - 1)
+    checks.integer('num_classes', num_classes, needed_classes, 2**31 - 1)
+    cells = np.bincount(clients * num_classes + labels, minlength=num_clients * num_classes)
+    return cells.reshape(num_clients, num_classes)
+
+
+def _line(name: str, values: NDArray, form: str) -> str:
+    """One row of the table: five quantiles that are values of the data, and the mean."""
+    quantiles = np.quantile(values, [0, 0.1, 0.5, 0.9, 1], method='nearest')
+    cells = [f'{value:>9{form if value % 1 else ".0f"}}' for value in quantiles]
+    return f'{name:<22}' + ''.join(cells) + f'{values.mean():>9{form}}'

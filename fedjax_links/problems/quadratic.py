@@ -1,0 +1,64 @@
+"""Quadratics with equal curvature: every limit, bias and variance is known in closed form."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import errors
+from fedjax_links.base import Array, Key, Params, Problem
+
+
+def quadratic(targets: Any, *, initial_point: Any = None) -> Problem:
+    """``F_i(x) = 0.5 ||x - u_i||^2`` with exact gradients; the optimum is the mean of the u_i.
+
+    Args:
+      targets: float[N, d], u_i of each client.
+      initial_point: float[d], x^0; zero by default.
+
+    Returns:
+      A problem whose parameters are a vector float[d], in float64 if x64 is enabled. Its metrics
+      are ``loss`` (the global objective) and ``distance`` (L2, to the optimum).
+
+    Raises:
+      ValueError: if the shapes do not fit.
+
+    References:
+      Xiang et al. 2023, section III.
+    """
+    points = np.asarray(targets, dtype=float)
+    if points.ndim != 2 or 0 in points.shape:
+        raise errors.invalid('targets', 'have shape [num_clients, d]', list(points.shape))
+    start = np.zeros(points.shape[1]) if initial_point is None else np.asarray(initial_point)
+    if start.shape != points.shape[1:]:
+        raise errors.invalid(
+            'initial_point', f'have shape {list(points.shape[1:])}', list(start.shape)
+        )
+    dtype = jnp.result_type(float)
+
+    def init_params(key: Key) -> Params:
+        del key
+        return jnp.asarray(start, dtype)
+
+    num_clients = len(points)
+    targets = jnp.asarray(points, dtype)
+    return Problem(
+        data=targets,
+        offsets=jnp.arange(num_clients, dtype=jnp.int32),
+        counts=jnp.ones(num_clients, jnp.int32),
+        eval_data=targets,
+        init_params=init_params,
+        loss_fn=_loss,
+        metrics=_metrics,
+        min_examples=1,
+        max_examples=1,
+    )
+
+
+def _loss(params: Params, batch: Array) -> Array:
+    return 0.5 * jnp.mean(jnp.sum(jnp.square(params[None] - batch), axis=-1))
+
+
+def _metrics(params: Params, targets: Array) -> dict[str, Array]:
+    optimum = jnp.mean(targets, axis=0)
+    return {'loss': _loss(params, targets), 'distance': jnp.linalg.norm(params - optimum)}

@@ -1,0 +1,46 @@
+"""Registry entries: a factory together with what the conformance suites need to know of it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from fedjax_links.base import Algorithm, Participation
+
+
+class AlgorithmEntry(NamedTuple):
+    """A registered algorithm; calling the entry calls its factory.
+
+    Attributes:
+      factory: ``(local_train, **hyper_parameters) -> Algorithm``.
+      example: values for the factory's required hyper-parameters.
+      full_participation_is_fedavg: with every client active in every round, the server's trajectory
+        is FedAvg's.
+      empty_round_keeps_server: a round without active clients leaves the server model as it is.
+    """
+
+    factory: Callable[..., Algorithm]
+    example: Mapping[str, Any] = {}
+    full_participation_is_fedavg: bool = True
+    empty_round_keeps_server: bool = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Algorithm:
+        """Builds the algorithm."""
+        return self.factory(*args, **kwargs)
+
+
+class ParticipationEntry(NamedTuple):
+    """A registered pattern; calling the entry calls its factory.
+
+    Attributes:
+      factory: the pattern's factory.
+      example: ``num_clients -> Participation``, a typical instance.
+      cohort_size: ``num_clients -> int``, active clients of every round of the example, where that
+        number is fixed.
+    """
+
+    factory: Callable[..., Participation]
+    example: Callable[[int], Participation]
+    cohort_size: Callable[[int], int] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Participation:
+        """Builds the pattern."""
+        return self.factory(*args, **kwargs)

@@ -1,0 +1,257 @@
+"""The driver: thousands of rounds as one pure function, the only scan over rounds."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_links import checks, errors, prng, tree
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    FederationState,
+    Key,
+    Links,
+    Params,
+    Participation,
+    ParticipationCounters,
+    Problem,
+    PyTree,
+    RoundContext,
+    RoundMetrics,
+)
+
+EvalFn = Callable[[Params, Key, Problem], PyTree]
+
+
+class SimulationResult(NamedTuple):
+    """What a simulation returns.
+
+    Attributes:
+      state: the federation after the last round; pass it as ``initial_state`` to go on.
+      rounds: metrics of every round, leaves [T, ...].
+      evals: per candidate model (``'server'``, ``'client_mean'``), what ``eval_fn`` returned after
+        rounds ``eval_every, 2 eval_every, ...``; leaves [T // eval_every, ...].
+    """
+
+    state: FederationState
+    rounds: RoundMetrics
+    evals: Mapping[str, PyTree]
+
+
+def simulate(
+    key: Key,
+    algorithm: Algorithm,
+    participation: Participation,
+    problem: Problem,
+    *,
+    num_rounds: int,
+    eval_every: int | None = None,
+    eval_fn: EvalFn | None = None,
+    initial_state: FederationState | None = None,
+) -> SimulationResult:
+    """Runs ``num_rounds`` rounds. Pure: the caller jits, vmaps, or maps it.
+
+    Args:
+      key: the run's key; links, batches and initial model depend on nothing else.
+      algorithm: the algorithm.
+      participation: the participation pattern.
+      problem: data, loss and metrics.
+      num_rounds: T, at least 1.
+      eval_every: rounds between evaluations, a divisor of ``num_rounds``. None evaluates once,
+        after the last round, if ``eval_fn`` is given, and never otherwise.
+      eval_fn: ``(params, key, problem) -> pytree``, applied to every candidate model; the
+        problem's own metrics on its evaluation data by default.
+      initial_state: where to go on from, with its round counter. With the same key, a simulation in
+        pieces is the simulation in one.
+
+    Returns:
+      The final state, metrics per round and evaluations.
+
+    Raises:
+      ValueError: if counts are out of range or pattern and problem disagree on the clients.
+    """
+    checks.static_int('num_rounds', num_rounds)
+    if participation.num_clients != problem.num_clients:
+        raise errors.invalid(
+            'participation',
+            f"have the problem's {problem.num_clients} clients",
+            participation.num_clients,
+        )
+    if eval_every is not None:
+        checks.static_int('eval_every', eval_every)
+        if num_rounds % eval_every:
+            nearest = max(d for d in range(1, eval_every) if num_rounds % d == 0)
+            raise errors.invalid(
+                'eval_every',
+                f'divide `num_rounds` = {num_rounds}',
+                f'{eval_every}; the nearest smaller divisor is {nearest}',
+            )
+    start = init(key, algorithm, participation, problem) if initial_state is None else initial_state
+
+    def advance(state: FederationState, _: None) -> tuple[FederationState, RoundMetrics]:
+        return run_round(state, key, algorithm, participation, problem)
+
+    if eval_every is None and eval_fn is None:
+        state, rounds = jax.lax.scan(advance, start, length=num_rounds)
+        return SimulationResult(state, rounds, {})
+
+    period = eval_every or num_rounds
+
+    def advance_and_evaluate(state: FederationState, _: None):
+        state, rounds = jax.lax.scan(advance, state, length=period)
+        return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
+
+    state, (rounds, evals) = jax.lax.scan(advance_and_evaluate, start, length=num_rounds // period)
+    rounds = jax.tree.map(lambda a: a.reshape(num_rounds, *a.shape[2:]), rounds)
+    return SimulationResult(state, rounds, evals)
+
+
+def init(
+    key: Key, algorithm: Algorithm, participation: Participation, problem: Problem
+) -> FederationState:
+    """The federation before round 0.
+
+    Args:
+      key: the run's key.
+      algorithm: the algorithm.
+      participation: the pattern.
+      problem: data, loss and initial parameters.
+
+    Returns:
+      The state; its ``links`` are all down until the first round sets them.
+    """
+    num_clients = problem.num_clients
+    carry = participation.init(prng.pattern_key(key))
+    _, links = jax.eval_shape(participation.sample, carry, key, jnp.int32(0))
+    return FederationState(
+        round=jnp.zeros((), jnp.int32),
+        algorithm=algorithm.init(problem.init_params(prng.model_key(key)), problem),
+        participation=carry,
+        links=tree.zeros_like(links),
+        counters=ParticipationCounters(
+            participation_count=jnp.zeros(num_clients, jnp.int32),
+            last_active=jnp.full(num_clients, -1, jnp.int32),
+        ),
+        finite=jnp.array(True),
+        first_bad_round=jnp.full((), -1, jnp.int32),
+    )
+
+
+def run_round(
+    state: FederationState,
+    key: Key,
+    algorithm: Algorithm,
+    participation: Participation,
+    problem: Problem,
+) -> tuple[FederationState, RoundMetrics]:
+    """One round: draw the links, let the algorithm act on them, keep count.
+
+    Args:
+      state: the federation after ``state.round`` rounds.
+      key: the run's key, the same in every round.
+      algorithm: the algorithm.
+      participation: the pattern.
+      problem: data and loss.
+
+    Returns:
+      The next state and the round's metrics.
+    """
+    round = state.round
+    link_key = prng.round_key(key, 'participation', round)
+    carry, links = participation.sample(state.participation, link_key, round)
+    ctx = round_context(key, round, links)
+    algorithm_state, metrics = algorithm.round_step(state.algorithm, ctx, problem)
+    healthy = tree.all_finite((algorithm.models(algorithm_state)['server'], metrics.loss_sum))
+    first_failure = state.finite & ~healthy
+    next_state = FederationState(
+        round=round + 1,
+        algorithm=algorithm_state,
+        participation=carry,
+        links=links,
+        counters=ParticipationCounters(
+            participation_count=state.counters.participation_count + links.mask,
+            last_active=jnp.where(links.mask, round, state.counters.last_active),
+        ),
+        finite=state.finite & healthy,
+        first_bad_round=jnp.where(first_failure, round, state.first_bad_round),
+    )
+    return next_state, metrics
+
+
+def round_context(key: Key, round: Array | int, links: Links) -> RoundContext:
+    """What a round may look at, for composing rounds by hand.
+
+    Args:
+      key: the run's key.
+      round: index of the round.
+      links: the links of the round.
+
+    Returns:
+      The context that `simulate` would pass in that round under those links.
+    """
+    return RoundContext(
+        round=jnp.asarray(round, jnp.int32),
+        links=links,
+        client_key=prng.round_key(key, 'client', round),
+        server_key=prng.round_key(key, 'server', round),
+    )
+
+
+def evaluate(
+    state: FederationState,
+    key: Key,
+    algorithm: Algorithm,
+    problem: Problem,
+    eval_fn: EvalFn | None = None,
+) -> Mapping[str, PyTree]:
+    """Applies ``eval_fn`` to every candidate model of the state.
+
+    Args:
+      state: the federation.
+      key: the run's key.
+      algorithm: the algorithm.
+      problem: passed on to ``eval_fn``.
+      eval_fn: ``(params, key, problem) -> pytree``; the problem's metrics by default.
+
+    Returns:
+      What ``eval_fn`` returned, by model name.
+    """
+    eval_fn = eval_fn or problem_metrics
+    eval_key = prng.round_key(key, 'eval', state.round)
+    models = algorithm.models(state.algorithm)
+    return {name: eval_fn(params, eval_key, problem) for name, params in models.items()}
+
+
+def problem_metrics(params: Params, key: Key, problem: Problem) -> Mapping[str, Array]:
+    """The problem's own metrics on its evaluation data."""
+    del key
+    return problem.metrics(params, problem.eval_data)
+
+
+def realised_links(
+    key: Key,
+    participation: Participation,
+    *,
+    num_rounds: int,
+) -> Links:
+    """The links that `simulate` meets with this key, without training anything.
+
+    Args:
+      key: the run's key.
+      participation: the pattern.
+      num_rounds: T, at least 1.
+
+    Returns:
+      The sample of every round, leaves [T, N]; its mask replays in any run
+      (`fedjax_links.participation.replay`).
+    """
+    checks.static_int('num_rounds', num_rounds)
+
+    def advance(carry: Any, round: Array):
+        return participation.sample(carry, prng.round_key(key, 'participation', round), round)
+
+    carry = participation.init(prng.pattern_key(key))
+    _, links = jax.lax.scan(advance, carry, jnp.arange(num_rounds, dtype=jnp.int32))
+    return links

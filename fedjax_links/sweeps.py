@@ -1,0 +1,142 @@
+"""Sweeps: a grid of hyper-parameters times seeds, in one compiled program."""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import checks, errors, prng
+from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.simulation import EvalFn, SimulationResult, simulate
+
+Grid = Mapping[str, Mapping[str, Any]]
+
+_MAKERS = ('algorithm', 'participation')
+
+
+def sweep(
+    make_algorithm: Callable[..., Algorithm],
+    make_participation: Callable[..., Participation],
+    problem: Problem,
+    *,
+    seeds: Iterable[int],
+    grid: Grid | None = None,
+    num_rounds: int,
+    eval_every: int | None = None,
+    eval_fn: EvalFn | None = None,
+    batching: str | None = None,
+) -> SimulationResult:
+    """Runs every grid point with every seed, compiled once.
+
+    The same seed gives the same links and batches at every point, so differences between points are
+    paired. What is swept is traced: it may scale things, but not set shapes or loop lengths.
+
+    Args:
+      make_algorithm: builds the algorithm from its grid columns as keywords.
+      make_participation: builds the pattern from its grid columns as keywords.
+      problem: data, loss and metrics, shared by all runs.
+      seeds: S seeds in ``[0, 2**32)``.
+      grid: columns by maker, one row per point: ``{'algorithm': {'learning_rate': [G]},
+        'participation': {'p': [G, N]}}``; `product` crosses values into such columns. One point
+        without hyper-parameters by default.
+      num_rounds: as in `simulate`.
+      eval_every: as in `simulate`.
+      eval_fn: as in `simulate`.
+      batching: ``'map'`` runs the lanes one after the other, each bit for bit equal to its own
+        `simulate`; ``'vmap'`` runs them side by side, equal up to rounding. By default ``'map'`` on
+        CPU, where side by side gains nothing, and ``'vmap'`` elsewhere.
+
+    Returns:
+      A `SimulationResult` with leaves [G, S, ...]; lane ``[g, s]`` is
+      ``simulate(jax.random.key(seeds[s]), ...)`` at point g.
+
+    Raises:
+      ValueError: for an unknown maker, columns of different lengths, or a seed out of range.
+    """
+    batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
+    checks.choice('batching', batching, ('map', 'vmap'))
+    seed_column = prng.seed_column(seeds)
+    points, num_points = _columns(grid or {})
+
+    def lane(point: Grid, key: Any, problem: Problem) -> SimulationResult:
+        return simulate(
+            key,
+            make_algorithm(**point['algorithm']),
+            make_participation(**point['participation']),
+            problem,
+            num_rounds=num_rounds,
+            eval_every=eval_every,
+            eval_fn=eval_fn,
+        )
+
+    @jax.jit
+    def run(points: Grid, seed_column: Any, problem: Problem) -> SimulationResult:
+        num_seeds = len(seed_column)
+        keys = jax.vmap(jax.random.key)(seed_column)
+        lanes = jax.tree.map(lambda a: jnp.repeat(a, num_seeds, axis=0), points)
+        lane_keys = keys[jnp.arange(num_points * num_seeds) % num_seeds]
+        if batching == 'vmap':
+            results = jax.vmap(lane, in_axes=(0, 0, None))(lanes, lane_keys, problem)
+        else:
+            results = jax.lax.map(lambda x: lane(x[0], x[1], problem), (lanes, lane_keys))
+        return jax.tree.map(lambda a: a.reshape(num_points, num_seeds, *a.shape[1:]), results)
+
+    return run(points, seed_column, problem)
+
+
+def product(
+    values: Mapping[str, Mapping[str, Any]] | None = None, /, **by_maker: Mapping[str, Any]
+) -> dict[str, dict[str, np.ndarray]]:
+    """Crosses values into the columns of a grid; the last name varies fastest.
+
+    Args:
+      values: values by maker and name, ``{'algorithm': {'learning_rate': [0.1, 0.2]}, ...}``.
+      **by_maker: the same as keywords, ``algorithm={'learning_rate': [0.1, 0.2]}``.
+
+    Returns:
+      ``{maker: {name: [G, ...]}}`` with G the product of the numbers of values.
+
+    Raises:
+      ValueError: for an unknown maker or an empty list of values.
+    """
+    given = {**(values or {}), **by_maker}
+    _check_makers(given)
+    names = [(maker, name) for maker in given for name in given[maker]]
+    for maker, name in names:
+        if np.ndim(given[maker][name]) == 0 or len(given[maker][name]) == 0:
+            raise errors.invalid(name, 'be a list of at least one value', given[maker][name])
+    rows = list(itertools.product(*(given[maker][name] for maker, name in names)))
+    columns: dict[str, dict[str, np.ndarray]] = {maker: {} for maker in given}
+    for position, (maker, name) in enumerate(names):
+        columns[maker][name] = np.stack([np.asarray(row[position]) for row in rows])
+    return columns
+
+
+def _check_makers(grid: Mapping[str, Any]) -> None:
+    for maker in grid:
+        checks.choice('grid', maker, _MAKERS)
+
+
+def _columns(grid: Grid) -> tuple[dict[str, dict[str, np.ndarray]], int]:
+    """The grid as arrays, one dictionary per maker, and its number of points."""
+    _check_makers(grid)
+    columns = {
+        maker: {name: _numbers(name, values) for name, values in grid.get(maker, {}).items()}
+        for maker in _MAKERS
+    }
+    lengths = {name: len(a) for named in columns.values() for name, a in named.items()}
+    if len(set(lengths.values())) > 1:
+        raise errors.invalid('grid', 'have columns of one length', lengths)
+    return columns, next(iter(lengths.values()), 1)
+
+
+def _numbers(name: str, values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim == 0 or array.dtype.kind not in 'biuf':
+        raise errors.invalid(name, 'be a column of numbers, one per point', repr(values))
+    if array.dtype.kind == 'f' and not np.isfinite(array).all():
+        raise errors.invalid(name, 'be finite', values)
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype))

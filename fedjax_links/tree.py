@@ -1,0 +1,89 @@
+"""Pytree arithmetic, with and without a leading client axis.
+
+Results keep the dtypes of their first pytree, so a scan's carry never changes type.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links.base import Array, PyTree
+
+
+def add_scaled(x: PyTree, scale: Array | float, y: PyTree) -> PyTree:
+    """``x + scale * y`` for a scalar ``scale``."""
+    return jax.tree.map(lambda a, b: (a + scale * b).astype(a.dtype), x, y)
+
+
+def subtract(x: PyTree, y: PyTree) -> PyTree:
+    """``x - y``."""
+    return jax.tree.map(lambda a, b: (a - b).astype(a.dtype), x, y)
+
+
+def scale(factor: Array | float, x: PyTree) -> PyTree:
+    """``factor * x`` for a scalar factor."""
+    return jax.tree.map(lambda a: (factor * a).astype(a.dtype), x)
+
+
+def zeros_like(x: PyTree) -> PyTree:
+    """Zeros of the shapes and dtypes of ``x`` (arrays or shape structs)."""
+    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), x)
+
+
+def divide(x: PyTree, count: Array) -> PyTree:
+    """``x / count`` for a scalar count, and zero where the count is zero."""
+    safe = jnp.where(count > 0, count, 1)
+    return jax.tree.map(
+        lambda a: jnp.where(count > 0, a / safe.astype(a.dtype), jnp.zeros_like(a)), x
+    )
+
+
+def select(condition: Array, x: PyTree, y: PyTree) -> PyTree:
+    """``x`` where a scalar condition holds, else ``y``; never multiplies, so NaN cannot leak."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b.astype(a.dtype)), x, y)
+
+
+def rows(weights: Array, like: Array) -> Array:
+    """A vector [N] shaped to broadcast against an array [N, ...]."""
+    return weights.reshape(weights.shape + (1,) * (like.ndim - 1))
+
+
+def select_rows(mask: Array, x: PyTree, y: PyTree) -> PyTree:
+    """Rows of ``x`` where ``mask`` [N] holds, rows of ``y`` elsewhere; leaves are [N, ...]."""
+    return jax.tree.map(lambda a, b: jnp.where(rows(mask, a), a, b), x, y)
+
+
+def broadcast(x: PyTree, num_clients: int) -> PyTree:
+    """One copy of ``x`` per client: leaves [N, ...]."""
+    return jax.tree.map(lambda a: jnp.broadcast_to(a, (num_clients, *a.shape)), x)
+
+
+def fill_rows(mask: Array, value: PyTree, client_tree: PyTree) -> PyTree:
+    """``client_tree`` with the rows in ``mask`` replaced by ``value``."""
+    return jax.tree.map(lambda a, v: jnp.where(rows(mask, a), v[None], a), client_tree, value)
+
+
+def client_mean(client_tree: PyTree) -> PyTree:
+    """Mean over the leading client axis."""
+    return jax.tree.map(lambda a: jnp.mean(a, axis=0, dtype=a.dtype), client_tree)
+
+
+def global_norm(x: PyTree) -> Array:
+    """L2 norm of all leaves flattened into one vector."""
+    return jnp.sqrt(sum(jnp.sum(jnp.square(a)) for a in jax.tree.leaves(x)))
+
+
+def all_finite(x: PyTree) -> Array:
+    """bool[]: every entry of every leaf is finite."""
+    checks = [jnp.all(jnp.isfinite(a)) for a in jax.tree.leaves(x)]
+    return jnp.all(jnp.stack(checks)) if checks else jnp.array(True)
+
+
+def size(x: PyTree) -> int:
+    """Number of entries over all leaves."""
+    return sum(int(np.prod(a.shape)) for a in jax.tree.leaves(x))
+
+
+def num_bytes(x: PyTree) -> int:
+    """Bytes over all leaves (arrays or shape structs)."""
+    return sum(int(np.prod(a.shape)) * a.dtype.itemsize for a in jax.tree.leaves(x))

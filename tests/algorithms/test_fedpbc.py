@@ -1,0 +1,84 @@
+"""FedPBC against the listing and its exact identity on quadratics."""
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, analysis, local_training, participation, problems, simulation
+from tests.reference import harness, quadratic_loops
+
+
+@pytest.mark.parametrize('compute', ['all', 'active'])
+@pytest.mark.parametrize('chunk_size', [None, 3])
+def test_fedpbc_follows_the_listing(x64, compute, chunk_size):
+    setting = quadratic_loops.hard_setting()
+    program = harness.client_program(setting, chunk_size=chunk_size)
+    path, result = harness.run(setting, algorithms.fedpbc(program, server_lr=1.3, compute=compute))
+    expected_path, expected_models = quadratic_loops.fedpbc(
+        setting, pause_inactive=compute == 'active'
+    )
+    np.testing.assert_allclose(path, expected_path, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.state.algorithm.clients, expected_models, rtol=0, atol=1e-9)
+
+
+def test_the_reference_tells_the_ablation_apart():
+    setting = quadratic_loops.hard_setting()
+    full, _ = quadratic_loops.fedpbc(setting)
+    paused, _ = quadratic_loops.fedpbc(setting, pause_inactive=True)
+    assert np.abs(full - paused).max() > 1e-3
+
+
+@pytest.mark.parametrize('density', [0.0, 0.1, 0.6, 1.0])
+def test_client_mean_contracts_by_the_same_factor_for_any_masks(x64, rng, density):
+    """``xbar^t - x* = (1 - eta)^{s t} (x^0 - x*)``: no mask appears in it."""
+    num_rounds, num_clients, eta, steps = 60, 11, 0.07, 3
+    targets, start = rng.normal(size=(num_clients, 4)), rng.normal(size=4)
+    algorithm = algorithms.fedpbc(local_training.local_sgd(eta, local_steps=steps))
+    result = jax.jit(
+        lambda key: simulation.simulate(
+            key,
+            algorithm,
+            participation.replay(rng.random((num_rounds, num_clients)) < density),
+            problems.quadratic(targets, initial_point=start),
+            num_rounds=num_rounds,
+            eval_every=1,
+            eval_fn=lambda params, key, problem: params,
+        )
+    )(jax.random.key(1))
+    factor = (1 - eta) ** (steps * np.arange(1, num_rounds + 1))
+    expected = targets.mean(0) + factor[:, None] * (start - targets.mean(0))
+    np.testing.assert_allclose(result.evals['client_mean'], expected, rtol=0, atol=1e-12)
+
+
+def test_an_empty_round_keeps_the_server_while_clients_train(x64):
+    setting = quadratic_loops.hard_setting()
+    _, result = harness.run(setting, algorithms.fedpbc(harness.client_program(setting)))
+    server, mean = result.evals['server'], result.evals['client_mean']
+    assert not setting.mask[10:14].any()
+    np.testing.assert_array_equal(server[10:14], np.broadcast_to(server[9], (4, 3)))
+    factor = np.array([(1 - setting.rate(t)) ** setting.local_steps for t in range(10, 14)])
+    errors = np.asarray(mean[9:14]) - setting.targets.mean(axis=0)
+    np.testing.assert_allclose(errors[1:] / errors[:-1], np.outer(factor, np.ones(3)), rtol=1e-6)
+
+
+@pytest.mark.statistical
+def test_server_model_fluctuates_around_the_exact_fixed_point(x64):
+    """z-test over seeds; eight coordinates at 4.5 standard errors: false alarm 6e-5."""
+    probs, eta, steps = np.array([0.2, 0.5, 0.9, 0.4]), 0.05, 4
+    targets = np.array([[0.0, 3.0], [1.0, -2.0], [5.0, 0.5], [-4.0, 1.0]])
+    algorithm = algorithms.fedpbc(local_training.local_sgd(eta, local_steps=steps))
+
+    def final_models(key):
+        result = simulation.simulate(
+            key,
+            algorithm,
+            participation.bernoulli(probs),
+            problems.quadratic(targets),
+            num_rounds=150,
+        )
+        return algorithm.models(result.state.algorithm)['server']
+
+    finals = np.asarray(jax.jit(jax.vmap(final_models))(jax.random.split(jax.random.key(5), 2000)))
+    expected = analysis.fedpbc_fixed_point(probs, targets, eta, steps).server
+    z = (finals.mean(0) - expected) / (finals.std(0, ddof=1) / np.sqrt(len(finals)))
+    assert np.abs(z).max() < 4.5

@@ -1,0 +1,481 @@
+"""Partitions: exact invariants, the papers' rules as plain loops, and laws with z-tests.
+
+Statistical tests use fixed seeds; had these been drawn afresh, each would raise a false alarm with
+the probability that it states (z = 4.5, two-sided: 7e-6 per comparison).
+"""
+
+import numpy as np
+import pytest
+
+from fedjax_links.problems import partition, partition_checks
+
+Z = 4.5
+LABELS = np.random.default_rng(1).integers(7, size=1003)  # neither balanced nor divisible
+
+PARTITIONERS = {
+    'iid': lambda n, seed: partition.iid(LABELS.size, num_clients=n, seed=seed),
+    'dirichlet': lambda n, seed: partition.dirichlet(LABELS, num_clients=n, alpha=0.1, seed=seed),
+    'dirichlet_unequal': lambda n, seed: partition.dirichlet_unequal(
+        LABELS, num_clients=n, alpha=0.3, seed=seed
+    ),
+    'dirichlet_per_class': lambda n, seed: partition.dirichlet_per_class(
+        LABELS, num_clients=n, alpha=0.5, seed=seed
+    ),
+    'label_shards': lambda n, seed: partition.label_shards(
+        LABELS, num_clients=n, shards_per_client=3, seed=seed
+    ),
+    'label_groups': lambda n, seed: partition.label_groups(LABELS, num_clients=n),
+    'similarity': lambda n, seed: partition.similarity(LABELS, num_clients=n, seed=seed),
+}
+
+
+@pytest.mark.parametrize('num_clients', [1, 5, 7, 20])
+@pytest.mark.parametrize('name', PARTITIONERS)
+def test_every_example_has_one_owner_and_every_client_an_example(name, num_clients):
+    clients = PARTITIONERS[name](num_clients, 3)
+    assert clients.shape == LABELS.shape and clients.dtype == np.int32
+    assert set(clients.tolist()) == set(range(num_clients))
+
+
+@pytest.mark.parametrize('name', [name for name in PARTITIONERS if name != 'label_groups'])
+def test_seed_decides_everything(name):
+    first, again, other = (PARTITIONERS[name](20, seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+@pytest.mark.parametrize('num_clients', [1, 4, 20, 1003])
+@pytest.mark.parametrize('alpha', [1e-300, 1e-3, 0.1, 1.0, 1e6])
+def test_dirichlet_volumes_are_equal_at_any_alpha(num_clients, alpha):
+    clients = partition.dirichlet(LABELS, num_clients=num_clients, alpha=alpha, seed=2)
+    sizes = np.bincount(clients, minlength=num_clients)
+    expected = np.full(num_clients, 1003 // num_clients)
+    expected[: 1003 % num_clients] += 1
+    np.testing.assert_array_equal(sizes, expected)
+
+
+def test_iid_volumes_are_equal():
+    sizes = np.bincount(partition.iid(1003, num_clients=20, seed=0), minlength=20)
+    np.testing.assert_array_equal(sizes, [51] * 3 + [50] * 17)
+
+
+def test_dirichlet_first_client_has_the_law_of_its_draw():
+    # Before any class runs out, counts are multinomial given nu ~ Dir(alpha 1), so
+    # E sum_c share_c^2 = 1/q + (1 - 1/q) (1 + alpha) / (1 + C alpha) with q examples each.
+    labels, quota, alpha = np.repeat(np.arange(4), 50), 50, 0.3
+    draws = []
+    for seed in range(600):
+        clients = partition.dirichlet(labels, num_clients=4, alpha=alpha, seed=seed)
+        draws.append(np.sum((np.bincount(labels[clients == 0]) / quota) ** 2))
+    expected = 1 / quota + (1 - 1 / quota) * (1 + alpha) / (1 + 4 * alpha)
+    assert abs(np.mean(draws) - expected) < Z * np.std(draws) / np.sqrt(600)
+
+
+def test_dirichlet_draws_the_examples_of_a_class_at_random():
+    # Who owns the first example of class 0 does not depend on its place in the data: with its
+    # class-mates it is exchangeable, so first and last are equally often client 0's.
+    labels = np.repeat(np.arange(4), 50)
+    owners = np.array(
+        [partition.dirichlet(labels, num_clients=4, alpha=1.0, seed=s)[[0, 49]] for s in range(600)]
+    )
+    difference = (owners[:, 0] == 0).astype(float) - (owners[:, 1] == 0)
+    assert abs(difference.mean()) < Z * difference.std() / np.sqrt(600)
+    assert 0 < (owners[:, 0] == 0).mean() < 1
+
+
+def test_dirichlet_exhausted_classes_are_replaced():
+    # One class per client at tiny alpha: with more clients than a class can serve, the stock must
+    # run out, and the leftovers still reach everybody.
+    labels = np.array([0] * 90 + [1] * 10)
+    clients = partition.dirichlet(labels, num_clients=10, alpha=1e-300, seed=0)
+    mix = partition.class_mix(clients, labels)
+    np.testing.assert_array_equal(np.bincount(clients), [10] * 10)
+    np.testing.assert_array_equal(np.sort(mix[:, 1]), [0] * 9 + [1])
+
+
+def test_dirichlet_sequential_draws_match_a_loop_in_law():
+    # The batched draws against one label at a time, on a stock that always runs out: mean number
+    # of examples of class 0 that the second client gets, two-sample z-test.
+    labels = np.array([0] * 6 + [1] * 18)
+    batched, looped = [], []
+    for seed in range(1500):
+        clients = partition.dirichlet(labels, num_clients=3, alpha=1.0, seed=seed)
+        batched.append(np.sum(labels[clients == 1] == 0))
+        rng = np.random.default_rng(10_000 + seed)
+        shares, left = rng.dirichlet([1.0, 1.0], 3), [6, 18]
+        for client in range(2):
+            got = 0
+            for _ in range(8):
+                weight = [shares[client][c] if left[c] else 0.0 for c in range(2)]
+                c = int(rng.random() >= weight[0] / sum(weight))
+                left[c] -= 1
+                got += c == 0
+        looped.append(got)
+    error = np.sqrt((np.var(batched) + np.var(looped)) / 1500)
+    assert abs(np.mean(batched) - np.mean(looped)) < Z * error
+
+
+def test_dirichlet_shares_second_moment():
+    for alpha, classes in [(0.1, 10), (1.0, 3), (30.0, 5)]:
+        shares = partition.dirichlet_shares(4000, classes, alpha=alpha, seed=5)
+        squares = (shares**2).sum(axis=1)
+        expected = (1 + alpha) / (1 + classes * alpha)
+        assert abs(squares.mean() - expected) < Z * squares.std() / np.sqrt(4000)
+
+
+def test_clients_hold_what_the_shares_say():
+    labels = np.repeat(np.arange(5), 4000)
+    aim = partition.dirichlet_shares(4, 5, alpha=2.0, seed=9)
+    clients = partition.dirichlet(labels, num_clients=4, alpha=2.0, seed=9)
+    # The first client's 5000 draws may only meet the end of a class it wants 80 % of.
+    assert aim[0].max() < 0.75
+    held = partition.class_mix(clients, labels)[0]
+    assert np.all(np.abs(held - aim[0]) < Z * np.sqrt(aim[0] * (1 - aim[0]) / 5000))
+
+
+def test_large_alpha_gives_the_pooled_mix():
+    # alpha = 1e6: every share is 1/C up to 1e-3. Equal volumes: the first half of the clients
+    # draws 500 labels each, a cell deviates by Z standard errors with probability 7e-6 (x 40).
+    labels = np.repeat(np.arange(10), 400)
+    mix = partition.class_mix(partition.dirichlet(labels, num_clients=8, alpha=1e6, seed=0), labels)
+    assert np.abs(mix[:4] - 0.1).max() < Z * np.sqrt(0.1 * 0.9 / 500) + 1e-3
+    for draw in (partition.dirichlet_unequal, partition.dirichlet_per_class):
+        mix = partition.class_mix(draw(labels, num_clients=8, alpha=1e6, seed=0), labels)
+        assert np.abs(mix - 0.1).max() < 5e-3  # cuts are rounded, 1 in 400
+
+
+def test_small_alpha_concentrates():
+    labels = np.repeat(np.arange(10), 400)
+    aim = partition.dirichlet_shares(8, 10, alpha=1e-3, seed=4).max(axis=1)
+    clients = partition.dirichlet(labels, num_clients=8, alpha=1e-3, seed=4)
+    held = partition.class_mix(clients, labels).max(axis=1)
+    # A class of 400 cannot fill a client of 500, so 0.8 is the most that anybody can hold.
+    assert aim[0] > 0.99 and held[0] == 0.8 and held.max() == 0.8
+    flat = partition.class_mix(
+        partition.dirichlet(labels, num_clients=8, alpha=1e6, seed=4), labels
+    ).max(axis=1)
+    assert held.min() > flat[:4].max()
+
+
+@pytest.mark.parametrize('num_clients', [1, 3, 25])
+@pytest.mark.parametrize('alpha', [0.1, 1.0])
+def test_dirichlet_unequal_cuts_as_the_rule_says(num_clients, alpha):
+    shares = partition.dirichlet_shares(num_clients, 7, alpha=alpha, seed=6)
+    expected = np.full(LABELS.size, -1)
+    for c in range(7):
+        members = [e for e in range(LABELS.size) if LABELS[e] == c]
+        start = 0
+        for i in range(num_clients):
+            stop = round(len(members) * sum(shares[: i + 1, c]) / sum(shares[:, c]))
+            for e in members[start:stop]:
+                expected[e] = i
+            start = stop
+    clients = partition.dirichlet_unequal(
+        LABELS, num_clients=num_clients, alpha=alpha, seed=6, min_examples=0
+    )
+    np.testing.assert_array_equal(clients, expected)
+
+
+def test_dirichlet_per_class_cuts_as_the_rule_says():
+    rng = partition_checks.generator(6)
+    shares = rng.dirichlet(np.full(30, 0.5), 7)
+    expected = np.full(LABELS.size, -1)
+    for c in range(7):
+        members = [e for e in range(LABELS.size) if LABELS[e] == c]
+        stops = [int(len(members) * sum(shares[c, : i + 1])) for i in range(29)] + [len(members)]
+        for i, (start, stop) in enumerate(zip([0] + stops[:-1], stops, strict=True)):
+            for e in members[start:stop]:
+                expected[e] = i
+    clients = partition.dirichlet_per_class(
+        LABELS, num_clients=30, alpha=0.5, seed=6, min_examples=0
+    )
+    np.testing.assert_array_equal(clients, expected)
+
+
+@pytest.mark.parametrize('alpha', [1e-300, 1e-2])
+def test_dirichlet_unequal_survives_classes_that_nobody_wants(alpha):
+    labels = np.repeat(np.arange(10), 40)
+    shares = partition.dirichlet_shares(3, 10, alpha=alpha, seed=1)
+    clients = partition.dirichlet_unequal(
+        labels, num_clients=3, alpha=alpha, seed=1, min_examples=0
+    )
+    unwanted = np.flatnonzero(shares.sum(axis=0) == 0)
+    if alpha == 1e-300:
+        assert unwanted.size >= 7
+    for c in unwanted:
+        np.testing.assert_array_equal(np.bincount(clients[labels == c]), [13, 14, 13])
+
+
+@pytest.mark.parametrize('num_clients, similarity', [(250, 0.05), (21, 0.3), (10, 0.05), (3, 0.2)])
+def test_similarity_equals_the_plain_loop(num_clients, similarity):
+    labels = np.random.default_rng(3).permutation(np.repeat(np.arange(10), 300))
+    rng = partition_checks.generator(8)
+    uniform, target = rng.random(3000), rng.integers(num_clients, size=3000)
+    owned_class = {}
+    if num_clients > 10:
+        for n in range(num_clients):
+            for c in range(10):
+                low, high = (int(np.round(k * num_clients / 10)) for k in (c, c + 1))
+                if low <= n < high:
+                    owned_class[n] = c
+    sizes, expected = [0] * num_clients, []
+    for e in range(3000):
+        if uniform[e] <= similarity:
+            owner = int(target[e])
+        elif num_clients > 10:
+            mine = [n for n in range(num_clients) if owned_class[n] == labels[e]]
+            owner = min(mine, key=lambda n: (sizes[n], n))
+        else:
+            owner = int(labels[e]) % num_clients
+        sizes[owner] += 1
+        expected.append(owner)
+    clients = partition.similarity(
+        labels, num_clients=num_clients, similarity=similarity, seed=8
+    )
+    np.testing.assert_array_equal(clients, expected)
+
+
+def test_similarity_statement_of_wang_and_ji():
+    # 250 clients of 24 examples on average: volumes 22..26; an example stays with its class unless
+    # it is spread (5 %) to one of the 9/10 of the clients that own another class: share 0.955.
+    labels = np.random.default_rng(4).permutation(np.repeat(np.arange(10), 600))
+    own = np.arange(250) // 25
+    kept = 0
+    for seed in range(20):
+        clients = partition.similarity(labels, num_clients=250, seed=seed)
+        sizes = np.bincount(clients, minlength=250)
+        assert sizes.min() >= 22 and sizes.max() <= 26
+        kept += np.sum(own[clients] == labels)
+    draws = 20 * labels.size
+    assert abs(kept / draws - 0.955) < Z * np.sqrt(0.955 * 0.045 / draws)
+
+
+def test_similarity_one_is_uniform():
+    clients = partition.similarity(np.zeros(20_000, int), num_clients=50, similarity=1.0, seed=0)
+    chi2 = np.sum((np.bincount(clients, minlength=50) - 400) ** 2 / 400)
+    assert abs(chi2 - 49) < 6.5 * np.sqrt(2 * 49)  # 49 degrees of freedom: false alarm below 1e-6
+
+
+@pytest.mark.parametrize('num_clients', [4, 7, 30])
+def test_label_groups_is_similarity_zero(num_clients):
+    clients = partition.label_groups(LABELS, num_clients=num_clients)
+    np.testing.assert_array_equal(
+        clients, partition.similarity(LABELS, num_clients=num_clients, similarity=0.0, seed=1)
+    )
+    held = partition.report(clients, LABELS).classes_held
+    assert held.max() == (2 if num_clients == 4 else 1)
+    for c in range(7):
+        sizes = np.bincount(clients[LABELS == c])
+        assert np.ptp(sizes[sizes > 0]) <= 1
+
+
+def test_label_shards_on_an_instance_counted_by_hand():
+    labels = np.array([2, 0, 1, 0, 2, 1, 0, 2])  # sorted: examples 1 3 | 6 2 | 5 0 | 4 7
+    clients = partition.label_shards(labels, num_clients=2, shards_per_client=2, seed=0)
+    shards = clients[[[1, 3], [6, 2], [5, 0], [4, 7]]]
+    np.testing.assert_array_equal(shards[:, 0], shards[:, 1])
+    np.testing.assert_array_equal(np.sort(shards[:, 0]), [0, 0, 1, 1])
+
+
+def test_label_shards_volumes_and_classes():
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(10), 60))
+    clients = partition.label_shards(labels, num_clients=20, shards_per_client=2, seed=0)
+    table = partition.report(clients, labels)
+    np.testing.assert_array_equal(table.counts, np.full(20, 30))
+    assert table.classes_held.max() == 2 and table.classes_held.min() >= 1
+    uneven = partition.label_shards(LABELS, num_clients=20, shards_per_client=3, seed=0)
+    assert np.ptp(np.bincount(uneven)) <= 3
+
+
+def test_label_shards_are_dealt_uniformly():
+    labels = np.arange(4)  # four shards, two clients: shard 0 joins shard 1 in a third of the deals
+    together = [
+        len(set(partition.label_shards(labels, num_clients=2, seed=seed)[:2])) == 1
+        for seed in range(900)
+    ]
+    assert abs(np.mean(together) - 1 / 3) < Z * np.sqrt(2 / 9 / 900)
+
+
+def test_contiguous_groups():
+    np.testing.assert_array_equal(
+        partition.contiguous_groups(100, num_groups=20), np.arange(100) // 5
+    )
+    np.testing.assert_array_equal(
+        partition.contiguous_groups(250, num_groups=5), np.arange(250) // 50
+    )
+    # Ends at rint(2.5) = 2, 5, rint(7.5) = 8, 10: halves go to the even number.
+    np.testing.assert_array_equal(
+        partition.contiguous_groups(10, num_groups=4), [0, 0, 1, 1, 1, 2, 2, 2, 3, 3]
+    )
+    for clients in range(1, 40):
+        for groups in range(1, clients + 1):
+            sizes = np.bincount(partition.contiguous_groups(clients, num_groups=groups))
+            assert sizes.size == groups and sizes.min() >= 1 and np.ptp(sizes) <= 2
+
+
+@pytest.mark.parametrize('draw', [partition.dirichlet_unequal, partition.dirichlet_per_class])
+def test_min_examples_redraws_only_where_needed(draw):
+    # At alpha 1 and 6 clients the smallest of a draw is usually between 60 and 120 of 1003.
+    fewest = []
+    for seed in range(40):
+        first = draw(LABELS, num_clients=6, alpha=1.0, seed=seed, min_examples=0)
+        asked = draw(LABELS, num_clients=6, alpha=1.0, seed=seed, min_examples=90)
+        fewest.append(np.bincount(first, minlength=6).min())
+        assert np.bincount(asked, minlength=6).min() >= 90
+        assert np.array_equal(first, asked) == (fewest[-1] >= 90)
+    assert min(fewest) < 90 <= max(fewest)
+
+
+def test_small_partitions_stay_as_they_are():
+    labels = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2])
+    golden = {
+        'iid': partition.iid(12, num_clients=3, seed=0),
+        'dirichlet': partition.dirichlet(labels, num_clients=3, alpha=0.5, seed=0),
+        'dirichlet_unequal': partition.dirichlet_unequal(
+            labels, num_clients=3, alpha=0.5, seed=0
+        ),
+        'dirichlet_per_class': partition.dirichlet_per_class(
+            labels, num_clients=3, alpha=0.5, seed=0
+        ),
+        'label_shards': partition.label_shards(labels, num_clients=3, seed=0),
+        'similarity': partition.similarity(labels, num_clients=3, similarity=0.3, seed=0),
+    }
+    assert {name: ''.join(map(str, clients)) for name, clients in golden.items()} == GOLDEN
+
+
+GOLDEN = {}
+
+
+def test_class_mix_and_report_on_an_instance_counted_by_hand():
+    clients, labels = np.array([0, 0, 0, 0, 2, 2]), np.array([0, 0, 0, 1, 1, 1])
+    mix = [[0.75, 0.25, 0], [0, 0, 0], [0, 1, 0], [0, 0, 0]]
+    np.testing.assert_array_equal(
+        partition.class_mix(clients, labels, num_clients=4, num_classes=3), mix
+    )
+    assert partition.class_mix(clients, labels).shape == (3, 2)
+    table = partition.report(clients, labels, num_clients=4, num_classes=3)
+    np.testing.assert_array_equal(table.counts, [4, 0, 2, 0])
+    np.testing.assert_array_equal(table.class_mix, mix)
+    np.testing.assert_array_equal(table.global_mix, [0.5, 0.5, 0])
+    np.testing.assert_array_equal(table.total_variation, [0.25, np.nan, 0.5, np.nan])
+    np.testing.assert_array_equal(table.classes_held, [2, 0, 1, 0])
+    assert (table.mean_count, table.min_count, table.max_count) == (1.5, 0, 4)
+
+
+def test_report_text():
+    clients, labels = np.array([0, 0, 0, 0, 2, 2]), np.array([0, 0, 0, 1, 1, 1])
+    table = partition.report(clients, labels, num_classes=3)
+    assert str(table) == table.text()
+    assert table.text().splitlines() == [
+        '3 clients, 6 examples, 3 classes, 1 clients without examples',
+        'per client                  min     10 %   median     90 %      max     mean',
+        'examples                      0        0        2        4        4      2.0',
+        'classes held                  0        0        1        2        2      1.0',
+        'largest class share       0.750    0.750    0.750        1        1    0.875',
+        'distance to pooled mix    0.250    0.250    0.250    0.500    0.500    0.375',
+        'class               0     1     2',
+        'pooled share    0.500 0.500 0.000',
+        'clients holding     1     2     0',
+    ]
+
+
+def test_report_stays_on_one_screen():
+    labels = np.arange(300_000) % 62
+    clients = partition.iid(300_000, num_clients=100_000, seed=0)
+    lines = partition.report(clients, labels).text().splitlines()
+    assert len(lines) <= 10 and max(map(len, lines)) <= 80
+
+
+ERRORS = [
+    (
+        lambda: partition.iid(10, num_clients=11, seed=0),
+        '`num_clients` must be an integer in [1, 10], got 11.',
+    ),
+    (
+        lambda: partition.iid(10, num_clients=2, seed=-1),
+        '`seed` must be an integer in [0, 4294967295], got -1.',
+    ),
+    (
+        lambda: partition.iid(10.0, num_clients=2, seed=0),
+        '`num_examples` must be an integer in [1, 2147483647], got 10.0.',
+    ),
+    (
+        lambda: partition.dirichlet(LABELS, num_clients=True, alpha=0.1, seed=0),
+        '`num_clients` must be an integer in [1, 1003], got True.',
+    ),
+    (
+        lambda: partition.dirichlet(LABELS, num_clients=2, alpha=-1.0, seed=0),
+        '`alpha` must be positive, got -1.0.',
+    ),
+    (
+        lambda: partition.dirichlet_unequal(LABELS, num_clients=2, alpha=float('nan'), seed=0),
+        '`alpha` must be positive, got nan.',
+    ),
+    (
+        lambda: partition.dirichlet_per_class(LABELS, num_clients=2, alpha=float('inf'), seed=0),
+        '`alpha` must be finite, got inf.',
+    ),
+    (
+        lambda: partition.dirichlet_shares(2, 0, alpha=1.0, seed=0),
+        '`num_classes` must be an integer in [1, 2147483647], got 0.',
+    ),
+    (
+        lambda: partition.dirichlet_unequal(LABELS, num_clients=1004, alpha=1.0, seed=0),
+        '`num_clients` must be an integer in [1, 1003], got 1004.',
+    ),
+    (
+        lambda: partition.dirichlet_unequal(
+            LABELS, num_clients=10, alpha=1.0, seed=0, min_examples=101
+        ),
+        '`min_examples` must be an integer in [0, 100], got 101.',
+    ),
+    (
+        lambda: partition.dirichlet_per_class(
+            np.zeros(100, int), num_clients=10, alpha=1e-3, seed=0
+        ),
+        '`min_examples` must be at most 0, the best of 100 draws, got 1.',
+    ),
+    (
+        lambda: partition.label_shards(LABELS, num_clients=100, shards_per_client=11, seed=0),
+        '`shards_per_client` must be an integer in [1, 10], got 11.',
+    ),
+    (
+        lambda: partition.similarity(LABELS, num_clients=2, similarity=1.5, seed=0),
+        '`similarity` must lie in [0, 1], got 1.5.',
+    ),
+    (
+        lambda: partition.label_groups(LABELS / 1.0, num_clients=2),
+        '`labels` must have an integer dtype, got float64.',
+    ),
+    (
+        lambda: partition.label_groups(LABELS[:, None], num_clients=2),
+        '`labels` must be a non-empty vector, got shape (1003, 1).',
+    ),
+    (
+        lambda: partition.label_groups([0, 1, -1], num_clients=2),
+        '`labels` must be at least 0, got -1 at 2.',
+    ),
+    (
+        lambda: partition.contiguous_groups(4, num_groups=5),
+        '`num_groups` must be an integer in [1, 4], got 5.',
+    ),
+    (
+        lambda: partition.class_mix([0, 1], [0, 1, 2]),
+        '`clients` must have one entry per label, 3, got 2 entries.',
+    ),
+    (
+        lambda: partition.report([0, 3], [0, 1], num_clients=3),
+        '`num_clients` must be an integer in [4, 2147483647], got 3.',
+    ),
+    (
+        lambda: partition.class_mix([0, 3], [0, 1], num_classes=1),
+        '`num_classes` must be an integer in [2, 2147483647], got 1.',
+    ),
+]
+
+
+@pytest.mark.parametrize('call, message', ERRORS, ids=[message for _, message in ERRORS])
+def test_errors_name_the_argument(call, message):
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert str(caught.value) == message

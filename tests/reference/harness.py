@@ -1,0 +1,37 @@
+"""Runs an engine algorithm on a reference setting."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import local_training, participation, problems, simulation
+from tests.reference.quadratic_loops import Setting
+
+
+def client_program(setting: Setting, **kwargs):
+    """The setting's local steps, with its rate as a schedule of the round."""
+    rounds = np.arange(len(setting.mask))
+    rates = jnp.asarray([setting.rate(t) for t in rounds])
+    return local_training.local_sgd(lambda t: rates[t], local_steps=setting.local_steps, **kwargs)
+
+
+def run(setting: Setting, algorithm, **simulate_kwargs):
+    """Server model after every round, [T, d], and the final algorithm state; needs x64."""
+    problem = problems.quadratic(setting.targets, initial_point=setting.start)
+    links = participation.replay(setting.mask, setting.prob)
+    simulate = jax.jit(
+        lambda key, problem: simulation.simulate(
+            key,
+            algorithm,
+            links,
+            problem,
+            num_rounds=len(setting.mask),
+            eval_every=1,
+            eval_fn=lambda params, key, problem: params,
+            **simulate_kwargs,
+        )
+    )
+    result = simulate(jax.random.key(0), problem)
+    path = result.evals['server']
+    assert path.dtype == np.float64
+    return np.asarray(path), result
