@@ -165,5 +165,22 @@ def map_reduce(
     )
 
 
+def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: int = 16) -> PyTree:
+    """``client_tree`` with the members' rows set to one value; cost follows the members.
+
+    Args:
+      cohort: K slots.
+      client_tree: leaves [N, ...].
+      value: leaves [...].
+      chunk_size: rows written side by side.
+
+    Returns:
+      Leaves [N, ...].
+    """
+    width = min(chunk_size, cohort.ids.shape[0])
+    _, table = map_reduce(lambda i, row: ((), value), cohort, client_tree, chunk_size=width)
+    return table
+
+
 def _cast_like(client_tree: PyTree, new_rows: PyTree) -> PyTree:
     return jax.tree.map(lambda a, r: r.astype(a.dtype), client_tree, new_rows)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from fedjax_links import checks, cohorts, errors, prng, tree
@@ -30,11 +31,13 @@ class LocalUpdate(NamedTuple):
       params: L_i(start), the model after the local steps.
       delta: L_i(start) - start.
       loss: float[], mean over the local steps of the training loss met on the way.
+      num_steps: int32[], local steps performed.
     """
 
     params: Params
     delta: Params
     loss: Array
+    num_steps: Array
 
 
 class ClientProgram(NamedTuple):
@@ -45,7 +48,7 @@ class ClientProgram(NamedTuple):
         client's key of this round; ``lr_scale`` multiplies the rate, and ``correction`` (a pytree
         like the parameters, or None) is added to every gradient.
       learning_rate: ``round -> float[]``, the local rate of a round.
-      local_steps: number of local steps.
+      local_steps: number of local steps, the largest of any client.
       chunk_size: clients that train side by side, or None to choose by the model's size.
     """
 
@@ -74,6 +77,7 @@ def local_sgd(
     batch_size: int | None = None,
     optimizer: Any = None,
     chunk_size: int | None = None,
+    client_steps: Any = None,
 ) -> ClientProgram:
     """Local steps of SGD, or of any optax optimizer, on the client's own data.
 
@@ -91,12 +95,14 @@ def local_sgd(
       chunk_size: clients that train side by side; by default 10 where the number of active clients
         varies, and up to 128 small models where everyone trains. It changes speed and memory, and
         results only by the rounding of sums.
+      client_steps: int[N], local steps of each client, from 1 to ``local_steps``, for clients of
+        unequal speed; ``local_steps`` for everyone by default.
 
     Returns:
       The client program.
 
     Raises:
-      ValueError: for a rate that is not positive or a count that is not a positive integer.
+      ValueError: for a rate that is not positive or a count out of range.
     """
     return _gradient_steps(
         learning_rate,
@@ -104,7 +110,58 @@ def local_sgd(
         batch_size=batch_size,
         optimizer=optimizer,
         chunk_size=chunk_size,
+        client_steps=client_steps,
         penalty=None,
+    )
+
+
+def proximal_sgd(
+    learning_rate: Rate,
+    *,
+    mu: float | Array,
+    local_steps: int,
+    batch_size: int | None = None,
+    chunk_size: int | None = None,
+    client_steps: Any = None,
+) -> ClientProgram:
+    """FedProx's client: local SGD steps on ``F_i(x) + (mu / 2) ||x - start||^2``.
+
+    FedProx is FedAvg with this program; the penalty is measured from wherever the client starts.
+    The paper solves the local problem inexactly; here, as in its experiments, by SGD steps.
+
+    Args:
+      learning_rate: eta, positive; a number or a schedule ``round -> rate``.
+      mu: strength of the penalty, at least 0; 0 is `local_sgd`.
+      local_steps: s, at least 1.
+      batch_size: examples per step; None takes the client's full data in every step.
+      chunk_size: as in `local_sgd`.
+      client_steps: as in `local_sgd`.
+
+    Returns:
+      The client program; the loss it reports is F_i's alone.
+
+    Raises:
+      ValueError: for a rate that is not positive, a negative ``mu`` or a count out of range.
+
+    References:
+      Li et al. 2020, Federated optimization in heterogeneous networks, Algorithm 2.
+    """
+    if checks.is_concrete(mu) and not (np.isfinite(mu) and mu >= 0):
+        raise errors.invalid('mu', 'be finite and at least 0', mu)
+
+    def penalty(params: Params, start: Params) -> Array:
+        displacement = tree.subtract(params, start)
+        squares = [jnp.sum(jnp.square(a)) for a in jax.tree.leaves(displacement)]
+        return 0.5 * mu * jnp.sum(jnp.stack(squares))
+
+    return _gradient_steps(
+        learning_rate,
+        local_steps=local_steps,
+        batch_size=batch_size,
+        optimizer=None,
+        chunk_size=chunk_size,
+        client_steps=client_steps,
+        penalty=penalty,
     )
 
 
@@ -115,6 +172,7 @@ def _gradient_steps(
     batch_size: int | None,
     optimizer: Any,
     chunk_size: int | None,
+    client_steps: Any,
     penalty: Callable[[Params, Params], Array] | None,
 ) -> ClientProgram:
     """Local steps on ``F_i(x) + penalty(x, start)``."""
@@ -125,6 +183,9 @@ def _gradient_steps(
     if chunk_size is not None:
         checks.static_int('chunk_size', chunk_size)
     make_optimizer = _as_optimizer(optimizer)
+    if client_steps is not None:
+        _check_client_steps(client_steps, local_steps)
+        client_steps = jnp.asarray(client_steps, jnp.int32)
 
     def run(
         start: Params,
@@ -138,23 +199,37 @@ def _gradient_steps(
     ) -> LocalUpdate:
         batches, batch_loss = _client_data(problem, client, key, local_steps, batch_size)
         steps = make_optimizer(rate(round) * lr_scale)
+        num_steps = jnp.int32(local_steps)
+        if client_steps is not None:
+            if len(client_steps) != problem.num_clients:
+                requirement = (
+                    f"have one entry for each of the problem's {problem.num_clients} clients"
+                )
+                raise errors.invalid('client_steps', requirement, len(client_steps))
+            num_steps = client_steps[client]
 
         def objective(params, batch):
             loss = batch_loss(params, batch)
             return (loss if penalty is None else loss + penalty(params, start)), loss
 
-        def step(carry, batch):
+        def step(carry, inputs):
+            index, batch = inputs
             params, optimizer_state = carry
             grad, loss = jax.grad(objective, has_aux=True)(params, batch)
             if correction is not None:
                 grad = tree.add_scaled(grad, 1, correction)
             updates, optimizer_state = steps.update(grad, optimizer_state, params)
-            return (tree.add_scaled(params, 1, updates), optimizer_state), loss
+            new_carry = (tree.add_scaled(params, 1, updates), optimizer_state)
+            if client_steps is not None:  # past its last step a client stands still
+                new_carry = tree.select(index < num_steps, new_carry, carry)
+                loss = jnp.where(index < num_steps, loss, 0)
+            return new_carry, loss
 
         (params, _), losses = jax.lax.scan(
-            step, (start, steps.init(start)), batches, length=local_steps
+            step, (start, steps.init(start)), (jnp.arange(local_steps), batches)
         )
-        return LocalUpdate(params, tree.subtract(params, start), jnp.mean(losses))
+        loss = jnp.sum(losses) / jnp.maximum(num_steps, 1).astype(losses.dtype)
+        return LocalUpdate(params, tree.subtract(params, start), loss, num_steps)
 
     return ClientProgram(run, rate, local_steps, chunk_size)
 
@@ -204,6 +279,16 @@ def as_schedule(argument: str, rate: Rate) -> Callable[[Array], Array]:
         return rate
     checks.positive(argument, rate)
     return lambda round: jnp.asarray(rate)
+
+
+def _check_client_steps(client_steps: Any, local_steps: int) -> None:
+    if np.ndim(client_steps) != 1:
+        requirement = 'be a vector with one entry per client'
+        raise errors.invalid('client_steps', requirement, f'shape {np.shape(client_steps)}')
+    if not jnp.issubdtype(jnp.result_type(client_steps), jnp.integer):
+        dtype = jnp.result_type(client_steps)
+        raise errors.invalid('client_steps', 'hold integers', f'dtype {dtype}')
+    checks.within('client_steps', client_steps, 1, local_steps)
 
 
 def _as_optimizer(optimizer: Any) -> Callable[[Array], optax.GradientTransformation]:

@@ -15,12 +15,19 @@ class AlgorithmEntry(NamedTuple):
       full_participation_is_fedavg: with every client active in every round, the server's trajectory
         is FedAvg's.
       empty_round_keeps_server: a round without active clients leaves the server model as it is.
+      uses_links: only clients whose uplink delivers influence the server.
+      client_program: factory of the client program that the algorithm is defined with, called as
+        ``(learning_rate, *, local_steps, batch_size, **client_example)``; None for `local_sgd`.
+      client_example: values for that factory's further required hyper-parameters.
     """
 
     factory: Callable[..., Algorithm]
     example: Mapping[str, Any] = {}
     full_participation_is_fedavg: bool = True
     empty_round_keeps_server: bool = True
+    uses_links: bool = True
+    client_program: Callable[..., Any] | None = None
+    client_example: Mapping[str, Any] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Algorithm:
         """Builds the algorithm."""

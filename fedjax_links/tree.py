@@ -30,6 +30,21 @@ def zeros_like(x: PyTree) -> PyTree:
     return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), x)
 
 
+def round_to(x: PyTree, like: PyTree) -> PyTree:
+    """``x`` rounded to the precision of ``like``'s dtypes where that is coarser, in its own dtype.
+
+    A cast there and back would do, were the compiler not free to drop the pair.
+    """
+
+    def leaf(a: Array, b: Array) -> Array:
+        if not jnp.issubdtype(b.dtype, jnp.floating) or b.dtype.itemsize >= a.dtype.itemsize:
+            return a
+        info = jnp.finfo(b.dtype)
+        return jax.lax.reduce_precision(a, exponent_bits=info.nexp, mantissa_bits=info.nmant)
+
+    return jax.tree.map(leaf, x, like)
+
+
 def divide(x: PyTree, count: Array) -> PyTree:
     """``x / count`` for a scalar count, and zero where the count is zero."""
     safe = jnp.where(count > 0, count, 1)

@@ -1,4 +1,4 @@
-"""Strict JAX settings for the whole suite."""
+"""Strict JAX settings for the whole suite, and one compilation cache for all of its processes."""
 
 import jax
 import numpy as np
@@ -6,6 +6,12 @@ import pytest
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_debug_key_reuse', True)
+
+
+def pytest_configure(config):
+    """Lets tests that compile the same program share it."""
+    jax.config.update('jax_compilation_cache_dir', str(config.cache.mkdir('jax_programs')))
+    jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.05)
 
 
 @pytest.fixture

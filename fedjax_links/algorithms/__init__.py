@@ -1,13 +1,81 @@
-"""Federated algorithms: each one a pure ``round_step``, named in `ALGORITHMS`."""
+"""Federated algorithms: each one a pure ``round_step``, named in `ALGORITHMS`.
 
+`as_released` holds what published code does differently, in a mapping of its own.
+"""
+
+import optax
+
+from fedjax_links import local_training
+from fedjax_links.algorithms import as_released
+from fedjax_links.algorithms.amplified_fedavg import amplified_fedavg
+from fedjax_links.algorithms.as_released import AS_RELEASED
+from fedjax_links.algorithms.debiased_fedavg import debiased_fedavg
+from fedjax_links.algorithms.f3ast import f3ast
+from fedjax_links.algorithms.fedau import fedau
 from fedjax_links.algorithms.fedavg import fedavg, fedavg_all
+from fedjax_links.algorithms.fedavg_known import fedavg_known
+from fedjax_links.algorithms.fedawe import fedawe
+from fedjax_links.algorithms.fednova import fednova
+from fedjax_links.algorithms.fedopt import fedopt
 from fedjax_links.algorithms.fedpbc import fedpbc
+from fedjax_links.algorithms.fedvarp import fedvarp
+from fedjax_links.algorithms.mifa import mifa, mifa_waiting
+from fedjax_links.algorithms.scaffold import scaffold
+from fedjax_links.algorithms.wait_for_all import wait_for_all
 from fedjax_links.registry import AlgorithmEntry
 
 ALGORITHMS = {
+    'amplified_fedavg': AlgorithmEntry(
+        amplified_fedavg,
+        example={'period': 3, 'amplification': 1.5},
+        full_participation_is_fedavg=False,
+    ),
+    'debiased_fedavg': AlgorithmEntry(debiased_fedavg),
+    'f3ast': AlgorithmEntry(f3ast, full_participation_is_fedavg=False),
+    'fedau': AlgorithmEntry(fedau),
     'fedavg': AlgorithmEntry(fedavg),
     'fedavg_all': AlgorithmEntry(fedavg_all),
+    'fedavg_known': AlgorithmEntry(fedavg_known),
+    'fedawe': AlgorithmEntry(fedawe),
+    'fednova': AlgorithmEntry(fednova),
+    'fedopt': AlgorithmEntry(fedopt, example={'server_optimizer': optax.sgd(1.0)}),
     'fedpbc': AlgorithmEntry(fedpbc),
+    'fedprox': AlgorithmEntry(
+        fedavg, client_program=local_training.proximal_sgd, client_example={'mu': 0.1}
+    ),
+    'fedvarp': AlgorithmEntry(fedvarp),
+    'mifa': AlgorithmEntry(mifa, empty_round_keeps_server=False),
+    'mifa_waiting': AlgorithmEntry(
+        mifa_waiting, full_participation_is_fedavg=False, empty_round_keeps_server=False
+    ),
+    'scaffold': AlgorithmEntry(scaffold, full_participation_is_fedavg=False),
+    'wait_for_all': AlgorithmEntry(
+        wait_for_all,
+        example={'period': 3},
+        full_participation_is_fedavg=False,
+        empty_round_keeps_server=False,
+        uses_links=False,
+    ),
 }
 
-__all__ = ['ALGORITHMS', 'fedavg', 'fedavg_all', 'fedpbc']
+__all__ = [
+    'ALGORITHMS',
+    'AS_RELEASED',
+    'amplified_fedavg',
+    'as_released',
+    'debiased_fedavg',
+    'f3ast',
+    'fedau',
+    'fedavg',
+    'fedavg_all',
+    'fedavg_known',
+    'fedawe',
+    'fednova',
+    'fedopt',
+    'fedpbc',
+    'fedvarp',
+    'mifa',
+    'mifa_waiting',
+    'scaffold',
+    'wait_for_all',
+]

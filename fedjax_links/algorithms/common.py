@@ -1,9 +1,12 @@
 """States and candidate models that several algorithms share."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fedjax_links import tree
+import jax
+import jax.numpy as jnp
+
+from fedjax_links import checks, errors, tree
 from fedjax_links.base import Params, Problem
 
 
@@ -34,11 +37,54 @@ def every_client_at(params: Params, problem: Problem) -> ClientModelsState:
     return ClientModelsState(server=params, clients=tree.broadcast(params, problem.num_clients))
 
 
-def server_model(state: ServerState) -> Mapping[str, Params]:
+def server_model(state: Any) -> Mapping[str, Params]:
     """The only candidate: the server model."""
     return {'server': state.server}
 
 
-def server_and_client_mean(state: ClientModelsState) -> Mapping[str, Params]:
+def server_and_client_mean(state: Any) -> Mapping[str, Params]:
     """The server model, and the mean over all N client models."""
     return {'server': state.server, 'client_mean': tree.client_mean(state.clients)}
+
+
+class MemoryState(NamedTuple):
+    """State of algorithms whose server remembers one row per client.
+
+    Attributes:
+      server: the server model x^t.
+      memory: the rows, leaves [N, ...], in the table's dtype.
+      memory_sum: their sum over the clients, leaves [...], in the parameters' dtype. It is kept up
+        to date by the differences of the rows that change, so that a round costs what its active
+        clients cost. Rounding lets it drift from the exact sum by about one unit in the last place
+        (of its largest value so far) times the square root of the number of changes.
+    """
+
+    server: Params
+    memory: Params
+    memory_sum: Params
+
+
+def zero_table(params: Params, problem: Problem, table_dtype: Any) -> Params:
+    """One row of zeros per client, leaves [N, ...], of the given or the parameters' dtypes."""
+    return jax.tree.map(
+        lambda a: jnp.zeros((problem.num_clients, *a.shape), table_dtype or a.dtype), params
+    )
+
+
+def empty_memory(params: Params, problem: Problem, table_dtype: Any) -> MemoryState:
+    """Rows of zeros, which sum to zero."""
+    table = zero_table(params, problem, table_dtype)
+    return MemoryState(server=params, memory=table, memory_sum=tree.zeros_like(params))
+
+
+def check_table_dtype(table_dtype: Any) -> None:
+    """Raises unless ``table_dtype`` is None or a floating-point dtype."""
+    if table_dtype is not None and not jnp.issubdtype(table_dtype, jnp.floating):
+        name = jnp.dtype(table_dtype).name
+        raise errors.invalid('table_dtype', 'be a floating-point dtype', name)
+
+
+def check_count(argument: str, value: Any, *, minimum: int = 1) -> None:
+    """Raises unless a concrete ``value`` is an integer of at least ``minimum``."""
+    if checks.is_concrete(value):
+        checks.static_int(argument, value, minimum=minimum)

@@ -59,7 +59,9 @@ def cohort_law(weights: ArrayLike, cohort_size: int, design: str = 'product') ->
         )
     masses = checked_design(design)
     cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
-    probs = masses(weights / weights.max(), cohorts)
+    # Ratios too small for float64 count as the smallest one: no 0 / 0 below.
+    ratios = np.maximum(weights / weights.max(), np.finfo(np.float64).tiny)
+    probs = masses(ratios, cohorts)
     return CohortLaw(cohorts, probs / probs.sum())
 
 

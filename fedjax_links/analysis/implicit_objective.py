@@ -38,7 +38,9 @@ def effective_weights(
     * `probs`: independent links; the exact `fedavg_weights`.
     * `selection_law`: cohorts of equal size (uniform cohorts, minimum separation); the share of
       selections per client is then the answer itself.
-    * `masks`: an observed run of any link process; the average over its non-empty rounds.
+    * `masks`: an observed run of any link process; the average over its non-empty rounds. (With
+      memory in the links, the model seen at a given time weighs cohorts before a long silence a
+      little more than this average does; without empty rounds there is no difference.)
 
     Standard errors come from batch means: the run is cut into `num_batches` contiguous batches,
     and the spread of the batches' own ratios around the overall one estimates the variance of the
@@ -61,7 +63,7 @@ def effective_weights(
 
     References:
       Xiang et al., CDC 2023, Proposition 1; Sun et al., ICLR 2025, Theorem 1.
-      Asmussen and Glynn, Stochastic Simulation, 2007, Section IV.5 (batch means).
+      Asmussen and Glynn, Stochastic Simulation, 2007 (batch means).
     """
     given = [probs is not None, selection_law is not None, masks is not None]
     if sum(given) != 1:

@@ -6,7 +6,7 @@ from scipy import linalg
 
 from fedjax_links.analysis import _checks, polynomials
 
-_CHUNK_ELEMENTS = 2**21  # entries of a [nodes, clients] block held at a time (16 MiB)
+_CHUNK_ELEMENTS = 2**16  # entries of a [nodes, clients] block held at a time (512 KiB)
 
 
 def fedavg_weights(probs: ArrayLike) -> np.ndarray:

@@ -41,7 +41,7 @@ def markov_autocorrelation(up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayL
       ValueError: if a rate or the lag is out of range, or both rates are zero.
 
     References:
-      Levin and Peres, Markov Chains and Mixing Times, 2017, Example 1.1 (its eigenvalues).
+      Levin and Peres, Markov Chains and Mixing Times, 2017 (two-state chains).
     """
     up, down = _checked_rates(up_rate, down_rate)
     lags = np.asarray(lag)

@@ -66,9 +66,8 @@ def poisson_binomial_pmf(probs: ArrayLike) -> np.ndarray:
 def plain_rule(probs: np.ndarray) -> Quadrature:
     """Gauss-Legendre rule for ``int h(z) dz``, `h` being `f` without one factor, or a part of it.
 
-    With ``ceil(N/2)`` nodes the rule is exact for every polynomial of degree N - 1. Where the
-    expected cohort is small beside N^2, far fewer nodes reach rounding error: see
-    `sufficient_degree`.
+    With ``ceil(N/2)`` nodes the rule is exact for every polynomial of degree N - 1. In a large
+    federation far fewer nodes reach rounding error: see `sufficient_degree`.
 
     Args:
       probs: float64[N], participation probabilities.

@@ -237,7 +237,7 @@ class _FedpbcSystem:
 
     def __init__(self, probs: np.ndarray, offsets: np.ndarray, factor: float) -> None:
         self.offsets, self.factor = offsets, factor
-        self.empty = 1.0 - independent_links.non_empty_probability(probs)
+        self.some = independent_links.non_empty_probability(probs)
         self.shares = probs * independent_links.reciprocal_size_means(probs)
         self.mixing = independent_links.expected_mixing_matrix(probs)
         self.moments = second_moments.mixing_moments(probs)
@@ -260,8 +260,8 @@ class _FedpbcSystem:
         return _FedpbcState(
             clients=self.mixing @ trained,
             gram=self.moments.apply(moment),
-            server=self.empty * state.server + self.shares @ trained,
-            square=self.empty * state.square + float(np.sum(self.pairs * moment)),
+            server=(1.0 - self.some) * state.server + self.shares @ trained,
+            square=(1.0 - self.some) * state.square + float(np.sum(self.pairs * moment)),
         )
 
     def limit(self) -> _FedpbcState:
@@ -278,9 +278,10 @@ class _FedpbcSystem:
         right = self.moments.apply(constant).ravel()
         gram = sparse_linalg.cg(operator, right, rtol=1e-13, maxiter=10_000)[0]
         trained, moment = self.trained(clients, gram.reshape(size, size))
-        some = 1.0 - self.empty
-        square = float(np.sum(self.pairs * moment)) / some
-        return _FedpbcState(clients, gram.reshape(size, size), self.shares @ trained / some, square)
+        square = float(np.sum(self.pairs * moment)) / self.some
+        return _FedpbcState(
+            clients, gram.reshape(size, size), self.shares @ trained / self.some, square
+        )
 
     def consensus(self, state: _FedpbcState) -> float:
         size = len(self.offsets)

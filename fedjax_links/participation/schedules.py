@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key
@@ -66,6 +67,74 @@ def sine(p: Any, *, gamma: Any, period: Any) -> Schedule:
     return _deterministic(mean, p.shape[0])
 
 
+def jitter(p: Any, *, width: Any) -> Schedule:
+    """``p_i^t = p_i + U(-width, width)``, drawn afresh for every client and round.
+
+    Args:
+      p: float[N] in [0, 1], the mean probabilities, which patterns report.
+      width: half width of the uniform law, at least 0, one number or float[N]; ``p - width`` and
+        ``p + width`` stay in [0, 1].
+
+    Raises:
+      ValueError: for a value out of range.
+
+    References:
+      Xiang et al. 2023, experiments, with a width of 0.02.
+    """
+    p = as_probs(p)
+    checks.within('width', width, 0, 0.5)
+    if checks.is_concrete(p) and checks.is_concrete(width):
+        room = np.minimum(p, 1 - np.asarray(p)) + 4 * np.finfo(p.dtype).eps
+        if (np.asarray(width) > room).any():
+            client = int(np.argmax(np.asarray(width) > room))
+            wide = np.broadcast_to(np.asarray(width), p.shape)[client]
+            where = f'{wide} around {p[client]} at client {client}'
+            raise errors.invalid('width', 'keep `p` within [0, 1]', where)
+
+    def probs(key: Key, round: Array) -> Array:
+        del round
+        return p + width * jax.random.uniform(key, p.shape, p.dtype, -1, 1)
+
+    return Schedule(probs=probs, mean=lambda round: p, num_clients=p.shape[0])
+
+
+def diurnal(
+    peak: Any, *, trough: Any = 0.0, rounds_per_day: Any = 24, up_hours: Any = 8.0, phase: Any = 0.0
+) -> Schedule:
+    """A daily window: ``p_i^t = peak_i`` during up hours and ``trough_i`` otherwise.
+
+    At the start of round t it is ``24 t / rounds_per_day + phase_i`` o'clock at client i, and its
+    window lasts from 0 to ``up_hours_i`` o'clock. A peak of one and a trough of zero make the links
+    deterministic; `markov` smooths the edges of the window.
+
+    Args:
+      peak: float[N] in [0, 1], probabilities inside the window.
+      trough: probabilities outside it, in [0, 1]; this and what follows one number or float[N].
+      rounds_per_day: rounds in 24 hours, positive.
+      up_hours: length of the window in hours, in [0, 24].
+      phase: hours since the window's start in round 0, in [0, 24]: the time zone.
+
+    Raises:
+      ValueError: for a value out of range.
+    """
+    peak = as_probs(peak, 'peak')
+    checks.within('trough', trough, 0, 1)
+    checks.positive('rounds_per_day', rounds_per_day)
+    checks.within('up_hours', up_hours, 0, 24)
+    checks.within('phase', phase, 0, 24)
+    trough, up_hours, phase, day = (
+        jnp.broadcast_to(jnp.asarray(value, peak.dtype), peak.shape)
+        for value in (trough, up_hours, phase, rounds_per_day)
+    )
+
+    def mean(round: Array) -> Array:
+        # In rounds, not hours: with whole numbers of rounds every comparison is exact.
+        time = jnp.mod(jnp.mod(jnp.asarray(round, day.dtype), day) + phase * day / 24, day)
+        return jnp.where(time < up_hours * day / 24, peak, trough)
+
+    return _deterministic(mean, peak.shape[0])
+
+
 def as_schedule(schedule: Any) -> Schedule:
     """A schedule from a schedule, a vector of probabilities, or a function of (key, round).
 
@@ -91,3 +160,6 @@ def as_probs(p: Any, argument: str = 'p') -> Array:
 
 def _deterministic(mean: Callable[[Array], Array], num_clients: int) -> Schedule:
     return Schedule(probs=lambda key, round: mean(round), mean=mean, num_clients=num_clients)
+
+
+SCHEDULES = {'constant': constant, 'sine': sine, 'jitter': jitter, 'diurnal': diurnal}

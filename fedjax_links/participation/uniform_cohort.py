@@ -1,10 +1,10 @@
 """A fixed number of clients, uniformly without replacement."""
 
-import jax
 import jax.numpy as jnp
 
 from fedjax_links import checks
 from fedjax_links.base import LinkSample, Participation
+from fedjax_links.participation import selection
 
 
 def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
@@ -28,8 +28,7 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
 
     def sample(carry, key, round):
         del round
-        _, ids = jax.lax.top_k(jax.random.bits(key, (num_clients,), 'uint32'), cohort_size)
-        mask = jnp.zeros(num_clients, bool).at[ids].set(True)
+        mask = selection.uniform_subset(key, jnp.ones(num_clients, bool), cohort_size)
         prob = jnp.full(num_clients, cohort_size / num_clients, jnp.result_type(float))
         return carry, LinkSample(mask=mask, prob=prob)
 

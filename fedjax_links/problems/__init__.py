@@ -5,10 +5,21 @@ the ready-made ones.
 """
 
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
+from fedjax_links.problems.classification import digits, federate, owners
 from fedjax_links.problems.quadratic import quadratic
 
 PROBLEMS = {
+    'digits': digits,
     'quadratic': quadratic,
 }
 
-__all__ = ['PROBLEMS', 'Batch', 'from_arrays', 'from_flax', 'quadratic']
+__all__ = [
+    'PROBLEMS',
+    'Batch',
+    'digits',
+    'federate',
+    'from_arrays',
+    'from_flax',
+    'owners',
+    'quadratic',
+]

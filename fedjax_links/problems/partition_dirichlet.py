@@ -39,8 +39,8 @@ def dirichlet(labels: ArrayLike, *, num_clients: int, alpha: float, seed: int) -
     Client by client, ``E // N`` labels (one more for the first ``E % N`` clients) are drawn from
     the client's shares nu_i ~ Dir(alpha 1), each served with a random unused example of that class.
     An exhausted class leaves everybody's shares, which are renormalised; a client none of whose
-    classes are left draws from the unused examples instead. Late clients therefore take what is
-    left, and the smaller alpha is, the less the last ones resemble their shares.
+    classes are left draws uniformly from the unused examples instead. Late clients therefore take
+    what is left, and the smaller alpha is, the less the last ones resemble their shares.
 
     Args:
       labels: int[E], class of each example, numbered from 0.
@@ -190,7 +190,7 @@ def _draw_counts(
     while num_draws:
         weights = np.where(counts < left, shares, 0.0)
         if not weights.sum() > 0:
-            weights = (left - counts).astype(float)
+            return counts + rng.multivariate_hypergeometric(left - counts, num_draws)
         drawn = rng.choice(left.size, size=num_draws, p=weights / weights.sum())
         drawn_counts = np.bincount(drawn, minlength=left.size)
         keep = num_draws

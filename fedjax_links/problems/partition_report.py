@@ -66,8 +66,8 @@ class PartitionReport(NamedTuple):
         empty = int((self.counts == 0).sum())
         owning = self.counts > 0
         lines = [
-            f'{self.counts.size} clients, {self.counts.sum()} examples, '
-            f'{self.global_mix.size} classes, {empty} clients without examples',
+            f'{self.counts.size} clients ({empty} without examples), '
+            f'{self.counts.sum()} examples, {self.global_mix.size} classes',
             f'{"per client":<22}{"min":>9}{"10 %":>9}{"median":>9}{"90 %":>9}{"max":>9}{"mean":>9}',
             _line('examples', self.counts, '.1f'),
             _line('classes held', self.classes_held, '.1f'),

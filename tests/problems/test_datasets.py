@@ -1,5 +1,6 @@
 """The embedded data set against its source, its split, and the registry."""
 
+import re
 import sys
 
 import numpy as np
@@ -20,8 +21,10 @@ def test_digits_arrays():
         (data.test_features, data.test_labels),
     ]:
         assert features.shape == (labels.size, 8, 8, 1)
-        assert features.dtype == np.float32 and labels.dtype == np.int32
-        assert features.min() == 0 and features.max() == 1
+        assert features.dtype == np.float32
+        assert labels.dtype == np.int32
+        assert features.min() == 0
+        assert features.max() == 1
         np.testing.assert_array_equal(np.unique(labels), np.arange(10))
     assert (data.num_classes, data.name) == (10, 'digits')
 
@@ -96,9 +99,8 @@ def test_data_sets_know_their_name(name):
     ],
 )
 def test_load_errors_name_the_argument(call, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
         call()
-    assert str(caught.value) == message
 
 
 def test_missing_scikit_learn_is_named(monkeypatch):

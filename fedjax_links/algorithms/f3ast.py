@@ -1,0 +1,99 @@
+"""F3AST: a budget of clients per round, chosen and weighted by their long-term rate.
+
+References:
+  Ribero et al. 2022, Federated learning under time-varying communication budgets.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from fedjax_links import base, checks, cohorts, errors, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, Array, Params, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+
+
+class F3astState(NamedTuple):
+    """State of F3AST.
+
+    Attributes:
+      server: the server model x^t.
+      rate: float[N], r_i, the running rate of selection.
+    """
+
+    server: Params
+    rate: Array
+
+
+def f3ast(
+    local_train: ClientProgram, *, budget: int = 10, beta: float = 0.01, server_lr: float = 1.0
+) -> Algorithm:
+    """F3AST with equal clients: ``x^{t+1} = x^t + (eta_g / N) sum_{i in S} Delta_i / r_i``.
+
+    S holds the ``budget`` active clients with the largest 1/r_i^2, which is the steepest descent of
+    ``sum_i (1/N)^2 / r_i``; equal rates are settled in favour of the lowest id, and all active
+    clients are taken where they do not exceed the budget. Then ``r <- (1 - beta) r + beta 1_S``,
+    starting from ones, and this new r is the one that weighs: count, then use.
+
+    Link semantics: the server sees who is available and asks S alone; clients in S start from x^t,
+    compute, upload and receive, the other active clients do nothing. An empty round keeps x while
+    r decays.
+
+    Memory: one model and one number per client.
+
+    Args:
+      local_train: the client program L_i.
+      budget: most clients per round, at least 1.
+      beta: rate of forgetting, in (0, 1].
+      server_lr: eta_g, positive.
+
+    Returns:
+      The algorithm; models: ``server``. ``num_active`` counts S; ``extra['num_available']`` counts
+      the clients that S was chosen from.
+
+    Raises:
+      ValueError: for a budget below 1, a ``beta`` outside (0, 1] or a rate that is not positive.
+
+    References:
+      Ribero et al. 2022, Algorithm 1; budget and beta of Xiang et al. 2024, appendix B.
+    """
+    common.check_count('budget', budget)
+    check_beta(beta)
+    checks.positive('server_lr', server_lr)
+
+    def init(params, problem):
+        ones = jnp.ones(problem.num_clients, jnp.result_type(float))
+        return F3astState(server=params, rate=ones)
+
+    def round_step(state, ctx, problem):
+        active = base.participants(ctx.links)
+        chosen = lowest(jnp.where(active, state.rate, jnp.inf), budget) & active
+        rate = ((1 - beta) * state.rate + beta * chosen).astype(state.rate.dtype)
+        cohort = cohorts.make_cohort(chosen)
+
+        def client(train, i, row):
+            update = train(state.server)
+            return Contribution(tree.scale(1 / rate[i], update.delta), update.loss), row
+
+        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
+        num_active = cohorts.num_members(cohort)
+        extra = {'num_available': jnp.sum(active, dtype=jnp.int32)}
+        metrics = RoundMetrics(num_active, num_active, total.loss, extra)
+        return F3astState(server=server, rate=rate), metrics
+
+    return Algorithm(init=init, round_step=round_step, models=common.server_model)
+
+
+def lowest(scores: Array, budget: int | Array) -> Array:
+    """bool[N]: the ``budget`` lowest scores, equal ones by the lowest position."""
+    order = jnp.argsort(scores, stable=True)
+    positions = jnp.arange(scores.shape[0])
+    return jnp.zeros(scores.shape[0], bool).at[order].set(positions < budget)
+
+
+def check_beta(beta: float) -> None:
+    """Raises unless a concrete ``beta`` lies in (0, 1]."""
+    if checks.is_concrete(beta) and not 0 < beta <= 1:
+        raise errors.invalid('beta', 'lie in (0, 1]', beta)

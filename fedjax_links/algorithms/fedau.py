@@ -1,0 +1,91 @@
+"""FedAU: aggregation weights from the intervals between participations.
+
+References:
+  Wang and Ji 2024, A lightweight method for tackling unknown participation statistics.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from fedjax_links import base, checks, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, Array, Params, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+
+
+class FedAUState(NamedTuple):
+    """State of FedAU.
+
+    Attributes:
+      server: the server model x^t.
+      waited: int32[N], rounds since the client's last interval was closed.
+      num_intervals: int32[N], closed intervals.
+      interval_sum: int32[N], rounds they cover; their mean is exact whatever their number.
+    """
+
+    server: Params
+    waited: Array
+    num_intervals: Array
+    interval_sum: Array
+
+
+def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: float = 1.0) -> Algorithm:
+    """FedAU: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} w_i Delta_i``.
+
+    w_i is the mean of client i's closed intervals, 1 before the first. An interval is closed by a
+    participation, or when it has lasted ``cutoff`` rounds; it enters the mean after the round's
+    weight has been taken. Under Bernoulli(p_i) links w_i tends to ``(1 - (1 - p_i)^K) / p_i``, so
+    the limit weighs F_i by ``1 - (1 - p_i)^K``: close to the mean objective if K is well above
+    every 1/p_i, close to FedAvg-all's if K is 1.
+
+    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    start from x^t. Intervals are counted by the clients, in every round. An empty round keeps x
+    and the counters advance.
+
+    Memory: one model and three integers per client.
+
+    Args:
+      local_train: the client program L_i.
+      cutoff: K, longest interval in rounds, at least 1.
+      server_lr: eta_g, positive.
+
+    Returns:
+      The algorithm; models: ``server``.
+
+    Raises:
+      ValueError: for a rate that is not positive or a cut-off below 1.
+
+    References:
+      Wang and Ji 2024, Algorithms 1 and 2; K = 50 in Xiang et al. 2024, appendix B.
+    """
+    common.check_count('cutoff', cutoff)
+    checks.positive('server_lr', server_lr)
+
+    def init(params, problem):
+        zeros = jnp.zeros(problem.num_clients, jnp.int32)
+        return FedAUState(server=params, waited=zeros, num_intervals=zeros, interval_sum=zeros)
+
+    def round_step(state, ctx, problem):
+        active = base.participants(ctx.links)
+        cohort = cohorts.make_cohort(active)
+        mean_interval = state.interval_sum / jnp.maximum(state.num_intervals, 1)
+        weight = jnp.where(state.num_intervals > 0, mean_interval, 1)  # use, then count
+
+        def client(train, i, row):
+            update = train(state.server)
+            return Contribution(tree.scale(weight[i], update.delta), update.loss), row
+
+        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        waited = state.waited + 1
+        closed = active | (waited >= cutoff)
+        num_active = cohorts.num_members(cohort)
+        new_state = FedAUState(
+            server=tree.add_scaled(state.server, server_lr / problem.num_clients, total.value),
+            waited=jnp.where(closed, 0, waited),
+            num_intervals=state.num_intervals + closed,
+            interval_sum=state.interval_sum + jnp.where(closed, waited, 0),
+        )
+        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+
+    return Algorithm(init=init, round_step=round_step, models=common.server_model)

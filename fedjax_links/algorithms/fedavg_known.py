@@ -1,0 +1,59 @@
+"""FedAvg that knows the probabilities of the links and divides them out.
+
+References:
+  Xiang et al. 2024, section 7.2; Perazzone et al. 2022.
+"""
+
+from fedjax_links import base, checks, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+
+
+def fedavg_known(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
+    """Inverse-probability weights: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i / p_i^t``.
+
+    ``E[1{i in A}] = p_i^t``, so a round moves by the mean of all N updates in expectation, for any
+    links whose probability is known before the draw; the price is a variance of order 1/p_i. The
+    weight scales the update and not the local rate. No weight is clipped.
+
+    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    start from x^t. p_i^t is ``links.prob``. Where a pattern does not know it (NaN), an active
+    client makes the server model NaN, and the federation's ``finite`` turns false in that round:
+    inside a compiled program an error cannot be raised. An empty round keeps x.
+
+    Memory: one model.
+
+    Args:
+      local_train: the client program L_i.
+      server_lr: eta_g, positive.
+
+    Returns:
+      The algorithm; models: ``server``.
+
+    Raises:
+      ValueError: for a rate that is not positive.
+
+    References:
+      Xiang et al. 2024, section 7.2 (baselines).
+    """
+    checks.positive('server_lr', server_lr)
+
+    def round_step(state, ctx, problem):
+        cohort = cohorts.make_cohort(base.participants(ctx.links))
+
+        def client(train, i, row):
+            update = train(state.server)
+            return Contribution(tree.scale(1 / ctx.links.prob[i], update.delta), update.loss), row
+
+        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
+        num_active = cohorts.num_members(cohort)
+        metrics = RoundMetrics(num_active, num_active, total.loss, {})
+        return common.ServerState(server=server), metrics
+
+    return Algorithm(
+        init=lambda params, problem: common.ServerState(server=params),
+        round_step=round_step,
+        models=common.server_model,
+    )

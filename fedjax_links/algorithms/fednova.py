@@ -1,0 +1,67 @@
+"""FedNova: updates normalised by the number of local steps behind them.
+
+References:
+  Wang et al. 2020, Tackling the objective inconsistency problem in heterogeneous federated
+  optimization.
+"""
+
+from fedjax_links import base, checks, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+
+
+def fednova(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
+    """FedNova for SGD clients: ``x <- x + eta_g tau_eff mean_{i in A} Delta_i / tau_i``.
+
+    tau_i is the number of local steps of client i (``client_steps`` of the client program) and
+    ``tau_eff = mean_{i in A} tau_i``. Clients that do more steps no longer weigh more. With equal
+    tau_i it is FedAvg. The normalisation by tau_i is the one for plain SGD: momentum or a proximal
+    term have other coefficients in the paper.
+
+    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    start from x. An empty round keeps x.
+
+    What the literature leaves open: the paper samples clients by their weight and takes both means
+    over the sample. Under unequal links both are taken over A here, so that FedNova removes the
+    inconsistency of unequal tau_i and keeps FedAvg's of unequal p_i.
+
+    Memory: one model.
+
+    Args:
+      local_train: the client program, with the clients' numbers of steps.
+      server_lr: eta_g, positive.
+
+    Returns:
+      The algorithm; models: ``server``. ``extra['num_steps']`` counts the local steps of A.
+
+    Raises:
+      ValueError: for a rate that is not positive.
+
+    References:
+      Wang et al. 2020, equations (7) and (9), and section 5 for sampled clients.
+    """
+    checks.positive('server_lr', server_lr)
+
+    def round_step(state, ctx, problem):
+        cohort = cohorts.make_cohort(base.participants(ctx.links))
+
+        def client(train, i, row):
+            update = train(state.server)
+            normalised = tree.scale(1 / update.num_steps, update.delta)
+            return Contribution((normalised, update.num_steps), update.loss), row
+
+        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        direction, num_steps = total.value
+        num_active = cohorts.num_members(cohort)
+        tau_eff = tree.divide(num_steps.astype(total.loss.dtype), num_active)
+        step = tree.scale(tau_eff, tree.divide(direction, num_active))
+        server = tree.add_scaled(state.server, server_lr, step)
+        metrics = RoundMetrics(num_active, num_active, total.loss, {'num_steps': num_steps})
+        return common.ServerState(server=server), metrics
+
+    return Algorithm(
+        init=lambda params, problem: common.ServerState(server=params),
+        round_step=round_step,
+        models=common.server_model,
+    )

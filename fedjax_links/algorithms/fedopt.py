@@ -1,0 +1,83 @@
+"""FedOpt: any optimizer at the server.
+
+References:
+  Reddi et al. 2021, Adaptive federated optimization.
+"""
+
+from typing import Any, NamedTuple
+
+import optax
+
+from fedjax_links import base, cohorts, errors, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, Params, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+
+
+class FedOptState(NamedTuple):
+    """State of FedOpt.
+
+    Attributes:
+      server: the server model x.
+      optimizer: the server optimizer's state.
+    """
+
+    server: Params
+    optimizer: Any
+
+
+def fedopt(
+    local_train: ClientProgram, *, server_optimizer: optax.GradientTransformation
+) -> Algorithm:
+    """FedOpt: the server optimizer sees ``-mean_{i in A} Delta_i`` as its gradient.
+
+    ``optax.sgd(eta_g)`` gives FedAvg, ``optax.sgd(eta_g, momentum=0.9)`` FedAvgM, ``optax.adam``
+    FedAdam, ``optax.yogi`` FedYogi, ``optax.adagrad`` FedAdagrad.
+
+    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    start from x.
+
+    What the literature leaves open: an empty round. Here it keeps x and does not step the
+    optimizer: there is no pseudo-gradient, which is not the same as a zero one. Momentum and second
+    moments wait, and schedules inside the optimizer count the rounds in which somebody was heard.
+    The mean is over A, so unequal links bias it as they bias FedAvg.
+
+    Memory: one model and the optimizer's state.
+
+    Args:
+      local_train: the client program L_i.
+      server_optimizer: an optax gradient transformation.
+
+    Returns:
+      The algorithm; models: ``server``.
+
+    Raises:
+      ValueError: for anything that is not an optax transformation.
+
+    References:
+      Reddi et al. 2021, Algorithms 1 and 2.
+    """
+    if not isinstance(server_optimizer, optax.GradientTransformation):
+        requirement = 'be an optax gradient transformation'
+        raise errors.invalid('server_optimizer', requirement, repr(server_optimizer))
+
+    def round_step(state, ctx, problem):
+        cohort = cohorts.make_cohort(base.participants(ctx.links))
+
+        def client(train, i, row):
+            update = train(state.server)
+            return Contribution(update.delta, update.loss), row
+
+        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        num_active = cohorts.num_members(cohort)
+        pseudo_gradient = tree.scale(-1, tree.divide(total.value, num_active))
+        updates, optimizer = server_optimizer.update(pseudo_gradient, state.optimizer, state.server)
+        stepped = FedOptState(tree.add_scaled(state.server, 1, updates), optimizer)
+        metrics = RoundMetrics(num_active, num_active, total.loss, {})
+        return tree.select(num_active > 0, stepped, state), metrics
+
+    return Algorithm(
+        init=lambda params, problem: FedOptState(params, server_optimizer.init(params)),
+        round_step=round_step,
+        models=common.server_model,
+    )

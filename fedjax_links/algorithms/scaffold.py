@@ -1,0 +1,106 @@
+"""SCAFFOLD: control variates correct the drift of the local steps.
+
+References:
+  Karimireddy et al. 2020, SCAFFOLD: stochastic controlled averaging for federated learning.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+
+from fedjax_links import base, checks, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, Params, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+
+
+class ScaffoldState(NamedTuple):
+    """State of SCAFFOLD.
+
+    Attributes:
+      server: the server model x.
+      control: c, the mean of the clients' control variates, in the parameters' dtype.
+      client_controls: c_i, leaves [N, ...], in the table's dtype.
+    """
+
+    server: Params
+    control: Params
+    client_controls: Params
+
+
+def scaffold(
+    local_train: ClientProgram, *, server_lr: float = 1.0, table_dtype: Any = None
+) -> Algorithm:
+    """SCAFFOLD, option II: local steps along ``g_i(y) - c_i + c``.
+
+    ``c_i^+ = c_i - c + (x - y_i) / (s eta)``, ``x <- x + (eta_g / |A|) sum_A (y_i - x)``,
+    ``c <- c + (1 / N) sum_A (c_i^+ - c_i)``; all start at zero. The division by s eta makes c_i^+
+    a mean of gradients for SGD steps; with another local optimizer it is not one.
+
+    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    start from x. An empty round keeps x and c.
+
+    What the literature leaves open: the analysis samples clients uniformly and hears all of them.
+    With unequal links the mean over A stays biased while control variates are unsettled, as
+    FedAvg's; the fixed point is the optimum. An update lost on the way must not advance the
+    client's own c_i, or c would cease to be the mean of the c_i; so a client replaces c_i only in a
+    round in which it delivers, as if it waited for an acknowledgement.
+
+    Memory: 2 + N models; half of the N with ``table_dtype=jnp.bfloat16``. c then follows the
+    rounded c_i, up to a rounding drift as in `MemoryState`.
+
+    Args:
+      local_train: the client program, plain SGD, with eta as its rate and s steps.
+      server_lr: eta_g, positive.
+      table_dtype: dtype of the c_i; the parameters' own by default.
+
+    Returns:
+      The algorithm; models: ``server``.
+
+    Raises:
+      ValueError: for a rate that is not positive or a dtype that is not floating-point.
+
+    References:
+      Karimireddy et al. 2020, Algorithm 1 and equations (3) to (5).
+    """
+    checks.positive('server_lr', server_lr)
+    common.check_table_dtype(table_dtype)
+
+    def init(params, problem):
+        return ScaffoldState(
+            server=params,
+            control=tree.zeros_like(params),
+            client_controls=common.zero_table(params, problem, table_dtype),
+        )
+
+    def round_step(state, ctx, problem):
+        cohort = cohorts.make_cohort(base.participants(ctx.links))
+        eta = local_train.learning_rate(ctx.round)
+
+        def client(train, i, c_i):
+            correction = tree.subtract(state.control, c_i)
+            update = train(state.server, correction=correction)  # eq. (3)
+            descent = 1 / (update.num_steps * eta)
+            new_c_i = jax.tree.map(
+                lambda shift, delta: (-shift - descent * delta).astype(delta.dtype),
+                correction,
+                update.delta,
+            )  # eq. (4), option II
+            new_c_i = tree.round_to(new_c_i, c_i)
+            sums = (update.delta, tree.subtract(new_c_i, c_i))
+            return Contribution(sums, update.loss), new_c_i
+
+        total, table = train_cohort(
+            local_train, cohort, ctx, problem, client, state.client_controls
+        )
+        deltas, control_changes = total.value
+        num_active = cohorts.num_members(cohort)
+        mean_delta = tree.divide(deltas, num_active)
+        new_state = ScaffoldState(
+            server=tree.add_scaled(state.server, server_lr, mean_delta),  # eq. (5)
+            control=tree.add_scaled(state.control, 1 / problem.num_clients, control_changes),
+            client_controls=table,
+        )
+        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+
+    return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -1,0 +1,68 @@
+"""Waiting for everybody: one step of full participation per block of rounds.
+
+References:
+  Wang and Ji 2022, wait-minibatch and wait-full.
+"""
+
+import jax.numpy as jnp
+
+from fedjax_links import base, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+
+
+def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 0) -> Algorithm:
+    """At the end of every P-th round ``x <- x + mean_{all i} Delta_i``; otherwise x stands still.
+
+    The server gathers the updates of one and the same model for as long as it takes everybody to
+    deliver, which the experiment fixes to P rounds. The step is visible after rounds P, 2P, ...;
+    it uses the batches and the local rate of the block's last round. With a batch size it is the
+    paper's wait-minibatch, without one its wait-full.
+
+    Link semantics: all N clients take part in a step, whatever the links of its round are, because
+    waiting stands for the time in which each of them was connected once: **the mask is not read**
+    once the warm-up is over. Choose P such that every client delivers within P rounds. Other rounds
+    train nobody and keep x.
+
+    Memory: one model; a step costs N clients, a waiting round nothing.
+
+    Args:
+      local_train: the client program L_i.
+      period: P, rounds per step, at least 1; 500 in the paper.
+      start_round: rounds of plain FedAvg under the actual links before the first block (warm-up).
+
+    Returns:
+      The algorithm; models: ``server``.
+
+    Raises:
+      ValueError: for a period below 1 or a negative start.
+
+    References:
+      Wang and Ji 2022, section 6 and appendix D.1.
+    """
+    common.check_count('period', period)
+    common.check_count('start_round', start_round, minimum=0)
+
+    def round_step(state, ctx, problem):
+        clock = ctx.round + 1 - start_round
+        everyone = jnp.full(problem.num_clients, jnp.mod(clock, period) == 0)
+        cohort = cohorts.make_cohort(
+            jnp.where(clock > 0, everyone, base.participants(ctx.links)),
+        )
+
+        def client(train, i, row):
+            update = train(state.server)
+            return Contribution(update.delta, update.loss), row
+
+        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        num_active = cohorts.num_members(cohort)
+        server = tree.add_scaled(state.server, 1, tree.divide(total.value, num_active))
+        metrics = RoundMetrics(num_active, num_active, total.loss, {})
+        return common.ServerState(server=server), metrics
+
+    return Algorithm(
+        init=lambda params, problem: common.ServerState(server=params),
+        round_step=round_step,
+        models=common.server_model,
+    )

@@ -1,0 +1,92 @@
+"""What to measure inside the program, and statistics over seeds outside it."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import checks, errors
+from fedjax_links.base import Array, Key, Params, Problem
+
+
+def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, Array]:
+    """The problem's metrics on all clients' data and on its evaluation data.
+
+    Args:
+      params: one candidate model.
+      key: unused.
+      problem: a problem whose metrics take batches of examples, as those from arrays do.
+
+    Returns:
+      ``{'train_<metric>': [], 'eval_<metric>': []}``; training examples count equally.
+    """
+    del key
+    parts = {'train': problem.data, 'eval': problem.eval_data}
+    return {
+        f'{part}_{name}': value
+        for part, examples in parts.items()
+        for name, value in problem.metrics(params, examples).items()
+    }
+
+
+class Interval(NamedTuple):
+    """A mean over seeds with its confidence interval.
+
+    Attributes:
+      mean: float[...].
+      half_width: float[...], half the width of the interval; NaN for a single seed.
+      num_seeds: number of seeds.
+    """
+
+    mean: np.ndarray
+    half_width: np.ndarray
+    num_seeds: int
+
+
+def seed_interval(values: Any, *, axis: int = 0, level: float = 0.95) -> Interval:
+    """Student-t interval of the mean over independent seeds.
+
+    Args:
+      values: float[..., S, ...], one entry per seed along ``axis``.
+      axis: the seed axis.
+      level: coverage in (0, 1) if the values were normal.
+
+    Returns:
+      Mean and half width with the seed axis removed.
+
+    Raises:
+      ValueError: for a level outside [0, 1] or an empty seed axis.
+    """
+    from scipy import stats  # 0.3 s, and only tables need it
+
+    checks.within('level', level, 0, 1)
+    values = np.asarray(values, np.float64)
+    num_seeds = values.shape[axis]
+    if num_seeds == 0:
+        raise errors.invalid('values', 'have at least one seed', list(values.shape))
+    mean = values.mean(axis=axis)
+    if num_seeds == 1:
+        return Interval(mean, np.full_like(mean, np.nan), 1)
+    error = values.std(axis=axis, ddof=1) / np.sqrt(num_seeds)
+    return Interval(mean, stats.t.ppf((1 + level) / 2, num_seeds - 1) * error, num_seeds)
+
+
+def paired_interval(values: Any, baseline: Any, *, level: float = 0.95) -> Interval:
+    """Interval of the mean difference to a baseline that ran with the same seeds.
+
+    Args:
+      values: float[S, ...].
+      baseline: float[S, ...], same seeds in the same order: same links, same batches.
+      level: coverage in (0, 1).
+
+    Returns:
+      Mean of ``values - baseline`` and its half width.
+
+    Raises:
+      ValueError: if the shapes differ.
+    """
+    if np.shape(values) != np.shape(baseline):
+        raise errors.invalid(
+            'baseline', f'have the shape of `values` {list(np.shape(values))}', np.shape(baseline)
+        )
+    return seed_interval(np.asarray(values, float) - np.asarray(baseline, float), level=level)

@@ -1,0 +1,320 @@
+"""Pattern algebra: new participation patterns from old ones.
+
+Each part draws from its own key, ``fold_in(key, index)``, so parts are independent; each keeps its
+own carry, and all carries advance in every round, whether or not the part is in force. Where parts
+tell uplink, downlink and compute apart, so does the result; a plain part then counts as one whose
+downlink follows its mask and whose clients always compute.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links import checks, errors
+from fedjax_links.base import Array, DuplexLinkSample, Key, Links, Participation
+from fedjax_links.participation import selection
+from fedjax_links.participation.grouping import group_labels
+
+
+def both(first: Participation, second: Participation) -> Participation:
+    """A client is up where both patterns have it up.
+
+    Args:
+      first: a pattern over N clients.
+      second: another.
+
+    Returns:
+      The pattern; ``prob`` is the product of the parts', exact as they are independent.
+
+    Raises:
+      ValueError: if the numbers of clients differ.
+    """
+    return _combine([first, second], _meet)
+
+
+def either(first: Participation, second: Participation) -> Participation:
+    """A client is up where at least one of the patterns has it up.
+
+    Args:
+      first: a pattern over N clients.
+      second: another.
+
+    Returns:
+      The pattern; ``prob`` is ``1 - (1 - p)(1 - p')``, exact as the parts are independent.
+
+    Raises:
+      ValueError: if the numbers of clients differ.
+    """
+    return _combine([first, second], _join)
+
+
+def mixture(patterns: Sequence[Participation], probs: Any) -> Participation:
+    """Each round one of the patterns is in force, drawn independently of everything else.
+
+    Args:
+      patterns: K patterns over the same N clients.
+      probs: float[K], non-negative, of sum one.
+
+    Returns:
+      The pattern; ``prob`` is the mean of the parts' under ``probs``, exact where theirs are.
+
+    Raises:
+      ValueError: if numbers do not fit or ``probs`` is no distribution.
+    """
+    probs = _distribution(probs, len(patterns))
+
+    def pick(key: Key, round: Array, samples: list[Links]) -> Links:
+        del round
+        uniform = jax.random.uniform(key, (), probs.dtype)
+        last = jnp.max(jnp.where(probs > 0, jnp.arange(len(patterns)), 0))
+        which = jnp.minimum(jnp.sum(uniform >= jnp.cumsum(probs)), last)
+        parts = jnp.stack([sample.prob for sample in samples])
+        weighted = jnp.where(probs[:, None] > 0, probs[:, None] * parts, 0)
+        return _choose(samples, which)._replace(prob=weighted.sum(axis=0))
+
+    return _combine(patterns, pick)
+
+
+def switch(patterns: Sequence[Participation], at_rounds: Any) -> Participation:
+    """The first pattern until round ``at_rounds[0]``, then the second, and so on.
+
+    Args:
+      patterns: K patterns over the same N clients.
+      at_rounds: int[K - 1], increasing; the round in which each of the others takes over. One
+        number for two patterns.
+
+    Returns:
+      The pattern; ``prob`` is that of the part in force.
+
+    Raises:
+      ValueError: if numbers do not fit or rounds do not increase.
+    """
+    rounds = jnp.atleast_1d(jnp.asarray(at_rounds, jnp.int32))
+    if rounds.shape != (len(patterns) - 1,):
+        requirement = f'name {len(patterns) - 1} rounds for {len(patterns)} patterns'
+        raise errors.invalid('at_rounds', requirement, rounds.shape[0])
+    if checks.is_concrete(at_rounds) and (np.diff(np.asarray(at_rounds)) <= 0).any():
+        raise errors.invalid('at_rounds', 'increase', list(np.asarray(at_rounds)))
+
+    def pick(key: Key, round: Array, samples: list[Links]) -> Links:
+        del key
+        return _choose(samples, jnp.sum(round >= rounds))
+
+    return _combine(patterns, pick)
+
+
+def outage(
+    pattern: Participation, *, start: Any, stop: Any, clients: ArrayLike | None = None
+) -> Participation:
+    """The links of some clients are down from round ``start`` up to, not including, ``stop``.
+
+    Args:
+      pattern: the pattern otherwise.
+      start: first round of the outage.
+      stop: first round after it.
+      clients: int[K], ids of the clients hit; everybody by default.
+
+    Returns:
+      The pattern; ``prob`` is zero where an outage is on. Who can compute still can.
+
+    Raises:
+      ValueError: if the window is empty or an id is unknown.
+    """
+    if checks.is_concrete(start) and checks.is_concrete(stop) and not 0 <= start < stop:
+        raise errors.invalid('start', f'lie in [0, `stop` = {stop})', start)
+    hit = np.ones(pattern.num_clients, bool)
+    if clients is not None:
+        ids = np.asarray(clients, np.int64)
+        checks.within('clients', ids, 0, pattern.num_clients - 1)
+        hit = np.isin(np.arange(pattern.num_clients), ids)
+
+    def silence(key: Key, round: Array, samples: list[Links]) -> Links:
+        del key
+        down = hit & (start <= round) & (round < stop)
+        (links,) = samples
+        links = links._replace(mask=links.mask & ~down, prob=jnp.where(down, 0, links.prob))
+        if isinstance(links, DuplexLinkSample):
+            links = links._replace(downlink=links.downlink & ~down)
+        return links
+
+    return _combine([pattern], silence)
+
+
+def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participation:
+    """Each group of clients follows a pattern of its own.
+
+    Args:
+      groups: int[N], group of each client; labels 0 to G - 1, each used.
+      patterns: G patterns, number g over the clients of group g in increasing order of their ids.
+
+    Returns:
+      The pattern; ``prob`` is the parts'.
+
+    Raises:
+      ValueError: if a pattern has not as many clients as its group.
+    """
+    labels = group_labels(groups, len(patterns))
+    for group, (pattern, size) in enumerate(zip(patterns, np.bincount(labels), strict=True)):
+        if pattern.num_clients != size:
+            requirement = f'have {size} clients in group {group}'
+            raise errors.invalid('patterns', requirement, pattern.num_clients)
+    place = np.argsort(np.argsort(labels, kind='stable'))
+
+    def deal(key: Key, round: Array, samples: list[Links]) -> Links:
+        del key, round
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts)[place], *samples)
+
+    return _combine(patterns, deal, num_clients=len(labels))
+
+
+class CapState(NamedTuple):
+    """Carry of `cap` with the rule ``'permutation'``.
+
+    Attributes:
+      pattern: carry of the capped pattern.
+      order: what is left of the permutation.
+    """
+
+    pattern: Any
+    order: selection.Order
+
+
+def cap(
+    pattern: Participation, size: int, *, rule: str = 'uniform', weights: Any = None
+) -> Participation:
+    """At most ``size`` of the active clients; all of them where fewer are active.
+
+    Args:
+      pattern: decides who is active.
+      size: S, from 1 to N.
+      rule: who is kept. ``'uniform'``: uniformly without replacement. ``'weights'``: one after the
+        other in proportion to their weights (successive sampling), nobody of weight zero.
+        ``'permutation'``: the next ones on a random permutation of all clients, which is used up
+        over the rounds, inactive clients on the way included, and then drawn afresh; nobody twice
+        in a round. With everybody active this is `regularized`.
+      weights: float[N], non-negative, for the rule ``'weights'`` only.
+
+    Returns:
+      The pattern; ``prob`` is NaN: the chance of being kept depends on the others.
+
+    Raises:
+      ValueError: if a value is out of range, or weights and rule do not go together.
+    """
+    num_clients = pattern.num_clients
+    checks.static_int('size', size, maximum=num_clients)
+    checks.choice('rule', rule, ('uniform', 'permutation', 'weights'))
+    if (weights is not None) != (rule == 'weights'):
+        raise errors.invalid('weights', "be given with the rule 'weights' only", f'rule {rule!r}')
+    if rule == 'permutation':
+        return _cap_in_order(pattern, size, distinct=True)
+    if rule == 'uniform':
+        return _combine([pattern], lambda key, _, samples: _keep(
+            samples[0], selection.uniform_subset(key, samples[0].mask, size)))
+    scaled, positive = selection.relative_weights(weights)
+    if scaled.shape != (num_clients,):
+        raise errors.invalid('weights', f'have {num_clients} entries', scaled.shape[0])
+    return _combine([pattern], lambda key, _, samples: _keep(
+        samples[0],
+        selection.successive_subset(key, samples[0].mask & positive, scaled, size)))
+
+
+def _cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Participation:
+    """`cap` along a permutation; `selection.consume` says what ``distinct`` means."""
+
+    def init(key):
+        order = selection.random_order(jax.random.fold_in(key, 1), pattern.num_clients)
+        return CapState(pattern=pattern.init(jax.random.fold_in(key, 0)), order=order)
+
+    def sample(carry, key, round):
+        inner, links = pattern.sample(carry.pattern, jax.random.fold_in(key, 0), round)
+        order, kept = selection.consume(
+            jax.random.fold_in(key, 1), carry.order, links.mask, size, distinct=distinct
+        )
+        return CapState(pattern=inner, order=order), _keep(links, kept)
+
+    return Participation(init=init, sample=sample, num_clients=pattern.num_clients)
+
+
+def _keep(links: Links, kept: Array) -> Links:
+    return links._replace(mask=kept, prob=jnp.full_like(links.prob, jnp.nan))
+
+
+def _combine(
+    patterns: Sequence[Participation],
+    merge: Callable[[Key, Array, list[Links]], Links],
+    num_clients: int | None = None,
+) -> Participation:
+    """The pattern whose sample is ``merge(own key, round, samples of the parts)``."""
+    if len(patterns) == 0:
+        raise errors.invalid('patterns', 'name at least one pattern', list(patterns))
+    counts = [pattern.num_clients for pattern in patterns]
+    if num_clients is None and len(set(counts)) > 1:
+        raise errors.invalid('patterns', 'have the same number of clients', counts)
+
+    def init(key):
+        return tuple(
+            pattern.init(jax.random.fold_in(key, index)) for index, pattern in enumerate(patterns)
+        )
+
+    def sample(carry, key, round):
+        steps = [
+            pattern.sample(part, jax.random.fold_in(key, index), round)
+            for index, (pattern, part) in enumerate(zip(patterns, carry, strict=True))
+        ]
+        links = merge(
+            jax.random.fold_in(key, len(patterns)), round, _alike([links for _, links in steps])
+        )
+        return tuple(part for part, _ in steps), links
+
+    return Participation(init=init, sample=sample, num_clients=num_clients or counts[0])
+
+
+def _alike(samples: list[Links]) -> list[Links]:
+    """The samples, all of one kind."""
+    if not any(isinstance(links, DuplexLinkSample) for links in samples):
+        return samples
+    return [as_duplex(links) for links in samples]
+
+
+def as_duplex(links: Links) -> DuplexLinkSample:
+    """A plain sample as one that tells its directions apart: all can compute."""
+    if isinstance(links, DuplexLinkSample):
+        return links
+    return DuplexLinkSample(
+        mask=links.mask, prob=links.prob, downlink=links.mask, compute=jnp.ones_like(links.mask)
+    )
+
+
+def _meet(key: Key, round: Array, samples: list[Links]) -> Links:
+    del key, round
+    return functools.reduce(
+        lambda a, b: jax.tree.map(lambda x, y: x & y if x.dtype == bool else x * y, a, b), samples
+    )
+
+
+def _join(key: Key, round: Array, samples: list[Links]) -> Links:
+    del key, round
+    return functools.reduce(
+        lambda a, b: jax.tree.map(
+            lambda x, y: x | y if x.dtype == bool else 1 - (1 - x) * (1 - y), a, b
+        ),
+        samples,
+    )
+
+
+def _choose(samples: list[Links], which: Array) -> Links:
+    return jax.tree.map(lambda *parts: jnp.stack(parts)[which], *samples)
+
+
+def _distribution(probs: Any, count: int) -> Array:
+    checks.probabilities('probs', probs)
+    if np.shape(probs) != (count,):
+        raise errors.invalid('probs', f'have {count} entries', np.shape(probs)[0])
+    if checks.is_concrete(probs) and abs(np.sum(np.asarray(probs, np.float64)) - 1) > 1e-5:
+        raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
+    return jnp.asarray(probs, jnp.result_type(float))

@@ -1,0 +1,63 @@
+"""Cyclic links: a block of rounds up, a block down, each client at its own offset."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_links import checks
+from fedjax_links.base import Array, LinkSample, Participation
+from fedjax_links.participation import schedules
+
+
+class CyclicState(NamedTuple):
+    """Carry of `cyclic`.
+
+    Attributes:
+      offset: int32[N], rounds before the up block of the cycle.
+    """
+
+    offset: Array
+
+
+def cyclic(probs: Any, *, cycle_length: int = 100, reset: bool = False) -> Participation:
+    """Each client is up for ``active`` rounds in a row, then down for ``inactive``, for ever.
+
+    ``active = max(1, rint(L p))`` with halves rounded to even, and ``inactive = max(1, L -
+    active)``, for L = ``cycle_length``. Everybody starts down; client i first comes up after an
+    offset drawn uniformly from {0, ..., inactive - 1} rounds, so that no run starts inside an up
+    block. Even p = 0 is up for one round per cycle.
+
+    Args:
+      probs: float[N] in [0, 1].
+      cycle_length: L, at least 2 rounds. Where active = L the cycle has L + 1 rounds.
+      reset: draw the offset afresh every L rounds; every such block then holds exactly one up
+        block of ``active`` rounds.
+
+    Returns:
+      The pattern; it reports the active share of the cycle as ``prob``.
+
+    Raises:
+      ValueError: for a value out of range.
+
+    References:
+      Xiang et al. 2024, appendix B (with and without periodic reset), cycle of 100 rounds.
+    """
+    probs = schedules.as_probs(probs, 'probs')
+    checks.static_int('cycle_length', cycle_length, minimum=2)
+    active = jnp.maximum(1, jnp.rint(cycle_length * probs)).astype(jnp.int32)
+    inactive = jnp.maximum(1, cycle_length - active)
+    period = cycle_length if reset else active + inactive
+    share = (active / period).astype(probs.dtype)
+
+    def draw(key):
+        return CyclicState(offset=jax.random.randint(key, probs.shape, 0, inactive))
+
+    def sample(carry, key, round):
+        if reset:
+            renew = jnp.mod(round, cycle_length) == 0
+            carry = CyclicState(offset=jnp.where(renew, draw(key).offset, carry.offset))
+        mask = jnp.mod(round - carry.offset, period) < active
+        return carry, LinkSample(mask=mask, prob=share)
+
+    return Participation(init=draw, sample=sample, num_clients=probs.shape[0])

@@ -1,0 +1,90 @@
+"""Patterns that tell uplink, downlink and compute apart.
+
+A plain pattern says whose upload arrives: who delivers also hears the server, and who does not may
+still train (FedPBC's silent clients do). These two say so differently, without any algorithm being
+touched.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_links import errors
+from fedjax_links.base import DuplexLinkSample, Participation
+from fedjax_links.participation.always import always
+
+_UPLINK, _DOWNLINK, _COMPUTE = 0, 1, 2
+
+
+def duplex(
+    *,
+    uplink: Participation,
+    downlink: Participation | None = None,
+    compute: Participation | None = None,
+) -> Participation:
+    """Independent patterns for the uplinks, the downlinks and the clients' ability to train.
+
+    A result reaches the server where the uplink is up and the client computes. Whether the client
+    heard the server does not matter here: an algorithm whose clients keep models of their own can
+    use a result that is not based on this round's message.
+
+    Args:
+      uplink: whose message reaches the server.
+      downlink: whom the server's message reaches; everybody by default.
+      compute: who is able to train; everybody by default.
+
+    Returns:
+      The pattern. ``prob`` is the product of the uplink's and the compute pattern's, exact as they
+      are independent.
+
+    Raises:
+      ValueError: if the numbers of clients differ.
+    """
+    downlink = always(uplink.num_clients) if downlink is None else downlink
+    compute = always(uplink.num_clients) if compute is None else compute
+    parts = {'uplink': uplink, 'downlink': downlink, 'compute': compute}
+    for name, part in parts.items():
+        if part.num_clients != uplink.num_clients:
+            requirement = f'have the {uplink.num_clients} clients of `uplink`'
+            raise errors.invalid(name, requirement, part.num_clients)
+
+    def init(key):
+        return tuple(part.init(jax.random.fold_in(key, i)) for i, part in enumerate(parts.values()))
+
+    def sample(carry, key, round):
+        up_carry, up = uplink.sample(carry[0], jax.random.fold_in(key, _UPLINK), round)
+        down_carry, down = downlink.sample(carry[1], jax.random.fold_in(key, _DOWNLINK), round)
+        work_carry, work = compute.sample(carry[2], jax.random.fold_in(key, _COMPUTE), round)
+        links = DuplexLinkSample(
+            mask=up.mask & work.mask,
+            prob=up.prob * work.prob,
+            downlink=down.mask,
+            compute=work.mask,
+        )
+        return (up_carry, down_carry, work_carry), links
+
+    return Participation(init=init, sample=sample, num_clients=uplink.num_clients)
+
+
+def unavailable(pattern: Participation) -> Participation:
+    """Clients that are not active neither hear, nor train, nor deliver.
+
+    The world of partial participation, as against unreliable uplinks: under it FedPBC's inactive
+    clients do not train.
+
+    Args:
+      pattern: who is active.
+
+    Returns:
+      The pattern with ``downlink`` and ``compute`` equal to its mask, and its ``prob``.
+
+    References:
+      Wang & Ji 2022.
+    """
+
+    def sample(carry, key, round):
+        carry, links = pattern.sample(carry, key, round)
+        mask = links.mask
+        both = jnp.logical_and(mask, True)
+        return carry, DuplexLinkSample(mask=mask, prob=links.prob, downlink=both, compute=both)
+
+    return Participation(init=pattern.init, sample=sample, num_clients=pattern.num_clients)

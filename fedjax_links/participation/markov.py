@@ -1,0 +1,92 @@
+"""Links with memory: every uplink is a two-state Markov chain."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_links import checks, errors
+from fedjax_links.base import Array, LinkSample, Participation
+from fedjax_links.participation import schedules
+
+_PROBS, _LINKS = 0, 1
+
+
+class MarkovState(NamedTuple):
+    """Carry of `markov`.
+
+    Attributes:
+      up: bool[N], the links of the last round.
+    """
+
+    up: Array
+
+
+def markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
+    """Each link goes up with probability ``q*`` and down with ``q = q* (1 - p) / p`` per round.
+
+    ``q* = up_rate``, unless that makes q exceed one: then ``q = 1`` and ``q* = p / (1 - p)``. For
+    constant p the chain has stationary probability p, starts in it, and its autocorrelation at lag
+    k is ``(1 - q - q*)^k``. The initial state makes one transition before round 0 is read. Where p
+    varies, the chain moves with the rates of the round that it enters.
+
+    Args:
+      schedule: a `schedules.Schedule`, a vector float[N] of constant probabilities, or a function
+        ``(key, round) -> float[N]``. Links with p = 0 never rise from down and leave up at once;
+        links with p = 1 never leave up.
+      up_rate: q*, in (0, 1], one number or float[N].
+
+    Returns:
+      The pattern. It reports the schedule's mean ``p_i^t`` as ``prob``: the marginal probability
+      where p is constant, and the one that the links move towards where it varies.
+
+    Raises:
+      ValueError: for a value out of range.
+
+    References:
+      Xiang et al. 2024, appendix B and figure 7.
+    """
+    schedule = schedules.as_schedule(schedule)
+    check_up_rate(up_rate, schedule.num_clients)
+
+    def init(key):
+        probs = schedule(jax.random.fold_in(key, _PROBS), jnp.int32(0))
+        uniforms = jax.random.uniform(jax.random.fold_in(key, _LINKS), probs.shape, probs.dtype)
+        return MarkovState(up=uniforms < probs)
+
+    def sample(carry, key, round):
+        probs = schedule(jax.random.fold_in(key, _PROBS), round)
+        uniforms = jax.random.uniform(jax.random.fold_in(key, _LINKS), probs.shape, probs.dtype)
+        up = move(carry.up, uniforms, probs, up_rate)
+        return MarkovState(up=up), LinkSample(mask=up, prob=schedule.mean(round))
+
+    return Participation(init=init, sample=sample, num_clients=schedule.num_clients)
+
+
+def check_up_rate(up_rate: Any, num_clients: int) -> None:
+    """Raises unless a concrete ``up_rate`` lies in (0, 1], one number or one per client."""
+    if jnp.shape(up_rate) not in ((), (num_clients,)):
+        raise errors.invalid(
+            'up_rate', f'be one number or {num_clients}', f'shape {jnp.shape(up_rate)}'
+        )
+    checks.within('up_rate', up_rate, 0, 1)
+    checks.positive('up_rate', up_rate)
+
+
+def move(up: Array, uniforms: Array, probs: Array, up_rate: Any) -> Array:
+    """One transition of every chain.
+
+    Args:
+      up: bool[N], the states before.
+      uniforms: float[N] in [0, 1), the randomness.
+      probs: float[N], stationary probabilities p.
+      up_rate: q*, one number or float[N].
+
+    Returns:
+      bool[N], the states after.
+    """
+    ratio = (1 - probs) / jnp.where(probs > 0, probs, 1)  # (1 - p) / p
+    capped = (probs == 0) | (up_rate * ratio > 1)
+    rise = jnp.where(capped, probs / jnp.where(capped, 1 - probs, 1), up_rate)
+    fall = jnp.where(capped, 1, up_rate * ratio)
+    return jnp.where(up, uniforms >= fall, uniforms < rise)

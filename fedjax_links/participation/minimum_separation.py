@@ -1,0 +1,117 @@
+"""Minimum separation: who participates waits before being selected again."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links import checks, errors
+from fedjax_links.base import Array, LinkSample, Participation
+from fedjax_links.participation import selection
+from fedjax_links.participation.grouping import group_labels
+
+
+class MinimumSeparationState(NamedTuple):
+    """Carry of `minimum_separation`.
+
+    Attributes:
+      wait: int32[U], rounds that each client (or group) still has to wait; selectable at 0.
+    """
+
+    wait: Array
+
+
+def minimum_separation(
+    weights: Any,
+    *,
+    separation: Any,
+    cohort_size: int = 1,
+    design: str = 'product',
+    groups: ArrayLike | None = None,
+) -> Participation:
+    """A cohort by weight among those who have waited: after round t0, again from t0 + R + 1.
+
+    R counts rounds to wait. R = 0 draws independently; with B = 1 and R = N - 1 participation is
+    cyclic after the first N rounds. A weight of zero means never, in every design. The designs
+    coincide for B = 1.
+
+    Args:
+      weights: float[U], non-negative, of any scale; per client, or per group. Positive weights
+        below 1e-30 of the largest count as that.
+      separation: R, at least 0: one integer, int[U], or a function ``round -> int32[]`` or
+        ``int32[U]`` that says how long those selected in that round wait.
+      cohort_size: B, clients (or groups) per round.
+      design: how weights turn into a cohort S of the eligible. ``'product'``, conditional Poisson:
+        ``P(S) ~ prod w_i``; O(U B), sequential. ``'successive'``, one by one in proportion to
+        weight (Plackett-Luce); O(U). ``'sum'``, Midzuno: ``P(S) ~ sum w_i``; O(U).
+      groups: int[N], group of each client; whole groups then participate, and ``weights`` and
+        ``separation`` are per group. None makes every client its own unit.
+
+    Returns:
+      The pattern. It reports ``w / sum w`` as ``prob`` for B = 1 and R = 0, where rounds are
+      independent; NaN otherwise. Where traced values or a function of the round leave fewer than B
+      eligible, all of those participate.
+
+    Raises:
+      ValueError: for values out of range, or a separation that can leave fewer than B eligible.
+
+    References:
+      Sun et al. 2025, section 3. Its text states the sum design, its Proposition 1 the product;
+      its experiments select groups, with B = 1, where they agree.
+    """
+    scaled, positive = selection.relative_weights(weights)
+    num_units = scaled.shape[0]
+    checks.static_int('cohort_size', cohort_size, maximum=num_units)
+    checks.choice('design', design, selection.DESIGNS)
+    _check_separation(separation, weights, cohort_size)
+    labels = None if groups is None else group_labels(groups, num_units)
+    draw = selection.DESIGNS[design if cohort_size > 1 else 'successive']
+    never_waits = checks.is_concrete(separation) and not callable(separation)
+    independent = cohort_size == 1 and never_waits and not np.any(separation)
+    prob = scaled / scaled.sum() if independent else jnp.full_like(scaled, jnp.nan)
+
+    def init(key):
+        del key
+        return MinimumSeparationState(wait=jnp.zeros(num_units, jnp.int32))
+
+    def sample(carry, key, round):
+        selected = draw(key, (carry.wait == 0) & positive, scaled, cohort_size)
+        pause = jnp.asarray(separation(round) if callable(separation) else separation, jnp.int32)
+        wait = jnp.where(selected, pause, jnp.maximum(carry.wait - 1, 0))
+        links = LinkSample(mask=selected, prob=prob)
+        if labels is not None:
+            links = LinkSample(mask=selected[labels], prob=prob[labels])
+        return MinimumSeparationState(wait=wait), links
+
+    num_clients = num_units if labels is None else len(labels)
+    return Participation(init=init, sample=sample, num_clients=num_clients)
+
+
+def _check_separation(separation: Any, weights: Any, cohort_size: int) -> None:
+    """Raises unless B units stay selectable whatever happens, as far as values are concrete."""
+    if callable(separation):
+        return
+    if np.shape(separation) not in ((), np.shape(weights)):
+        allowed = f'be one integer or {np.shape(weights)[0]}'
+        raise errors.invalid('separation', allowed, f'shape {np.shape(separation)}')
+    if not checks.is_concrete(separation):
+        return
+    waits = np.broadcast_to(np.asarray(separation), np.shape(weights))
+    if waits.dtype.kind not in 'iu' or (waits < 0).any():
+        raise errors.invalid('separation', 'be integers of at least 0', waits.min())
+    if checks.is_concrete(weights):
+        waits = waits[np.asarray(weights) > 0]
+    # The most that can wait at once: of those with separation at least k, B per round, from the
+    # longest separation down.
+    waiting, above = 0, 0
+    for value in sorted({0, *waits.tolist()}, reverse=True):
+        if above:
+            waiting = min(waiting + cohort_size * (above - value), int((waits > value).sum()))
+        above = value
+    if waiting + cohort_size > len(waits):
+        raise errors.invalid(
+            'separation',
+            f'leave `cohort_size` = {cohort_size} of {len(waits)} selectable in every round',
+            waits[0] if np.ndim(separation) == 0 else f'up to {waits.max()}',
+        )

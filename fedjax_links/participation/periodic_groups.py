@@ -1,0 +1,68 @@
+"""Periodic availability: groups of clients take turns."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links import checks, errors
+from fedjax_links.base import Array, LinkSample, Participation
+from fedjax_links.participation import selection
+from fedjax_links.participation.grouping import group_labels
+
+
+class PeriodicGroupsState(NamedTuple):
+    """Carry of `periodic_groups`.
+
+    Attributes:
+      offset: int32[], rounds by which group 0's first turn is cut.
+    """
+
+    offset: Array
+
+
+def periodic_groups(
+    groups: ArrayLike, *, active_rounds: int, cohort_size: int
+) -> Participation:
+    """Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.
+
+    The S clients are drawn uniformly without replacement, independently over rounds. The offset is
+    uniform on {0, ..., active_rounds - 1}, drawn once: group 0 has the first turn, cut by it.
+
+    Args:
+      groups: int[N], group of each client; labels 0 to G - 1, each used.
+      active_rounds: rounds of one turn, at least 1; a cycle has G turns.
+      cohort_size: S, at most the size of the smallest group.
+
+    Returns:
+      The pattern; given the offset it reports S / |group| for the available group, zero for the
+      others.
+
+    Raises:
+      ValueError: for labels with gaps or a cohort larger than a group.
+
+    References:
+      Wang & Ji 2022, appendix D: 250 clients in 5 groups, turns of 100 rounds, S = 10.
+    """
+    labels = group_labels(groups)
+    checks.static_int('active_rounds', active_rounds)
+    checks.static_int('cohort_size', cohort_size)
+    sizes = np.bincount(labels)
+    if cohort_size > sizes.min():
+        small = f'the smallest group has {sizes.min()} clients'
+        raise errors.invalid('cohort_size', f'be at most {sizes.min()}', f'{cohort_size}; {small}')
+    group = jnp.asarray(labels)
+    share = jnp.asarray((cohort_size / sizes)[labels], jnp.result_type(float))
+
+    def init(key):
+        return PeriodicGroupsState(offset=jax.random.randint(key, (), 0, active_rounds))
+
+    def sample(carry, key, round):
+        turn = (round + carry.offset) // active_rounds
+        available = group == jnp.mod(turn, len(sizes))
+        mask = selection.uniform_subset(key, available, cohort_size)
+        return carry, LinkSample(mask=mask, prob=jnp.where(available, share, 0))
+
+    return Participation(init=init, sample=sample, num_clients=len(labels))

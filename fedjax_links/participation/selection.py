@@ -1,0 +1,216 @@
+"""Drawing a cohort among eligible clients: the random subsets that patterns are built from.
+
+Every function returns a mask bool[N] of exactly ``size`` of the eligible clients, or of all of them
+where fewer are eligible. Where draws take the best of N priorities they cost O(N): priorities are
+float32, for which XLA selects the top entries without a full sort.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import checks, errors
+from fedjax_links.base import Array, Key
+
+_FIRST, _REST = 0, 1
+SMALLEST_WEIGHT = 1e-30  # relative to the largest; smaller positive weights count as this
+
+
+def uniform_subset(key: Key, eligible: Array, size: int) -> Array:
+    """``size`` of the eligible clients, uniformly without replacement.
+
+    Args:
+      key: the draw's key.
+      eligible: bool[N].
+      size: cohort size, from 1 to N.
+
+    Returns:
+      bool[N].
+    """
+    bits = jax.random.bits(key, eligible.shape, 'uint32')
+    # Floats are ordered as their bits: 30 random bits, all of them normal numbers.
+    priorities = jax.lax.bitcast_convert_type((bits >> 2) + np.uint32(1 << 23), jnp.float32)
+    return _best(priorities, eligible, size)
+
+
+def successive_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
+    """Successive sampling (Plackett-Luce): one after the other, by weight among the rest.
+
+    Drawn at once as the largest of ``log w_i + Gumbel_i``.
+
+    Args:
+      key: the draw's key.
+      eligible: bool[N]; every eligible client has a positive weight.
+      weights: float[N], relative to the largest (`relative_weights`).
+      size: cohort size B, from 1 to N.
+
+    Returns:
+      bool[N].
+
+    References:
+      Efraimidis & Spirakis, Weighted random sampling with a reservoir, 2006.
+    """
+    gumbels = jax.random.gumbel(key, weights.shape, weights.dtype, mode='high')
+    logs = jnp.log(jnp.where(eligible, weights, 1))
+    return _best((logs + gumbels).astype(jnp.float32), eligible, size)
+
+
+def product_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
+    r"""Conditional Poisson sampling: ``P(S) = prod_{i in S} w_i / e_B(w)``.
+
+    Clients are visited in order; with r places left, client i is taken with probability
+    ``w_i e_{r-1}(w_{>i}) / e_r(w_{>=i}) = w_i / (w_i + R_r)``, where the ratios
+    ``R_k = e_k(w_{>i}) / e_{k-1}(w_{>i})`` of elementary symmetric polynomials obey, from the last
+    client to the first, ``R_k <- (R_k + w_i) / (1 + w_i / R_{k-1})``. Ratios neither over- nor
+    underflow, nothing is subtracted, and a relative error never grows: ``R_k <= R_{k-1}`` makes
+    the recursion's relative derivatives sum to at most one.
+
+    Args:
+      key: the draw's key.
+      eligible: bool[N]; every eligible client has a positive weight.
+      weights: float[N], relative to the largest (`relative_weights`).
+      size: cohort size B, from 1 to N.
+
+    Returns:
+      bool[N]. Costs O(N B) time and memory in 2 N sequential steps.
+
+    References:
+      Chen, Dempster & Liu, Weighted finite population sampling to maximize entropy, 1994.
+    """
+    weights = jnp.where(eligible, weights, 0)
+
+    def extend(ratios: Array, weight: Array) -> tuple[Array, Array]:
+        previous = ratios[:-1]
+        share = jnp.where(previous > 0, previous / jnp.where(previous > 0, previous + weight, 1), 0)
+        return (ratios + weight) * jnp.concatenate([jnp.ones(1, share.dtype), share]), ratios
+
+    def take(left: Array, client: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        weight, ratios, uniform = client
+        taken = (left > 0) & (uniform * (weight + ratios[jnp.maximum(left - 1, 0)]) < weight)
+        return left - taken, taken
+
+    _, ratios = jax.lax.scan(extend, jnp.zeros(size, weights.dtype), weights, reverse=True)
+    uniforms = jax.random.uniform(key, weights.shape, weights.dtype)
+    places = jnp.minimum(eligible.sum(dtype=jnp.int32), size)
+    return jax.lax.scan(take, places, (weights, ratios, uniforms))[1]
+
+
+def sum_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
+    """Midzuno sampling, ``P(S)`` proportional to ``sum_{i in S} w_i``.
+
+    One client by weight, the others uniformly among the rest.
+
+    Args:
+      key: the draw's key.
+      eligible: bool[N]; every eligible client has a positive weight.
+      weights: float[N], relative to the largest (`relative_weights`).
+      size: cohort size B, from 1 to N.
+
+    Returns:
+      bool[N].
+
+    References:
+      Midzuno, On the sampling system with probability proportionate to sum of sizes, 1952.
+    """
+    first = successive_subset(jax.random.fold_in(key, _FIRST), eligible, weights, 1)
+    if size == 1:
+        return first
+    rest = uniform_subset(jax.random.fold_in(key, _REST), eligible & ~first, size - 1)
+    return first | rest
+
+
+DESIGNS = {'product': product_subset, 'successive': successive_subset, 'sum': sum_subset}
+
+
+def relative_weights(weights: Array | np.ndarray) -> tuple[Array, Array]:
+    """Weights of any scale, made safe for the designs.
+
+    Args:
+      weights: float[N], non-negative; validated where concrete.
+
+    Returns:
+      float[N] in [0, 1], the weights divided by the largest one, and bool[N], which are positive.
+
+    Raises:
+      ValueError: if ``weights`` is no vector, or has a negative, infinite or NaN entry or no
+        positive one.
+    """
+    if np.ndim(weights) != 1 or 0 in np.shape(weights):
+        raise errors.invalid('weights', 'be a vector', f'shape {np.shape(weights)}')
+    dtype = jnp.result_type(float)
+    if checks.is_concrete(weights):
+        weights = np.asarray(weights, np.float64)
+        if not (np.isfinite(weights) & (weights >= 0)).all():
+            worst = int(np.argmin(np.where(np.isfinite(weights), weights, -np.inf)))
+            raise errors.invalid('weights', 'be non-negative', f'{weights[worst]} at {worst}')
+        if not (weights > 0).any():
+            raise errors.invalid('weights', 'have a positive entry', 'zeros only')
+        weights = weights / weights.max()
+    positive = jnp.asarray(weights > 0)
+    scaled = jnp.asarray(weights, dtype) / jnp.asarray(weights, dtype).max()
+    return jnp.where(positive, jnp.maximum(scaled, SMALLEST_WEIGHT), 0), positive
+
+
+class Order(NamedTuple):
+    """A permutation of the clients that is used up from its front.
+
+    Attributes:
+      position: int32[N], place of each client in the permutation.
+      start: int32[], places used up.
+    """
+
+    position: Array
+    start: Array
+
+
+def random_order(key: Key, num_clients: int) -> Order:
+    """A fresh random permutation of ``num_clients`` clients."""
+    position = jax.random.permutation(key, num_clients).astype(jnp.int32)
+    return Order(position=position, start=jnp.zeros((), jnp.int32))
+
+
+def consume(
+    key: Key, order: Order, eligible: Array, size: int, *, distinct: bool = True
+) -> tuple[Order, Array]:
+    """Walks along the permutation, taking eligible clients and throwing the others away.
+
+    When it runs out, a fresh one is drawn and walked from its front, within the round.
+
+    Args:
+      key: draws the fresh permutation.
+      order: what is left of the permutation.
+      eligible: bool[N].
+      size: places to fill, from 1 to N.
+      distinct: whether the fresh permutation skips those already taken in this round. If not, a
+        second pick fills a place, and the mask has one client less.
+
+    Returns:
+      What is left afterwards, and bool[N].
+    """
+    ahead = eligible & (order.position >= order.start)
+    missing = size - jnp.minimum(ahead.sum(dtype=jnp.int32), size)
+    first, last = _front(order.position, ahead, size - missing, size)
+    fresh = jax.lax.cond(
+        missing > 0,
+        lambda: random_order(key, eligible.shape[0]).position,
+        lambda: order.position,
+    )
+    second, fresh_last = _front(fresh, eligible & ~first if distinct else eligible, missing, size)
+    left = Order(position=fresh, start=jnp.where(missing > 0, fresh_last, last))
+    return left, first | second
+
+
+def _front(position: Array, eligible: Array, count: Array, size: int) -> tuple[Array, Array]:
+    """The first ``count`` (at most ``size``) eligible clients and the place after the last."""
+    scores = jnp.where(eligible, -position.astype(jnp.float32), -jnp.inf)
+    best, ids = jax.lax.top_k(scores, size)
+    taken = (jnp.arange(size) < count) & (best > -jnp.inf)
+    last = jnp.max(jnp.where(taken, position[ids] + 1, 0))
+    return jnp.zeros(eligible.shape, bool).at[ids].set(taken), last
+
+
+def _best(scores: Array, eligible: Array, size: int) -> Array:
+    _, ids = jax.lax.top_k(jnp.where(eligible, scores, -jnp.inf), size)
+    return jnp.zeros(eligible.shape, bool).at[ids].set(True) & eligible

@@ -1,0 +1,15 @@
+"""Conformance suites: check an algorithm or a participation pattern of your own in one call.
+
+`check_algorithm` and `check_participation` run every check and raise the first failure as an
+AssertionError; `ALGORITHM_CHECKS` and `PARTICIPATION_CHECKS` hold them by name, one test each.
+"""
+
+from fedjax_links.testing.algorithms import ALGORITHM_CHECKS, check_algorithm
+from fedjax_links.testing.participation import PARTICIPATION_CHECKS, check_participation
+
+__all__ = [
+    'ALGORITHM_CHECKS',
+    'PARTICIPATION_CHECKS',
+    'check_algorithm',
+    'check_participation',
+]

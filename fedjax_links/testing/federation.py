@@ -1,0 +1,71 @@
+"""A small federation that exercises every path: uneven clients, empty rounds, a silent client."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links.base import Participation, Problem
+from fedjax_links.participation.replay import replay
+from fedjax_links.problems.arrays import from_arrays
+
+NUM_CLIENTS = 6
+NUM_ROUNDS = 12
+SILENT = 3  # never active in `masks`
+
+
+def masks() -> np.ndarray:
+    """bool[T, N]: two empty rounds in a row, a single client, almost everyone, one never."""
+    mask = np.random.default_rng(7).random((NUM_ROUNDS, NUM_CLIENTS)) < 0.45
+    mask[4:6] = False
+    mask[7] = np.arange(NUM_CLIENTS) == 1
+    mask[8] = True
+    mask[:, SILENT] = False
+    return mask
+
+
+def links(order: Sequence[int] | None = None) -> Participation:
+    """The masks as a pattern with known probabilities, clients relabelled by ``order``."""
+    order = list(range(NUM_CLIENTS)) if order is None else list(order)
+    mask = masks()
+    prob = np.broadcast_to(np.linspace(0.3, 0.8, NUM_CLIENTS), mask.shape)
+    return replay(mask[:, order], prob[:, order])
+
+
+def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Problem:
+    """Softmax regression on uneven clients.
+
+    Args:
+      order: ``order[i]`` is the original client that is now called i.
+      spoil: a client whose features are NaN.
+
+    Returns:
+      The problem.
+    """
+    rng = np.random.default_rng(3)
+    owners = np.repeat(np.arange(NUM_CLIENTS), [3, 5, 4, 2, 6, 3])
+    features = rng.normal(size=(len(owners), 4)) + 0.3 * owners[:, None]
+    labels = rng.integers(0, 3, len(owners))
+    if spoil is not None:
+        features[owners == spoil] = np.nan
+    if order is not None:
+        owners = np.argsort(np.asarray(order))[owners]
+    return from_arrays(
+        features.astype(jnp.result_type(float)),
+        labels,
+        owners,
+        init_params=_init_params,
+        loss_fn=_loss_fn,
+    )
+
+
+def _init_params(key):
+    del key
+    return {'weights': jnp.zeros((4, 3)), 'bias': jnp.zeros(3)}
+
+
+def _loss_fn(params, batch):
+    logits = batch.features @ params['weights'] + params['bias'][None]
+    shifted = logits - jnp.max(logits, axis=1, keepdims=True)
+    log_probs = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis=1, keepdims=True))
+    return -jnp.mean(jnp.take_along_axis(log_probs, batch.labels[:, None], axis=1))

@@ -1,0 +1,125 @@
+"""Conformance of participation patterns."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import simulation
+from fedjax_links.base import Participation
+
+_NUM_ROUNDS = 24
+_NUM_SEEDS = 2000
+_Z_BOUND = 5.5  # two-sided 4e-8 per entry; below 2e-5 for 500 entries together
+
+
+def check_participation(participation: Participation, *, cohort_size: int | None = None) -> None:
+    """Checks that a pattern keeps the promises the engine makes for it.
+
+    Args:
+      participation: the pattern.
+      cohort_size: number of active clients of every round, where it is fixed.
+
+    Raises:
+      AssertionError: naming the first broken promise.
+    """
+    for check in PARTICIPATION_CHECKS.values():
+        check(participation, cohort_size)
+
+
+def _advance(pattern: Participation, carry: Any, key: Any, start: int, num_rounds: int):
+    def step(carry, round):
+        return pattern.sample(carry, jax.random.fold_in(key, round), round)
+
+    return jax.lax.scan(step, carry, start + jnp.arange(num_rounds, dtype=jnp.int32))
+
+
+def _links(pattern: Participation, key: Any, num_rounds: int = _NUM_ROUNDS):
+    return simulation.realised_links(key, pattern, num_rounds=num_rounds)
+
+
+def types_are_stable(pattern: Participation, cohort_size: int | None) -> None:
+    """Masks are bool[N], probabilities float[N], and the carry never changes type."""
+    del cohort_size
+    key = jax.random.key(1)
+    carry = pattern.init(key)
+    new_carry, links = jax.jit(pattern.sample)(carry, jax.random.fold_in(key, 9), jnp.int32(0))
+    chex.assert_trees_all_equal_shapes_and_dtypes(new_carry, jax.tree.map(jnp.asarray, carry))
+    shape = (pattern.num_clients,)
+    assert links.mask.shape == shape, f'`mask` must be bool{list(shape)}, got {links.mask.shape}'
+    assert links.mask.dtype == bool, f'`mask` must be bool, got {links.mask.dtype}'
+    assert links.prob.shape == shape, f'`prob` must have shape {list(shape)}'
+    assert links.prob.dtype == jnp.result_type(float), '`prob` must have the default float dtype'
+
+
+def probabilities_are_probabilities(pattern: Participation, cohort_size: int | None) -> None:
+    """Reported probabilities lie in [0, 1] or are NaN; certain clients obey theirs."""
+    del cohort_size
+    links = jax.tree.map(np.asarray, _links(pattern, jax.random.key(2)))
+    known = ~np.isnan(links.prob)
+    inside = (links.prob[known] >= 0) & (links.prob[known] <= 1)
+    assert inside.all(), '`prob` must lie in [0, 1] or be NaN'
+    assert not links.mask[links.prob == 0].any(), 'a client with probability 0 was active'
+    assert links.mask[links.prob == 1].all(), 'a client with probability 1 was not active'
+
+
+def cohort_sizes_are_exact(pattern: Participation, cohort_size: int | None) -> None:
+    """Where the number of active clients is fixed, every round has it."""
+    if cohort_size is None:
+        return
+    sizes = np.asarray(_links(pattern, jax.random.key(3)).mask).sum(axis=1)
+    assert (sizes == cohort_size).all(), f'cohorts must have {cohort_size} clients, got {sizes}'
+
+
+def key_and_round_decide(pattern: Participation, cohort_size: int | None) -> None:
+    """The same key gives the same links; compiled, eager, whole and in pieces."""
+    del cohort_size
+    key = jax.random.key(4)
+    carry = pattern.init(key)
+    end, whole = _advance(pattern, carry, key, 0, 12)
+    middle, first = jax.jit(lambda c: _advance(pattern, c, key, 0, 5))(carry)
+    last, second = jax.jit(lambda c: _advance(pattern, c, key, 5, 7))(middle)
+    pieces = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first, second)
+    chex.assert_trees_all_equal(pieces, whole)
+    chex.assert_trees_all_equal(last, end)
+
+
+def vmap_equals_loop(pattern: Participation, cohort_size: int | None) -> None:
+    """Seeds side by side meet the links of seeds one by one."""
+    del cohort_size
+    keys = jax.random.split(jax.random.key(5), 3)
+    together = jax.vmap(lambda key: _links(pattern, key).mask)(keys)
+    alone = jnp.stack([_links(pattern, key).mask for key in keys])
+    chex.assert_trees_all_equal(together, alone)
+
+
+def marginals_match(pattern: Participation, cohort_size: int | None) -> None:
+    """From round 0 on, clients are active as often as the reported probability says (z-test)."""
+    del cohort_size
+    keys = jax.random.split(jax.random.key(6), _NUM_SEEDS)
+    num_rounds = max(1, min(8, 480 // pattern.num_clients))
+    links = jax.jit(jax.vmap(lambda key: _links(pattern, key, num_rounds)))(keys)
+    mask, prob = np.asarray(links.mask, float), np.asarray(links.prob, float)
+    excess = (mask - prob).mean(axis=0)
+    variance = (prob * (1 - prob)).mean(axis=0) / _NUM_SEEDS
+    known = ~np.isnan(prob).any(axis=0) & (variance > 0)
+    z = np.abs(excess[known]) / np.sqrt(variance[known])
+    assert z.size == 0 or z.max() < _Z_BOUND, (
+        f'activity departs from `prob` by {z.max():.1f} standard errors'
+    )
+
+
+PARTICIPATION_CHECKS: Mapping[str, Callable[[Participation, int | None], None]] = {
+    check.__name__: check
+    for check in (
+        types_are_stable,
+        probabilities_are_probabilities,
+        cohort_sizes_are_exact,
+        key_and_round_decide,
+        vmap_equals_loop,
+        marginals_match,
+    )
+}

@@ -1,0 +1,232 @@
+"""The enumerated chain against windows, closed forms, matrix powers and simulated runs."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import analysis
+from tests.analysis import enumeration
+from tests.analysis.refusals import refuses
+
+DESIGNS = ['product', 'successive', 'sum']
+
+
+def num_states(clients, separation, cohort):
+    waiting = clients - separation * cohort
+    return math.factorial(clients) // (
+        math.factorial(cohort) ** separation * math.factorial(waiting)
+    )
+
+
+@pytest.mark.parametrize(
+    'clients, separation, cohort', [(5, 0, 2), (5, 3, 1), (7, 1, 3), (6, 1, 2)]
+)
+def test_product_design_has_the_closed_form(rng, clients, separation, cohort):
+    weights = rng.uniform(0.1, 1.0, size=clients)
+    chain = analysis.minimum_separation_chain(weights, separation, cohort)
+    assert len(chain.states) == num_states(clients, separation, cohort)
+    np.testing.assert_allclose(
+        chain.marginal,
+        analysis.minimum_separation_stationary(weights, separation, cohort),
+        rtol=1e-11,
+    )
+
+
+@pytest.mark.parametrize('design', DESIGNS)
+@pytest.mark.parametrize(
+    'clients, separation, cohort', [(5, 2, 1), (6, 1, 2), (7, 1, 3), (7, 2, 2)]
+)
+def test_every_design_equals_the_chain_over_windows(rng, design, clients, separation, cohort):
+    weights = rng.uniform(0.1, 1.0, size=clients)
+    chain = analysis.minimum_separation_chain(weights, separation, cohort, design)
+    expected = enumeration.separation_marginal(weights, separation, cohort, design)
+    np.testing.assert_allclose(chain.marginal, expected, rtol=1e-9)
+
+
+def test_designs_differ_beyond_one_client():
+    weights = np.arange(1.0, 7.0)
+    laws = [analysis.minimum_separation_chain(weights, 1, 2, d).marginal for d in DESIGNS]
+    assert min(np.abs(laws[0] - laws[1]).sum(), np.abs(laws[0] - laws[2]).sum()) > 1e-3
+
+
+@pytest.mark.parametrize('design', DESIGNS)
+def test_fields_are_consistent(rng, design):
+    weights = rng.uniform(0.1, 1.0, size=6)
+    chain = analysis.minimum_separation_chain(weights, [0, 1, 2, 1, 0, 2], 2, design)
+    dense = chain.transition.toarray()
+    np.testing.assert_allclose(dense.sum(axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(chain.stationary @ dense, chain.stationary, atol=1e-14)
+    np.testing.assert_allclose(chain.selection.sum(axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(chain.marginal.sum(), 1.0, rtol=1e-13)
+    assert np.all(chain.selection[chain.states > 0] == 0.0)
+    rebuilt = np.zeros_like(dense)
+    np.add.at(rebuilt, (chain.sources, chain.targets), chain.probs)
+    np.testing.assert_allclose(rebuilt, dense, atol=1e-15)
+    # A selected client waits its own separation, the others one round less than before.
+    waits = np.maximum(chain.states[chain.sources] - 1, 0)
+    np.put_along_axis(waits, chain.cohorts, np.array([0, 1, 2, 1, 0, 2])[chain.cohorts], axis=1)
+    np.testing.assert_array_equal(waits, chain.states[chain.targets])
+
+
+def test_one_separation_per_client_equals_the_common_one(rng):
+    weights = rng.uniform(0.1, 1.0, size=5)
+    common = analysis.minimum_separation_chain(weights, 2)
+    listed = analysis.minimum_separation_chain(weights, np.full(5, 2))
+    np.testing.assert_array_equal(common.stationary, listed.stationary)
+
+
+@pytest.mark.parametrize('clients, cohort', [(4, 1), (6, 2)])
+def test_cyclic_participation_is_uniform_and_never_mixes(clients, cohort):
+    separation = clients // cohort - 1
+    chain = analysis.minimum_separation_chain(np.arange(1.0, clients + 1), separation, cohort)
+    np.testing.assert_allclose(chain.marginal, 1.0 / clients, rtol=1e-12)
+    np.testing.assert_allclose(chain.stationary.sum(), 1.0, rtol=1e-12)
+    assert chain.mixing_time() == math.inf
+    assert chain.spectral_gap() == pytest.approx(0.0, abs=1e-12)
+    assert chain.total_variation(40)[-1] > 0.5
+
+
+def test_cyclic_order_has_the_law_of_the_first_pass():
+    """With R = N - 1 the first pass fixes the order; its law is that of successive draws."""
+    weights = np.array([1.0, 2.0, 4.0])
+    chain = analysis.minimum_separation_chain(weights, 2)
+    after_first_pass = {}
+    for order in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
+        prob, left = 1.0, 7.0
+        for client in order:
+            prob *= weights[client] / left
+            left -= weights[client]
+        after_first_pass[order] = prob
+    clockwise = sum(after_first_pass[order] for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1)))
+    found = {tuple(state): mass for state, mass in zip(chain.states, chain.stationary, strict=True)}
+    assert sum(found[state] for state in ((0, 1, 2), (2, 0, 1), (1, 2, 0))) == pytest.approx(
+        clockwise, rel=1e-12
+    )
+
+
+def test_total_variation_and_mixing_time_equal_matrix_powers(rng):
+    chain = analysis.minimum_separation_chain(rng.uniform(0.1, 1.0, size=6), 2)
+    dense = chain.transition.toarray()
+    expected = [
+        0.5 * np.abs(np.linalg.matrix_power(dense, t) - chain.stationary).sum(axis=1).max()
+        for t in range(30)
+    ]
+    curve = chain.total_variation(29)
+    np.testing.assert_allclose(curve, expected, atol=1e-13)
+    assert np.all(np.diff(curve) <= 1e-14)
+    for epsilon in (0.25, 0.01):
+        first = next(t for t in range(1, 30) if expected[t] <= epsilon)
+        assert chain.mixing_time(epsilon) == first
+
+
+def test_spectral_gap_sets_the_rate_of_approach(rng):
+    chain = analysis.minimum_separation_chain(rng.uniform(0.1, 1.0, size=5), 2)
+    curve = chain.total_variation(120)
+    rate = (curve[120] / curve[60]) ** (1.0 / 60.0)
+    assert rate == pytest.approx(1.0 - chain.spectral_gap(), abs=0.02)
+
+
+def test_chain_without_memory_mixes_at_once():
+    chain = analysis.minimum_separation_chain([1.0, 2.0, 3.0], 0)
+    assert chain.states.shape == (1, 3)
+    assert chain.mixing_time() == 1
+    assert chain.spectral_gap() == 1.0
+    np.testing.assert_allclose(chain.marginal, [1 / 6, 1 / 3, 1 / 2], rtol=1e-14)
+
+
+def test_selection_curve_is_the_law_of_each_round(rng):
+    chain = analysis.minimum_separation_chain(rng.uniform(0.1, 1.0, size=5), 1, 2)
+    dense = chain.transition.toarray()
+    curve = chain.selection_curve(3, 25)
+    for t in (0, 1, 7):
+        expected = np.linalg.matrix_power(dense, t)[3] @ chain.selection
+        np.testing.assert_allclose(curve[t], expected, atol=1e-14)
+    np.testing.assert_allclose(chain.selection_curve(3, 400)[-1], chain.marginal, atol=1e-10)
+
+
+def test_gaps_without_memory_are_geometric():
+    chain = analysis.minimum_separation_chain([1.0, 2.0, 3.0, 5.0], 0, 2)
+    active = 2 * chain.marginal
+    expected = analysis.gap_distribution(active, 1.0 - active, 12)
+    np.testing.assert_allclose(chain.gap_distribution(12), expected, rtol=1e-12)
+
+
+def test_gaps_respect_the_separation_and_have_the_mean_of_renewal():
+    waits = np.array([0, 1, 2, 1])
+    chain = analysis.minimum_separation_chain([1.0, 2.0, 3.0, 0.9], waits)
+    laws = chain.gap_distribution(400)
+    for client, wait in enumerate(waits):
+        assert np.all(laws[client, :wait] == 0.0)
+        assert laws[client, wait] > 0.0
+    np.testing.assert_allclose(laws.sum(axis=1), 1.0, atol=1e-9)
+    np.testing.assert_allclose(laws @ np.arange(1, 401), 1.0 / chain.marginal, rtol=1e-7)
+
+
+@pytest.mark.statistical
+def test_simulated_run_agrees(rng):
+    """Successive design, a separation per client: t-tests on batch means of 30,000 rounds.
+
+    Five clients at a two-sided level of 1e-6 each: false alarms below 1e-5. Gap frequencies of
+    one client are compared by a chi-square test at 1e-6 (its gaps regenerate the client's wait, the
+    remaining dependence is weak).
+    """
+    weights, waits = np.array([1.0, 2.0, 3.0, 0.5, 1.5]), np.array([0, 1, 1, 0, 0])
+    chain = analysis.minimum_separation_chain(weights, waits, 2, 'successive')
+    masks = enumeration.simulate_separation(rng, weights, waits, 2, 30_000)[100:]
+    estimate = analysis.effective_weights(masks=masks)
+    scores = np.abs(estimate.weights - chain.marginal) / estimate.standard_errors
+    assert np.all(scores < stats.t.isf(5e-7, estimate.degrees_of_freedom))
+    gaps = np.diff(np.flatnonzero(masks[:, 1]))
+    law = chain.gap_distribution(8)[1]
+    keep = law * len(gaps) > 5
+    counts = np.array([np.sum(gaps == k + 1) for k in range(8)])[keep]
+    counts = np.append(counts, len(gaps) - counts.sum())
+    expected = np.append(law[keep], 1.0 - law[keep].sum()) * len(gaps)
+    assert stats.chi2.sf(np.sum((counts - expected) ** 2 / expected), keep.sum()) > 1e-6
+
+
+ERRORS = [
+    (
+        lambda: analysis.minimum_separation_chain(np.ones(20), 3),
+        '`max_states` must cover every state, got 5000.',
+    ),
+    (
+        lambda: analysis.minimum_separation_chain([1.0, 2.0, 3.0], 1, 2),
+        '`separation` must leave `cohort_size` 2 of 3 clients selectable in every round, '
+        'got [1, 1, 1].',
+    ),
+    (
+        lambda: analysis.minimum_separation_chain([1.0, 2.0, 3.0], [1, 2], 1),
+        '`separation` must be an integer of at least 0, or one per client, got [1, 2].',
+    ),
+    (
+        lambda: analysis.minimum_separation_chain([1.0, 2.0], 0.5),
+        '`separation` must be an integer of at least 0, or one per client, got 0.5.',
+    ),
+    (
+        lambda: analysis.minimum_separation_chain([1.0, 2.0], 0, 1, 'prod'),
+        "`design` must be one of 'product', 'successive', 'sum', got 'prod'.",
+    ),
+    (
+        lambda: analysis.minimum_separation_chain([1.0, 2.0], 0).mixing_time(1.0),
+        '`epsilon` must lie in (0, 1), got 1.0.',
+    ),
+    (
+        lambda: analysis.minimum_separation_chain([9.0, 1.0, 1.0], 1).mixing_time(
+            1e-9, max_rounds=2
+        ),
+        '`max_rounds` must reach the mixing time, got 2.',
+    ),
+    (
+        lambda: analysis.minimum_separation_chain([1.0, 2.0], 0).selection_curve(1, 5),
+        '`start` must be below 1, got 1.',
+    ),
+]
+
+
+@pytest.mark.parametrize('call, message', ERRORS)
+def test_errors(call, message):
+    with refuses(message):
+        call()

@@ -1,0 +1,269 @@
+"""FedAvg and FedPBC on quadratics against exact propagation over all active sets."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import analysis
+from fedjax_links.analysis import second_moments
+from tests.analysis import enumeration
+from tests.analysis.refusals import refuses
+
+CASES = [
+    [0.4],
+    [0.5, 0.3],
+    [1.0, 1.0, 1.0],
+    [0.05, 0.9, 0.5, 1.0, 0.0],
+    [0.2, 0.25, 0.1],
+]
+
+
+def problem(rng, probs, dimension=2):
+    return rng.normal(size=(len(probs), dimension)), rng.normal(size=dimension)
+
+
+def propagate(probs, targets, factor, start, num_rounds, step):
+    """Moments of (clients, server) stacked: first E[s], then E[s s^T], by linear maps per mask.
+
+    `step` gives (linear map, targets' map) of the stacked vector [N + 1] for a mask.
+    """
+    size = len(probs) + 1
+    maps = [(prob, *step(mask, factor)) for mask, prob in enumeration.active_sets(probs)]
+    mean = np.tile(start, (size, 1))
+    second = np.einsum('ia,jb->iajb', mean, mean)
+    means, seconds = [mean], [second]
+    for _ in range(num_rounds):
+        new_mean, new_second = np.zeros_like(mean), np.zeros_like(second)
+        for prob, linear, drive in maps:
+            push = drive @ targets
+            moved = linear @ mean
+            new_mean += prob * (moved + push)
+            new_second += prob * (
+                np.einsum('ik,jl,kalb->iajb', linear, linear, second)
+                + np.einsum('ia,jb->iajb', moved, push)
+                + np.einsum('ia,jb->iajb', push, moved)
+                + np.einsum('ia,jb->iajb', push, push)
+            )
+        mean, second = new_mean, new_second
+        means.append(mean)
+        seconds.append(second)
+    return np.array(means), np.array(seconds)
+
+
+def fedpbc_step(mask, factor):
+    """Clients 0..N-1 and the server at N: everybody trains, the active ones average."""
+    size = len(mask)
+    linear, drive = np.zeros((size + 1, size + 1)), np.zeros((size + 1, size))
+    linear[:size, :size] = factor * enumeration.mixing(mask)
+    drive[:size] = (1.0 - factor) * enumeration.mixing(mask)
+    if mask.any():
+        linear[size, :size] = factor * mask / mask.sum()
+        drive[size] = (1.0 - factor) * mask / mask.sum()
+    else:
+        linear[size, size] = 1.0
+    return linear, drive
+
+
+def fedavg_step(mask, factor):
+    """The server at N; the clients' rows are unused."""
+    size = len(mask)
+    linear, drive = np.zeros((size + 1, size + 1)), np.zeros((size + 1, size))
+    linear[size, size] = factor if mask.any() else 1.0
+    if mask.any():
+        drive[size] = (1.0 - factor) * mask / mask.sum()
+    return linear, drive
+
+
+@pytest.mark.parametrize('probs', CASES)
+@pytest.mark.parametrize('rate, steps', [(0.1, 3), (1.0, 1), (1.6, 1)])
+def test_fedpbc_fixed_point_is_where_the_recursion_goes(rng, probs, rate, steps):
+    targets, start = problem(rng, probs)
+    factor = (1.0 - rate) ** steps
+    means, _ = propagate(probs, targets, factor, start, 400, fedpbc_step)
+    limit = analysis.fedpbc_fixed_point(probs, targets, rate, steps)
+    np.testing.assert_allclose(limit.clients, means[-1, :-1], atol=1e-10)
+    np.testing.assert_allclose(limit.server, means[-1, -1], atol=1e-10)
+    np.testing.assert_allclose(limit.client_mean, targets.mean(axis=0), atol=1e-13)
+
+
+def test_fedpbc_fixed_point_solves_the_printed_equation(rng):
+    probs, targets = rng.uniform(size=40), rng.normal(size=40)
+    mixing = analysis.expected_mixing_matrix(probs)
+    limit = analysis.fedpbc_fixed_point(probs, targets, 1e-4, 100)
+    factor = (1.0 - 1e-4) ** 100
+    moved = mixing @ (factor * limit.clients + (1.0 - factor) * targets)
+    np.testing.assert_allclose(limit.clients, moved, atol=1e-13)
+    assert limit.server.shape == ()
+
+
+def test_fedpbc_removes_most_of_the_bias_of_fedavg():
+    targets, probs = np.array([0.0, 100.0]), (0.5, 0.3)
+    server = analysis.fedpbc_fixed_point(probs, targets, 0.001, 1).server
+    fedavg = analysis.fedavg_fixed_point(probs, targets)
+    assert abs(server - 50.0) < 0.05 * abs(fedavg - 50.0)
+
+
+@pytest.mark.parametrize('probs', CASES)
+def test_fedavg_moments_equal_enumeration(rng, probs):
+    targets, start = problem(rng, probs)
+    means, seconds = propagate(probs, targets, 0.9**2, start, 300, fedavg_step)
+    moments = analysis.fedavg_mean_and_covariance(
+        probs, targets, 0.1, 2, num_rounds=300, initial_point=start
+    )
+    server, square = means[:, -1], seconds[:, -1, :, -1]
+    covariance = square - np.einsum('ta,tb->tab', server, server)
+    np.testing.assert_allclose(moments.mean, server, atol=1e-12)
+    np.testing.assert_allclose(
+        moments.variance, np.diagonal(covariance, axis1=1, axis2=2), atol=1e-12
+    )
+    np.testing.assert_allclose(moments.limit_mean, server[-1], atol=1e-8)
+    np.testing.assert_allclose(moments.limit_covariance, covariance[-1], atol=1e-8)
+
+
+@pytest.mark.parametrize('probs', CASES)
+def test_fedpbc_moments_equal_enumeration(rng, probs):
+    targets, start = problem(rng, probs)
+    means, seconds = propagate(probs, targets, 0.9**2, start, 200, fedpbc_step)
+    moments = analysis.fedpbc_mean_and_covariance(
+        probs, targets, 0.1, 2, num_rounds=200, initial_point=start
+    )
+    centre = targets.mean(axis=0)
+    gram = np.einsum('tiaja->tij', seconds)
+    size = len(probs)
+    client_means, server = means[:, :size], means[:, size]
+    square = gram[:, size, size] - 2.0 * server @ centre + centre @ centre
+    spread = np.einsum('tii->t', gram[:, :size, :size]) / size
+    spread -= gram[:, :size, :size].sum(axis=(1, 2)) / size**2
+    np.testing.assert_allclose(moments.server_mean, server, atol=1e-12)
+    np.testing.assert_allclose(moments.client_mean, client_means.mean(axis=1), atol=1e-12)
+    np.testing.assert_allclose(moments.server_mean_square, square, atol=1e-12)
+    np.testing.assert_allclose(
+        moments.server_variance, gram[:, size, size] - np.sum(server**2, axis=1), atol=1e-12
+    )
+    np.testing.assert_allclose(moments.consensus, spread, atol=1e-12)
+    np.testing.assert_allclose(moments.limit_server_mean, server[-1], atol=1e-9)
+    np.testing.assert_allclose(moments.limit_server_mean_square, square[-1], atol=1e-9)
+    np.testing.assert_allclose(moments.limit_consensus, spread[-1], atol=1e-9)
+    path = analysis.fedpbc_client_means(probs, targets, 0.1, 2, num_rounds=200, initial_point=start)
+    np.testing.assert_allclose(path, client_means, atol=1e-12)
+
+
+@pytest.mark.parametrize('probs', [*CASES, [1e-6, 1e-4, 1e-5, 0.9]])
+def test_second_moment_maps_equal_enumeration(rng, probs):
+    values = rng.normal(size=(len(probs), 3))
+    moment = values @ values.T
+
+    def pairs(mask):
+        return np.outer(mask, mask) / max(mask.sum(), 1) ** 2
+
+    def mixed(mask):
+        matrix = enumeration.mixing(mask)
+        return matrix @ moment @ matrix
+
+    expected = enumeration.expected(probs, pairs)
+    np.testing.assert_allclose(
+        second_moments.pair_matrix(np.array(probs)), expected, rtol=1e-10, atol=1e-18
+    )
+    np.testing.assert_allclose(
+        second_moments.mean_covariance(np.array(probs), values),
+        values.T @ expected @ values,
+        atol=1e-14,
+    )
+    np.testing.assert_allclose(
+        second_moments.mixing_moments(np.array(probs)).apply(moment),
+        enumeration.expected(probs, mixed),
+        atol=1e-14,
+    )
+
+
+def test_gossip_map_at_scale_keeps_consensus_and_the_expected_matrix(rng):
+    """``E[W 1 1^T W] = 1 1^T``, and for diagonal H the row sums are those of ``M h``."""
+    probs = rng.uniform(size=600)
+    mapped = second_moments.mixing_moments(probs)
+    np.testing.assert_allclose(mapped.apply(np.ones((600, 600))), 1.0, atol=1e-9)
+    diagonal = rng.uniform(size=600)
+    rows = mapped.apply(np.diag(diagonal)).sum(axis=1)
+    expected = analysis.expected_mixing_matrix(probs) @ diagonal
+    np.testing.assert_allclose(rows, expected, atol=1e-10)
+
+
+REFERENCE_FLOORS = [(0.1, 0.5, 0.016), (0.1, 0.9, 0.015), (0.5, 0.9, 0.0019), (0.9, 0.9, 0.00034)]
+
+
+@pytest.mark.parametrize('low, high, floor', REFERENCE_FLOORS)
+def test_noise_floor_of_the_published_setting(rng, low, high, floor):
+    """Measured end errors of three runs lie in the band of the exact root mean square."""
+    num_clients = dimension = 100
+    ramp = np.arange(1, num_clients + 1)[:, None] / 1000.0
+    targets = ramp + 0.1 * rng.normal(size=(num_clients, dimension))
+    probs = np.repeat([low, high], num_clients // 2)
+    moments = analysis.fedpbc_mean_and_covariance(probs, targets, 1e-4, 100, num_rounds=3)
+    root = np.sqrt(moments.limit_server_mean_square)
+    assert 0.6 * floor < root < 1.7 * floor
+    assert np.all(np.diff(moments.server_mean_square) < 0)
+
+
+@pytest.mark.statistical
+def test_moments_match_simulated_runs(rng):
+    """z-tests on 4,000 runs; with 14 comparisons at 5 sigma, false alarms below 1e-5."""
+    probs, targets = np.array([0.7, 0.2, 0.1, 0.4]), rng.normal(size=(4, 2))
+    start, runs, rounds, factor = np.array([1.0, -2.0]), 4000, 12, 0.8**2
+    clients = np.tile(start, (runs, 4, 1))
+    pbc, avg = np.tile(start, (runs, 1)), np.tile(start, (runs, 1))
+    for _ in range(rounds):
+        masks = rng.uniform(size=(runs, 4)) < probs
+        some = masks.any(axis=1)[:, None]
+        shares = masks / np.maximum(masks.sum(axis=1, keepdims=True), 1)
+        trained = factor * clients + (1.0 - factor) * targets
+        pbc = np.where(some, np.einsum('ri,rid->rd', shares, trained), pbc)
+        avg = np.where(some, factor * avg + (1.0 - factor) * shares @ targets, avg)
+        clients = np.where(masks[..., None], pbc[:, None], trained)
+
+    def within(samples, exact):
+        error = samples.std(axis=0, ddof=1) / np.sqrt(runs)
+        assert np.all(np.abs(samples.mean(axis=0) - exact) <= 5.0 * error)
+
+    assert stats.norm.sf(5.0) * 2 * 14 < 1e-5
+    options = {'num_rounds': rounds, 'initial_point': start}
+    exact = analysis.fedpbc_mean_and_covariance(probs, targets, 0.2, 2, **options)
+    plain = analysis.fedavg_mean_and_covariance(probs, targets, 0.2, 2, **options)
+    centre = targets.mean(axis=0)
+    within(pbc, exact.server_mean[-1])
+    within(np.sum((pbc - centre) ** 2, axis=1), exact.server_mean_square[-1])
+    spread = clients - clients.mean(axis=1, keepdims=True)
+    within(np.mean(np.sum(spread**2, axis=2), axis=1), exact.consensus[-1])
+    within(clients[:, 2], analysis.fedpbc_client_means(probs, targets, 0.2, 2, **options)[-1, 2])
+    within(avg, plain.mean[-1])
+    within((avg - plain.mean[-1]) ** 2, plain.variance[-1])
+
+
+ERRORS = [
+    ({'learning_rate': 0.0}, '`learning_rate` must lie in (0, 2), got 0.0.'),
+    ({'learning_rate': 2.5}, '`learning_rate` must lie in (0, 2), got 2.5.'),
+    ({'local_steps': 0}, '`local_steps` must be an integer of at least 1, got 0.'),
+    ({'local_steps': 1.5}, '`local_steps` must be an integer of at least 1, got 1.5.'),
+    ({'targets': [[1.0]]}, '`targets` must have shape [2] or [2, d], got (1, 1).'),
+    ({'probs': [0.0, 0.0]}, '`probs` must hold a positive probability, got 2 zeros.'),
+]
+
+
+@pytest.mark.parametrize('change, message', ERRORS)
+def test_errors(change, message):
+    settings = {'probs': [0.1, 0.2], 'targets': [0.0, 1.0], 'learning_rate': 0.1, 'local_steps': 1}
+    settings |= change
+    for call in (
+        analysis.fedpbc_fixed_point,
+        lambda **kw: analysis.fedavg_mean_and_covariance(**kw, num_rounds=1),
+        lambda **kw: analysis.fedpbc_client_means(**kw, num_rounds=1),
+        lambda **kw: analysis.fedpbc_mean_and_covariance(**kw, num_rounds=1),
+    ):
+        with refuses(message):
+            call(**settings)
+
+
+def test_errors_of_the_recursions():
+    settings = ([0.1, 0.2], [[0.0, 1.0], [1.0, 2.0]], 0.1, 1)
+    with refuses('`num_rounds` must be an integer of at least 0, got -1.'):
+        analysis.fedavg_mean_and_covariance(*settings, num_rounds=-1)
+    with refuses('`initial_point` must have shape [2], got (1,).'):
+        analysis.fedpbc_mean_and_covariance(*settings, num_rounds=1, initial_point=[1.0])

@@ -1,0 +1,106 @@
+"""The participation report against loops over rounds."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import analysis
+from tests.analysis.refusals import refuses
+
+
+def counted(masks):
+    """Gaps and ages of each client, round by round."""
+    gaps, ages = [], []
+    for column in masks.T:
+        last, own_gaps, own_ages, seen = -1, [], [], False
+        for t, active in enumerate(column):
+            own_ages.append(t - last)
+            if active:
+                if seen:
+                    own_gaps.append(t - last)
+                last, seen = t, True
+        gaps.append(own_gaps)
+        ages.append(own_ages)
+    return gaps, ages
+
+
+@pytest.mark.parametrize('density', [0.0, 0.03, 0.3, 1.0])
+@pytest.mark.parametrize('num_rounds', [1, 2, 57])
+def test_report_equals_loops(rng, density, num_rounds):
+    masks = rng.uniform(size=(num_rounds, 9)) < density
+    report = analysis.participation_report(masks)
+    gaps, ages = counted(masks)
+    np.testing.assert_array_equal(report.counts, masks.sum(axis=0))
+    np.testing.assert_allclose(report.rates, masks.mean(axis=0))
+    np.testing.assert_allclose(report.mean_staleness, [np.mean(own) for own in ages])
+    np.testing.assert_array_equal(report.max_staleness, [max(own) for own in ages])
+    for client, own in enumerate(gaps):
+        expected = (np.mean(own), max(own), min(own) - 1) if own else (np.nan,) * 3
+        found = (
+            report.mean_gaps[client],
+            report.max_gaps[client],
+            report.min_separations[client],
+        )
+        np.testing.assert_allclose(found, expected)
+    assert report.num_rounds == num_rounds
+    assert report.empty_rounds == sum(not row.any() for row in masks)
+    shares = [row / row.sum() for row in masks if row.any()]
+    if shares:
+        weights = np.mean(shares, axis=0)
+        np.testing.assert_allclose(report.weights, weights)
+        assert report.distance_to_uniform == pytest.approx(np.abs(weights - 1 / 9).sum())
+        assert report.effective_sample_size == pytest.approx(1.0 / np.sum(weights**2))
+    else:
+        assert np.all(np.isnan(report.weights))
+
+
+def test_cyclic_participation():
+    report = analysis.participation_report(np.tile(np.eye(5, dtype=bool), (4, 1)))
+    np.testing.assert_array_equal(report.min_separations, 4.0)
+    np.testing.assert_array_equal(report.max_gaps, 5.0)
+    assert report.distance_to_uniform == pytest.approx(0.0, abs=1e-14)
+    assert report.effective_sample_size == pytest.approx(5.0)
+
+
+@pytest.mark.statistical
+def test_mean_staleness_is_one_over_p(rng):
+    """Means of 30 runs, four clients, two-sided 1e-6 each: false alarms below 1e-5.
+
+    Ages start at 1 instead of their stationary law, which shifts the mean of T rounds by less than
+    (1/p)^2 / T; the first 500 rounds are therefore run but the report's mean corrected for them.
+    """
+    probs = np.array([0.1, 0.3, 0.6, 1.0])
+    means = []
+    for _ in range(30):
+        masks = rng.uniform(size=(3000, 4)) < probs
+        head = analysis.participation_report(masks[:500]).mean_staleness
+        means.append(
+            (3000 * analysis.participation_report(masks).mean_staleness - 500 * head) / 2500
+        )
+    error = np.std(means, axis=0, ddof=1) / np.sqrt(30)
+    limit = stats.t.isf(5e-7, 29) * error + 1e-12
+    assert np.all(np.abs(np.mean(means, axis=0) - 1.0 / probs) < limit)
+
+
+@pytest.mark.parametrize('density', [0.0, 0.2])
+def test_text_fits_one_screen(rng, density):
+    report = analysis.participation_report(rng.uniform(size=(200, 1000)) < density)
+    lines = report.text().splitlines()
+    assert len(lines) <= 24
+    assert max(len(line) for line in lines) <= 80
+    assert 'clients 1000, rounds 200' in lines[0]
+
+
+def test_text_of_a_known_run():
+    report = analysis.participation_report([[True, False], [True, True], [False, False]])
+    lines = report.text().splitlines()
+    assert lines[0] == 'clients 2, rounds 3, empty rounds 1, clients never active 0'
+    assert lines[2].split() == ['participations', '1', '1.25', '1.5', '1.75', '2']
+    assert lines[-1] == 'weights: L1 distance to uniform 0.5, effective clients 1.6 of 2'
+
+
+def test_errors():
+    with refuses('`masks` must be non-empty [T, N], got shape (0, 3).'):
+        analysis.participation_report(np.zeros((0, 3), dtype=bool))
+    with refuses('`masks` must be boolean, got 0.5.'):
+        analysis.participation_report([[0.5, 1.0]])

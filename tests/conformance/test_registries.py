@@ -1,0 +1,26 @@
+"""Every registered algorithm and pattern passes the suites that users run on their own."""
+
+import functools
+
+import pytest
+
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.participation import PARTICIPATION
+from fedjax_links.testing import ALGORITHM_CHECKS, PARTICIPATION_CHECKS
+
+NUM_CLIENTS = 9
+
+
+@pytest.mark.parametrize('check', ALGORITHM_CHECKS)
+@pytest.mark.parametrize('name', ALGORITHMS)
+def test_algorithm(name, check):
+    entry = ALGORITHMS[name]
+    ALGORITHM_CHECKS[check](functools.partial(entry, **entry.example), entry)
+
+
+@pytest.mark.parametrize('check', PARTICIPATION_CHECKS)
+@pytest.mark.parametrize('name', PARTICIPATION)
+def test_participation(name, check):
+    entry = PARTICIPATION[name]
+    size = entry.cohort_size and entry.cohort_size(NUM_CLIENTS)
+    PARTICIPATION_CHECKS[check](entry.example(NUM_CLIENTS), size)

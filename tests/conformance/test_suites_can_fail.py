@@ -1,0 +1,101 @@
+"""The suites catch the mistakes they are there for."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, base, cohorts, participation, testing, tree
+from fedjax_links.base import LinkSample, RoundMetrics
+from fedjax_links.local_training import Contribution, train_cohort
+
+
+def broken_fedavg(mistake):
+    """FedAvg with one classic mistake."""
+
+    def make(local_train):
+        def round_step(state, ctx, problem):
+            cohort = cohorts.make_cohort(ctx.links.mask)
+            if mistake == 'reads the unavailable':
+                cohort = cohorts.everyone(problem.num_clients)
+
+            def client(train, i, row):
+                update = train(state.server)
+                weight = jnp.where(ctx.links.mask[i], 1.0, 0.0)
+                if mistake == 'order':
+                    weight = weight * (1 + i)
+                return Contribution(tree.scale(weight, update.delta), weight * update.loss), row
+
+            total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+            num_active = jnp.sum(ctx.links.mask, dtype=jnp.int32)
+            divisor = problem.num_clients if mistake == 'divisor' else num_active
+            mean = jax.tree.map(lambda a: a / divisor, total.value)
+            if mistake == 'divisor':
+                mean = tree.scale(1.1, mean)
+            if mistake != 'empty round':
+                mean = tree.select(num_active > 0, mean, tree.zeros_like(mean))
+            server = tree.add_scaled(state.server, 1.0, mean)
+            if mistake == 'dtype':
+                server = jax.tree.map(lambda a: a.astype(jnp.bfloat16), server)
+            metrics = RoundMetrics(num_active, num_active, total.loss, {})
+            return algorithms.common.ServerState(server=server), metrics
+
+        return algorithms.fedavg(local_train)._replace(round_step=round_step)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    'mistake, message',
+    [
+        ('empty round', 'NaN'),
+        ('reads the unavailable', 'never delivers'),
+        ('order', 'order of clients|follow FedAvg'),
+        ('divisor', 'follow FedAvg'),
+        ('dtype', 'dtype|type'),
+    ],
+)
+def test_a_broken_algorithm_is_caught(mistake, message):
+    with pytest.raises((AssertionError, TypeError), match=message):
+        testing.check_algorithm(broken_fedavg(mistake))
+
+
+def test_a_sound_algorithm_of_a_user_passes():
+    testing.check_algorithm(broken_fedavg('none'))
+
+
+def lying_pattern(prob):
+    """Independent links that report another probability."""
+    honest = participation.bernoulli(np.full(5, 0.5))
+
+    def sample(carry, key, round):
+        carry, links = honest.sample(carry, key, round)
+        return carry, LinkSample(mask=links.mask, prob=jnp.full(5, prob))
+
+    return base.Participation(init=honest.init, sample=sample, num_clients=5)
+
+
+@pytest.mark.parametrize(
+    'pattern, cohort_size, message',
+    [
+        (lying_pattern(0.65), None, 'standard errors'),
+        (lying_pattern(1.5), None, r'lie in \[0, 1\]'),
+        (lying_pattern(0.5), 2, 'cohorts must have 2 clients'),
+    ],
+)
+def test_a_broken_pattern_is_caught(pattern, cohort_size, message):
+    with pytest.raises(AssertionError, match=message):
+        testing.check_participation(pattern, cohort_size=cohort_size)
+
+
+def test_a_pattern_with_hidden_state_is_caught():
+    calls = []
+
+    def sample(carry, key, round):
+        calls.append(round)
+        drawn = jax.random.uniform(jax.random.fold_in(key, len(calls)), (4,))
+        return carry, LinkSample(mask=drawn < 0.5, prob=jnp.full(4, 0.5))
+
+    pattern = base.Participation(init=lambda key: (), sample=sample, num_clients=4)
+    with pytest.raises(AssertionError):
+        testing.check_participation(pattern)

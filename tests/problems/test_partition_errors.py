@@ -1,0 +1,103 @@
+"""Wrong arguments of the partitioners: one line that names the argument and a valid choice."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fedjax_links.problems import partition
+
+LABELS = np.random.default_rng(1).integers(7, size=1003)
+
+ERRORS = [
+    (
+        lambda: partition.iid(10, num_clients=11, seed=0),
+        '`num_clients` must be an integer in [1, 10], got 11.',
+    ),
+    (
+        lambda: partition.iid(10, num_clients=2, seed=-1),
+        '`seed` must be an integer in [0, 4294967295], got -1.',
+    ),
+    (
+        lambda: partition.iid(10.0, num_clients=2, seed=0),
+        '`num_examples` must be an integer in [1, 2147483647], got 10.0.',
+    ),
+    (
+        lambda: partition.dirichlet(LABELS, num_clients=True, alpha=0.1, seed=0),
+        '`num_clients` must be an integer in [1, 1003], got True.',
+    ),
+    (
+        lambda: partition.dirichlet(LABELS, num_clients=2, alpha=-1.0, seed=0),
+        '`alpha` must be positive, got -1.0.',
+    ),
+    (
+        lambda: partition.dirichlet_unequal(LABELS, num_clients=2, alpha=float('nan'), seed=0),
+        '`alpha` must be positive, got nan.',
+    ),
+    (
+        lambda: partition.dirichlet_per_class(LABELS, num_clients=2, alpha=float('inf'), seed=0),
+        '`alpha` must be finite, got inf.',
+    ),
+    (
+        lambda: partition.dirichlet_shares(2, 0, alpha=1.0, seed=0),
+        '`num_classes` must be an integer in [1, 2147483647], got 0.',
+    ),
+    (
+        lambda: partition.dirichlet_unequal(LABELS, num_clients=1004, alpha=1.0, seed=0),
+        '`num_clients` must be an integer in [1, 1003], got 1004.',
+    ),
+    (
+        lambda: partition.dirichlet_unequal(
+            LABELS, num_clients=10, alpha=1.0, seed=0, min_examples=101
+        ),
+        '`min_examples` must be an integer in [0, 100], got 101.',
+    ),
+    (
+        lambda: partition.dirichlet_per_class(
+            np.zeros(100, int), num_clients=10, alpha=1e-3, seed=0
+        ),
+        '`min_examples` must be at most 0, the best of 100 draws, got 1.',
+    ),
+    (
+        lambda: partition.label_shards(LABELS, num_clients=100, shards_per_client=11, seed=0),
+        '`shards_per_client` must be an integer in [1, 10], got 11.',
+    ),
+    (
+        lambda: partition.similarity(LABELS, num_clients=2, similarity=1.5, seed=0),
+        '`similarity` must lie in [0, 1], got 1.5.',
+    ),
+    (
+        lambda: partition.label_groups(LABELS / 1.0, num_clients=2),
+        '`labels` must have an integer dtype, got float64.',
+    ),
+    (
+        lambda: partition.label_groups(LABELS[:, None], num_clients=2),
+        '`labels` must be a non-empty vector, got shape (1003, 1).',
+    ),
+    (
+        lambda: partition.label_groups([0, 1, -1], num_clients=2),
+        '`labels` must be at least 0, got -1 at 2.',
+    ),
+    (
+        lambda: partition.contiguous_groups(4, num_groups=5),
+        '`num_groups` must be an integer in [1, 4], got 5.',
+    ),
+    (
+        lambda: partition.class_mix([0, 1], [0, 1, 2]),
+        '`clients` must have one entry per label, 3, got 2 entries.',
+    ),
+    (
+        lambda: partition.report([0, 3], [0, 1], num_clients=3),
+        '`num_clients` must be an integer in [4, 2147483647], got 3.',
+    ),
+    (
+        lambda: partition.class_mix([0, 3], [0, 1], num_classes=1),
+        '`num_classes` must be an integer in [2, 2147483647], got 1.',
+    ),
+]
+
+
+@pytest.mark.parametrize('call, message', ERRORS, ids=[message for _, message in ERRORS])
+def test_errors_name_the_argument(call, message):
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+        call()
