@@ -56,12 +56,11 @@ def sweep(
     Raises:
       ValueError: for an unknown maker, columns of different lengths, or a seed out of range.
     """
-    batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
-    checks.choice('batching', batching, ('map', 'vmap'))
     seed_column = prng.seed_column(seeds)
     points, num_points = _columns(grid or {})
 
-    def lane(point: Grid, key: Any, problem: Problem) -> SimulationResult:
+    def lane(inputs: tuple[Grid, Any], problem: Problem) -> SimulationResult:
+        point, key = inputs
         return simulate(
             key,
             make_algorithm(**point['algorithm']),
@@ -78,13 +77,32 @@ def sweep(
         keys = jax.vmap(jax.random.key)(seed_column)
         lanes = jax.tree.map(lambda a: jnp.repeat(a, num_seeds, axis=0), points)
         lane_keys = keys[jnp.arange(num_points * num_seeds) % num_seeds]
-        if batching == 'vmap':
-            results = jax.vmap(lane, in_axes=(0, 0, None))(lanes, lane_keys, problem)
-        else:
-            results = jax.lax.map(lambda x: lane(x[0], x[1], problem), (lanes, lane_keys))
+        results = over_lanes(lane, batching)((lanes, lane_keys), problem)
         return jax.tree.map(lambda a: a.reshape(num_points, num_seeds, *a.shape[1:]), results)
 
     return run(points, seed_column, problem)
+
+
+def over_lanes(
+    fn: Callable[[Any, Problem], Any], batching: str | None = None
+) -> Callable[[Any, Problem], Any]:
+    """Runs independent simulations in one program.
+
+    Args:
+      fn: ``(lane inputs, problem) -> outputs`` of one simulation.
+      batching: ``'map'``, ``'vmap'``, or None for the device's default; see `sweep`.
+
+    Returns:
+      The same function over inputs and outputs with a leading lane axis; the problem is shared.
+
+    Raises:
+      ValueError: for an unknown batching.
+    """
+    batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
+    checks.choice('batching', batching, ('map', 'vmap'))
+    if batching == 'vmap':
+        return jax.vmap(fn, in_axes=(0, None))
+    return lambda lanes, problem: jax.lax.map(lambda inputs: fn(inputs, problem), lanes)
 
 
 def product(

@@ -1,16 +1,27 @@
 """Participation patterns: who can deliver in each round, as samplers driven by keys.
 
-`PARTICIPATION` names them all; `schedules` holds the probabilities they move with;
-`label_dependent_probs` gives clients the link qualities of their labels.
+`PARTICIPATION` names them all; `schedules` holds the probabilities they move with, named in
+`SCHEDULES`; `trace_formats` reads recorded availability; `as_released` keeps what published code
+draws where it differs from its paper; `label_dependent_probs` gives clients the link qualities of
+their labels.
 """
 
 import numpy as np
 
-from fedjax_links.participation import schedules
+from fedjax_links.participation import as_released, schedules, trace_formats
+from fedjax_links.participation.algebra import both, by_group, cap, either, mixture, outage, switch
 from fedjax_links.participation.always import always
 from fedjax_links.participation.bernoulli import bernoulli
+from fedjax_links.participation.cyclic import cyclic
+from fedjax_links.participation.duplex import duplex, unavailable
+from fedjax_links.participation.markov import markov
+from fedjax_links.participation.minimum_separation import minimum_separation
+from fedjax_links.participation.periodic_groups import periodic_groups
+from fedjax_links.participation.probabilities import label_dependent_probs
+from fedjax_links.participation.regularized import regularized
 from fedjax_links.participation.replay import replay
-from fedjax_links.participation.schedules import constant, sine
+from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, jitter, sine
+from fedjax_links.participation.trace import intervals, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort
 from fedjax_links.registry import ParticipationEntry
 
@@ -19,26 +30,108 @@ def _probs(num_clients: int) -> np.ndarray:
     return np.linspace(0.1, 0.9, num_clients)
 
 
+def _weights(num_clients: int) -> np.ndarray:
+    return (1.0 + np.arange(num_clients)) ** -1.5
+
+
+def _halves(num_clients: int) -> np.ndarray:
+    return np.arange(num_clients) * min(2, num_clients) // num_clients
+
+
+def _third(num_clients: int) -> int:
+    return max(1, num_clients // 3)
+
+
+def _divisor(num_clients: int) -> int:
+    return max(d for d in range(1, _third(num_clients) + 1) if num_clients % d == 0)
+
+
+def _some(num_clients: int):
+    return bernoulli(_probs(num_clients))
+
+
+def _log(num_clients: int):
+    client = np.repeat(np.arange(num_clients), 2)
+    start = (client * 3) % 5 + np.tile([0, 8], num_clients)
+    return intervals(client, start, start + 1 + client % 4, num_clients=num_clients)
+
+
+_E = ParticipationEntry
+
 PARTICIPATION = {
-    'always': ParticipationEntry(always, always, cohort_size=lambda n: n),
-    'bernoulli': ParticipationEntry(bernoulli, lambda n: bernoulli(constant(_probs(n)))),
-    'replay': ParticipationEntry(
-        replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)
+    'always': _E(always, always, cohort_size=lambda n: n),
+    'as_released_cyclic': _E(
+        as_released.reduced_cyclic, lambda n: as_released.reduced_cyclic(_probs(n), cycle_length=10)
     ),
-    'uniform_cohort': ParticipationEntry(
-        uniform_cohort,
-        lambda n: uniform_cohort(n, max(1, n // 3)),
-        cohort_size=lambda n: max(1, n // 3),
+    'as_released_markov': _E(
+        as_released.memoryless_markov, lambda n: as_released.memoryless_markov(_probs(n))
     ),
+    'as_released_permutation': _E(
+        as_released.permutation_consumer,
+        lambda n: as_released.permutation_consumer(_some(n), _third(n)),
+    ),
+    'bernoulli': _E(bernoulli, _some),
+    'both': _E(both, lambda n: both(_some(n), markov(1 - 0.5 * _probs(n)))),
+    'by_group': _E(
+        by_group,
+        lambda n: by_group(_halves(n), [markov(_probs(m)) for m in np.bincount(_halves(n))]),
+    ),
+    'cap': _E(cap, lambda n: cap(_some(n), _third(n), rule='permutation')),
+    'cyclic': _E(cyclic, lambda n: cyclic(_probs(n), cycle_length=10)),
+    'duplex': _E(duplex, lambda n: duplex(uplink=_some(n), downlink=always(n), compute=_some(n))),
+    'either': _E(either, lambda n: either(_some(n), markov(_probs(n)))),
+    'markov': _E(markov, lambda n: markov(_probs(n), 0.2)),
+    'minimum_separation': _E(
+        minimum_separation,
+        lambda n: minimum_separation(
+            _weights(n), separation=min(2, n // _third(n) - 1), cohort_size=_third(n)
+        ),
+        cohort_size=_third,
+    ),
+    'mixture': _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
+    'outage': _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
+    'periodic_groups': _E(
+        periodic_groups,
+        lambda n: periodic_groups(_halves(n), active_rounds=4, cohort_size=max(1, n // 4)),
+        cohort_size=lambda n: max(1, n // 4),
+    ),
+    'regularized': _E(regularized, lambda n: regularized(n, _divisor(n)), cohort_size=_divisor),
+    'replay': _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),
+    'switch': _E(switch, lambda n: switch([_some(n), markov(_probs(n))], 5)),
+    'trace': _E(trace, lambda n: trace(_log(n))),
+    'unavailable': _E(unavailable, lambda n: unavailable(_some(n))),
+    'uniform_cohort': _E(uniform_cohort, lambda n: uniform_cohort(n, _third(n)), _third),
 }
 
 __all__ = [
     'PARTICIPATION',
+    'SCHEDULES',
     'always',
+    'as_released',
     'bernoulli',
+    'both',
+    'by_group',
+    'cap',
     'constant',
+    'cyclic',
+    'diurnal',
+    'duplex',
+    'either',
+    'intervals',
+    'jitter',
+    'label_dependent_probs',
+    'markov',
+    'minimum_separation',
+    'mixture',
+    'outage',
+    'periodic_groups',
+    'regularized',
     'replay',
     'schedules',
     'sine',
+    'switch',
+    'trace',
+    'trace_formats',
+    'unavailable',
     'uniform_cohort',
 ]

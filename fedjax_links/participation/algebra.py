@@ -98,8 +98,8 @@ def switch(patterns: Sequence[Participation], at_rounds: Any) -> Participation:
     if rounds.shape != (len(patterns) - 1,):
         requirement = f'name {len(patterns) - 1} rounds for {len(patterns)} patterns'
         raise errors.invalid('at_rounds', requirement, rounds.shape[0])
-    if checks.is_concrete(at_rounds) and (np.diff(np.asarray(at_rounds)) <= 0).any():
-        raise errors.invalid('at_rounds', 'increase', list(np.asarray(at_rounds)))
+    if checks.is_concrete(at_rounds) and (np.diff(np.atleast_1d(at_rounds)) <= 0).any():
+        raise errors.invalid('at_rounds', 'increase', np.asarray(at_rounds).tolist())
 
     def pick(key: Key, round: Array, samples: list[Links]) -> Links:
         del key
@@ -211,19 +211,26 @@ def cap(
     if (weights is not None) != (rule == 'weights'):
         raise errors.invalid('weights', "be given with the rule 'weights' only", f'rule {rule!r}')
     if rule == 'permutation':
-        return _cap_in_order(pattern, size, distinct=True)
+        return cap_in_order(pattern, size, distinct=True)
     if rule == 'uniform':
-        return _combine([pattern], lambda key, _, samples: _keep(
-            samples[0], selection.uniform_subset(key, samples[0].mask, size)))
+        return _combine(
+            [pattern],
+            lambda key, _, samples: _keep(
+                samples[0], selection.uniform_subset(key, samples[0].mask, size)
+            ),
+        )
     scaled, positive = selection.relative_weights(weights)
     if scaled.shape != (num_clients,):
         raise errors.invalid('weights', f'have {num_clients} entries', scaled.shape[0])
-    return _combine([pattern], lambda key, _, samples: _keep(
-        samples[0],
-        selection.successive_subset(key, samples[0].mask & positive, scaled, size)))
+    return _combine(
+        [pattern],
+        lambda key, _, samples: _keep(
+            samples[0], selection.successive_subset(key, samples[0].mask & positive, scaled, size)
+        ),
+    )
 
 
-def _cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Participation:
+def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Participation:
     """`cap` along a permutation; `selection.consume` says what ``distinct`` means."""
 
     def init(key):
@@ -299,12 +306,14 @@ def _meet(key: Key, round: Array, samples: list[Links]) -> Links:
 
 def _join(key: Key, round: Array, samples: list[Links]) -> Links:
     del key, round
-    return functools.reduce(
-        lambda a, b: jax.tree.map(
-            lambda x, y: x | y if x.dtype == bool else 1 - (1 - x) * (1 - y), a, b
-        ),
-        samples,
-    )
+
+    def union(x: Array, y: Array) -> Array:
+        if x.dtype == bool:
+            return x | y
+        # The minimum changes nothing but forbids a fused multiply-add: same bits however compiled.
+        return 1 - jnp.minimum((1 - x) * (1 - y), 1)
+
+    return functools.reduce(lambda a, b: jax.tree.map(union, a, b), samples)
 
 
 def _choose(samples: list[Links], which: Array) -> Links:

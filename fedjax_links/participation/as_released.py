@@ -7,7 +7,7 @@ import jax
 from fedjax_links import checks
 from fedjax_links.base import LinkSample, Participation
 from fedjax_links.participation import schedules
-from fedjax_links.participation.algebra import _cap_in_order
+from fedjax_links.participation.algebra import cap_in_order
 from fedjax_links.participation.cyclic import cyclic
 from fedjax_links.participation.markov import check_up_rate, move
 
@@ -105,4 +105,4 @@ def permutation_consumer(pattern: Participation, cohort_size: int) -> Participat
       Wang & Ji 2022; github.com/IBM/fl-arbitrary-participation, util/util.py:7-27.
     """
     checks.static_int('cohort_size', cohort_size, maximum=pattern.num_clients)
-    return _cap_in_order(pattern, cohort_size, distinct=False)
+    return cap_in_order(pattern, cohort_size, distinct=False)

@@ -6,7 +6,6 @@ touched.
 """
 
 import jax
-import jax.numpy as jnp
 
 from fedjax_links import errors
 from fedjax_links.base import DuplexLinkSample, Participation
@@ -83,8 +82,8 @@ def unavailable(pattern: Participation) -> Participation:
 
     def sample(carry, key, round):
         carry, links = pattern.sample(carry, key, round)
-        mask = links.mask
-        both = jnp.logical_and(mask, True)
-        return carry, DuplexLinkSample(mask=mask, prob=links.prob, downlink=both, compute=both)
+        return carry, DuplexLinkSample(
+            mask=links.mask, prob=links.prob, downlink=links.mask, compute=links.mask
+        )
 
     return Participation(init=pattern.init, sample=sample, num_clients=pattern.num_clients)

@@ -23,9 +23,7 @@ class PeriodicGroupsState(NamedTuple):
     offset: Array
 
 
-def periodic_groups(
-    groups: ArrayLike, *, active_rounds: int, cohort_size: int
-) -> Participation:
+def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) -> Participation:
     """Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.
 
     The S clients are drawn uniformly without replacement, independently over rounds. The offset is

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from fedjax_links import checks
 from fedjax_links.base import Array, LinkSample, Participation
+from fedjax_links.participation import selection
 
 
 class RegularizedState(NamedTuple):
@@ -44,17 +45,22 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     period = -(-num_clients // cohort_size)
     last_size = num_clients - (period - 1) * cohort_size
 
-    def shuffle(key):
-        place = jax.random.permutation(key, num_clients).astype(jnp.int32)
-        return RegularizedState(turn=place // cohort_size)
+    def init(key):
+        order = selection.random_order(key, num_clients)
+        return RegularizedState(turn=order.position // cohort_size)
 
     def sample(carry, key, round):
         turn = jnp.mod(round, period)
-        # The round is the same in all lanes of a sweep, so only one branch runs, and the O(N log N)
-        # shuffle is paid once per period.
-        carry = jax.lax.cond(turn == 0, lambda: shuffle(key), lambda: carry)
+        # The round is the same in all lanes of a sweep, so only one branch runs, and the sort of
+        # the shuffle is paid once per period.
+        bits = selection.order_bits(key, num_clients)
+        turns = jax.lax.cond(
+            turn == 0,
+            lambda: selection.order_from_bits(bits) // cohort_size,
+            lambda: carry.turn,
+        )
         size = jnp.where(turn == period - 1, last_size, cohort_size)
         prob = jnp.full(num_clients, size / num_clients, jnp.result_type(float))
-        return carry, LinkSample(mask=carry.turn == turn, prob=prob)
+        return RegularizedState(turn=turns), LinkSample(mask=turns == turn, prob=prob)
 
-    return Participation(init=shuffle, sample=sample, num_clients=num_clients)
+    return Participation(init=init, sample=sample, num_clients=num_clients)

@@ -165,9 +165,23 @@ class Order(NamedTuple):
     start: Array
 
 
+def order_bits(key: Key, num_clients: int) -> Array:
+    """Randomness uint32[2, N] of a permutation.
+
+    Drawn apart from `order_from_bits` so that a branch that sorts captures no key.
+    """
+    return jax.random.bits(key, (2, num_clients), 'uint32')
+
+
+def order_from_bits(bits: Array) -> Array:
+    """A uniformly random permutation int32[N], the ranking of 64 random bits per client."""
+    ids = jnp.arange(bits.shape[1], dtype=jnp.int32)
+    return jax.lax.sort((bits[0], bits[1], ids), num_keys=2)[2]
+
+
 def random_order(key: Key, num_clients: int) -> Order:
     """A fresh random permutation of ``num_clients`` clients."""
-    position = jax.random.permutation(key, num_clients).astype(jnp.int32)
+    position = order_from_bits(order_bits(key, num_clients))
     return Order(position=position, start=jnp.zeros((), jnp.int32))
 
 
@@ -192,11 +206,8 @@ def consume(
     ahead = eligible & (order.position >= order.start)
     missing = size - jnp.minimum(ahead.sum(dtype=jnp.int32), size)
     first, last = _front(order.position, ahead, size - missing, size)
-    fresh = jax.lax.cond(
-        missing > 0,
-        lambda: random_order(key, eligible.shape[0]).position,
-        lambda: order.position,
-    )
+    bits = order_bits(key, eligible.shape[0])
+    fresh = jax.lax.cond(missing > 0, lambda: order_from_bits(bits), lambda: order.position)
     second, fresh_last = _front(fresh, eligible & ~first if distinct else eligible, missing, size)
     left = Order(position=fresh, start=jnp.where(missing > 0, fresh_last, last))
     return left, first | second

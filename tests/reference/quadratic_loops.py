@@ -50,6 +50,11 @@ def hard_setting(seed: int = 0) -> Setting:
     )
 
 
+def gentle_setting(seed: int = 0) -> Setting:
+    """The hard setting with a rate small enough for weights of 60."""
+    return hard_setting(seed)._replace(rate=lambda t: 0.02 / np.sqrt(t / 10 + 1))
+
+
 def local(setting: Setting, start: np.ndarray, client: int, t: int, scale: float = 1.0):
     """L_i(start): s gradient steps on 0.5 ||x - u_i||^2 with the rate of round t."""
     x = start.copy()
@@ -95,11 +100,17 @@ def fedavg_all(s: Setting) -> np.ndarray:
     return np.array(path)
 
 
-def fedpbc(s: Setting, *, pause_inactive: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def fedpbc(
+    s: Setting, *, pause_inactive: bool = False, wrong: str | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Xiang et al. 2023, Algorithm 2; ``pause_inactive`` is the ablation of their Fig. 2b."""
     x, models, path = s.start.copy(), np.tile(s.start, (len(s.targets), 1)), []
     for t, active in enumerate(s.mask):
+        if wrong == 'broadcast at the start':
+            models[active] = x
         for i in range(len(models)):
+            if wrong == 'rests in empty rounds' and not active.any():
+                continue
             if active[i] or not pause_inactive:
                 models[i] = models[i] + s.server_lr * (local(s, models[i], i, t) - models[i])
         if active.any():

@@ -1,0 +1,1 @@
+"""Command lines: short absl mains over `fedjax_links.experiment` and `fedjax_links.report`."""

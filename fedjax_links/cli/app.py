@@ -1,0 +1,113 @@
+"""What every command line shares: flags that fail in one line, and a compilation cache."""
+
+import difflib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from absl import app, flags, logging
+
+
+def run(main: Callable[[Any], None], config_flag: Any) -> None:
+    """Runs ``main(config)``; a user's mistake ends in one line on stderr and exit status 2.
+
+    Args:
+      main: takes the config as nested dictionaries.
+      config_flag: holder of the ``--config`` flag.
+    """
+
+    def guarded(argv: Sequence[str]) -> None:
+        if len(argv) > 1:
+            _fail(f'unexpected argument {argv[1]!r}; overrides look like --config.num_rounds=100.')
+        config = _read_config(config_flag)
+        if not flags.FLAGS['verbosity'].present:
+            logging.set_verbosity(logging.WARNING)
+        _use_compilation_cache()
+        try:
+            main(config)
+        except ValueError as error:
+            _fail(str(error))
+
+    app.run(guarded, flags_parser=_parse_flags)
+
+
+def _parse_flags(argv: Sequence[str]) -> list[str]:
+    try:
+        return flags.FLAGS(argv)
+    except flags.Error as error:
+        _fail(_hint_overrides(str(error), argv))
+    except (AttributeError, KeyError, TypeError, ValueError, OSError, ImportError) as error:
+        # A config file that cannot be read, or an override of a field that it does not have.
+        _fail(_hint_overrides(f'{error}', argv))
+
+
+def _read_config(config_flag: Any) -> dict[str, Any]:
+    """The config with its overrides, as nested dictionaries."""
+    try:
+        if config_flag.value is not None:
+            return config_flag.value.to_dict()
+    except OSError:  # config_flags reports a missing file when the config is first used
+        path = Path(_config_path(sys.argv))
+        near = difflib.get_close_matches(
+            path.name, [file.name for file in path.parent.glob('*.py')], n=1, cutoff=0.4
+        )
+        hint = f'; did you mean {path.parent / near[0]}?' if near else ''
+        _fail(f'`config` must name a readable config file, got {path}{hint}')
+    return _fail('`config` must name a file, such as --config=configs/quickstart.py.')
+
+
+def _config_path(argv: Sequence[str]) -> str:
+    return next((a.split('=', 1)[1] for a in argv if a.startswith('--config=')), '')
+
+
+def _hint_overrides(message: str, argv: Sequence[str]) -> str:
+    """One line; with the nearest field if an override names none of the config's."""
+    from ml_collections import ConfigDict
+
+    known: list[str] = []
+
+    def collect(section: ConfigDict, prefix: str) -> None:
+        for name, value in section.items():
+            known.append(f'{prefix}{name}')
+            if isinstance(value, ConfigDict):
+                collect(value, f'{prefix}{name}.')
+
+    try:
+        collect(_load_config(_config_path(argv)), '')
+    except (OSError, AttributeError, ImportError, SyntaxError):
+        return message
+    for argument in argv:
+        field = argument.removeprefix('--config.').split('=', 1)[0]
+        if argument.startswith('--config.') and field not in known:
+            near = difflib.get_close_matches(field, known, n=1, cutoff=0.4)
+            hint = f'did you mean {near[0]!r}?' if near else f'fields: {", ".join(known)}.'
+            return f'`config` has no {field!r}; {hint}'
+    return message
+
+
+def _load_config(path: str) -> Any:
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location('config', path)
+    if spec is None or spec.loader is None:
+        raise ImportError(path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.get_config()
+
+
+def _use_compilation_cache() -> None:
+    """Makes the second start of the same program fast; JAX_COMPILATION_CACHE_DIR overrides."""
+    import jax
+
+    if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
+        home = Path(os.environ.get('XDG_CACHE_HOME', Path.home() / '.cache'))
+        jax.config.update('jax_compilation_cache_dir', str(home / 'fedjax_links'))
+    jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)
+
+
+def _fail(message: str) -> Any:
+    print(f'error: {" ".join(message.split())}', file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,152 @@
+"""The body of a training command: describe, train with a progress line, report."""
+
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+from tqdm import tqdm
+
+from fedjax_links import analysis, evaluation, runs, simulation, tree
+from fedjax_links.experiment import Experiment
+from fedjax_links.problems import owners, partition
+from fedjax_links.report import history, pictures, tables
+
+LINKS, TABLE, PICTURE = 'links.npz', 'table.md', 'overview.png'
+
+
+def describe(plan: Experiment) -> str:
+    """A few lines: the problem, the links and their predicted bias, the work ahead."""
+    config, problem = plan.config, plan.problem
+    params = jax.eval_shape(problem.init_params, jax.random.key(0))
+    num_runs = len(plan.algorithms) * config.num_seeds
+    lines = [
+        config.title,
+        f'problem  {config.problem["name"]}: {problem.num_clients} clients with '
+        f'{problem.min_examples} to {problem.max_examples} examples, '
+        f'{tree.size(params):,} parameters',
+        f'links    {config.links["name"]}{_describe_probs(plan)}',
+        f'work     {len(plan.algorithms)} algorithms x {config.num_seeds} seeds x '
+        f'{config.num_rounds:,} rounds = {num_runs * config.num_rounds:,} rounds '
+        f'in {len(plan.algorithms)} programs',
+    ]
+    labels = getattr(problem.data, 'labels', None)
+    if labels is not None and np.issubdtype(labels.dtype, np.integer):
+        mix = partition.report(owners(problem), np.asarray(labels))
+        lines.insert(
+            2,
+            f'data     {np.mean(mix.classes_held):.1f} of {mix.class_mix.shape[1]} labels per '
+            f'client, total variation {np.mean(mix.total_variation):.2f} from the global mix',
+        )
+    return '\n'.join(lines)
+
+
+def _describe_probs(plan: Experiment) -> str:
+    if plan.probs is None:
+        return ''
+    probs = plan.probs
+    text = f': probability {probs.min():.3g} to {probs.max():.3g}, mean {probs.mean():.3g}'
+    schedule = plan.config.links.get('schedule', {'name': 'constant'})
+    if plan.config.links['name'] != 'bernoulli' or schedule['name'] != 'constant':
+        return text
+    weights = analysis.fedavg_weights(probs)
+    bias = np.abs(weights - 1 / len(probs)).sum()
+    return f"{text}\n         FedAvg's implicit weights are {bias:.2f} from equal (L1, exact)"
+
+
+def print_costs(plan: Experiment) -> None:
+    """Compiles every program and prints what it needs, without running it."""
+    for label, program in _programs(plan):
+        peak = 'unknown' if program.peak_bytes is None else _megabytes(program.peak_bytes)
+        print(
+            f'{label:12s} compiled in {program.compile_seconds:.1f} s; states '
+            f'{_megabytes(program.state_bytes)}, peak {peak}'
+        )
+
+
+def _programs(plan: Experiment):
+    config = plan.config
+    eval_fn = evaluation.train_and_eval if hasattr(plan.problem.data, 'labels') else None
+    for label, algorithm in plan.algorithms.items():
+        yield (
+            label,
+            runs.build_program(
+                algorithm,
+                plan.participation,
+                plan.problem,
+                seeds=config.seeds,
+                eval_every=config.eval_every,
+                eval_fn=eval_fn,
+            ),
+        )
+
+
+def train(plan: Experiment, folder: runs.RunFolder) -> None:
+    """Trains the algorithms one after the other, with one live line each."""
+    config = plan.config
+    for label, program in _programs(plan):
+        _refuse_if_too_large(label, program)
+        with tqdm(
+            total=config.num_rounds,
+            desc=f'{label:12s}',
+            unit='round',
+            file=sys.stdout,
+            bar_format='{desc}|{bar:24}| {n_fmt}/{total_fmt} rounds [{elapsed}<{remaining}, '
+            '{rate_fmt}]',
+        ) as progress:
+
+            def show(done: int, progress=progress) -> None:
+                if done and not progress.n and done > config.eval_every:
+                    progress.initial = done  # resumed: no credit for rounds done before
+                progress.n = done
+                progress.refresh()
+
+            folder.train(label, program, plan.problem, num_rounds=config.num_rounds, on_chunk=show)
+
+
+def report(plan: Experiment, folder: runs.RunFolder) -> None:
+    """Prints the table and writes it, the realised links of the first seed and the picture."""
+    config = plan.config
+    recorded = history.read(folder.metrics())
+    links = jax.jit(
+        lambda key: simulation.realised_links(key, plan.participation, num_rounds=config.num_rounds)
+    )(jax.random.key(config.first_seed))
+    mask, prob = np.asarray(links.mask), np.asarray(links.prob)
+    table = tables.final_table(recorded)
+    realised = analysis.effective_weights(masks=mask).weights
+    bias = np.abs(realised - 1 / len(realised)).sum()
+    _write(folder.path / TABLE, f'# {config.title}\n\n{table.markdown()}')
+    np.savez_compressed(folder.path / LINKS, mask=mask, prob=prob)
+    pictures.overview(folder.path / PICTURE, config.title, recorded, mask, prob.mean(axis=0))
+    print(f'\n{table.text()}')
+    print(f"Seed {config.first_seed}: FedAvg's realised weights were {bias:.2f} from equal (L1).")
+    print(f'Wrote {runs.METRICS}, {runs.CONFIG}, {TABLE}, {PICTURE} and {LINKS} to {folder.path}')
+
+
+def _refuse_if_too_large(label: str, program: runs.Program) -> None:
+    available = _available_bytes()
+    if program.peak_bytes and available and program.peak_bytes > available:
+        raise ValueError(
+            f'`config` must fit into memory: {label} needs {_megabytes(program.peak_bytes)}, '
+            f'{_megabytes(available)} are free; fewer num_seeds or clients fit.'
+        )
+
+
+def _available_bytes() -> int | None:
+    """Free device memory; on CPU, the machine's available memory."""
+    stats = jax.devices()[0].memory_stats()
+    if stats and 'bytes_limit' in stats:
+        return stats['bytes_limit'] - stats.get('bytes_in_use', 0)
+    meminfo = Path('/proc/meminfo')
+    if not meminfo.exists():
+        return None
+    fields = dict(line.split(':', 1) for line in meminfo.read_text().splitlines())
+    return int(fields['MemAvailable'].split()[0]) * 1024
+
+
+def _megabytes(num_bytes: int) -> str:
+    return f'{num_bytes / 2**20:,.1f} MiB'
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)

@@ -1,0 +1,260 @@
+"""From a config to the objects of a run: the last place that knows both.
+
+Every section of a config has a ``name`` and the options of what it names; options are checked
+against the signature of the factory, so a new algorithm or pattern needs no edit here.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import checks, errors, local_training, problems
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.participation import PARTICIPATION, schedules
+from fedjax_links.participation.probabilities import label_dependent_probs
+from fedjax_links.problems import PROBLEMS, partition
+
+Section = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig:
+    """A validated config.
+
+    Attributes:
+      title: one line for tables and pictures.
+      problem: ``name`` in PROBLEMS, and its options.
+      links: ``name`` in PARTICIPATION, and its options; ``probs`` and ``schedule`` are sections for
+        the patterns that take probabilities.
+      client: options of the client program: ``learning_rate``, ``decay`` (a name in DECAYS),
+        ``local_steps``, ``batch_size`` (0 for the full local data).
+      algorithms: options by label; ``name`` in ALGORITHMS if it is not the label, and ``client``
+        for options of the client program that differ.
+      num_rounds: T.
+      eval_every: rounds between evaluations.
+      num_seeds: S.
+      first_seed: seeds are ``first_seed`` to ``first_seed + num_seeds - 1``.
+    """
+
+    title: str
+    problem: Section
+    links: Section
+    client: Section
+    algorithms: Mapping[str, Section]
+    num_rounds: int
+    eval_every: int
+    num_seeds: int
+    first_seed: int = 0
+
+    @property
+    def seeds(self) -> range:
+        """The run's seeds."""
+        return range(self.first_seed, self.first_seed + self.num_seeds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """What a config stands for.
+
+    Attributes:
+      config: the config.
+      problem: data and loss.
+      participation: the links.
+      probs: float64[N], the probabilities before any schedule; None for patterns without.
+      algorithms: by label, in the order of the config.
+    """
+
+    config: ExperimentConfig
+    problem: Problem
+    participation: Participation
+    probs: np.ndarray | None
+    algorithms: Mapping[str, Algorithm]
+
+
+def parse(values: Mapping[str, Any]) -> ExperimentConfig:
+    """Checks names and types of the top level.
+
+    Args:
+      values: nested dictionaries, as a config file's ``to_dict()`` gives them.
+
+    Returns:
+      The config.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    fields = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
+    for name, value in values.items():
+        if name not in fields:
+            raise errors.unknown_name('config', name, fields)
+        if fields[name].type is int:
+            checks.static_int(f'config.{name}', value, minimum=0 if name == 'first_seed' else 1)
+        elif fields[name].type is str and not isinstance(value, str):
+            raise errors.invalid(f'config.{name}', 'be text', repr(value))
+        elif fields[name].type not in (int, str) and not isinstance(value, Mapping):
+            raise errors.invalid(f'config.{name}', 'be a section', repr(value))
+    missing = [
+        name
+        for name, field in fields.items()
+        if name not in values and field.default is dataclasses.MISSING
+    ]
+    if missing:
+        raise errors.invalid('config', f'have {missing[0]!r}', f'only {sorted(values)}')
+    return ExperimentConfig(**values)
+
+
+def build(config: ExperimentConfig) -> Experiment:
+    """Builds everything a config names.
+
+    Args:
+      config: the config.
+
+    Returns:
+      Problem, links and algorithms.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    if config.num_rounds % config.eval_every:
+        raise errors.invalid(
+            'config.eval_every', f'divide num_rounds = {config.num_rounds}', config.eval_every
+        )
+    problem = _build_named('config.problem', config.problem, PROBLEMS)
+    participation, probs = _build_links(config.links, problem)
+    algorithms = {}
+    for label, section in config.algorithms.items():
+        where = f'config.algorithms.{label}'
+        options = {'name': label, **section}
+        client = {**config.client, **options.pop('client', {})}
+        local_train = _build_client(f'{where}.client', client)
+        algorithms[label] = _build_named(where, options, ALGORITHMS, local_train)
+    return Experiment(config, problem, participation, probs, algorithms)
+
+
+def _constant_rate(learning_rate: Any) -> Any:
+    return learning_rate
+
+
+def _inverse_sqrt_rate(learning_rate: Any) -> Any:
+    """``eta_0 / sqrt(t / 10 + 1)``, t from 0 (Xiang et al. 2024)."""
+    checks.positive('learning_rate', learning_rate)
+    return lambda round: learning_rate / jnp.sqrt(round / 10 + 1)
+
+
+DECAYS = {'constant': _constant_rate, 'inverse_sqrt': _inverse_sqrt_rate}
+
+
+def _label_dependent(problem: Problem, **options: Any) -> np.ndarray:
+    labels = getattr(problem.data, 'labels', None)
+    if labels is None:
+        raise errors.invalid(
+            'config.links.probs.name', 'suit a problem with labels', "'label_dependent'"
+        )
+    mix = partition.class_mix(problems.owners(problem), np.asarray(labels))
+    return label_dependent_probs(mix, **options)
+
+
+def _equal(problem: Problem, *, value: float) -> np.ndarray:
+    return np.full(problem.num_clients, value)
+
+
+def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
+    """The first half of the clients at one value, the second at another."""
+    return np.where(np.arange(problem.num_clients) < problem.num_clients // 2, first, second)
+
+
+def _listed(problem: Problem, *, values: Any) -> np.ndarray:
+    if len(values) != problem.num_clients:
+        raise errors.invalid(
+            'config.links.probs.values', f'have {problem.num_clients} entries', len(values)
+        )
+    return np.asarray(values, float)
+
+
+PROBS: Mapping[str, Callable[..., np.ndarray]] = {
+    'label_dependent': _label_dependent,
+    'equal': _equal,
+    'halves': _halves,
+    'listed': _listed,
+}
+SCHEDULES: Mapping[str, Callable[..., schedules.Schedule]] = {
+    name: getattr(schedules, name)
+    for name in ('constant', 'sine', 'jitter')
+    if hasattr(schedules, name)
+}
+
+
+def _build_links(section: Section, problem: Problem) -> tuple[Participation, np.ndarray | None]:
+    """The pattern, with what its factory asks for by parameter name filled in."""
+    options = dict(section)
+    probs_section = options.pop('probs', None)
+    schedule_section = options.pop('schedule', {'name': 'constant'})
+    name = _name_of('config.links', options, PARTICIPATION)
+    wanted = inspect.signature(PARTICIPATION[name].factory).parameters
+    probs = None
+    if wanted.keys() & {'schedule', 'probs', 'weights'} and probs_section is not None:
+        probs = _build_named('config.links.probs', probs_section, PROBS, problem)
+        checks.probabilities('config.links.probs', probs)
+    if 'schedule' in wanted:
+        if probs is None:
+            raise errors.invalid('config.links', "have a section 'probs'", sorted(section))
+        options['schedule'] = _build_named(
+            'config.links.schedule', schedule_section, SCHEDULES, probs
+        )
+    for parameter in ('probs', 'weights'):
+        if parameter in wanted and probs is not None:
+            options.setdefault(parameter, probs)
+    if 'num_clients' in wanted:
+        options['num_clients'] = problem.num_clients
+    return _build_named('config.links', options, PARTICIPATION), probs
+
+
+def _build_client(where: str, section: Section) -> local_training.ClientProgram:
+    options = dict(section)
+    decay = options.pop('decay', 'constant')
+    if decay not in DECAYS:
+        raise errors.unknown_name(f'{where}.decay', decay, DECAYS)
+    if 'learning_rate' not in options:
+        raise errors.invalid(where, "have 'learning_rate'", sorted(options))
+    options['learning_rate'] = DECAYS[decay](options['learning_rate'])
+    options['batch_size'] = options.get('batch_size') or None
+    if 'mu' in options:
+        return _call(where, local_training.proximal_sgd, options)
+    return _call(where, local_training.local_sgd, options)
+
+
+def _build_named(
+    where: str, section: Section, registry: Mapping[str, Callable[..., Any]], *args: Any
+) -> Any:
+    """Calls what a section names with the section's options."""
+    name = _name_of(where, section, registry)
+    options = {key: value for key, value in section.items() if key != 'name'}
+    return _call(where, registry[name], options, *args)
+
+
+def _name_of(where: str, section: Section, registry: Mapping[str, Any]) -> str:
+    name = section.get('name')
+    if name not in registry:
+        raise errors.unknown_name(f'{where}.name', str(name), registry)
+    return str(name)
+
+
+def _call(where: str, factory: Callable[..., Any], options: Section, *args: Any) -> Any:
+    """``factory(*args, **options)`` with unknown and missing options reported by config field."""
+    signature = inspect.signature(getattr(factory, 'factory', factory))
+    parameters = signature.parameters.values()
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    valid = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for option in options:
+        if option not in valid and not open_ended:
+            raise errors.unknown_name(where, option, valid[len(args) :])
+    try:
+        signature.bind(*args, **options)
+    except TypeError as error:
+        raise errors.invalid(where, 'be complete', str(error)) from None
+    return factory(*args, **options)

@@ -1,0 +1,268 @@
+"""Importers of availability logs: what comes out is an `Intervals`, for `trace`.
+
+* `from_csv`: one interval per line, ``client,start,end``.
+* `from_events`: one change of state per line, ``client,time,state``.
+* `from_pings`: one sign of life per line, ``id,timestamp``, as in the usage log behind FLGo's phone
+  simulator.
+* `from_fedscale`: FedScale's availability traces, a mapping by client.
+
+Plato and pfl-research publish no availability format: they simulate speeds and latencies.
+"""
+
+import csv
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fedjax_links import checks, errors
+from fedjax_links.participation.trace import Intervals
+
+SECONDS = {'s': 1.0, 'min': 60.0, 'h': 3600.0, 'd': 86_400.0}
+_UP = {'1': True, 'on': True, 'up': True, 'true': True}
+_STATES = {**_UP, '0': False, 'off': False, 'down': False, 'false': False}
+_T = TypeVar('_T')
+Path = str | os.PathLike[str]
+Clients = int | Sequence[str] | None
+
+
+def from_csv(
+    path: Path, *, unit: str = 's', origin: float | str = 0.0, clients: Clients = None
+) -> Intervals:
+    """Intervals from a CSV file whose header names ``client``, ``start`` and ``end``.
+
+    Args:
+      path: the file; further columns are ignored.
+      unit: of the times: ``'s'``, ``'min'``, ``'h'`` or ``'d'``.
+      origin: time of round 0 in the file's unit, or ``'first'`` for the earliest start.
+      clients: the clients known: N, for ids 0 to N - 1, or their names in the order of their ids.
+        By default, ids follow the order of first appearance.
+
+    Returns:
+      The intervals; their sources are lines, of which the header is the first.
+
+    Raises:
+      ValueError: for a missing column or value, a time that is no number, or an unknown client,
+        with its line.
+    """
+    rows = list(_rows(path, ('client', 'start', 'end')))
+    lines = [line for line, _ in rows]
+    ids, names = _identify([(line, row['client']) for line, row in rows], clients)
+    scale = _scale(unit)
+    start, end = (
+        np.array([_parse(float, row[name], name, line) for line, row in rows]) * scale
+        for name in ('start', 'end')
+    )
+    zero = _zero(origin, start, scale)
+    return _intervals(ids, start - zero, end - zero, lines, names)
+
+
+def from_events(
+    path: Path,
+    *,
+    unit: str = 's',
+    origin: float | str = 0.0,
+    clients: Clients = None,
+    until: float | None = None,
+) -> Intervals:
+    """Intervals from a log of changes, a CSV file with ``client``, ``time`` and ``state``.
+
+    Args:
+      path: the file, in the order of time per client. States are ``1, on, up, true`` and
+        ``0, off, down, false`` in any case; repeating the present one changes nothing. Clients are
+        down before their first line.
+      unit: as in `from_csv`.
+      origin: as in `from_csv`, ``'first'`` being the earliest line.
+      clients: as in `from_csv`.
+      until: end of the log in the file's unit, when those still up go down; by default the time of
+        its last line.
+
+    Returns:
+      The intervals, each with the line that began it.
+
+    Raises:
+      ValueError: as in `from_csv`, and for an unknown state or a time that runs backwards.
+    """
+    rows = list(_rows(path, ('client', 'time', 'state')))
+    ids, names = _identify([(line, row['client']) for line, row in rows], clients)
+    scale = _scale(unit)
+    times = np.array([_parse(float, row['time'], 'time', line) for line, row in rows]) * scale
+    last = np.full(len(names), -np.inf)
+    opened: dict[int, tuple[float, int]] = {}
+    found: list[tuple[int, float, float, int]] = []
+    for (line, row), client, time in zip(rows, ids.tolist(), times.tolist(), strict=True):
+        up = _parse(lambda text: _STATES[text.lower()], row['state'], 'state', line)
+        if time < last[client]:
+            what = f'{row["time"]} for client {names[client]} on line {line}'
+            raise errors.invalid('time', 'not run backwards', what)
+        last[client] = time
+        if up and client not in opened:
+            opened[client] = (time, line)
+        elif not up and client in opened:
+            found.append((client, opened[client][0], time, opened.pop(client)[1]))
+    stop = times.max(initial=0.0) if until is None else until * scale
+    found += [(client, time, stop, line) for client, (time, line) in opened.items()]
+    client, start, end, source = zip(*found, strict=True) if found else ((), (), (), ())
+    zero = _zero(origin, times, scale)
+    return _intervals(
+        np.array(client, np.int64), np.array(start) - zero, np.array(end) - zero, source, names
+    )
+
+
+def from_pings(
+    path: Path, *, width: float = 15.0, origin: float | str = 'first', clients: Clients = None
+) -> Intervals:
+    """Intervals from signs of life, a CSV file with ``id`` and ``timestamp`` in seconds.
+
+    A ping at time s shows the client up in the slot of ``width`` seconds that contains s, counted
+    from the origin. The log repeats after its last slot. This is how FLGo's phone simulator reads
+    the usage log it was built for, except that it never visits the last slot.
+
+    Args:
+      path: the file.
+      width: seconds per slot, positive.
+      origin: as in `from_csv`; the earliest ping by default.
+      clients: as in `from_csv`, for the column ``id``.
+
+    Returns:
+      The intervals, each with the line of its first ping.
+
+    Raises:
+      ValueError: as in `from_csv`.
+
+    References:
+      Wang et al., FLGo: a fully customizable federated learning platform, 2023.
+    """
+    checks.positive('width', width)
+    rows = list(_rows(path, ('id', 'timestamp')))
+    ids, names = _identify([(line, row['id']) for line, row in rows], clients)
+    times = np.array([_parse(float, row['timestamp'], 'timestamp', line) for line, row in rows])
+    slots = np.floor((times - _zero(origin, times, 1.0)) / width).astype(np.int64)
+    lines = np.array([line for line, _ in rows], np.int64)
+    order = np.lexsort((slots, ids))
+    ids, slots, lines = ids[order], slots[order], lines[order]
+    joined = (ids[1:] == ids[:-1]) & (slots[1:] <= slots[:-1] + 1)
+    opens, closes = np.r_[True, ~joined], np.r_[~joined, True]
+    result = _intervals(
+        ids[opens], slots[opens] * width, (slots[closes] + 1) * width, lines[opens], names
+    )
+    return result._replace(period=np.full(len(names), (slots.max() + 1) * width))
+
+
+def from_fedscale(
+    traces: Mapping[Any, Mapping[str, Any]], *, clients: Sequence[Any] | None = None
+) -> Intervals:
+    """Intervals from FedScale's client availability traces.
+
+    Each value holds ``active`` and ``inactive``, equally long lists of the seconds in which the
+    client comes up and goes down, and ``finish_time``, the seconds after which it starts again.
+    The files are pickles: load only those you trust, and pass what they hold.
+
+    FedScale counts the second in which a client goes down as up; here intervals are half open. An
+    interval is cut at ``finish_time``, beyond which FedScale never looks.
+
+    Args:
+      traces: availability by client.
+      clients: the clients to import, in the order of their new ids; all by default.
+
+    Returns:
+      The intervals, whose sources are rows of a client's lists, with each client's period.
+
+    Raises:
+      ValueError: for an unknown client, a missing field or lists of different lengths.
+
+    References:
+      Lai et al., FedScale: benchmarking model and system performance of federated learning at
+      scale, ICML 2022.
+    """
+    chosen = list(traces) if clients is None else list(clients)
+    parts, period = [], []
+    for index, name in enumerate(chosen):
+        if name not in traces:
+            raise errors.unknown_name('clients', str(name), [str(known) for known in traces])
+        fields = {}
+        for field in ('active', 'inactive', 'finish_time'):
+            if field not in traces[name]:
+                raise errors.invalid('traces', f'have the field {field!r}', f'client {name}')
+            fields[field] = np.asarray(traces[name][field], float)
+        up, down = fields['active'], fields['inactive']
+        if up.shape != down.shape:
+            what = f'{up.size} and {down.size} at client {name}'
+            raise errors.invalid('traces', 'have as many `active` as `inactive`', what)
+        finish = float(fields['finish_time'])
+        seen = up < finish
+        row = np.arange(len(up))
+        parts.append(np.stack([0 * up + index, up, np.minimum(down, finish), row])[:, seen])
+        period.append(finish)
+    ids, start, end, row = np.concatenate(parts, axis=1)
+    result = _intervals(ids.astype(np.int64), start, end, row, tuple(map(str, chosen)))
+    return result._replace(unit='row', period=np.array(period))
+
+
+def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Lines of a CSV file with a header: number and values of the named columns, stripped."""
+    with open(path, newline='', encoding='utf-8-sig') as file:
+        reader = csv.reader(file)
+        header = [name.strip() for name in next(reader, [])]
+        for name in columns:
+            if name not in header:
+                raise errors.invalid('path', f'have a column {name!r} on line 1', header)
+        places = {name: header.index(name) for name in columns}
+        for row in reader:
+            if not any(cell.strip() for cell in row):
+                continue
+            if len(row) <= max(places.values()):
+                what = f'{len(row)} on line {reader.line_num}'
+                raise errors.invalid('path', f'have {len(header)} values per line', what)
+            yield reader.line_num, {name: row[place].strip() for name, place in places.items()}
+
+
+def _parse(convert: Callable[[str], _T], text: str, column: str, line: int) -> _T:
+    try:
+        return convert(text)
+    except (KeyError, ValueError):
+        kind = 'be a number' if convert is float else f'be one of {", ".join(_STATES)}'
+        raise errors.invalid(column, kind, f'{text!r} on line {line}') from None
+
+
+def _identify(cells: list[tuple[int, str]], clients: Clients) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Ids int64[K] of the named clients and the names of all."""
+    if clients is None:
+        names: list[str] = list(dict.fromkeys(name for _, name in cells))
+    elif isinstance(clients, int):
+        checks.static_int('clients', clients)
+        names = [str(client) for client in range(clients)]
+    else:
+        names = [str(name) for name in clients]
+    index = {name: client for client, name in enumerate(names)}
+    for line, name in cells:
+        if name not in index:
+            raise errors.invalid('client', 'be a known client', f'{name!r} on line {line}')
+    return np.array([index[name] for _, name in cells], np.int64), tuple(names)
+
+
+def _scale(unit: str) -> float:
+    checks.choice('unit', unit, SECONDS)
+    return SECONDS[unit]
+
+
+def _zero(origin: float | str, times: np.ndarray, scale: float) -> float:
+    """The origin in seconds."""
+    if isinstance(origin, str):
+        checks.choice('origin', origin, ('first',))
+        return float(times.min(initial=np.inf)) if times.size else 0.0
+    return float(origin) * scale
+
+
+def _intervals(
+    client: np.ndarray, start: np.ndarray, end: np.ndarray, source: Any, names: tuple[str, ...]
+) -> Intervals:
+    return Intervals(
+        client=client,
+        start=start,
+        end=end,
+        source=np.asarray(source, np.int64),
+        unit='line',
+        names=names,
+    )

@@ -1,0 +1,135 @@
+"""What a module of the package may import, read from its source."""
+
+import ast
+import sys
+from collections.abc import Iterator
+
+PACKAGE = 'fedjax_links'
+_LEAVES = {'errors', 'checks', 'registry'}
+_CORE = _LEAVES | {'base', 'prng', 'tree'}
+_ENGINE = _CORE | {'cohorts', 'mixing', 'participation', 'problems', 'local_training', 'algorithms'}
+_DRIVERS = {'simulation', 'evaluation', 'sweeps', 'runs'}
+
+MAY_SEE = {
+    '': _ENGINE | _DRIVERS | {'analysis', 'testing'},
+    'errors': set(),
+    'checks': {'errors'},
+    'registry': {'base'},
+    'base': {'errors', 'checks'},
+    'prng': {'errors', 'checks', 'base'},
+    'tree': {'errors', 'checks', 'base'},
+    'cohorts': _CORE,
+    'mixing': _CORE,
+    'participation': _CORE,
+    'problems': _CORE,
+    'local_training': _CORE | {'cohorts', 'mixing'},
+    'algorithms': _CORE | {'cohorts', 'mixing', 'local_training'},
+    'simulation': _CORE - {'registry'},
+    'evaluation': _CORE - {'registry'},
+    'sweeps': _CORE | {'simulation', 'evaluation'},
+    'runs': _CORE | {'simulation', 'evaluation', 'sweeps'},
+    'analysis': set(),
+    'testing': _ENGINE | {'simulation', 'evaluation', 'sweeps'},
+    'experiment': _ENGINE | _DRIVERS | {'analysis'},
+    'report': _CORE | _DRIVERS | {'analysis', 'experiment'},
+    'cli': _ENGINE | _DRIVERS | {'analysis', 'experiment', 'report', 'testing'},
+}
+"""By part of the package: the other parts that it may import."""
+
+_FRONT_END_PARTS = {'runs', 'report', 'experiment', 'cli'}
+_FRONT_END_LIBRARIES = {'matplotlib', 'tqdm', 'absl', 'ml_collections', 'orbax'}
+_LIBRARIES = {
+    'errors': set(),
+    'analysis': {'numpy', 'scipy'},
+    'problems': {'jax', 'numpy', 'scipy', 'flax', 'optax', 'sklearn', 'tensorflow_datasets', 'PIL'},
+    'testing': {'jax', 'numpy', 'scipy', 'chex'},
+    '': set(),
+}
+_COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}
+
+
+def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
+    """Every import in ``source`` that the module must not have.
+
+    Args:
+      module: dotted name, such as ``fedjax_links.algorithms.fedavg``.
+      source: its text.
+      is_package: whether the text is a package's ``__init__``.
+
+    Returns:
+      One line per offence.
+    """
+    part = (module.split('.') + [''])[1]
+    if part not in MAY_SEE:
+        return [f'{module}: `{part}` has no place in the layering']
+    tree = ast.parse(source)
+    found = [f'{module}: {offence}' for offence in _forbidden_names(tree)]
+    for name in sorted(set(_imported(tree, module, is_package))):
+        offence = _offence(module, part, name, is_package)
+        if offence:
+            found.append(f'{module} imports {name}: {offence}')
+    return found
+
+
+def _offence(module: str, part: str, name: str, is_package: bool) -> str | None:
+    top = name.split('.')[0]
+    if top != PACKAGE:
+        return _library_offence(part, top)
+    target = name.split('.')
+    if len(target) == 1 and part not in ('cli', 'testing'):
+        return 'name the module, not the package'
+    if len(target) == 1 or target[1] not in MAY_SEE or module == name:
+        return None
+    if target[1] != part:
+        return None if target[1] in MAY_SEE[part] else f'`{part}` must not see `{target[1]}`'
+    if part == 'algorithms' and not is_package and len(target) > 2:
+        rule = module.split('.')[2]
+        if target[2] != 'common' and rule != 'as_released':
+            return 'algorithms must not import each other'
+        if rule == 'common':
+            return 'what algorithms share stands alone'
+    return None
+
+
+def _library_offence(part: str, top: str) -> str | None:
+    if top == 'pickle':
+        return 'pickles run code when read'
+    if top in sys.stdlib_module_names:
+        return None
+    if top in _FRONT_END_LIBRARIES:
+        return None if part in _FRONT_END_PARTS else f'`{top}` stops at the front end'
+    allowed = _LIBRARIES.get(part, _COMMON_LIBRARIES)
+    return None if top in allowed else f'`{top}` is not used in `{part or PACKAGE}`'
+
+
+def _imported(tree: ast.AST, module: str, is_package: bool) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ''
+            if node.level:
+                parents = module.split('.')[: len(module.split('.')) - node.level + is_package]
+                base = '.'.join([*parents, *([node.module] if node.module else [])])
+            if base.split('.')[0] == PACKAGE:
+                yield from (f'{base}.{alias.name}' for alias in node.names)
+            else:
+                yield base
+
+
+def _forbidden_names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            if node.attr == '_src':
+                yield 'reaches into `jax._src`'
+            if node.attr == 'pmap':
+                yield 'uses `pmap`'
+        elif isinstance(node, ast.ImportFrom):
+            names = [*(node.module or '').split('.'), *(alias.name for alias in node.names)]
+            if '_src' in names:
+                yield 'reaches into `jax._src`'
+            if 'pmap' in names:
+                yield 'uses `pmap`'
+        elif isinstance(node, ast.Import):
+            if any('_src' in alias.name.split('.') for alias in node.names):
+                yield 'reaches into `jax._src`'

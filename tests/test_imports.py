@@ -1,0 +1,117 @@
+"""Imports point one way, and libraries stay where they belong."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import fedjax_links
+from tests.layering import MAY_SEE, violations
+
+FOLDER = pathlib.Path(fedjax_links.__file__).parent
+
+
+def modules():
+    """Every module of the package: dotted name, file, whether it is a package."""
+    for path in sorted(FOLDER.rglob('*.py')):
+        parts = [FOLDER.name, *path.relative_to(FOLDER).with_suffix('').parts]
+        is_package = parts[-1] == '__init__'
+        yield '.'.join(parts[:-1] if is_package else parts), path, is_package
+
+
+def test_every_module_keeps_to_its_layer():
+    offences = [
+        offence
+        for module, path, is_package in modules()
+        for offence in violations(module, path.read_text(), is_package=is_package)
+    ]
+    assert not offences, '\n'.join(offences)
+
+
+def test_the_layers_have_no_cycle():
+    """Each part can be placed after all the parts that it may see."""
+    placed: set[str] = set()
+    while len(placed) < len(MAY_SEE):
+        ready = {part for part in MAY_SEE if part not in placed and MAY_SEE[part] <= placed}
+        assert ready, f'cycle among {sorted(set(MAY_SEE) - placed)}'
+        placed |= ready
+
+
+def test_the_parts_that_the_contract_orders_are_there():
+    found = {(module.split('.') + [''])[1] for module, _, _ in modules()}
+    assert {'base', 'prng', 'tree', 'cohorts', 'local_training', 'algorithms'} <= found
+    assert {'simulation', 'evaluation', 'sweeps', 'participation', 'problems'} <= found
+
+
+@pytest.mark.parametrize(
+    'module, source, message',
+    [
+        ('base', 'import fedjax_links.tree', '`base` must not see `tree`'),
+        ('tree', 'from fedjax_links import prng', '`tree` must not see `prng`'),
+        ('errors', 'from fedjax_links import checks', '`errors` must not see `checks`'),
+        ('cohorts', 'from fedjax_links.local_training import LocalUpdate', 'must not see'),
+        ('local_training', 'from fedjax_links.algorithms import fedavg', 'must not see'),
+        ('simulation', 'from fedjax_links import cohorts', '`simulation` must not see `cohorts`'),
+        ('simulation', 'from fedjax_links.sweeps import sweep', 'must not see `sweeps`'),
+        ('evaluation', 'from .problems import arrays', '`evaluation` must not see `problems`'),
+        ('participation.cyclic', 'from fedjax_links import simulation', 'must not see'),
+        ('participation.cyclic', 'from ..algorithms import fedavg', 'must not see `algorithms`'),
+        ('problems.arrays', 'from fedjax_links.participation import always', 'must not see'),
+        ('algorithms.fedavg', 'from fedjax_links.participation.always import always', 'not see'),
+        ('algorithms.fedavg', 'from fedjax_links import problems', 'must not see `problems`'),
+        ('algorithms.fedavg', 'from fedjax_links.algorithms.mifa import mifa', 'each other'),
+        ('algorithms.fedavg', 'from .mifa import mifa', 'each other'),
+        ('algorithms.fedavg', 'from fedjax_links.algorithms import mifa', 'each other'),
+        ('algorithms.common', 'from fedjax_links.algorithms import as_released', 'each other'),
+        ('algorithms.fedavg', 'def f():\n    from fedjax_links import sweeps', 'must not see'),
+        ('analysis.markov', 'from fedjax_links import errors', '`analysis` must not see `errors`'),
+        ('analysis.markov', 'import jax', '`jax` is not used in `analysis`'),
+        ('simulation', 'import matplotlib.pyplot as plt', '`matplotlib` stops at the front end'),
+        ('sweeps', 'from tqdm import tqdm', '`tqdm` stops at the front end'),
+        ('runs', 'from fedjax_links import experiment', '`runs` must not see `experiment`'),
+        ('experiment', 'from fedjax_links.cli import main', '`experiment` must not see `cli`'),
+        ('runs', 'import pickle', 'pickles'),
+        ('tree', 'import jax._src.core', 'jax._src'),
+        ('tree', 'from jax._src import core', 'jax._src'),
+        ('tree', 'import jax\njax._src.core', 'jax._src'),
+        ('sweeps', 'import jax\njax.pmap(f)', 'pmap'),
+        ('sweeps', 'from jax import pmap', 'pmap'),
+        ('sweeps', 'import torch', '`torch` is not used'),
+        ('sweeps', 'import fedjax_links', 'name the module'),
+        ('federator', '', 'has no place in the layering'),
+    ],
+)
+def test_a_wrong_import_is_found(module, source, message):
+    found = violations(f'fedjax_links.{module}', source)
+    assert any(message in offence for offence in found), found
+
+
+@pytest.mark.parametrize(
+    'module, source',
+    [
+        ('algorithms.fedavg', 'from fedjax_links.algorithms import common'),
+        ('algorithms.as_released', 'from fedjax_links.algorithms.f3ast import f3ast'),
+        ('simulation', 'from fedjax_links import checks, errors, prng, tree'),
+        ('sweeps', 'from .simulation import simulate'),
+        ('cli.main', 'from absl import app\nfrom fedjax_links import experiment'),
+    ],
+)
+def test_a_right_import_passes(module, source):
+    assert violations(f'fedjax_links.{module}', source) == []
+
+
+@pytest.mark.parametrize('statement', ['import fedjax_links', 'from fedjax_links import __version__'])
+def test_the_bare_package_starts_without_jax(statement):
+    heavy = ['jax', 'numpy', 'flax', 'optax', 'matplotlib']
+    program = f'import sys; {statement}; print([m for m in {heavy} if m in sys.modules])'
+    run = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == '[]'
+
+
+def test_names_are_loaded_on_first_use():
+    program = 'import sys, fedjax_links; fedjax_links.simulate; print("jax" in sys.modules)'
+    run = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == 'True'
+    with pytest.raises(AttributeError, match="no attribute 'simulat'"):
+        fedjax_links.simulat
