@@ -147,7 +147,13 @@ def map_reduce(
     ids = jnp.concatenate([cohort.ids, jnp.broadcast_to(num_clients, (padding,))])
 
     def run_chunk(index, carry):
-        total, table = carry
+        """Stores the rows of the last chunk, then reads and trains its own.
+
+        No row is read between the reading and the writing of the table, so the compiler replaces
+        rows in place; stored at once, they would cost a copy of the table per chunk.
+        """
+        total, table, finished = carry
+        table = store(table, finished)
         chunk = Cohort(
             ids=jax.lax.dynamic_slice_in_dim(ids, index * width, width),
             size=cohort.size - index * width,
@@ -155,14 +161,20 @@ def map_reduce(
         in_range = jnp.minimum(chunk.ids, num_slots - 1)
         contributions, new_rows = run(in_range, gather(chunk, table))
         total = jax.tree.map(jnp.add, total, weighted_sum(chunk, contributions))
-        return total, scatter(chunk, table, new_rows)
+        return total, table, (chunk.ids, _cast_like(table, new_rows))
+
+    def store(table, finished):
+        ids, new_rows = finished
+        return scatter(Cohort(ids, num_slots), table, new_rows)
 
     one_row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), client_tree)
     contribution, _ = jax.eval_shape(fn, jax.ShapeDtypeStruct((), jnp.int32), one_row)
+    nobody = jnp.broadcast_to(num_clients, (width,))
+    no_rows = jax.tree.map(lambda a: jnp.zeros((width, *a.shape[1:]), a.dtype), client_tree)
     chunks_needed = (cohort.size + width - 1) // width
-    return jax.lax.fori_loop(
-        0, chunks_needed, run_chunk, (tree.zeros_like(contribution), client_tree)
-    )
+    start = (tree.zeros_like(contribution), client_tree, (nobody, no_rows))
+    total, table, finished = jax.lax.fori_loop(0, chunks_needed, run_chunk, start)
+    return total, store(table, finished)
 
 
 def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: int = 16) -> PyTree:

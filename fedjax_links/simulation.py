@@ -94,18 +94,41 @@ def simulate(
         return run_round(state, key, algorithm, participation, problem)
 
     if eval_every is None and eval_fn is None:
-        state, rounds = jax.lax.scan(advance, start, length=num_rounds)
+        state, rounds = _scan(advance, start, num_rounds)
         return SimulationResult(state, rounds, {})
 
     period = eval_every or num_rounds
 
     def advance_and_evaluate(state: FederationState, _: None):
-        state, rounds = jax.lax.scan(advance, state, length=period)
+        state, rounds = _scan(advance, state, period)
         return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
 
-    state, (rounds, evals) = jax.lax.scan(advance_and_evaluate, start, length=num_rounds // period)
+    state, (rounds, evals) = _scan(advance_and_evaluate, start, num_rounds // period)
     rounds = jax.tree.map(lambda a: a.reshape(num_rounds, *a.shape[2:]), rounds)
     return SimulationResult(state, rounds, evals)
+
+
+def _scan(
+    step: Callable[[FederationState, None], tuple[FederationState, Any]],
+    state: FederationState,
+    length: int,
+) -> tuple[FederationState, Any]:
+    """`jax.lax.scan` over rounds, with the same bits for any length.
+
+    The compiler dissolves a loop that it knows to turn once into its surroundings, and then rounds
+    differently than in a longer loop. So its bound is hidden: no round counter is below zero.
+    """
+    if length > 1:
+        return jax.lax.scan(step, state, length=length)
+    _, output = jax.eval_shape(step, state, None)
+
+    def turn(_: Array, carry: tuple[FederationState, Any]) -> tuple[FederationState, Any]:
+        return step(carry[0], None)
+
+    state, output = jax.lax.fori_loop(
+        0, 1 + jnp.minimum(state.round, 0), turn, (state, tree.zeros_like(output))
+    )
+    return state, jax.tree.map(lambda a: a[None], output)
 
 
 def init(

@@ -48,6 +48,11 @@ _LIBRARIES = {
 _COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}
 
 
+def part_of(module: str) -> str:
+    """The part of the package that a module belongs to; empty for the package itself."""
+    return [*module.split('.'), ''][1]
+
+
 def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
     """Every import in ``source`` that the module must not have.
 
@@ -59,7 +64,7 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
     Returns:
       One line per offence.
     """
-    part = (module.split('.') + [''])[1]
+    part = part_of(module)
     if part not in MAY_SEE:
         return [f'{module}: `{part}` has no place in the layering']
     tree = ast.parse(source)
@@ -130,6 +135,5 @@ def _forbidden_names(tree: ast.AST) -> Iterator[str]:
                 yield 'reaches into `jax._src`'
             if 'pmap' in names:
                 yield 'uses `pmap`'
-        elif isinstance(node, ast.Import):
-            if any('_src' in alias.name.split('.') for alias in node.names):
-                yield 'reaches into `jax._src`'
+        elif isinstance(node, ast.Import) and any('_src' in a.name.split('.') for a in node.names):
+            yield 'reaches into `jax._src`'

@@ -249,7 +249,8 @@ def debiased_fedavg_horizon(
         cohort = cohorts.make_cohort(active)
 
         def client(train, i, row):
-            update = train(state.server, lr_scale=num_rounds / num_selected[group[i]])
+            nu = num_rounds / common.as_float(num_selected[group[i]])
+            update = train(state.server, lr_scale=nu)
             return Contribution(update.delta, update.loss), row
 
         total, _ = train_cohort(local_train, cohort, ctx, problem, client)

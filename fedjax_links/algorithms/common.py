@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_links import checks, errors, tree
-from fedjax_links.base import Params, Problem
+from fedjax_links.base import Array, Params, Problem
 
 
 class ServerState(NamedTuple):
@@ -75,6 +75,11 @@ def empty_memory(params: Params, problem: Problem, table_dtype: Any) -> MemorySt
     """Rows of zeros, which sum to zero."""
     table = zero_table(params, problem, table_dtype)
     return MemoryState(server=params, memory=table, memory_sum=tree.zeros_like(params))
+
+
+def as_float(counts: Array) -> Array:
+    """Counts in the default floating-point dtype, so that their ratios are of full precision."""
+    return counts.astype(jnp.result_type(float))
 
 
 def check_table_dtype(table_dtype: Any) -> None:

@@ -62,9 +62,11 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
         cohort = cohorts.make_cohort(active)
         num_active = cohorts.num_members(cohort)
         num_selected = state.num_selected + active  # line 5: count, then use
+        times = common.as_float(num_selected)
 
         def client(train, i, row):
-            nu = (ctx.round + 1) * num_active / (num_selected[i] * problem.num_clients)
+            share = times[i] / ((ctx.round + 1) * common.as_float(num_active))  # lambda_i
+            nu = 1 / (share * problem.num_clients)
             update = train(state.server, lr_scale=nu)  # line 7
             return Contribution(update.delta, update.loss), row
 

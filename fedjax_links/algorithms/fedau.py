@@ -69,7 +69,7 @@ def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: float = 1.
     def round_step(state, ctx, problem):
         active = base.participants(ctx.links)
         cohort = cohorts.make_cohort(active)
-        mean_interval = state.interval_sum / jnp.maximum(state.num_intervals, 1)
+        mean_interval = common.as_float(state.interval_sum) / jnp.maximum(state.num_intervals, 1)
         weight = jnp.where(state.num_intervals > 0, mean_interval, 1)  # use, then count
 
         def client(train, i, row):

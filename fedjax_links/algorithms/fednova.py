@@ -48,13 +48,13 @@ def fednova(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
 
         def client(train, i, row):
             update = train(state.server)
-            normalised = tree.scale(1 / update.num_steps, update.delta)
+            normalised = tree.scale(1 / common.as_float(update.num_steps), update.delta)
             return Contribution((normalised, update.num_steps), update.loss), row
 
         total, _ = train_cohort(local_train, cohort, ctx, problem, client)
         direction, num_steps = total.value
         num_active = cohorts.num_members(cohort)
-        tau_eff = tree.divide(num_steps.astype(total.loss.dtype), num_active)
+        tau_eff = tree.divide(common.as_float(num_steps), num_active)
         step = tree.scale(tau_eff, tree.divide(direction, num_active))
         server = tree.add_scaled(state.server, server_lr, step)
         metrics = RoundMetrics(num_active, num_active, total.loss, {'num_steps': num_steps})

@@ -113,13 +113,12 @@ def report(plan: Experiment, folder: runs.RunFolder) -> None:
     )(jax.random.key(config.first_seed))
     mask, prob = np.asarray(links.mask), np.asarray(links.prob)
     table = tables.final_table(recorded)
-    realised = analysis.effective_weights(masks=mask).weights
-    bias = np.abs(realised - 1 / len(realised)).sum()
+    realised = analysis.participation_report(mask).distance_to_uniform
     _write(folder.path / TABLE, f'# {config.title}\n\n{table.markdown()}')
     np.savez_compressed(folder.path / LINKS, mask=mask, prob=prob)
     pictures.overview(folder.path / PICTURE, config.title, recorded, mask, prob.mean(axis=0))
     print(f'\n{table.text()}')
-    print(f"Seed {config.first_seed}: FedAvg's realised weights were {bias:.2f} from equal (L1).")
+    print(f"Seed {config.first_seed}: FedAvg's realised weights were {realised:.2f} from equal (L1).")
     print(f'Wrote {runs.METRICS}, {runs.CONFIG}, {TABLE}, {PICTURE} and {LINKS} to {folder.path}')
 
 

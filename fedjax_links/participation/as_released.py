@@ -9,7 +9,7 @@ from fedjax_links.base import LinkSample, Participation
 from fedjax_links.participation import schedules
 from fedjax_links.participation.algebra import cap_in_order
 from fedjax_links.participation.cyclic import cyclic
-from fedjax_links.participation.markov import check_up_rate, move
+from fedjax_links.participation.markov import as_up_rate, move
 
 _PROBS, _STATE, _LINKS = 0, 1, 2
 
@@ -35,7 +35,7 @@ def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
       Xiang et al. 2024, appendix B; github.com/mingxiang12/FedPBC, varying_main.py:91-94.
     """
     schedule = schedules.as_schedule(schedule)
-    check_up_rate(up_rate, schedule.num_clients)
+    up_rate = as_up_rate(up_rate, schedule.num_clients)
 
     def sample(carry, key, round):
         probs = schedule(jax.random.fold_in(key, _PROBS), round)

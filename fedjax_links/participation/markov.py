@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, LinkSample, Participation
@@ -47,7 +48,7 @@ def markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
       Xiang et al. 2024, appendix B and figure 7.
     """
     schedule = schedules.as_schedule(schedule)
-    check_up_rate(up_rate, schedule.num_clients)
+    up_rate = as_up_rate(up_rate, schedule.num_clients)
 
     def init(key):
         probs = schedule(jax.random.fold_in(key, _PROBS), jnp.int32(0))
@@ -63,17 +64,18 @@ def markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
     return Participation(init=init, sample=sample, num_clients=schedule.num_clients)
 
 
-def check_up_rate(up_rate: Any, num_clients: int) -> None:
-    """Raises unless a concrete ``up_rate`` lies in (0, 1], one number or one per client."""
-    if jnp.shape(up_rate) not in ((), (num_clients,)):
+def as_up_rate(up_rate: Any, num_clients: int) -> Array:
+    """Validated up-rates, float[] or float[N] in (0, 1]."""
+    if np.shape(up_rate) not in ((), (num_clients,)):
         raise errors.invalid(
-            'up_rate', f'be one number or {num_clients}', f'shape {jnp.shape(up_rate)}'
+            'up_rate', f'be one number or {num_clients}', f'shape {np.shape(up_rate)}'
         )
     checks.within('up_rate', up_rate, 0, 1)
     checks.positive('up_rate', up_rate)
+    return jnp.asarray(up_rate, jnp.result_type(float))
 
 
-def move(up: Array, uniforms: Array, probs: Array, up_rate: Any) -> Array:
+def move(up: Array, uniforms: Array, probs: Array, up_rate: Array) -> Array:
     """One transition of every chain.
 
     Args:

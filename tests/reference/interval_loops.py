@@ -131,6 +131,8 @@ def fedawe(s: Setting, *, clip: float | None = None, wrong: str | None = None):
             x = base + s.server_lr * innovation
             models[ids] = x
         if len(ids) or wrong != 'tau rests in empty rounds':
-            tau = np.where(active, 0 if wrong == 'counts first' else 1, tau + (wrong != 'counts first'))
+            tau = np.where(
+                active, 0 if wrong == 'counts first' else 1, tau + (wrong != 'counts first')
+            )
         path.append(x)
     return np.array(path), models, tau

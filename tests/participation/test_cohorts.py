@@ -1,0 +1,136 @@
+"""Cohorts without weights: uniform, regularised, periodic groups; and the simplest patterns."""
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import prng
+from fedjax_links.participation import (
+    always,
+    bernoulli,
+    periodic_groups,
+    regularized,
+    replay,
+    uniform_cohort,
+)
+from tests.participation.sampling import advance, assert_frequencies, masks, refuses, roll
+
+
+def test_always_and_replay():
+    links = roll(always(3), 4)
+    assert links.mask.all() and (links.prob == 1).all()
+    recording = np.random.default_rng(0).random((5, 3)) < 0.5
+    np.testing.assert_array_equal(roll(replay(recording), 12).mask, np.tile(recording, (3, 1))[:12])
+
+
+@pytest.mark.statistical
+def test_bernoulli_marginals_and_pairs():
+    p = np.array([0.0, 0.1, 0.5, 1.0])
+    mask = masks(bernoulli(p), 2, 20_000)
+    assert_frequencies(mask[:, 0].sum(axis=0), p, 20_000)
+    pairs = (mask[:, 0, :, None] & mask[:, 1, None, :]).sum(axis=0)
+    assert_frequencies(pairs, np.outer(p, p), 20_000)
+    both = (mask[:, 0, 1] & mask[:, 0, 2]).sum()
+    assert_frequencies(np.array(both), 0.05, 20_000)
+
+
+@pytest.mark.statistical
+def test_uniform_cohorts_are_uniform_over_sets():
+    mask = masks(uniform_cohort(5, 2), 2, 20_000)
+    assert (mask.sum(axis=2) == 2).all()
+    codes = mask @ (1 << np.arange(5))
+    sets = [c for c in range(32) if c.bit_count() == 2]
+    counts = np.array([(codes[:, 0] == c).sum() for c in sets])
+    assert_frequencies(counts, np.full(10, 0.1), 20_000)
+    again = np.array(((codes[:, 0] == codes[:, 1]).sum()))
+    assert_frequencies(again, 0.1, 20_000)
+
+
+@pytest.mark.parametrize('num_clients, cohort_size', [(12, 4), (10, 4), (7, 7), (5, 1), (250, 10)])
+def test_regularized_has_everybody_once_per_period(num_clients, cohort_size):
+    period = -(-num_clients // cohort_size)
+    links = roll(regularized(num_clients, cohort_size), 6 * period)
+    blocks = links.mask.reshape(6, period, num_clients)
+    np.testing.assert_array_equal(blocks.sum(axis=1), 1)
+    sizes = [cohort_size] * (period - 1) + [num_clients - (period - 1) * cohort_size]
+    np.testing.assert_array_equal(blocks.sum(axis=2), [sizes] * 6)
+    np.testing.assert_allclose(links.prob[:, 0], np.tile(sizes, 6) / num_clients, rtol=1e-6)
+    if 1 < cohort_size < num_clients:
+        assert (blocks[0] != blocks[1]).any()
+
+
+@pytest.mark.statistical
+def test_regularized_permutations_are_uniform_and_fresh():
+    mask = masks(regularized(6, 2), 6, 20_000)
+    turn = np.argmax(mask.reshape(-1, 2, 3, 6), axis=2)  # [S, period, N]
+    for first in range(3):
+        counts = np.stack([(turn[:, 0] == first).sum(axis=0), (turn[:, 1] == first).sum(axis=0)])
+        assert_frequencies(counts, np.full((2, 6), 1 / 3), 20_000)
+    together = (turn[:, 0, 0] == turn[:, 0, 1]).sum()
+    assert_frequencies(np.array(together), 1 / 5, 20_000)
+    repeated = (turn[:, 0] == turn[:, 1]).sum(axis=0)
+    assert_frequencies(repeated, np.full(6, 1 / 3), 20_000)
+
+
+def test_regularized_in_pieces():
+    pattern, key = regularized(10, 3), jax.random.key(5)
+    carry = pattern.init(key)
+    _, whole = advance(pattern, carry, key, 0, 11)
+    middle, first = advance(pattern, carry, key, 0, 6)
+    _, second = advance(pattern, middle, key, 6, 5)
+    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+
+
+GROUPS = np.repeat(np.arange(5), 50)
+
+
+def test_periodic_groups_windows():
+    pattern = periodic_groups(GROUPS, active_rounds=100, cohort_size=10)
+    offset = int(pattern.init(prng.pattern_key(jax.random.key(0))).offset)
+    links = roll(pattern, 1100)
+    assert 0 <= offset < 100
+    assert (links.mask.sum(axis=1) == 10).all()
+    for t in range(1100):
+        group = ((t + offset) // 100) % 5
+        assert (GROUPS[links.mask[t]] == group).all()
+        np.testing.assert_allclose(links.prob[t], np.where(GROUPS == group, 0.2, 0), rtol=1e-6)
+    change = np.flatnonzero(np.diff(GROUPS[np.argmax(links.mask, axis=1)])) + 1
+    np.testing.assert_array_equal(change, 100 - offset + 100 * np.arange(len(change)))
+
+
+@pytest.mark.statistical
+def test_periodic_groups_offset_and_selection_are_uniform():
+    groups = np.array([1, 0, 1, 0, 0])
+    mask = masks(periodic_groups(groups, active_rounds=4, cohort_size=2), 4, 20_000)
+    early = mask[:, :, groups == 0].any(axis=2)
+    assert early[:, 0].all()
+    # Group 0's first turn lasts 4 - offset rounds.
+    counts = np.bincount(early.sum(axis=1), minlength=5)[1:]
+    assert_frequencies(counts, np.full(4, 0.25), 20_000)
+    assert_frequencies(mask[:, 0].sum(axis=0), np.where(groups == 0, 2 / 3, 0), 20_000)
+
+
+def test_errors():
+    refuses(lambda: regularized(5, 9), '`cohort_size` must be at most 5, got 9.')
+    refuses(lambda: regularized(5, 0), '`cohort_size` must be at least 1, got 0.')
+    refuses(lambda: uniform_cohort(5, 9), '`cohort_size` must be at most 5, got 9.')
+    refuses(
+        lambda: periodic_groups([0, 0, 1], active_rounds=2, cohort_size=2),
+        '`cohort_size` must be at most 1, got 2; the smallest group has 1 clients.',
+    )
+    refuses(
+        lambda: periodic_groups([0, 2], active_rounds=2, cohort_size=1),
+        '`groups` must use each label up to 2, got none in 1.',
+    )
+    refuses(
+        lambda: periodic_groups([0, -1], active_rounds=2, cohort_size=1),
+        '`groups` must lie in [0, 0], got -1.',
+    )
+    refuses(
+        lambda: periodic_groups([0.5], active_rounds=2, cohort_size=1),
+        '`groups` must be integers, one per client, got shape (1,) and dtype float64.',
+    )
+    refuses(
+        lambda: periodic_groups([0, 1], active_rounds=0, cohort_size=1),
+        '`active_rounds` must be at least 1, got 0.',
+    )

@@ -1,0 +1,102 @@
+"""Probability schedules: the formulas in float64, the uniform law, the day curve."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links.participation import SCHEDULES, bernoulli, constant, diurnal, jitter, sine
+from fedjax_links.participation.schedules import as_schedule
+from tests.participation.sampling import Z, refuses, roll
+
+P = np.array([0.0, 0.05, 0.9, 1.0])
+
+
+def values(schedule, num_rounds, key=None):
+    key = jax.random.key(0) if key is None else key
+    rounds = jnp.arange(num_rounds, dtype=jnp.int32)
+    return np.asarray(jax.vmap(lambda t: schedule(jax.random.fold_in(key, t), t))(rounds))
+
+
+def test_sine_in_a_plain_loop():
+    expected = [
+        [min(1, p * ((1 - 0.4) + 0.4 * np.sin(2 * np.pi * t / 40))) for p in P] for t in range(100)
+    ]
+    np.testing.assert_allclose(values(sine(P, gamma=0.4, period=40), 100), expected, atol=1e-6)
+    np.testing.assert_array_equal(values(constant(P), 3), np.float32([P] * 3))
+
+
+@pytest.mark.statistical
+def test_jitter_is_uniform_fresh_and_of_mean_p():
+    draws = values(jitter([0.05, 0.9], width=0.02), 40_000)
+    u = (draws - [0.05, 0.9]) / 0.02
+    assert np.abs(u).max() <= 1 + 1e-4
+    # Mean 0 and variance 1/3 with variance 4/45 of the square; independent rounds and clients.
+    assert np.all(np.abs(u.mean(axis=0)) < Z * np.sqrt(1 / 3 / 40_000))
+    assert np.all(np.abs((u**2).mean(axis=0) - 1 / 3) < Z * np.sqrt(4 / 45 / 40_000))
+    for product in (u[1:] * u[:-1], u[:, 0] * u[:, 1]):
+        assert np.all(np.abs(product.mean(axis=0)) < Z * np.sqrt(1 / 9 / 39_999))
+    np.testing.assert_array_equal(
+        jitter([0.05, 0.9], width=0.02).mean(jnp.int32(7)), np.float32([0.05, 0.9])
+    )
+
+
+def test_jitter_of_width_zero_is_constant():
+    np.testing.assert_array_equal(values(jitter(P, width=0.0), 5), np.float32([P] * 5))
+
+
+def test_diurnal_windows():
+    # 24 rounds per day: client 0 up at 0..7 o'clock, client 1 six hours ahead, client 2 never.
+    schedule = diurnal(np.ones(3), up_hours=[8, 8, 0], phase=[0, 6, 0])
+    hours = np.arange(72)
+    expected = np.stack([hours % 24 < 8, (hours + 6) % 24 < 8, hours < 0], axis=1)
+    np.testing.assert_array_equal(values(schedule, 72), expected)
+    links = roll(bernoulli(schedule), 72)
+    np.testing.assert_array_equal(links.mask, expected)
+    np.testing.assert_array_equal(links.prob, expected)
+
+
+@pytest.mark.parametrize('rounds_per_day', [6, 24, 144, 1440, 7])
+def test_diurnal_share_of_the_day_is_exact_far_out(rounds_per_day):
+    schedule = diurnal([0.8, 0.6], trough=[0.1, 0.0], rounds_per_day=rounds_per_day, up_hours=12)
+    start = 10_000 * rounds_per_day
+    rounds = jnp.arange(start, start + rounds_per_day, dtype=jnp.int32)
+    day = np.asarray(jax.vmap(schedule.mean)(rounds))
+    up = (rounds_per_day + 1) // 2
+    np.testing.assert_allclose(day[:up], np.tile([0.8, 0.6], (up, 1)), rtol=1e-6)
+    np.testing.assert_allclose(day[up:], np.tile([0.1, 0.0], (len(day) - up, 1)), rtol=1e-6)
+
+
+def test_schedules_take_tracers():
+    p = np.float32([[0.2, 0.4], [0.5, 0.5]])
+    swept = jax.jit(
+        jax.vmap(lambda p, w: jitter(p, width=w)(jax.random.key(0), 1) + diurnal(p, phase=w)(0, 2))
+    )(p, np.float32([0.1, 0.2]))
+    assert swept.shape == (2, 2) and np.isfinite(swept).all()
+
+
+def test_plain_functions_are_schedules():
+    schedule = as_schedule(lambda key, round: jnp.full(3, 0.5) / (1 + round))
+    np.testing.assert_allclose(schedule.mean(jnp.int32(1)), 0.25)
+    assert schedule.num_clients == 3
+    assert set(SCHEDULES) == {'constant', 'sine', 'jitter', 'diurnal'}
+
+
+def test_errors():
+    refuses(lambda: jitter([0.5], width=-0.1), '`width` must lie in [0, 0.5], got -0.1.')
+    refuses(
+        lambda: jitter([0.5, 0.25], width=0.3),
+        '`width` must keep `p` within [0, 1], got 0.3 around 0.25 at client 1.',
+    )
+    refuses(
+        lambda: jitter([0.5, 0.75], width=np.array([0.5, 0.5])),
+        '`width` must keep `p` within [0, 1], got 0.5 around 0.75 at client 1.',
+    )
+    refuses(lambda: diurnal([0.5], trough=1.2), '`trough` must lie in [0, 1], got 1.2.')
+    refuses(lambda: diurnal([1.5]), '`peak` must lie in [0, 1], got 1.5 at client 0.')
+    refuses(lambda: diurnal([0.5], rounds_per_day=0), '`rounds_per_day` must be positive, got 0.')
+    refuses(lambda: diurnal([0.5], up_hours=25), '`up_hours` must lie in [0, 24], got 25.')
+    refuses(lambda: diurnal([0.5], phase=-1), '`phase` must lie in [0, 24], got -1.')
+    refuses(
+        lambda: sine([0.5], gamma=0.6, period=40), '`gamma` must lie in [0, 0.5], got 0.6.'
+    )

@@ -1,0 +1,62 @@
+"""Simulated means against exact ones, in standard errors.
+
+A test over k coordinates with bound z raises a false alarm with probability at most
+``k * erfc(z / sqrt(2))``: 6.8e-6 per coordinate at z = 4.5.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import participation, problems, simulation
+
+PROBS = np.array([0.2, 0.5, 0.9, 0.4])
+TARGETS = np.array([[0.0, 3.0], [1.0, -2.0], [5.0, 0.5], [-4.0, 1.0]])
+OPTIMUM = TARGETS.mean(axis=0)
+BOUND = 4.5
+
+
+def noisy_quadratic(targets: np.ndarray, spread: float = 1.0, points: int = 8):
+    """Mean squared distance to the examples of each client, which average to its target exactly.
+
+    With a batch size of 1 its gradients are unbiased and noisy.
+    """
+    rng = np.random.default_rng(4)
+    noise = rng.normal(size=(len(targets), points, targets.shape[1])) * spread
+    noise -= noise.mean(axis=1, keepdims=True)
+    features = (targets[:, None] + noise).reshape(-1, targets.shape[1])
+    return problems.from_arrays(
+        features,
+        np.zeros(len(features)),
+        np.repeat(np.arange(len(targets)), points),
+        init_params=lambda key: jnp.zeros(targets.shape[1]),
+        loss_fn=lambda params, batch: (
+            0.5 * jnp.mean(jnp.sum(jnp.square(params[None] - batch.features), axis=-1))
+        ),
+    )
+
+
+def final_models(
+    algorithm, problem, *, num_rounds, num_seeds, probs=PROBS, masks=None, model='server', seed=5
+) -> np.ndarray:
+    """The model after the last round of independent runs, [S, d].
+
+    Links are Bernoulli(probs), or the given masks, bool[S, T, N].
+    """
+
+    def run(key, mask):
+        if mask is None:
+            links = participation.bernoulli(probs)
+        else:
+            links = participation.replay(mask)
+        result = simulation.simulate(key, algorithm, links, problem, num_rounds=num_rounds)
+        return algorithm.models(result.state.algorithm)[model]
+
+    keys = jax.random.split(jax.random.key(seed), num_seeds)
+    axes = (0, None) if masks is None else (0, 0)
+    return np.asarray(jax.jit(jax.vmap(run, in_axes=axes))(keys, masks))
+
+
+def z_scores(samples: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Deviation of the mean over samples [S, d] from what is expected, in standard errors."""
+    return (samples.mean(0) - expected) / (samples.std(0, ddof=1) / np.sqrt(len(samples)))

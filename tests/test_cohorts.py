@@ -1,0 +1,244 @@
+"""Compaction of masks, and the loop over the members."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import base, cohorts
+
+N = 7
+MASKS = {
+    'none': np.zeros(N, bool),
+    'first': np.arange(N) == 0,
+    'last': np.arange(N) == N - 1,
+    'some': np.array([False, True, True, False, False, True, False]),
+    'all': np.ones(N, bool),
+}
+
+
+def table(rng):
+    return {'a': rng.normal(size=(N, 3)).astype(np.float32), 'b': np.arange(N, dtype=np.int32)}
+
+
+@pytest.mark.parametrize('name', MASKS)
+def test_members_come_first_in_order_and_empty_slots_point_past_the_end(name):
+    mask = MASKS[name]
+    cohort = cohorts.make_cohort(jnp.asarray(mask))
+    members = np.flatnonzero(mask)
+    assert cohort.ids.dtype == jnp.int32
+    np.testing.assert_array_equal(cohort.ids, np.append(members, np.full(N - len(members), N)))
+    assert int(cohort.size) == cohorts.num_members(cohort) == len(members)
+
+
+def test_everyone_has_a_size_known_to_the_compiler():
+    cohort = cohorts.everyone(N)
+    np.testing.assert_array_equal(cohort.ids, np.arange(N))
+    assert isinstance(cohort.size, int)
+    assert cohorts.num_members(cohort).dtype == jnp.int32
+
+
+def test_who_computes_follows_the_links():
+    prob = jnp.full(N, jnp.nan)
+    plain = base.LinkSample(mask=jnp.asarray(MASKS['some']), prob=prob)
+    assert cohorts.computing(plain).size == N
+    able = jnp.asarray(MASKS['last'])
+    duplex = base.DuplexLinkSample(mask=plain.mask, prob=prob, downlink=plain.mask, compute=able)
+    assert list(cohorts.computing(duplex).ids[:2]) == [N - 1, N]
+
+
+@pytest.mark.parametrize('name', MASKS)
+def test_gather_and_scatter_touch_the_members_rows_only(rng, name):
+    mask, rows = MASKS[name], table(rng)
+    cohort = cohorts.make_cohort(jnp.asarray(mask))
+    gathered = cohorts.gather(cohort, rows)
+    np.testing.assert_array_equal(gathered['a'][: mask.sum()], rows['a'][mask])
+    new = {'a': -np.ones((N, 3), np.float32), 'b': np.full(N, 99, np.int32)}
+    new['a'][mask.sum() :] = np.nan  # whatever the empty slots computed
+    scattered = cohorts.scatter(cohort, jax.tree.map(jnp.asarray, rows), new)
+    np.testing.assert_array_equal(scattered['a'], np.where(mask[:, None], -1, rows['a']))
+    np.testing.assert_array_equal(scattered['b'], np.where(mask, 99, rows['b']))
+
+
+@pytest.mark.parametrize('name', MASKS)
+def test_weighted_sum_counts_members_and_never_reads_empty_slots(rng, name):
+    mask = MASKS[name]
+    size = mask.sum()
+    values = rng.normal(size=(N, 2)).astype(np.float32)
+    weights = rng.random(N).astype(np.float32)
+    cohort = cohorts.make_cohort(jnp.asarray(mask))
+    expected = (weights[:size, None] * values[:size]).sum(axis=0)
+    values[size:], weights[size:] = np.nan, 0
+    total = cohorts.weighted_sum(cohort, {'v': jnp.asarray(values)}, jnp.asarray(weights))
+    np.testing.assert_allclose(total['v'], expected, rtol=1e-6, atol=1e-7)
+    plain = cohorts.weighted_sum(cohort, {'v': jnp.asarray(values)})
+    np.testing.assert_allclose(plain['v'], values[:size].sum(axis=0), rtol=1e-6, atol=1e-7)
+
+
+def body(i, row):
+    """A contribution and a new row that tell the client and its old row."""
+    contribution = {'sum': row['a'] * (i + 1), 'count': jnp.int32(1)}
+    return contribution, {'a': row['a'] + i, 'b': row['b'] - 10}
+
+
+def expected_of(mask, rows):
+    members = np.flatnonzero(mask)
+    total = np.zeros(3)
+    new = {name: leaf.copy() for name, leaf in rows.items()}
+    for i in members:
+        total += rows['a'][i].astype(float) * (i + 1)
+        new['a'][i] = rows['a'][i] + i
+        new['b'][i] = rows['b'][i] - 10
+    return total, len(members), new
+
+
+@pytest.mark.parametrize('chunk_size', range(1, N + 1))
+def test_every_chunk_size_gives_the_same_sums_and_the_same_table(rng, chunk_size):
+    rows = table(rng)
+    run = jax.jit(
+        lambda mask, rows: cohorts.map_reduce(
+            body, cohorts.make_cohort(mask), rows, chunk_size=chunk_size
+        )
+    )
+    for name, mask in MASKS.items():
+        total, new = run(mask, rows)
+        expected, count, expected_rows = expected_of(mask, rows)
+        np.testing.assert_allclose(total['sum'], expected, rtol=1e-5, atol=1e-5, err_msg=name)
+        assert int(total['count']) == count
+        np.testing.assert_array_equal(new['a'], expected_rows['a'])
+        np.testing.assert_array_equal(new['b'], expected_rows['b'])
+
+
+@pytest.mark.parametrize('chunk_size', [1, 2, 3, 4, 6, 7, 20])
+def test_everyone_in_chunks_of_any_size(rng, chunk_size):
+    rows = table(rng)
+    total, new = jax.jit(
+        lambda rows: cohorts.map_reduce(body, cohorts.everyone(N), rows, chunk_size=chunk_size)
+    )(rows)
+    expected, count, expected_rows = expected_of(np.ones(N, bool), rows)
+    np.testing.assert_allclose(total['sum'], expected, rtol=1e-5, atol=1e-5)
+    assert int(total['count']) == count
+    np.testing.assert_array_equal(new['a'], expected_rows['a'])
+    np.testing.assert_array_equal(new['b'], expected_rows['b'])
+
+
+@pytest.mark.parametrize('chunk_size', [2, 4, 7])
+@pytest.mark.parametrize('name', MASKS)
+def test_nan_of_absent_clients_never_leaks(name, chunk_size):
+    """An empty slot repeats the last client's row, whose NaN must stay there."""
+    mask = MASKS[name]
+    rows = {'a': np.where(mask[:, None], np.ones(3), np.nan).astype(np.float32)}
+    total, new = cohorts.map_reduce(
+        lambda i, row: ({'x': row['a'], 'y': jnp.log(row['a'][0])}, row),
+        cohorts.make_cohort(jnp.asarray(mask)),
+        rows,
+        chunk_size=chunk_size,
+    )
+    np.testing.assert_array_equal(total['x'], np.full(3, mask.sum()))
+    assert total['y'] == 0
+    np.testing.assert_array_equal(new['a'], rows['a'])
+
+
+def test_clients_that_keep_nothing(rng):
+    values = rng.normal(size=N).astype(np.float32)
+    mask = MASKS['some']
+    total, nothing = cohorts.map_reduce(
+        lambda i, row: (jnp.asarray(values)[i], row),
+        cohorts.make_cohort(jnp.asarray(mask)),
+        (),
+        chunk_size=2,
+    )
+    np.testing.assert_allclose(total, values[mask].sum(), rtol=1e-6)
+    assert nothing == ()
+
+
+def test_integer_and_low_precision_rows_keep_their_dtypes():
+    rows = {'a': jnp.zeros((N, 2), jnp.bfloat16), 'b': jnp.zeros(N, jnp.int8)}
+    for cohort in (cohorts.make_cohort(jnp.asarray(MASKS['some'])), cohorts.everyone(N)):
+        for chunk_size in (3, N):
+            _, new = cohorts.map_reduce(
+                lambda i, row: ((), {'a': row['a'] + jnp.float32(0.5), 'b': row['b'] + 1}),
+                cohort,
+                rows,
+                chunk_size=chunk_size,
+            )
+            assert new['a'].dtype == jnp.bfloat16
+            assert new['b'].dtype == jnp.int8
+
+
+@pytest.mark.parametrize('name', MASKS)
+def test_assign_writes_one_value_to_the_members(rng, name):
+    mask, rows = MASKS[name], table(rng)
+    value = {'a': jnp.full(3, 2.5), 'b': jnp.int32(-1)}
+    for chunk_size in (2, 16):
+        new = cohorts.assign(
+            cohorts.make_cohort(jnp.asarray(mask)), rows, value, chunk_size=chunk_size
+        )
+        np.testing.assert_array_equal(new['a'], np.where(mask[:, None], 2.5, rows['a']))
+        np.testing.assert_array_equal(new['b'], np.where(mask, -1, rows['b']))
+
+
+class Counter:
+    """A client body that counts on the host how many slots were computed."""
+
+    def __init__(self):
+        """Starts at zero."""
+        self.slots = 0
+
+    def __call__(self, i, row):
+        """Counts one slot."""
+        jax.debug.callback(self._count, i)
+        return jnp.float32(1), row
+
+    def _count(self, i):
+        self.slots += 1
+
+    def spent(self, run, *args):
+        """Slots computed by one call."""
+        self.slots = 0
+        jax.block_until_ready(run(*args))
+        jax.effects_barrier()
+        return self.slots
+
+
+@pytest.mark.parametrize('chunk_size', [1, 3, 5])
+def test_cost_follows_the_active_clients(chunk_size):
+    num_clients, counter = 40, Counter()
+    run = jax.jit(
+        lambda mask: cohorts.map_reduce(
+            counter, cohorts.make_cohort(mask), (), chunk_size=chunk_size
+        )[0]
+    )
+    for active in (0, 1, 3, 4, 17, 40):
+        mask = np.arange(num_clients) < active
+        spent = counter.spent(run, mask[::-1].copy())
+        assert spent == math.ceil(active / chunk_size) * chunk_size, active
+
+
+def test_under_vmap_cost_follows_the_busiest_lane():
+    counter = Counter()
+    run = jax.jit(
+        jax.vmap(
+            lambda mask: cohorts.map_reduce(counter, cohorts.make_cohort(mask), (), chunk_size=2)[0]
+        )
+    )
+    masks = np.stack([np.arange(40) < active for active in (1, 6, 0)])
+    np.testing.assert_array_equal(run(masks), [1, 6, 0])
+    assert counter.spent(run, masks) == len(masks) * 6
+
+
+def test_vmapped_lanes_equal_single_runs(rng):
+    rows = table(rng)
+    masks = np.stack(list(MASKS.values()))
+
+    def run(mask):
+        return cohorts.map_reduce(body, cohorts.make_cohort(mask), rows, chunk_size=3)
+
+    totals, tables = jax.vmap(run)(masks)
+    for lane, mask in enumerate(masks):
+        total, new = run(jnp.asarray(mask))
+        np.testing.assert_allclose(totals['sum'][lane], total['sum'], rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(tables['a'][lane], new['a'])
+        np.testing.assert_array_equal(tables['b'][lane], new['b'])

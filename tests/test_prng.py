@@ -1,0 +1,117 @@
+"""The key tree, spelled out by hand."""
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, local_training, participation, prng, problems, simulation
+
+fold = jax.random.fold_in
+STREAMS = ('init', 'participation', 'client', 'server', 'eval')
+
+
+def bits(key):
+    return np.asarray(jax.random.key_data(key))
+
+
+@pytest.mark.parametrize('number, name', list(enumerate(STREAMS)))
+def test_streams_are_numbered_children_of_the_seed(number, name):
+    key = jax.random.key(17)
+    np.testing.assert_array_equal(bits(prng.stream(key, name)), bits(fold(key, number)))
+
+
+def test_the_whole_path_from_seed_to_local_step():
+    key = jax.random.key(5)
+    round_key = prng.round_key(key, 'client', 7)
+    client = prng.client_key(round_key, 3)
+    steps = prng.step_keys(client, 4)
+    for step in range(4):
+        by_hand = fold(fold(fold(fold(key, 2), 7), 3), step)
+        np.testing.assert_array_equal(bits(steps[step]), bits(by_hand))
+
+
+def test_model_and_pattern_start_from_different_keys():
+    key = jax.random.key(5)
+    np.testing.assert_array_equal(bits(prng.model_key(key)), bits(fold(fold(key, 0), 0)))
+    np.testing.assert_array_equal(bits(prng.pattern_key(key)), bits(fold(fold(key, 0), 1)))
+
+
+def test_no_two_places_of_the_tree_share_a_key():
+    key = jax.random.key(0)
+    keys = [prng.model_key(key), prng.pattern_key(key)]
+    for name in STREAMS:
+        keys += [prng.stream(key, name), *(prng.round_key(key, name, t) for t in range(4))]
+    for client in range(4):
+        client_key = prng.client_key(prng.round_key(key, 'client', 2), client)
+        keys += [client_key, *prng.step_keys(client_key, 4)]
+    distinct = {tuple(bits(k)) for k in keys}
+    # Stream 'init', round t and the children of 'init' are the same edge of the tree by design;
+    # nothing draws from that stream by round.
+    assert len(distinct) == len(keys) - 2
+
+
+def test_rounds_and_clients_may_be_traced():
+    key = jax.random.key(3)
+    traced = jax.jit(lambda t, i: prng.client_key(prng.round_key(key, 'client', t), i))(6, 2)
+    np.testing.assert_array_equal(
+        bits(traced), bits(prng.client_key(prng.round_key(key, 'client', 6), 2))
+    )
+
+
+def test_an_unknown_stream_is_refused():
+    with pytest.raises(ValueError, match="`name` has no 'clients'; did you mean 'client'"):
+        prng.stream(jax.random.key(0), 'clients')
+
+
+def test_seeds_become_a_column():
+    column = prng.seed_column([0, np.int64(3), 2**32 - 1])
+    assert column.dtype == np.uint32
+    np.testing.assert_array_equal(column, [0, 3, 4294967295])
+
+
+@pytest.mark.parametrize(
+    'seeds, message',
+    [
+        ([2**40], r'^`seeds` must be at most 4294967295, got 1099511627776\.$'),
+        ([1, -1], r'^`seeds` must be at least 0, got -1\.$'),
+        ([1.5], r'^`seeds` must be a Python integer, got 1\.5\.$'),
+        ([True], r'^`seeds` must be a Python integer, got True\.$'),
+        ([], r'^`seeds` must name at least one seed, got \[\]\.$'),
+    ],
+)
+def test_a_seed_that_jax_would_misread_is_refused(seeds, message):
+    with pytest.raises(ValueError, match=message):
+        prng.seed_column(seeds)
+
+
+def spy(algorithm):
+    """The same algorithm, which also remembers the keys of the round."""
+
+    def round_step(state, ctx, problem):
+        inner, metrics = algorithm.round_step(state[0], ctx, problem)
+        return (inner, *map(jax.random.key_data, (ctx.client_key, ctx.server_key))), metrics
+
+    empty = np.zeros(2, np.uint32)
+    return algorithm._replace(
+        init=lambda params, problem: (algorithm.init(params, problem), empty, empty),
+        round_step=round_step,
+        models=lambda state: algorithm.models(state[0]),
+    )
+
+
+@pytest.mark.parametrize('name', ['fedavg', 'fedpbc', 'mifa'])
+def test_client_keys_depend_on_seed_and_round_alone(name):
+    algorithm = spy(algorithms.ALGORITHMS[name](local_training.local_sgd(0.1, local_steps=1)))
+    key, num_rounds = jax.random.key(23), 3
+    result = jax.jit(
+        lambda key: simulation.simulate(
+            key,
+            algorithm,
+            participation.bernoulli(np.full(4, 0.5)),
+            problems.quadratic(np.eye(4)),
+            num_rounds=num_rounds,
+        )
+    )(key)
+    _, client_key, server_key = result.state.algorithm
+    np.testing.assert_array_equal(client_key, bits(fold(fold(key, 2), num_rounds - 1)))
+    np.testing.assert_array_equal(server_key, bits(fold(fold(key, 3), num_rounds - 1)))

@@ -1,0 +1,342 @@
+"""The driver: pieces, evaluations, counters, forks, replays, divergence."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, base, local_training, participation, problems, simulation
+from fedjax_links.base import RoundMetrics
+from fedjax_links.participation import PARTICIPATION
+from fedjax_links.testing import federation
+from tests.reference import quadratic_loops
+
+NUM_CLIENTS, NUM_ROUNDS = federation.NUM_CLIENTS, federation.NUM_ROUNDS
+PROBS = np.linspace(0.2, 0.8, NUM_CLIENTS)
+KEY = jax.random.key(31)
+
+
+def program(**kwargs):
+    return local_training.local_sgd(0.2, **{'local_steps': 3, 'batch_size': 2, **kwargs})
+
+
+def params_of(params, key, problem):
+    """An evaluation that keeps the model."""
+    del key, problem
+    return params
+
+
+@functools.cache
+def compiled(make, links, num_rounds, eval_every, eval_fn):
+    algorithm = make(program())
+    return jax.jit(
+        lambda key, problem, state: simulation.simulate(
+            key,
+            algorithm,
+            links,
+            problem,
+            num_rounds=num_rounds,
+            eval_every=eval_every,
+            eval_fn=eval_fn,
+            initial_state=state,
+        )
+    )
+
+
+BERNOULLI = participation.bernoulli(PROBS)
+MARKOV = participation.markov(PROBS, 0.3)
+
+
+def run(
+    make=algorithms.fedavg,
+    links=BERNOULLI,
+    *,
+    num_rounds=NUM_ROUNDS,
+    eval_every=None,
+    eval_fn=None,
+    key=KEY,
+    problem=None,
+    state=None,
+):
+    problem = federation.problem() if problem is None else problem
+    return compiled(make, links, num_rounds, eval_every, eval_fn)(key, problem, state)
+
+
+def assert_identical(actual, expected):
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize('pieces', [(1,) * NUM_ROUNDS, (2,) * 6, (5, 7), (11, 1)])
+@pytest.mark.parametrize('make', [algorithms.fedavg, algorithms.fedpbc])
+def test_a_run_in_pieces_is_the_unbroken_run_bit_for_bit(make, pieces):
+    assert sum(pieces) == NUM_ROUNDS
+    whole = run(make, MARKOV)
+    state, rounds = None, []
+    for length in pieces:
+        piece = run(make, MARKOV, num_rounds=length, state=state)
+        state = piece.state
+        rounds.append(piece.rounds)
+    assert_identical(state, whole.state)
+    assert_identical(jax.tree.map(lambda *a: jnp.concatenate(a), *rounds), whole.rounds)
+
+
+def test_evaluations_hold_the_states_after_every_period():
+    result = run(algorithms.fedpbc, eval_every=4, eval_fn=params_of)
+    assert set(result.evals) == {'server', 'client_mean'}
+    models = algorithms.fedpbc(program()).models
+    for index, after in enumerate((4, 8, 12)):
+        alone = run(algorithms.fedpbc, num_rounds=after)
+        for name, expected in models(alone.state.algorithm).items():
+            ours = jax.tree.map(lambda a, k=index: a[k], result.evals[name])
+            for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(expected), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+def test_evaluating_does_not_change_the_run():
+    plain = run()
+    for eval_every in (1, 3, 12):
+        evaluated = run(eval_every=eval_every)
+        assert_identical(evaluated.state, plain.state)
+        assert_identical(evaluated.rounds, plain.rounds)
+        assert evaluated.evals['server']['loss'].shape == (NUM_ROUNDS // eval_every,)
+
+
+def test_without_a_cadence_an_eval_fn_is_applied_once_at_the_end():
+    result = run(eval_fn=params_of)
+    server = algorithms.fedavg(program()).models(result.state.algorithm)['server']
+    for a, b in zip(jax.tree.leaves(result.evals['server']), jax.tree.leaves(server), strict=True):
+        assert a.shape == (1, *b.shape)
+        np.testing.assert_array_equal(a[0], b)
+    assert run().evals == {}
+
+
+def test_the_problem_s_metrics_are_the_default():
+    result = run(eval_every=12)
+    problem = federation.problem()
+    server = result.state.algorithm.server
+    expected = problem.metrics(server, problem.eval_data)['loss']
+    np.testing.assert_allclose(result.evals['server']['loss'], [expected], rtol=1e-6)
+
+
+def test_evaluations_have_a_key_of_their_own_per_round():
+    def draw(params, key, problem):
+        return jax.random.uniform(key)
+
+    drawn = run(eval_every=4, eval_fn=draw).evals['server']
+    fold = jax.random.fold_in
+    expected = [jax.random.uniform(fold(fold(KEY, 4), after)) for after in (4, 8, 12)]
+    np.testing.assert_array_equal(drawn, jnp.stack(expected))
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (
+            {'num_rounds': 12, 'eval_every': 5},
+            r'^`eval_every` must divide `num_rounds` = 12, got 5; the nearest smaller divisor is 4',
+        ),
+        ({'num_rounds': 12, 'eval_every': 24}, 'the nearest smaller divisor is 12'),
+        ({'num_rounds': 12, 'eval_every': 0}, r'^`eval_every` must be at least 1, got 0\.$'),
+        ({'num_rounds': 0}, r'^`num_rounds` must be at least 1, got 0\.$'),
+        ({'num_rounds': 2.0}, r'^`num_rounds` must be a Python integer, got 2\.0\.$'),
+        (
+            {'num_rounds': 2, 'links': participation.always(5)},
+            r"^`participation` must have the problem's 6 clients, got 5\.$",
+        ),
+    ],
+)
+def test_impossible_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        run(**arguments)
+
+
+@pytest.mark.parametrize('links', [BERNOULLI, MARKOV, participation.uniform_cohort(NUM_CLIENTS, 2)])
+def test_counters_and_last_links_follow_from_the_masks(links):
+    result = run(links=links)
+    sample = simulation.realised_links(KEY, links, num_rounds=NUM_ROUNDS)
+    mask = np.asarray(sample.mask)
+    counters = result.state.counters
+    np.testing.assert_array_equal(counters.participation_count, mask.sum(axis=0))
+    rounds = np.arange(NUM_ROUNDS)[:, None]
+    np.testing.assert_array_equal(counters.last_active, np.where(mask, rounds, -1).max(axis=0))
+    np.testing.assert_array_equal(result.rounds.num_active, mask.sum(axis=1))
+    np.testing.assert_array_equal(result.state.links.mask, mask[-1])
+    np.testing.assert_array_equal(result.state.links.prob, sample.prob[-1])
+    assert int(result.state.round) == NUM_ROUNDS
+
+
+def test_before_the_first_round_nobody_was_active():
+    state = simulation.init(KEY, algorithms.fedavg(program()), BERNOULLI, federation.problem())
+    assert not state.links.mask.any()
+    assert (state.counters.last_active == -1).all()
+    assert not state.counters.participation_count.any()
+    assert (int(state.round), bool(state.finite), int(state.first_bad_round)) == (0, True, -1)
+
+
+def test_a_diverging_run_names_the_round_in_which_a_number_broke():
+    """Float32 in a NumPy loop overflows in the same round."""
+    rate, x, expected = np.float32(1e6), np.float32(1), None
+    with np.errstate(over='ignore'):
+        for t in range(20):
+            loss = np.float32(0.5) * x * x
+            x = x - rate * x
+            if expected is None and not (np.isfinite(x) and np.isfinite(loss)):
+                expected = t
+    assert 1 < expected < 10
+    result = simulation.simulate(
+        KEY,
+        algorithms.fedavg(local_training.local_sgd(rate, local_steps=1)),
+        participation.always(3),
+        problems.quadratic(np.zeros((3, 1)), initial_point=[1.0]),
+        num_rounds=20,
+    )
+    assert not result.state.finite
+    assert int(result.state.first_bad_round) == expected
+
+
+def unsteady(bad_rounds, where):
+    """An algorithm whose loss or model is infinite in the given rounds and finite in the others."""
+
+    def round_step(state, ctx, problem):
+        bad = jnp.isin(ctx.round, jnp.array(bad_rounds, jnp.int32))
+        value = jnp.where(bad, jnp.inf, 1.0)
+        count = jnp.int32(0)
+        loss = value if where == 'loss' else jnp.float32(0)
+        state = jnp.full_like(state, value if where == 'model' else 0)
+        return state, RoundMetrics(count, count, loss, {})
+
+    return base.Algorithm(
+        init=lambda params, problem: params,
+        round_step=round_step,
+        models=lambda state: {'server': state},
+    )
+
+
+@pytest.mark.parametrize('where', ['loss', 'model'])
+@pytest.mark.parametrize('bad_rounds, first', [((3, 6), 3), ((0,), 0), ((), -1)])
+def test_the_first_bad_round_is_remembered(where, bad_rounds, first):
+    problem = problems.quadratic(np.zeros((2, 2)))
+    state, algorithm = None, unsteady(bad_rounds, where)
+    for _ in range(2):  # the second piece starts finite and must not forget
+        state = simulation.simulate(
+            KEY, algorithm, participation.always(2), problem, num_rounds=5, initial_state=state
+        ).state
+    assert int(state.first_bad_round) == first
+    assert bool(state.finite) == (first < 0)
+
+
+@pytest.mark.parametrize('name', ['fedavg_all', 'fedpbc', 'fedvarp', 'mifa'])
+def test_every_algorithm_meets_the_same_links_and_the_same_batches(name):
+    """All start from one model, so in round 0 only links and batches make the losses."""
+    reference, other = run(), run(algorithms.ALGORITHMS[name].factory)
+    assert int(reference.rounds.num_active[0]) > 0
+    np.testing.assert_allclose(other.rounds.loss_sum[0], reference.rounds.loss_sum[0], rtol=1e-6)
+    assert_identical(other.state.counters, reference.state.counters)
+    assert_identical(other.state.links, reference.state.links)
+    elsewhere = run(algorithms.ALGORITHMS[name].factory, key=jax.random.key(32))
+    assert abs(elsewhere.rounds.loss_sum[0] - reference.rounds.loss_sum[0]) > 1e-4
+
+
+@pytest.mark.parametrize('make', [algorithms.fedavg, algorithms.fedpbc])
+def test_replaying_the_realised_links_repeats_the_run_bit_for_bit(make):
+    original = run(make, MARKOV)
+    sample = simulation.realised_links(KEY, MARKOV, num_rounds=NUM_ROUNDS)
+    replayed = run(make, participation.replay(np.asarray(sample.mask), np.asarray(sample.prob)))
+    assert_identical(replayed.state.algorithm, original.state.algorithm)
+    assert_identical(replayed.rounds, original.rounds)
+    assert_identical(replayed.state.counters, original.state.counters)
+
+
+def test_data_of_clients_that_never_deliver_leave_no_trace():
+    links = federation.links()
+    clean = run(links=links)
+    spoiled = run(links=links, problem=federation.problem(spoil=federation.SILENT))
+    assert bool(spoiled.state.finite)
+    assert_identical(spoiled, clean)
+    heard = run(links=links, problem=federation.problem(spoil=0))
+    assert not heard.state.finite
+
+
+def test_a_run_can_be_forked_under_other_links():
+    """Rounds 5 on under full participation equal one run whose recording says so."""
+    trunk = run(num_rounds=5)
+    before = jax.tree.map(np.array, trunk.state)
+    everyone = participation.always(NUM_CLIENTS)
+    carry = everyone.init(KEY)
+    fork = run(links=everyone, num_rounds=7, state=trunk.state._replace(participation=carry))
+    mask = np.asarray(simulation.realised_links(KEY, BERNOULLI, num_rounds=5).mask)
+    recorded = participation.replay(np.r_[mask, np.ones((7, NUM_CLIENTS), bool)])
+    assert_identical(fork.state.algorithm, run(links=recorded).state.algorithm)
+    assert_identical(jax.tree.map(np.array, trunk.state), before)
+    straight_on = run(num_rounds=7, state=trunk.state)
+    assert int(fork.rounds.num_active.sum()) > int(straight_on.rounds.num_active.sum())
+
+
+def test_rounds_composed_by_hand_are_those_of_simulate():
+    algorithm, problem = algorithms.fedpbc(program()), federation.problem()
+    state = algorithm.init(problem.init_params(KEY), problem)
+    fold = jax.random.fold_in
+    carry = MARKOV.init(fold(fold(KEY, 0), 1))
+    step = jax.jit(algorithm.round_step)
+    losses = []
+    for t in range(6):
+        carry, links = MARKOV.sample(carry, fold(fold(KEY, 1), t), jnp.int32(t))
+        ctx = simulation.round_context(KEY, t, links)
+        state, metrics = step(state, ctx, problem)
+        losses.append(metrics.loss_sum)
+    result = run(algorithms.fedpbc, MARKOV, num_rounds=6)
+    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(result.state.algorithm), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(losses, result.rounds.loss_sum, rtol=1e-5)
+
+
+def test_the_driver_follows_a_listing_round_by_round(x64):
+    setting = quadratic_loops.hard_setting()
+    rates = jnp.asarray([setting.rate(t) for t in range(len(setting.mask))])
+    client = local_training.local_sgd(lambda t: rates[t], local_steps=setting.local_steps)
+    algorithm = algorithms.fedavg(client, server_lr=setting.server_lr)
+    links = participation.replay(setting.mask)
+    problem = problems.quadratic(setting.targets, initial_point=setting.start)
+    path = quadratic_loops.fedavg(setting)
+    state = simulation.init(KEY, algorithm, links, problem)
+    step = jax.jit(lambda state: simulation.run_round(state, KEY, algorithm, links, problem)[0])
+    for t in range(len(setting.mask)):
+        state = step(state)
+        np.testing.assert_allclose(state.algorithm.server, path[t], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize('name', PARTICIPATION)
+def test_no_key_is_carried(name):
+    links = PARTICIPATION[name].example(NUM_CLIENTS)
+    state = jax.eval_shape(
+        lambda key: simulation.init(key, algorithms.fedpbc(program()), links, federation.problem()),
+        KEY,
+    )
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
+        where = jax.tree_util.keystr(path)
+        assert not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key), where
+        assert not (leaf.dtype == jnp.uint32 and leaf.shape[-1:] == (2,)), where
+
+
+def test_data_travel_as_arguments_not_inside_the_program():
+    algorithm = algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))
+    links = participation.bernoulli(np.full(2, 0.5))
+
+    def lowered_size(num_features, as_argument):
+        problem = problems.quadratic(np.random.default_rng(0).normal(size=(2, num_features)))
+
+        def simulate(key, data):
+            given = problem if data is None else data
+            return simulation.simulate(key, algorithm, links, given, num_rounds=3)
+
+        argument = problem if as_argument else None
+        return len(jax.jit(simulate).lower(KEY, argument).as_text())
+
+    small, large = lowered_size(10, True), lowered_size(20_000, True)
+    assert large < 1.1 * small < 200_000
+    assert lowered_size(20_000, False) > large + 100_000  # what a closure would cost

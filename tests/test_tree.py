@@ -1,0 +1,127 @@
+"""Pytree arithmetic against NumPy, leaf by leaf."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import tree
+
+
+def sample(seed, *, clients=None, dtype=np.float32):
+    """A pytree of three leaves, one a scalar; with a leading client axis if asked."""
+    rng = np.random.default_rng(seed)
+    lead = () if clients is None else (clients,)
+    shapes = {'scalar': (), 'vector': (3,), 'matrix': (2, 4)}
+    return {name: rng.normal(size=lead + shape).astype(dtype) for name, shape in shapes.items()}
+
+
+def assert_leaves(actual, expected, **kwargs):
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, **{'rtol': 1e-6, **kwargs})
+
+
+def test_arithmetic():
+    x, y = sample(0), sample(1)
+    assert_leaves(tree.add_scaled(x, 0.5, y), {k: x[k] + 0.5 * y[k] for k in x})
+    assert_leaves(tree.subtract(x, y), {k: x[k] - y[k] for k in x})
+    assert_leaves(tree.scale(-2.0, x), {k: -2.0 * x[k] for k in x})
+    flat = np.concatenate([a.ravel() for a in x.values()])
+    np.testing.assert_allclose(tree.global_norm(x), np.linalg.norm(flat), rtol=1e-6)
+    assert tree.size(x) == flat.size == 12
+    assert tree.num_bytes(x) == flat.nbytes
+    shapes = jax.eval_shape(lambda: jax.tree.map(jnp.asarray, x))
+    assert tree.num_bytes(shapes) == flat.nbytes
+
+
+@pytest.mark.parametrize('dtype', [jnp.bfloat16, jnp.float16, jnp.float32])
+def test_results_keep_the_dtype_of_the_first_tree(dtype):
+    x = jax.tree.map(lambda a: jnp.asarray(a, dtype), sample(0))
+    y = jax.tree.map(jnp.asarray, sample(1))
+    rows = jax.tree.map(lambda a: jnp.asarray(a, dtype), sample(2, clients=5))
+    count = jnp.int32(3)
+    results = [
+        tree.add_scaled(x, jnp.float32(0.1), y),
+        tree.subtract(x, y),
+        tree.scale(jnp.float32(0.1), x),
+        tree.zeros_like(x),
+        tree.select(jnp.array(False), x, y),
+        tree.divide(x, count),
+        tree.client_mean(rows),
+        tree.broadcast(x, 2),
+    ]
+    for result in results:
+        assert {leaf.dtype for leaf in jax.tree.leaves(result)} == {jnp.dtype(dtype)}
+
+
+def test_division_by_a_count_is_zero_where_nobody_was_counted():
+    x = jax.tree.map(jnp.asarray, sample(0))
+    assert_leaves(tree.divide(x, jnp.int32(4)), {k: x[k] / 4 for k in x})
+    nothing = jax.grad(lambda x: tree.divide({'a': x}, jnp.int32(0))['a'])(1.0)
+    assert nothing == 0
+    assert_leaves(tree.divide(x, jnp.int32(0)), tree.zeros_like(x))
+
+
+def test_rows_are_selected_and_never_multiplied():
+    mask = np.array([True, False, True, False])
+    x, y = sample(0, clients=4), sample(1, clients=4)
+    for leaf in x.values():
+        leaf[~mask] = np.nan
+    for leaf in y.values():
+        leaf[mask] = np.inf
+    expected = {k: np.where(mask.reshape(-1, *[1] * (x[k].ndim - 1)), x[k], y[k]) for k in x}
+    assert all(np.isfinite(leaf).all() for leaf in expected.values())
+    assert_leaves(tree.select_rows(jnp.asarray(mask), x, y), expected, rtol=0)
+    spoiled = jax.tree.map(lambda a: jnp.full_like(a, jnp.nan), x)
+    assert_leaves(tree.select(jnp.array(False), spoiled, y), y, rtol=0)
+    assert_leaves(tree.select(jnp.array(True), x, spoiled), x, rtol=0)
+
+
+def test_filling_rows_leaves_the_others_alone():
+    mask = np.array([False, True, True])
+    table, value = sample(0, clients=3), sample(1)
+    filled = tree.fill_rows(jnp.asarray(mask), value, table)
+    for name, leaf in filled.items():
+        for i in range(3):
+            np.testing.assert_array_equal(leaf[i], value[name] if mask[i] else table[name][i])
+
+
+def test_broadcast_and_client_mean_undo_each_other():
+    x = sample(0)
+    copies = tree.broadcast(jax.tree.map(jnp.asarray, x), 4)
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(copies)} == {4}
+    assert_leaves(tree.client_mean(copies), x)
+    rows = sample(1, clients=6)
+    assert_leaves(tree.client_mean(rows), {k: rows[k].mean(axis=0) for k in rows}, atol=1e-6)
+
+
+def test_a_vector_is_shaped_like_the_rows_it_weights():
+    weights = jnp.arange(3.0)
+    assert tree.rows(weights, jnp.zeros(3)).shape == (3,)
+    assert tree.rows(weights, jnp.zeros((3, 5, 2))).shape == (3, 1, 1)
+
+
+@pytest.mark.parametrize('bad', [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize('name', ['scalar', 'vector', 'matrix'])
+def test_a_single_bad_entry_is_noticed(name, bad):
+    x = sample(0)
+    assert tree.all_finite(x)
+    x[name] = np.array(x[name])
+    x[name].flat[-1] = bad
+    assert not tree.all_finite(x)
+
+
+def test_an_empty_tree_is_finite():
+    assert tree.all_finite(())
+
+
+def test_rounding_to_a_coarser_dtype_survives_compilation():
+    x = {'a': jnp.linspace(0.1, 7.3, 50), 'n': jnp.arange(3)}
+    coarse = {'a': jnp.zeros(50, jnp.bfloat16), 'n': jnp.zeros(3, jnp.int8)}
+    rounded = jax.jit(lambda x: tree.round_to(x, coarse))(x)
+    assert rounded['a'].dtype == jnp.float32
+    np.testing.assert_array_equal(rounded['a'], x['a'].astype(jnp.bfloat16).astype(jnp.float32))
+    assert np.abs(rounded['a'] - x['a']).max() > 1e-3
+    np.testing.assert_array_equal(rounded['n'], x['n'])
+    np.testing.assert_array_equal(tree.round_to(x, x)['a'], x['a'])
