@@ -149,8 +149,8 @@ def map_reduce(
     def run_chunk(index, carry):
         """Stores the rows of the last chunk, then reads and trains its own.
 
-        No row is read between the reading and the writing of the table, so the compiler replaces
-        rows in place; stored at once, they would cost a copy of the table per chunk.
+        The table is written before it is read, so the compiler replaces rows in place. Stored as
+        soon as they are computed, they would cost a copy of the whole table per chunk.
         """
         total, table, finished = carry
         table = store(table, finished)

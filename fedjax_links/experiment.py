@@ -176,42 +176,64 @@ def _listed(problem: Problem, *, values: Any) -> np.ndarray:
     return np.asarray(values, float)
 
 
+def _power(problem: Problem, *, exponent: float, count: int | None = None) -> np.ndarray:
+    """``1, 2^-exponent, 3^-exponent, ...``; one per client unless a count is given."""
+    return np.arange(1.0, (count or problem.num_clients) + 1) ** -exponent
+
+
+def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
+    return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
+
+
 PROBS: Mapping[str, Callable[..., np.ndarray]] = {
     'label_dependent': _label_dependent,
     'equal': _equal,
     'halves': _halves,
     'listed': _listed,
 }
-SCHEDULES: Mapping[str, Callable[..., schedules.Schedule]] = {
-    name: getattr(schedules, name)
-    for name in ('constant', 'sine', 'jitter')
-    if hasattr(schedules, name)
-}
+WEIGHTS: Mapping[str, Callable[..., np.ndarray]] = {**PROBS, 'power': _power}
+GROUPS: Mapping[str, Callable[..., np.ndarray]] = {'contiguous': _contiguous}
 
 
-def _build_links(section: Section, problem: Problem) -> tuple[Participation, np.ndarray | None]:
+def _build_links(
+    section: Section, problem: Problem, where: str = 'config.links'
+) -> tuple[Participation, np.ndarray | None]:
     """The pattern, with what its factory asks for by parameter name filled in."""
     options = dict(section)
     probs_section = options.pop('probs', None)
     schedule_section = options.pop('schedule', {'name': 'constant'})
-    name = _name_of('config.links', options, PARTICIPATION)
+    name = _name_of(where, options, PARTICIPATION)
     wanted = inspect.signature(PARTICIPATION[name].factory).parameters
     probs = None
-    if wanted.keys() & {'schedule', 'probs', 'weights'} and probs_section is not None:
-        probs = _build_named('config.links.probs', probs_section, PROBS, problem)
-        checks.probabilities('config.links.probs', probs)
+    if wanted.keys() & {'schedule', 'probs'} and isinstance(probs_section, Mapping):
+        probs = _build_named(f'{where}.probs', probs_section, PROBS, problem)
+        checks.probabilities(f'{where}.probs', probs)
+    if probs is None and 'schedule' in wanted:
+        raise errors.invalid(where, "have a section 'probs'", sorted(section))
     if 'schedule' in wanted:
-        if probs is None:
-            raise errors.invalid('config.links', "have a section 'probs'", sorted(section))
         options['schedule'] = _build_named(
-            'config.links.schedule', schedule_section, SCHEDULES, probs
+            f'{where}.schedule', schedule_section, schedules.SCHEDULES, probs
         )
-    for parameter in ('probs', 'weights'):
-        if parameter in wanted and probs is not None:
-            options.setdefault(parameter, probs)
+    elif 'probs' in wanted:
+        options['probs'] = probs_section if probs is None else probs
     if 'num_clients' in wanted:
         options['num_clients'] = problem.num_clients
-    return _build_named('config.links', options, PARTICIPATION), probs
+    for parameter, value in options.items():
+        options[parameter] = _build_part(f'{where}.{parameter}', parameter, value, problem)
+    return _build_named(where, options, PARTICIPATION), probs
+
+
+def _build_part(where: str, parameter: str, value: Any, problem: Problem) -> Any:
+    """An option of a pattern: a plain value, or a section that names what it stands for."""
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+        return [_build_part(where, parameter, part, problem) for part in value]
+    if not isinstance(value, Mapping):
+        return value
+    if parameter == 'weights':
+        return _build_named(where, value, WEIGHTS, problem)
+    if parameter == 'groups':
+        return _build_named(where, value, GROUPS, problem)
+    return _build_links(value, problem, where)[0]
 
 
 def _build_client(where: str, section: Section) -> local_training.ClientProgram:
@@ -229,7 +251,7 @@ def _build_client(where: str, section: Section) -> local_training.ClientProgram:
 
 
 def _build_named(
-    where: str, section: Section, registry: Mapping[str, Callable[..., Any]], *args: Any
+    where: str, section: Section, registry: Mapping[str, Any], *args: Any
 ) -> Any:
     """Calls what a section names with the section's options."""
     name = _name_of(where, section, registry)

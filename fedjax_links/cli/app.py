@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
@@ -55,7 +55,7 @@ def _read_config(config_flag: Any) -> dict[str, Any]:
         )
         hint = f'; did you mean {path.parent / near[0]}?' if near else ''
         _fail(f'`config` must name a readable config file, got {path}{hint}')
-    return _fail('`config` must name a file, such as --config=configs/quickstart.py.')
+    _fail('`config` must name a file, such as --config=configs/quickstart.py.')
 
 
 def _config_path(argv: Sequence[str]) -> str:
@@ -108,6 +108,6 @@ def _use_compilation_cache() -> None:
     jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)
 
 
-def _fail(message: str) -> Any:
+def _fail(message: str) -> NoReturn:
     print(f'error: {" ".join(message.split())}', file=sys.stderr)
     sys.exit(2)

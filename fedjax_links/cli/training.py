@@ -118,7 +118,9 @@ def report(plan: Experiment, folder: runs.RunFolder) -> None:
     np.savez_compressed(folder.path / LINKS, mask=mask, prob=prob)
     pictures.overview(folder.path / PICTURE, config.title, recorded, mask, prob.mean(axis=0))
     print(f'\n{table.text()}')
-    print(f"Seed {config.first_seed}: FedAvg's realised weights were {realised:.2f} from equal (L1).")
+    print(
+        f"FedAvg's realised weights were {realised:.2f} from equal (L1, seed {config.first_seed})."
+    )
     print(f'Wrote {runs.METRICS}, {runs.CONFIG}, {TABLE}, {PICTURE} and {LINKS} to {folder.path}')
 
 

@@ -6,9 +6,10 @@ the ready-made ones.
 
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
 from fedjax_links.problems.classification import digits, federate, owners
-from fedjax_links.problems.quadratic import quadratic
+from fedjax_links.problems.quadratic import counterexample, quadratic
 
 PROBLEMS = {
+    'counterexample': counterexample,
     'digits': digits,
     'quadratic': quadratic,
 }
@@ -16,6 +17,7 @@ PROBLEMS = {
 __all__ = [
     'PROBLEMS',
     'Batch',
+    'counterexample',
     'digits',
     'federate',
     'from_arrays',

@@ -1,5 +1,6 @@
 """Image classification spread over clients."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,12 @@ from fedjax_links.base import Problem
 from fedjax_links.problems import datasets, models, partition
 from fedjax_links.problems.arrays import from_flax
 
-MODELS = {
-    'softmax': lambda num_classes: models.Softmax(num_classes),
-    'mlp': lambda num_classes: models.MLP(num_classes),
+MODELS: Mapping[str, Callable[[int], Any]] = {
+    'softmax': models.Softmax,
+    'mlp': models.MLP,
 }
 
-PARTITIONS = {
+PARTITIONS: Mapping[str, Callable[..., np.ndarray]] = {
     'dirichlet': partition.dirichlet,
     'dirichlet_unequal': partition.dirichlet_unequal,
     'dirichlet_per_class': partition.dirichlet_per_class,

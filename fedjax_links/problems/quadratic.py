@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import errors
+from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, Params, Problem
 
 
@@ -53,6 +53,32 @@ def quadratic(targets: Any, *, initial_point: Any = None) -> Problem:
         min_examples=1,
         max_examples=1,
     )
+
+
+def counterexample(*, num_clients: int = 100, dimension: int = 100, seed: int = 0) -> Problem:
+    """The quadratics on which FedAvg fails: targets drift with the client's number.
+
+    ``u_i ~ N((i / 1000) 1, 0.01 I)`` for i = 1..N (standard deviation 0.1), x^0 = 0. With links
+    that differ between the first and the second half of the clients, FedAvg is drawn to one half.
+
+    Args:
+      num_clients: N.
+      dimension: d.
+      seed: seed of the targets.
+
+    Returns:
+      The problem, see `quadratic`.
+
+    Raises:
+      ValueError: for a count below 1.
+
+    References:
+      Xiang et al. 2023, section VI; Xiang et al. 2024, section 7.1.
+    """
+    checks.static_int('num_clients', num_clients)
+    checks.static_int('dimension', dimension)
+    noise = np.random.default_rng(seed).normal(scale=0.1, size=(num_clients, dimension))
+    return quadratic(np.arange(1, num_clients + 1)[:, None] / 1000 + noise)
 
 
 def _loss(params: Params, batch: Array) -> Array:

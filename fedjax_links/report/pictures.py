@@ -58,8 +58,8 @@ def draw_link_map(axes: Any, mask: np.ndarray, order: Sequence[int] | None = Non
       mask: bool[T, N].
       order: clients from top to bottom; by how often they deliver by default.
     """
-    order = np.argsort(-mask.mean(axis=0), kind='stable') if order is None else order
-    shown = mask[:_MAP_ROUNDS, order].T
+    by_rate = np.argsort(-mask.mean(axis=0), kind='stable')
+    shown = mask[:_MAP_ROUNDS, by_rate if order is None else order].T
     axes.imshow(shown, aspect='auto', cmap='Greys', interpolation='nearest', vmin=0, vmax=1.2)
     axes.set_xlabel('round')
     axes.set_ylabel('client, best link first')

@@ -26,9 +26,7 @@ def masks(pattern, num_rounds, num_seeds, start=0):
     seeds = jnp.arange(start, start + num_seeds, dtype=jnp.uint32)
 
     def run(seed):
-        return simulation.realised_links(
-            jax.random.key(seed), pattern, num_rounds=num_rounds
-        ).mask
+        return simulation.realised_links(jax.random.key(seed), pattern, num_rounds=num_rounds).mask
 
     return np.asarray(jax.jit(jax.vmap(run))(seeds))
 

@@ -97,6 +97,4 @@ def test_errors():
     refuses(lambda: diurnal([0.5], rounds_per_day=0), '`rounds_per_day` must be positive, got 0.')
     refuses(lambda: diurnal([0.5], up_hours=25), '`up_hours` must lie in [0, 24], got 25.')
     refuses(lambda: diurnal([0.5], phase=-1), '`phase` must lie in [0, 24], got -1.')
-    refuses(
-        lambda: sine([0.5], gamma=0.6, period=40), '`gamma` must lie in [0, 0.5], got 0.6.'
-    )
+    refuses(lambda: sine([0.5], gamma=0.6, period=40), '`gamma` must lie in [0, 0.5], got 0.6.')

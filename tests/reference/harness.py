@@ -35,3 +35,15 @@ def run(setting: Setting, algorithm, **simulate_kwargs):
     path = result.evals['server']
     assert path.dtype == np.float64
     return np.asarray(path), result
+
+
+def follow(setting: Setting, algorithm, expected: np.ndarray):
+    """Asserts that the server's path is the expected one to 1e-9; returns the result."""
+    path, result = run(setting, algorithm)
+    np.testing.assert_allclose(path, expected, rtol=0, atol=1e-9)
+    return result
+
+
+def assert_caught(expected: np.ndarray, wrong: np.ndarray) -> None:
+    """Asserts that a wrong variant leaves the expected path by far more than the tolerance."""
+    assert np.abs(wrong - expected).max() > 1e-4

@@ -1,0 +1,63 @@
+"""Amplified FedAvg against its listing, and as FedAvg in disguise."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms
+from tests.reference import block_loops, harness, quadratic_loops
+
+
+@pytest.mark.parametrize('period, start_round', [(1, 0), (6, 0), (6, 9), (80, 0), (100, 0)])
+def test_it_follows_the_listing(x64, period, start_round):
+    setting = quadratic_loops.hard_setting()
+    algorithm = algorithms.amplified_fedavg(
+        harness.client_program(setting),
+        period=period,
+        amplification=1.3,
+        start_round=start_round,
+    )
+    expected = block_loops.amplified_fedavg(setting, period, 1.3, start_round)
+    harness.follow(setting, algorithm, expected)
+
+
+@pytest.mark.parametrize(
+    'wrong',
+    [
+        'clock rests in empty rounds',
+        'one round late',
+        'reference is never moved',
+        'reference stays at the start',
+    ],
+)
+def test_a_wrong_variant_would_be_caught(wrong):
+    setting = quadratic_loops.hard_setting()
+    harness.assert_caught(
+        block_loops.amplified_fedavg(setting, 6, 1.3, 9),
+        block_loops.amplified_fedavg(setting, 6, 1.3, 9, wrong=wrong),
+    )
+
+
+def test_a_period_of_one_is_fedavg_with_that_server_rate(x64):
+    setting = quadratic_loops.hard_setting()
+    algorithm = algorithms.amplified_fedavg(
+        harness.client_program(setting), period=1, amplification=1.3
+    )
+    harness.follow(setting, algorithm, quadratic_loops.fedavg(setting))
+
+
+def test_an_amplification_of_one_is_fedavg(x64):
+    setting = quadratic_loops.hard_setting()._replace(server_lr=1.0)
+    algorithm = algorithms.amplified_fedavg(
+        harness.client_program(setting), period=7, amplification=1.0
+    )
+    harness.follow(setting, algorithm, quadratic_loops.fedavg(setting))
+
+
+def test_a_block_that_ends_in_an_empty_round_is_amplified_there(x64):
+    setting = quadratic_loops.hard_setting()
+    assert not setting.mask[11].any()
+    algorithm = algorithms.amplified_fedavg(
+        harness.client_program(setting), period=12, amplification=2.0
+    )
+    path, _ = harness.run(setting, algorithm)
+    np.testing.assert_allclose(path[11] - setting.start, 2 * (path[10] - setting.start), rtol=1e-9)

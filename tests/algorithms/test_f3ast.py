@@ -1,0 +1,65 @@
+"""F3AST against sorted lists: who is chosen, how ties fall, and which rate weighs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, local_training, problems, simulation
+from fedjax_links.base import LinkSample
+from tests.reference import harness, interval_loops, quadratic_loops
+
+WRONG = [
+    'counts all active',
+    'divides by chosen',
+    'no budget',
+    'rates rest in empty rounds',
+    'rates start at 1/N',
+    'ties by the highest id',
+    'uses first',
+]
+
+
+@pytest.mark.parametrize('budget, beta', [(2, 0.05), (1, 0.3), (10, 0.01)])
+def test_it_follows_the_listing(x64, budget, beta):
+    setting = quadratic_loops.hard_setting()
+    algorithm = algorithms.f3ast(
+        harness.client_program(setting), budget=budget, beta=beta, server_lr=1.3
+    )
+    expected, rates = interval_loops.f3ast(setting, budget, beta)
+    result = harness.follow(setting, algorithm, expected)
+    np.testing.assert_allclose(result.state.algorithm.rate, rates, rtol=1e-12)
+    active = setting.mask.sum(axis=1)
+    np.testing.assert_array_equal(result.rounds.num_active, np.minimum(active, budget))
+    np.testing.assert_array_equal(result.rounds.extra['num_available'], active)
+
+
+@pytest.mark.parametrize('wrong', WRONG)
+def test_a_wrong_variant_would_be_caught(wrong):
+    setting = quadratic_loops.hard_setting()
+    harness.assert_caught(
+        interval_loops.f3ast(setting, 2, 0.05)[0],
+        interval_loops.f3ast(setting, 2, 0.05, wrong=wrong)[0],
+    )
+
+
+def test_equal_rates_go_to_the_lowest_ids_and_the_longest_unheard_come_next():
+    problem = problems.quadratic(np.ones((6, 2)))
+    algorithm = algorithms.f3ast(local_training.local_sgd(0.1, local_steps=1), budget=2, beta=0.5)
+    state = algorithm.init(jnp.zeros(2), problem)
+    chosen = []
+    for round in range(3):
+        links = LinkSample(mask=jnp.arange(6) > 0, prob=jnp.full(6, 0.5))
+        ctx = simulation.round_context(jax.random.key(0), round, links)
+        before = state.rate
+        state, _ = algorithm.round_step(state, ctx, problem)
+        chosen.append(np.flatnonzero(np.asarray(state.rate > 0.5 * before + 1e-6)).tolist())
+    assert chosen == [[1, 2], [3, 4], [5, 1]] or chosen == [[1, 2], [3, 4], [1, 5]]
+    assert chosen[2] == [1, 5]
+
+
+def test_with_a_budget_for_everyone_full_participation_is_fedavg(x64):
+    setting = quadratic_loops.hard_setting()
+    setting = setting._replace(mask=np.ones_like(setting.mask))
+    algorithm = algorithms.f3ast(harness.client_program(setting), server_lr=1.3)
+    harness.follow(setting, algorithm, quadratic_loops.fedavg(setting))

@@ -1,0 +1,60 @@
+"""FedNova with clients of unequal speed."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms
+from tests.reference import block_loops, harness, quadratic_loops
+
+STEPS = np.array([1, 4, 2, 3, 4, 1, 2])
+
+
+def test_it_follows_the_listing(x64):
+    setting = quadratic_loops.hard_setting()
+    program = harness.client_program(setting, client_steps=STEPS)
+    algorithm = algorithms.fednova(program, server_lr=1.3)
+    result = harness.follow(setting, algorithm, block_loops.fednova(setting, STEPS))
+    np.testing.assert_array_equal(result.rounds.extra['num_steps'], setting.mask @ STEPS)
+
+
+@pytest.mark.parametrize(
+    'wrong', ['effective steps over all', 'not normalised', 'everyone does all steps']
+)
+def test_a_wrong_variant_would_be_caught(wrong):
+    setting = quadratic_loops.hard_setting()
+    harness.assert_caught(
+        block_loops.fednova(setting, STEPS), block_loops.fednova(setting, STEPS, wrong=wrong)
+    )
+
+
+def test_equal_steps_give_fedavg(x64):
+    setting = quadratic_loops.hard_setting()
+    for steps in (None, np.full(7, 4)):
+        program = harness.client_program(setting, client_steps=steps)
+        harness.follow(
+            setting, algorithms.fednova(program, server_lr=1.3), quadratic_loops.fedavg(setting)
+        )
+
+
+def test_it_removes_the_inconsistency_of_unequal_steps_under_full_participation(x64):
+    """Claim: the fixed point no longer weighs clients by their steps.
+
+    On quadratics a client with tau steps has the normalised gain ``(1 - (1 - eta)^tau) / tau``,
+    which is eta up to order eta^2: FedNova's limit tends to the optimum with eta, FedAvg's does
+    not. Both limits are exact here.
+    """
+    eta = 1e-3
+    setting = quadratic_loops.hard_setting()._replace(
+        mask=np.ones((80, 7), bool), rate=lambda t: eta
+    )
+    gain = 1 - (1 - eta) ** STEPS
+    optimum = setting.targets.mean(axis=0)
+    nova_limit = (gain / STEPS) @ setting.targets / (gain / STEPS).sum()
+    avg_limit = gain @ setting.targets / gain.sum()
+    program = harness.client_program(setting, client_steps=STEPS)
+    for factory, limit in ((algorithms.fednova, nova_limit), (algorithms.fedavg, avg_limit)):
+        harness.follow(
+            setting._replace(start=limit), factory(program), np.broadcast_to(limit, (80, 3))
+        )
+    assert np.abs(nova_limit - optimum).max() < 3 * eta * np.abs(setting.targets).max()
+    assert np.abs(avg_limit - optimum).max() > 0.1

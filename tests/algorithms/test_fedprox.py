@@ -1,0 +1,58 @@
+"""FedProx: FedAvg with proximal clients."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, local_training
+from tests.reference import block_loops, harness, quadratic_loops
+
+
+def proximal(setting, **kwargs):
+    rates = np.array([setting.rate(t) for t in range(len(setting.mask))])
+    schedule = harness.client_program(setting).learning_rate
+    assert rates[0] == setting.rate(0)
+    return local_training.proximal_sgd(schedule, local_steps=setting.local_steps, **kwargs)
+
+
+@pytest.mark.parametrize('mu', [0.0, 0.7])
+def test_it_follows_the_listing(x64, mu):
+    setting = quadratic_loops.hard_setting()
+    algorithm = algorithms.fedavg(proximal(setting, mu=mu), server_lr=1.3)
+    harness.follow(setting, algorithm, block_loops.fedprox(setting, mu))
+
+
+@pytest.mark.parametrize('wrong', ['penalty without the half', 'anchored at x^0'])
+def test_a_wrong_variant_would_be_caught(wrong):
+    setting = quadratic_loops.hard_setting()
+    harness.assert_caught(
+        block_loops.fedprox(setting, 0.7), block_loops.fedprox(setting, 0.7, wrong=wrong)
+    )
+
+
+def test_the_reported_loss_is_without_the_penalty(x64):
+    setting = quadratic_loops.hard_setting()._replace(local_steps=2)
+    algorithm = algorithms.fedavg(proximal(setting, mu=5.0))
+    _, result = harness.run(setting, algorithm)
+    first = np.flatnonzero(setting.mask[0])
+    expected = 0.0
+    for i in first:
+        y = setting.start
+        for _ in range(2):
+            expected += 0.5 * ((y - setting.targets[i]) ** 2).sum() / 2
+            y = y - setting.rate(0) * (y - setting.targets[i] + 5.0 * (y - setting.start))
+    np.testing.assert_allclose(result.rounds.loss_sum[0], expected, rtol=1e-12)
+
+
+def test_the_registered_entry_names_its_client_program():
+    entry = algorithms.ALGORITHMS['fedprox']
+    program = entry.client_program(0.1, local_steps=2, batch_size=None, **entry.client_example)
+    assert program.local_steps == 2
+    assert entry(program, server_lr=1.0).init is not None
+    others = [e for name, e in algorithms.ALGORITHMS.items() if name != 'fedprox']
+    assert all(e.client_program is None for e in others)
+
+
+@pytest.mark.parametrize('mu', [-1.0, np.inf, np.nan])
+def test_a_negative_or_infinite_strength_is_refused(mu):
+    with pytest.raises(ValueError, match=f'^`mu` must be finite and at least 0, got {mu}.$'):
+        local_training.proximal_sgd(0.1, mu=mu, local_steps=1)

@@ -1,0 +1,121 @@
+"""Tables of one row per client: their size, their precision, and what a round costs on them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, local_training, participation, problems, simulation, tree
+
+NUM_CLIENTS, DIMENSION = 50, 30
+WITH_TABLE = ['fedvarp', 'mifa', 'mifa_waiting', 'scaffold']
+
+
+def federation(num_clients=NUM_CLIENTS, dimension=DIMENSION):
+    targets = np.random.default_rng(2).normal(size=(num_clients, dimension)) * 3
+    return problems.quadratic(targets)
+
+
+def build(name, **kwargs):
+    program = local_training.local_sgd(0.05, local_steps=3)
+    return getattr(algorithms, name)(program, **kwargs)
+
+
+def simulate(algorithm, problem, num_rounds, num_active=10):
+    links = participation.uniform_cohort(problem.num_clients, num_active)
+    run = jax.jit(
+        lambda key, problem: simulation.simulate(
+            key, algorithm, links, problem, num_rounds=num_rounds
+        )
+    )
+    return run(jax.random.key(3), problem).state.algorithm
+
+
+def table_and_sum(name, state):
+    """The table and what the state holds as its sum, in float64."""
+    if name == 'scaffold':
+        return state.client_controls, np.asarray(state.control, float) * NUM_CLIENTS
+    state = state.memory if name == 'mifa_waiting' else state
+    return state.memory, np.asarray(state.memory_sum, float)
+
+
+@pytest.mark.parametrize('name', WITH_TABLE)
+@pytest.mark.parametrize('dtype, width', [(None, 4), (jnp.bfloat16, 2)])
+def test_the_state_holds_one_table_and_two_models(name, dtype, width):
+    problem = federation()
+    algorithm = build(name, table_dtype=dtype)
+    state = jax.eval_shape(algorithm.init, jnp.zeros(DIMENSION), problem)
+    models = 4 * 2 * DIMENSION + width * NUM_CLIENTS * DIMENSION
+    flags = NUM_CLIENTS + 4 if name == 'mifa_waiting' else 0
+    assert tree.num_bytes(state) == models + flags
+
+
+def test_fedawe_keeps_one_model_and_one_integer_per_client():
+    state = jax.eval_shape(build('fedawe').init, jnp.zeros(DIMENSION), federation())
+    assert tree.num_bytes(state) == 4 * ((1 + NUM_CLIENTS) * DIMENSION + NUM_CLIENTS)
+
+
+@pytest.mark.parametrize('name', WITH_TABLE)
+def test_the_running_sum_stays_the_tables_sum_within_the_documented_drift(name):
+    num_rounds = 1000
+    state = simulate(build(name), federation(), num_rounds)
+    table, running = table_and_sum(name, state)
+    exact = np.asarray(table, float).sum(axis=0)
+    largest = 3 * NUM_CLIENTS  # the first sums, of gradients at the start
+    drift = np.finfo(np.float32).eps * largest * np.sqrt(10 * num_rounds)
+    assert np.abs(running - exact).max() < drift
+
+
+@pytest.mark.parametrize('name', WITH_TABLE)
+def test_with_a_bfloat16_table_the_sum_is_that_of_the_rounded_rows(name):
+    """Summing unrounded rows would be off by the rounding of bfloat16, 50 times the bound."""
+    state = simulate(build(name, table_dtype=jnp.bfloat16), federation(), 60)
+    table, running = table_and_sum(name, state)
+    assert table.dtype == jnp.bfloat16
+    exact = np.asarray(table.astype(jnp.float32), float).sum(axis=0)
+    scale = np.abs(np.asarray(table.astype(jnp.float32))).max()
+    assert np.abs(running - exact).max() < 1e-5 * NUM_CLIENTS * max(scale, 1e-3)
+    assert scale > 0
+
+
+@pytest.mark.parametrize('name', WITH_TABLE)
+def test_a_bfloat16_table_ends_near_the_full_one(name):
+    problem = federation()
+    full = simulate(build(name), problem, 300)
+    half = simulate(build(name, table_dtype=jnp.bfloat16), problem, 300)
+    server = {'full': full, 'half': half}
+    if name == 'mifa_waiting':
+        server = {key: state.memory for key, state in server.items()}
+    optimum = np.asarray(problem.data).mean(axis=0)
+    np.testing.assert_allclose(server['full'].server, optimum, atol=2e-3)
+    np.testing.assert_allclose(server['half'].server, optimum, atol=3e-2)
+
+
+@pytest.mark.parametrize('name', [*WITH_TABLE, 'fedawe'])
+def test_a_round_neither_copies_nor_sums_the_table(name):
+    """Scratch memory of a compiled run stays far below the table: cost follows the active clients.
+
+    The state is donated, as the scan's carry is from round to round.
+    """
+    problem = federation(num_clients=2000, dimension=500)
+    algorithm = build(name)
+    links = participation.uniform_cohort(2000, 10)
+    state = jax.eval_shape(
+        lambda key, p: simulation.init(key, algorithm, links, p), jax.random.key(0), problem
+    )
+    run = jax.jit(
+        lambda key, p, state: (
+            simulation.simulate(key, algorithm, links, p, num_rounds=5, initial_state=state).state
+        ),
+        donate_argnums=2,
+    )
+    scratch = run.lower(jax.random.key(0), problem, state).compile().memory_analysis()
+    assert scratch.temp_size_in_bytes < 0.2 * 4 * 2000 * 500
+
+
+@pytest.mark.parametrize('name', ['mifa', 'fedvarp', 'scaffold'])
+def test_a_wider_table_changes_nothing(name):
+    problem = federation()
+    plain = simulate(build(name), problem, 20)
+    wide = simulate(build(name, table_dtype=jnp.float32), problem, 20)
+    np.testing.assert_array_equal(plain.server, wide.server)

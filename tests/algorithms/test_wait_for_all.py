@@ -1,0 +1,42 @@
+"""Waiting for everybody: steps of full participation at the end of each block."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms
+from tests.reference import block_loops, harness, quadratic_loops
+
+
+@pytest.mark.parametrize('period, start_round', [(1, 0), (7, 0), (7, 9)])
+def test_it_follows_the_listing(x64, period, start_round):
+    setting = quadratic_loops.hard_setting()
+    algorithm = algorithms.wait_for_all(
+        harness.client_program(setting), period=period, start_round=start_round
+    )
+    expected = block_loops.wait_for_all(setting, period, start_round)
+    harness.follow(setting, algorithm, expected)
+
+
+@pytest.mark.parametrize('wrong', ['visible at the start', 'hears the active only'])
+def test_a_wrong_variant_would_be_caught(wrong):
+    setting = quadratic_loops.hard_setting()
+    harness.assert_caught(
+        block_loops.wait_for_all(setting, 7), block_loops.wait_for_all(setting, 7, wrong=wrong)
+    )
+
+
+def test_only_the_last_round_of_a_block_trains_anybody(x64):
+    setting = quadratic_loops.hard_setting()
+    algorithm = algorithms.wait_for_all(harness.client_program(setting), period=7)
+    path, result = harness.run(setting, algorithm)
+    steps = np.arange(1, 81) % 7 == 0
+    np.testing.assert_array_equal(result.rounds.num_computing, np.where(steps, 7, 0))
+    moved = np.abs(np.diff(np.vstack([setting.start, path]), axis=0)).max(axis=1) > 0
+    np.testing.assert_array_equal(moved, steps)
+
+
+def test_a_period_of_one_is_fedavg_with_everybody(x64):
+    setting = quadratic_loops.hard_setting()._replace(server_lr=1.0)
+    everyone = setting._replace(mask=np.ones_like(setting.mask))
+    algorithm = algorithms.wait_for_all(harness.client_program(setting), period=1)
+    harness.follow(setting, algorithm, quadratic_loops.fedavg(everyone))

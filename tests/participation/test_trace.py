@@ -1,0 +1,153 @@
+"""Traces: the look-up against a search through the intervals, wrap-around, refusals by row."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links.participation import intervals, trace
+from fedjax_links.participation.trace import pack
+from tests.participation.sampling import refuses, roll
+
+
+def random_log(rng, num_clients, span):
+    """Disjoint intervals of random clients, in random order; some clients have none."""
+    rows = []
+    for client in range(num_clients):
+        cuts = np.sort(rng.choice(span * 10, 2 * rng.integers(0, 6), replace=False)) / 10
+        rows += [(client, a, b) for a, b in cuts.reshape(-1, 2)]
+    rows = [rows[i] for i in rng.permutation(len(rows))]
+    return [np.array(column) for column in zip(*rows, strict=True)]
+
+
+def by_search(client, start, end, num_clients, times):
+    return np.array(
+        [[any((client == i) & (start <= t) & (t < end)) for i in range(num_clients)] for t in times]
+    )
+
+
+@pytest.mark.parametrize('tick', [1.0, 0.5, 3.0])
+def test_look_up_is_a_search_through_the_intervals(rng, tick):
+    client, start, end = random_log(rng, 12, 60)
+    log = intervals(client, start, end, num_clients=12)
+    links = roll(trace(log, tick=tick, wrap=60.0), 200)
+    times = np.arange(200) * tick % 60
+    np.testing.assert_array_equal(links.mask, by_search(client, start, end, 12, times))
+    np.testing.assert_array_equal(links.prob, links.mask)
+
+
+def test_default_wrap_is_the_last_end_rounded_up_to_a_tick():
+    log = intervals([0, 1], [0.0, 2.0], [1.0, 4.5])
+    mask = roll(trace(log), 10).mask
+    np.testing.assert_array_equal(np.flatnonzero(mask[:, 0]), [0, 5])
+    np.testing.assert_array_equal(np.flatnonzero(mask[:, 1]), [2, 3, 4, 7, 8, 9])
+
+
+def test_wrap_by_day_and_by_week():
+    hour = 3600.0
+    log = intervals([0, 1], [22 * hour, 0.0], [30 * hour, 24 * hour])
+    day = roll(trace(log, tick=hour, wrap='day'), 48).mask
+    hours = np.arange(48) % 24
+    np.testing.assert_array_equal(day[:, 0], (hours >= 22) | (hours < 6))
+    assert day[:, 1].all()
+    week = roll(trace(log, tick=hour, wrap='week'), 400).mask
+    hours = np.arange(400) % 168
+    np.testing.assert_array_equal(week[:, 0], (hours >= 22) & (hours < 30))
+    np.testing.assert_array_equal(week[:, 1], hours < 24)
+
+
+def test_periods_per_client():
+    log = intervals([0, 1], [0.0, 1.0], [1.0, 3.0])
+    mask = roll(trace(log, wrap=[2.0, 3.0]), 12).mask
+    np.testing.assert_array_equal(mask[:, 0], np.arange(12) % 2 == 0)
+    np.testing.assert_array_equal(mask[:, 1], np.arange(12) % 3 >= 1)
+
+
+def test_edges_on_ticks_are_exact():
+    # 0.9 / 0.3 is above 3 in floating point; the interval still ends before round 3.
+    log = intervals([0, 1], [0.0, 0.9], [0.9, 1.2])
+    mask = roll(trace(log, tick=0.3), 4).mask
+    np.testing.assert_array_equal(mask, [[1, 0], [1, 0], [1, 0], [0, 1]])
+
+
+def test_touching_intervals_merge_and_short_ones_vanish():
+    log = intervals([0, 0, 0, 1], [2.0, 0.0, 1.0, 0.2], [3.0, 1.0, 2.0, 0.4])
+    packed = pack(log)
+    np.testing.assert_array_equal(packed.edges, [0, 3])
+    np.testing.assert_array_equal(packed.offsets, [0, 2, 2])
+    np.testing.assert_array_equal(packed.period, [3, 3])
+    nothing = roll(trace(intervals([0], [0.2], [0.4])), 3)
+    assert not nothing.mask.any()
+
+
+def test_overlaps_can_be_merged(rng):
+    client = rng.integers(0, 4, 60)
+    start = rng.integers(0, 90, 60).astype(float)
+    end = start + rng.integers(1, 10, 60)
+    log = intervals(client, start, end)
+    mask = roll(trace(log, wrap=100.0, overlaps='merge'), 100).mask
+    np.testing.assert_array_equal(mask, by_search(client, start, end, 4, np.arange(100)))
+    packed = pack(log, wrap=100.0, overlaps='merge')
+    for i in range(4):
+        edges = packed.edges[packed.offsets[i] : packed.offsets[i + 1]]
+        assert (np.diff(edges) > 0).all()
+
+
+def test_stateless_under_jit_and_vmap():
+    pattern = trace(intervals([0, 1, 1], [0.0, 1.0, 5.0], [2.0, 3.0, 6.0]))
+    rounds = jnp.arange(20, dtype=jnp.int32)
+    together = jax.jit(jax.vmap(lambda t: pattern.sample((), None, t)[1].mask))(rounds)
+    np.testing.assert_array_equal(together, roll(pattern, 20).mask)
+
+
+def test_errors_name_the_row():
+    refuses(
+        lambda: trace(intervals([0, 1, 0], [0.0, 0.0, 1.0], [2.0, 2.0, 3.0])),
+        '`intervals` must not overlap, got client 0 on rows 0 and 2.',
+    )
+    refuses(
+        lambda: trace(intervals([0, 0], [0.0, 5.0], [1.0, 4.0])),
+        '`intervals` must end after they start, got 5 to 4 s on row 1.',
+    )
+    refuses(
+        lambda: trace(intervals([0, 0], [-1.0, 5.0], [1.0, 6.0])),
+        '`intervals` must start at 0 or later, got -1 to 1 s on row 0.',
+    )
+    refuses(
+        lambda: trace(intervals([0], [0.0], [np.nan])),
+        '`intervals` must be finite, got 0 to nan s on row 0.',
+    )
+    refuses(
+        lambda: trace(intervals([0], [7.0], [8.0]), wrap=5.0),
+        '`intervals` must start before the wrap at 5 s, got 7 to 8 s on row 0.',
+    )
+    # What runs past the wrap comes back at the beginning and can meet another there.
+    refuses(
+        lambda: trace(intervals([0, 0], [4.0, 0.0], [6.0, 2.0]), wrap=5.0),
+        '`intervals` must not overlap, got client 0 on rows 0 and 1.',
+    )
+    refuses(
+        lambda: intervals([0, 3], [0.0, 0.0], [1.0, 1.0], num_clients=2),
+        '`client` must lie in [0, 1], got 3 on row 1.',
+    )
+    refuses(
+        lambda: intervals([0, 1], [0.0], [1.0]),
+        '`client` must have the shape [K] of `start` and `end`, got (2,), (1,) and (1,).',
+    )
+    refuses(lambda: intervals([0.5], [0.0], [1.0]), '`client` must be integers, got dtype float64.')
+    log = intervals([0], [0.0], [10.0])
+    refuses(lambda: trace(log, tick=0.0), '`tick` must be positive, got 0.0.')
+    refuses(
+        lambda: trace(log, tick=3.0, wrap=10.0),
+        '`wrap` must be a whole number of ticks, got 3.33333 ticks.',
+    )
+    refuses(lambda: trace(log, wrap='weak'), "`wrap` has no 'weak'; did you mean 'week'?")
+    refuses(lambda: trace(log, wrap=[1.0, 2.0]), '`wrap` must be one number or 1, got shape (2,).')
+    refuses(
+        lambda: trace(log, overlaps='drop'),
+        "`overlaps` has no 'drop'; valid names: merge, reject.",
+    )
+    refuses(
+        lambda: trace(intervals([], [], [], num_clients=2)),
+        '`intervals` must have at least one interval, got none.',
+    )

@@ -1,0 +1,157 @@
+"""Importers: what a file means, and the line that is named when it means nothing."""
+
+import numpy as np
+import pytest
+
+from fedjax_links.participation import trace, trace_formats
+from tests.participation.sampling import refuses, roll
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name='log.csv'):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_csv_with_units_names_and_further_columns(write):
+    path = write(
+        'model,client,start,end\nx,phone b,60,120\n\ny, phone a ,0,30\nx,phone b,120,180\n'
+    )
+    log = trace_formats.from_csv(path, unit='min')
+    assert log.names == ('phone b', 'phone a')
+    np.testing.assert_array_equal(log.start, [3600, 0, 7200])
+    np.testing.assert_array_equal(log.end, [7200, 1800, 10800])
+    np.testing.assert_array_equal(log.source, [2, 4, 5])
+    mask = roll(trace(log, tick=1800), 6).mask
+    np.testing.assert_array_equal(mask[:, 0], [0, 0, 1, 1, 1, 1])
+    np.testing.assert_array_equal(mask[:, 1], [1, 0, 0, 0, 0, 0])
+    ordered = trace_formats.from_csv(path, clients=['phone a', 'phone b', 'phone c'])
+    np.testing.assert_array_equal(ordered.client, [1, 0, 1])
+    assert roll(trace(ordered), 1).mask.shape == (1, 3)
+
+
+def test_csv_origin(write):
+    path = write('client,start,end\n1,1000,1010\n0,1004,1006\n')
+    for origin in ('first', 1000.0):
+        log = trace_formats.from_csv(path, origin=origin, clients=2)
+        np.testing.assert_array_equal(log.start, [0, 4])
+        np.testing.assert_array_equal(log.client, [1, 0])
+
+
+@pytest.mark.parametrize(
+    'lines, message',
+    [
+        ('0,0,5\n1,0,5\n0,4,6', '`intervals` must not overlap, got client 0 on lines 2 and 4.'),
+        ('0,0,5\n1,7,5', '`intervals` must end after they start, got 7 to 5 s on line 3.'),
+        ('0,0,5\n7,0,5', "`client` must be a known client, got '7' on line 3."),
+        ('0,0,5\n1,x,5', "`start` must be a number, got 'x' on line 3."),
+        ('0,0,5\n\n1,0', '`path` must have 3 values per line, got 2 on line 4.'),
+        ('0,0,inf', '`intervals` must be finite, got 0 to inf s on line 2.'),
+        ('0,-3,5', '`intervals` must start at 0 or later, got -3 to 5 s on line 2.'),
+    ],
+)
+def test_csv_errors_name_the_line(write, lines, message):
+    path = write(f'client,start,end\n{lines}\n')
+    refuses(lambda: trace(trace_formats.from_csv(path, clients=3)), message)
+
+
+def test_csv_header_and_options(write):
+    path = write('client,begin,end\n0,0,1\n')
+    refuses(
+        lambda: trace_formats.from_csv(path),
+        "`path` must have a column 'start' on line 1, got ['client', 'begin', 'end'].",
+    )
+    path = write('client,start,end\n0,0,1\n')
+    refuses(
+        lambda: trace_formats.from_csv(path, unit='hour'),
+        "`unit` has no 'hour'; valid names: d, h, min, s.",
+    )
+    refuses(
+        lambda: trace_formats.from_csv(path, origin='frist'),
+        "`origin` has no 'frist'; did you mean 'first'?",
+    )
+    empty = write('client,start,end\n')
+    refuses(
+        lambda: trace(trace_formats.from_csv(empty)),
+        '`intervals` must have at least one interval, got none.',
+    )
+
+
+def test_events(write):
+    path = write(
+        'time,client,state\n10,a,on\n12,b,UP\n13,a,1\n15,a,off\n16,b,down\n17,a,0\n20,b,true\n25,a,on\n'
+    )
+    log = trace_formats.from_events(path, origin=10.0)
+    rows = sorted(zip(log.client, log.start, log.end, log.source, strict=True))
+    assert rows == [(0, 0, 5, 2), (0, 15, 15, 9), (1, 2, 6, 3), (1, 10, 15, 8)]
+    longer = trace_formats.from_events(path, origin='first', until=40.0)
+    assert longer.end.max() == 30
+    assert roll(trace(longer), 30).mask[29].all()
+
+
+def test_event_errors_name_the_line(write):
+    path = write('client,time,state\na,5,on\nb,1,on\na,4,off\n')
+    refuses(
+        lambda: trace_formats.from_events(path),
+        '`time` must not run backwards, got 4 for client a on line 4.',
+    )
+    path = write('client,time,state\na,5,perhaps\n')
+    refuses(
+        lambda: trace_formats.from_events(path),
+        "`state` must be one of 1, on, up, true, 0, off, down, false, got 'perhaps' on line 2.",
+    )
+
+
+def test_pings_are_slots_of_their_width(write):
+    path = write('id,timestamp\n9,1030\n7,1000\n7,1015\n9,1031\n7,1045\n9,1100\n')
+    log = trace_formats.from_pings(path, clients=['7', '9'])
+    mask = roll(trace(log, tick=15), 14).mask
+    # Slots 0, 1 and 3 of client 7; slots 2 and 6 of client 9; the log has seven slots.
+    np.testing.assert_array_equal(np.flatnonzero(mask[:7, 0]), [0, 1, 3])
+    np.testing.assert_array_equal(np.flatnonzero(mask[:7, 1]), [2, 6])
+    np.testing.assert_array_equal(mask[7:], mask[:7])
+    np.testing.assert_array_equal(log.source, [3, 6, 2, 7])
+    refuses(lambda: trace_formats.from_pings(path, width=0), '`width` must be positive, got 0.')
+
+
+TRACES = {
+    11: {'duration': 40, 'active': [0, 30], 'inactive': [10, 70], 'finish_time': 60, 'model': 'x'},
+    5: {'duration': 20, 'active': [20, 90], 'inactive': [40, 95], 'finish_time': 50, 'model': 'y'},
+}
+
+
+def test_fedscale_traces_repeat_per_client():
+    log = trace_formats.from_fedscale(TRACES)
+    assert log.names == ('11', '5')
+    mask = roll(trace(log, tick=10), 30).mask
+    times = 10 * np.arange(30)
+    np.testing.assert_array_equal(mask[:, 0], (times % 60 < 10) | (times % 60 >= 30))
+    np.testing.assert_array_equal(mask[:, 1], (times % 50 >= 20) & (times % 50 < 40))
+    chosen = trace_formats.from_fedscale(TRACES, clients=[5])
+    np.testing.assert_array_equal(roll(trace(chosen, tick=10), 30).mask[:, 0], mask[:, 1])
+
+
+def test_fedscale_errors():
+    refuses(
+        lambda: trace_formats.from_fedscale(TRACES, clients=[12]),
+        "`clients` has no '12'; did you mean '11'?",
+    )
+    refuses(
+        lambda: trace_formats.from_fedscale({1: {'active': [0], 'inactive': [1]}}),
+        "`traces` must have the field 'finish_time', got client 1.",
+    )
+    refuses(
+        lambda: trace_formats.from_fedscale(
+            {1: {'active': [0, 2], 'inactive': [1], 'finish_time': 9}}
+        ),
+        '`traces` must have as many `active` as `inactive`, got 2 and 1 at client 1.',
+    )
+    overlapping = {1: {'active': [0, 3], 'inactive': [5, 8], 'finish_time': 9}}
+    refuses(
+        lambda: trace(trace_formats.from_fedscale(overlapping)),
+        '`intervals` must not overlap, got client 1 on rows 0 and 1.',
+    )
