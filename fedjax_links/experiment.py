@@ -7,10 +7,11 @@ against the signature of the factory, so a new algorithm or pattern needs no edi
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from fedjax_links import checks, errors, local_training, problems
 from fedjax_links.algorithms import ALGORITHMS
@@ -20,6 +21,7 @@ from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.problems import PROBLEMS, partition
 
 Section = Mapping[str, Any]
+Config = TypeVar('Config')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +90,12 @@ def parse(values: Mapping[str, Any]) -> ExperimentConfig:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    fields = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
+    return parse_as(ExperimentConfig, values)
+
+
+def parse_as(kind: type[Config], values: Mapping[str, Any]) -> Config:
+    """`parse` for any dataclass of whole numbers, texts and sections."""
+    fields = {field.name: field for field in dataclasses.fields(cast(Any, kind))}
     for name, value in values.items():
         if name not in fields:
             raise errors.unknown_name('config', name, fields)
@@ -105,7 +112,7 @@ def parse(values: Mapping[str, Any]) -> ExperimentConfig:
     ]
     if missing:
         raise errors.invalid('config', f'have {missing[0]!r}', f'only {sorted(values)}')
-    return ExperimentConfig(**values)
+    return kind(**values)
 
 
 def build(config: ExperimentConfig) -> Experiment:
@@ -124,16 +131,47 @@ def build(config: ExperimentConfig) -> Experiment:
         raise errors.invalid(
             'config.eval_every', f'divide num_rounds = {config.num_rounds}', config.eval_every
         )
-    problem = _build_named('config.problem', config.problem, PROBLEMS)
-    participation, probs = _build_links(config.links, problem)
-    algorithms = {}
-    for label, section in config.algorithms.items():
-        where = f'config.algorithms.{label}'
-        options = {'name': label, **section}
-        client = {**config.client, **options.pop('client', {})}
-        local_train = _build_client(f'{where}.client', client)
-        algorithms[label] = _build_named(where, options, ALGORITHMS, local_train)
+    problem = build_problem(config.problem)
+    participation, probs = build_links(config.links, problem)
+    algorithms = {
+        label: build_algorithm(label, section, config.client)
+        for label, section in config.algorithms.items()
+    }
     return Experiment(config, problem, participation, probs, algorithms)
+
+
+def build_problem(section: Section) -> Problem:
+    """The problem that a section names."""
+    return build_named('config.problem', section, PROBLEMS)
+
+
+def build_algorithm(label: str, section: Section, client: Section) -> Algorithm:
+    """The algorithm of a labelled section.
+
+    Args:
+      label: its label, and its name in ALGORITHMS unless the section has one.
+      section: its options; ``client`` overrides options of the client program.
+      client: options of the client program that all algorithms share.
+
+    Returns:
+      The algorithm.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    where = f'config.algorithms.{label}'
+    options = {'name': label, **section}
+    client = {**client, **options.pop('client', {})}
+    entry = ALGORITHMS[_name_of(where, options, ALGORITHMS)]
+    local_train = _build_client(
+        f'{where}.client', client, entry.client_program or local_training.local_sgd
+    )
+    optimizer = options.get('server_optimizer')
+    if isinstance(optimizer, Mapping):
+        options['server_optimizer'] = build_named(
+            f'{where}.server_optimizer', optimizer, SERVER_OPTIMIZERS
+        )
+    return build_named(where, options, ALGORITHMS, local_train)
 
 
 def _constant_rate(learning_rate: Any) -> Any:
@@ -146,6 +184,12 @@ def _inverse_sqrt_rate(learning_rate: Any) -> Any:
     return lambda round: learning_rate / jnp.sqrt(round / 10 + 1)
 
 
+SERVER_OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
+    'adagrad': optax.adagrad,
+    'adam': optax.adam,
+    'sgd': optax.sgd,
+    'yogi': optax.yogi,
+}
 DECAYS = {'constant': _constant_rate, 'inverse_sqrt': _inverse_sqrt_rate}
 
 
@@ -195,10 +239,46 @@ WEIGHTS: Mapping[str, Callable[..., np.ndarray]] = {**PROBS, 'power': _power}
 GROUPS: Mapping[str, Callable[..., np.ndarray]] = {'contiguous': _contiguous}
 
 
-def _build_links(
+def build_links(
     section: Section, problem: Problem, where: str = 'config.links'
 ) -> tuple[Participation, np.ndarray | None]:
-    """The pattern, with what its factory asks for by parameter name filled in."""
+    """The links that a section names.
+
+    What the factory asks for by parameter name is filled in: ``num_clients``, ``schedule`` and
+    ``probs`` from the sections of these names, nested patterns from nested sections.
+
+    Args:
+      section: name in PARTICIPATION, and options.
+      problem: whose clients, and whose labels if the probabilities depend on them.
+      where: the section's place in the config, for errors.
+
+    Returns:
+      The pattern, and the probabilities before any schedule; None for patterns without.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    options, probs = link_options(section, problem, where)
+    return build_named(where, options, PARTICIPATION), probs
+
+
+def link_options(
+    section: Section, problem: Problem, where: str = 'config.links'
+) -> tuple[dict[str, Any], np.ndarray | None]:
+    """What the factory of a pattern gets: `build_links` up to its last step.
+
+    Args:
+      section: as in `build_links`.
+      problem: as in `build_links`.
+      where: as in `build_links`.
+
+    Returns:
+      The pattern's name under ``'name'`` and its options, sections replaced by what they stand for;
+      and the probabilities before any schedule.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
     options = dict(section)
     probs_section = options.pop('probs', None)
     schedule_section = options.pop('schedule', {'name': 'constant'})
@@ -206,12 +286,12 @@ def _build_links(
     wanted = inspect.signature(PARTICIPATION[name].factory).parameters
     probs = None
     if wanted.keys() & {'schedule', 'probs'} and isinstance(probs_section, Mapping):
-        probs = _build_named(f'{where}.probs', probs_section, PROBS, problem)
+        probs = build_named(f'{where}.probs', probs_section, PROBS, problem)
         checks.probabilities(f'{where}.probs', probs)
     if probs is None and 'schedule' in wanted:
         raise errors.invalid(where, "have a section 'probs'", sorted(section))
     if 'schedule' in wanted:
-        options['schedule'] = _build_named(
+        options['schedule'] = build_named(
             f'{where}.schedule', schedule_section, schedules.SCHEDULES, probs
         )
     elif 'probs' in wanted:
@@ -220,7 +300,7 @@ def _build_links(
         options['num_clients'] = problem.num_clients
     for parameter, value in options.items():
         options[parameter] = _build_part(f'{where}.{parameter}', parameter, value, problem)
-    return _build_named(where, options, PARTICIPATION), probs
+    return options, probs
 
 
 def _build_part(where: str, parameter: str, value: Any, problem: Problem) -> Any:
@@ -230,13 +310,15 @@ def _build_part(where: str, parameter: str, value: Any, problem: Problem) -> Any
     if not isinstance(value, Mapping):
         return value
     if parameter == 'weights':
-        return _build_named(where, value, WEIGHTS, problem)
+        return build_named(where, value, WEIGHTS, problem)
     if parameter == 'groups':
-        return _build_named(where, value, GROUPS, problem)
-    return _build_links(value, problem, where)[0]
+        return build_named(where, value, GROUPS, problem)
+    return build_links(value, problem, where)[0]
 
 
-def _build_client(where: str, section: Section) -> local_training.ClientProgram:
+def _build_client(
+    where: str, section: Section, program: Callable[..., local_training.ClientProgram]
+) -> local_training.ClientProgram:
     options = dict(section)
     decay = options.pop('decay', 'constant')
     if decay not in DECAYS:
@@ -245,15 +327,24 @@ def _build_client(where: str, section: Section) -> local_training.ClientProgram:
         raise errors.invalid(where, "have 'learning_rate'", sorted(options))
     options['learning_rate'] = DECAYS[decay](options['learning_rate'])
     options['batch_size'] = options.get('batch_size') or None
-    if 'mu' in options:
-        return _call(where, local_training.proximal_sgd, options)
-    return _call(where, local_training.local_sgd, options)
+    return _call(where, program, options)
 
 
-def _build_named(
-    where: str, section: Section, registry: Mapping[str, Any], *args: Any
-) -> Any:
-    """Calls what a section names with the section's options."""
+def build_named(where: str, section: Section, registry: Mapping[str, Any], *args: Any) -> Any:
+    """Calls what a section names with the section's options.
+
+    Args:
+      where: the section's place in the config, for errors.
+      section: ``name`` in the registry, and options of the factory of that name.
+      registry: factories by name.
+      *args: positional arguments of the factory, which are no options.
+
+    Returns:
+      What the factory returns.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
     name = _name_of(where, section, registry)
     options = {key: value for key, value in section.items() if key != 'name'}
     return _call(where, registry[name], options, *args)

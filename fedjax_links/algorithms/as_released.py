@@ -131,6 +131,8 @@ def f3ast_authors(
 
     def shares(problem: Problem) -> Array:
         weights = problem.counts if client_weights is None else jnp.asarray(client_weights)
+        if weights.shape != problem.counts.shape:
+            raise _not_one_per_client('client_weights', problem, list(weights.shape))
         return (weights / jnp.sum(weights)).astype(jnp.result_type(float))
 
     def init(params, problem):
@@ -236,6 +238,8 @@ def debiased_fedavg_horizon(
             raise errors.invalid('groups', 'hold one group id per client, from 0', groups.tolist())
 
     def group_of(problem: Problem) -> np.ndarray:
+        if groups is not None and len(groups) != problem.num_clients:
+            raise _not_one_per_client('groups', problem, len(groups))
         return np.arange(problem.num_clients) if groups is None else groups
 
     def init(params, problem):
@@ -275,6 +279,11 @@ def fedawe_clipped(local_train: ClientProgram, *, server_lr: float = 1.0) -> Alg
       The algorithm; models: ``server`` and ``client_mean``.
     """
     return fedawe(local_train, server_lr=server_lr, innovation_clip=0.5)
+
+
+def _not_one_per_client(argument: str, problem: Problem, given: Any) -> ValueError:
+    requirement = f"have one entry per client of the problem's {problem.num_clients}"
+    return errors.invalid(argument, requirement, given)
 
 
 def _weighted_deltas(

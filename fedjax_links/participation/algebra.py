@@ -66,6 +66,7 @@ def mixture(patterns: Sequence[Participation], probs: Any) -> Participation:
     Raises:
       ValueError: if numbers do not fit or ``probs`` is no distribution.
     """
+    _check_some(patterns)
     probs = _distribution(probs, len(patterns))
 
     def pick(key: Key, round: Array, samples: list[Links]) -> Links:
@@ -94,6 +95,7 @@ def switch(patterns: Sequence[Participation], at_rounds: Any) -> Participation:
     Raises:
       ValueError: if numbers do not fit or rounds do not increase.
     """
+    _check_some(patterns)
     rounds = jnp.atleast_1d(jnp.asarray(at_rounds, jnp.int32))
     if rounds.shape != (len(patterns) - 1,):
         requirement = f'name {len(patterns) - 1} rounds for {len(patterns)} patterns'
@@ -158,6 +160,7 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
     Raises:
       ValueError: if a pattern has not as many clients as its group.
     """
+    _check_some(patterns)
     labels = group_labels(groups, len(patterns))
     for group, (pattern, size) in enumerate(zip(patterns, np.bincount(labels), strict=True)):
         if pattern.num_clients != size:
@@ -257,8 +260,6 @@ def _combine(
     num_clients: int | None = None,
 ) -> Participation:
     """The pattern whose sample is ``merge(own key, round, samples of the parts)``."""
-    if len(patterns) == 0:
-        raise errors.invalid('patterns', 'name at least one pattern', list(patterns))
     counts = [pattern.num_clients for pattern in patterns]
     if num_clients is None and len(set(counts)) > 1:
         raise errors.invalid('patterns', 'have the same number of clients', counts)
@@ -314,6 +315,11 @@ def _join(key: Key, round: Array, samples: list[Links]) -> Links:
         return 1 - jnp.minimum((1 - x) * (1 - y), 1)
 
     return functools.reduce(lambda a, b: jax.tree.map(union, a, b), samples)
+
+
+def _check_some(patterns: Sequence[Participation]) -> None:
+    if len(patterns) == 0:
+        raise errors.invalid('patterns', 'name at least one pattern', list(patterns))
 
 
 def _choose(samples: list[Links], which: Array) -> Links:

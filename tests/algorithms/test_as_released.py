@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, local_training, testing
+from fedjax_links import algorithms, local_training, problems, testing
 from fedjax_links.algorithms import as_released
 from tests.reference import (
     harness,
@@ -124,7 +124,7 @@ def test_rows_filled_at_once_by_everybody(x64, memory):
 def test_engine_promises_hold(name):
     entry = as_released.AS_RELEASED[name]
     make = functools.partial(entry, **entry.example)
-    for check in ('empty_round_is_defined', 'resume_is_exact', 'state_type_is_stable'):
+    for check in ('empty_round_is_defined', 'state_type_is_stable'):
         testing.ALGORITHM_CHECKS[check](make, entry)
     assert name not in algorithms.ALGORITHMS
 
@@ -153,3 +153,22 @@ def test_engine_promises_hold(name):
 def test_bad_arguments_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make(local_training.local_sgd(0.1, local_steps=1))
+
+
+@pytest.mark.parametrize(
+    'make, message',
+    [
+        (
+            lambda p: as_released.debiased_fedavg_horizon(p, num_rounds=5, groups=[0, 1, 1]),
+            "`groups` must have one entry per client of the problem's 2, got 3",
+        ),
+        (
+            lambda p: as_released.f3ast_authors(p, client_weights=np.ones(3)),
+            r"`client_weights` must have one entry per client of the problem's 2, got \[3\]",
+        ),
+    ],
+)
+def test_vectors_for_other_clients_are_refused(make, message):
+    algorithm = make(local_training.local_sgd(0.1, local_steps=1))
+    with pytest.raises(ValueError, match=message):
+        algorithm.init(np.zeros(1), problems.quadratic(np.ones((2, 1))))

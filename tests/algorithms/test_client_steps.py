@@ -75,5 +75,5 @@ def test_impossible_steps_are_refused(steps, message):
 def test_steps_for_other_clients_are_refused():
     program = local_training.local_sgd(0.1, local_steps=4, client_steps=np.array([1, 2, 3]))
     problem = problems.quadratic(np.ones((2, 1)))
-    with pytest.raises(ValueError, match="`client_steps` .*problem's 2 clients, got 3"):
+    with pytest.raises(ValueError, match=r"`client_steps` .*problem's 2 clients, got 3"):
         program.run(jnp.zeros(1), 0, jnp.int32(0), jax.random.key(0), problem)

@@ -34,12 +34,12 @@ def test_cyclic_selection_needs_no_debiasing_at_the_end_of_each_cycle(x64):
         mask=np.eye(num_clients, dtype=bool)[np.arange(12) % num_clients],
         targets=statistics.TARGETS,
         start=np.zeros(2),
+        prob=None,
     )
     algorithm = algorithms.debiased_fedavg(harness.client_program(setting))
     path, _ = harness.run(setting, algorithm)
-    last = setting.local_steps * [1]
     for t in (3, 7, 11):
-        factor = np.prod([1 - setting.rate(t) * one for one in last])
+        factor = (1 - setting.rate(t)) ** setting.local_steps
         expected = factor * path[t - 1] + (1 - factor) * statistics.TARGETS[3]
         np.testing.assert_allclose(path[t], expected, rtol=1e-12)
 

@@ -81,7 +81,7 @@ def test_the_mean_reaches_the_optimum(x64):
     noisy = statistics.final_models(
         algorithms.mifa(local_training.local_sgd(0.02, local_steps=4, batch_size=1)),
         statistics.noisy_quadratic(statistics.TARGETS),
-        num_rounds=400,
+        num_rounds=300,
         num_seeds=2000,
     )
     assert np.abs(statistics.z_scores(noisy, statistics.OPTIMUM)).max() < statistics.BOUND

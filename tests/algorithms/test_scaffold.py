@@ -40,7 +40,7 @@ def test_the_mean_reaches_the_optimum_under_unequal_links(x64):
     noisy = statistics.final_models(
         algorithms.scaffold(local_training.local_sgd(0.02, local_steps=4, batch_size=1)),
         statistics.noisy_quadratic(statistics.TARGETS),
-        num_rounds=400,
+        num_rounds=300,
         num_seeds=2000,
     )
     assert np.abs(statistics.z_scores(noisy, statistics.OPTIMUM)).max() < statistics.BOUND

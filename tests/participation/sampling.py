@@ -54,7 +54,7 @@ def assert_frequencies(hits, probs, num_draws):
 
 def refuses(call, message):
     """The call raises a ValueError of exactly this one line."""
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match='`') as caught:
         call()
     assert str(caught.value) == message
     assert '\n' not in message

@@ -22,6 +22,7 @@ from fedjax_links.participation import (
     outage,
     regularized,
     replay,
+    selection,
     switch,
     uniform_cohort,
 )
@@ -85,7 +86,8 @@ def test_mixture_draws_one_pattern_per_round():
 def test_switch_at_exact_rounds_with_carries_advanced():
     pattern = switch([DOWN, UP, cyclic(P, cycle_length=7)], [3, 5])
     mask = roll(pattern, 30).mask
-    assert not mask[:3].any() and mask[3:5].all()
+    assert not mask[:3].any()
+    assert mask[3:5].all()
     np.testing.assert_array_equal(mask[5:], part(cyclic(P, cycle_length=7), 2, 30)[5:])
     chain = markov(P, 0.2)
     mask = roll(switch([UP, chain], 6), 20).mask
@@ -116,7 +118,8 @@ def test_outage_leaves_computing_alone():
     links = roll(outage(duplex(uplink=UP), start=0, stop=1, clients=[1]), 2)
     np.testing.assert_array_equal(links.mask[0], [True, False, True])
     np.testing.assert_array_equal(links.downlink[0], [True, False, True])
-    assert links.compute.all() and links.mask[1].all()
+    assert links.compute.all()
+    assert links.mask[1].all()
 
 
 def test_by_group_deals_to_the_groups_in_order():
@@ -152,7 +155,8 @@ def test_cap_rules_have_their_laws():
     out = [2 / 6 * 3 / 4 + 3 / 6 * 2 / 3, 1 / 6 * 3 / 5 + 3 / 6 * 1 / 3, 1 / 6 * 2 / 5 + 2 / 6 / 4]
     assert_frequencies((~two[:, [0, 1, 3]]).sum(axis=0), out, SEEDS)
     never = masks(cap(always(2), 2, rule='weights', weights=[1.0, 0.0]), 5, 5)
-    assert never[..., 0].all() and not never[..., 1].any()
+    assert never[..., 0].all()
+    assert not never[..., 1].any()
 
 
 def test_permutation_rule_with_all_active_is_regularized():
@@ -178,8 +182,6 @@ def consume_in_a_loop(orders, active, size, distinct):
 
 @pytest.mark.parametrize('distinct', [True, False])
 def test_permutation_is_consumed_as_in_a_plain_loop(distinct):
-    from fedjax_links.participation import selection
-
     rng = np.random.default_rng(4)
     size, num_clients = 3, 10
     active = np.stack([rng.permutation(num_clients) < rng.integers(3, 9) for _ in range(60)])
@@ -236,9 +238,8 @@ def test_traced_mixture_probabilities():
 def test_errors():
     two: Participation = always(2)
     refuses(lambda: both(UP, two), '`patterns` must have the same number of clients, got [3, 2].')
-    refuses(lambda: mixture([], []), '`probs` must be a vector of probabilities, got [].') if (
-        False
-    ) else None
+    for empty in (lambda: mixture([], []), lambda: switch([], []), lambda: by_group([0], [])):
+        refuses(empty, '`patterns` must name at least one pattern, got [].')
     refuses(lambda: mixture([UP, DOWN], [1.0]), '`probs` must have 2 entries, got 1.')
     refuses(lambda: mixture([UP, DOWN], [0.5, 0.6]), '`probs` must sum to one, got 1.1.')
     refuses(

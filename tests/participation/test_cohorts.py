@@ -18,7 +18,8 @@ from tests.participation.sampling import advance, assert_frequencies, masks, ref
 
 def test_always_and_replay():
     links = roll(always(3), 4)
-    assert links.mask.all() and (links.prob == 1).all()
+    assert links.mask.all()
+    assert (links.prob == 1).all()
     recording = np.random.default_rng(0).random((5, 3)) < 0.5
     np.testing.assert_array_equal(roll(replay(recording), 12).mask, np.tile(recording, (3, 1))[:12])
 
@@ -42,7 +43,7 @@ def test_uniform_cohorts_are_uniform_over_sets():
     sets = [c for c in range(32) if c.bit_count() == 2]
     counts = np.array([(codes[:, 0] == c).sum() for c in sets])
     assert_frequencies(counts, np.full(10, 0.1), 20_000)
-    again = np.array(((codes[:, 0] == codes[:, 1]).sum()))
+    again = np.array((codes[:, 0] == codes[:, 1]).sum())
     assert_frequencies(again, 0.1, 20_000)
 
 
@@ -93,7 +94,7 @@ def test_periodic_groups_windows():
     for t in range(1100):
         group = ((t + offset) // 100) % 5
         assert (GROUPS[links.mask[t]] == group).all()
-        np.testing.assert_allclose(links.prob[t], np.where(GROUPS == group, 0.2, 0), rtol=1e-6)
+        np.testing.assert_allclose(links.prob[t], np.where(group == GROUPS, 0.2, 0), rtol=1e-6)
     change = np.flatnonzero(np.diff(GROUPS[np.argmax(links.mask, axis=1)])) + 1
     np.testing.assert_array_equal(change, 100 - offset + 100 * np.arange(len(change)))
 

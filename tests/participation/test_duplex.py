@@ -29,7 +29,8 @@ def test_duplex_directions():
     np.testing.assert_array_equal(base.receives(links), down)
     np.testing.assert_array_equal(base.computes(links), work)
     alone = roll(duplex(uplink=replay(up)), 3)
-    assert alone.downlink.all() and alone.compute.all()
+    assert alone.downlink.all()
+    assert alone.compute.all()
     np.testing.assert_array_equal(alone.mask, up)
 
 
@@ -51,7 +52,7 @@ def test_both_worlds_without_touching_the_algorithm(x64):
         state = simulation.simulate(
             jax.random.key(0), fedpbc(step), pattern, problem, num_rounds=1
         ).state
-        return np.asarray(jax.tree.leaves(state.algorithm.client_models)[0])
+        return np.asarray(jax.tree.leaves(state.algorithm.clients)[0])
 
     silent = client_models(replay(MASK[:1]))
     absent = client_models(unavailable(replay(MASK[:1])))

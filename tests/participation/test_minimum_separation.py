@@ -136,7 +136,8 @@ def test_separation_as_a_function_of_the_round():
     )
     mask = roll(pattern, 200).mask
     early, late = next(gaps_of(mask[:50])), next(gaps_of(mask[60:]))
-    assert early == 6 and late == 2
+    assert early == 6
+    assert late == 2
     by_client = minimum_separation(np.ones(3), separation=lambda t: jnp.arange(3) * (t >= 0))
     found = [np.diff(np.flatnonzero(column)).min() for column in roll(by_client, 300).mask.T]
     np.testing.assert_array_equal(found, [1, 2, 3])
@@ -151,7 +152,8 @@ def test_weight_zero_is_never(design):
     weights = np.array([1.0, 0.0, 1e-6, 0.0, 2.0])
     pattern = minimum_separation(weights, separation=0, cohort_size=2, design=design)
     mask = masks(pattern, 50, 50)
-    assert not mask[..., [1, 3]].any() and (mask.sum(axis=2) == 2).all()
+    assert not mask[..., [1, 3]].any()
+    assert (mask.sum(axis=2) == 2).all()
 
 
 @pytest.mark.parametrize('design', DESIGNS)

@@ -72,7 +72,8 @@ def test_schedules_take_tracers():
     swept = jax.jit(
         jax.vmap(lambda p, w: jitter(p, width=w)(jax.random.key(0), 1) + diurnal(p, phase=w)(0, 2))
     )(p, np.float32([0.1, 0.2]))
-    assert swept.shape == (2, 2) and np.isfinite(swept).all()
+    assert swept.shape == (2, 2)
+    assert np.isfinite(swept).all()
 
 
 def test_plain_functions_are_schedules():

@@ -45,10 +45,7 @@ def final_models(
     """
 
     def run(key, mask):
-        if mask is None:
-            links = participation.bernoulli(probs)
-        else:
-            links = participation.replay(mask)
+        links = participation.bernoulli(probs) if mask is None else participation.replay(mask)
         result = simulation.simulate(key, algorithm, links, problem, num_rounds=num_rounds)
         return algorithm.models(result.state.algorithm)[model]
 

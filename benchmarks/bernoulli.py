@@ -1,0 +1,91 @@
+"""Unreliable links: `micro` with Bernoulli(0.1) uplinks, where the number of clients varies.
+
+Proven equal to the program that trains everybody and masks; timed against it and against `micro`.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import common, micro
+from fedjax_links import participation
+from fedjax_links.base import Problem
+
+TARGET = 0.6
+TOLERANCE = 1e-6
+PROOF_ROUNDS = 100
+UP = 0.1
+
+
+def masked(key: jax.Array, data: Problem, settings: micro.Settings) -> Any:
+    """Everybody trains in every round, and a mask picks who counts."""
+    fold = jax.random.fold_in
+
+    def one_round(params, t):
+        link_key = fold(fold(fold(key, 1), t), 1)
+        mask = jax.random.uniform(link_key, (settings.num_clients,)) < jnp.float32(UP)
+        deltas, losses = jax.vmap(
+            lambda i: micro.local_steps(fold(fold(key, 2), t), data, settings, params, i)
+        )(jnp.arange(settings.num_clients))
+        count = jnp.maximum(jnp.sum(mask), 1)
+
+        def masked_mean(delta):
+            kept = jnp.where(mask.reshape(-1, *[1] * (delta.ndim - 1)), delta, 0)
+            return jnp.sum(kept, axis=0) / count
+
+        new = jax.tree.map(lambda x, d: x + masked_mean(d), params, deltas)
+        return new, jnp.sum(jnp.where(mask, losses, 0))
+
+    return jax.lax.scan(one_round, data.init_params(key), jnp.arange(settings.num_rounds))
+
+
+def compare(settings: micro.Settings, proof_rounds: int, repeats: int) -> dict[str, Any]:
+    """Proves the engine equal to the masked program, then times it against the fixed cohort."""
+    links = participation.bernoulli(np.full(settings.num_clients, UP))
+    fixed = participation.uniform_cohort(settings.num_clients, settings.cohort_size)
+    arguments = jax.random.key(0), micro.problem(settings)
+    short = settings._replace(num_rounds=proof_rounds)
+    proof, results = common.alternate(
+        {
+            'bernoulli': lambda key, data: micro.engine(key, data, short, links),
+            'masked': lambda key, data: masked(key, data, short),
+        },
+        arguments,
+        repeats=2,
+    )
+    gap = common.require_close(
+        results['bernoulli'], results['masked'], tolerance=TOLERANCE, what='bernoulli'
+    )
+    timings, _ = common.alternate(
+        {
+            'bernoulli': lambda key, data: micro.engine(key, data, settings, links),
+            'micro': lambda key, data: micro.engine(key, data, settings, fixed),
+        },
+        arguments,
+        repeats=repeats,
+    )
+    ratio = common.paired_ratio(timings, 'micro', 'bernoulli')
+    return {
+        'settings': {**settings._asdict(), 'up': UP, 'proof_rounds': proof_rounds},
+        'largest_difference': gap,
+        'tolerance': TOLERANCE,
+        'programs': {
+            **common.rates(timings, settings.num_rounds),
+            'masked': common.rates(proof, proof_rounds)['masked'],
+        },
+        'speed_relative_to_micro': round(ratio, 3),
+        'target': TARGET,
+        'target_met': ratio >= TARGET,
+    }
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    """The record of this benchmark."""
+    settings = micro.QUICK if quick else micro.Settings()
+    return compare(settings, PROOF_ROUNDS, repeats=3 if quick else 7)
+
+
+if __name__ == '__main__':
+    common.main('bernoulli', 'Links that come and go, against a fixed cohort.', measure)

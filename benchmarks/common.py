@@ -1,0 +1,163 @@
+"""What the benchmarks share: timing by alternation, a named device, one JSON record."""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import fedjax_links
+
+
+class Timing(NamedTuple):
+    """How long a program took.
+
+    Attributes:
+      compile_seconds: tracing, lowering and compiling, once.
+      seconds: one entry per timed call.
+    """
+
+    compile_seconds: float
+    seconds: list[float]
+
+    @property
+    def median(self) -> float:
+        """Median seconds of a call."""
+        return float(np.median(self.seconds))
+
+
+def compile_program(fn: Callable[..., Any], *args: Any) -> tuple[Callable[..., Any], float]:
+    """Compiles ahead of time.
+
+    Args:
+      fn: a pure function.
+      *args: its arguments; data among them stay arguments.
+
+    Returns:
+      The compiled program and the seconds it took.
+    """
+    start = time.perf_counter()
+    program = jax.jit(fn).lower(*args).compile()
+    return program, time.perf_counter() - start
+
+
+def alternate(
+    functions: Mapping[str, Callable[..., Any]], args: Sequence[Any], *, repeats: int
+) -> tuple[dict[str, Timing], dict[str, Any]]:
+    """Times programs in turns, so that a slow spell of the machine hits all of them alike.
+
+    Args:
+      functions: pure functions by name, all of the same arguments.
+      args: those arguments.
+      repeats: timed calls of each, after one that is not timed.
+
+    Returns:
+      Timings and results by name.
+    """
+    programs = {name: compile_program(fn, *args) for name, fn in functions.items()}
+    results = {name: jax.block_until_ready(run(*args)) for name, (run, _) in programs.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(repeats):
+        for name, (run, _) in programs.items():
+            start = time.perf_counter()
+            jax.block_until_ready(run(*args))
+            seconds[name].append(time.perf_counter() - start)
+    timings = {name: Timing(programs[name][1], seconds[name]) for name in programs}
+    return timings, results
+
+
+def require_close(actual: Any, expected: Any, *, tolerance: float, what: str) -> float:
+    """Proves that two programs compute the same result.
+
+    Args:
+      actual: pytree.
+      expected: pytree of the same structure.
+      tolerance: largest difference allowed, relative to entries above one and absolute below.
+      what: named if the proof fails.
+
+    Returns:
+      The largest difference met, in the same sense.
+
+    Raises:
+      ValueError: if the results differ by more, or are not finite.
+    """
+    pairs = zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True)
+    gap = max(_difference(np.asarray(a), np.asarray(b)) for a, b in pairs)
+    if not gap <= tolerance:
+        raise ValueError(f'{what}: results differ by {gap:.3g}, more than {tolerance:.3g}.')
+    return gap
+
+
+def _difference(actual: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.max(np.abs(actual - expected) / np.maximum(np.abs(expected), 1)))
+
+
+def rates(timings: Mapping[str, Timing], num_rounds: int) -> dict[str, dict[str, float]]:
+    """Compile seconds and steady rounds per second by program."""
+    return {
+        name: {
+            'compile_seconds': round(timing.compile_seconds, 3),
+            'rounds_per_second': round(num_rounds / timing.median, 1),
+            'fastest_rounds_per_second': round(num_rounds / min(timing.seconds), 1),
+        }
+        for name, timing in timings.items()
+    }
+
+
+def paired_ratio(timings: Mapping[str, Timing], numerator: str, denominator: str) -> float:
+    """Median over the turns of the ratio of seconds: what a shared machine disturbs least."""
+    turns = zip(timings[numerator].seconds, timings[denominator].seconds, strict=True)
+    return float(np.median([a / b for a, b in turns]))
+
+
+def device() -> dict[str, Any]:
+    """The device that the programs ran on, and what else their speed depends on."""
+    first = jax.devices()[0]
+    return {
+        'platform': first.platform,
+        'kind': first.device_kind if first.platform != 'cpu' else _cpu_model(),
+        'cores': os.cpu_count(),
+        'load': round(os.getloadavg()[0], 2),
+        'jax': jax.__version__,
+        'python': platform.python_version(),
+        'fedjax_links': fedjax_links.__version__,
+    }
+
+
+def _cpu_model() -> str:
+    cpuinfo = pathlib.Path('/proc/cpuinfo')
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.split(':', 1)[1].strip() for line in lines if line.startswith('model name')]
+    return names[0] if names else platform.machine()
+
+
+def main(name: str, description: str, measure: Callable[[bool], dict[str, Any]]) -> None:
+    """Command line of one benchmark.
+
+    Args:
+      name: of the benchmark.
+      description: one line for ``--help``.
+      measure: ``quick -> record``.
+    """
+    parser = argparse.ArgumentParser(prog=f'python -m benchmarks.{name}', description=description)
+    parser.add_argument('--quick', action='store_true', help='a smaller workload, in seconds')
+    parser.add_argument('--out', type=pathlib.Path, help='also write the record to this file')
+    args = parser.parse_args()
+    record = {
+        'benchmark': name,
+        'date': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
+        'quick': args.quick,
+        'device': device(),
+        **measure(args.quick),
+    }
+    text = json.dumps(record, indent=2)
+    print(text)
+    if args.out:
+        args.out.write_text(text + '\n')

@@ -1,0 +1,165 @@
+"""Problems from arrays: who owns what, how it is evaluated, what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from fedjax_links import problems
+
+OWNERS = np.array([2, 0, 1, 0, 2, 2, 1, 2])
+
+
+def loss_fn(params, batch):
+    return jnp.mean(jnp.square(batch.features @ params - batch.labels))
+
+
+def build(features=None, labels=None, clients=OWNERS, **kwargs):
+    rng = np.random.default_rng(0)
+    size = np.size(clients)
+    features = rng.normal(size=(size, 3)).astype(np.float32) if features is None else features
+    labels = rng.normal(size=size).astype(np.float32) if labels is None else labels
+    arguments = {'init_params': lambda key: jnp.zeros(3), 'loss_fn': loss_fn, **kwargs}
+    return problems.from_arrays(features, labels, clients, **arguments)
+
+
+def test_examples_are_stored_by_owner_in_their_own_order():
+    labels = np.arange(8.0)
+    features = np.c_[labels, -labels, labels**2]
+    problem = build(features, labels)
+    assert problem.num_clients == 3
+    np.testing.assert_array_equal(problem.counts, [2, 2, 4])
+    np.testing.assert_array_equal(problem.offsets, [0, 2, 4])
+    np.testing.assert_array_equal(problem.data.labels, [1, 3, 2, 6, 0, 4, 5, 7])
+    np.testing.assert_array_equal(problem.data.features, features[[1, 3, 2, 6, 0, 4, 5, 7]])
+    assert (problem.min_examples, problem.max_examples) == (2, 4)
+    np.testing.assert_array_equal(problems.owners(problem), np.sort(OWNERS))
+
+
+def test_the_clients_data_evaluate_unless_other_data_are_given():
+    problem = build()
+    assert problem.eval_data is problem.data
+    held_out = np.ones((2, 3), np.float32), np.zeros(2, np.float32)
+    other = build(eval_data=held_out)
+    np.testing.assert_array_equal(other.eval_data.features, held_out[0])
+    np.testing.assert_allclose(other.metrics(jnp.ones(3), other.eval_data)['loss'], 9.0)
+
+
+@pytest.mark.parametrize('size', [1, 1023, 1024, 1025, 2048, 3000])
+def test_evaluation_in_chunks_is_the_plain_mean(size):
+    rng = np.random.default_rng(size)
+    features = rng.normal(size=(size, 3)).astype(np.float32)
+    labels = rng.normal(size=size).astype(np.float32)
+    problem = build(
+        features,
+        labels,
+        np.zeros(size, int),
+        metrics=lambda params, batch: {
+            'loss': loss_fn(params, batch),
+            'positive': jnp.mean(batch.features @ params > 0),
+        },
+    )
+    params = np.array([0.3, -1.0, 0.5])
+    measured = jax.jit(problem.metrics)(jnp.float32(params), problem.eval_data)
+    outputs = features.astype(float) @ params
+    np.testing.assert_allclose(measured['loss'], np.mean((outputs - labels) ** 2), rtol=1e-5)
+    np.testing.assert_allclose(measured['positive'], np.mean(outputs > 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (
+            {'features': np.ones((5, 3))},
+            r'^`features` must have one row per entry of `clients` \(8\), got 5\.$',
+        ),
+        (
+            {'labels': np.ones(9)},
+            r'^`labels` must have one row per entry of `clients` \(8\), got 9\.$',
+        ),
+        (
+            {'clients': OWNERS.astype(float)},
+            r'^`clients` must be a vector of client ids, got float64\[8\]\.$',
+        ),
+        (
+            {'clients': OWNERS == 2},
+            r'^`clients` must be a vector of client ids, got bool\[8\]\.$',
+        ),
+        (
+            {'clients': OWNERS[:, None]},
+            r'^`clients` must be a vector of client ids, got int64\[8, 1\]\.$',
+        ),
+        ({'clients': OWNERS - 1}, r'^`clients` must hold ids from 0, got id -1\.$'),
+        ({'clients': OWNERS[:0]}, r'^`clients` must hold ids from 0, got no example\.$'),
+        (
+            {'clients': np.where(OWNERS == 1, 3, OWNERS)},
+            r'^`clients` must give every client an example, got none for client 1\.$',
+        ),
+        (
+            {'eval_data': (np.ones((2, 3)),)},
+            r'^`eval_data` must be a pair \(features, labels\), got 1\.$',
+        ),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        build(**arguments)
+
+
+class Linear(nn.Module):
+    """One layer, optionally with batch statistics."""
+
+    outputs: int
+    normalise: bool = False
+
+    @nn.compact
+    def __call__(self, x):
+        """Outputs [B, outputs]."""
+        if self.normalise:
+            x = nn.BatchNorm(use_running_average=False)(x)
+        return nn.Dense(self.outputs)(x)
+
+
+def flax_problem(labels, **kwargs):
+    features = np.random.default_rng(1).normal(size=(8, 3)).astype(np.float32)
+    return features, problems.from_flax(features, labels, OWNERS, **kwargs)
+
+
+def dense(params, features):
+    layer = params['Dense_0']
+    return features @ np.asarray(layer['kernel'], float) + np.asarray(layer['bias'], float)
+
+
+def test_a_flax_module_with_cross_entropy():
+    labels = np.arange(8) % 4
+    features, problem = flax_problem(labels, module=Linear(4))
+    params = problem.init_params(jax.random.key(0))
+    logits = dense(params, features)
+    log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    measured = problem.metrics(params, problem.eval_data)
+    expected = -log_probs[np.arange(8), labels].mean()
+    np.testing.assert_allclose(measured['loss'], expected, rtol=1e-5)
+    np.testing.assert_allclose(measured['accuracy'], np.mean(logits.argmax(axis=1) == labels))
+    np.testing.assert_allclose(problem.loss_fn(params, problem.data), expected, rtol=1e-5)
+
+
+def test_a_flax_module_with_squared_error_or_any_loss():
+    labels = np.random.default_rng(2).normal(size=(8, 2)).astype(np.float32)
+    features, problem = flax_problem(labels, module=Linear(2), loss='squared_error')
+    params = problem.init_params(jax.random.key(0))
+    error = dense(params, features) - labels
+    measured = problem.metrics(params, problem.eval_data)
+    assert set(measured) == {'loss'}
+    np.testing.assert_allclose(measured['loss'], np.mean(error**2), rtol=1e-5)
+    _, other = flax_problem(
+        labels, module=Linear(2), loss=lambda outputs, labels: jnp.mean(jnp.abs(outputs - labels))
+    )
+    np.testing.assert_allclose(other.loss_fn(params, other.data), np.mean(np.abs(error)), rtol=1e-5)
+
+
+def test_modules_and_losses_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"`module` must have parameters only, got also \['batch"):
+        flax_problem(np.arange(8) % 2, module=Linear(2, normalise=True))
+    with pytest.raises(ValueError, match="`loss` has no 'cross-entropy'; did you mean 'cross_ent"):
+        flax_problem(np.arange(8) % 2, module=Linear(2), loss='cross-entropy')

@@ -1,0 +1,1 @@
+"""Simulated means against exact ones, in standard errors."""

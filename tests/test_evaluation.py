@@ -1,0 +1,96 @@
+"""Statistics over seeds against SciPy, and what is measured inside the program."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import evaluation, problems
+
+
+@pytest.mark.parametrize('level', [0.5, 0.95, 0.99])
+def test_the_interval_is_student_s(rng, level):
+    values = rng.normal(3, 2, size=7)
+    interval = evaluation.seed_interval(values, level=level)
+    low, high = stats.t.interval(level, 6, loc=values.mean(), scale=stats.sem(values))
+    np.testing.assert_allclose(interval.mean - interval.half_width, low, rtol=1e-12)
+    np.testing.assert_allclose(interval.mean + interval.half_width, high, rtol=1e-12)
+    assert interval.num_seeds == 7
+
+
+def test_three_seeds_by_hand():
+    interval = evaluation.seed_interval([1.0, 2.0, 6.0])
+    np.testing.assert_allclose(interval.mean, 3)
+    # s^2 = (4 + 1 + 9) / 2 = 7; the 97.5 % quantile of t with 2 degrees of freedom is 4.302653.
+    np.testing.assert_allclose(interval.half_width, 4.302653 * np.sqrt(7 / 3), rtol=1e-6)
+
+
+def test_the_seed_axis_can_be_any(rng):
+    values = rng.normal(size=(3, 5, 4))
+    interval = evaluation.seed_interval(values, axis=1)
+    assert interval.mean.shape == interval.half_width.shape == (3, 4)
+    one = evaluation.seed_interval(values[2, :, 1])
+    np.testing.assert_allclose(interval.mean[2, 1], one.mean)
+    np.testing.assert_allclose(interval.half_width[2, 1], one.half_width)
+
+
+def test_low_precision_metrics_are_averaged_in_double():
+    values = np.array([1e8, 1.0, -1e8, 1.0], np.float32)
+    assert evaluation.seed_interval(values).mean == 0.5
+
+
+def test_one_seed_has_no_interval():
+    interval = evaluation.seed_interval([[2.0, 3.0]])
+    np.testing.assert_array_equal(interval.mean, [2.0, 3.0])
+    assert np.isnan(interval.half_width).all()
+    assert interval.num_seeds == 1
+
+
+def test_a_paired_interval_is_that_of_the_differences(rng):
+    common = rng.normal(size=9) * 50
+    values, baseline = common + rng.normal(1, 0.1, 9), common + rng.normal(0, 0.1, 9)
+    paired = evaluation.paired_interval(values, baseline)
+    expected = stats.ttest_rel(values, baseline).confidence_interval(0.95)
+    np.testing.assert_allclose(paired.mean - paired.half_width, expected.low, rtol=1e-9)
+    np.testing.assert_allclose(paired.mean + paired.half_width, expected.high, rtol=1e-9)
+    assert paired.half_width < evaluation.seed_interval(values).half_width / 50
+
+
+@pytest.mark.parametrize(
+    'call, message',
+    [
+        (lambda: evaluation.seed_interval([]), r'^`values` must have at least one seed, got \[0\]'),
+        (
+            lambda: evaluation.seed_interval([1, 2], level=1.5),
+            r'^`level` must lie in \[0, 1\], got',
+        ),
+        (
+            lambda: evaluation.paired_interval([1, 2], [1, 2, 3]),
+            r'^`baseline` must have the shape of `values` \[2\], got \(3,\)\.$',
+        ),
+    ],
+)
+def test_impossible_statistics_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_training_and_held_out_metrics_side_by_side(rng):
+    features, held_out = rng.normal(size=(6, 2)), rng.normal(size=(4, 2))
+    labels, held_out_labels = rng.normal(size=6), rng.normal(size=4)
+    problem = problems.from_arrays(
+        np.float32(features),
+        np.float32(labels),
+        [0, 1, 1, 0, 1, 1],
+        init_params=lambda key: jnp.zeros(2),
+        loss_fn=lambda w, batch: jnp.mean(jnp.square(batch.features @ w - batch.labels)),
+        eval_data=(np.float32(held_out), np.float32(held_out_labels)),
+    )
+    w = np.array([0.5, -1.5])
+    measured = evaluation.train_and_eval(jnp.float32(w), jax.random.key(0), problem)
+    assert set(measured) == {'train_loss', 'eval_loss'}
+    train = np.mean((features @ w - labels) ** 2)
+    np.testing.assert_allclose(measured['train_loss'], train, rtol=1e-5)
+    test = np.mean((held_out @ w - held_out_labels) ** 2)
+    np.testing.assert_allclose(measured['eval_loss'], test, rtol=1e-5)

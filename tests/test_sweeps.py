@@ -1,0 +1,206 @@
+"""A grid times seeds in one program, lane by lane equal to single runs."""
+
+import logging
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, local_training, participation, problems, simulation, sweeps
+
+TARGETS = np.random.default_rng(4).normal(size=(5, 3))
+PROBS = np.linspace(0.2, 0.9, 5)
+RATES = (0.05, 0.1, 0.4)
+SEEDS = (3, 0, 2**32 - 1, 7)
+ROUNDS = 6
+
+
+def make_algorithm(learning_rate=0.1, server_lr=1.0):
+    program = local_training.local_sgd(learning_rate, local_steps=2, chunk_size=2)
+    return algorithms.fedavg(program, server_lr=server_lr)
+
+
+def make_links(p=PROBS):
+    return participation.bernoulli(p * np.ones(5, np.float32))
+
+
+def sweep(make=make_algorithm, links=make_links, problem=None, **kwargs):
+    arguments = {'seeds': SEEDS, 'num_rounds': ROUNDS, 'eval_every': 2, **kwargs}
+    return sweeps.sweep(make, links, problem or problems.quadratic(TARGETS), **arguments)
+
+
+@jax.jit
+def _single(key, p, hyper_parameters, problem):
+    return simulation.simulate(
+        key,
+        make_algorithm(**hyper_parameters),
+        make_links(p),
+        problem,
+        num_rounds=ROUNDS,
+        eval_every=2,
+    )
+
+
+def single(seed, *, p=PROBS, **hyper_parameters):
+    return _single(jax.random.key(seed), p, hyper_parameters, problems.quadratic(TARGETS))
+
+
+def compilations(caplog):
+    """Names of the programs compiled while the log was captured."""
+    texts = (record.getMessage() for record in caplog.records)
+    found = (re.match(r'Finished XLA compilation of (\S+)', text) for text in texts)
+    return [match[1] for match in found if match]
+
+
+def test_rates_times_seeds_compile_once(caplog):
+    traces = []
+
+    def loss_fn(params, batch):
+        traces.append(1)
+        return 0.5 * jnp.mean(jnp.square(params[None] - batch.features))
+
+    features = TARGETS.astype(np.float32)
+    problem = problems.from_arrays(
+        features,
+        np.zeros(5),
+        np.arange(5),
+        init_params=lambda key: jnp.zeros(3),
+        loss_fn=loss_fn,
+    )
+    counts = []
+    for grid in ({}, {'algorithm': {'learning_rate': RATES}}):
+        traces.clear()
+        caplog.clear()
+        with jax.log_compiles(), caplog.at_level(logging.WARNING):
+            result = sweep(problem=problem, grid=grid)
+        counts.append(len(traces))
+        assert compilations(caplog) == ['jit(run)'], compilations(caplog)
+    assert counts[0] == counts[1]  # three rates are traced as often as one
+    assert result.rounds.loss_sum.shape == (len(RATES), len(SEEDS), ROUNDS)
+    assert result.evals['server']['loss'].shape == (len(RATES), len(SEEDS), 3)
+    assert result.state.algorithm.server.shape == (len(RATES), len(SEEDS), 3)
+
+
+def test_the_count_of_compilations_can_fail(caplog):
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        for scale in (2.0, 3.0):
+            jax.jit(lambda x, scale=scale: scale * x)(jnp.arange(3.0))
+    assert len([name for name in compilations(caplog) if 'lambda' in name]) == 2
+
+
+@pytest.mark.parametrize('batching, rtol', [('map', 0), ('vmap', 2e-6)])
+def test_every_lane_is_a_run_of_its_own(batching, rtol):
+    grid = {
+        'algorithm': {'learning_rate': RATES, 'server_lr': [1.0, 0.5, 0.9]},
+        'participation': {'p': [0.3, 0.6, 1.0]},
+    }
+    result = sweep(grid=grid, batching=batching)
+    for g in range(len(RATES)):
+        for s, seed in enumerate(SEEDS):
+            expected = single(
+                seed,
+                p=grid['participation']['p'][g],
+                **{name: column[g] for name, column in grid['algorithm'].items()},
+            )
+            lane = jax.tree.map(lambda a, g=g, s=s: a[g, s], result)
+            assert jax.tree.structure(lane) == jax.tree.structure(expected)
+            for a, b in zip(jax.tree.leaves(lane), jax.tree.leaves(expected), strict=True):
+                if rtol:
+                    np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-6)
+                else:
+                    np.testing.assert_array_equal(a, b)
+
+
+def test_probabilities_may_be_one_number_or_one_per_client():
+    profiles = np.stack([PROBS, PROBS[::-1], np.ones(5)]).astype(np.float32)
+    result = sweep(grid={'participation': {'p': profiles}})
+    for g, profile in enumerate(profiles):
+        sample = simulation.realised_links(
+            jax.random.key(SEEDS[1]), make_links(profile), num_rounds=ROUNDS
+        )
+        counts = np.asarray(sample.mask).sum(axis=0)
+        np.testing.assert_array_equal(
+            result.state.counters.participation_count[g, 1], counts, err_msg=f'point {g}'
+        )
+    assert (result.state.counters.participation_count[2] == ROUNDS).all()
+
+
+def test_the_same_seed_meets_the_same_links_at_every_point():
+    counts = sweep(grid={'algorithm': {'learning_rate': RATES}}).state.counters.participation_count
+    np.testing.assert_array_equal(counts[0], counts[1])
+    np.testing.assert_array_equal(counts[0], counts[2])
+    assert len(np.unique(np.asarray(counts[0]), axis=0)) > 1
+
+
+def test_without_a_grid_there_is_one_point():
+    result = sweep(seeds=[4])
+    assert result.state.algorithm.server.shape == (1, 1, 3)
+    expected = single(4, learning_rate=0.1)
+    np.testing.assert_allclose(
+        result.state.algorithm.server[0, 0], expected.state.algorithm.server, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (
+            {'grid': {'algorithms': {'learning_rate': [0.1]}}},
+            "`grid` has no 'algorithms'; did you mean 'algorithm'",
+        ),
+        (
+            {'grid': {'algorithm': {'learning_rate': [0.1, 0.2]}, 'participation': {'p': [0.5]}}},
+            r"^`grid` must have columns of one length, got \{'learning_rate': 2, 'p': 1\}\.",
+        ),
+        ({'grid': {'algorithm': {'learning_rate': 0.1}}}, '`learning_rate` must be a column of n'),
+        ({'grid': {'algorithm': {'learning_rate': ['a']}}}, '`learning_rate` must be a column of'),
+        (
+            {'grid': {'algorithm': {'learning_rate': [0.1, float('nan')]}}},
+            '`learning_rate` must be finite',
+        ),
+        ({'seeds': []}, '`seeds` must name at least one seed'),
+        ({'seeds': [2**32]}, '`seeds` must be at most 4294967295'),
+        ({'batching': 'pmap'}, "`batching` has no 'pmap'; did you mean 'map'"),
+        ({'num_rounds': 5}, '`eval_every` must divide `num_rounds` = 5'),
+    ],
+)
+def test_impossible_sweeps_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        sweep(**arguments)
+
+
+def test_product_crosses_values_with_the_last_name_fastest():
+    columns = sweeps.product(
+        algorithm={'learning_rate': [0.1, 0.2]}, participation={'p': [np.zeros(2), np.ones(2)]}
+    )
+    np.testing.assert_array_equal(columns['algorithm']['learning_rate'], [0.1, 0.1, 0.2, 0.2])
+    np.testing.assert_array_equal(columns['participation']['p'], [[0, 0], [1, 1], [0, 0], [1, 1]])
+    same = sweeps.product({'algorithm': {'learning_rate': [0.1, 0.2]}}, participation={'p': [1]})
+    np.testing.assert_array_equal(same['algorithm']['learning_rate'], [0.1, 0.2])
+
+
+@pytest.mark.parametrize(
+    'values, message',
+    [
+        ({'algorithm': {'learning_rate': 0.1}}, '`learning_rate` must be a list of at least one'),
+        ({'algorithm': {'learning_rate': []}}, '`learning_rate` must be a list of at least one'),
+        ({'participations': {'p': [1]}}, "did you mean 'participation'"),
+    ],
+)
+def test_impossible_products_are_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        sweeps.product(values)
+
+
+def test_lanes_of_any_function_share_the_problem():
+    problem = problems.quadratic(TARGETS)
+
+    def shifted(shift, problem):
+        return problem.data[0] + shift
+
+    expected = np.float32(TARGETS[0]) + np.arange(3.0)[:, None]
+    for batching in ('map', 'vmap', None):
+        lanes = sweeps.over_lanes(shifted, batching)(jnp.arange(3.0), problem)
+        np.testing.assert_allclose(lanes, expected, rtol=1e-6)
