@@ -39,8 +39,8 @@ def problem(settings: Settings) -> Problem:
     """Softmax regression on labels of a random linear model."""
     rng = np.random.default_rng(0)
     num_examples = settings.num_clients * settings.num_samples
-    features = rng.normal(size=(num_examples, settings.num_features)).astype(np.float32)
-    truth = rng.normal(size=(settings.num_features, settings.num_classes))
+    features = rng.standard_normal((num_examples, settings.num_features), np.float32)
+    truth = rng.standard_normal((settings.num_features, settings.num_classes), np.float32)
     return problems.from_arrays(
         features,
         np.argmax(features @ truth, axis=1).astype(np.int32),

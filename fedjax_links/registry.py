@@ -42,11 +42,14 @@ class ParticipationEntry(NamedTuple):
       example: ``num_clients -> Participation``, a typical instance.
       cohort_size: ``num_clients -> int``, active clients of every round of the example, where that
         number is fixed.
+      prob_is_marginal: over seeds, clients of the example are active as often as ``prob`` says in
+        every single round; otherwise only over time, as for a cycle that starts off.
     """
 
     factory: Callable[..., Participation]
     example: Callable[[int], Participation]
     cohort_size: Callable[[int], int] | None = None
+    prob_is_marginal: bool = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Participation:
         """Builds the pattern."""

@@ -33,6 +33,26 @@ def run(main: Callable[[Any], None], config_flag: Any) -> None:
     app.run(guarded, flags_parser=_parse_flags)
 
 
+def output_folder(path: str) -> Path:
+    """The folder for a command's files, created if missing.
+
+    Args:
+      path: what the user gave.
+
+    Returns:
+      The folder.
+
+    Raises:
+      ValueError: if it cannot be one.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f'`workdir` must name a folder, got {path}: {error.strerror}.') from None
+    return folder
+
+
 def _parse_flags(argv: Sequence[str]) -> list[str]:
     try:
         return flags.FLAGS(argv)

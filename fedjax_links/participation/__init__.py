@@ -61,7 +61,9 @@ _E = ParticipationEntry
 PARTICIPATION = {
     'always': _E(always, always, cohort_size=lambda n: n),
     'as_released_cyclic': _E(
-        as_released.reduced_cyclic, lambda n: as_released.reduced_cyclic(_probs(n), cycle_length=10)
+        as_released.reduced_cyclic,
+        lambda n: as_released.reduced_cyclic(_probs(n), cycle_length=10),
+        prob_is_marginal=False,
     ),
     'as_released_markov': _E(
         as_released.memoryless_markov, lambda n: as_released.memoryless_markov(_probs(n))
@@ -77,7 +79,7 @@ PARTICIPATION = {
         lambda n: by_group(_halves(n), [markov(_probs(m)) for m in np.bincount(_halves(n))]),
     ),
     'cap': _E(cap, lambda n: cap(_some(n), _third(n), rule='permutation')),
-    'cyclic': _E(cyclic, lambda n: cyclic(_probs(n), cycle_length=10)),
+    'cyclic': _E(cyclic, lambda n: cyclic(_probs(n), cycle_length=10), prob_is_marginal=False),
     'duplex': _E(duplex, lambda n: duplex(uplink=_some(n), downlink=always(n), compute=_some(n))),
     'either': _E(either, lambda n: either(_some(n), markov(_probs(n)))),
     'markov': _E(markov, lambda n: markov(_probs(n), 0.2)),

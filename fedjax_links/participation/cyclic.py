@@ -35,7 +35,8 @@ def cyclic(probs: Any, *, cycle_length: int = 100, reset: bool = False) -> Parti
         block of ``active`` rounds.
 
     Returns:
-      The pattern; it reports the active share of the cycle as ``prob``.
+      The pattern; it reports the active share of the cycle as ``prob``: the frequency over a cycle,
+      not the probability in a given round, which the start in a down block makes uneven.
 
     Raises:
       ValueError: for a value out of range.

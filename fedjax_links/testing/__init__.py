@@ -5,11 +5,12 @@ AssertionError; `ALGORITHM_CHECKS` and `PARTICIPATION_CHECKS` hold them by name,
 """
 
 from fedjax_links.testing.algorithms import ALGORITHM_CHECKS, check_algorithm
-from fedjax_links.testing.participation import PARTICIPATION_CHECKS, check_participation
+from fedjax_links.testing.participation import PARTICIPATION_CHECKS, Promises, check_participation
 
 __all__ = [
     'ALGORITHM_CHECKS',
     'PARTICIPATION_CHECKS',
+    'Promises',
     'check_algorithm',
     'check_participation',
 ]

@@ -1,7 +1,7 @@
 """Conformance of participation patterns."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -16,18 +16,35 @@ _NUM_SEEDS = 2000
 _Z_BOUND = 5.5  # two-sided 4e-8 per entry; below 2e-5 for 500 entries together
 
 
-def check_participation(participation: Participation, *, cohort_size: int | None = None) -> None:
+class Promises(NamedTuple):
+    """What a pattern promises beyond the contract.
+
+    Attributes:
+      cohort_size: number of active clients of every round, where it is fixed.
+      prob_is_marginal: over seeds, clients are active as often as ``prob`` says in every round.
+    """
+
+    cohort_size: int | None = None
+    prob_is_marginal: bool = True
+
+
+def check_participation(
+    participation: Participation, *, cohort_size: int | None = None, prob_is_marginal: bool = True
+) -> None:
     """Checks that a pattern keeps the promises the engine makes for it.
 
     Args:
       participation: the pattern.
       cohort_size: number of active clients of every round, where it is fixed.
+      prob_is_marginal: whether clients are active as often as ``prob`` says in every single round,
+        over seeds, and not only over time.
 
     Raises:
       AssertionError: naming the first broken promise.
     """
+    promises = Promises(cohort_size, prob_is_marginal)
     for check in PARTICIPATION_CHECKS.values():
-        check(participation, cohort_size)
+        check(participation, promises)
 
 
 def _advance(pattern: Participation, carry: Any, key: Any, start: int, num_rounds: int):
@@ -41,9 +58,9 @@ def _links(pattern: Participation, key: Any, num_rounds: int = _NUM_ROUNDS):
     return simulation.realised_links(key, pattern, num_rounds=num_rounds)
 
 
-def types_are_stable(pattern: Participation, cohort_size: int | None) -> None:
+def types_are_stable(pattern: Participation, promises: Promises) -> None:
     """Masks are bool[N], probabilities float[N], and the carry never changes type."""
-    del cohort_size
+    del promises
     key = jax.random.key(1)
     carry = pattern.init(key)
     new_carry, links = jax.jit(pattern.sample)(carry, jax.random.fold_in(key, 9), jnp.int32(0))
@@ -55,9 +72,9 @@ def types_are_stable(pattern: Participation, cohort_size: int | None) -> None:
     assert links.prob.dtype == jnp.result_type(float), '`prob` must have the default float dtype'
 
 
-def probabilities_are_probabilities(pattern: Participation, cohort_size: int | None) -> None:
+def probabilities_are_probabilities(pattern: Participation, promises: Promises) -> None:
     """Reported probabilities lie in [0, 1] or are NaN; certain clients obey theirs."""
-    del cohort_size
+    del promises
     links = jax.tree.map(np.asarray, _links(pattern, jax.random.key(2)))
     known = ~np.isnan(links.prob)
     inside = (links.prob[known] >= 0) & (links.prob[known] <= 1)
@@ -66,17 +83,18 @@ def probabilities_are_probabilities(pattern: Participation, cohort_size: int | N
     assert links.mask[links.prob == 1].all(), 'a client with probability 1 was not active'
 
 
-def cohort_sizes_are_exact(pattern: Participation, cohort_size: int | None) -> None:
+def cohort_sizes_are_exact(pattern: Participation, promises: Promises) -> None:
     """Where the number of active clients is fixed, every round has it."""
-    if cohort_size is None:
+    if promises.cohort_size is None:
         return
     sizes = np.asarray(_links(pattern, jax.random.key(3)).mask).sum(axis=1)
-    assert (sizes == cohort_size).all(), f'cohorts must have {cohort_size} clients, got {sizes}'
+    expected = promises.cohort_size
+    assert (sizes == expected).all(), f'cohorts must have {expected} clients, got {sizes}'
 
 
-def key_and_round_decide(pattern: Participation, cohort_size: int | None) -> None:
+def key_and_round_decide(pattern: Participation, promises: Promises) -> None:
     """The same key gives the same links; compiled, eager, whole and in pieces."""
-    del cohort_size
+    del promises
     key = jax.random.key(4)
     carry = pattern.init(key)
     end, whole = _advance(pattern, carry, key, 0, 12)
@@ -87,18 +105,19 @@ def key_and_round_decide(pattern: Participation, cohort_size: int | None) -> Non
     chex.assert_trees_all_equal(last, end)
 
 
-def vmap_equals_loop(pattern: Participation, cohort_size: int | None) -> None:
+def vmap_equals_loop(pattern: Participation, promises: Promises) -> None:
     """Seeds side by side meet the links of seeds one by one."""
-    del cohort_size
+    del promises
     keys = jax.random.split(jax.random.key(5), 3)
     together = jax.vmap(lambda key: _links(pattern, key).mask)(keys)
     alone = jnp.stack([_links(pattern, key).mask for key in keys])
     chex.assert_trees_all_equal(together, alone)
 
 
-def marginals_match(pattern: Participation, cohort_size: int | None) -> None:
+def marginals_match(pattern: Participation, promises: Promises) -> None:
     """From round 0 on, clients are active as often as the reported probability says (z-test)."""
-    del cohort_size
+    if not promises.prob_is_marginal:
+        return
     keys = jax.random.split(jax.random.key(6), _NUM_SEEDS)
     num_rounds = max(1, min(8, 480 // pattern.num_clients))
     links = jax.jit(jax.vmap(lambda key: _links(pattern, key, num_rounds)))(keys)
@@ -112,7 +131,7 @@ def marginals_match(pattern: Participation, cohort_size: int | None) -> None:
     )
 
 
-PARTICIPATION_CHECKS: Mapping[str, Callable[[Participation, int | None], None]] = {
+PARTICIPATION_CHECKS: Mapping[str, Callable[[Participation, Promises], None]] = {
     check.__name__: check
     for check in (
         types_are_stable,

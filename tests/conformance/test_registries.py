@@ -6,7 +6,7 @@ import pytest
 
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.participation import PARTICIPATION
-from fedjax_links.testing import ALGORITHM_CHECKS, PARTICIPATION_CHECKS
+from fedjax_links.testing import ALGORITHM_CHECKS, PARTICIPATION_CHECKS, Promises
 
 NUM_CLIENTS = 9
 
@@ -23,4 +23,5 @@ def test_algorithm(name, check):
 def test_participation(name, check):
     entry = PARTICIPATION[name]
     size = entry.cohort_size and entry.cohort_size(NUM_CLIENTS)
-    PARTICIPATION_CHECKS[check](entry.example(NUM_CLIENTS), size)
+    promises = Promises(cohort_size=size, prob_is_marginal=entry.prob_is_marginal)
+    PARTICIPATION_CHECKS[check](entry.example(NUM_CLIENTS), promises)
