@@ -16,7 +16,7 @@ from fedjax_links import algorithms, local_training, participation, problems, si
 from fedjax_links.base import Problem
 
 TARGET = 1.5
-TOLERANCE = 1e-4  # float32, contracting
+TOLERANCE = 1e-5  # float32, contracting
 
 
 class Settings(NamedTuple):

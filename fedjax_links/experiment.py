@@ -358,7 +358,22 @@ def _name_of(where: str, section: Section, registry: Mapping[str, Any]) -> str:
 
 
 def _call(where: str, factory: Callable[..., Any], options: Section, *args: Any) -> Any:
-    """``factory(*args, **options)`` with unknown and missing options reported by config field."""
+    check_options(where, factory, options, *args)
+    return factory(*args, **options)
+
+
+def check_options(where: str, factory: Callable[..., Any], options: Section, *args: Any) -> None:
+    """Raises unless ``factory(*args, **options)`` has all that it needs and nothing unknown.
+
+    Args:
+      where: the options' place in the config, for errors.
+      factory: a factory, or the entry of one in a registry.
+      options: keywords.
+      *args: positional arguments, which are no options.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
     signature = inspect.signature(getattr(factory, 'factory', factory))
     parameters = signature.parameters.values()
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -370,4 +385,3 @@ def _call(where: str, factory: Callable[..., Any], options: Section, *args: Any)
         signature.bind(*args, **options)
     except TypeError as error:
         raise errors.invalid(where, 'be complete', str(error)) from None
-    return factory(*args, **options)

@@ -123,7 +123,7 @@ def f3ast_authors(
     Returns:
       The algorithm; models: ``server``. Clients that cannot deliver influence it.
     """
-    common.check_count('budget', budget)
+    checks.static_int('budget', budget)
     check_beta(beta)
     checks.positive('server_lr', server_lr)
     if client_weights is not None:

@@ -6,6 +6,7 @@ References:
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from fedjax_links import base, checks, cohorts, errors, tree
@@ -58,7 +59,7 @@ def f3ast(
     References:
       Ribero et al. 2022, Algorithm 1; budget and beta of Xiang et al. 2024, appendix B.
     """
-    common.check_count('budget', budget)
+    checks.static_int('budget', budget)
     check_beta(beta)
     checks.positive('server_lr', server_lr)
 
@@ -86,11 +87,12 @@ def f3ast(
     return Algorithm(init=init, round_step=round_step, models=common.server_model)
 
 
-def lowest(scores: Array, budget: int | Array) -> Array:
+def lowest(scores: Array, budget: int) -> Array:
     """bool[N]: the ``budget`` lowest scores, equal ones by the lowest position."""
-    order = jnp.argsort(scores, stable=True)
-    positions = jnp.arange(scores.shape[0])
-    return jnp.zeros(scores.shape[0], bool).at[order].set(positions < budget)
+    best, _ = jax.lax.top_k(-scores, min(budget, scores.shape[0]))
+    below, tied = scores < -best[-1], scores == -best[-1]
+    room = budget - jnp.sum(below)
+    return below | (tied & (jnp.cumsum(tied) <= room))
 
 
 def check_beta(beta: float) -> None:

@@ -135,7 +135,7 @@ def _scheduled(
         return LinkLaw(f'probabilities follow a {kind} schedule, {memory}', period=period)
     by_round = np.array([options['schedule'].mean(t) for t in range(period)], np.float64)
     return LinkLaw(
-        f'independent over clients and rounds, probabilities follow a {kind} schedule',
+        f'independent, probabilities follow a {kind} schedule',
         rates=by_round.mean(axis=0),
         weights=_mean_weights(by_round),
         weights_source='by round of the period',
@@ -284,7 +284,7 @@ def _combined(name: str, section: Mapping[str, Any], problem: Problem) -> LinkLa
     parts = [link_law(section[part], problem) for part in names if section.get(part)]
     if len(parts) == 1:
         return parts[0]
-        probs = [part.probs for part in parts if part.memoryless and part.probs is not None]
+    probs = [part.probs for part in parts if part.memoryless and part.probs is not None]
     if len(probs) < len(parts):
         return LinkLaw(_UNKNOWN)
     if name == 'either':

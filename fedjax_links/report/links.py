@@ -1,6 +1,5 @@
 """Pictures of links: who took part when, how often, after which gaps, with what memory."""
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import analysis
-from fedjax_links.report import link_statistics, style
+from fedjax_links.report import columns, link_statistics, style
 from fedjax_links.report.laws import LinkLaw
 from fedjax_links.report.recording import LinkRecord
 
@@ -205,7 +204,7 @@ def write_csv(path: Path, record: LinkRecord) -> None:
       record: the links.
     """
     report = analysis.participation_report(record.participates)
-    columns = {
+    values = {
         'client': np.arange(report.counts.size),
         'nominal_rate': record.nominal_rates,
         'realised_rate': report.rates,
@@ -218,12 +217,7 @@ def write_csv(path: Path, record: LinkRecord) -> None:
         'weight': report.weights,
     }
     if record.duplex:
-        columns['delivery_rate'] = record.delivers.mean(axis=0)
-        columns['downlink_rate'] = record.hears.mean(axis=0)
-        columns['compute_rate'] = record.computes.mean(axis=0)
-    with path.open('w', newline='') as file:
-        writer = csv.writer(file, lineterminator='\n')
-        writer.writerow(columns)
-        writer.writerows(
-            [f'{value:.10g}' for value in row] for row in zip(*columns.values(), strict=True)
-        )
+        values['delivery_rate'] = record.delivers.mean(axis=0)
+        values['downlink_rate'] = record.hears.mean(axis=0)
+        values['compute_rate'] = record.computes.mean(axis=0)
+    columns.write_csv(path, values)

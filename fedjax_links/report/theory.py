@@ -137,7 +137,7 @@ def _bias(
         return [f'{line}, exact for every step size']
     if law.probs is None:
         return [f'{line}, exact for small steps']
-    return [f'{line}, exact but for the {np.prod(1 - law.probs):.2g} empty rounds']
+    return [f'{line}, exact but for empty rounds ({np.prod(1 - law.probs):.2g})']
 
 
 def _label_shares(problem: Problem, labels: np.ndarray) -> np.ndarray:

@@ -77,7 +77,7 @@ def test_a_table_of_integers_is_refused(name):
     'name, argument, value',
     [(name, argument, 0.5) for name, argument in NOT_POSITIVE]
     + [('f3ast', 'beta', 0.5)]
-    + [(name, argument, 2) for name, argument, _ in COUNTS],
+    + [(name, argument, 2) for name, argument, _ in COUNTS if argument != 'budget'],
 )
 def test_traced_values_pass_unread(name, argument, value):
     jax.make_jaxpr(lambda v: make(name, **{argument: v}) and v)(value)

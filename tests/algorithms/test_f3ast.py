@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import algorithms, local_training, problems, simulation
+from fedjax_links.algorithms.f3ast import lowest
 from fedjax_links.base import LinkSample
 from tests.reference import harness, interval_loops, quadratic_loops
 
@@ -62,3 +63,12 @@ def test_with_a_budget_for_everyone_full_participation_is_fedavg(x64):
     setting = setting._replace(mask=np.ones_like(setting.mask))
     algorithm = algorithms.f3ast(harness.client_program(setting), server_lr=1.3)
     harness.follow(setting, algorithm, quadratic_loops.fedavg(setting))
+
+
+@pytest.mark.parametrize('budget', [1, 3, 9, 20])
+def test_the_lowest_scores_are_those_of_a_stable_sort(rng, budget):
+    for _ in range(20):
+        scores = rng.choice([0.1, 0.2, 0.2000001, 1.0, np.inf], size=9)
+        expected = np.zeros(9, bool)
+        expected[np.argsort(scores.astype(np.float32), kind='stable')[:budget]] = True
+        np.testing.assert_array_equal(lowest(jnp.asarray(scores), budget), expected)

@@ -1,0 +1,38 @@
+"""Redoes a figure of a paper: picture, numbers as CSV, and a short table with its caption.
+
+python -m fedjax_links.cli.figure --config=configs/sun2025_figure1.py --workdir=runs/figure1
+
+--config.figure.quick=True shows the same with less computation.
+"""
+
+from typing import Any
+
+from absl import flags
+from ml_collections import config_flags
+
+from fedjax_links.cli import app
+
+_CONFIG = config_flags.DEFINE_config_file(
+    'config', None, 'Config file; --config.field=value overrides.', lock_config=True
+)
+_WORKDIR = flags.DEFINE_string('workdir', None, 'Folder for the picture, the numbers and the text.')
+
+
+def main(values: dict[str, Any]) -> None:
+    """Computes, prints and writes."""
+    import textwrap
+
+    from fedjax_links.report import figures
+
+    config = figures.parse(values)
+    if _WORKDIR.value is None:
+        raise ValueError('`workdir` must name a folder, such as --workdir=runs/figure.')
+    folder = app.output_folder(_WORKDIR.value)
+    result = figures.build(config)
+    figures.write(folder, config, result)
+    print(f'{config.title}\n\n{result.table.text()}\n\n{textwrap.fill(config.caption, 80)}')
+    print(f'\nWrote {figures.PICTURE}, {figures.NUMBERS} and {figures.TEXT} to {folder}')
+
+
+if __name__ == '__main__':
+    app.run(main, _CONFIG)

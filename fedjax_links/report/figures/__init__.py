@@ -1,0 +1,113 @@
+"""Figures of papers, redone: one file per family, named in `FIGURES`.
+
+A figure is a function of plain options that returns a `FigureResult`: its numbers as columns, a
+short table, and how to draw them. It takes ``quick`` to show the same with less computation.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedjax_links import errors, experiment
+from fedjax_links.report import columns, style
+from fedjax_links.report.figures.class_weights import class_weights
+from fedjax_links.report.figures.group_distances import group_distances
+from fedjax_links.report.figures.link_traces import link_traces
+from fedjax_links.report.figures.result import FigureResult
+from fedjax_links.report.figures.selection_mixing import selection_mixing
+from fedjax_links.report.figures.separation_distance import separation_distance
+from fedjax_links.report.figures.two_client_limit import two_client_limit
+
+FIGURES: Mapping[str, Callable[..., FigureResult]] = {
+    'class_weights': class_weights,
+    'group_distances': group_distances,
+    'link_traces': link_traces,
+    'selection_mixing': selection_mixing,
+    'separation_distance': separation_distance,
+    'two_client_limit': two_client_limit,
+}
+
+PICTURE, NUMBERS, TEXT = 'figure.png', 'figure.csv', 'figure.md'
+_CAPTION_WIDTH = 118
+
+
+@dataclasses.dataclass(frozen=True)
+class FigureConfig:
+    """A validated config of a figure.
+
+    Attributes:
+      title: one line above the picture.
+      figure: ``name`` in FIGURES, and its options.
+      caption: what the paper reports, and every deviation from it.
+      width: of the picture, in tenths of an inch.
+      height: likewise.
+    """
+
+    title: str
+    figure: experiment.Section
+    caption: str
+    width: int = 100
+    height: int = 50
+
+
+def parse(values: Mapping[str, Any]) -> FigureConfig:
+    """Checks names and types of a figure's config.
+
+    Args:
+      values: nested dictionaries, as a config file's ``to_dict()`` gives them.
+
+    Returns:
+      The config.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    config = experiment.parse_as(FigureConfig, values)
+    options = dict(config.figure)
+    name = options.pop('name', None)
+    if name not in FIGURES:
+        raise errors.unknown_name('config.figure.name', str(name), FIGURES)
+    experiment.check_options('config.figure', FIGURES[name], options)
+    return config
+
+
+def build(config: FigureConfig) -> FigureResult:
+    """Computes the numbers of a figure.
+
+    Args:
+      config: the config.
+
+    Returns:
+      The numbers, and how to draw them.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    return experiment.build_named('config.figure', config.figure, FIGURES)
+
+
+def write(folder: Path, config: FigureConfig, result: FigureResult) -> None:
+    """Writes picture, numbers and text.
+
+    Args:
+      folder: an existing folder.
+      config: the config.
+      result: what it gave.
+    """
+    import textwrap
+
+    pyplot = style.pyplot()
+    wrapped = textwrap.fill(config.caption, _CAPTION_WIDTH * config.width // 100)
+    lines = wrapped.count('\n') + 2
+    inches = config.height / 10 + 0.17 * lines
+    page = pyplot.figure(figsize=(config.width / 10, inches), layout='constrained')
+    picture, below = page.subfigures(2, 1, height_ratios=[config.height / 10, 0.17 * lines])
+    result.draw(picture)
+    picture.suptitle(config.title)
+    below.text(0.02, 0.95, wrapped, va='top', fontsize=8.5)
+    page.savefig(folder / PICTURE, dpi=110)
+    pyplot.close(page)
+    columns.write_csv(folder / NUMBERS, result.columns)
+    text = f'# {config.title}\n\n{result.table.markdown()}\n{config.caption}\n'
+    (folder / TEXT).write_text(text)

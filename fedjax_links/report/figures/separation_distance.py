@@ -1,0 +1,74 @@
+"""How far the stationary selection law is from uniform, for every minimum separation."""
+
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import analysis, experiment
+from fedjax_links.report import style
+from fedjax_links.report.figures.result import FigureResult, selection_weights, stack
+from fedjax_links.report.tables import Table
+
+_LISTED_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+def separation_distance(
+    *,
+    weights: experiment.Section,
+    num_clients: int = 500,
+    cohort_size: int = 1,
+    quick: bool = False,
+) -> FigureResult:
+    """``||pi_R - 1/N||_1`` against R, exact for every feasible R.
+
+    Args:
+      weights: by label, sections of `selection_weights`.
+      num_clients: N.
+      cohort_size: B.
+      quick: one fifth of the clients.
+
+    Returns:
+      Columns ``weights``, ``separation`` and ``distance``.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+
+    References:
+      Sun et al., ICLR 2025, Figure 1.
+    """
+    size = max(num_clients // 5, 2 * cohort_size) if quick else num_clients
+    curves = {}
+    for label, section in weights.items():
+        law = selection_weights(f'config.figure.weights.{label}', section, size)
+        laws = analysis.minimum_separation_curve(law, cohort_size)
+        curves[label] = np.abs(laws - 1 / size).sum(axis=1)
+    num_separations = size // cohort_size
+    separations = np.arange(num_separations)
+    listed = sorted({int(share * num_separations) for share in _LISTED_SHARES})
+    listed += [num_separations - 2, num_separations - 1]
+    rows = [
+        [label, *(f'{curve[place]:.4f}' for place in listed)] for label, curve in curves.items()
+    ]
+    caption = f'||pi_R - 1/N||_1, N = {size}, B = {cohort_size}; exact.'
+
+    def draw(figure: Any) -> None:
+        axes = figure.add_subplot()
+        for index, (label, curve) in enumerate(curves.items()):
+            axes.plot(separations, curve, color=style.COLOURS[index], label=label)
+        axes.set_xlabel('minimum separation R')
+        axes.set_ylabel(r'$\|\pi_R - 1/N\|_1$')
+        axes.set_ylim(0, None)
+        axes.set_xlim(0, num_separations - 1)
+        axes.grid(alpha=0.25)
+        axes.legend(frameon=False, title='selection weights')
+
+    return FigureResult(
+        columns=stack(
+            [
+                {'weights': label, 'separation': separations, 'distance': curve}
+                for label, curve in curves.items()
+            ]
+        ),
+        table=Table(['weights', *(f'R = {place}' for place in listed)], rows, caption),
+        draw=draw,
+    )

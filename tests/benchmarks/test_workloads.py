@@ -1,0 +1,119 @@
+"""Each workload proves its programs equal, and notices when they are not."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks import bernoulli, micro, million, quadratic
+from fedjax_links import participation
+
+TINY = micro.Settings(
+    num_clients=7,
+    num_samples=4,
+    num_features=3,
+    num_classes=2,
+    cohort_size=3,
+    local_steps=2,
+    batch_size=2,
+    num_rounds=6,
+)
+TINY_QUADRATIC = quadratic.Settings(
+    num_clients=4, dimension=3, local_steps=5, learning_rate=0.1, num_rounds=8, num_seeds=2
+)
+
+
+def assert_record(record):
+    json.dumps(record)
+    assert isinstance(record['target_met'], bool)
+
+
+def test_micro():
+    record = micro.compare(TINY, repeats=1)
+    assert_record(record)
+    assert record['largest_difference'] <= 1e-5
+    assert record['speed_relative_to_by_hand'] > 0
+    assert set(record['programs']) == {'engine', 'by_hand'}
+
+
+def test_micro_notices_another_program(monkeypatch):
+    by_hand = micro.by_hand
+    monkeypatch.setattr(
+        micro,
+        'by_hand',
+        lambda key, data, settings: by_hand(key, data, settings._replace(learning_rate=0.11)),
+    )
+    with pytest.raises(ValueError, match='micro: results differ'):
+        micro.compare(TINY, repeats=1)
+
+
+def test_the_workloads_are_those_of_the_specification():
+    settings = micro.Settings()
+    assert (settings.num_clients, settings.num_samples, settings.num_features) == (100, 64, 32)
+    assert (settings.num_classes, settings.cohort_size, settings.local_steps) == (10, 10, 5)
+    assert (settings.batch_size, settings.num_rounds) == (16, 10_000)
+    plain = quadratic.Settings()
+    assert (plain.num_clients, plain.dimension, plain.local_steps) == (100, 100, 100)
+    assert (plain.num_rounds, plain.num_seeds) == (2500, 3)
+    assert million.MANY.num_clients == 10**6
+    assert million.MANY.cohort_size == million.FEW.cohort_size == 100
+
+
+def test_bernoulli():
+    record = bernoulli.compare(TINY, proof_rounds=5, repeats=1)
+    assert_record(record)
+    assert record['largest_difference'] <= record['tolerance'] == 1e-6
+    assert record['speed_relative_to_micro'] > 0
+
+
+def test_a_full_cohort_by_hand_is_the_engine_with_everybody_active():
+    """Links that are always up, and a cohort of all clients drawn by hand."""
+    everyone = participation.always(TINY.num_clients)
+    key, data = jax.random.key(1), micro.problem(TINY)
+    model, losses = jax.jit(lambda k, d: micro.engine(k, d, TINY, everyone))(key, data)
+    full = TINY._replace(cohort_size=TINY.num_clients)
+    plain, plain_losses = jax.jit(lambda k, d: micro.by_hand(k, d, full))(key, data)
+    np.testing.assert_allclose(losses, plain_losses, rtol=1e-5)
+    np.testing.assert_allclose(model['weights'], plain['weights'], atol=1e-5)
+
+
+def test_quadratic():
+    record = quadratic.compare(TINY_QUADRATIC, repeats=1)
+    assert_record(record)
+    for name in ('fedavg', 'fedpbc'):
+        assert record[name]['largest_difference'] <= 1e-5
+        assert record[name]['time_relative_to_by_hand'] > 0
+
+
+def test_quadratic_notices_the_other_algorithm(monkeypatch):
+    by_hand = quadratic.by_hand
+    monkeypatch.setattr(
+        quadratic,
+        'by_hand',
+        lambda keys, data, settings, name, **options: by_hand(
+            keys, data, settings, 'fedpbc', **options
+        ),
+    )
+    with pytest.raises(ValueError, match='fedavg: results differ'):
+        quadratic.compare(TINY_QUADRATIC, repeats=1)
+
+
+def test_million():
+    few = TINY._replace(num_clients=80, num_rounds=4)
+    record = million.compare(few, few._replace(num_clients=200, num_rounds=3), repeats=1)
+    assert_record(record)
+    assert record['largest_difference'] <= record['tolerance']
+    assert record['round_cost_ratio'] > 0
+    assert 0 < record['peak_gibibytes'] < 64
+    assert set(record['milliseconds_per_round']) == {'few', 'many', 'few_links', 'many_links'}
+
+
+def test_million_s_cohorts_are_those_of_the_links():
+    few = TINY._replace(num_clients=80, num_rounds=4)
+    key = jax.random.key(0)
+    cohorts = million.realised_cohorts(key, few)
+    assert cohorts.shape == (4, few.cohort_size)
+    counts = np.bincount(cohorts.ravel(), minlength=80)
+    np.testing.assert_array_equal(jax.jit(lambda k: million.only_links(k, few))(key), counts)
+    assert counts.max() == 1  # nobody returns within the separation
