@@ -61,7 +61,7 @@ def get_config() -> ConfigDict:
                 },
             },
             'tuning': {
-                'learning_rates': (5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02),
+                'learning_rates': (50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02),
                 'pattern': 'bernoulli_sine',
                 'num_rounds': 500,
                 'num_seeds': 3,

@@ -23,24 +23,24 @@ def get_config() -> ConfigDict:
                 'name': 'link_traces',
                 'probs': (0.01, 0.1, 0.5, 0.9),
                 'panels': {
-                    'Bernoulli, time-invariant': {'links': {'name': 'bernoulli'}, 'rounds': 80},
-                    'Bernoulli, time-varying': {
+                    '(a) Bernoulli, time-invariant': {'links': {'name': 'bernoulli'}, 'rounds': 80},
+                    '(b) Bernoulli, time-varying': {
                         'links': {'name': 'bernoulli', 'schedule': sine},
                         'rounds': 80,
                     },
-                    'Markov, homogeneous': {
+                    '(c) Markov, homogeneous': {
                         'links': {'name': 'markov', 'up_rate': 0.05},
                         'rounds': 80,
                     },
-                    'Markov, non-homogeneous': {
+                    '(d) Markov, non-homogeneous': {
                         'links': {'name': 'markov', 'up_rate': 0.05, 'schedule': sine},
                         'rounds': 80,
                     },
-                    'Cyclic without reset': {
+                    '(e) Cyclic without reset': {
                         'links': {'name': 'cyclic', 'cycle_length': 100},
                         'rounds': 400,
                     },
-                    'Cyclic with periodic reset': {
+                    '(f) Cyclic with periodic reset': {
                         'links': {'name': 'cyclic', 'cycle_length': 100, 'reset': True},
                         'rounds': 400,
                     },
@@ -49,7 +49,8 @@ def get_config() -> ConfigDict:
                 'quick': False,
             },
             'caption': (
-                'Coloured where the uplink delivers; black lines: probability of the round. The '
+                'Coloured where the uplink delivers; black lines: probability of the round; all '
+                'panels share their random numbers, so (a) to (d) resemble each other. The '
                 'paper shows the same six kinds, four probabilities and lengths. Deviations: its '
                 'draws are not published; gamma is not stated (0.4, the default of the released '
                 'code); non-homogeneous Markov links keep their memory as its text says, while '
