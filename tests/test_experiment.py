@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedjax_links import experiment
+from fedjax_links import comparison, experiment
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.problems import owners, partition
+from fedjax_links.report import figures
 
 CONFIGS = Path(__file__).parent.parent / 'configs'
 
@@ -111,9 +112,16 @@ def test_every_shipped_config_builds(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    config = experiment.parse(module.get_config().to_dict())
+    assert module.__doc__
+    assert f'--config=configs/{path.name} ' in module.__doc__
+    values = module.get_config().to_dict()
+    if 'figure' in values:
+        assert figures.parse(values).caption
+        return
+    if 'patterns' in values:
+        assert comparison.build(values).patterns
+        return
+    config = experiment.parse(values)
     plan = experiment.build(config)
     assert plan.algorithms.keys() == config.algorithms.keys()
     assert plan.participation.num_clients == plan.problem.num_clients
-    assert module.__doc__
-    assert '--config=configs/' in module.__doc__

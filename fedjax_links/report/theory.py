@@ -110,7 +110,7 @@ def _weights(law: LinkLaw, found: analysis.EffectiveWeights, active: np.ndarray)
     if not found.exact:
         lines.append(_row('standard error x N', found.standard_errors * num_clients))
     effective = 1 / np.sum(found.weights**2)
-    line = f'  L1 distance from uniform {_number(distance)}'
+    line = f'  L1 from uniform {_number(distance)}'
     if not found.exact:
         # The expected L1 norm of the errors: what equal weights would seem to be off.
         noise = np.sqrt(2 / np.pi) * found.standard_errors.sum()
@@ -207,13 +207,13 @@ def _separation(law: SeparationLaw | None) -> list[str]:
     scale = analysis.debiasing_weights(shares)
     return [
         f'pi_R over {shares.size} {unit}: {shares.min():.4g} to {shares.max():.4g}, '
-        f'L1 distance from uniform {_number(distance)}',
+        f'L1 from uniform {_number(distance)}',
         f'  debiasing weights 1/(M pi_R): {scale.min():.4g} to {scale.max():.4g}; {law.source}',
     ]
 
 
 def _memory(law: LinkLaw) -> list[str]:
-    if law.up_rate is None or law.down_rate is None or law.memoryless:
+    if law.up_rate is None or law.down_rate is None or law.rates is None or law.memoryless:
         return []
     up, down = law.up_rate, law.down_rate
     moving = (up + down > 0) & (law.rates > 0) & (law.rates < 1)
@@ -235,6 +235,6 @@ def _row(label: str, values: Any) -> str:
     return f'  {label:<18}' + ''.join(f'{cell:>10.4g}' for cell in cells)
 
 
-def _number(value: float, digits: int = 4) -> str:
+def _number(value: Any, digits: int = 4) -> str:
     """Digits that mean something: rounding errors of float64 are printed as zero."""
     return '0' if abs(value) < 1e-12 else f'{value:.{digits}g}'

@@ -29,7 +29,7 @@ FIGURES: Mapping[str, Callable[..., FigureResult]] = {
 }
 
 PICTURE, NUMBERS, TEXT = 'figure.png', 'figure.csv', 'figure.md'
-_CAPTION_WIDTH = 118
+_CAPTION_WIDTH = 155
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_links import analysis, experiment, simulation
 from fedjax_links.report import style
-from fedjax_links.report.figures.result import FigureResult, selection_weights
+from fedjax_links.report.figures.result import FigureResult, federation, selection_weights
 from fedjax_links.report.tables import Table
 
 
@@ -48,7 +48,9 @@ def group_distances(
     """
     num_seeds = max(num_seeds // 8, 2) if quick else num_seeds
     law = selection_weights('config.figure.weights', weights, num_groups)
-    groups = experiment.GROUPS['contiguous'](_clients(num_clients), num_groups=num_groups)
+    groups = experiment.GROUPS['contiguous'](
+        federation(np.zeros((num_clients, 1))), num_groups=num_groups
+    )
     firsts = np.searchsorted(groups, np.arange(num_groups))
     exact = analysis.minimum_separation_curve(law)[list(separations)]
     signs = np.sign(exact - 1 / num_groups)
@@ -68,6 +70,7 @@ def group_distances(
         left.set_xlabel('minimum separation R')
         left.set_ylabel(r'$\|\pi_R - 1/M\|_1$')
         left.set_ylim(0, None)
+        left.set_xticks(separations)
         left.grid(alpha=0.25)
         ids = np.arange(1, num_groups + 1)
         for index, R in enumerate(separations):
@@ -103,11 +106,6 @@ def group_distances(
         table=Table(['R', 'exact', 'simulated', 'standard error', 'z'], rows, caption),
         draw=draw,
     )
-
-
-def _clients(num_clients: int) -> Any:
-    """A federation without anything to learn, for those who only ask for its clients."""
-    return experiment.PROBLEMS['quadratic'](np.zeros((num_clients, 1)))
 
 
 def _shares(

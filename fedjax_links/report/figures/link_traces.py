@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links import experiment
 from fedjax_links.report import recording, style
-from fedjax_links.report.figures.result import FigureResult, stack
+from fedjax_links.report.figures.result import FigureResult, federation, stack
 from fedjax_links.report.tables import Table
 
 
@@ -35,12 +35,12 @@ def link_traces(
     """
     del quick
     base = np.array(probs, np.float64)
-    federation = experiment.PROBLEMS['quadratic'](np.zeros((base.size, 1)))
+    problem = federation(np.zeros((base.size, 1)))
     records = {}
     for label, panel in panels.items():
         where = f'config.figure.panels.{label}'
         section = {**panel['links'], 'probs': {'name': 'listed', 'values': list(base)}}
-        pattern, _ = experiment.build_links(section, federation, f'{where}.links')
+        pattern, _ = experiment.build_links(section, problem, f'{where}.links')
         records[label] = recording.record_links(pattern, num_rounds=panel['rounds'], seed=seed)
 
     def draw(figure: Any) -> None:
@@ -79,7 +79,7 @@ def link_traces(
 def _draw_panel(axes: Any, label: str, record: recording.LinkRecord, base: np.ndarray) -> None:
     """Rows of blocks where the link is up, with the course of its probability behind them."""
     rounds = np.arange(record.num_rounds)
-    for row, p in enumerate(base):
+    for row in range(base.size):
         colour = style.COLOURS[row % len(style.COLOURS)]
         up = record.delivers[:, row]
         edges = np.flatnonzero(np.diff(np.concatenate([[0], up.astype(int), [0]])))

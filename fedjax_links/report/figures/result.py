@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import experiment
+from fedjax_links.base import Problem
 from fedjax_links.report.tables import Table
 
 
@@ -37,6 +38,18 @@ def stack(parts: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
         name: np.concatenate([block[place] for block in blocks])
         for place, name in enumerate(parts[0])
     }
+
+
+def federation(targets: Any) -> Problem:
+    """Quadratics with these targets, also for those who only ask how many clients there are.
+
+    Args:
+      targets: float[N, d].
+
+    Returns:
+      The problem.
+    """
+    return experiment.build_problem({'name': 'quadratic', 'targets': targets})
 
 
 def _power(num_units: int, *, exponent: float) -> np.ndarray:

@@ -14,7 +14,7 @@ from fedjax_links.report.tables import Table
 
 _NUM_BATCHES = 20
 _LISTED_ROUNDS = (0, 1, 5, 20, 50, 100)
-_CLOSE = 0.01
+_CLOSE, _SURE = 0.01, 4.0
 
 
 class Mixing(NamedTuple):
@@ -103,15 +103,16 @@ def selection_mixing(
             str(R),
             'exact' if curve.exact else 'simulated',
             *(_bracket(curve, t) for t in listed),
-            _first_close(curve),
+            _last_far(curve),
             f'{curve.running[-1]:.3f}',
         ]
         for R, curve in curves.items()
     ]
-    header = ['R', 'law', *(f't = {t}' for t in listed), f'<= {_CLOSE:g} from', 'shares of a run']
+    header = ['R', 'law', *(f't = {t}' for t in listed), f'last > {_CLOSE:g}', 'shares']
     caption = (
-        f'Total variation to pi_R, N = {num_clients}, B = 1, {num_seeds:,} runs. Law: lower to '
-        f'upper estimate; last column: shares of the selections after {num_rounds} rounds.'
+        f'Total variation to pi_R, N = {num_clients}, B = 1, {num_seeds:,} runs: law of round t '
+        f'(lower-upper estimate),\nlast round with a distance surely above {_CLOSE:g}, and shares '
+        f'of one run after {num_rounds} rounds.'
     )
     return FigureResult(
         columns=stack(
@@ -203,31 +204,24 @@ def _draw_law(axes: Any, separation: int, curve: Mixing, colour: str) -> None:
     if separation == 0:
         axes.plot([], [], color=colour, label='R = 0 (zero from the start)')
         return
-    # Beyond its first visit to the noise an estimate says nothing more.
-    noisy = np.flatnonzero(curve.high < 2 * curve.floor)
-    end = noisy[0] if noisy.size and not curve.exact else len(rounds)
+    clear = np.where(curve.high > 2 * curve.floor, curve.high, np.nan)
     name = f'R = {separation}' + (' (exact)' if curve.exact else '')
-    axes.plot(rounds[:end], curve.high[:end], color=colour, label=name)
+    axes.plot(rounds, clear, color=colour, label=name)
     axes.fill_between(
-        rounds[:end],
-        np.maximum(curve.low[:end], 1e-6),
-        curve.high[:end],
-        color=colour,
-        alpha=0.3,
-        linewidth=0,
+        rounds, np.maximum(curve.low, 1e-6), clear, color=colour, alpha=0.3, linewidth=0
     )
     if not curve.exact:
         axes.plot(rounds, curve.floor, ':', color=colour, linewidth=1)
 
 
 def _bracket(curve: Mixing, round: int) -> str:
-    if curve.exact:
-        return f'{curve.high[round]:.4f}'
-    return f'{max(curve.low[round], 0):.4f} to {curve.high[round]:.4f}'
+    low, high = f'{max(curve.low[round], 0):.3f}'[1:], f'{curve.high[round]:.3f}'[1:]
+    return high if low == high else f'{low}-{high}'
 
 
-def _first_close(curve: Mixing) -> str:
-    """First round from which the upper estimate stays below the mark."""
-    far = np.flatnonzero(curve.high > _CLOSE)
-    first = 0 if far.size == 0 else int(far[-1]) + 1
-    return str(first) if first < len(curve.high) else f'> {len(curve.high)}'
+def _last_far(curve: Mixing) -> str:
+    """Last round whose lower estimate is above the mark by `_SURE` standard errors."""
+    far = np.flatnonzero(curve.low - _SURE * curve.error > _CLOSE)
+    if far.size == 0:
+        return 'none'
+    return str(far[-1]) if far[-1] < len(curve.low) - 1 else f'{far[-1]} (the end)'

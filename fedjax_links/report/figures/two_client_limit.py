@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_links import analysis, experiment, sweeps
 from fedjax_links.report import style
-from fedjax_links.report.figures.result import FigureResult
+from fedjax_links.report.figures.result import FigureResult, federation
 from fedjax_links.report.tables import Table
 
 _LISTED = 6
@@ -57,7 +57,7 @@ def two_client_limit(
     result = sweeps.sweep(
         lambda: experiment.ALGORITHMS['fedavg'](client),
         lambda second: experiment.PARTICIPATION['bernoulli'](jnp.stack([first_prob, second])),
-        experiment.PROBLEMS['quadratic'](points[:, None]),
+        federation(points[:, None]),
         seeds=range(num_seeds),
         grid={'participation': {'second': probs[1:]}},
         num_rounds=num_rounds,
