@@ -10,8 +10,9 @@ jax.config.update('jax_debug_key_reuse', True)
 
 def pytest_configure(config):
     """Lets tests that compile the same program share it."""
-    jax.config.update('jax_compilation_cache_dir', str(config.cache.mkdir('jax_programs')))
-    jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.05)
+    if hasattr(config, 'cache'):  # unless pytest runs without its cache
+        jax.config.update('jax_compilation_cache_dir', str(config.cache.mkdir('jax_programs')))
+        jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.05)
 
 
 @pytest.fixture

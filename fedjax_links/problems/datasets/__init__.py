@@ -1,0 +1,74 @@
+"""Data sets as arrays on the host, ready for a partitioner and `problems.from_arrays`.
+
+`digits` and `synthetic_images` need no file; the others read files that are already there and never
+a network. `DATASETS` names every loader.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fedjax_links import errors
+from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
+from fedjax_links.problems.datasets.digits import digits
+from fedjax_links.problems.datasets.npz import from_npz, save_npz
+from fedjax_links.problems.datasets.png_tree import cinic10, from_png_tree
+from fedjax_links.problems.datasets.synthetic_images import synthetic_images
+from fedjax_links.problems.datasets.tfds import (
+    cifar10,
+    emnist,
+    fashion_mnist,
+    from_tfds,
+    mnist,
+    svhn_cropped,
+)
+
+DATASETS: Mapping[str, Callable[..., Dataset]] = {
+    'cifar10': cifar10,
+    'cinic10': cinic10,
+    'digits': digits,
+    'emnist': emnist,
+    'fashion_mnist': fashion_mnist,
+    'mnist': mnist,
+    'npz': from_npz,
+    'png_tree': from_png_tree,
+    'svhn_cropped': svhn_cropped,
+    'synthetic_images': synthetic_images,
+}
+
+
+def load(name: str, **options: Any) -> Dataset:
+    """Loads a data set by name.
+
+    Args:
+      name: one of `DATASETS`.
+      **options: keywords of that loader.
+
+    Returns:
+      The data set.
+
+    Raises:
+      ValueError: if there is no such name, or an option is out of range.
+    """
+    if name not in DATASETS:
+        raise errors.unknown_name('name', name, DATASETS)
+    return DATASETS[name](**options)
+
+
+__all__ = [
+    'DATASETS',
+    'Dataset',
+    'cifar10',
+    'cinic10',
+    'digits',
+    'emnist',
+    'fashion_mnist',
+    'from_npz',
+    'from_png_tree',
+    'from_tfds',
+    'load',
+    'make_dataset',
+    'mnist',
+    'save_npz',
+    'svhn_cropped',
+    'synthetic_images',
+]

@@ -1,0 +1,94 @@
+"""The type of a data set, and its one validating constructor."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedjax_links import errors
+from fedjax_links.problems import partition_checks as checks
+
+
+class Dataset(NamedTuple):
+    """A labelled data set, split into training and test data.
+
+    Attributes:
+      train_features: float32[E, ...].
+      train_labels: int32[E], classes numbered from 0.
+      test_features: float32[T, ...].
+      test_labels: int32[T].
+      num_classes: C.
+      name: what the data set is called, for a loader of its own its name in `DATASETS`.
+    """
+
+    train_features: NDArray[np.float32]
+    train_labels: NDArray[np.int32]
+    test_features: NDArray[np.float32]
+    test_labels: NDArray[np.int32]
+    num_classes: int
+    name: str
+
+
+def make_dataset(
+    train_features: Any,
+    train_labels: Any,
+    test_features: Any,
+    test_labels: Any,
+    *,
+    num_classes: int | None = None,
+    name: str,
+) -> Dataset:
+    """Builds a data set from arrays and checks that they belong together.
+
+    Args:
+      train_features: [E, ...], uint8 pixels (scaled from 0..255 to [0, 1]) or real numbers, which
+        stay as they are.
+      train_labels: integers [E] from 0.
+      test_features: [T, ...], examples of the same shape.
+      test_labels: integers [T] from 0.
+      num_classes: C; one more than the largest label by default.
+      name: what to call the data set.
+
+    Returns:
+      The data set.
+
+    Raises:
+      ValueError: if shapes or dtypes do not fit, a label is no class, or a feature is not finite.
+    """
+    train = _features('train_features', train_features)
+    test = _features('test_features', test_features)
+    if train.shape[1:] != test.shape[1:]:
+        shape = list(train.shape[1:])
+        raise errors.invalid(
+            'test_features', f'have examples of shape {shape}', list(test.shape[1:])
+        )
+    labels = {}
+    for part, given, rows in (('train', train_labels, train), ('test', test_labels, test)):
+        labels[part] = checks.ids(f'{part}_labels', given).astype(np.int32)
+        if len(labels[part]) != len(rows):
+            raise errors.invalid(
+                f'{part}_labels',
+                f'have one entry per row of `{part}_features` ({len(rows)})',
+                len(labels[part]),
+            )
+    largest = max(int(values.max()) for values in labels.values())
+    if num_classes is None:
+        num_classes = largest + 1
+    checks.integer('num_classes', num_classes, 1, 2**31 - 1)
+    if largest >= num_classes:
+        raise errors.invalid('num_classes', f'exceed the largest label {largest}', num_classes)
+    return Dataset(train, labels['train'], test, labels['test'], int(num_classes), name)
+
+
+def _features(argument: str, value: Any) -> NDArray[np.float32]:
+    array = np.asarray(value)
+    if array.ndim < 2 or 0 in array.shape:
+        raise errors.invalid(argument, 'have shape [examples, ...]', list(array.shape))
+    if array.dtype == np.uint8:
+        return np.divide(array, np.float32(255), dtype=np.float32)
+    if not np.issubdtype(array.dtype, np.floating):
+        raise errors.invalid(argument, 'be uint8 or real', array.dtype)
+    if not np.isfinite(array).all():
+        row = int(np.argwhere(~np.isfinite(array))[0][0])
+        raise errors.invalid(argument, 'be finite', f'not so in row {row}')
+    return array.astype(np.float32, copy=False)

@@ -1,0 +1,64 @@
+"""The handwritten digits embedded in scikit-learn."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedjax_links import errors
+from fedjax_links.problems import partition_checks as checks
+from fedjax_links.problems.datasets.dataset import Dataset
+
+_STREAM = 0x4453  # keeps splits independent of other host draws that use the same seed
+
+
+def digits(*, test_fraction: float = 0.2, seed: int = 0) -> Dataset:
+    """Loads 1797 handwritten digits of 8 x 8 pixels, embedded in scikit-learn.
+
+    The split is stratified: of the n_c examples of a class, ``rint(n_c * test_fraction)`` random
+    ones, but at least one and not all, are for testing. Both parts keep the order of the data.
+
+    Args:
+      test_fraction: share of the test data, strictly between 0 and 1.
+      seed: integer in ``[0, 2**32)``, fixes the split.
+
+    Returns:
+      Features float32[*, 8, 8, 1] in [0, 1] and 10 classes.
+
+    Raises:
+      ValueError: if an argument is out of range.
+      ImportError: if scikit-learn is not installed.
+
+    References:
+      Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998 (its test part).
+    """
+    if not 0 < test_fraction < 1:
+        raise errors.invalid('test_fraction', 'lie strictly between 0 and 1', test_fraction)
+    checks.integer('seed', seed, 0, 2**32 - 1)
+    try:
+        from sklearn.datasets import load_digits  # slow to import, so only here
+    except ImportError as error:
+        message = 'the digits need scikit-learn: `pip install scikit-learn`.'
+        raise ImportError(message) from error
+    raw = load_digits()
+    features = (raw.images[..., None] / 16).astype(np.float32)
+    labels = raw.target.astype(np.int32)
+    test = _stratified(labels, test_fraction, np.random.default_rng([int(seed), _STREAM]))
+    return Dataset(
+        train_features=features[~test],
+        train_labels=labels[~test],
+        test_features=features[test],
+        test_labels=labels[test],
+        num_classes=10,
+        name='digits',
+    )
+
+
+def _stratified(
+    labels: NDArray[np.int32], fraction: float, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Marks ``fraction`` of every class."""
+    marked = np.zeros(labels.size, bool)
+    for c in np.unique(labels):
+        examples = np.flatnonzero(labels == c)
+        size = int(np.clip(np.rint(examples.size * fraction), 1, examples.size - 1))
+        marked[rng.permutation(examples)[:size]] = True
+    return marked

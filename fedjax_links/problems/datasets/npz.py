@@ -1,0 +1,164 @@
+"""Data sets in plain npz files: anybody's arrays, and the cache of slower formats."""
+
+import hashlib
+import os
+import pathlib
+import re
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import errors
+from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
+
+PathLike = str | os.PathLike[str]
+Arrays = Mapping[str, np.ndarray]
+
+_REQUIRED = ('train_features', 'train_labels', 'test_features', 'test_labels')
+_OPTIONAL = ('num_classes',)
+
+
+def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
+    """Reads a data set from an npz file, compressed or not.
+
+    Keys of the file:
+
+    * ``train_features`` [E, ...] and ``test_features`` [T, ...]: uint8 pixels, which are scaled
+      from 0..255 to [0, 1], or real numbers, which stay as they are;
+    * ``train_labels`` [E] and ``test_labels`` [T]: integers from 0;
+    * ``num_classes`` [], optional: one more than the largest label by default.
+
+    Other keys are ignored, and nothing is unpickled.
+
+    Args:
+      path: the file.
+      name: what to call the data set; the file's name without its ending by default.
+
+    Returns:
+      The data set.
+
+    Raises:
+      ValueError: if the file is missing or no npz file, or its arrays do not fit.
+    """
+    file = pathlib.Path(path)
+    if not file.is_file():
+        raise errors.invalid('path', 'name an npz file', file)
+    try:
+        arrays = _read(file)
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        raise errors.invalid('path', 'name an npz file', f'an unreadable {file}') from error
+    return from_mapping(arrays, name=file.stem if name is None else name)
+
+
+def save_npz(dataset: Dataset, path: PathLike) -> None:
+    """Writes a data set so that `from_npz` reads it back bit for bit.
+
+    Args:
+      dataset: what to write; its name is not stored.
+      path: the file to write, replaced as a whole if it exists.
+    """
+    _write(pathlib.Path(path), {key: getattr(dataset, key) for key in _REQUIRED + _OPTIONAL})
+
+
+def from_mapping(arrays: Arrays, *, name: str) -> Dataset:
+    """A data set from arrays under the keys of `from_npz`."""
+    missing = [key for key in _REQUIRED if key not in arrays]
+    if missing:
+        held = ', '.join(sorted(arrays)) or 'none'
+        raise errors.invalid('path', f'hold the array {missing[0]}', f'only: {held}')
+    num_classes = arrays.get('num_classes')
+    if num_classes is not None and num_classes.ndim != 0:
+        raise errors.invalid('num_classes', 'be a number', f'shape {list(num_classes.shape)}')
+    return make_dataset(
+        *(arrays[key] for key in _REQUIRED),
+        num_classes=None if num_classes is None else num_classes.item(),
+        name=name,
+    )
+
+
+def cached(
+    read: Callable[[], Arrays],
+    *,
+    name: str,
+    files: Iterable[pathlib.Path],
+    cache: bool,
+    cache_dir: PathLike | None,
+) -> Dataset:
+    """What ``read`` returns, kept as an npz file for the next call.
+
+    The cache's file name carries a digest of the paths, sizes and times of the source files, so
+    that other or renewed sources are read anew. A damaged cache is replaced; a folder that cannot
+    be written costs a warning.
+
+    Args:
+      read: reads the source into arrays under the keys of `from_npz`, pixels as uint8.
+      name: name of the data set.
+      files: the source files.
+      cache: whether to look at and write the cache at all.
+      cache_dir: folder of the cache, by default ``fedjax_links/datasets`` in ``XDG_CACHE_HOME`` or
+        else in ``~/.cache``.
+
+    Returns:
+      The data set.
+    """
+    if not cache:
+        return from_mapping(read(), name=name)
+    folder = default_cache_dir() if cache_dir is None else pathlib.Path(cache_dir)
+    slug = re.sub(r'[^\w.-]+', '_', name)
+    file = folder / f'{slug}-{_digest(files)}.npz'
+    try:
+        return from_mapping(_read(file), name=name)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        arrays = read()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(file, arrays)
+    except OSError as error:
+        reason = error.strerror or error
+        warnings.warn(f'{name} could not be cached in {folder}: {reason}.', stacklevel=3)
+    return from_mapping(arrays, name=name)
+
+
+def default_cache_dir() -> pathlib.Path:
+    """``fedjax_links/datasets`` in ``XDG_CACHE_HOME``, or else in ``~/.cache``."""
+    base = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
+    return pathlib.Path(base) / 'fedjax_links' / 'datasets'
+
+
+def _digest(files: Iterable[pathlib.Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        status = file.stat()
+        digest.update(f'{file.absolute()}\n{status.st_size} {status.st_mtime_ns}\n'.encode())
+    return digest.hexdigest()[:16]
+
+
+def _read(file: pathlib.Path) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {}
+    loaded = np.load(file, allow_pickle=False) if zipfile.is_zipfile(file) else None
+    if loaded is None:
+        raise zipfile.BadZipFile(str(file))
+    with loaded:
+        for key in _REQUIRED + _OPTIONAL:
+            if key not in loaded.files:
+                continue
+            try:
+                arrays[key] = loaded[key]
+            except ValueError as error:  # NumPy refuses to unpickle
+                raise errors.invalid(key, 'hold numbers', 'Python objects') from error
+    return arrays
+
+
+def _write(file: pathlib.Path, arrays: Mapping[str, Any]) -> None:
+    """Writes beside the file and renames, so that no reader sees half of it."""
+    with tempfile.NamedTemporaryFile(dir=file.parent, suffix='.tmp', delete=False) as half:
+        try:
+            np.savez(half, **arrays)
+        except BaseException:
+            os.unlink(half.name)
+            raise
+    os.replace(half.name, file)

@@ -1,0 +1,172 @@
+"""Images in a folder tree ``<split>/<class>/*.png``, such as CINIC-10."""
+
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedjax_links import errors
+from fedjax_links.problems import partition_checks as checks
+from fedjax_links.problems.datasets.dataset import Dataset
+from fedjax_links.problems.datasets.npz import Arrays, PathLike, cached
+from fedjax_links.problems.datasets.tfds import data_root
+
+_CINIC10_CLASSES = (
+    'airplane',
+    'automobile',
+    'bird',
+    'cat',
+    'deer',
+    'dog',
+    'frog',
+    'horse',
+    'ship',
+    'truck',
+)
+
+
+def from_png_tree(
+    data_dir: PathLike,
+    *,
+    train: Sequence[str] = ('train',),
+    test: Sequence[str] = ('test',),
+    channels: int = 3,
+    name: str | None = None,
+    cache: bool = True,
+    cache_dir: PathLike | None = None,
+) -> Dataset:
+    """Reads images from ``data_dir/<split>/<class>/*.png``.
+
+    Classes are numbered in the order of their names, and must be the same in all splits. Examples
+    are sorted by split, class and file name.
+
+    Args:
+      data_dir: root of the tree.
+      train: folders that make the training data, one after the other.
+      test: folders that make the test data.
+      channels: 3 for colour, 1 for grey; images of another kind are converted.
+      name: what to call the data set; the root's name by default.
+      cache: whether to keep the arrays as an npz file, which is read much faster.
+      cache_dir: where, by default ``fedjax_links/datasets`` in ``XDG_CACHE_HOME`` or else in
+        ``~/.cache``. The tree must stay: it tells whether the cache is still right.
+
+    Returns:
+      The data set, images float32[*, height, width, channels] in [0, 1].
+
+    Raises:
+      ValueError: if a folder is missing or empty, classes differ, or images differ in size or are
+        damaged.
+      ImportError: if Pillow is not installed.
+    """
+    checks.integer('channels', channels, 1, 3)
+    if channels == 2:
+        raise errors.invalid('channels', 'be 1 or 3', channels)
+    root = pathlib.Path(data_dir).expanduser()
+    classes: list[str] | None = None
+    files: dict[str, list[list[pathlib.Path]]] = {}
+    for split in dict.fromkeys((*train, *test)):
+        names, files[split] = _list_split(root, split)
+        if classes is not None and names != classes:
+            differing = sorted(set(names) ^ set(classes))[0]
+            raise errors.invalid(
+                'data_dir', 'have the same classes in all folders', f'{differing} not in all'
+            )
+        classes = names
+    return cached(
+        lambda: _read(files, train, test, channels),
+        name=root.name if name is None else name,
+        files=[file for split in files.values() for group in split for file in group],
+        cache=cache,
+        cache_dir=cache_dir,
+    )
+
+
+def cinic10(
+    *,
+    data_dir: PathLike | None = None,
+    include_valid: bool = False,
+    cache: bool = True,
+    cache_dir: PathLike | None = None,
+) -> Dataset:
+    """CINIC-10: 90000 images each for training, validation and test, 32 x 32, 10 classes.
+
+    Args:
+      data_dir: folder with ``train``, ``valid`` and ``test`` as in the published archive; by
+        default ``cinic10`` in ``TFDS_DATA_DIR`` or else in ``~/tensorflow_datasets``.
+      include_valid: whether the validation images follow the training data; otherwise they are not
+        read.
+      cache: whether to keep the arrays as an npz file, see `from_png_tree`.
+      cache_dir: where, see `from_png_tree`.
+
+    Returns:
+      Images float32[*, 32, 32, 3] in [0, 1].
+
+    Raises:
+      ValueError: if the tree is missing or not that of CINIC-10.
+      ImportError: if Pillow is not installed.
+
+    References:
+      Darlow, Crowley, Antoniou and Storkey, CINIC-10 is not ImageNet or CIFAR-10, 2018.
+    """
+    root = data_root(None) / 'cinic10' if data_dir is None else pathlib.Path(data_dir).expanduser()
+    train = ('train', 'valid') if include_valid else ('train',)
+    for split in (*train, 'test'):
+        present = {child.name for child in root.glob(f'{split}/*')}
+        missing = [label for label in _CINIC10_CLASSES if label not in present]
+        if missing:
+            raise errors.invalid(
+                'data_dir',
+                'hold the extracted archive CINIC-10.tar.gz (train, valid, test)',
+                f'no {root / split / missing[0]}',
+            )
+    return from_png_tree(root, train=train, name='cinic10', cache=cache, cache_dir=cache_dir)
+
+
+def _list_split(root: pathlib.Path, split: str) -> tuple[list[str], list[list[pathlib.Path]]]:
+    """Sorted class names and, class by class, the sorted files."""
+    folder = root / split
+    folders = sorted(folder.iterdir()) if folder.is_dir() else []
+    folders = [child for child in folders if child.is_dir()]
+    if not folders:
+        raise errors.invalid('data_dir', f'have a folder per class in {split}', f'none in {folder}')
+    files = [sorted(child.glob('*.png')) for child in folders]
+    for child, group in zip(folders, files, strict=True):
+        if not group:
+            raise errors.invalid('data_dir', 'have images of every class', f'none in {child}')
+    return [child.name for child in folders], files
+
+
+def _read(
+    files: dict[str, list[list[pathlib.Path]]],
+    train: Sequence[str],
+    test: Sequence[str],
+    channels: int,
+) -> Arrays:
+    try:
+        from PIL import Image  # slow to import, so only here
+    except ImportError as error:
+        raise ImportError('PNG files need Pillow: `pip install pillow`.') from error
+    shape: tuple[int, int] | None = None
+    arrays = {'num_classes': np.asarray(len(files[train[0]]))}
+    for part, splits in (('train', train), ('test', test)):
+        labelled = [
+            (file, c) for split in splits for c, group in enumerate(files[split]) for file in group
+        ]
+        images = np.empty(0, np.uint8)
+        for row, (file, _) in enumerate(labelled):
+            try:
+                with Image.open(file) as image:
+                    pixels = np.asarray(image.convert('RGB' if channels == 3 else 'L'))
+            except (OSError, SyntaxError, ValueError) as error:
+                raise errors.invalid('data_dir', 'hold intact images', file) from error
+            if shape is None:
+                shape = pixels.shape[:2]
+            if pixels.shape[:2] != shape:
+                got = f'{list(pixels.shape[:2])} in {file}'
+                raise errors.invalid('data_dir', f'hold images of shape {list(shape)}', got)
+            if row == 0:
+                images = np.empty((len(labelled), *shape, channels), np.uint8)
+            images[row] = pixels.reshape(*shape, channels)
+        arrays[f'{part}_features'] = images
+        arrays[f'{part}_labels'] = np.array([c for _, c in labelled], np.int32)
+    return arrays

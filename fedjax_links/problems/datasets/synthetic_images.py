@@ -1,0 +1,144 @@
+"""Images drawn from a simple law: a smooth pattern per class, bent and noisy."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedjax_links import errors
+from fedjax_links.problems import partition_checks as checks
+from fedjax_links.problems.datasets.dataset import Dataset
+
+_STREAM = 0x5349  # keeps these draws independent of others that use the same seed
+_CHUNK = 512
+_FINENESS = 8  # points per pixel of the pattern that is sampled
+_FREQUENCY = 3  # periods per side of a pattern's finest wave
+_WAVES = 2  # half periods per side of the finest elastic wave
+_MAX_SHIFT = 0.11  # standard deviations at difficulty 1: a shift, in sides,
+_MAX_STRETCH = 0.3  # an entry of the linear map less the identity,
+_MAX_BEND = 0.04  # an elastic wave, in sides,
+_MAX_NOISE = 0.5  # and a pixel's noise
+_MAX_LIKENESS = 0.4  # share of a common pattern at difficulty 1
+
+
+def synthetic_images(
+    *,
+    num_train: int = 10_000,
+    num_test: int = 2_000,
+    shape: Sequence[int] = (28, 28, 1),
+    num_classes: int = 10,
+    difficulty: float = 0.5,
+    seed: int = 0,
+) -> Dataset:
+    """Draws images of classes that a small network can learn, without any file.
+
+    Class c has a pattern g_c, a random sum of plane waves of at most three periods per side,
+    squeezed into [0, 1] and partly shared by all classes. An example of class c at pixel p is
+
+    ``x(p) = clip(g_c(p + s (a + B (p - 1/2) + elastic(p))) + s n(p), 0, 1)``
+
+    with s the difficulty, a Gaussian shift a, stretch B and smooth elastic field, and white
+    noise n. At difficulty 0 all examples of a class are its pattern. Draws for one seed are the
+    same for every difficulty, and training and test data do not depend on each other's number.
+
+    Args:
+      num_train: E, at least 1.
+      num_test: T, at least 1.
+      shape: height, width and channels, such as (28, 28, 1) or (32, 32, 3).
+      num_classes: C; classes have equally many examples, up to one, in random order.
+      difficulty: in [0, 1].
+      seed: integer in ``[0, 2**32)``.
+
+    Returns:
+      Images float32[*, height, width, channels] in [0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    checks.integer('num_train', num_train, 1, 2**31 - 1)
+    checks.integer('num_test', num_test, 1, 2**31 - 1)
+    checks.integer('num_classes', num_classes, 1, 2**16)
+    checks.share('difficulty', difficulty)
+    checks.integer('seed', seed, 0, 2**32 - 1)
+    if len(shape) != 3:
+        raise errors.invalid('shape', 'be height, width, channels', list(shape))
+    for size in shape:
+        checks.integer('shape', size, 1, 4096)
+    height, width, channels = map(int, shape)
+    streams = [np.random.default_rng([int(seed), _STREAM, part]) for part in range(3)]
+    patterns = _patterns(streams[0], num_classes, (height, width, channels), difficulty)
+    (train, train_labels), (test, test_labels) = (
+        _draw(rng, number, patterns, (height, width, channels), difficulty)
+        for rng, number in zip(streams[1:], (num_train, num_test), strict=True)
+    )
+    return Dataset(train, train_labels, test, test_labels, num_classes, 'synthetic_images')
+
+
+def _patterns(
+    rng: np.random.Generator, num_classes: int, shape: tuple[int, int, int], difficulty: float
+) -> NDArray[np.float32]:
+    """float32[C, channels, fine height, fine width], periodic."""
+    height, width, channels = shape
+    waves = np.arange(-_FREQUENCY, _FREQUENCY + 1)
+    decay = 1 / (1 + np.hypot(waves[:, None], waves[None]))
+    drawn = rng.normal(size=(num_classes + 1, channels, 2, len(waves), len(waves))) * decay
+    amplitudes = drawn[:, :, 0] + 1j * drawn[:, :, 1]
+    rows, columns = (
+        np.exp(2j * np.pi * np.outer((np.arange(points) + 0.5) / points, waves))
+        for points in (height * _FINENESS, width * _FINENESS)
+    )
+    fields = np.real(rows @ amplitudes @ columns.T)
+    fields /= np.sqrt(np.sum(decay**2))  # unit variance
+    likeness = _MAX_LIKENESS * difficulty
+    mixed = np.sqrt(1 - likeness) * fields[1:] + np.sqrt(likeness) * fields[:1]
+    return (1 / (1 + np.exp(-2 * mixed))).astype(np.float32)
+
+
+def _draw(
+    rng: np.random.Generator,
+    number: int,
+    patterns: NDArray[np.float32],
+    shape: tuple[int, int, int],
+    difficulty: float,
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    height, width, channels = shape
+    labels = rng.permutation(np.arange(number) % len(patterns)).astype(np.int32)
+    basis, scales = _displacements(height, width)
+    fine = patterns.shape[2:]
+    centres = _pixel_centres(height, width)
+    flat = patterns.reshape(len(patterns), channels, -1).transpose(0, 2, 1).reshape(-1, channels)
+    images = np.empty((number, height * width, channels), np.float32)
+    for start in range(0, number, _CHUNK):
+        chunk = images[start : start + _CHUNK]
+        size = len(chunk)
+        drawn = rng.standard_normal((size, 2, len(scales)), dtype=np.float32)
+        moved = (difficulty * scales * drawn).reshape(2 * size, -1) @ basis
+        points = moved.reshape(size, 2, -1) + centres
+        index = np.floor(points[:, 0] * fine[0]).astype(np.int32) % fine[0]
+        index *= fine[1]
+        index += np.floor(points[:, 1] * fine[1]).astype(np.int32) % fine[1]
+        index += (labels[start : start + size] * (fine[0] * fine[1]))[:, None]
+        noise = rng.standard_normal(chunk.shape, dtype=np.float32)
+        noise *= np.float32(_MAX_NOISE * difficulty)
+        np.clip(flat[index] + noise, 0, 1, out=chunk)
+    return images.reshape(number, *shape), labels
+
+
+def _pixel_centres(height: int, width: int) -> NDArray[np.float32]:
+    rows, columns = np.mgrid[:height, :width]
+    return np.stack([(rows.ravel() + 0.5) / height, (columns.ravel() + 0.5) / width]).astype(
+        np.float32
+    )
+
+
+def _displacements(height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Fields [K, height * width] that displacements are sums of, and their scales [K]."""
+    row, column = _pixel_centres(height, width)
+    fields = [np.ones_like(row), row - 0.5, column - 0.5]
+    scales = [_MAX_SHIFT, _MAX_STRETCH, _MAX_STRETCH]
+    for i in range(_WAVES + 1):
+        for j in range(_WAVES + 1):
+            if i + j:
+                fields.append(np.cos(np.pi * i * row) * np.cos(np.pi * j * column))
+                scales.append(_MAX_BEND / np.hypot(i, j))
+    return np.stack(fields), np.array(scales, np.float32)

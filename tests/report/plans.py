@@ -1,0 +1,95 @@
+"""Small experiments over every kind of links that has a known law, and some that have none."""
+
+from fedjax_links import experiment
+from fedjax_links.report import recording
+
+_HALVES = {'name': 'halves', 'first': 0.15, 'second': 0.7}
+_SINE = {'name': 'sine', 'gamma': 0.4, 'period': 8}
+_BERNOULLI = {'name': 'bernoulli', 'probs': _HALVES}
+
+KNOWN = {
+    'always': {'name': 'always'},
+    'bernoulli': _BERNOULLI,
+    'jitter': {**_BERNOULLI, 'schedule': {'name': 'jitter', 'width': 0.1}},
+    'sine': {**_BERNOULLI, 'schedule': _SINE},
+    'diurnal': {
+        **_BERNOULLI,
+        'schedule': {'name': 'diurnal', 'rounds_per_day': 6, 'trough': 0.05},
+    },
+    'as_released_markov': {'name': 'as_released_markov', 'probs': _HALVES},
+    'markov': {'name': 'markov', 'probs': _HALVES, 'up_rate': 0.3},
+    'uniform_cohort': {'name': 'uniform_cohort', 'cohort_size': 4},
+    'regularized': {'name': 'regularized', 'cohort_size': 5},
+    'periodic_groups': {
+        'name': 'periodic_groups',
+        'groups': (0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2),
+        'active_rounds': 3,
+        'cohort_size': 2,
+    },
+    'separation': {
+        'name': 'minimum_separation',
+        'weights': {'name': 'power', 'exponent': 1.0},
+        'separation': 2,
+        'cohort_size': 2,
+    },
+    'separation_of_groups': {
+        'name': 'minimum_separation',
+        'weights': {'name': 'power', 'exponent': 1.5, 'count': 6},
+        'groups': {'name': 'contiguous', 'num_groups': 6},
+        'separation': 3,
+    },
+    'separation_zero_weight': {
+        'name': 'minimum_separation',
+        'weights': (0.0, *range(1, 12)),
+        'separation': 1,
+    },
+    'separation_listed': {
+        'name': 'minimum_separation',
+        'weights': (3.0, 2.0, 1.0),
+        'groups': {'name': 'contiguous', 'num_groups': 3},
+        'separation': (1, 0, 2),
+    },
+    'draws': {
+        'name': 'minimum_separation',
+        'weights': {'name': 'power', 'exponent': 0.5},
+        'separation': 0,
+    },
+    'unavailable': {'name': 'unavailable', 'pattern': _BERNOULLI},
+    'both': {'name': 'both', 'first': _BERNOULLI, 'second': {'name': 'always'}},
+    'either': {'name': 'either', 'first': _BERNOULLI, 'second': _BERNOULLI},
+    'duplex': {'name': 'duplex', 'uplink': _BERNOULLI, 'downlink': _BERNOULLI},
+}
+UNKNOWN = {
+    'markov_sine': {'name': 'markov', 'probs': _HALVES, 'schedule': _SINE},
+    'cyclic': {'name': 'cyclic', 'probs': _HALVES, 'cycle_length': 10},
+    'outage': {'name': 'outage', 'pattern': _BERNOULLI, 'start': 2, 'stop': 5},
+    'duplex_markov': {
+        'name': 'duplex',
+        'uplink': {'name': 'markov', 'probs': _HALVES},
+        'compute': _BERNOULLI,
+    },
+}
+ALL = {**KNOWN, **UNKNOWN}
+
+
+def plan(links, problem=None):
+    """An experiment of twelve clients over a section of links."""
+    return experiment.build(
+        experiment.parse(
+            {
+                'title': 'test',
+                'problem': problem or {'name': 'counterexample', 'num_clients': 12, 'dimension': 3},
+                'links': links,
+                'client': {'learning_rate': 0.1, 'local_steps': 1},
+                'algorithms': {'fedavg': {}},
+                'num_rounds': 1,
+                'eval_every': 1,
+                'num_seeds': 1,
+            }
+        )
+    )
+
+
+def record(built, num_rounds, seed=0):
+    """The links of one seed."""
+    return recording.record_links(built.participation, num_rounds=num_rounds, seed=seed)

@@ -1,0 +1,121 @@
+"""Exact laws of configured links against simulated masks, and against enumeration."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import analysis
+from fedjax_links.report import link_statistics
+from fedjax_links.report.laws import LinkLaw, link_law
+from tests.report import plans
+
+ROUNDS = 6400
+# Per coordinate of a Student t with 31 degrees of freedom; 3e-5 over all coordinates of a pattern.
+FALSE_ALARM = 2.5e-6
+BOUND = stats.t.isf(FALSE_ALARM / 2, 31)
+
+
+def batch_t(values, exact):
+    """Deviations of means over rounds from exact ones, in standard errors of 32 batch means."""
+    means = np.array([part.mean(axis=0) for part in np.array_split(values, 32)])
+    error = means.std(axis=0, ddof=1) / np.sqrt(32)
+    off = values.mean(axis=0) - exact
+    return np.where(error > 1e-12, off / np.maximum(error, 1e-12), off * 1e3)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize('name', plans.KNOWN)
+def test_rates_and_weights_are_those_of_the_simulated_links(name):
+    plan = plans.plan(plans.KNOWN[name])
+    law = link_law(plan.config.links, plan.problem)
+    active = plans.record(plan, ROUNDS).participates
+    assert np.abs(batch_t(active, law.rates)).max() < BOUND
+    found = analysis.effective_weights(masks=active)
+    off = found.weights - law.weights
+    error = np.maximum(found.standard_errors, 1e-4)
+    assert np.abs(off / error).max() < BOUND
+    np.testing.assert_allclose(law.weights.sum(), 1, rtol=1e-9)
+    assert not (law.never_empty and (active.sum(axis=1) == 0).any())
+
+
+def test_a_wrong_law_is_noticed():
+    plan = plans.plan(plans.KNOWN['separation'])
+    active = plans.record(plan, ROUNDS).participates
+    wrong = link_law({**plan.config.links, 'separation': 1}, plan.problem)
+    assert np.abs(batch_t(active, wrong.rates)).max() > BOUND
+
+
+@pytest.mark.parametrize('name', plans.UNKNOWN)
+def test_what_is_not_known_is_not_claimed(name):
+    plan = plans.plan(plans.UNKNOWN[name])
+    law = link_law(plan.config.links, plan.problem)
+    assert law.weights is None
+    assert law.probs is None
+    assert not law.memoryless
+
+
+def test_cyclic_rates_count_whole_cycles():
+    plan = plans.plan(plans.UNKNOWN['cyclic'])
+    law = link_law(plan.config.links, plan.problem)
+    active = plans.record(plan, 1010).participates[10:]  # everybody starts down, once
+    np.testing.assert_allclose(active.mean(axis=0), law.rates, atol=1e-12)
+    assert law.period == 10
+
+
+def chain(up, down, rate):
+    as_array = np.atleast_1d
+    return LinkLaw('', rates=as_array(rate), up_rate=as_array(up), down_rate=as_array(down))
+
+
+def paths(up, down, rate, num_rounds):
+    """Every path of a stationary two-state chain and its probability."""
+    for path in itertools.product([0, 1], repeat=num_rounds):
+        prob = rate if path[0] else 1 - rate
+        for before, after in itertools.pairwise(path):
+            rise = down if before else up
+            prob *= rise if before != after else 1 - rise
+        yield np.array(path, bool)[:, None], prob
+
+
+@pytest.mark.parametrize('up, down', [(0.3, 0.7), (0.2, 0.3), (0.5, 1.0)])
+def test_expected_gap_counts_are_means_over_all_paths(up, down):
+    rate, rounds = up / (up + down), 7
+    mean = sum(
+        prob * link_statistics.gap_counts(path) for path, prob in paths(up, down, rate, rounds)
+    )
+    exact = link_statistics.expected_gap_counts(chain(up, down, rate), rounds, rounds - 1)
+    np.testing.assert_allclose(exact, mean, atol=1e-14)
+
+
+def test_gap_counts_by_hand():
+    active = np.array([[1, 0], [0, 0], [1, 1], [1, 0], [0, 1]], bool)
+    np.testing.assert_array_equal(link_statistics.gap_counts(active), [0, 1, 2, 0, 0])
+
+
+def test_autocorrelation_of_one_client_is_the_textbook_estimate(rng):
+    active = rng.uniform(size=(500, 1)) < 0.4
+    x = active[:, 0] - active.mean()
+    expected = [1.0, *(np.mean(x[:-k] * x[k:]) / np.mean(x**2) for k in range(1, 6))]
+    np.testing.assert_allclose(link_statistics.autocorrelation(active, 5), expected, atol=1e-5)
+
+
+def test_autocorrelation_is_pooled_by_variance():
+    law = LinkLaw(
+        '',
+        rates=np.array([0.5, 0.1, 1.0]),
+        up_rate=np.array([0.1, 0.05, 1.0]),
+        down_rate=np.array([0.1, 0.45, 0.0]),
+    )
+    exact = link_statistics.expected_autocorrelation(law, 2)
+    by_hand = [1, (0.25 * 0.8 + 0.09 * 0.5) / 0.34, (0.25 * 0.64 + 0.09 * 0.25) / 0.34]
+    np.testing.assert_allclose(exact, by_hand, rtol=1e-12)
+    assert np.isnan(link_statistics.autocorrelation(np.ones((9, 2), bool), 3)).all()
+
+
+def test_fold_leaves_out_what_is_left_over():
+    folded = link_statistics.fold(np.array([1, 2, 3, 3, 4, 5, 100]), 3)
+    np.testing.assert_allclose(folded.mean, [2, 3, 4])
+    assert link_statistics.foldable(LinkLaw('', period=4), 7) is None
+    assert link_statistics.foldable(LinkLaw('', period=4), 8) == 4

@@ -1,0 +1,98 @@
+"""The screen of predictions: what it claims, and that it fits."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fedjax_links import analysis
+from fedjax_links.report import theory
+from tests.report import plans
+
+
+def screen(links, problem=None, num_rounds=640):
+    plan = plans.plan(links, problem)
+    return plan, theory.text(plan, plans.record(plan, num_rounds))
+
+
+@pytest.mark.parametrize('name', plans.ALL)
+def test_it_is_one_screen(name):
+    _, text = screen(plans.ALL[name])
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(text.splitlines()) <= 35
+
+
+def number(text, pattern):
+    return float(re.search(pattern, text)[1])
+
+
+def test_exact_predictions_are_those_of_the_analysis():
+    plan, text = screen(plans.KNOWN['bernoulli'])
+    targets = np.asarray(plan.problem.data, np.float64)
+    fixed_point = analysis.fedavg_fixed_point(plan.probs, targets)
+    bias = np.linalg.norm(fixed_point - targets.mean(axis=0))
+    assert f'||E x - x*|| = {bias:.6g}, exact for every step size' in text
+    weights = analysis.fedavg_weights(plan.probs)
+    assert f'from uniform {np.abs(weights - 1 / 12).sum():.4g}, effective' in text
+    assert f'1 - lambda_2(E[W]) = {1 - analysis.mixing_rate(plan.probs):.4g}, exact' in text
+
+
+def test_estimates_say_so_and_how_noisy_they_are():
+    equal = {'name': 'halves', 'first': 0.5, 'second': 0.5}
+    links = {'name': 'markov', 'probs': equal, 'schedule': {'name': 'jitter', 'width': 0.1}}
+    _, text = screen(links, num_rounds=6400)
+    assert 'A nonempty], estimated, 6,400 rounds' in text
+    distance = number(text, r'from uniform (\S+) \(noise alone')
+    noise = number(text, r'from uniform \S+ \(noise alone: (\S+)\)')
+    bias = number(text, r'x\*\|\| = (\S+), estimated')
+    bias_noise = number(text, r'estimated \(noise alone: (\S+)\)')
+    # All weights are equal: what is measured is noise, and of the size that is said.
+    assert 0.5 < distance / noise < 2
+    assert 0.2 < bias / bias_noise < 3
+
+
+def test_noise_of_the_bias_is_its_spread_over_seeds():
+    plan = plans.plan({**plans.KNOWN['markov'], 'schedule': {'name': 'jitter', 'width': 0.1}})
+    targets = np.asarray(plan.problem.data, np.float64)
+    records = [plans.record(plan, 1600, seed).participates for seed in range(40)]
+    limits = [analysis.effective_weights(masks=r).weights @ targets for r in records]
+    said = np.mean([theory._standard_errors(r, targets) for r in records], axis=0)
+    ratio = said / np.std(limits, axis=0, ddof=1)
+    assert (np.abs(ratio - 1) < 0.4).all(), ratio  # the spread of 40 is known to 11 %
+
+
+def test_label_mix_is_weighted_by_hand():
+    problem = {'name': 'digits', 'num_clients': 12, 'alpha': 0.2, 'seed': 3}
+    plan, text = screen(plans.KNOWN['bernoulli'], problem)
+    labels, counts = np.asarray(plan.problem.data.labels), np.asarray(plan.problem.counts)
+    parts = np.split(labels, np.cumsum(counts)[:-1])
+    shares = np.array([np.bincount(part, minlength=10) / len(part) for part in parts])
+    implicit = analysis.fedavg_weights(plan.probs) @ shares
+    row = re.search(r'^  FedAvg +(.*)$', text, flags=re.MULTILINE)[1]
+    np.testing.assert_allclose([float(cell) for cell in row.split()], implicit, atol=6e-4)
+    variation = 0.5 * np.abs(implicit - shares.mean(axis=0)).sum()
+    assert f'total variation {variation:.4g}' in text
+
+
+def test_groups_of_the_paper():
+    links = {
+        'name': 'minimum_separation',
+        'weights': {'name': 'power', 'exponent': 1.5, 'count': 20},
+        'groups': {'name': 'contiguous', 'num_groups': 20},
+        'separation': 5,
+    }
+    problem = {'name': 'counterexample', 'num_clients': 100, 'dimension': 2}
+    _, text = screen(links, problem)
+    assert 'pi_R over 20 groups of 5: 0.0138 to 0.1521, L1 from uniform 0.6434' in text
+    law = analysis.minimum_separation_stationary(np.arange(1.0, 21) ** -1.5, 5)
+    scale = analysis.debiasing_weights(law)
+    assert f'1/(M pi_R): {scale.min():.4g} to {scale.max():.4g}' in text
+    assert 'there are clients that never meet' in text
+
+
+def test_markov_links_report_their_memory():
+    _, text = screen(plans.KNOWN['markov'])
+    assert '  stationary P(up)        0.15' in text
+    lag = re.search(r'autocorr. lag 1 +(.*)', text)[1].split()
+    up, down = 0.3, 0.3 * (1 - 0.7) / 0.7
+    assert float(lag[4]) == pytest.approx(1 - up - down, abs=1e-4)
