@@ -68,7 +68,7 @@ class Experiment:
       problem: data and loss.
       participation: the links.
       probs: float64[N], the probabilities before any schedule; None for patterns without.
-      algorithms: by label, in the order of the config.
+      algorithms: by label; a ConfigDict sorts its labels.
     """
 
     config: ExperimentConfig

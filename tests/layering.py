@@ -32,7 +32,7 @@ MAY_SEE = {
     'testing': _ENGINE | {'simulation', 'evaluation', 'sweeps'},
     'experiment': _ENGINE | _DRIVERS | {'analysis'},
     'comparison': _ENGINE | _DRIVERS | {'experiment'},
-    'report': _CORE | _DRIVERS | {'analysis', 'experiment'},
+    'report': _ENGINE | _DRIVERS | {'analysis', 'experiment'},
     'cli': _ENGINE | _DRIVERS | {'analysis', 'experiment', 'comparison', 'report', 'testing'},
 }
 """By part of the package: the other parts that it may import."""

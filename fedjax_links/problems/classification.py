@@ -13,6 +13,14 @@ from fedjax_links.problems.arrays import from_flax
 MODELS: Mapping[str, Callable[[int], Any]] = {
     'softmax': models.Softmax,
     'mlp': models.MLP,
+    'cnn': models.CNN,
+    'xiang_svhn': models.xiang_svhn,
+    'xiang_cifar10': models.xiang_cifar10,
+    'xiang_cinic10': models.xiang_cinic10,
+    'wang_fashion_mnist': models.wang_fashion_mnist,
+    'wang_cifar10': models.wang_cifar10,
+    'sun_mnist': models.sun_mnist,
+    'sun_cifar10': models.sun_cifar10,
 }
 
 PARTITIONS: Mapping[str, Callable[..., np.ndarray]] = {
@@ -38,7 +46,7 @@ def digits(
 
     Args:
       num_clients: N.
-      model: ``'softmax'``, ``'mlp'``, or a flax linen module.
+      model: a name in `MODELS`, or a flax linen module.
       partition: a name in `PARTITIONS`; the equal-volume Dirichlet partition by default, with
         ``alpha=0.1`` unless given.
       seed: seed of the split and the partition.

@@ -14,11 +14,11 @@ _CHUNK = 512
 _FINENESS = 8  # points per pixel of the pattern that is sampled
 _FREQUENCY = 3  # periods per side of a pattern's finest wave
 _WAVES = 2  # half periods per side of the finest elastic wave
-_MAX_SHIFT = 0.11  # standard deviations at difficulty 1: a shift, in sides,
-_MAX_STRETCH = 0.3  # an entry of the linear map less the identity,
-_MAX_BEND = 0.04  # an elastic wave, in sides,
+_MAX_SHIFT = 0.16  # standard deviations at difficulty 1: a shift, in sides,
+_MAX_STRETCH = 0.4  # an entry of the linear map less the identity,
+_MAX_BEND = 0.06  # an elastic wave, in sides,
 _MAX_NOISE = 0.5  # and a pixel's noise
-_MAX_LIKENESS = 0.4  # share of a common pattern at difficulty 1
+_MAX_LIKENESS = 0.6  # share of a common pattern at difficulty 1
 
 
 def synthetic_images(

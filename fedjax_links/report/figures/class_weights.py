@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import experiment
+from fedjax_links.participation import label_dependent_probs
+from fedjax_links.problems import partition
 from fedjax_links.report import style
 from fedjax_links.report.figures.result import FigureResult
 from fedjax_links.report.tables import Table
@@ -50,16 +51,14 @@ def class_weights(
     num_draws = max(num_draws // 8, 2) if quick else num_draws
     counts, below, weights = [], [], []
     for seed in range(first_seed, first_seed + num_draws):
-        shares = experiment.partition.dirichlet_shares(
-            num_clients, num_classes, alpha=alpha, seed=seed
-        )
+        shares = partition.dirichlet_shares(num_clients, num_classes, alpha=alpha, seed=seed)
         options: dict[str, Any] = {'sigma': sigma, 'seed': seed}
-        probs = experiment.label_dependent_probs(shares, minimum=minimum, **options)
+        probs = label_dependent_probs(shares, minimum=minimum, **options)
         counts.append(np.histogram(probs, _EDGES)[0])
         below.append(np.mean(probs < 0.1))
         # A client that holds one class only has that class's weight as its probability.
         pure = np.eye(num_classes)
-        weights.append(experiment.label_dependent_probs(pure, minimum=0.0, **options))
+        weights.append(label_dependent_probs(pure, minimum=0.0, **options))
     mean = np.mean(counts, axis=0)
     error = np.std(counts, axis=0, ddof=1) / np.sqrt(num_draws)
     top = np.sort(weights, axis=1)[:, ::-1]

@@ -7,8 +7,10 @@ import jax
 import numpy as np
 
 from fedjax_links import analysis, experiment, simulation
+from fedjax_links.participation import minimum_separation
+from fedjax_links.problems import partition
 from fedjax_links.report import style
-from fedjax_links.report.figures.result import FigureResult, federation, selection_weights
+from fedjax_links.report.figures.result import FigureResult, selection_weights
 from fedjax_links.report.tables import Table
 
 
@@ -48,9 +50,7 @@ def group_distances(
     """
     num_seeds = max(num_seeds // 8, 2) if quick else num_seeds
     law = selection_weights('config.figure.weights', weights, num_groups)
-    groups = experiment.GROUPS['contiguous'](
-        federation(np.zeros((num_clients, 1))), num_groups=num_groups
-    )
+    groups = partition.contiguous_groups(num_clients, num_groups=num_groups)
     firsts = np.searchsorted(groups, np.arange(num_groups))
     exact = analysis.minimum_separation_curve(law)[list(separations)]
     signs = np.sign(exact - 1 / num_groups)
@@ -112,9 +112,7 @@ def _shares(
     weights: np.ndarray, groups: np.ndarray, separation: int, skip: int, count: int, num_seeds: int
 ) -> np.ndarray:
     """float64[S, N], the share of the counted rounds in which each client takes part."""
-    pattern = experiment.PARTICIPATION['minimum_separation'](
-        weights, separation=separation, groups=groups
-    )
+    pattern = minimum_separation(weights, separation=separation, groups=groups)
 
     def counts(key: Any) -> Any:
         links = simulation.realised_links(key, pattern, num_rounds=skip + count)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import analysis, experiment, simulation
+from fedjax_links.participation import minimum_separation
 from fedjax_links.report import style
 from fedjax_links.report.figures.result import FigureResult, selection_weights, stack
 from fedjax_links.report.tables import Table
@@ -178,7 +179,7 @@ def _simulated(
     weights: np.ndarray, stationary: np.ndarray, separation: int, num_rounds: int, num_seeds: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Conditional laws float64[batches, T, N], and running distances float64[S, T]."""
-    pattern = experiment.PARTICIPATION['minimum_separation'](weights, separation=separation)
+    pattern = minimum_separation(weights, separation=separation)
     odds, target = jnp.asarray(weights), jnp.asarray(stationary)
     before = np.maximum(np.arange(num_rounds) - separation, 0)
 

@@ -6,7 +6,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, experiment, sweeps
+from fedjax_links import analysis, local_training, sweeps
+from fedjax_links.algorithms import fedavg
+from fedjax_links.participation import bernoulli
 from fedjax_links.report import style
 from fedjax_links.report.figures.result import FigureResult, federation
 from fedjax_links.report.tables import Table
@@ -53,10 +55,10 @@ def two_client_limit(
     probs = np.linspace(0, 1, num_points + 1)
     points = np.array(targets, np.float64)
     exact = np.array([analysis.fedavg_fixed_point([first_prob, p], points) for p in probs])
-    client = experiment.local_training.local_sgd(learning_rate, local_steps=local_steps)
+    client = local_training.local_sgd(learning_rate, local_steps=local_steps)
     result = sweeps.sweep(
-        lambda: experiment.ALGORITHMS['fedavg'](client),
-        lambda second: experiment.PARTICIPATION['bernoulli'](jnp.stack([first_prob, second])),
+        lambda: fedavg(client),
+        lambda second: bernoulli(jnp.stack([first_prob, second])),
         federation(points[:, None]),
         seeds=range(num_seeds),
         grid={'participation': {'second': probs[1:]}},
