@@ -127,6 +127,8 @@ class Problem:
       metrics: ``(params, eval_data) -> {name: []}``.
       min_examples: smallest entry of ``counts``.
       max_examples: largest entry of ``counts``.
+      random_loss_fn: ``(params, batch, key) -> []``, what clients descend where training draws at
+        random, as dropout does; None where they descend ``loss_fn``.
     """
 
     data: PyTree
@@ -140,6 +142,9 @@ class Problem:
     )
     min_examples: int = dataclasses.field(metadata={'static': True})
     max_examples: int = dataclasses.field(metadata={'static': True})
+    random_loss_fn: Callable[[Params, PyTree, Key], Array] | None = dataclasses.field(
+        default=None, metadata={'static': True}
+    )
 
     @property
     def num_clients(self) -> int:

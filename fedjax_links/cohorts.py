@@ -39,8 +39,11 @@ def make_cohort(mask: Array) -> Cohort:
       A cohort of N slots with the members first.
     """
     num_clients = mask.shape[0]
-    (ids,) = jnp.nonzero(mask, size=num_clients, fill_value=num_clients)
-    return Cohort(ids=ids.astype(jnp.int32), size=jnp.sum(mask, dtype=jnp.int32))
+    rank = jnp.cumsum(mask, dtype=jnp.int32)
+    ids = jnp.full(num_clients, num_clients, jnp.int32)
+    slots = jnp.where(mask, rank - 1, num_clients)
+    ids = ids.at[slots].set(jnp.arange(num_clients, dtype=jnp.int32), mode='drop')
+    return Cohort(ids=ids, size=rank[-1])
 
 
 def everyone(num_clients: int) -> Cohort:

@@ -19,6 +19,7 @@ from fedjax_links.cohorts import Cohort
 Rate = float | Array | Callable[[Array], Array]
 Loss = Callable[[Params], Array]
 
+_LOSS_STREAM = 2**32 - 1  # no local step has this number
 _CHUNK_SIZE = 10
 _WIDE_CHUNK_SIZE = 128
 _WIDE_CHUNK_ENTRIES = 2**18
@@ -285,8 +286,8 @@ def _check_client_steps(client_steps: Any, local_steps: int) -> None:
     if np.ndim(client_steps) != 1:
         requirement = 'be a vector with one entry per client'
         raise errors.invalid('client_steps', requirement, f'shape {np.shape(client_steps)}')
-    if not jnp.issubdtype(jnp.result_type(client_steps), jnp.integer):
-        dtype = jnp.result_type(client_steps)
+    dtype = client_steps.dtype if hasattr(client_steps, 'dtype') else np.asarray(client_steps).dtype
+    if not jnp.issubdtype(dtype, jnp.integer):
         raise errors.invalid('client_steps', 'hold integers', f'dtype {dtype}')
     checks.within('client_steps', client_steps, 1, local_steps)
 
@@ -316,27 +317,39 @@ def _client_data(
 ) -> tuple[PyTree, Callable[[Params, PyTree], Array]]:
     """The scan inputs of the local steps and the loss of one of them."""
     offset, count = problem.offsets[client], problem.counts[client]
+    loss_keys = None
+    if problem.random_loss_fn is not None:
+        loss_stream = jax.random.fold_in(key, np.uint32(_LOSS_STREAM))
+        loss_keys = prng.step_keys(loss_stream, local_steps)
+
+    def loss(params, batch, loss_key):
+        if problem.random_loss_fn is None:
+            return problem.loss_fn(params, batch)
+        return problem.random_loss_fn(params, batch, loss_key)
+
     if batch_size is not None:
         keys = prng.step_keys(key, local_steps)
-        draws = jax.vmap(lambda k: jax.random.randint(k, (batch_size,), 0, count))(keys)
+        draws = jax.vmap(lambda k: jax.random.randint(k, (batch_size,), 0, count, 'int32'))(keys)
 
-        def minibatch_loss(params, draw):
-            return problem.loss_fn(params, _take(problem.data, offset + draw))
+        def minibatch_loss(params, inputs):
+            draw, loss_key = inputs
+            return loss(params, _take(problem.data, offset + draw), loss_key)
 
-        return draws, minibatch_loss
+        return (draws, loss_keys), minibatch_loss
 
     slots = jnp.arange(problem.max_examples)
     examples = _take(problem.data, offset + jnp.minimum(slots, count - 1))
     if problem.min_examples == problem.max_examples:
-        return None, lambda params, _: problem.loss_fn(params, examples)
+        return loss_keys, lambda params, loss_key: loss(params, examples, loss_key)
 
-    def full_loss(params, _):
+    def full_loss(params, loss_key):
         """Mean over the client's own rows; the mean of a padded batch would count rows twice."""
         single = jax.tree.map(lambda a: a[:, None], examples)
-        losses = jax.vmap(problem.loss_fn, in_axes=(None, 0))(params, single)
+        keys = None if loss_key is None else jax.random.split(loss_key, problem.max_examples)
+        losses = jax.vmap(loss, in_axes=(None, 0, 0))(params, single, keys)
         return jnp.sum(jnp.where(slots < count, losses, 0)) / count.astype(losses.dtype)
 
-    return None, full_loss
+    return loss_keys, full_loss
 
 
 def _take(data: PyTree, indices: Array) -> PyTree:

@@ -53,6 +53,14 @@ def step_keys(key: Key, num_steps: int) -> Key:
     return jax.vmap(lambda step: jax.random.fold_in(key, step))(jax.numpy.arange(num_steps))
 
 
+def uniform(key: Key, shape: tuple[int, ...] = ()) -> Array:
+    """Uniform draws in [0, 1), float32 whatever the default precision.
+
+    So a run in double precision meets the links of the run in single precision.
+    """
+    return jax.random.uniform(key, shape, 'float32')
+
+
 def seed_column(seeds: Iterable[int]) -> np.ndarray:
     """Validated seeds as uint32[S].
 

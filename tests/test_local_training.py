@@ -271,3 +271,33 @@ def test_rates_may_be_traced():
 
     eager = run(local_sgd(0.3, local_steps=2), 0).params['b']
     np.testing.assert_allclose(jax.jit(end)(0.3), eager, rtol=1e-6)
+
+
+def random_loss(params, batch, key):
+    """A loss whose gradient is the draw itself: steps add up draws."""
+    del batch
+    return params * jax.random.normal(key)
+
+
+@pytest.mark.parametrize('counts, batch_size', [((3, 6), 2), ((3, 6), None), ((4, 4), None)])
+def test_a_random_loss_draws_by_client_round_and_step(counts, batch_size):
+    features, labels, owners = data(counts)
+    problem = problems.from_arrays(
+        features,
+        labels,
+        owners,
+        init_params=lambda key: jnp.zeros(()),
+        loss_fn=lambda params, batch: 0 * params,
+        random_loss_fn=random_loss,
+    )
+    program = local_sgd(1.0, local_steps=4, batch_size=batch_size)
+    ends = [float(run(program, client, problem, jnp.zeros(())).params) for client in (0, 1)]
+    for client, end in enumerate(ends):
+        stream = jax.random.fold_in(client_key(client), np.uint32(2**32 - 1))
+        keys = [jax.random.fold_in(stream, step) for step in range(4)]
+        if batch_size is None and counts[0] != counts[1]:  # one draw per example
+            slots = [jax.random.split(key, max(counts))[: counts[client]] for key in keys]
+            draws = [np.mean([jax.random.normal(key) for key in own]) for own in slots]
+        else:
+            draws = [jax.random.normal(key) for key in keys]
+        np.testing.assert_allclose(end, -np.sum(draws), rtol=1e-4, atol=1e-5)

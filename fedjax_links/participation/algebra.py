@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors
+from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, DuplexLinkSample, Key, Links, Participation
 from fedjax_links.participation import selection
 from fedjax_links.participation.grouping import group_labels
@@ -71,7 +71,7 @@ def mixture(patterns: Sequence[Participation], probs: Any) -> Participation:
 
     def pick(key: Key, round: Array, samples: list[Links]) -> Links:
         del round
-        uniform = jax.random.uniform(key, (), probs.dtype)
+        uniform = prng.uniform(key)
         last = jnp.max(jnp.where(probs > 0, jnp.arange(len(patterns)), 0))
         which = jnp.minimum(jnp.sum(uniform >= jnp.cumsum(probs)), last)
         parts = jnp.stack([sample.prob for sample in samples])

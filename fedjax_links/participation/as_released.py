@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from fedjax_links import checks
+from fedjax_links import checks, prng
 from fedjax_links.base import LinkSample, Participation
 from fedjax_links.participation import schedules
 from fedjax_links.participation.algebra import cap_in_order
@@ -40,8 +40,7 @@ def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
     def sample(carry, key, round):
         probs = schedule(jax.random.fold_in(key, _PROBS), round)
         state, uniforms = (
-            jax.random.uniform(jax.random.fold_in(key, index), probs.shape, probs.dtype)
-            for index in (_STATE, _LINKS)
+            prng.uniform(jax.random.fold_in(key, index), probs.shape) for index in (_STATE, _LINKS)
         )
         mask = move(state < probs, uniforms, probs, up_rate)
         return carry, LinkSample(mask=mask, prob=schedule.mean(round))

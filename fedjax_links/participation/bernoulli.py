@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 
+from fedjax_links import prng
 from fedjax_links.base import LinkSample, Participation
 from fedjax_links.participation import schedules
 
@@ -30,7 +31,7 @@ def bernoulli(schedule: Any) -> Participation:
 
     def sample(carry, key, round):
         probs = schedule(jax.random.fold_in(key, _PROBS), round)
-        uniforms = jax.random.uniform(jax.random.fold_in(key, _LINKS), probs.shape, probs.dtype)
+        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
         return carry, LinkSample(mask=uniforms < probs, prob=schedule.mean(round))
 
     return Participation(init=lambda key: (), sample=sample, num_clients=schedule.num_clients)

@@ -52,7 +52,7 @@ def cyclic(probs: Any, *, cycle_length: int = 100, reset: bool = False) -> Parti
     share = (active / period).astype(probs.dtype)
 
     def draw(key):
-        return CyclicState(offset=jax.random.randint(key, probs.shape, 0, inactive))
+        return CyclicState(offset=jax.random.randint(key, probs.shape, 0, inactive, 'int32'))
 
     def sample(carry, key, round):
         if reset:

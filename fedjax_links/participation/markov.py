@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks, errors
+from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, LinkSample, Participation
 from fedjax_links.participation import schedules
 
@@ -52,12 +52,12 @@ def markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
 
     def init(key):
         probs = schedule(jax.random.fold_in(key, _PROBS), jnp.int32(0))
-        uniforms = jax.random.uniform(jax.random.fold_in(key, _LINKS), probs.shape, probs.dtype)
+        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
         return MarkovState(up=uniforms < probs)
 
     def sample(carry, key, round):
         probs = schedule(jax.random.fold_in(key, _PROBS), round)
-        uniforms = jax.random.uniform(jax.random.fold_in(key, _LINKS), probs.shape, probs.dtype)
+        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
         up = move(carry.up, uniforms, probs, up_rate)
         return MarkovState(up=up), LinkSample(mask=up, prob=schedule.mean(round))
 

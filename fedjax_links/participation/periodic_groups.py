@@ -55,7 +55,7 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
     share = jnp.asarray((cohort_size / sizes)[labels], jnp.result_type(float))
 
     def init(key):
-        return PeriodicGroupsState(offset=jax.random.randint(key, (), 0, active_rounds))
+        return PeriodicGroupsState(offset=jax.random.randint(key, (), 0, active_rounds, 'int32'))
 
     def sample(carry, key, round):
         turn = (round + carry.offset) // active_rounds

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks, errors
+from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key
 
 
@@ -93,7 +93,7 @@ def jitter(p: Any, *, width: Any) -> Schedule:
 
     def probs(key: Key, round: Array) -> Array:
         del round
-        return p + width * jax.random.uniform(key, p.shape, p.dtype, -1, 1)
+        return p + width * (2 * prng.uniform(key, p.shape) - 1).astype(p.dtype)
 
     return Schedule(probs=probs, mean=lambda round: p, num_clients=p.shape[0])
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks, errors
+from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key
 
 _FIRST, _REST = 0, 1
@@ -52,7 +52,7 @@ def successive_subset(key: Key, eligible: Array, weights: Array, size: int) -> A
     References:
       Efraimidis & Spirakis, Weighted random sampling with a reservoir, 2006.
     """
-    gumbels = jax.random.gumbel(key, weights.shape, weights.dtype, mode='high')
+    gumbels = jax.random.gumbel(key, weights.shape, 'float32', mode='high')
     logs = jnp.log(jnp.where(eligible, weights, 1))
     return _best((logs + gumbels).astype(jnp.float32), eligible, size)
 
@@ -92,7 +92,7 @@ def product_subset(key: Key, eligible: Array, weights: Array, size: int) -> Arra
         return left - taken, taken
 
     _, ratios = jax.lax.scan(extend, jnp.zeros(size, weights.dtype), weights, reverse=True)
-    uniforms = jax.random.uniform(key, weights.shape, weights.dtype)
+    uniforms = prng.uniform(key, weights.shape)
     places = jnp.minimum(eligible.sum(dtype=jnp.int32), size)
     return jax.lax.scan(take, places, (weights, ratios, uniforms))[1]
 

@@ -7,11 +7,17 @@ the ready-made ones.
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
 from fedjax_links.problems.classification import digits, federate, owners
 from fedjax_links.problems.quadratic import counterexample, quadratic
+from fedjax_links.problems.robust_regression import robust_regression
+from fedjax_links.problems.synthetic import synthetic
+from fedjax_links.problems.toy import triangle
 
 PROBLEMS = {
     'counterexample': counterexample,
     'digits': digits,
     'quadratic': quadratic,
+    'robust_regression': robust_regression,
+    'synthetic': synthetic,
+    'triangle': triangle,
 }
 
 __all__ = [
@@ -24,4 +30,7 @@ __all__ = [
     'from_flax',
     'owners',
     'quadratic',
+    'robust_regression',
+    'synthetic',
+    'triangle',
 ]

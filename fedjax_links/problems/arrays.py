@@ -1,5 +1,6 @@
 """Problems from arrays: features, labels, and who owns which example."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ def from_arrays(
     loss_fn: Callable[[Params, Batch], Array],
     metrics: Metrics | None = None,
     eval_data: tuple[Any, Any] | None = None,
+    random_loss_fn: Callable[[Params, Batch, Key], Array] | None = None,
 ) -> Problem:
     """A federated problem from arrays and the owner of each example.
 
@@ -49,6 +51,8 @@ def from_arrays(
         ``batch.labels``; it unpacks as a pair).
       metrics: ``(params, batch) -> {name: []}``, means over a `Batch`; the loss alone by default.
       eval_data: a pair (features, labels) to evaluate on; the clients' own data by default.
+      random_loss_fn: ``(params, batch, key) -> []``, to train on instead of ``loss_fn``; the key is
+        of the seed, round, client and local step.
 
     Returns:
       The problem. Examples are stored once, sorted by owner.
@@ -79,6 +83,7 @@ def from_arrays(
         metrics=lambda params, examples: _mean_over_chunks(per_batch, params, examples),
         min_examples=int(counts.min()),
         max_examples=int(counts.max()),
+        random_loss_fn=random_loss_fn,
     )
 
 
@@ -97,7 +102,8 @@ def from_flax(
       features: [E, ...], what the module is applied to.
       labels: int[E] for ``'cross_entropy'``, float[E, ...] for ``'squared_error'``.
       clients: int[E], owner of each example.
-      module: a flax linen module whose only variables are parameters.
+      module: a flax linen module whose only variables are parameters. If it takes a flag ``train``,
+        clients train with ``train=True`` and a ``dropout`` key; all else is with ``train=False``.
       loss: ``'cross_entropy'``, ``'squared_error'``, or ``(outputs, labels) -> []``.
       eval_data: a pair (features, labels) to evaluate on; the clients' own data by default.
 
@@ -111,19 +117,27 @@ def from_flax(
         checks.choice('loss', loss, _LOSSES)
     outputs_loss = loss if callable(loss) else _LOSSES[loss]
     example = jnp.asarray(np.asarray(features)[:1])
+    takes_train = 'train' in inspect.signature(type(module).__call__).parameters
+    evaluating = {'train': False} if takes_train else {}
 
-    def init_params(key: Key) -> Params:
-        return module.init(key, example)['params']
+    def init(key: Key) -> Mapping[str, Params]:
+        return module.init(key, example, **evaluating)
 
-    collections = jax.eval_shape(module.init, jax.random.key(0), example).keys() - {'params'}
+    collections = jax.eval_shape(init, jax.random.key(0)).keys() - {'params'}
     if collections:
         raise errors.invalid('module', 'have parameters only', f'also {sorted(collections)}')
 
     def loss_fn(params: Params, batch: Batch) -> Array:
-        return outputs_loss(module.apply({'params': params}, batch.features), batch.labels)
+        outputs = module.apply({'params': params}, batch.features, **evaluating)
+        return outputs_loss(outputs, batch.labels)
+
+    def random_loss_fn(params: Params, batch: Batch, key: Key) -> Array:
+        rngs = {'dropout': key}
+        outputs = module.apply({'params': params}, batch.features, train=True, rngs=rngs)
+        return outputs_loss(outputs, batch.labels)
 
     def metrics(params: Params, batch: Batch) -> Mapping[str, Array]:
-        outputs = module.apply({'params': params}, batch.features)
+        outputs = module.apply({'params': params}, batch.features, **evaluating)
         values = {'loss': outputs_loss(outputs, batch.labels)}
         if loss == 'cross_entropy':
             values['accuracy'] = jnp.mean(jnp.argmax(outputs, -1) == batch.labels)
@@ -133,10 +147,11 @@ def from_flax(
         features,
         labels,
         clients,
-        init_params=init_params,
+        init_params=lambda key: init(key)['params'],
         loss_fn=loss_fn,
         metrics=metrics,
         eval_data=eval_data,
+        random_loss_fn=random_loss_fn if takes_train else None,
     )
 
 

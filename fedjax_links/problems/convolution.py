@@ -1,8 +1,8 @@
 """Convolution as a matrix product, and 2 x 2 max-pooling as a reshape.
 
-In a compiled loop on a CPU, and under `vmap` over the weights of many clients, XLA's own convolution
-is far slower than one matrix product of the image's patches with the kernel. Values and gradients
-agree to rounding.
+In a compiled loop on a CPU, and under `vmap` over the weights of many clients, XLA's own
+convolution is far slower than one matrix product of the image's patches with the kernel. Values and
+gradients agree to rounding.
 """
 
 from collections.abc import Sequence
@@ -35,8 +35,8 @@ def conv_as_matmul(
     ``y[b, i, j, :] = sum_{u, v} x[b, i + u, j + v, :] K[u, v]``: the ``kh kw`` shifts of the padded
     image side by side on the channel axis, times the kernel as a matrix ``[kh kw C, D]``. That is
     done for two spatial axes, channels last, unit strides, no dilation and no groups; everything
-    else goes to `jax.lax`. As a layer: ``nn.Conv(32, (5, 5), conv_general_dilated=conv_as_matmul)``.
-    The patches take ``kh kw`` times the memory of the image.
+    else goes to `jax.lax`. The patches take ``kh kw`` times the memory of the image. As a layer:
+    ``nn.Conv(32, (5, 5), conv_general_dilated=conv_as_matmul)``.
 
     Args:
       lhs: [B, H, W, C], the images.

@@ -1,8 +1,8 @@
-"""Flax models for classification: two generic ones, and those of the papers.
+"""Flax models for classification: generic ones, and those of the papers.
 
-The papers' networks are functions of the number of classes that fill in `CNN` or return `BatchNormMLP`;
-their parameter counts hold for ten classes and the images of their own data set. Every image network
-takes ``[B, height, width, channels]``.
+The papers' networks are functions of the number of classes. Their parameter counts hold for ten
+classes and the images of their own data set, which image networks take as [B, height, width,
+channels].
 """
 
 import math
@@ -89,20 +89,22 @@ class CNN(nn.Module):
         """
         activations = features
         for width in self.channels:
-            window = (self.kernel_size, self.kernel_size)
+            kernel_init, bias_init = self._initializers(self.kernel_size**2 * activations.shape[-1])
             layer = nn.Conv(
                 width,
-                window,
+                (self.kernel_size, self.kernel_size),
                 padding=self.kernel_size // 2,
+                kernel_init=kernel_init,
+                bias_init=bias_init,
                 conv_general_dilated=self.convolution,
-                **self._initializers(self.kernel_size**2 * activations.shape[-1]),
             )
             activations = max_pool(nn.relu(layer(activations)))
         activations = _flatten(activations)
         for width in self.hidden:
             activations = self._drop(activations, train)
-            layer = nn.Dense(width, **self._initializers(activations.shape[-1]))
-            activations = nn.relu(layer(activations))
+            kernel_init, bias_init = self._initializers(activations.shape[-1])
+            dense = nn.Dense(width, kernel_init=kernel_init, bias_init=bias_init)
+            activations = nn.relu(dense(activations))
         activations = self._drop(activations, train)
         return _torch_dense(self.num_classes, activations)
 
@@ -111,18 +113,19 @@ class CNN(nn.Module):
             return activations
         return nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
 
-    def _initializers(self, fan_in: int) -> dict[str, Initializer]:
+    def _initializers(self, fan_in: int) -> tuple[Initializer, Initializer]:
+        """Those of the weights and of the biases."""
         if self.kaiming:
-            return {'kernel_init': kaiming_normal}
-        return {'kernel_init': fan_in_uniform(fan_in), 'bias_init': fan_in_uniform(fan_in)}
+            return kaiming_normal, nn.initializers.zeros
+        return fan_in_uniform(fan_in), fan_in_uniform(fan_in)
 
 
 class BatchNorm(nn.Module):
     """Normalises each feature by the mean and variance of the batch, then scales and shifts it.
 
-    ``y = scale (x - mean_B(x)) / sqrt(var_B(x) + epsilon) + bias``, with the biased variance and the
-    statistics of the batch at hand, in training and in evaluation. There are no running averages,
-    and so no variables besides parameters.
+    ``y = scale (x - mean_B(x)) / sqrt(var_B(x) + epsilon) + bias``, with the biased variance,
+    in training and in evaluation. There are no running averages, and so no variables besides
+    parameters.
 
     Attributes:
       epsilon: added to the variance.
@@ -138,8 +141,8 @@ class BatchNorm(nn.Module):
         """Normalised features [B, d] of features [B, d].
 
         Raises:
-          ValueError: for a batch of one, whose features would all vanish. Full batches of clients of
-            unequal size are taken example by example: such clients need a ``batch_size``.
+          ValueError: for a batch of one, whose features would all vanish. Full batches of clients
+            of unequal size are taken example by example: they need a ``batch_size``.
         """
         batch, width = features.shape
         if batch < 2 and not self.is_initializing():

@@ -2,8 +2,11 @@
 
 import functools
 
+import jax
+import numpy as np
 import pytest
 
+from fedjax_links import simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.testing import ALGORITHM_CHECKS, PARTICIPATION_CHECKS, Promises
@@ -25,3 +28,18 @@ def test_participation(name, check):
     size = entry.cohort_size and entry.cohort_size(NUM_CLIENTS)
     promises = Promises(cohort_size=size, prob_is_marginal=entry.prob_is_marginal)
     PARTICIPATION_CHECKS[check](entry.example(NUM_CLIENTS), promises)
+
+
+@pytest.mark.parametrize('name', PARTICIPATION)
+def test_participation_meets_the_same_links_in_double_precision(name):
+    """What is drawn must not depend on the precision that is computed with."""
+
+    def realised():
+        pattern = PARTICIPATION[name].example(NUM_CLIENTS)
+        links = simulation.realised_links(jax.random.key(8), pattern, num_rounds=40)
+        return np.asarray(links.mask)
+
+    single = realised()
+    with jax.enable_x64(True):
+        double = realised()
+    np.testing.assert_array_equal(double, single)

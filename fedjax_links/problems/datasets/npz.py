@@ -4,7 +4,6 @@ import hashlib
 import os
 import pathlib
 import re
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
@@ -60,8 +59,14 @@ def save_npz(dataset: Dataset, path: PathLike) -> None:
     Args:
       dataset: what to write; its name is not stored.
       path: the file to write, replaced as a whole if it exists.
+
+    Raises:
+      ValueError: if its folder does not exist.
     """
-    _write(pathlib.Path(path), {key: getattr(dataset, key) for key in _REQUIRED + _OPTIONAL})
+    file = pathlib.Path(path)
+    if not file.parent.is_dir():
+        raise errors.invalid('path', 'lie in an existing folder', file)
+    _write(file, {key: getattr(dataset, key) for key in _REQUIRED + _OPTIONAL})
 
 
 def from_mapping(arrays: Arrays, *, name: str) -> Dataset:
@@ -85,19 +90,21 @@ def cached(
     *,
     name: str,
     files: Iterable[pathlib.Path],
+    settings: object,
     cache: bool,
     cache_dir: PathLike | None,
 ) -> Dataset:
     """What ``read`` returns, kept as an npz file for the next call.
 
-    The cache's file name carries a digest of the paths, sizes and times of the source files, so
-    that other or renewed sources are read anew. A damaged cache is replaced; a folder that cannot
-    be written costs a warning.
+    The cache's file name carries a digest of the settings and of the paths, sizes and times of the
+    source files, so that other or renewed sources are read anew. A damaged cache is replaced; a
+    folder that cannot be written costs a warning.
 
     Args:
       read: reads the source into arrays under the keys of `from_npz`, pixels as uint8.
       name: name of the data set.
       files: the source files.
+      settings: what else the arrays depend on; its `repr` counts.
       cache: whether to look at and write the cache at all.
       cache_dir: folder of the cache, by default ``fedjax_links/datasets`` in ``XDG_CACHE_HOME`` or
         else in ``~/.cache``.
@@ -109,7 +116,7 @@ def cached(
         return from_mapping(read(), name=name)
     folder = default_cache_dir() if cache_dir is None else pathlib.Path(cache_dir)
     slug = re.sub(r'[^\w.-]+', '_', name)
-    file = folder / f'{slug}-{_digest(files)}.npz'
+    file = folder / f'{slug}-{_digest(settings, files)}.npz'
     try:
         return from_mapping(_read(file), name=name)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
@@ -129,8 +136,8 @@ def default_cache_dir() -> pathlib.Path:
     return pathlib.Path(base) / 'fedjax_links' / 'datasets'
 
 
-def _digest(files: Iterable[pathlib.Path]) -> str:
-    digest = hashlib.sha256()
+def _digest(settings: object, files: Iterable[pathlib.Path]) -> str:
+    digest = hashlib.sha256(f'{settings!r}\n'.encode())
     for file in files:
         status = file.stat()
         digest.update(f'{file.absolute()}\n{status.st_size} {status.st_mtime_ns}\n'.encode())
@@ -155,10 +162,10 @@ def _read(file: pathlib.Path) -> dict[str, np.ndarray]:
 
 def _write(file: pathlib.Path, arrays: Mapping[str, Any]) -> None:
     """Writes beside the file and renames, so that no reader sees half of it."""
-    with tempfile.NamedTemporaryFile(dir=file.parent, suffix='.tmp', delete=False) as half:
-        try:
-            np.savez(half, **arrays)
-        except BaseException:
-            os.unlink(half.name)
-            raise
-    os.replace(half.name, file)
+    half = file.with_name(f'.{file.name}.{os.getpid()}.tmp')
+    try:
+        with open(half, 'wb') as stream:
+            np.savez(stream, **arrays)
+        os.replace(half, file)
+    finally:
+        half.unlink(missing_ok=True)

@@ -76,6 +76,7 @@ def from_png_tree(
         lambda: _read(files, train, test, channels),
         name=root.name if name is None else name,
         files=[file for split in files.values() for group in split for file in group],
+        settings=(tuple(train), tuple(test), channels),
         cache=cache,
         cache_dir=cache_dir,
     )

@@ -65,6 +65,7 @@ def from_tfds(
         lambda: _read(builder, train, test),
         name=name,
         files=files,
+        settings=(tuple(train), tuple(test)),
         cache=cache,
         cache_dir=cache_dir,
     )
@@ -223,7 +224,8 @@ def _open(folder: pathlib.Path) -> Any:
     features = builder.info.features
     for key in ('image', 'label'):
         if key not in features:
-            raise errors.invalid('name', f'name data with an {key}', ', '.join(sorted(features)))
+            held = ', '.join(sorted(features))
+            raise errors.invalid('name', f'name data with the feature {key}', f'only: {held}')
     image = features['image']
     if None in image.shape or image.np_dtype != np.uint8:
         got = f'{np.dtype(image.np_dtype)}{list(image.shape)}'

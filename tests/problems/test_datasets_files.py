@@ -1,0 +1,245 @@
+"""Data sets from plain files: npz archives and trees of PNG images."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from fedjax_links.problems import datasets
+
+CINIC10 = [
+    'airplane',
+    'automobile',
+    'bird',
+    'cat',
+    'deer',
+    'dog',
+    'frog',
+    'horse',
+    'ship',
+    'truck',
+]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path_factory):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path_factory.mktemp('cache')))
+
+
+@pytest.fixture
+def arrays(rng):
+    return {
+        'train_features': rng.integers(0, 256, (5, 4, 3, 1), dtype=np.uint8),
+        'train_labels': np.array([0, 2, 1, 1, 0]),
+        'test_features': rng.integers(0, 256, (2, 4, 3, 1), dtype=np.uint8),
+        'test_labels': np.array([3, 0], np.uint8),
+    }
+
+
+def assert_raises(message, call):
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+        call()
+
+
+@pytest.mark.parametrize('save', [np.savez, np.savez_compressed])
+def test_npz_pixels_are_scaled(arrays, save, tmp_path):
+    save(tmp_path / 'mine.npz', **arrays, comment='more keys do no harm')
+    data = datasets.load('npz', path=tmp_path / 'mine.npz')
+    for part in ('train', 'test'):
+        features, labels = getattr(data, f'{part}_features'), getattr(data, f'{part}_labels')
+        assert (features.dtype, labels.dtype) == (np.float32, np.int32)
+        expected = np.float32(arrays[f'{part}_features'] / 255)
+        np.testing.assert_allclose(features, expected, rtol=1e-7)
+        np.testing.assert_array_equal(labels, arrays[f'{part}_labels'])
+    assert (data.num_classes, data.name) == (4, 'mine')
+
+
+def test_npz_real_numbers_stay_and_names_can_be_given(arrays, tmp_path):
+    arrays |= {k: -3.5 * v for k, v in arrays.items() if k.endswith('features')}
+    np.savez(tmp_path / 'mine.npz', **arrays, num_classes=7)
+    data = datasets.from_npz(tmp_path / 'mine.npz', name='yours')
+    np.testing.assert_array_equal(data.train_features, arrays['train_features'])
+    assert (data.num_classes, data.name) == (7, 'yours')
+
+
+def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
+    data = datasets.synthetic_images(num_train=12, num_test=3, shape=(5, 6, 3), num_classes=4)
+    for _ in range(2):  # also over an older file
+        datasets.save_npz(data, tmp_path / 'drawn.npz')
+    again = datasets.from_npz(tmp_path / 'drawn.npz', name=data.name)
+    for a, b in zip(data, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert [file.name for file in tmp_path.iterdir()] == ['drawn.npz']
+
+
+@pytest.mark.parametrize(
+    'change, message',
+    [
+        (
+            {'test_labels': None},
+            '`path` must hold the array test_labels, got only: test_features, train_features, '
+            'train_labels.',
+        ),
+        (
+            {'train_labels': np.zeros(4, int)},
+            '`train_labels` must have one entry per row of `train_features` (5), got 4.',
+        ),
+        (
+            {'test_features': np.zeros((2, 4, 4, 1))},
+            '`test_features` must have examples of shape [4, 3, 1], got [4, 4, 1].',
+        ),
+        (
+            {'test_features': np.zeros(2)},
+            '`test_features` must have shape [examples, ...], got [2].',
+        ),
+        (
+            {'train_features': np.zeros((0, 4))},
+            '`train_features` must have shape [examples, ...], got [0, 4].',
+        ),
+        (
+            {'train_features': np.zeros((5, 4, 3, 1), int)},
+            '`train_features` must be uint8 or real, got int64.',
+        ),
+        (
+            {'test_features': np.full((2, 4, 3, 1), np.nan)},
+            '`test_features` must be finite, got not so in row 0.',
+        ),
+        (
+            {'test_labels': np.array([0.0, 1.0])},
+            '`test_labels` must have an integer dtype, got float64.',
+        ),
+        ({'test_labels': np.array([0, -1])}, '`test_labels` must be at least 0, got -1 at 1.'),
+        ({'num_classes': 3}, '`num_classes` must exceed the largest label 3, got 3.'),
+        ({'num_classes': [5, 5]}, '`num_classes` must be a number, got shape [2].'),
+        ({'train_labels': [None] * 5}, '`train_labels` must hold numbers, got Python objects.'),
+    ],
+)
+def test_npz_arrays_that_do_not_fit_are_refused(arrays, change, message, tmp_path):
+    changed = {key: value for key, value in (arrays | change).items() if value is not None}
+    np.savez(tmp_path / 'mine.npz', **changed)
+    assert_raises(message, lambda: datasets.from_npz(tmp_path / 'mine.npz'))
+
+
+def test_saving_needs_a_folder(tmp_path):
+    data = datasets.synthetic_images(num_train=2, num_test=1, shape=(2, 2, 1), num_classes=2)
+    file = tmp_path / 'none' / 'drawn.npz'
+    message = f'`path` must lie in an existing folder, got {file}.'
+    assert_raises(message, lambda: datasets.save_npz(data, file))
+
+
+def test_npz_files_that_are_none_are_refused(tmp_path):
+    file = tmp_path / 'mine.npz'
+    assert_raises(f'`path` must name an npz file, got {file}.', lambda: datasets.from_npz(file))
+    file.write_bytes(b'PK not at all')
+    message = f'`path` must name an npz file, got an unreadable {file}.'
+    assert_raises(message, lambda: datasets.from_npz(file))
+
+
+def write_tree(root, splits, classes, *, number=2, size=(32, 32), mode='RGB', seed=0):
+    """Writes random PNG images.
+
+    Returns:
+      By split, the images in order of class and name, and their labels.
+    """
+    from PIL import Image
+
+    rng = np.random.default_rng(seed)
+    written = {}
+    for split in splits:
+        images, labels = [], []
+        for c, label in enumerate(classes):
+            folder = root / split / label
+            folder.mkdir(parents=True)
+            for k in range(number):
+                image = rng.integers(0, 256, (*size, *([3] if mode == 'RGB' else [])), np.uint8)
+                Image.fromarray(image).save(folder / f'x-{k}.png')
+                images.append(image)
+                labels.append(c)
+        written[split] = np.stack(images), np.array(labels)
+    return written
+
+
+def test_cinic10(tmp_path):
+    written = write_tree(tmp_path, ['train', 'valid', 'test'], CINIC10)
+    data = datasets.load('cinic10', data_dir=tmp_path)
+    for split, features, labels in (
+        ('train', data.train_features, data.train_labels),
+        ('test', data.test_features, data.test_labels),
+    ):
+        assert (features.dtype, labels.dtype) == (np.float32, np.int32)
+        np.testing.assert_array_equal(features, np.float32(written[split][0]) / np.float32(255))
+        np.testing.assert_array_equal(labels, written[split][1])
+    assert (data.num_classes, data.name) == (10, 'cinic10')
+    more = datasets.cinic10(data_dir=tmp_path, include_valid=True)
+    both = np.concatenate([written[split][0] for split in ('train', 'valid')])
+    np.testing.assert_array_equal(np.rint(255 * more.train_features), both)
+    np.testing.assert_array_equal(more.train_labels, np.tile(data.train_labels, 2))
+
+
+def test_cinic10_is_looked_for_beside_the_prepared_data(tmp_path, monkeypatch):
+    monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
+    missing = tmp_path / 'cinic10' / 'train' / 'airplane'
+    assert_raises(
+        '`data_dir` must hold the extracted archive CINIC-10.tar.gz (train, valid, test), '
+        f'got no {missing}.',
+        datasets.cinic10,
+    )
+    write_tree(tmp_path / 'cinic10', ['train', 'test'], CINIC10, number=1)
+    assert datasets.cinic10().train_features.shape == (10, 32, 32, 3)
+    with pytest.raises(ValueError, match=r'got no .*/valid/airplane'):
+        datasets.cinic10(include_valid=True)
+
+
+def test_grey_trees_and_conversion(tmp_path):
+    written = write_tree(tmp_path / 'g', ['train', 'test'], 'ab', size=(5, 7), mode='L')
+    grey = datasets.load('png_tree', data_dir=tmp_path / 'g', channels=1)
+    np.testing.assert_array_equal(np.rint(255 * grey.train_features[..., 0]), written['train'][0])
+    colour = datasets.from_png_tree(tmp_path / 'g', name='colour')
+    np.testing.assert_array_equal(colour.train_features, np.repeat(grey.train_features, 3, axis=3))
+    assert (grey.name, colour.name) == ('g', 'colour')
+
+
+def test_trees_are_cached_until_a_file_changes(tmp_path, monkeypatch):
+    write_tree(tmp_path / 't', ['train', 'test'], 'ab', size=(5, 7))
+    load = lambda **options: datasets.from_png_tree(  # noqa: E731
+        tmp_path / 't', cache_dir=tmp_path / 'c', **options
+    )
+    first = load()
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, 'PIL', None)  # the cache needs no decoder
+        np.testing.assert_array_equal(load().train_features, first.train_features)
+        with pytest.raises(ImportError, match=r'^PNG files need Pillow: `pip install pillow`'):
+            load(cache=False)
+    assert load(channels=1).train_features.shape[-1] == 1
+    write_tree(tmp_path / 'u', ['train'], 'ab', size=(5, 7), seed=1)
+    file = tmp_path / 't' / 'train' / 'b' / 'x-1.png'
+    file.write_bytes((tmp_path / 'u' / 'train' / 'b' / 'x-1.png').read_bytes())
+    same = (load().train_features == first.train_features).all(axis=(1, 2, 3))
+    np.testing.assert_array_equal(same, [True, True, True, False])
+
+
+def test_trees_that_do_not_fit_are_refused(tmp_path):
+    load = lambda **options: datasets.from_png_tree(tmp_path / 't', **options)  # noqa: E731
+    message = f'`data_dir` must have a folder per class in train, got none in {tmp_path}/t/train.'
+    assert_raises(message, load)
+    write_tree(tmp_path / 't', ['train', 'test'], 'ab', size=(5, 7))
+    for channels in (0, 4):
+        with pytest.raises(ValueError, match=r'^`channels` must be an integer in'):
+            load(channels=channels)
+    assert_raises('`channels` must be 1 or 3, got 2.', lambda: load(channels=2))
+    write_tree(tmp_path / 't', ['valid'], 'abc', size=(5, 7))
+    message = '`data_dir` must have the same classes in all folders, got c not in all.'
+    assert_raises(message, lambda: load(train=('train', 'valid')))
+    write_tree(tmp_path / 't', ['small'], 'ab', size=(5, 6))
+    message = f'got [5, 6] in {tmp_path}/t/small/a/x-0.png.'
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load(test=('small',))
+    damaged = tmp_path / 't' / 'test' / 'b' / 'x-0.png'
+    damaged.write_bytes(damaged.read_bytes()[:60])
+    assert_raises(f'`data_dir` must hold intact images, got {damaged}.', load)
+    for file in (tmp_path / 't' / 'test' / 'b').iterdir():
+        file.unlink()
+    assert_raises(
+        f'`data_dir` must have images of every class, got none in {damaged.parent}.', load
+    )

@@ -1,0 +1,213 @@
+"""The papers' networks: size, initialisation, and the parts that flax has no equal for."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import local_training, problems, tree
+from fedjax_links.problems import models
+from fedjax_links.problems.classification import MODELS
+
+CIFAR, FASHION = (32, 32, 3), (28, 28, 1)
+SIZES = {
+    'xiang_svhn': (CIFAR, 273_706),
+    'xiang_cifar10': (CIFAR, 551_786),
+    'xiang_cinic10': (CIFAR, 1_193_130),
+    'wang_fashion_mnist': (FASHION, 228_586),
+    'wang_cifar10': (CIFAR, 2_218_314),
+    'sun_mnist': (FASHION, 1_853_778),
+    'sun_cifar10': (CIFAR, 188_810),
+}
+
+
+def init(module, shape, seed=0):
+    images = jnp.zeros((1, *shape))
+    return jax.jit(module.init)(jax.random.key(seed), images)['params']
+
+
+@pytest.mark.parametrize('name', SIZES)
+def test_parameter_counts_are_the_papers(name):
+    shape, size = SIZES[name]
+    module = MODELS[name](10)
+    variables = jax.eval_shape(module.init, jax.random.key(0), jnp.zeros((1, *shape)))
+    assert set(variables) == {'params'}
+    assert tree.size(variables['params']) == size
+    logits = jax.eval_shape(module.apply, variables, jnp.zeros((4, *shape)))
+    assert logits.shape == (4, 10)
+
+
+def uniform_of(weights, fan_in):
+    """A sample of the uniform distribution on +-1/sqrt(fan_in), by its range and variance."""
+    weights, bound = np.ravel(weights), 1 / math.sqrt(fan_in)
+    assert np.abs(weights).max() <= bound
+    if weights.size > 500:
+        assert np.abs(weights).max() > 0.95 * bound
+        # The variance of a uniform square is 4/45; five standard errors.
+        error = 5 * bound**2 * math.sqrt(4 / 45 / weights.size)
+        assert abs(np.mean(weights**2) - bound**2 / 3) < error
+    assert np.ptp(weights) > 0
+
+
+def normal_of(weights, variance):
+    weights = np.ravel(weights)
+    assert abs(np.mean(weights**2) / variance - 1) < 5 * math.sqrt(2 / weights.size)
+    assert abs(np.mean(weights)) < 5 * math.sqrt(variance / weights.size)
+    assert np.abs(weights).max() > 2.5 * math.sqrt(variance)  # not cut off, as lecun_normal is
+
+
+@pytest.mark.parametrize('name', ['xiang_cinic10', 'wang_fashion_mnist'])
+def test_all_layers_are_kaiming_normal_but_the_last(name):
+    params = init(MODELS[name](10), SIZES[name][0])
+    last = max(layer for layer in params if layer.startswith('Dense'))
+    for layer, values in params.items():
+        kernel = values['kernel']
+        fan_in = math.prod(kernel.shape[:-1])
+        if layer == last:
+            assert kernel.shape[-1] == 10
+            uniform_of(kernel, fan_in)
+            uniform_of(values['bias'], fan_in)
+        else:
+            normal_of(kernel, 2 / fan_in)
+            np.testing.assert_array_equal(values['bias'], 0)
+
+
+@pytest.mark.parametrize('name', ['sun_mnist', 'sun_cifar10'])
+def test_sun_s_networks_are_drawn_uniformly(name):
+    params = init(MODELS[name](10), SIZES[name][0])
+    for layer, values in params.items():
+        if layer.startswith('BatchNorm'):
+            np.testing.assert_array_equal(values['scale'], 1)
+            np.testing.assert_array_equal(values['bias'], 0)
+        else:
+            fan_in = math.prod(values['kernel'].shape[:-1])
+            uniform_of(values['kernel'], fan_in)
+            uniform_of(values['bias'], fan_in)
+
+
+def test_layers_and_seeds_are_drawn_apart():
+    first, second = (init(models.CNN(10, channels=(4, 4)), (8, 8, 4), seed) for seed in (0, 1))
+    assert not np.array_equal(first['Conv_0']['kernel'], first['Conv_1']['kernel'])
+    assert not np.array_equal(first['Conv_0']['kernel'], second['Conv_0']['kernel'])
+    assert not np.array_equal(first['Dense_1']['bias'], second['Dense_1']['bias'])
+
+
+def numpy_cnn(params, images):
+    """The two convolutions and two layers of `CNN`, in float64 loops over positions."""
+    params = jax.tree.map(lambda a: np.asarray(a, float), params)
+    hidden = np.asarray(images, float)
+    for layer in ('Conv_0', 'Conv_1'):
+        kernel = params[layer]['kernel']
+        side = len(kernel) // 2
+        padded = np.pad(hidden, ((0, 0), (side, side), (side, side), (0, 0)))
+        batch, height, width, _ = hidden.shape
+        outputs = np.empty((batch, height, width, kernel.shape[-1]))
+        for i in range(height):
+            for j in range(width):
+                window = padded[:, i : i + len(kernel), j : j + len(kernel)]
+                outputs[:, i, j] = np.tensordot(window, kernel, axes=3)
+        hidden = np.maximum(outputs + params[layer]['bias'], 0)
+        hidden = np.stack([hidden[:, i::2, j::2] for i in (0, 1) for j in (0, 1)]).max(axis=0)
+    hidden = hidden.reshape(len(hidden), -1)
+    for layer in ('Dense_0', 'Dense_1'):
+        hidden = hidden @ params[layer]['kernel'] + params[layer]['bias']
+        if layer == 'Dense_0':
+            hidden = np.maximum(hidden, 0)
+    return hidden
+
+
+@pytest.mark.parametrize('convolution', [models.CNN.convolution, jax.lax.conv_general_dilated])
+@pytest.mark.parametrize('kernel_size', [3, 5])
+def test_the_network_is_the_loop(rng, kernel_size, convolution):
+    module = models.CNN(
+        3, channels=(2, 4), kernel_size=kernel_size, hidden=(6,), convolution=convolution
+    )
+    images = jnp.asarray(rng.standard_normal((2, 8, 8, 2), np.float32))
+    params = init(module, (8, 8, 2))
+    params = jax.tree.map(lambda a: a + 0.1, params)  # biases that matter
+    logits = jax.jit(module.apply)({'params': params}, images)
+    np.testing.assert_allclose(logits, numpy_cnn(params, images), rtol=1e-4, atol=1e-5)
+
+
+def test_batches_are_normalised_by_their_own_statistics(rng):
+    features = rng.standard_normal((6, 3)).astype(np.float32) * 4 + 2
+    params = {'scale': jnp.array([1.0, 2.0, 0.5]), 'bias': jnp.array([0.0, 1.0, -1.0])}
+    outputs = models.BatchNorm().apply({'params': params}, jnp.asarray(features))
+    exact = features.astype(float)
+    exact = (exact - exact.mean(axis=0)) / np.sqrt(exact.var(axis=0) + 1e-5)
+    expected = exact * np.array([1.0, 2.0, 0.5]) + np.array([0.0, 1.0, -1.0])
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-5)
+
+
+def classification(counts, module, shape=(6,)):
+    rng = np.random.default_rng(1)
+    owners = np.repeat(np.arange(len(counts)), counts)
+    features = rng.standard_normal((len(owners), *shape), np.float32)
+    labels = rng.integers(0, 3, len(owners)).astype(np.int32)
+    return problems.from_flax(features, labels, owners, module=module)
+
+
+def train(problem, seed=2, **options):
+    program = local_training.local_sgd(0.1, local_steps=3, **options)
+    start = problem.init_params(jax.random.key(0))
+    run = jax.jit(lambda key, problem: program.run(start, jnp.int32(1), jnp.int32(0), key, problem))
+    return run(jax.random.key(seed), problem)
+
+
+def test_batch_statistics_need_batches():
+    module = models.BatchNormMLP(3, hidden=(5,))
+    uneven = classification((4, 7), module)
+    message = r'^`features` must hold several examples .*`batch_size` to 2 or more\), got 1\.'
+    for options in ({}, {'batch_size': 1}):
+        with pytest.raises(ValueError, match=message):
+            train(uneven, **options)
+    assert np.isfinite(train(uneven, batch_size=4).loss)
+    assert np.isfinite(train(classification((5, 5), module)).loss)
+
+
+def dropped(rate=0.5):
+    return models.CNN(3, channels=(2,), hidden=(16,), dropout_rate=rate)
+
+
+IMAGES = (4, 4, 1)
+
+
+def test_dropout_is_for_training_alone():
+    problem = classification((4, 4), dropped(), IMAGES)
+    params = problem.init_params(jax.random.key(0))
+    expected = classification((4, 4), dropped(0.0), IMAGES).loss_fn(params, problem.data)
+    np.testing.assert_array_equal(problem.loss_fn(params, problem.data), expected)
+    values = problem.metrics(params, problem.data)
+    np.testing.assert_allclose(values['loss'], expected, rtol=1e-6)
+    losses = [
+        float(problem.random_loss_fn(params, problem.data, jax.random.key(i))) for i in (0, 0, 1)
+    ]
+    assert losses[0] == losses[1] != losses[2]
+    assert abs(losses[0] - float(expected)) > 1e-4
+
+
+def test_modules_without_the_flag_have_no_random_loss():
+    assert classification((4, 4), models.Softmax(3), IMAGES).random_loss_fn is None
+
+
+@pytest.mark.parametrize('counts', [(4, 4), (4, 6)])
+@pytest.mark.parametrize('batch_size', [None, 3])
+def test_units_are_dropped_by_seed_and_step(counts, batch_size):
+    problem = classification(counts, dropped(), IMAGES)
+    first, again, other = (train(problem, seed, batch_size=batch_size) for seed in (2, 2, 3))
+    for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert float(first.loss) != float(other.loss)
+    none = train(classification(counts, dropped(0.0), IMAGES), batch_size=batch_size)
+    assert float(first.loss) != float(none.loss)
+
+
+def test_dropout_draws_do_not_move_the_batches():
+    """A rate too small to drop anything trains as no dropout does."""
+    tiny, none = (
+        train(classification((4, 6), dropped(rate), IMAGES), batch_size=3) for rate in (1e-7, 0.0)
+    )
+    for a, b in zip(jax.tree.leaves(tiny), jax.tree.leaves(none), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

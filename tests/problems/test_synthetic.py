@@ -1,0 +1,290 @@
+"""Synthetic(alpha, beta), the robust regression and the triangle against their definitions.
+
+The z-tests allow 4.5 standard errors, a false-alarm rate below 7e-6 each by the normal law and
+below 5e-4 for all of them; the seeds are fixed, so a test that passes keeps passing.
+"""
+
+import math
+import re
+
+import jax
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from fedjax_links import problems
+from fedjax_links.problems.robust_regression import draw_robust_regression, robust_optimum
+from fedjax_links.problems.synthetic import draw_synthetic
+
+LIMIT = 4.5
+
+
+def assert_normal(sample, mean, deviation):
+    """Mean and variance of independent normal draws, each within `LIMIT` standard errors."""
+    z = ((np.asarray(sample) - mean) / deviation).ravel()
+    assert abs(z.sum()) <= LIMIT * np.sqrt(z.size)
+    assert abs(np.sum(z**2) - z.size) <= LIMIT * np.sqrt(2 * z.size)
+
+
+@pytest.fixture(scope='module')
+def many():
+    return draw_synthetic(0.5, 2.0, num_clients=400, max_examples=60, seed=1)
+
+
+@pytest.mark.statistical
+def test_models_and_centres_follow_their_law(many):
+    assert_normal(many.model_means, 0, 0.5)
+    assert_normal(many.centre_means, 0, 2.0)
+    assert_normal(many.weights, many.model_means[:, None, None], 1)
+    assert_normal(many.biases, many.model_means[:, None], 1)
+    assert_normal(many.centres, many.centre_means[:, None], 1)
+
+
+@pytest.mark.statistical
+def test_features_follow_their_law_in_every_coordinate(many):
+    owners = np.repeat(np.arange(400), many.counts)
+    noise = many.features - many.centres[owners]
+    for j in (1, 2, 7, 60):
+        assert_normal(noise[:, j - 1], 0, np.sqrt(j**-1.2))
+    products = noise[:, 0] * noise[:, 1] / np.sqrt(2**-1.2)  # uncorrelated coordinates
+    assert abs(products.sum()) <= LIMIT * np.sqrt(len(products))
+
+
+@pytest.mark.statistical
+def test_counts_are_lognormal_plus_fifty():
+    counts = draw_synthetic(num_clients=400, seed=2).counts
+    assert counts.min() >= 50
+    for quantile in (10, 54, 200, 1000):  # int() rounds down
+        above = np.mean(counts - 50 >= quantile)
+        z = (np.log(quantile) - 4) / 2
+        expected = 0.5 * (1 - math.erf(z / math.sqrt(2)))
+        assert abs(above - expected) <= LIMIT * np.sqrt(expected * (1 - expected) / 400)
+
+
+def test_labels_are_the_largest_logit(many):
+    owners = np.repeat(np.arange(400), many.counts)
+    for row in range(0, len(owners), 997):
+        i = owners[row]
+        logits = [
+            sum(many.features[row, k] * many.weights[i, k, c] for k in range(60))
+            + many.biases[i, c]
+            for c in range(10)
+        ]
+        assert many.labels[row] == int(np.argmax(logits))
+
+
+def test_equal_clients_at_zero_differ_in_their_draws_only():
+    draw = draw_synthetic(0, 0, num_clients=3, max_examples=51)
+    np.testing.assert_array_equal(draw.model_means, 0)
+    np.testing.assert_array_equal(draw.centre_means, 0)
+    assert (draw.weights[0] != draw.weights[1]).all()
+
+
+def test_the_cap_leaves_models_and_smaller_clients_alone():
+    free, capped = draw_synthetic(seed=5), draw_synthetic(seed=5, max_examples=200)
+    np.testing.assert_array_equal(capped.counts, np.minimum(free.counts, 200))
+    for name in ('weights', 'biases', 'centres'):
+        np.testing.assert_array_equal(getattr(free, name), getattr(capped, name))
+    other = draw_synthetic(seed=6, max_examples=200)
+    assert (other.weights != capped.weights).all()
+
+
+def test_synthetic_problem_splits_every_client_and_has_610_parameters():
+    options = {'num_clients': 7, 'max_examples': 333, 'seed': 3}
+    draw, problem = draw_synthetic(**options), problems.synthetic(**options)
+    np.testing.assert_array_equal(problem.counts, [int(np.floor(0.9 * n)) for n in draw.counts])
+    start, test = 0, []
+    for i, n in enumerate(draw.counts):
+        offset, count = int(problem.offsets[i]), int(problem.counts[i])
+        own = slice(start, start + count)
+        np.testing.assert_array_equal(
+            problem.data.features[offset : offset + count], np.float32(draw.features[own])
+        )
+        np.testing.assert_array_equal(
+            problem.data.labels[offset : offset + count], draw.labels[own]
+        )
+        test.append(np.arange(start + count, start + n))
+        start += n
+    test = np.concatenate(test)
+    np.testing.assert_array_equal(problem.eval_data.features, np.float32(draw.features[test]))
+    np.testing.assert_array_equal(problem.eval_data.labels, draw.labels[test])
+    params = problem.init_params(jax.random.key(0))
+    assert sum(leaf.size for leaf in jax.tree.leaves(params)) == 610
+
+
+def test_synthetic_loss_gradient_and_metrics():
+    problem = problems.synthetic(num_clients=3, max_examples=60)
+    rng = np.random.default_rng(0)
+    kernel, bias = rng.normal(size=(60, 10)), rng.normal(size=10)
+    params = {'Dense_0': {'bias': np.float32(bias), 'kernel': np.float32(kernel)}}
+    assert jax.tree.structure(params) == jax.tree.structure(problem.init_params(jax.random.key(0)))
+
+    def reference(batch):
+        features, labels = np.float64(batch.features), np.asarray(batch.labels)
+        logits = features @ kernel + bias
+        chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        loss = -np.mean(np.log(chances[np.arange(len(labels)), labels]))
+        surplus = (chances - np.eye(10)[labels]) / len(labels)
+        return loss, features.T @ surplus, surplus.sum(axis=0), np.mean(logits.argmax(1) == labels)
+
+    loss, kernel_gradient, bias_gradient, _ = reference(problem.data)
+    np.testing.assert_allclose(problem.loss_fn(params, problem.data), loss, rtol=1e-5)
+    gradient = jax.grad(problem.loss_fn)(params, problem.data)['Dense_0']
+    np.testing.assert_allclose(gradient['kernel'], kernel_gradient, atol=2e-5)
+    np.testing.assert_allclose(gradient['bias'], bias_gradient, atol=2e-5)
+    loss, _, _, accuracy = reference(problem.eval_data)
+    metrics = problem.metrics(params, problem.eval_data)
+    np.testing.assert_allclose(metrics['loss'], loss, rtol=1e-5)
+    np.testing.assert_allclose(metrics['accuracy'], accuracy, rtol=1e-6)
+
+
+@pytest.mark.statistical
+def test_robust_draws_follow_their_law():
+    draw = draw_robust_regression(seed=7)
+    assert draw.features.shape == (100, 100, 20)
+    assert_normal(draw.features, 0, (2 / np.arange(1, 101))[:, None, None])
+    assert_normal(draw.features[4], 0, 0.4)
+    assert_normal(draw.references, draw.reference_means[:, None], 1)
+    assert_normal(draw.reference_means, draw.common_mean, 1)
+    noise = draw.labels - np.einsum('ijk,ik->ij', draw.features, draw.references)
+    assert_normal(noise, 0, 0.5)
+    common = [
+        draw_robust_regression(num_clients=1, dimension=1, examples_per_client=1, seed=s)
+        for s in range(300)
+    ]
+    assert_normal([one.common_mean for one in common], 0, 10)
+
+
+SMALL = {'num_clients': 6, 'dimension': 4, 'examples_per_client': 30}
+
+
+@pytest.mark.parametrize('sign', ['plus', 'minus'])
+def test_robust_loss_and_gradient(sign, x64):
+    problem = problems.robust_regression(**SMALL, sign=sign, seed=1)
+    draw = draw_robust_regression(**SMALL, seed=1)
+    x = np.array([0.3, -1.0, 2.0, 0.7])
+    losses = []
+    for i in range(6):
+        loss, gradient = 0.0, np.zeros(4)
+        for a, b in zip(draw.features[i], draw.labels[i], strict=True):
+            residual = a @ x + (b if sign == 'plus' else -b)
+            loss += np.log(1 + residual**2 / 2) / 30
+            gradient += residual / (1 + residual**2 / 2) * a / 30
+        batch = jax.tree.map(lambda leaf, i=i: leaf[30 * i : 30 * (i + 1)], problem.data)
+        np.testing.assert_allclose(problem.loss_fn(x, batch), loss, rtol=1e-12)
+        np.testing.assert_allclose(jax.grad(problem.loss_fn)(x, batch), gradient, rtol=1e-11)
+        losses.append(loss)
+    np.testing.assert_array_equal(problem.offsets, 30 * np.arange(6))
+    np.testing.assert_array_equal(problem.counts, 30)
+    metrics = problem.metrics(x, problem.eval_data)
+    np.testing.assert_allclose(metrics['loss'], np.mean(losses), rtol=1e-12)
+    optimum = np.asarray(problem.eval_data.optimum)
+    np.testing.assert_allclose(metrics['distance'], np.sqrt(np.sum((x - optimum) ** 2)))
+    assert problem.metrics(optimum, problem.eval_data)['distance'] == 0
+
+
+@pytest.mark.parametrize('seed', [0, 1])
+def test_robust_optimum_is_a_minimum_that_descent_reaches(seed, x64):
+    """Plain gradient descent from near the reference point of the largest client ends there."""
+    problem = problems.robust_regression(seed=seed)
+    draw = draw_robust_regression(seed=seed)
+    features, labels = np.asarray(problem.data.features), np.asarray(problem.data.labels)
+    x = -draw.references[:5].mean(axis=0)
+    for _ in range(4000):
+        residuals = features @ x + labels
+        x = x - 2.0 * features.T @ (residuals / (1 + residuals**2 / 2)) / len(labels)
+    end = problem.metrics(x, problem.eval_data)
+    best = problem.metrics(problem.eval_data.optimum, problem.eval_data)
+    assert 0 <= end['loss'] - best['loss'] < 1e-6
+    assert end['distance'] < 1e-2
+    gradient = jax.grad(lambda y: problem.loss_fn(y, problem.data))(problem.eval_data.optimum)
+    np.testing.assert_allclose(gradient, 0, atol=1e-10)
+
+
+def test_the_signs_mirror_each_other(x64):
+    plus, minus = (problems.robust_regression(**SMALL, sign=sign) for sign in ('plus', 'minus'))
+    np.testing.assert_allclose(plus.eval_data.optimum, -minus.eval_data.optimum, atol=1e-9)
+    x = np.array([1.0, 2.0, -0.5, 0.0])
+    np.testing.assert_allclose(plus.loss_fn(x, plus.data), minus.loss_fn(-x, minus.data))
+    references = draw_robust_regression(**SMALL).references
+    toward = np.asarray(minus.eval_data.optimum) - references[0]
+    away = np.asarray(plus.eval_data.optimum) - references[0]
+    assert np.linalg.norm(toward) < np.linalg.norm(away)
+
+
+def test_of_two_minima_the_lower_is_taken():
+    """Three points at 0 and two at 40 on a line: both clusters hold a minimum."""
+    features, labels = np.ones((5, 1)), -np.array([0.0, 0.1, -0.1, 40.0, 40.2])
+    optimum = robust_optimum(features, labels, starts=np.array([[40.0], [1.0]]))
+    grid = np.linspace(-5, 45, 50001)
+    values = np.mean(np.log1p((grid[:, None] + labels) ** 2 / 2), axis=1)
+    np.testing.assert_allclose(optimum, grid[values.argmin()], atol=1e-3)
+    value = lambda x: np.mean(np.log1p((x[0] + labels) ** 2 / 2))  # noqa: E731
+    np.testing.assert_allclose(approx_fprime(optimum, value), 0, atol=1e-6)
+
+
+def test_robust_parameters_start_at_zero():
+    start = problems.robust_regression(**SMALL).init_params(jax.random.key(0))
+    np.testing.assert_array_equal(start, np.zeros(4, np.float32))
+    assert start.dtype == np.float32
+
+
+def test_triangle(x64):
+    problem = problems.triangle()
+    corners = np.asarray(problem.data)
+    np.testing.assert_allclose(corners, [[-1, 0], [1, 0], [0, 3**0.5]])
+    sides = [np.linalg.norm(corners[i] - corners[i - 1]) for i in range(3)]
+    np.testing.assert_allclose(sides, 2)  # equilateral
+    start = problem.init_params(jax.random.key(0))
+    np.testing.assert_array_equal(start, [1, 2])
+    for i, z in enumerate(corners):
+        gradient = jax.grad(problem.loss_fn)(start, problem.data[i : i + 1])
+        np.testing.assert_allclose(gradient, start - z)
+    optimum = np.array([0, 3**-0.5])
+    metrics = problem.metrics(optimum, problem.eval_data)
+    np.testing.assert_allclose(metrics['distance'], 0, atol=1e-15)
+    np.testing.assert_allclose(metrics['loss'], 2 / 3)  # half the squared radius 4 / 3
+
+
+@pytest.mark.parametrize('name', ['robust_regression', 'synthetic', 'triangle'])
+def test_problems_are_registered(name):
+    assert problems.PROBLEMS[name] is getattr(problems, name)
+
+
+@pytest.mark.parametrize(
+    'call, message',
+    [
+        (
+            lambda: problems.synthetic(-0.5),
+            '`alpha` must be finite and at least 0, got -0.5.',
+        ),
+        (
+            lambda: problems.synthetic(beta=float('nan')),
+            '`beta` must be finite and at least 0, got nan.',
+        ),
+        (
+            lambda: problems.synthetic(num_clients=0),
+            '`num_clients` must be an integer in [1, 2147483647], got 0.',
+        ),
+        (
+            lambda: problems.synthetic(max_examples=50),
+            '`max_examples` must be an integer in [51, 2147483647], got 50.',
+        ),
+        (
+            lambda: problems.synthetic(seed=2**32),
+            '`seed` must be an integer in [0, 4294967295], got 4294967296.',
+        ),
+        (
+            lambda: problems.robust_regression(sign='minu'),
+            "`sign` has no 'minu'; did you mean 'minus'?",
+        ),
+        (
+            lambda: problems.robust_regression(dimension=0),
+            '`dimension` must be an integer in [1, 2147483647], got 0.',
+        ),
+    ],
+)
+def test_arguments_out_of_range_are_refused(call, message):
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+        call()
