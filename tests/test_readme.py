@@ -88,3 +88,16 @@ def test_links_lead_somewhere():
     prose = re.sub(r'```.*?```', '', README, flags=re.DOTALL)
     for target in re.findall(r'\]\(([^)]+)\)', prose):
         assert (ROOT / target).exists(), target
+
+
+@pytest.mark.parametrize('command', blocks('bash')[2].strip().splitlines())
+def test_the_other_commands_run(command, tmp_path):
+    """As shown, but for the interpreter, the folder and the length of the longest."""
+    words = [w for w in shlex.split(command)[1:] if not w.startswith('--workdir=')]
+    if '--workdir=' in command:
+        words.append(f'--workdir={tmp_path}')
+    if 'sweep' in command:
+        words.append('--dry_run')
+    done = run([sys.executable, *words])
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) >= 3
