@@ -32,7 +32,9 @@ def sweep(
     """Runs every grid point with every seed, compiled once.
 
     The same seed gives the same links and batches at every point, so differences between points are
-    paired. What is swept is traced: it may scale things, but not set shapes or loop lengths.
+    paired. What is swept is traced: it may scale things, but not set shapes or loop lengths, and
+    factories cannot check its range: call the makers once with the outermost values to have them
+    checked.
 
     Args:
       make_algorithm: builds the algorithm from its grid columns as keywords.

@@ -6,7 +6,8 @@
   simulator.
 * `from_fedscale`: FedScale's availability traces, a mapping by client.
 
-Plato and pfl-research publish no availability format: they simulate speeds and latencies.
+No availability format of Plato could be found (it simulates speeds and latencies); `from_events`
+takes any log of changes of state.
 """
 
 import csv
