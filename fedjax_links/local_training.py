@@ -274,6 +274,36 @@ def train_cohort(
     )
 
 
+def sum_updates(
+    local_train: ClientProgram,
+    cohort: Cohort,
+    ctx: RoundContext,
+    problem: Problem,
+    start: Params,
+    weights: Array | None = None,
+) -> Contribution:
+    """The loop of algorithms whose clients keep nothing: sum over the cohort of w_i Delta_i.
+
+    Args:
+      local_train: the client program.
+      cohort: who trains.
+      ctx: the round.
+      problem: data and loss.
+      start: where every client starts, usually the server model.
+      weights: float[N], w_i; one by default.
+
+    Returns:
+      The weighted sum of the updates and the sum of the losses, zeros if the cohort is empty.
+    """
+
+    def client(train: Callable[..., LocalUpdate], i: Array, row: PyTree):
+        update = train(start)
+        delta = update.delta if weights is None else tree.scale(weights[i], update.delta)
+        return Contribution(delta, update.loss), row
+
+    return train_cohort(local_train, cohort, ctx, problem, client)[0]
+
+
 def as_schedule(argument: str, rate: Rate) -> Callable[[Array], Array]:
     """A rate as a function of the round; a concrete number must be positive."""
     if callable(rate):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from fedjax_links import base, checks, cohorts, errors, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.local_training import ClientProgram, sum_updates
 
 
 class F3astState(NamedTuple):
@@ -72,12 +72,7 @@ def f3ast(
         chosen = lowest(jnp.where(active, state.rate, jnp.inf), budget) & active
         rate = ((1 - beta) * state.rate + beta * chosen).astype(state.rate.dtype)
         cohort = cohorts.make_cohort(chosen)
-
-        def client(train, i, row):
-            update = train(state.server)
-            return Contribution(tree.scale(1 / rate[i], update.delta), update.loss), row
-
-        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        total = sum_updates(local_train, cohort, ctx, problem, state.server, 1 / rate)
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
         num_active = cohorts.num_members(cohort)
         extra = {'num_available': jnp.sum(active, dtype=jnp.int32)}

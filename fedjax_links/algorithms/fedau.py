@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.local_training import ClientProgram, sum_updates
 
 
 class FedAUState(NamedTuple):
@@ -71,12 +71,7 @@ def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: float = 1.
         cohort = cohorts.make_cohort(active)
         mean_interval = common.as_float(state.interval_sum) / jnp.maximum(state.num_intervals, 1)
         weight = jnp.where(state.num_intervals > 0, mean_interval, 1)  # use, then count
-
-        def client(train, i, row):
-            update = train(state.server)
-            return Contribution(tree.scale(weight[i], update.delta), update.loss), row
-
-        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        total = sum_updates(local_train, cohort, ctx, problem, state.server, weight)
         waited = state.waited + 1
         closed = active | (waited >= cutoff)
         num_active = cohorts.num_members(cohort)

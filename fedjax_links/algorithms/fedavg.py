@@ -9,7 +9,12 @@ import jax.numpy as jnp
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.local_training import (
+    ClientProgram,
+    Contribution,
+    sum_updates,
+    train_cohort,
+)
 
 
 def fedavg(
@@ -79,12 +84,7 @@ def fedavg_all(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorit
 def _averaging(local_train: ClientProgram, server_lr: float, *, divide_by_all: bool) -> Algorithm:
     def round_step(state, ctx, problem):
         cohort = cohorts.make_cohort(base.participants(ctx.links))
-
-        def client(train, i, row):
-            update = train(state.server)  # Alg. 1, lines 8-16
-            return Contribution(update.delta, update.loss), row
-
-        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        total = sum_updates(local_train, cohort, ctx, problem, state.server)  # Alg. 1, lines 8-16
         num_active = cohorts.num_members(cohort)
         divisor = jnp.asarray(problem.num_clients) if divide_by_all else num_active
         mean_delta = tree.divide(total.value, divisor)

@@ -7,7 +7,7 @@ References:
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.local_training import ClientProgram, sum_updates
 
 
 def fedavg_known(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
@@ -41,12 +41,8 @@ def fedavg_known(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algor
 
     def round_step(state, ctx, problem):
         cohort = cohorts.make_cohort(base.participants(ctx.links))
-
-        def client(train, i, row):
-            update = train(state.server)
-            return Contribution(tree.scale(1 / ctx.links.prob[i], update.delta), update.loss), row
-
-        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        weights = 1 / ctx.links.prob
+        total = sum_updates(local_train, cohort, ctx, problem, state.server, weights)
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
         num_active = cohorts.num_members(cohort)
         metrics = RoundMetrics(num_active, num_active, total.loss, {})

@@ -11,7 +11,7 @@ import optax
 from fedjax_links import base, cohorts, errors, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Params, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.local_training import ClientProgram, sum_updates
 
 
 class FedOptState(NamedTuple):
@@ -63,12 +63,7 @@ def fedopt(
 
     def round_step(state, ctx, problem):
         cohort = cohorts.make_cohort(base.participants(ctx.links))
-
-        def client(train, i, row):
-            update = train(state.server)
-            return Contribution(update.delta, update.loss), row
-
-        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        total = sum_updates(local_train, cohort, ctx, problem, state.server)
         num_active = cohorts.num_members(cohort)
         pseudo_gradient = tree.scale(-1, tree.divide(total.value, num_active))
         updates, optimizer = server_optimizer.update(pseudo_gradient, state.optimizer, state.server)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from fedjax_links import base, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.local_training import ClientProgram, sum_updates
 
 
 def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 0) -> Algorithm:
@@ -50,12 +50,7 @@ def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 
         cohort = cohorts.make_cohort(
             jnp.where(clock > 0, everyone, base.participants(ctx.links)),
         )
-
-        def client(train, i, row):
-            update = train(state.server)
-            return Contribution(update.delta, update.loss), row
-
-        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
+        total = sum_updates(local_train, cohort, ctx, problem, state.server)
         num_active = cohorts.num_members(cohort)
         server = tree.add_scaled(state.server, 1, tree.divide(total.value, num_active))
         metrics = RoundMetrics(num_active, num_active, total.loss, {})
