@@ -59,7 +59,7 @@ def test_transitions_in_a_plain_loop(x64):
     mask = roll(markov(p, 0.1), num_rounds, 3).mask
 
     def uniforms(key):
-        return np.asarray(jax.random.uniform(jax.random.fold_in(key, 1), (5,)))
+        return np.asarray(jax.random.uniform(jax.random.fold_in(key, 1), (5,), 'float32'))
 
     up = uniforms(prng.pattern_key(key)) < p
     for t in range(num_rounds):

@@ -201,7 +201,7 @@ def test_ratio_recursion_against_exact_fractions(x64):
     top = max(weights)
     scaled = jnp.asarray([float(w / top) for w in weights])
     # With uniforms u the walk takes client i iff u_i < w_i e_{r-1} / e_r over the clients from i.
-    uniforms = np.asarray(jax.random.uniform(jax.random.key(8), (12,)))
+    uniforms = np.asarray(jax.random.uniform(jax.random.key(8), (12,), 'float32'))
     mask = selection.product_subset(jax.random.key(8), jnp.ones(12, bool), scaled, 4)
 
     def elementary(values, degree):

@@ -4,13 +4,14 @@ Statistical tests use fixed seeds; had these been drawn afresh, each would raise
 probability 7e-6 per comparison (z = 4.5, two-sided).
 """
 
+import importlib
 import re
 
 import numpy as np
 import pytest
 
 from fedjax_links.participation import probabilities
-from fedjax_links.problems import datasets, partition, partition_checks
+from fedjax_links.problems import partition
 
 Z = 4.5
 MIX = np.random.default_rng(0).dirichlet(np.full(10, 0.1), 50)
@@ -103,8 +104,16 @@ def test_works_on_what_clients_actually_hold():
 
 def test_equal_seeds_draw_from_different_streams():
     # The same seed for data, partition and links is usual; the draws must not be the same numbers.
-    streams = {m._STREAM for m in (probabilities, partition_checks, datasets)}
-    assert len(streams) == 3
+    drawing = (
+        'participation.probabilities',
+        'problems.datasets.digits',
+        'problems.datasets.synthetic_images',
+        'problems.partition_checks',
+        'problems.robust_regression',
+        'problems.synthetic',
+    )
+    streams = {importlib.import_module(f'fedjax_links.{name}')._STREAM for name in drawing}
+    assert len(streams) == len(drawing)
 
 
 @pytest.mark.parametrize(
