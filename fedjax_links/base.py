@@ -98,7 +98,8 @@ class RoundMetrics(NamedTuple):
     Attributes:
       num_active: int32[], clients whose result entered the server's update.
       num_computing: int32[], clients that trained.
-      loss_sum: float[], sum over the active clients of their mean training loss.
+      loss_sum: float[], sum over the active clients of the training loss at their starting points,
+        each on the batch of its first local step.
       extra: further sums and counts by name, fixed per algorithm.
     """
 

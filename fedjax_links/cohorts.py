@@ -107,10 +107,12 @@ def weighted_sum(cohort: Cohort, slot_tree: PyTree, weights: Array | None = None
     Returns:
       Leaves [...]. Empty slots are selected away before they are weighted: 0 x NaN is NaN.
     """
-    member = jnp.arange(cohort.ids.shape[0]) < cohort.size
+    num_slots = cohort.ids.shape[0]
+    has_empty_slots = not (isinstance(cohort.size, int) and cohort.size == num_slots)
+    member = jnp.arange(num_slots) < cohort.size
 
     def leaf_sum(a: Array) -> Array:
-        kept = jnp.where(tree.rows(member, a), a, jnp.zeros_like(a))
+        kept = jnp.where(tree.rows(member, a), a, jnp.zeros_like(a)) if has_empty_slots else a
         if weights is not None:
             kept = kept * tree.rows(weights.astype(a.dtype), a)
         return jnp.sum(kept, axis=0, dtype=a.dtype)

@@ -20,6 +20,7 @@ Rate = float | Array | Callable[[Array], Array]
 Loss = Callable[[Params], Array]
 
 _LOSS_STREAM = 2**32 - 1  # no local step has this number
+_FEW_STEPS = 10
 _CHUNK_SIZE = 10
 _WIDE_CHUNK_SIZE = 128
 _WIDE_CHUNK_ENTRIES = 2**18
@@ -31,7 +32,7 @@ class LocalUpdate(NamedTuple):
     Attributes:
       params: L_i(start), the model after the local steps.
       delta: L_i(start) - start.
-      loss: float[], mean over the local steps of the training loss met on the way.
+      loss: float[], training loss of the start, on the batch of the first local step.
       num_steps: int32[], local steps performed.
     """
 
@@ -184,6 +185,9 @@ def _gradient_steps(
     if chunk_size is not None:
         checks.static_int('chunk_size', chunk_size)
     make_optimizer = _as_optimizer(optimizer)
+    # The gradient gives the loss away, but adding it up can cost more than the gradient; with many
+    # steps it is cheaper to evaluate the first one's by itself.
+    few_steps = local_steps <= _FEW_STEPS
     if client_steps is not None:
         _check_client_steps(client_steps, local_steps)
         client_steps = jnp.asarray(client_steps, jnp.int32)
@@ -200,8 +204,9 @@ def _gradient_steps(
     ) -> LocalUpdate:
         batches, batch_loss = _client_data(problem, client, key, local_steps, batch_size)
         steps = make_optimizer(rate(round) * lr_scale)
-        num_steps = jnp.int32(local_steps)
+        num_steps, indices = jnp.int32(local_steps), None
         if client_steps is not None:
+            indices = jnp.arange(local_steps)
             if len(client_steps) != problem.num_clients:
                 requirement = (
                     f"have one entry for each of the problem's {problem.num_clients} clients"
@@ -214,7 +219,7 @@ def _gradient_steps(
             return (loss if penalty is None else loss + penalty(params, start)), loss
 
         def step(carry, inputs):
-            index, batch = inputs
+            batch, index = inputs
             params, optimizer_state = carry
             grad, loss = jax.grad(objective, has_aux=True)(params, batch)
             if correction is not None:
@@ -223,13 +228,12 @@ def _gradient_steps(
             new_carry = (tree.add_scaled(params, 1, updates), optimizer_state)
             if client_steps is not None:  # past its last step a client stands still
                 new_carry = tree.select(index < num_steps, new_carry, carry)
-                loss = jnp.where(index < num_steps, loss, 0)
-            return new_carry, loss
+            return new_carry, loss if few_steps else None
 
         (params, _), losses = jax.lax.scan(
-            step, (start, steps.init(start)), (jnp.arange(local_steps), batches)
+            step, (start, steps.init(start)), (batches, indices), length=local_steps
         )
-        loss = jnp.sum(losses) / jnp.maximum(num_steps, 1).astype(losses.dtype)
+        loss = losses[0] if few_steps else batch_loss(start, jax.tree.map(lambda a: a[0], batches))
         return LocalUpdate(params, tree.subtract(params, start), loss, num_steps)
 
     return ClientProgram(run, rate, local_steps, chunk_size)
