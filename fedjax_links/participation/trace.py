@@ -98,12 +98,16 @@ def intervals(
 
 
 def trace(
-    intervals: Intervals, *, tick: float = 1.0, wrap: Any = None, overlaps: str = 'reject'
+    intervals: Intervals | ArrayLike,
+    *,
+    tick: float = 1.0,
+    wrap: Any = None,
+    overlaps: str = 'reject',
 ) -> Participation:
     """Round t plays the recording at time ``t * tick``: who is up then can deliver.
 
     Args:
-      intervals: the recording, in seconds from its beginning.
+      intervals: the recording, in seconds from its beginning, or rows (client, start, end).
       tick: seconds per round, positive.
       wrap: seconds after which the recording repeats, a multiple of ``tick``: ``'day'``,
         ``'week'``, a number, or float[N]. By default what the recording's format says, else the
@@ -119,7 +123,8 @@ def trace(
       ValueError: for an interval that is not finite, is negative in time or length, starts after
         the wrap or overlaps another; the message names its line or row.
     """
-    packed = pack(intervals, tick=tick, wrap=wrap, overlaps=overlaps)
+    recording = _as_intervals(intervals)
+    packed = pack(recording, tick=tick, wrap=wrap, overlaps=overlaps)
     edges, offsets = jnp.asarray(packed.edges), jnp.asarray(packed.offsets)
     period = jnp.asarray(packed.period)
     steps = int(np.diff(packed.offsets).max(initial=0)).bit_length()
@@ -136,7 +141,23 @@ def trace(
         mask = (low - offsets[:-1]) % 2 == 1
         return carry, LinkSample(mask=mask, prob=mask.astype(dtype))
 
-    return Participation(init=lambda key: (), sample=sample, num_clients=len(intervals.names))
+    return Participation(init=lambda key: (), sample=sample, num_clients=len(recording.names))
+
+
+def _as_intervals(recording: Intervals | ArrayLike) -> Intervals:
+    """The recording, or the one that rows (client, start, end) stand for."""
+    if isinstance(recording, Intervals):
+        return recording
+    rows = np.asarray(recording, float)
+    if rows.ndim != 2 or rows.shape[1] != 3:
+        requirement = 'be Intervals or rows (client, start, end)'
+        raise errors.invalid('intervals', requirement, f'shape {list(rows.shape)}')
+    client = rows[:, 0]
+    if not np.array_equal(client, np.floor(client)):
+        raise errors.invalid(
+            'intervals', 'name clients by whole numbers', client[client % 1 != 0][0]
+        )
+    return intervals(client.astype(int), rows[:, 1], rows[:, 2])
 
 
 def pack(

@@ -151,3 +151,26 @@ def test_errors_name_the_row():
         lambda: trace(intervals([], [], [], num_clients=2)),
         '`intervals` must have at least one interval, got none.',
     )
+
+
+def test_rows_stand_for_a_recording():
+    rows = [(0, 0, 3), (1, 2, 5), (0, 4, 5)]
+    plain = trace(rows)
+    packed = trace(intervals([0, 1, 0], [0, 2, 4], [3, 5, 5]))
+    for t in range(10):
+        _, ours = plain.sample((), None, t)
+        _, theirs = packed.sample((), None, t)
+        np.testing.assert_array_equal(ours.mask, theirs.mask)
+
+
+@pytest.mark.parametrize(
+    'rows, message',
+    [
+        ([(0, 1), (1, 2)], r'`intervals` must be Intervals or rows \(client, start, end\)'),
+        ([(0.5, 1, 2)], r'`intervals` must name clients by whole numbers, got 0\.5\.'),
+        ([(0, 3, 2)], r'`intervals` must end after they start'),
+    ],
+)
+def test_rows_that_are_no_recording(rows, message):
+    with pytest.raises(ValueError, match=message):
+        trace(rows)
