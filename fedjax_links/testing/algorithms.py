@@ -50,8 +50,11 @@ def check_algorithm(
         check(make_algorithm, traits)
 
 
-def _program(**kwargs: Any) -> ClientProgram:
-    return local_sgd(0.2, **{'local_steps': 3, 'batch_size': 2, **kwargs})
+def _program(traits: AlgorithmEntry, **kwargs: Any) -> ClientProgram:
+    """The client program that the algorithm is defined with, plain SGD unless it says otherwise."""
+    factory = traits.client_program or local_sgd
+    options = {'local_steps': 3, 'batch_size': 2, **traits.client_example, **kwargs}
+    return factory(0.2, **options)
 
 
 def _run(
@@ -101,14 +104,14 @@ def full_participation_is_fedavg(make: Maker, traits: AlgorithmEntry) -> None:
     if not traits.full_participation_is_fedavg:
         return
     everyone = always(federation.NUM_CLIENTS)
-    ours = _run(make(_program()), links=everyone).evals['server']
-    theirs = _run(fedavg(_program()), links=everyone).evals['server']
+    ours = _run(make(_program(traits)), links=everyone).evals['server']
+    theirs = _run(fedavg(_program(traits)), links=everyone).evals['server']
     _close(ours, theirs, 'with full participation the server must follow FedAvg')
 
 
 def empty_round_is_defined(make: Maker, traits: AlgorithmEntry) -> None:
     """An empty round stays finite and keeps the server model where the rule says so."""
-    result = _run(make(_program()))
+    result = _run(make(_program(traits)))
     assert bool(result.state.finite), 'empty rounds must not produce NaN or infinity'
     first_empty = int(np.flatnonzero(~federation.masks().any(axis=1))[0])
     before, after = (
@@ -123,8 +126,8 @@ def unavailable_clients_never_influence(make: Maker, traits: AlgorithmEntry) -> 
     """NaN data of a client that never delivers leaves the server bit for bit as it is."""
     if not traits.uses_links:
         return
-    clean = _run(make(_program()))
-    spoiled = _run(make(_program()), federation.problem(spoil=federation.SILENT))
+    clean = _run(make(_program(traits)))
+    spoiled = _run(make(_program(traits)), federation.problem(spoil=federation.SILENT))
     assert bool(spoiled.state.finite), 'data of a client that never delivers reached the server'
     for name in ('evals', 'rounds'):
         ours, theirs = getattr(spoiled, name), getattr(clean, name)
@@ -135,9 +138,8 @@ def unavailable_clients_never_influence(make: Maker, traits: AlgorithmEntry) -> 
 
 def relabelling_changes_nothing_global(make: Maker, traits: AlgorithmEntry) -> None:
     """Renaming the clients leaves the server's trajectory as it is (full batches)."""
-    del traits
     order = (2, 0, 5, 1, 4, 3)
-    program = _program(batch_size=None)
+    program = _program(traits, batch_size=None)
     plain = _run(make(program))
     renamed = _run(make(program), federation.problem(order), federation.links(order))
     _close(renamed.evals['server'], plain.evals['server'], 'the order of clients must not matter')
@@ -145,8 +147,7 @@ def relabelling_changes_nothing_global(make: Maker, traits: AlgorithmEntry) -> N
 
 def resume_is_exact(make: Maker, traits: AlgorithmEntry) -> None:
     """A run in pieces is the run in one, bit for bit."""
-    del traits
-    algorithm = make(_program())
+    algorithm = make(_program(traits))
     whole = _run(algorithm)
     first = _run(algorithm, num_rounds=5)
     second = _run(algorithm, num_rounds=federation.NUM_ROUNDS - 5, initial_state=first.state)
@@ -155,8 +156,7 @@ def resume_is_exact(make: Maker, traits: AlgorithmEntry) -> None:
 
 def vmap_equals_loop(make: Maker, traits: AlgorithmEntry) -> None:
     """Seeds side by side equal seeds one by one."""
-    del traits
-    algorithm = make(_program())
+    algorithm = make(_program(traits))
     keys = jax.random.split(jax.random.key(11), 3)
     together = jax.vmap(lambda key: _run(algorithm, key=key).evals['server'])(keys)
     alone = [_run(algorithm, key=key).evals['server'] for key in keys]
@@ -165,8 +165,7 @@ def vmap_equals_loop(make: Maker, traits: AlgorithmEntry) -> None:
 
 def jit_equals_eager(make: Maker, traits: AlgorithmEntry) -> None:
     """Compiling changes nothing but rounding."""
-    del traits
-    algorithm = make(_program())
+    algorithm = make(_program(traits))
     compiled = _run(algorithm, num_rounds=3)
     eager = _run(algorithm, num_rounds=3, jit=False)
     _close(compiled.evals['server'], eager.evals['server'], 'jit must equal eager execution')
@@ -174,8 +173,7 @@ def jit_equals_eager(make: Maker, traits: AlgorithmEntry) -> None:
 
 def state_type_is_stable(make: Maker, traits: AlgorithmEntry) -> None:
     """One compilation serves all rounds: the state never changes shape, dtype or structure."""
-    del traits
-    algorithm, problem = make(_program()), federation.problem()
+    algorithm, problem = make(_program(traits)), federation.problem()
     traces = 0
 
     def step(state, ctx):
@@ -200,8 +198,7 @@ def state_type_is_stable(make: Maker, traits: AlgorithmEntry) -> None:
 
 def candidate_models_are_parameters(make: Maker, traits: AlgorithmEntry) -> None:
     """Every candidate model has the parameters' structure; the server model is among them."""
-    del traits
-    algorithm, problem = make(_program()), federation.problem()
+    algorithm, problem = make(_program(traits)), federation.problem()
     params = problem.init_params(jax.random.key(0))
     models = algorithm.models(algorithm.init(params, problem))
     assert 'server' in models, '`models` must name the server model'
@@ -212,7 +209,7 @@ def candidate_models_are_parameters(make: Maker, traits: AlgorithmEntry) -> None
 
 def metrics_are_counts(make: Maker, traits: AlgorithmEntry) -> None:
     """Nobody is counted who did not train, and losses are sums over those who delivered."""
-    result = _run(make(_program()))
+    result = _run(make(_program(traits)))
     active, computing = (
         np.asarray(result.rounds.num_active),
         np.asarray(result.rounds.num_computing),
@@ -227,13 +224,10 @@ def metrics_are_counts(make: Maker, traits: AlgorithmEntry) -> None:
 
 def double_precision_agrees(make: Maker, traits: AlgorithmEntry) -> None:
     """Under x64 the same run has float64 models and agrees with float32 to float32 rounding."""
-    del traits
-    program = {'batch_size': None}
-    single = _run(make(_program(**program))).evals['server']
+    single = _run(make(_program(traits, batch_size=None))).evals['server']
     with jax.enable_x64(True):
-        double = _run(make(_program(**program)), federation.problem(), federation.links()).evals[
-            'server'
-        ]
+        algorithm = make(_program(traits, batch_size=None))
+        double = _run(algorithm, federation.problem(), federation.links()).evals['server']
     for leaf in jax.tree.leaves(double):
         assert leaf.dtype == np.float64, 'under x64 models must be float64'
     _close(jax.tree.map(lambda a: np.asarray(a, np.float32), double), single, 'float32 and float64')

@@ -5,9 +5,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, base, cohorts, participation, testing, tree
+from fedjax_links import (
+    algorithms,
+    base,
+    cohorts,
+    local_training,
+    participation,
+    testing,
+    tree,
+)
 from fedjax_links.base import LinkSample, RoundMetrics
 from fedjax_links.local_training import Contribution, train_cohort
+from fedjax_links.registry import AlgorithmEntry
 
 
 def broken_fedavg(mistake):
@@ -99,3 +108,23 @@ def test_a_pattern_with_hidden_state_is_caught():
     pattern = base.Participation(init=lambda key: (), sample=sample, num_clients=4)
     with pytest.raises(AssertionError):
         testing.check_participation(pattern)
+
+
+def test_an_entry_is_checked_with_its_own_client_program():
+    """A fault of the client program itself is found, not hidden behind plain SGD."""
+
+    def forgetful(learning_rate, **options):
+        program = local_training.local_sgd(learning_rate, **options)
+
+        def run(start, client, round, key, problem, **adjustments):
+            update = program.run(start, client, round, key, problem, **adjustments)
+            return update._replace(delta=tree.scale(1 + client, update.delta))
+
+        return program._replace(run=run)
+
+    entry = AlgorithmEntry(algorithms.fedavg, client_program=forgetful)
+    check = testing.ALGORITHM_CHECKS['relabelling_changes_nothing_global']
+    with pytest.raises(AssertionError, match='order of clients'):
+        check(entry, entry)
+    sound = entry._replace(client_program=None)
+    check(sound, sound)
