@@ -31,9 +31,12 @@ MAY_SEE = {
     'analysis': set(),
     'testing': _ENGINE | {'simulation', 'evaluation', 'sweeps'},
     'experiment': _ENGINE | _DRIVERS | {'analysis'},
+    'sizes': {'errors'},
     'comparison': _ENGINE | _DRIVERS | {'experiment'},
     'report': _ENGINE | _DRIVERS | {'analysis', 'experiment'},
-    'cli': _ENGINE | _DRIVERS | {'analysis', 'experiment', 'comparison', 'report', 'testing'},
+    'cli': _ENGINE
+    | _DRIVERS
+    | {'analysis', 'experiment', 'comparison', 'report', 'sizes', 'testing'},
 }
 """By part of the package: the other parts that it may import."""
 

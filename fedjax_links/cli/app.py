@@ -10,6 +10,11 @@ from typing import Any, NoReturn
 from absl import app, flags, logging
 
 
+_QUICK = flags.DEFINE_bool(
+    'quick', False, "The config's short version: what its section `quick` replaces."
+)
+
+
 def run(main: Callable[[Any], None], config_flag: Any) -> None:
     """Runs ``main(config)``; a user's mistake ends in one line on stderr and exit status 2.
 
@@ -21,7 +26,7 @@ def run(main: Callable[[Any], None], config_flag: Any) -> None:
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1:
             _fail(f'unexpected argument {argv[1]!r}; overrides look like --config.num_rounds=100.')
-        config = _read_config(config_flag)
+        config = _at_size(_read_config(config_flag), config_flag)
         if not flags.FLAGS['verbosity'].present:
             logging.set_verbosity(logging.WARNING)
         _use_compilation_cache()
@@ -76,6 +81,29 @@ def _read_config(config_flag: Any) -> dict[str, Any]:
         hint = f'; did you mean {path.parent / near[0]}?' if near else ''
         _fail(f'`config` must name a readable config file, got {path}{hint}')
     _fail('`config` must name a file, such as --config=configs/quickstart.py.')
+
+
+def _at_size(values: dict[str, Any], config_flag: Any) -> dict[str, Any]:
+    """The config at the size asked for; overrides of single fields hold at both."""
+    from ml_collections import config_flags
+
+    from fedjax_links import sizes
+
+    if not _QUICK.value:
+        return sizes.full(values)
+    try:
+        values = sizes.quick(values)
+    except ValueError as error:
+        _fail(str(error))
+    for field, value in config_flags.get_override_values(flags.FLAGS[config_flag.name]).items():
+        *sections, name = field.split('.')
+        if sections[:1] == [sizes.QUICK]:
+            continue
+        section = values
+        for part in sections:
+            section = section.setdefault(part, {})
+        section[name] = value
+    return values
 
 
 def _config_path(argv: Sequence[str]) -> str:
