@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-
 _QUICK = flags.DEFINE_bool(
     'quick', False, "The config's short version: what its section `quick` replaces."
 )
