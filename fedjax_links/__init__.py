@@ -19,6 +19,7 @@ _MODULES = (
     'base',
     'cohorts',
     'evaluation',
+    'learning_rates',
     'local_training',
     'mixing',
     'participation',

@@ -1,6 +1,8 @@
 """Eager argument checks: concrete values are validated, tracers pass through unread."""
 
-from collections.abc import Collection
+import inspect
+import typing
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
@@ -55,3 +57,40 @@ def choice(argument: str, value: Any, valid: Collection[str]) -> None:
     """Raises unless ``value`` is one of the ``valid`` names."""
     if value not in valid:
         raise errors.unknown_name(argument, value, valid)
+
+
+def options(
+    argument: str, factory: Callable[..., Any], given: Mapping[str, Any], *args: Any
+) -> None:
+    """Raises unless ``factory(*args, **given)`` has all that it needs and nothing unknown.
+
+    Args:
+      argument: where the options stand, such as their place in a config.
+      factory: a factory, or the entry of one in a registry. Keywords collected by ``**`` are known
+        if they are annotated as an unpacked TypedDict, and are the factory's own concern otherwise.
+      given: the options.
+      *args: positional arguments, which are no options.
+
+    Raises:
+      ValueError: naming the option and the nearest valid one.
+    """
+    signature = inspect.signature(getattr(factory, 'factory', factory))
+    parameters = signature.parameters.values()
+    collected = [p.annotation for p in parameters if p.kind is p.VAR_KEYWORD]
+    known = [name for kind in collected for name in _unpacked(kind)]
+    named = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    valid = [*named[len(args) :], *known]
+    for option in given:
+        if option not in valid and not (collected and not known):
+            raise errors.unknown_name(argument, option, valid)
+    try:
+        signature.bind(*args, **given)
+    except TypeError as error:
+        raise errors.invalid(argument, 'be complete', str(error)) from None
+
+
+def _unpacked(annotation: Any) -> Collection[str]:
+    """The keys of ``Unpack[TypedDict]``, none for any other annotation."""
+    if typing.get_origin(annotation) is not typing.Unpack:
+        return ()
+    return typing.get_args(annotation)[0].__annotations__

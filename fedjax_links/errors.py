@@ -34,3 +34,20 @@ def unknown_name(argument: str, value: str, valid: Iterable[str]) -> ValueError:
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f'did you mean {near[0]!r}?' if near else f'valid names: {", ".join(names)}.'
     return ValueError(f'`{argument}` has no {value!r}; {hint}')
+
+
+class MissingPackageError(ImportError):
+    """An optional package that what was asked for needs, and how to install it."""
+
+
+def missing_package(purpose: str, packages: str) -> MissingPackageError:
+    """Builds ``MissingPackageError: <purpose>: `pip install <packages>`.``.
+
+    Args:
+      purpose: what needs which package: ``'PNG files need Pillow'``.
+      packages: the names to install.
+
+    Returns:
+      The error, for the caller to raise from the original one.
+    """
+    return MissingPackageError(f'{purpose}: `pip install {packages}`.')

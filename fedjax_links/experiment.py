@@ -9,13 +9,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-import jax.numpy as jnp
 import numpy as np
 import optax
 
 from fedjax_links import checks, errors, local_training, problems
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.learning_rates import LEARNING_RATES
 from fedjax_links.participation import PARTICIPATION, schedules
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.problems import PROBLEMS, partition
@@ -33,8 +33,9 @@ class ExperimentConfig:
       problem: ``name`` in PROBLEMS, and its options.
       links: ``name`` in PARTICIPATION, and its options; ``probs`` and ``schedule`` are sections for
         the patterns that take probabilities.
-      client: options of the client program: ``learning_rate``, ``decay`` (a name in DECAYS),
-        ``local_steps``, ``batch_size`` (0 for the full local data).
+      client: options of the client program: ``learning_rate``, ``decay`` (a name in
+        LEARNING_RATES, or a section with that ``name`` and its options), ``local_steps``,
+        ``batch_size`` (0 for the full local data).
       algorithms: options by label; ``name`` in ALGORITHMS if it is not the label, and ``client``
         for options of the client program that differ.
       num_rounds: T.
@@ -94,7 +95,7 @@ def parse(values: Mapping[str, Any]) -> ExperimentConfig:
 
 
 def parse_as(kind: type[Config], values: Mapping[str, Any]) -> Config:
-    """`parse` for any dataclass of whole numbers, texts and sections."""
+    """`parse` for any dataclass of whole numbers, texts, lists and sections."""
     fields = {field.name: field for field in dataclasses.fields(cast(Any, kind))}
     for name, value in values.items():
         if name not in fields:
@@ -103,12 +104,16 @@ def parse_as(kind: type[Config], values: Mapping[str, Any]) -> Config:
             checks.static_int(f'config.{name}', value, minimum=0 if name == 'first_seed' else 1)
         elif fields[name].type is str and not isinstance(value, str):
             raise errors.invalid(f'config.{name}', 'be text', repr(value))
-        elif fields[name].type not in (int, str) and not isinstance(value, Mapping):
+        elif fields[name].type is tuple and not isinstance(value, list | tuple):
+            raise errors.invalid(f'config.{name}', 'be a list', repr(value))
+        elif fields[name].type not in (int, str, tuple) and not isinstance(value, Mapping):
             raise errors.invalid(f'config.{name}', 'be a section', repr(value))
     missing = [
         name
         for name, field in fields.items()
-        if name not in values and field.default is dataclasses.MISSING
+        if name not in values
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
     ]
     if missing:
         raise errors.invalid('config', f'have {missing[0]!r}', f'only {sorted(values)}')
@@ -174,23 +179,12 @@ def build_algorithm(label: str, section: Section, client: Section) -> Algorithm:
     return build_named(where, options, ALGORITHMS, local_train)
 
 
-def _constant_rate(learning_rate: Any) -> Any:
-    return learning_rate
-
-
-def _inverse_sqrt_rate(learning_rate: Any) -> Any:
-    """``eta_0 / sqrt(t / 10 + 1)``, t from 0 (Xiang et al. 2024)."""
-    checks.positive('learning_rate', learning_rate)
-    return lambda round: learning_rate / jnp.sqrt(round / 10 + 1)
-
-
 SERVER_OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
     'adagrad': optax.adagrad,
     'adam': optax.adam,
     'sgd': optax.sgd,
     'yogi': optax.yogi,
 }
-DECAYS = {'constant': _constant_rate, 'inverse_sqrt': _inverse_sqrt_rate}
 
 
 def _label_dependent(problem: Problem, **options: Any) -> np.ndarray:
@@ -321,11 +315,14 @@ def _build_client(
 ) -> local_training.ClientProgram:
     options = dict(section)
     decay = options.pop('decay', 'constant')
-    if decay not in DECAYS:
-        raise errors.unknown_name(f'{where}.decay', decay, DECAYS)
+    if not isinstance(decay, Mapping):
+        checks.choice(f'{where}.decay', str(decay), LEARNING_RATES)
+        decay = {'name': decay}
     if 'learning_rate' not in options:
         raise errors.invalid(where, "have 'learning_rate'", sorted(options))
-    options['learning_rate'] = DECAYS[decay](options['learning_rate'])
+    eta = options['learning_rate']
+    checks.positive('learning_rate', eta)
+    options['learning_rate'] = build_named(f'{where}.decay', decay, LEARNING_RATES, eta)
     options['batch_size'] = options.get('batch_size') or None
     return _call(where, program, options)
 
@@ -362,26 +359,4 @@ def _call(where: str, factory: Callable[..., Any], options: Section, *args: Any)
     return factory(*args, **options)
 
 
-def check_options(where: str, factory: Callable[..., Any], options: Section, *args: Any) -> None:
-    """Raises unless ``factory(*args, **options)`` has all that it needs and nothing unknown.
-
-    Args:
-      where: the options' place in the config, for errors.
-      factory: a factory, or the entry of one in a registry.
-      options: keywords.
-      *args: positional arguments, which are no options.
-
-    Raises:
-      ValueError: naming the field, its value and the nearest valid name.
-    """
-    signature = inspect.signature(getattr(factory, 'factory', factory))
-    parameters = signature.parameters.values()
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    valid = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    for option in options:
-        if option not in valid and not open_ended:
-            raise errors.unknown_name(where, option, valid[len(args) :])
-    try:
-        signature.bind(*args, **options)
-    except TypeError as error:
-        raise errors.invalid(where, 'be complete', str(error)) from None
+check_options = checks.options

@@ -1,0 +1,73 @@
+"""The configs that ship with the project, and stand-ins for data that must be prepared."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+
+from fedjax_links import sizes
+from fedjax_links.problems import datasets
+
+FOLDER = Path(__file__).parent.parent.parent / 'configs'
+PATHS = sorted(FOLDER.glob('*.py'))
+ARGUMENTS = {
+    'xiang2024_table1': ('svhn', 'cifar10', 'cinic10'),
+    'xiang2024_table2': ('svhn', 'cifar10', 'cinic10'),
+}
+"""Data sets that a config takes after a colon, by its name."""
+
+_SHAPES = {
+    'cifar10': (32, 32, 3),
+    'cinic10': (32, 32, 3),
+    'fashion_mnist': (28, 28, 1),
+    'mnist': (28, 28, 1),
+    'svhn_cropped': (32, 32, 3),
+}
+
+
+def module(path):
+    """The config file as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def variants():
+    """(path, argument or None, size) of everything that a command line can ask for."""
+    found = []
+    for path in PATHS:
+        for argument in ARGUMENTS.get(path.stem, (None,)):
+            found.append((path, argument, 'full'))
+            if sizes.QUICK in values(path, argument, None):
+                found.append((path, argument, 'quick'))
+    return found
+
+
+def values(path, argument, size):
+    """The config as nested dictionaries, at a size; None for as it is in the file."""
+    get_config = module(path).get_config
+    config = (get_config() if argument is None else get_config(argument)).to_dict()
+    return config if size is None else getattr(sizes, size)(config)
+
+
+def stand_in(name, num_train=2_600, num_test=60):
+    """A loader of 8-bit noise in the shape of a data set that must be prepared."""
+
+    def load(**options):
+        del options
+        rng = np.random.default_rng(0)
+        images, labels = (
+            [rng.integers(0, 256, (n, *_SHAPES[name])).astype(np.uint8) for n in sizes_],
+            [np.arange(n) % 10 for n in sizes_],
+        )
+        return datasets.make_dataset(images[0], labels[0], images[1], labels[1], name=name)
+
+    sizes_ = (num_train, num_test)
+    return load
+
+
+def use_stand_ins(monkeypatch, **options):
+    """Replaces the loaders of all data sets that must be prepared."""
+    for name in _SHAPES:
+        monkeypatch.setitem(datasets.DATASETS, name, stand_in(name, **options))
