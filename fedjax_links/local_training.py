@@ -351,10 +351,11 @@ def _client_data(
 ) -> tuple[PyTree, Callable[[Params, PyTree], Array]]:
     """The scan inputs of the local steps and the loss of one of them."""
     offset, count = problem.offsets[client], problem.counts[client]
-    loss_keys = None
-    if problem.random_loss_fn is not None:
+    steps = None if problem.random_loss_fn is None else jnp.arange(local_steps)
+
+    def key_of(step):
         loss_stream = jax.random.fold_in(key, np.uint32(_LOSS_STREAM))
-        loss_keys = prng.step_keys(loss_stream, local_steps)
+        return None if step is None else jax.random.fold_in(loss_stream, step)
 
     def loss(params, batch, loss_key):
         if problem.random_loss_fn is None:
@@ -366,24 +367,24 @@ def _client_data(
         draws = jax.vmap(lambda k: jax.random.randint(k, (batch_size,), 0, count, 'int32'))(keys)
 
         def minibatch_loss(params, inputs):
-            draw, loss_key = inputs
-            return loss(params, _take(problem.data, offset + draw), loss_key)
+            draw, step = inputs
+            return loss(params, _take(problem.data, offset + draw), key_of(step))
 
-        return (draws, loss_keys), minibatch_loss
+        return (draws, steps), minibatch_loss
 
     slots = jnp.arange(problem.max_examples)
     examples = _take(problem.data, offset + jnp.minimum(slots, count - 1))
     if problem.min_examples == problem.max_examples:
-        return loss_keys, lambda params, loss_key: loss(params, examples, loss_key)
+        return steps, lambda params, step: loss(params, examples, key_of(step))
 
-    def full_loss(params, loss_key):
+    def full_loss(params, step):
         """Mean over the client's own rows; the mean of a padded batch would count rows twice."""
         single = jax.tree.map(lambda a: a[:, None], examples)
-        keys = None if loss_key is None else jax.random.split(loss_key, problem.max_examples)
+        keys = None if step is None else jax.random.split(key_of(step), problem.max_examples)
         losses = jax.vmap(loss, in_axes=(None, 0, 0))(params, single, keys)
         return jnp.sum(jnp.where(slots < count, losses, 0)) / count.astype(losses.dtype)
 
-    return loss_keys, full_loss
+    return steps, full_loss
 
 
 def _take(data: PyTree, indices: Array) -> PyTree:

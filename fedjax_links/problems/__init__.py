@@ -1,11 +1,12 @@
 """Federated problems: client data, a loss, and what to evaluate.
 
-`from_arrays` and `from_flax` take anybody's data; `quadratic` has exact answers; `PROBLEMS` names
-the ready-made ones.
+`from_arrays` and `from_flax` take anybody's data; `images` spreads a named data set over clients,
+normalised and augmented inside the program; `quadratic` has exact answers; `PROBLEMS` names the
+ready-made ones.
 """
 
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
-from fedjax_links.problems.classification import digits, federate, owners
+from fedjax_links.problems.classification import digits, federate, images, owners
 from fedjax_links.problems.quadratic import counterexample, quadratic
 from fedjax_links.problems.robust_regression import robust_regression
 from fedjax_links.problems.synthetic import synthetic
@@ -14,6 +15,7 @@ from fedjax_links.problems.toy import triangle
 PROBLEMS = {
     'counterexample': counterexample,
     'digits': digits,
+    'images': images,
     'quadratic': quadratic,
     'robust_regression': robust_regression,
     'synthetic': synthetic,
@@ -28,6 +30,7 @@ __all__ = [
     'federate',
     'from_arrays',
     'from_flax',
+    'images',
     'owners',
     'quadratic',
     'robust_regression',

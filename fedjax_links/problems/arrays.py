@@ -95,6 +95,8 @@ def from_flax(
     module: Any,
     loss: str | Callable[[Array, Array], Array] = 'cross_entropy',
     eval_data: tuple[Any, Any] | None = None,
+    preprocess: Callable[[Array], Array] | None = None,
+    augment: Callable[[Key, Array], Array] | None = None,
 ) -> Problem:
     """A federated problem for a flax linen module.
 
@@ -106,6 +108,13 @@ def from_flax(
         clients train with ``train=True`` and a ``dropout`` key; all else is with ``train=False``.
       loss: ``'cross_entropy'``, ``'squared_error'``, or ``(outputs, labels) -> []``.
       eval_data: a pair (features, labels) to evaluate on; the clients' own data by default.
+      preprocess: ``features -> features``, [B, ...], applied to every batch inside the program, in
+        training and in evaluation; the module gets what it returns. The data stay as given.
+      augment: ``(key, features) -> features``, [B, ...], applied after ``preprocess`` in training
+        alone. The key is that of `from_arrays`'s ``random_loss_fn``; if the module draws too, the
+        first half of its ``jax.random.split`` augments and the second is the ``dropout`` key. A
+        batch is a client's minibatch, or its full data; but full data of unequal size are taken
+        example by example, each with a key of its own.
 
     Returns:
       The problem; its metrics are ``loss`` and, for cross-entropy, ``accuracy`` as fractions.
@@ -116,7 +125,8 @@ def from_flax(
     if not callable(loss):
         checks.choice('loss', loss, _LOSSES)
     outputs_loss = loss if callable(loss) else _LOSSES[loss]
-    example = jnp.asarray(np.asarray(features)[:1])
+    prepare = preprocess or (lambda features: features)
+    example = prepare(jnp.asarray(np.asarray(features)[:1]))
     takes_train = 'train' in inspect.signature(type(module).__call__).parameters
     evaluating = {'train': False} if takes_train else {}
 
@@ -127,17 +137,24 @@ def from_flax(
     if collections:
         raise errors.invalid('module', 'have parameters only', f'also {sorted(collections)}')
 
+    def evaluate(params: Params, batch: Batch) -> Array:
+        return module.apply({'params': params}, prepare(batch.features), **evaluating)
+
     def loss_fn(params: Params, batch: Batch) -> Array:
-        outputs = module.apply({'params': params}, batch.features, **evaluating)
-        return outputs_loss(outputs, batch.labels)
+        return outputs_loss(evaluate(params, batch), batch.labels)
 
     def random_loss_fn(params: Params, batch: Batch, key: Key) -> Array:
-        rngs = {'dropout': key}
-        outputs = module.apply({'params': params}, batch.features, train=True, rngs=rngs)
+        features, training = prepare(batch.features), {}
+        if augment is not None:
+            augment_key, key = jax.random.split(key) if takes_train else (key, key)
+            features = augment(augment_key, features)
+        if takes_train:
+            training = {'train': True, 'rngs': {'dropout': key}}
+        outputs = module.apply({'params': params}, features, **training)
         return outputs_loss(outputs, batch.labels)
 
     def metrics(params: Params, batch: Batch) -> Mapping[str, Array]:
-        outputs = module.apply({'params': params}, batch.features, **evaluating)
+        outputs = evaluate(params, batch)
         values = {'loss': outputs_loss(outputs, batch.labels)}
         if loss == 'cross_entropy':
             values['accuracy'] = jnp.mean(jnp.argmax(outputs, -1) == batch.labels)
@@ -151,7 +168,7 @@ def from_flax(
         loss_fn=loss_fn,
         metrics=metrics,
         eval_data=eval_data,
-        random_loss_fn=random_loss_fn if takes_train else None,
+        random_loss_fn=random_loss_fn if takes_train or augment is not None else None,
     )
 
 

@@ -1,10 +1,11 @@
 """Normalisation, and random crops and mirror images as pure functions of a key and a batch.
 
 ``crop`` and ``mirror`` draw once for the whole batch, ``crop_each`` and ``mirror_each`` once per
-image. Images that are normalised first are padded with the data's mean.
+image. Images that are normalised first are padded with the data's mean. `AUGMENTATIONS` names them
+and `chain` composes them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -75,9 +76,8 @@ def crop(key: Key, images: Array, *, padding: int = 4) -> Array:
     """
     checks.static_int('padding', padding)
     corner = jax.random.randint(key, (2,), 0, 2 * padding + 1)
-    sides = ((0, 0), (padding, padding), (padding, padding), (0, 0))
     start = (jnp.int32(0), corner[0], corner[1], jnp.int32(0))
-    return jax.lax.dynamic_slice(jnp.pad(images, sides), start, images.shape)
+    return jax.lax.dynamic_slice(_pad(images, padding), start, images.shape)
 
 
 def mirror(key: Key, images: Array) -> Array:
@@ -95,12 +95,56 @@ def mirror(key: Key, images: Array) -> Array:
 
 def crop_each(key: Key, images: Array, *, padding: int = 4) -> Array:
     """`crop` with a window of its own for each image."""
-    keys = jax.random.split(key, len(images))
-    one = lambda k, image: crop(k, image[None], padding=padding)[0]  # noqa: E731
-    return jax.vmap(one)(keys, images)
+    checks.static_int('padding', padding)
+    corners = jax.random.randint(key, (len(images), 2), 0, 2 * padding + 1)
+
+    def cut(image: Array, corner: Array) -> Array:
+        start = (corner[0], corner[1], jnp.int32(0))
+        return jax.lax.dynamic_slice(image, start, images.shape[1:])
+
+    return jax.vmap(cut)(_pad(images, padding), corners)
 
 
 def mirror_each(key: Key, images: Array) -> Array:
     """`mirror` with a draw of its own for each image."""
-    keys = jax.random.split(key, len(images))
-    return jax.vmap(lambda k, image: mirror(k, image[None])[0])(keys, images)
+    swapped = jax.random.bernoulli(key, shape=(len(images), 1, 1, 1))
+    return jnp.where(swapped, images[:, :, ::-1], images)
+
+
+def _pad(images: Array, padding: int) -> Array:
+    return jnp.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+
+
+Augmentation = Callable[[Key, Array], Array]
+
+AUGMENTATIONS: Mapping[str, Augmentation] = {
+    'crop': crop,
+    'crop_each': crop_each,
+    'mirror': mirror,
+    'mirror_each': mirror_each,
+}
+
+
+def chain(names: Sequence[str]) -> Augmentation:
+    """Augmentations one after the other.
+
+    Args:
+      names: in `AUGMENTATIONS`, in the order in which they are applied, all with their defaults.
+
+    Returns:
+      ``(key, images) -> images``. The k-th, from 0, draws with ``jax.random.fold_in(key, k)``.
+
+    Raises:
+      ValueError: for an unknown name.
+    """
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise errors.invalid('augment', 'be a sequence of names', repr(names))
+    for name in names:
+        checks.choice('augment', name, AUGMENTATIONS)
+
+    def augment(key: Key, images: Array) -> Array:
+        for place, name in enumerate(names):
+            images = AUGMENTATIONS[name](jax.random.fold_in(key, place), images)
+        return images
+
+    return augment

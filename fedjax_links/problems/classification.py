@@ -1,16 +1,22 @@
 """Image classification spread over clients."""
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fedjax_links import errors
-from fedjax_links.base import Problem
-from fedjax_links.problems import datasets, models, partition
+from fedjax_links import checks, errors
+from fedjax_links.base import Array, Problem
+from fedjax_links.problems import augmentation, datasets, models, partition
 from fedjax_links.problems.arrays import from_flax
 
-MODELS: Mapping[str, Callable[[int], Any]] = {
+_STORES = ('float32', 'uint8')
+_CHUNK = 1024
+
+MODELS: Mapping[str, Callable[..., Any]] = {
     'softmax': models.Softmax,
     'mlp': models.MLP,
     'cnn': models.CNN,
@@ -23,6 +29,11 @@ MODELS: Mapping[str, Callable[[int], Any]] = {
     'sun_cifar10': models.sun_cifar10,
 }
 
+
+def _iid(labels: ArrayLike, *, num_clients: int, seed: int) -> np.ndarray:
+    return partition.iid(np.size(labels), num_clients=num_clients, seed=seed)
+
+
 PARTITIONS: Mapping[str, Callable[..., np.ndarray]] = {
     'dirichlet': partition.dirichlet,
     'dirichlet_unequal': partition.dirichlet_unequal,
@@ -30,7 +41,7 @@ PARTITIONS: Mapping[str, Callable[..., np.ndarray]] = {
     'label_shards': partition.label_shards,
     'label_groups': partition.label_groups,
     'similarity': partition.similarity,
-    'iid': lambda labels, **options: partition.iid(len(labels), **options),
+    'iid': _iid,
 }
 
 
@@ -40,30 +51,88 @@ def digits(
     model: Any = 'softmax',
     partition: str = 'dirichlet',
     seed: int = 0,
-    **partition_options: Any,
+    **options: Any,
 ) -> Problem:
     """Handwritten digits (1797 real 8x8 images, embedded) over clients with skewed labels.
 
     Args:
       num_clients: N.
-      model: a name in `MODELS`, or a flax linen module.
+      model: a name in `MODELS`, a mapping of that ``name`` and its options, or a flax linen module.
       partition: a name in `PARTITIONS`; the equal-volume Dirichlet partition by default, with
         ``alpha=0.1`` unless given.
       seed: seed of the split and the partition.
-      **partition_options: passed on to the partition (``alpha``, ``shards_per_client``, ...).
+      **options: further options of `federate`, those of the partition (``alpha``,
+        ``shards_per_client``, ...) among them.
 
     Returns:
       A problem with metrics ``loss`` and ``accuracy`` on the 20 % of images held out.
 
     Raises:
-      ValueError: for an unknown model or partition.
+      ValueError: for an unknown model, partition or option.
     """
+    _check_options('digits', digits, partition, options)
     return federate(
         datasets.digits(seed=seed),
         num_clients=num_clients,
         model=model,
         partition=partition,
         seed=seed,
+        **options,
+    )
+
+
+def images(
+    *,
+    dataset: str,
+    num_clients: int,
+    model: Any,
+    partition: str = 'dirichlet',
+    seed: int = 0,
+    normalise: str | None = None,
+    augment: Sequence[str] = (),
+    store: str = 'float32',
+    data: Mapping[str, Any] | None = None,
+    **partition_options: Any,
+) -> Problem:
+    """A data set by name, spread over clients.
+
+    Mistakes in names are found before anything is read.
+
+    Args:
+      dataset: a name in `datasets.DATASETS`.
+      num_clients: N.
+      model: a name in `MODELS`, a mapping of that ``name`` and its options, or a flax linen module.
+      partition: a name in `PARTITIONS`; the equal-volume Dirichlet partition by default, with
+        ``alpha=0.1`` unless given.
+      seed: seed of the partition.
+      normalise: as in `federate`.
+      augment: as in `federate`.
+      store: as in `federate`.
+      data: options of the data set's loader, such as ``data_dir`` or its own ``seed``.
+      **partition_options: passed on to the partition (``alpha``, ``shards_per_client``, ...).
+
+    Returns:
+      A problem with metrics ``loss`` and ``accuracy`` on the test images.
+
+    Raises:
+      ValueError: for an unknown name or option, or data that are not there.
+      ImportError: if the loader needs a package that is not installed.
+    """
+    checks.choice('dataset', dataset, datasets.DATASETS)
+    if not isinstance(data, Mapping | None):
+        raise errors.invalid('data', f'be a section of options of {dataset!r}', repr(data))
+    checks.options('data', datasets.DATASETS[dataset], data or {})
+    _check_options('images', images, partition, partition_options)
+    _check_names(model, normalise, augment, store)
+    return federate(
+        datasets.load(dataset, **(data or {})),
+        num_clients=num_clients,
+        model=model,
+        partition=partition,
+        seed=seed,
+        normalise=normalise,
+        augment=augment,
+        store=store,
         **partition_options,
     )
 
@@ -75,6 +144,9 @@ def federate(
     model: Any,
     partition: str,
     seed: int,
+    normalise: str | None = None,
+    augment: Sequence[str] = (),
+    store: str = 'float32',
     **partition_options: Any,
 ) -> Problem:
     """Spreads a dataset's training examples over clients; the test examples evaluate.
@@ -82,23 +154,32 @@ def federate(
     Args:
       dataset: images and labels.
       num_clients: N.
-      model: a name in `MODELS`, or a flax linen module.
+      model: a name in `MODELS`, a mapping of that ``name`` and its options, or a flax linen module.
       partition: a name in `PARTITIONS`.
       seed: seed of the partition.
+      normalise: a name in `augmentation.CHANNEL_STATISTICS`, to normalise the images by inside the
+        program; the data stay in [0, 1].
+      augment: names in `augmentation.AUGMENTATIONS`, applied in this order to what clients train
+        on, after normalisation, as `augmentation.chain` does; evaluation sees the images as they
+        are. ``crop`` and ``mirror`` draw once per minibatch, as the papers' released code does,
+        ``crop_each`` and ``mirror_each`` once per image.
+      store: ``'float32'``, or ``'uint8'`` to hold images as 8-bit pixels in a quarter of the memory
+        and scale them to [0, 1] inside the program. Values are the same to a rounding.
       **partition_options: passed on to the partition.
 
     Returns:
       The problem.
 
     Raises:
-      ValueError: for an unknown model or partition.
+      ValueError: for an unknown name or option, for images whose channels do not fit ``normalise``,
+        for ``augment`` without images, and for ``'uint8'`` if the data are not 8-bit pixels.
     """
-    if partition not in PARTITIONS:
-        raise errors.unknown_name('partition', partition, PARTITIONS)
-    if isinstance(model, str):
-        if model not in MODELS:
-            raise errors.unknown_name('model', model, MODELS)
-        model = MODELS[model](dataset.num_classes)
+    _check_options('federate', federate, partition, partition_options)
+    _check_names(model, normalise, augment, store)
+    shape = dataset.train_features.shape
+    if augment and len(shape) != 4:
+        requirement = 'be empty for features other than images [height, width, channels]'
+        raise errors.invalid('augment', requirement, f'{tuple(augment)} for {list(shape[1:])}')
     if partition.startswith('dirichlet'):
         partition_options.setdefault('alpha', 0.1)
     if partition != 'label_groups':
@@ -106,15 +187,86 @@ def federate(
     clients = PARTITIONS[partition](
         dataset.train_labels, num_clients=num_clients, **partition_options
     )
+    train, test = dataset.train_features, dataset.test_features
+    if store == 'uint8':
+        train, test = _as_pixels(train), _as_pixels(test)
     return from_flax(
-        dataset.train_features,
+        train,
         dataset.train_labels,
         clients,
-        module=model,
-        eval_data=(dataset.test_features, dataset.test_labels),
+        module=_build_model(model, dataset.num_classes),
+        eval_data=(test, dataset.test_labels),
+        preprocess=_preprocessing(normalise, store),
+        augment=augmentation.chain(augment) if augment else None,
     )
 
 
 def owners(problem: Problem) -> np.ndarray:
     """int[E], the owner of each row of ``problem.data``."""
     return np.repeat(np.arange(problem.num_clients), np.asarray(problem.counts))
+
+
+def _check_options(
+    where: str, caller: Callable[..., Problem], partition: str, options: Mapping[str, Any]
+) -> None:
+    """Raises for options that neither ``caller`` nor `federate` nor the partition knows."""
+    checks.choice('partition', partition, PARTITIONS)
+    names = {
+        parameter.name
+        for function in (PARTITIONS[partition], caller, federate)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    for option in options:
+        if option not in names:
+            raise errors.unknown_name(f'{where} ({partition})', option, names)
+
+
+def _check_names(model: Any, normalise: str | None, augment: Sequence[str], store: str) -> None:
+    if isinstance(model, Mapping):
+        options = dict(model)
+        checks.choice('model.name', options.pop('name', None), MODELS)
+        checks.options('model', MODELS[model['name']], options, None)
+    elif isinstance(model, str):
+        checks.choice('model', model, MODELS)
+    if normalise is not None:
+        checks.choice('normalise', normalise, augmentation.CHANNEL_STATISTICS)
+    augmentation.chain(augment)
+    checks.choice('store', store, _STORES)
+
+
+def _build_model(model: Any, num_classes: int) -> Any:
+    """The flax module that a name, or a section with a name and options, stands for."""
+    if isinstance(model, str):
+        return MODELS[model](num_classes)
+    if isinstance(model, Mapping):
+        options = {name: value for name, value in model.items() if name != 'name'}
+        return MODELS[model['name']](num_classes, **options)
+    return model
+
+
+def _preprocessing(normalise: str | None, store: str) -> Callable[[Array], Array] | None:
+    """From what is stored to what a model sees; None if that is the same."""
+    if normalise is None and store == 'float32':
+        return None
+
+    def preprocess(stored: Array) -> Array:
+        features = stored.astype(jnp.float32) / 255 if store == 'uint8' else stored
+        if normalise is None:
+            return features
+        return jnp.asarray(augmentation.normalise(features, normalise))
+
+    return preprocess
+
+
+def _as_pixels(features: np.ndarray) -> np.ndarray:
+    """The uint8 pixels that were scaled to float32, in pieces to save memory."""
+    pixels = np.empty(features.shape, np.uint8)
+    for start in range(0, len(features), _CHUNK):
+        part = features[start : start + _CHUNK]
+        levels = np.rint(part * np.float32(255))
+        exact = np.array_equal(np.divide(levels, np.float32(255)), part)
+        if not exact or levels.min() < 0 or levels.max() > 255:
+            raise errors.invalid('store', 'be float32 for images that are not 8-bit', "'uint8'")
+        pixels[start : start + _CHUNK] = levels
+    return pixels

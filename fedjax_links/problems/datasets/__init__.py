@@ -7,7 +7,7 @@ a network. `DATASETS` names every loader.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fedjax_links import errors
+from fedjax_links import checks
 from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
 from fedjax_links.problems.datasets.digits import digits
 from fedjax_links.problems.datasets.npz import from_npz, save_npz
@@ -36,7 +36,7 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = {
 }
 
 
-def load(name: str, **options: Any) -> Dataset:
+def load(name: str, /, **options: Any) -> Dataset:
     """Loads a data set by name.
 
     Args:
@@ -47,10 +47,10 @@ def load(name: str, **options: Any) -> Dataset:
       The data set.
 
     Raises:
-      ValueError: if there is no such name, or an option is out of range.
+      ValueError: if there is no such name or option, or an option is out of range.
     """
-    if name not in DATASETS:
-        raise errors.unknown_name('name', name, DATASETS)
+    checks.choice('name', name, DATASETS)
+    checks.options(name, DATASETS[name], options)
     return DATASETS[name](**options)
 
 

@@ -36,8 +36,7 @@ def digits(*, test_fraction: float = 0.2, seed: int = 0) -> Dataset:
     try:
         from sklearn.datasets import load_digits  # slow to import, so only here
     except ImportError as error:
-        message = 'the digits need scikit-learn: `pip install scikit-learn`.'
-        raise ImportError(message) from error
+        raise errors.missing_package('the digits need scikit-learn', 'scikit-learn') from error
     raw = load_digits()
     features = (raw.images[..., None] / 16).astype(np.float32)
     labels = raw.target.astype(np.int32)

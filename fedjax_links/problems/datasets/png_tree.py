@@ -146,7 +146,7 @@ def _read(
     try:
         from PIL import Image  # slow to import, so only here
     except ImportError as error:
-        raise ImportError('PNG files need Pillow: `pip install pillow`.') from error
+        raise errors.missing_package('PNG files need Pillow', 'pillow') from error
     shape: tuple[int, int] | None = None
     arrays = {'num_classes': np.asarray(len(files[train[0]]))}
     for part, splits in (('train', train), ('test', test)):

@@ -5,7 +5,7 @@ import pathlib
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -16,6 +16,15 @@ from fedjax_links.problems.datasets.tfrecord import read_records
 
 _CHUNK = 1024
 _EMNIST_CONFIGS = ('balanced', 'byclass', 'bymerge', 'digits', 'letters', 'mnist')
+
+
+class Place(TypedDict, total=False):
+    """Where prepared data are and whether to cache them: options of `from_tfds`."""
+
+    data_dir: PathLike | None
+    version: str | None
+    cache: bool
+    cache_dir: PathLike | None
 
 
 def from_tfds(
@@ -71,7 +80,7 @@ def from_tfds(
     )
 
 
-def mnist(**options: Any) -> Dataset:
+def mnist(**options: Unpack[Place]) -> Dataset:
     """Handwritten digits: 60000 and 10000 images of 28 x 28, 10 classes.
 
     Args:
@@ -90,7 +99,7 @@ def mnist(**options: Any) -> Dataset:
     return from_tfds('mnist', **options)
 
 
-def fashion_mnist(**options: Any) -> Dataset:
+def fashion_mnist(**options: Unpack[Place]) -> Dataset:
     """Articles of clothing: 60000 and 10000 images of 28 x 28, 10 classes.
 
     Args:
@@ -108,7 +117,7 @@ def fashion_mnist(**options: Any) -> Dataset:
     return from_tfds('fashion_mnist', **options)
 
 
-def cifar10(**options: Any) -> Dataset:
+def cifar10(**options: Unpack[Place]) -> Dataset:
     """Photographs of objects: 50000 and 10000 images of 32 x 32, 10 classes.
 
     Args:
@@ -126,7 +135,7 @@ def cifar10(**options: Any) -> Dataset:
     return from_tfds('cifar10', **options)
 
 
-def svhn_cropped(*, extra: bool = False, **options: Any) -> Dataset:
+def svhn_cropped(*, extra: bool = False, **options: Unpack[Place]) -> Dataset:
     """House numbers, cropped to a digit: 73257 and 26032 images of 32 x 32, 10 classes.
 
     Args:
@@ -145,7 +154,7 @@ def svhn_cropped(*, extra: bool = False, **options: Any) -> Dataset:
     return from_tfds('svhn_cropped', train=('train', 'extra') if extra else ('train',), **options)
 
 
-def emnist(*, config: str = 'balanced', **options: Any) -> Dataset:
+def emnist(*, config: str = 'balanced', **options: Unpack[Place]) -> Dataset:
     """Handwritten digits and letters, images of 28 x 28, upright.
 
     The files hold the images transposed, which is undone here, and number the 26 ``letters`` from
@@ -212,9 +221,8 @@ def _open(folder: pathlib.Path) -> Any:
     try:
         import tensorflow_datasets  # slow to import, so only here
     except ImportError as error:
-        missing = 'tensorflow-datasets importlib_resources pillow'
-        message = f'prepared data need TensorFlow Datasets: `pip install {missing}`.'
-        raise ImportError(message) from error
+        packages = 'tensorflow-datasets importlib_resources pillow'
+        raise errors.missing_package('prepared data need TensorFlow Datasets', packages) from error
     builder = tensorflow_datasets.builder_from_directory(os.fspath(folder))
     file_format = builder.info.file_format.value
     if file_format not in ('array_record', 'tfrecord'):

@@ -1,0 +1,344 @@
+"""Named data sets over clients: normalised and augmented inside the program, in training alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from fedjax_links import algorithms, local_training, participation, prng, problems, sweeps
+from fedjax_links.problems import augmentation, datasets, models
+from fedjax_links.simulation import simulate
+
+SIZE, CLASSES, CLIENTS, RATE = 12, 3, 3, 0.5
+NUM_ROUNDS, LOCAL_STEPS, BATCH = 3, 2, 5
+LOSS_STREAM = 2**32 - 1
+
+
+def pixels(seed=0, number=24):
+    return np.random.default_rng(seed).integers(0, 256, (number, SIZE, SIZE, 1), np.uint8)
+
+
+def dataset(number=24):
+    labels = np.arange(number) % CLASSES
+    return datasets.make_dataset(
+        pixels(0, number), labels, pixels(1), np.arange(24) % CLASSES, name='noise'
+    )
+
+
+def build(data=None, **options):
+    settings = {'num_clients': CLIENTS, 'model': 'softmax', 'partition': 'iid', 'seed': 0}
+    return problems.federate(data or dataset(), **settings | options)
+
+
+def train(problem, *, seed=5, batch_size=BATCH, num_rounds=NUM_ROUNDS):
+    local_train = local_training.local_sgd(RATE, local_steps=LOCAL_STEPS, batch_size=batch_size)
+    run = jax.jit(
+        lambda key, problem: simulate(
+            key,
+            algorithms.fedavg(local_train),
+            participation.always(CLIENTS),
+            problem,
+            num_rounds=num_rounds,
+        )
+    )
+    return run(jax.random.key(seed), problem).state.algorithm.server
+
+
+def apart(first, second):
+    """Largest difference between two pytrees."""
+    pairs = zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
+    return max(float(np.abs(np.asarray(a) - np.asarray(b)).max()) for a, b in pairs)
+
+
+def windows(images, corners, padding=4):
+    """The windows at the corners, with slices alone."""
+    padded = np.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+    return np.stack(
+        [
+            image[row : row + SIZE, column : column + SIZE]
+            for image, (row, column) in zip(padded, np.asarray(corners), strict=True)
+        ]
+    )
+
+
+BY_HAND = {
+    'crop': lambda key, images: windows(
+        images, np.tile(jax.random.randint(key, (2,), 0, 9), (len(images), 1))
+    ),
+    'mirror': lambda key, images: images[:, :, ::-1] if jax.random.bernoulli(key) else images,
+    'crop_each': lambda key, images: windows(
+        images, jax.random.randint(key, (len(images), 2), 0, 9)
+    ),
+    'mirror_each': lambda key, images: np.stack(
+        [
+            image[:, ::-1] if swap else image
+            for image, swap in zip(
+                images, jax.random.bernoulli(key, shape=(len(images), 1, 1, 1)).ravel(), strict=True
+            )
+        ]
+    ),
+}
+
+
+@jax.grad
+def gradient(params, images, labels):
+    logits = images.reshape(len(images), -1) @ params['kernel'] + params['bias'][None]
+    log_probs = logits - jax.scipy.special.logsumexp(logits, axis=1, keepdims=True)
+    return -jnp.mean(log_probs[jnp.arange(len(labels)), labels])
+
+
+def by_hand(problem, names, *, seed=5, normalise=None):
+    """FedAvg with every client, step by step; the keys are those of the documents."""
+    root = jax.random.key(seed)
+    server = dict(problem.init_params(prng.model_key(root))['Dense_0'])
+    images, labels = (np.asarray(a) for a in problem.data)
+    if normalise is not None:
+        mean, deviation = (np.float32(a[0]) for a in augmentation.CHANNEL_STATISTICS[normalise])
+        images = (images - mean) / deviation
+    for t in range(NUM_ROUNDS):
+        ends = []
+        for client in range(CLIENTS):
+            key = prng.client_key(prng.round_key(root, 'client', t), client)
+            model = server
+            for step in range(LOCAL_STEPS):
+                draw = jax.random.fold_in(key, step)
+                rows = jax.random.randint(draw, (BATCH,), 0, problem.counts[client])
+                rows = np.asarray(rows) + int(problem.offsets[client])
+                loss_key = jax.random.fold_in(jax.random.fold_in(key, np.uint32(LOSS_STREAM)), step)
+                batch = images[rows]
+                for place, name in enumerate(names):
+                    batch = BY_HAND[name](jax.random.fold_in(loss_key, place), batch)
+                grads = gradient(model, batch, labels[rows])
+                model = {name: model[name] - RATE * grads[name] for name in model}
+            ends.append(model)
+        server = {name: np.mean([end[name] for end in ends], axis=0) for name in server}
+    return server
+
+
+@pytest.mark.parametrize('names', [('crop', 'mirror'), ('mirror_each', 'crop_each')])
+def test_training_is_the_loop_by_hand(names):
+    problem = build(augment=names, normalise='fashion_mnist')
+    expected = by_hand(problem, names, normalise='fashion_mnist')
+    trained = train(problem)['Dense_0']
+    assert apart(trained, expected) < 2e-4
+    others = {('mirror', 'crop'), ('crop_each', 'mirror_each'), ()} - {names}
+    for other in others:
+        assert apart(by_hand(problem, other, normalise='fashion_mnist'), expected) > 2e-2
+
+
+def test_evaluation_sees_images_as_they_are():
+    plain, augmented = build(), build(augment=('crop', 'mirror'))
+    params = jax.tree.map(lambda a: a + 0.1, plain.init_params(jax.random.key(1)))
+    assert plain.random_loss_fn is None
+    np.testing.assert_array_equal(
+        augmented.loss_fn(params, augmented.data), plain.loss_fn(params, plain.data)
+    )
+    for part in ('data', 'eval_data'):
+        measured, expected = (p.metrics(params, getattr(p, part)) for p in (augmented, plain))
+        assert measured == expected
+    losses = {
+        float(augmented.random_loss_fn(params, augmented.data, jax.random.key(i))) for i in range(8)
+    }
+    assert len(losses) == 8
+
+
+def test_normalising_in_the_program_is_normalising_beforehand():
+    raw, augment = dataset(), ('crop',)
+    ahead = raw._replace(
+        train_features=augmentation.normalise(raw.train_features, 'fashion_mnist'),
+        test_features=augmentation.normalise(raw.test_features, 'fashion_mnist'),
+    )
+    inside = build(raw, normalise='fashion_mnist', augment=augment)
+    before = build(ahead, augment=augment)
+    params = train(before)
+    assert apart(train(inside), params) < 1e-4
+    assert apart(train(build(raw, augment=augment)), params) > 1e-2
+    measured = [p.metrics(params, p.eval_data) for p in (inside, before)]
+    np.testing.assert_allclose(measured[0]['loss'], measured[1]['loss'], rtol=1e-5)
+    assert measured[0]['accuracy'] == measured[1]['accuracy']
+    np.testing.assert_array_equal(inside.eval_data.features, raw.test_features)
+
+
+def moves(problem, key):
+    """Which of the identical images of a batch the augmentation treats differently."""
+    seen = []
+
+    class Probe(nn.Module):
+        @nn.compact
+        def __call__(self, features):
+            jax.debug.callback(lambda batch: seen.append(np.asarray(batch)), features)
+            return nn.Dense(CLASSES)(features.reshape(len(features), -1))
+
+    spread = problem(Probe())
+    spread.random_loss_fn(spread.init_params(jax.random.key(0)), spread.data, key)
+    jax.effects_barrier()
+    return len({image.tobytes() for image in seen[-1]})
+
+
+@pytest.mark.parametrize('name, together', [('crop', 1), ('mirror', 1), ('crop_each', 16)])
+def test_a_minibatch_shares_its_draw_and_images_have_their_own(name, together):
+    same = np.repeat(pixels(3, 1), 30, axis=0)
+    data = datasets.make_dataset(same, np.arange(30) % CLASSES, same, np.zeros(30, int), name='one')
+    kinds = [
+        moves(lambda module: build(data, model=module, augment=(name,)), jax.random.key(i))
+        for i in range(3)
+    ]
+    if together == 1:
+        assert kinds == [1, 1, 1]
+    else:
+        assert min(kinds) >= together  # of 81 windows, 30 draws show about 25
+    flips = moves(lambda module: build(data, model=module, augment=('mirror_each',)), KEY)
+    assert flips == 2
+
+
+KEY = jax.random.key(0)
+
+
+def test_full_data_of_unequal_clients_are_augmented_one_by_one():
+    """As documented: there is no batch to draw for."""
+    labels = np.arange(23) % CLASSES
+    data = datasets.make_dataset(pixels(0, 23), labels, pixels(1), np.zeros(24, int), name='odd')
+    together, alone, plain = (
+        train(build(data, augment=names), batch_size=None, num_rounds=1)
+        for names in (('mirror',), ('mirror_each',), ())
+    )
+    assert apart(together, alone) < 1e-6
+    assert apart(alone, plain) > 1e-2
+
+
+def test_dropout_and_augmentation_each_have_half_of_the_key():
+    module = models.CNN(CLASSES, channels=(2,), hidden=(8,), dropout_rate=0.5)
+    both, dropout = build(model=module, augment=('mirror',)), build(model=module)
+    params = both.init_params(jax.random.key(0))
+    batch = both.data
+
+    def loss(features, rngs):
+        outputs = module.apply({'params': params}, features, train=True, rngs=rngs)
+        log_probs = jax.nn.log_softmax(outputs)
+        return -np.mean(np.asarray(log_probs)[np.arange(len(batch.labels)), batch.labels])
+
+    first, second = jax.random.split(jax.random.key(9))
+    features = BY_HAND['mirror'](jax.random.fold_in(first, 0), np.asarray(batch.features))
+    expected = loss(jnp.asarray(features), {'dropout': second})
+    measured = both.random_loss_fn(params, batch, jax.random.key(9))
+    np.testing.assert_allclose(measured, expected, rtol=1e-5)
+    alone = loss(batch.features, {'dropout': jax.random.key(9)})
+    np.testing.assert_allclose(
+        dropout.random_loss_fn(params, batch, jax.random.key(9)), alone, rtol=1e-5
+    )
+    assert abs(alone - expected) > 1e-4
+
+
+def test_lanes_side_by_side_are_runs_of_their_own():
+    problem = build(augment=('crop_each', 'mirror'), normalise='fashion_mnist')
+
+    def make_algorithm(learning_rate):
+        program = local_training.local_sgd(learning_rate, local_steps=LOCAL_STEPS, batch_size=BATCH)
+        return algorithms.fedavg(program)
+
+    result = sweeps.sweep(
+        make_algorithm,
+        lambda: participation.always(CLIENTS),
+        problem,
+        seeds=(5, 6),
+        grid={'algorithm': {'learning_rate': np.float32([0.1, RATE])}},
+        num_rounds=NUM_ROUNDS,
+        batching='vmap',
+    )
+    lane = jax.tree.map(lambda a: a[1, 1], result.state.algorithm.server)
+    assert apart(lane, train(problem, seed=6)) < 1e-4
+    other = jax.tree.map(lambda a: a[1, 0], result.state.algorithm.server)
+    assert apart(lane, other) > 1e-2
+
+
+def test_pixels_take_a_quarter_of_the_memory():
+    small = build(store='uint8', normalise='fashion_mnist', augment=('crop',))
+    large = build(normalise='fashion_mnist', augment=('crop',))
+    for part in ('data', 'eval_data'):
+        stored, floats = (np.asarray(getattr(p, part).features) for p in (small, large))
+        assert stored.dtype == np.uint8
+        assert 4 * stored.nbytes == floats.nbytes
+        np.testing.assert_array_equal(stored / np.float32(255), floats)
+    params = train(large)
+    assert apart(train(small), params) < 1e-4
+    measured = [p.metrics(params, p.eval_data) for p in (small, large)]
+    np.testing.assert_allclose(measured[0]['loss'], measured[1]['loss'], rtol=1e-5)
+
+
+def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
+    datasets.save_npz(dataset(), tmp_path / 'noise.npz')
+    named = problems.PROBLEMS['images'](
+        dataset='npz',
+        data={'path': str(tmp_path / 'noise.npz')},
+        num_clients=CLIENTS,
+        model='softmax',
+        partition='label_shards',
+        shards_per_client=1,
+        seed=4,
+    )
+    direct = build(partition='label_shards', shards_per_client=1, seed=4)
+    for a, b in zip(jax.tree.leaves(named), jax.tree.leaves(direct), strict=True):
+        np.testing.assert_array_equal(a, b)
+    default = problems.images(dataset='digits', num_clients=10, model='mlp', data={'seed': 0})
+    digits = problems.digits(num_clients=10, model='mlp')
+    np.testing.assert_array_equal(default.data.features, digits.data.features)
+    np.testing.assert_array_equal(default.counts, digits.counts)
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'dataset': 'cifar'}, "`dataset` has no 'cifar'; did you mean 'cifar10'?"),
+        ({'model': 'softmaks'}, "`model` has no 'softmaks'; did you mean 'softmax'?"),
+        ({'partition': 'dirchlet'}, "`partition` has no 'dirchlet'; did you mean 'dirichlet'?"),
+        ({'normalise': 'cifar'}, "`normalise` has no 'cifar'; did you mean 'cifar10'?"),
+        ({'augment': ('crob',)}, "`augment` has no 'crob'; did you mean 'crop'?"),
+        ({'augment': 'crop'}, "`augment` must be a sequence of names, got 'crop'."),
+        ({'store': 'int8'}, "`store` has no 'int8'; did you mean 'uint8'?"),
+        ({'alhpa': 0.1}, "`images (dirichlet)` has no 'alhpa'; did you mean 'alpha'?"),
+        ({'modle': 'cnn'}, "`images (dirichlet)` has no 'modle'; did you mean 'model'?"),
+        ({'data': 3}, "`data` must be a section of options of 'emnist', got 3."),
+        ({'data': {'data_dri': '.'}}, "`data` has no 'data_dri'; did you mean 'data_dir'?"),
+        ({'data': {'confg': '.'}}, "`data` has no 'confg'; did you mean 'config'?"),
+        (
+            {'dataset': 'png_tree'},
+            "`data` must be complete, got missing a required argument: 'data_dir'.",
+        ),
+    ],
+)
+def test_mistakes_cost_one_line_and_no_reading(changes, message):
+    settings = {'dataset': 'emnist', 'num_clients': 5, 'model': 'cnn'}
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        problems.images(**settings | changes)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        ({'normalise': 'svhn'}, '`images` must have 3 channels, got shape (1, 12, 12, 1).'),
+        (
+            {'partition': 'iid', 'alpha': 1.0},
+            "`federate (iid)` has no 'alpha'; valid names: augment, model, normalise, num_clients, "
+            'partition, seed, store.',
+        ),
+    ],
+)
+def test_options_must_suit_the_images(options, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        build(**options)
+    assert str(caught.value) == message
+
+
+def test_only_images_are_cropped_and_only_pixels_are_stored_in_eight_bits():
+    flat = datasets.make_dataset(
+        np.ones((9, 4)), np.arange(9) % 3, np.ones((3, 4)), np.arange(3), name='flat'
+    )
+    with pytest.raises(ValueError, match=r"`augment` must be empty .*, got \('crop',\) for \[4\]"):
+        build(flat, augment=('crop',))
+    assert build(flat, store='uint8').data.features.dtype == np.uint8
+    for value in (0.3, 2.0, -1.0):
+        other = flat._replace(train_features=np.full((9, 4), value, np.float32))
+        with pytest.raises(ValueError, match='`store` must be float32 for images that are not 8-b'):
+            build(other, store='uint8')
