@@ -1,0 +1,103 @@
+"""The command that shows how data are spread, and mistakes about data on the command line."""
+
+import csv
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.test_theory import ROOT, run
+
+CONFIG = '--config=configs/comparison.py'
+IMAGES = """
+from ml_collections import ConfigDict
+
+def get_config():
+    return ConfigDict({'title': 'test', 'problem': %r})
+"""
+
+
+def test_the_help_needs_no_jax():
+    probe = (
+        'import sys, fedjax_links.cli.partition; '
+        'print({"jax", "numpy", "matplotlib"} & sys.modules.keys())'
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', probe], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == 'set()'
+
+
+def test_a_partition_is_described_drawn_and_listed(tmp_path):
+    folder = tmp_path / 'new'
+    done = run('partition', CONFIG, '--config.problem.num_clients=12', f'--workdir={folder}')
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == 'digits, alpha 0.1, num_clients 12, partition dirichlet, seed 0'
+    assert lines[1] == '12 clients (0 without examples), 1438 examples, 10 classes'
+    assert lines[-1] == f'Wrote partition.png and partition.csv to {folder}'
+    assert max(map(len, lines[:-1])) <= 80
+    assert (folder / 'partition.png').read_bytes().startswith(b'\x89PNG')
+    with (folder / 'partition.csv').open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    assert sum(int(row['examples']) for row in rows) == 1438
+
+
+def fails(done, message):
+    assert done.returncode == 2
+    assert done.stderr.startswith('error: ')
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_config_without_a_problem_costs_one_line():
+    done = run('partition', '--config=configs/sun2025_figure1.py')
+    fails(done, "`config` must have a section 'problem', got ['")
+
+
+@pytest.mark.parametrize(
+    'problem, message',
+    [
+        (
+            {'name': 'counterexample', 'dimension': 3},
+            "`config.problem` must have integer labels, got 'counterexample'.",
+        ),
+        (
+            {'dataset': 'cifar10', 'data': {'data_dir': '/nowhere'}},
+            '`data_dir` must hold prepared data (run `tfds build cifar10',
+        ),
+    ],
+)
+def test_a_mistake_about_data_costs_one_line(tmp_path, problem, message):
+    images = {'name': 'images', 'model': 'softmax'} if 'dataset' in problem else {}
+    section = {'num_clients': 4, **images, **problem}
+    (tmp_path / 'config.py').write_text(IMAGES % section)
+    fails(run('partition', f'--config={tmp_path}/config.py'), message)
+
+
+def run_with(prelude, tmp_path):
+    """The command in a process that does ``prelude`` first."""
+    script = (
+        f'import runpy, sys\n{prelude}\n'
+        f'sys.argv = ["partition", {CONFIG!r}, "--workdir={tmp_path}"]\n'
+        'runpy.run_module("fedjax_links.cli.partition", run_name="__main__")'
+    )
+    return subprocess.run(
+        [sys.executable, '-c', script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, 'PYTHONPATH': str(ROOT)},
+    )
+
+
+def test_a_missing_package_costs_one_line_and_a_bug_shows_where_it_is(tmp_path):
+    done = run_with('sys.modules["sklearn.datasets"] = None', tmp_path)
+    fails(done, 'error: the digits need scikit-learn: `pip install scikit-learn`.')
+    bug = run_with('sys.modules["fedjax_links.report.partitions"] = None', tmp_path)
+    assert bug.returncode == 1
+    assert 'Traceback' in bug.stderr
+    assert 'ModuleNotFoundError: import of' in bug.stderr

@@ -1,0 +1,85 @@
+"""Who holds what: the page of text, the picture and the table of clients."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from fedjax_links import problems
+from fedjax_links.problems import partition
+from fedjax_links.report import partitions, style
+
+OWNERS = np.repeat([0, 1, 2, 3], [4, 2, 6, 4])
+LABELS = np.array([2, 2, 2, 0, 1, 1, 0, 0, 1, 1, 2, 2, 0, 0, 0, 0])
+REPORT = partition.report(OWNERS, LABELS)
+
+
+def test_effective_numbers_are_between_one_and_all():
+    assert partitions.effective_number(np.full(8, 1 / 8)) == pytest.approx(8)
+    assert partitions.effective_number(np.eye(5)[2]) == 1
+    lines = partitions.text('title', REPORT).splitlines()
+    assert lines[0] == 'title'
+    assert lines[1:-1] == REPORT.text().splitlines()
+    clients = 16**2 / (4**2 + 2**2 + 6**2 + 4**2)
+    classes = np.mean([1 / (0.75**2 + 0.25**2), 1, 3, 1])
+    assert lines[-1] == (
+        f'effective numbers: {clients:.1f} clients by volume, {classes:.2f} classes per client '
+        '(mean)'
+    )
+    assert max(map(len, lines)) <= 80
+
+
+def test_clients_are_in_the_order_of_their_largest_class():
+    np.testing.assert_array_equal(partitions.by_largest_class(REPORT), [3, 2, 1, 0])
+    nearly = partition.report(np.repeat([0, 1], 401), np.tile([0] * 200 + [1] * 201, 2))
+    np.testing.assert_array_equal(partitions.by_largest_class(nearly), [0, 1])
+    tied = np.concatenate([np.repeat([1, 0], [201, 200]), np.repeat([1], 9), np.repeat([0], 9)])
+    three = partition.report(np.repeat([0, 1, 2], [401, 9, 9]), tied)
+    np.testing.assert_array_equal(partitions.by_largest_class(three), [2, 0, 1])
+
+
+def test_the_map_shows_shares_in_that_order():
+    axes = style.pyplot().figure().add_subplot()
+    image = partitions.draw_mix(axes, REPORT, np.array([3, 2, 1, 0]))
+    expected = [[1, 1 / 3, 0, 0.25], [0, 1 / 3, 1, 0], [0, 1 / 3, 0, 0.75]]
+    np.testing.assert_allclose(image.get_array(), expected)
+    style.pyplot().close(axes.figure)
+
+
+@pytest.mark.parametrize(
+    'clients, labels',
+    [
+        (OWNERS, LABELS),
+        (np.zeros(3, int), np.zeros(3, int)),
+        (np.arange(300) % 250, np.arange(300) % 62),
+    ],
+)
+def test_the_picture_is_drawn_for_few_and_many(tmp_path, clients, labels):
+    partitions.picture(tmp_path / 'x.png', 'title', partition.report(clients, labels))
+    assert (tmp_path / 'x.png').read_bytes().startswith(b'\x89PNG')
+    assert not style.pyplot().get_fignums()
+
+
+def test_the_table_counts_every_example(tmp_path):
+    partitions.write_csv(tmp_path / 'x.csv', REPORT)
+    with (tmp_path / 'x.csv').open() as file:
+        rows = list(csv.DictReader(file))
+    for client, row in enumerate(rows):
+        held = np.bincount(LABELS[client == OWNERS], minlength=3)
+        assert [int(row[f'class_{c}']) for c in range(3)] == held.tolist()
+        assert int(row['client']) == client
+        assert int(row['examples']) == held.sum()
+        assert int(row['classes_held']) == (held > 0).sum()
+        pooled = np.bincount(LABELS) / LABELS.size
+        distance = 0.5 * np.abs(held / held.sum() - pooled).sum()
+        assert float(row['total_variation']) == pytest.approx(distance)
+    assert len(rows) == 4
+
+
+def test_a_problem_without_classes_is_refused():
+    message = r"^`config.problem` must have integer labels, got 'quadratic'\.$"
+    with pytest.raises(ValueError, match=message):
+        partitions.of_problem(problems.quadratic(np.ones((3, 2))), 'quadratic')
+    spread = problems.digits(num_clients=4)
+    report = partitions.of_problem(spread, 'digits')
+    np.testing.assert_array_equal(report.counts, spread.counts)
