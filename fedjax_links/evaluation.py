@@ -1,6 +1,6 @@
 """What to measure inside the program, and statistics over seeds outside it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,24 @@ def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, A
         for part, examples in parts.items()
         for name, value in problem.metrics(params, examples).items()
     }
+
+
+def for_problem(problem: Problem) -> Callable[..., Any] | None:
+    """`train_and_eval` where a problem is evaluated on examples like its clients', else None.
+
+    Args:
+      problem: any problem.
+
+    Returns:
+      What to pass as ``eval_fn``; None stands for the problem's own metrics.
+    """
+    same_kind = type(problem.eval_data) is type(problem.data)
+    return train_and_eval if same_kind and hasattr(problem.data, 'labels') else None
+
+
+def higher_is_better(metric: str) -> bool:
+    """Whether a metric is an accuracy, and not a loss or a distance."""
+    return metric.endswith('accuracy')
 
 
 class Interval(NamedTuple):

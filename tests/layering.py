@@ -7,7 +7,15 @@ from collections.abc import Iterator
 PACKAGE = 'fedjax_links'
 _LEAVES = {'errors', 'checks', 'registry'}
 _CORE = _LEAVES | {'base', 'prng', 'tree'}
-_ENGINE = _CORE | {'cohorts', 'mixing', 'participation', 'problems', 'local_training', 'algorithms'}
+_ENGINE = _CORE | {
+    'learning_rates',
+    'cohorts',
+    'mixing',
+    'participation',
+    'problems',
+    'local_training',
+    'algorithms',
+}
 _DRIVERS = {'simulation', 'evaluation', 'sweeps', 'runs'}
 
 MAY_SEE = {
@@ -18,6 +26,7 @@ MAY_SEE = {
     'base': {'errors', 'checks'},
     'prng': {'errors', 'checks', 'base'},
     'tree': {'errors', 'checks', 'base'},
+    'learning_rates': _CORE,
     'cohorts': _CORE,
     'mixing': _CORE,
     'participation': _CORE,
@@ -33,7 +42,8 @@ MAY_SEE = {
     'experiment': _ENGINE | _DRIVERS | {'analysis'},
     'sizes': {'errors'},
     'comparison': _ENGINE | _DRIVERS | {'experiment'},
-    'report': _ENGINE | _DRIVERS | {'analysis', 'experiment'},
+    'report': _ENGINE | _DRIVERS | {'analysis', 'experiment', 'comparison'},
+    'presets': set(),
     'cli': _ENGINE
     | _DRIVERS
     | {'analysis', 'experiment', 'comparison', 'report', 'sizes', 'testing'},

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import comparison, evaluation, simulation
-from fedjax_links.report import comparison_tables
+from fedjax_links.comparison import running
 
 
 def values(**changes):
@@ -22,7 +22,7 @@ def values(**changes):
         'tuning': {
             'learning_rates': (0.001, 0.1),
             'pattern': 'bernoulli',
-            'num_rounds': 6,
+            'num_rounds': 8,
             'num_seeds': 2,
         },
         'baseline': 'fedavg',
@@ -35,39 +35,100 @@ def values(**changes):
     return {**base, **changes}
 
 
-def test_every_lane_is_the_plain_simulation_of_its_pattern(tmp_path):
-    plan = comparison.build(values())
-    outcome = comparison.run(plan, 'fedpbc', comparison.realise(plan), tmp_path)
-    assert outcome.learning_rate == 0.1
-    assert outcome.tuning[1] > outcome.tuning[0]
-    for place, pattern in enumerate(plan.patterns.values()):
+def alone(plan, label, pattern, seed, **point):
+    """Evaluations of one plain simulation."""
+    problem = plan.problems[pattern]
+    return jax.jit(
+        lambda key, problem, point: (
+            simulation.simulate(
+                key,
+                plan.algorithm(label, **point),
+                plan.patterns[pattern],
+                problem,
+                num_rounds=8,
+                eval_every=4,
+                eval_fn=evaluation.for_problem(problem),
+            ).evals
+        )
+    )(jax.random.key(seed), problem, {name: np.float32(value) for name, value in point.items()})
+
+
+def assert_lanes_are_plain_simulations(plan, label, outcome, points):
+    for place, pattern in enumerate(outcome.patterns):
         for column, seed in enumerate((5, 6)):
-            alone = jax.jit(
-                lambda key, problem, pattern=pattern: simulation.simulate(
-                    key,
-                    plan.algorithm('fedpbc', 0.1),
-                    pattern,
-                    problem,
-                    num_rounds=8,
-                    eval_every=4,
-                    eval_fn=evaluation.train_and_eval,
-                )
-            )(jax.random.key(seed), plan.problem)
-            for model, named in alone.evals.items():
+            for model, named in alone(plan, label, pattern, seed, **points[pattern]).items():
                 for metric, curve in named.items():
                     np.testing.assert_array_equal(
                         outcome.evals[model][metric][place, column], curve, err_msg=metric
                     )
 
 
+def test_every_lane_is_the_plain_simulation_of_its_pattern(tmp_path):
+    plan = comparison.build(values())
+    counted = []
+    outcome = comparison.run(plan, 'fedpbc', tmp_path, counted.append)
+    np.testing.assert_array_equal(outcome.learning_rates, 0.1)
+    assert outcome.tuning['score'][1] > outcome.tuning['score'][0]
+    np.testing.assert_array_equal(outcome.rounds, [4, 8])
+    assert sum(counted) == comparison.rounds_of(plan, 'fedpbc') == (2 * 2 + 2 * 2) * 8
+    points = {pattern: {'learning_rate': 0.1} for pattern in outcome.patterns}
+    assert_lanes_are_plain_simulations(plan, 'fedpbc', outcome, points)
+
+
+def test_rates_can_be_given_by_pattern_and_problems_can_differ(tmp_path):
+    rates = {'bernoulli': 0.1, 'cohort': 0.05}
+    plan = comparison.build(
+        values(
+            algorithms={'fedavg': {'client': {'learning_rate': rates}}},
+            problems={'cohort': {'alpha': 100.0}},
+            tuning={},
+        )
+    )
+    assert plan.problems['cohort'] is not plan.problems['bernoulli']
+    outcome = comparison.run(plan, 'fedavg', tmp_path)
+    np.testing.assert_array_equal(outcome.learning_rates, [rates[p] for p in outcome.patterns])
+    assert outcome.tuning == {}
+    points = {pattern: {'learning_rate': rate} for pattern, rate in rates.items()}
+    assert_lanes_are_plain_simulations(plan, 'fedavg', outcome, points)
+
+
+def test_server_rates_are_tuned_where_there_is_one_to_tune(tmp_path):
+    tuning = {**values()['tuning'], 'server_lrs': (0.5, 1.0)}
+    algorithms = {'fedavg': {}, 'fedau': {'server_lr': 1.0}, 'debiased_fedavg': {}}
+    plan = comparison.build(values(algorithms=algorithms, tuning=tuning))
+    outcome = comparison.run(plan, 'fedavg', tmp_path)
+    assert outcome.tuning['learning_rate'].tolist() == [0.001, 0.001, 0.1, 0.1]
+    assert outcome.tuning['server_lr'].tolist() == [0.5, 1.0, 0.5, 1.0]
+    best = int(np.argmax(outcome.tuning['score']))
+    assert outcome.server_lr == outcome.tuning['server_lr'][best]
+    point = {'learning_rate': outcome.learning_rates[0], 'server_lr': outcome.server_lr}
+    points = dict.fromkeys(outcome.patterns, point)
+    assert_lanes_are_plain_simulations(plan, 'fedavg', outcome, points)
+    for label in ('fedau', 'debiased_fedavg'):
+        assert comparison.rounds_of(plan, label) == comparison.rounds_of(plan, 'fedavg') - 2 * 2 * 8
+
+
+def test_losses_are_tuned_downwards(tmp_path):
+    plan = comparison.build(values(metric='eval_loss', algorithms={'fedavg': {}}))
+    outcome = comparison.run(plan, 'fedavg', tmp_path)
+    assert outcome.tuning['score'][1] < outcome.tuning['score'][0]
+    assert outcome.learning_rates[0] == 0.1
+
+
+def test_patterns_come_in_the_order_of_their_names():
+    plan = comparison.build(values(names=(('cohort', 'Three at a time'), ('fedpbc', 'FedPBC'))))
+    assert list(plan.patterns) == ['cohort', 'bernoulli']
+
+
 def test_a_finished_algorithm_is_read_and_not_run_again(tmp_path, monkeypatch):
     plan = comparison.build(values())
-    links = comparison.realise(plan)
-    first = comparison.run(plan, 'fedavg', links, tmp_path)
-    monkeypatch.setattr(comparison, '_tune', None)
-    again = comparison.run(plan, 'fedavg', links, tmp_path)
-    assert again.learning_rate == first.learning_rate
-    jax.tree.map(np.testing.assert_array_equal, again.evals, first.evals)
+    first = comparison.run(plan, 'fedavg', tmp_path)
+    monkeypatch.setattr(running, '_compile', None)
+    again = comparison.run(plan, 'fedavg', tmp_path)
+    assert again.patterns == first.patterns
+    for name in ('learning_rates', 'rounds', 'tuning', 'evals'):
+        here, there = getattr(again, name), getattr(first, name)
+        jax.tree.map(np.testing.assert_array_equal, here, there)
     assert [path.name for path in tmp_path.iterdir()] == ['fedavg.npz']
 
 
@@ -75,7 +136,22 @@ def test_a_finished_algorithm_is_read_and_not_run_again(tmp_path, monkeypatch):
     'changes, message',
     [
         ({'baseline': 'fedpcb'}, "`config.baseline` has no 'fedpcb'; did you mean 'fedpbc'?"),
-        ({'eval_every': 3}, '`config.eval_every` must divide num_rounds = 8, got 3.'),
+        (
+            {'eval_every': 3},
+            '`config.num_rounds` must be a multiple of config.eval_every = 3, got 8.',
+        ),
+        ({'problems': {'markov': {}}}, "`config.problems` has no 'markov'; "),
+        ({'names': (('fedpcb', 'F'),)}, "`config.names` has no 'fedpcb'; did you mean 'fedpbc'?"),
+        ({'names': ('fedpbc',)}, "`config.names` must be pairs (label, name), got 'fedpbc'."),
+        ({'names': 'fedpbc'}, "`config.names` must be a list, got 'fedpbc'."),
+        (
+            {'tuning': {}},
+            "`config.tuning` must have 'learning_rates', as fedavg has no learning_rate, got [].",
+        ),
+        (
+            {'algorithms': {'fedavg': {'client': {'learning_rate': {'cohort': 0.1}}}}},
+            "`config.algorithms.fedavg.client.learning_rate` must have 'bernoulli', got ['cohort']",
+        ),
         ({'patern': {}}, "`config` has no 'patern'; did you mean 'patterns'?"),
         (
             {'patterns': {'bernoulli': {'name': 'bernouli'}}},
@@ -90,21 +166,14 @@ def test_a_mistake_costs_one_line_before_anything_runs(changes, message):
     assert str(caught.value).startswith(message)
 
 
+def test_a_pattern_with_separate_downlinks_is_refused():
+    up, down = ({'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}} for _ in range(2))
+    patterns = {'bernoulli': up, 'both': {'name': 'duplex', 'uplink': up, 'downlink': down}}
+    with pytest.raises(ValueError, match=r'`config\.patterns\.both` must have one state per link'):
+        comparison.build(values(patterns=patterns))
+
+
 def test_a_rate_that_cannot_be_is_refused_before_anything_runs():
     tuning = {**values()['tuning'], 'learning_rates': (0.1, -0.1)}
     with pytest.raises(ValueError, match=r'`learning_rate` must be positive, got -0\.1'):
         comparison.build(values(tuning=tuning))
-
-
-def test_differences_are_paired_by_seed():
-    """Seeds that move both alike cancel: the paired interval is far narrower than the levels'."""
-    shared = np.array([[0.1, 0.5, 0.9]])
-    finals = {
-        'fedavg': {'server': shared},
-        'fedpbc': {'server': shared + np.array([[0.01, 0.011, 0.009]])},
-    }
-    table = comparison_tables.difference_table(finals, ['links'], 'fedavg')
-    assert table.rows == [['fedpbc', 'server', '0.010 ± 0.002 *']]
-    levels = comparison_tables.level_table(finals, ['links'], {'fedavg': 0.1, 'fedpbc': 0.2})
-    assert levels.rows[0] == ['fedavg', 'server', '0.1', '0.500 ± 0.994']
-    assert comparison_tables.orderings(finals, ['links']) == {'links': ['fedpbc', 'fedavg']}

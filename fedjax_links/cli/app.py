@@ -9,29 +9,33 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
+from fedjax_links import errors
+
 _QUICK = flags.DEFINE_bool(
     'quick', False, "The config's short version: what its section `quick` replaces."
 )
 
 
-def run(main: Callable[[Any], None], config_flag: Any) -> None:
+def run(main: Callable[..., None], config_flag: Any = None) -> None:
     """Runs ``main(config)``; a user's mistake ends in one line on stderr and exit status 2.
 
     Args:
-      main: takes the config as nested dictionaries.
-      config_flag: holder of the ``--config`` flag.
+      main: takes the config as nested dictionaries, or nothing if there is no such flag.
+      config_flag: holder of the ``--config`` flag; None for a command without.
     """
 
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1:
             _fail(f'unexpected argument {argv[1]!r}; overrides look like --config.num_rounds=100.')
-        config = _at_size(_read_config(config_flag), config_flag)
+        configs = []
+        if config_flag is not None:
+            configs = [_at_size(_read_config(config_flag), config_flag)]
         if not flags.FLAGS['verbosity'].present:
             logging.set_verbosity(logging.WARNING)
         _use_compilation_cache()
         try:
-            main(config)
-        except ValueError as error:
+            main(*configs)
+        except (ValueError, errors.MissingPackageError) as error:
             _fail(str(error))
 
     app.run(guarded, flags_parser=_parse_flags)

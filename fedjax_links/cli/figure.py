@@ -2,7 +2,7 @@
 
 python -m fedjax_links.cli.figure --config=configs/sun2025_figure1.py --workdir=runs/figure1
 
---config.figure.quick=True shows the same with less computation.
+--quick shows the same with less computation: what the section `quick` of the config replaces.
 """
 
 from typing import Any

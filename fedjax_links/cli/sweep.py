@@ -23,8 +23,10 @@ def main(values: dict[str, Any]) -> None:
     """Builds, tunes, runs and reports."""
     from fedjax_links import comparison, runs
     from fedjax_links.cli import comparing
+    from fedjax_links.report import layouts
 
     plan = comparison.build(values)
+    layouts.check(plan.config.reports)
     print(comparing.describe(plan))
     if _DRY_RUN.value:
         return

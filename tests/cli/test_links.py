@@ -25,7 +25,7 @@ def test_a_figure_is_one_command(tmp_path):
     done = run(
         'figure',
         '--config=configs/sun2025_figure1.py',
-        '--config.figure.quick=True',
+        '--quick',
         f'--workdir={tmp_path}',
     )
     assert done.returncode == 0, done.stderr

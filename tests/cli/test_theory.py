@@ -64,8 +64,8 @@ def test_help_needs_neither_jax_nor_a_second(command):
         ),
         (
             'figure',
-            ['--config=configs/sun2025_figure1.py', '--config.figure.quik=True'],
-            "`config` has no 'figure.quik'; did you mean 'figure.quick'?",
+            ['--config=configs/sun2025_figure1.py', '--config.figure.num_client=9'],
+            "`config` has no 'figure.num_client'; did you mean 'figure.num_clients'?",
         ),
     ],
 )
