@@ -6,38 +6,33 @@ at most ``k erfc(z / sqrt 2)``: 6.8e-6 per number at z = 4.5, below 2e-4 for thi
 
 import csv
 import importlib
-import importlib.util
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedjax_links import analysis
+from fedjax_links import analysis, sizes
 from fedjax_links.report import figures
+from tests.figures.shipped import CONFIGS, config, numbers
 
-CONFIGS = Path(__file__).parent.parent.parent / 'configs'
 BOUND = 4.5
 
 # The package has functions of the same names as its modules.
 selection_mixing = importlib.import_module('fedjax_links.report.figures.selection_mixing')
 
 
-def shipped(name, **changes):
-    """The config of a file in configs/, as nested dictionaries, with some options changed."""
-    spec = importlib.util.spec_from_file_location(name, CONFIGS / f'{name}.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    values = module.get_config().to_dict()
-    values['figure'].update(changes)
-    return values
-
-
-def numbers(name, **changes):
-    return figures.build(figures.parse(shipped(name, **{'quick': True, **changes}))).columns
+def test_every_figure_is_shipped_in_two_sizes():
+    shipped = set()
+    for path in CONFIGS.glob('*.py'):
+        if 'figure' in (values := config(path.stem, size=dict)):
+            assert '--quick' in path.read_text()
+            for size in (sizes.full, sizes.quick):
+                figures.parse(size(values))
+            shipped.add(values['figure']['name'])
+    assert shipped == set(figures.FIGURES)
 
 
 def test_distance_to_uniform_falls_with_the_separation():
-    columns = numbers('sun2025_figure1', quick=False)
+    columns = numbers('sun2025_figure1', size=sizes.full)
     for label in np.unique(columns['weights']):
         rows = columns['weights'] == label
         distance = columns['distance'][rows]
@@ -142,8 +137,7 @@ def test_traces_have_the_shape_of_their_patterns():
 
 @pytest.mark.statistical
 def test_most_label_dependent_probabilities_are_small():
-    result = figures.build(figures.parse(shipped('xiang2024_figure4', quick=True)))
-    columns = result.columns
+    columns = numbers('xiang2024_figure4')
     assert columns['clients'].sum() == pytest.approx(100)
     assert columns['first_draw'].sum() == 100
     below = columns['clients'][columns['high'] < 0.1 + 1e-9].sum()
@@ -153,9 +147,9 @@ def test_most_label_dependent_probabilities_are_small():
 
 
 def test_files_hold_the_columns(tmp_path):
-    config = figures.parse(shipped('sun2025_figure1', quick=True))
-    result = figures.build(config)
-    figures.write(tmp_path, config, result)
+    parsed = figures.parse(config('sun2025_figure1'))
+    result = figures.build(parsed)
+    figures.write(tmp_path, parsed, result)
     assert (tmp_path / figures.PICTURE).read_bytes()[:4] == b'\x89PNG'
     rows = list(csv.DictReader((tmp_path / figures.NUMBERS).open()))
     assert len(rows) == len(result.columns['distance']) == 300
@@ -164,8 +158,18 @@ def test_files_hold_the_columns(tmp_path):
         [float(row['distance']) for row in rows], result.columns['distance'], rtol=1e-9, atol=1e-30
     )
     text = (tmp_path / figures.TEXT).read_text()
-    assert config.caption in text
+    assert parsed.caption in text
     assert '| uniform draws |' in text
+
+
+COUNTEREXAMPLE = {
+    'name': 'counterexample_error',
+    'panels': {'a': {'algorithms': ('fedpcb',), 'compute': 'all'}},
+    'pairs': ((0.1, 0.9),),
+    'learning_rate': 0.1,
+    'local_steps': 1,
+    'num_rounds': 10,
+}
 
 
 @pytest.mark.parametrize(
@@ -209,6 +213,40 @@ def test_files_hold_the_columns(tmp_path):
                 }
             },
             "`config.figure.panels.a.links.name` has no 'bernouli'; did you mean 'bernoulli'?",
+        ),
+        (
+            {'figure': {**COUNTEREXAMPLE, 'pairs': (0.1, 0.9)}},
+            '`config.figure.pairs` must have shape [pairs, 2], got [2].',
+        ),
+        (
+            {'figure': {**COUNTEREXAMPLE, 'pairs': ((0.1, 0.9), (0.0, 0.0))}},
+            '`config.figure.pairs` must hold a positive entry each, got (0, 0).',
+        ),
+        (
+            {'figure': {**COUNTEREXAMPLE, 'num_seeds': 1}},
+            '`config.figure.num_seeds` must be at least 2, got 1.',
+        ),
+        (
+            {'figure': COUNTEREXAMPLE},
+            "`config.figure.panels.a.name` has no 'fedpcb'; did you mean 'fedpbc'?",
+        ),
+        (
+            {
+                'figure': {
+                    'name': 'toy_trajectories',
+                    'learning_rates': (0.1, 0.2),
+                    'amplifications': (1.0,),
+                }
+            },
+            '`config.figure.amplifications` must be as many as the 2 learning_rates, got 1.',
+        ),
+        (
+            {'figure': {'name': 'network_sizes', 'networks': {'a': {'model': 'wang_cifar'}}}},
+            "`config.figure.networks.a.model` has no 'wang_cifar'; did you mean 'wang_cifar10'?",
+        ),
+        (
+            {'figure': {'name': 'markov_links', 'probs': (0.5, 1.0)}},
+            '`config.figure.probs` must be positive',
         ),
     ],
 )

@@ -1,7 +1,8 @@
 """Figures of papers, redone: one file per family, named in `FIGURES`.
 
 A figure is a function of plain options that returns a `FigureResult`: its numbers as columns, a
-short table, and how to draw them. It takes ``quick`` to show the same with less computation.
+short table, and how to draw them. The section ``quick`` of a config says how to show the same with
+less computation.
 """
 
 import dataclasses
@@ -12,19 +13,27 @@ from typing import Any
 from fedjax_links import errors, experiment
 from fedjax_links.report import columns, style
 from fedjax_links.report.figures.class_weights import class_weights
+from fedjax_links.report.figures.counterexample_error import counterexample_error
 from fedjax_links.report.figures.group_distances import group_distances
 from fedjax_links.report.figures.link_traces import link_traces
+from fedjax_links.report.figures.markov_links import markov_links
+from fedjax_links.report.figures.network_sizes import network_sizes
 from fedjax_links.report.figures.result import FigureResult
 from fedjax_links.report.figures.selection_mixing import selection_mixing
 from fedjax_links.report.figures.separation_distance import separation_distance
+from fedjax_links.report.figures.toy_trajectories import toy_trajectories
 from fedjax_links.report.figures.two_client_limit import two_client_limit
 
 FIGURES: Mapping[str, Callable[..., FigureResult]] = {
     'class_weights': class_weights,
+    'counterexample_error': counterexample_error,
     'group_distances': group_distances,
     'link_traces': link_traces,
+    'markov_links': markov_links,
+    'network_sizes': network_sizes,
     'selection_mixing': selection_mixing,
     'separation_distance': separation_distance,
+    'toy_trajectories': toy_trajectories,
     'two_client_limit': two_client_limit,
 }
 

@@ -25,7 +25,6 @@ def class_weights(
     shown_draws: int = 3,
     num_draws: int = 400,
     first_seed: int = 0,
-    quick: bool = False,
 ) -> FigureResult:
     """Class weights r and probabilities ``p_i = max(delta, <r, nu_i>)`` over many draws.
 
@@ -39,7 +38,6 @@ def class_weights(
       shown_draws: how many of ours to show.
       num_draws: draws of r and all nu_i.
       first_seed: seed of the first draw.
-      quick: an eighth of the draws.
 
     Returns:
       Columns ``low`` and ``high`` (a bin), ``clients`` (how many on average fall into it),
@@ -48,7 +46,6 @@ def class_weights(
     References:
       Xiang et al. 2024, Figure 4.
     """
-    num_draws = max(num_draws // 8, 2) if quick else num_draws
     counts, below, weights = [], [], []
     for seed in range(first_seed, first_seed + num_draws):
         shares = partition.dirichlet_shares(num_clients, num_classes, alpha=alpha, seed=seed)

@@ -23,7 +23,6 @@ def group_distances(
     num_rounds: int = 3000,
     skipped_rounds: int = 200,
     num_seeds: int = 64,
-    quick: bool = False,
 ) -> FigureResult:
     """``||pi_R - 1/M||_1`` over M groups of clients, from the law and from simulated masks.
 
@@ -39,7 +38,6 @@ def group_distances(
       num_rounds: rounds that are counted, per seed.
       skipped_rounds: rounds before them: everybody starts selectable, away from stationarity.
       num_seeds: S.
-      quick: an eighth of the seeds.
 
     Returns:
       Columns ``separation``, ``exact``, ``simulated``, ``standard_error``, and the share of the
@@ -48,7 +46,6 @@ def group_distances(
     References:
       Sun et al., ICLR 2025, section 6 (the groups of its MNIST experiments).
     """
-    num_seeds = max(num_seeds // 8, 2) if quick else num_seeds
     law = selection_weights('config.figure.weights', weights, num_groups)
     groups = partition.contiguous_groups(num_clients, num_groups=num_groups)
     firsts = np.searchsorted(groups, np.arange(num_groups))

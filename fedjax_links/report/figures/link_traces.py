@@ -12,7 +12,7 @@ from fedjax_links.report.tables import Table
 
 
 def link_traces(
-    *, panels: Mapping[str, Mapping[str, Any]], probs: Any, seed: int = 0, quick: bool = False
+    *, panels: Mapping[str, Mapping[str, Any]], probs: Any, seed: int = 0
 ) -> FigureResult:
     """One link per probability and pattern, over time.
 
@@ -21,7 +21,6 @@ def link_traces(
         The section is given the probabilities.
       probs: float[K], base probabilities, best link first or last as listed.
       seed: seed of the links.
-      quick: nothing to shorten; accepted like everywhere.
 
     Returns:
       Columns ``pattern``, ``base_prob``, ``round``, ``prob`` (as the pattern reports it) and
@@ -33,7 +32,6 @@ def link_traces(
     References:
       Xiang et al. 2024, Figure 6.
     """
-    del quick
     base = np.array(probs, np.float64)
     problem = federation(np.zeros((base.size, 1)))
     records = {}

@@ -47,7 +47,6 @@ def selection_mixing(
     separations: Sequence[int] = (0, 1, 5, 20, 50, 80),
     num_rounds: int = 300,
     num_seeds: int = 2000,
-    quick: bool = False,
 ) -> FigureResult:
     """Total variation of the law of the client selected in round t to ``pi_R``, B = 1.
 
@@ -67,7 +66,6 @@ def selection_mixing(
       separations: values of R.
       num_rounds: T.
       num_seeds: simulated runs per R, a multiple of 20.
-      quick: a tenth of the runs.
 
     Returns:
       Columns ``separation``, ``round`` and the fields of `Mixing`.
@@ -75,7 +73,7 @@ def selection_mixing(
     References:
       Sun et al., ICLR 2025, Eq. (5) and Figure 5.
     """
-    num_seeds = max(num_seeds // (10 if quick else 1) // _NUM_BATCHES, 2) * _NUM_BATCHES
+    num_seeds = max(num_seeds // _NUM_BATCHES, 2) * _NUM_BATCHES
     law = selection_weights('config.figure.weights', weights, num_clients)
     curves = {R: _mixing(law, R, num_rounds, num_seeds) for R in separations}
 

@@ -17,7 +17,6 @@ def separation_distance(
     weights: experiment.Section,
     num_clients: int = 500,
     cohort_size: int = 1,
-    quick: bool = False,
 ) -> FigureResult:
     """``||pi_R - 1/N||_1`` against R, exact for every feasible R.
 
@@ -25,7 +24,6 @@ def separation_distance(
       weights: by label, sections of `selection_weights`.
       num_clients: N.
       cohort_size: B.
-      quick: one fifth of the clients.
 
     Returns:
       Columns ``weights``, ``separation`` and ``distance``.
@@ -36,20 +34,19 @@ def separation_distance(
     References:
       Sun et al., ICLR 2025, Figure 1.
     """
-    size = max(num_clients // 5, 2 * cohort_size) if quick else num_clients
     curves = {}
     for label, section in weights.items():
-        law = selection_weights(f'config.figure.weights.{label}', section, size)
+        law = selection_weights(f'config.figure.weights.{label}', section, num_clients)
         laws = analysis.minimum_separation_curve(law, cohort_size)
-        curves[label] = np.abs(laws - 1 / size).sum(axis=1)
-    num_separations = size // cohort_size
+        curves[label] = np.abs(laws - 1 / num_clients).sum(axis=1)
+    num_separations = num_clients // cohort_size
     separations = np.arange(num_separations)
     listed = sorted({int(share * num_separations) for share in _LISTED_SHARES})
     listed += [num_separations - 2, num_separations - 1]
     rows = [
         [label, *(f'{curve[place]:.4f}' for place in listed)] for label, curve in curves.items()
     ]
-    caption = f'||pi_R - 1/N||_1, N = {size}, B = {cohort_size}; exact.'
+    caption = f'||pi_R - 1/N||_1, N = {num_clients}, B = {cohort_size}; exact.'
 
     def draw(figure: Any) -> None:
         axes = figure.add_subplot()

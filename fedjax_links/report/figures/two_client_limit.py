@@ -25,7 +25,6 @@ def two_client_limit(
     local_steps: int = 5,
     num_rounds: int = 300,
     num_seeds: int = 1000,
-    quick: bool = False,
 ) -> FigureResult:
     """``lim E[x^t]`` of FedAvg against the second client's link probability.
 
@@ -40,7 +39,6 @@ def two_client_limit(
       local_steps: s.
       num_rounds: T, after which the model is read.
       num_seeds: S.
-      quick: a fifth of the seeds, a quarter of the points.
 
     Returns:
       Columns ``second_prob``, ``exact``, ``simulated``, ``standard_error``; no simulated value at
@@ -49,9 +47,6 @@ def two_client_limit(
     References:
       Xiang et al. 2024, Figure 2.
     """
-    num_points, num_seeds = (
-        (max(num_points // 4, 2), max(num_seeds // 5, 2)) if quick else (num_points, num_seeds)
-    )
     probs = np.linspace(0, 1, num_points + 1)
     points = np.array(targets, np.float64)
     exact = np.array([analysis.fedavg_fixed_point([first_prob, p], points) for p in probs])

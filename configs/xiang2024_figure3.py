@@ -1,0 +1,56 @@
+"""Figure 3 of Xiang et al. (2024): distance to the optimum of FedAvg and FedPBC.
+
+  python -m fedjax_links.cli.figure --config=configs/xiang2024_figure3.py --workdir=runs/xiang3
+
+About 40 seconds on two CPU cores, five with `--quick`; not measured on a GPU.
+
+The paper reports that both algorithms come equally close to the optimum for p0 = p1, that FedPBC
+comes much closer than FedAvg otherwise, and errors around 1e-3; it puts what remains down to
+pseudo-randomness. Here FedPBC is much closer for unequal p too. Its error is around 1e-3 for
+p0, p1 >= 0.5 and 1e-2 otherwise; what remains is noise of the links and, for unequal p, a bias of
+the server model, both exact in the table. For p0 = p1 the two are not equally close: FedPBC is
+worse at 0.1 and better above.
+
+Deviations: its list of pairs is lost in the texts at hand, these six are ours; whether its seeds
+redraw the targets is not said, ours share one draw.
+"""
+
+from ml_collections import ConfigDict
+
+
+def get_config() -> ConfigDict:
+    """The figure's settings."""
+    return ConfigDict(
+        {
+            'title': 'Distance to the optimum, counterexample (Xiang et al. 2024, Figure 3)',
+            'figure': {
+                'name': 'counterexample_error',
+                'panels': {
+                    'all clients compute': {'algorithms': ('fedavg', 'fedpbc'), 'compute': 'all'},
+                },
+                'pairs': ((0.1, 0.1), (0.1, 0.5), (0.1, 0.9), (0.5, 0.5), (0.5, 0.9), (0.9, 0.9)),
+                'num_clients': 100,
+                'dimension': 100,
+                'target_seed': 0,
+                'learning_rate': 1e-4,
+                'local_steps': 100,
+                'num_rounds': 2500,
+                'eval_every': 10,
+                'first_shown': 50,
+                'num_seeds': 3,
+            },
+            'caption': (
+                'F_i = 0.5 ||x - u_i||^2, N = d = 100, s = 100, eta = 1e-4; clients 1-50 are up '
+                'with p0, the others with p1; server model, mean and standard deviation over 3 '
+                'seeds, from round 50. The paper reports equal errors of both for p0 = p1, much '
+                'lower ones of FedPBC otherwise, around 1e-3. Here around 1e-3 for p0, p1 >= 0.5 '
+                'and 1e-2 otherwise, as exact theory says (table). Deviations: its pairs of '
+                'probabilities are lost, these are ours; one draw of the u_i for all seeds, which '
+                'the paper leaves open.'
+            ),
+            'width': 110,
+            'quick': {
+                'figure': {'pairs': ((0.1, 0.9), (0.5, 0.5)), 'num_rounds': 400},
+            },
+        }
+    )
