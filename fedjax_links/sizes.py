@@ -40,7 +40,7 @@ def quick(values: Mapping[str, Any]) -> dict[str, Any]:
       ValueError: if there is no such section.
     """
     if not isinstance(values.get(QUICK), Mapping):
-        raise errors.invalid('quick', 'have a section of that name in the config', sorted(values))
+        raise errors.invalid('quick', "go with a config that has a section 'quick'", 'one without')
     return _merged(full(values), values[QUICK])
 
 

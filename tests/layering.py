@@ -43,7 +43,7 @@ MAY_SEE = {
     'sizes': {'errors'},
     'comparison': _ENGINE | _DRIVERS | {'experiment'},
     'report': _ENGINE | _DRIVERS | {'analysis', 'experiment', 'comparison'},
-    'presets': set(),
+    'presets': {'errors'},
     'cli': _ENGINE
     | _DRIVERS
     | {'analysis', 'experiment', 'comparison', 'report', 'sizes', 'testing'},

@@ -36,5 +36,5 @@ def test_a_config_of_one_size_says_so():
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         sizes.quick({'num_rounds': 3})
     assert str(caught.value) == (
-        "`quick` must have a section of that name in the config, got ['num_rounds']."
+        "`quick` must go with a config that has a section 'quick', got one without."
     )

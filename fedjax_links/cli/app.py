@@ -76,8 +76,10 @@ def _read_config(config_flag: Any) -> dict[str, Any]:
     try:
         if config_flag.value is not None:
             return config_flag.value.to_dict()
+    except ValueError as error:  # get_config was given an argument that it does not know
+        _fail(str(error))
     except OSError:  # config_flags reports a missing file when the config is first used
-        path = Path(_config_path(sys.argv))
+        path = Path(_config_path(sys.argv)[0])
         near = difflib.get_close_matches(
             path.name, [file.name for file in path.parent.glob('*.py')], n=1, cutoff=0.4
         )
@@ -109,8 +111,11 @@ def _at_size(values: dict[str, Any], config_flag: Any) -> dict[str, Any]:
     return values
 
 
-def _config_path(argv: Sequence[str]) -> str:
-    return next((a.split('=', 1)[1] for a in argv if a.startswith('--config=')), '')
+def _config_path(argv: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The config file, and what ``get_config`` is called with: the text after a colon, if any."""
+    given = next((a.split('=', 1)[1] for a in argv if a.startswith('--config=')), '')
+    path, *argument = given.split(':', 1)
+    return path, tuple(argument)
 
 
 def _hint_overrides(message: str, argv: Sequence[str]) -> str:
@@ -126,7 +131,10 @@ def _hint_overrides(message: str, argv: Sequence[str]) -> str:
                 collect(value, f'{prefix}{name}.')
 
     try:
-        collect(_load_config(_config_path(argv)), '')
+        path, argument = _config_path(argv)
+        collect(_load_config(path, argument), '')
+    except ValueError as error:  # get_config was given an argument that it does not know
+        return str(error)
     except (OSError, AttributeError, ImportError, SyntaxError):
         return message
     for argument in argv:
@@ -138,7 +146,7 @@ def _hint_overrides(message: str, argv: Sequence[str]) -> str:
     return message
 
 
-def _load_config(path: str) -> Any:
+def _load_config(path: str, argument: tuple[str, ...]) -> Any:
     import importlib.util
 
     spec = importlib.util.spec_from_file_location('config', path)
@@ -146,7 +154,7 @@ def _load_config(path: str) -> Any:
         raise ImportError(path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.get_config()
+    return module.get_config(*argument)
 
 
 def _use_compilation_cache() -> None:

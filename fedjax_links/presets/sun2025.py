@@ -41,11 +41,11 @@ def uniform(*, num_groups: int = NUM_GROUPS) -> Section:
 
 
 def patterns(separations: tuple[int, ...], *, num_groups: int = NUM_GROUPS) -> dict[str, Section]:
-    """`separated` by label ``R<value>``, and `uniform`."""
-    by_label = {f'R{r}': separated(r, num_groups=num_groups) for r in separations}
+    """`separated` by label, ``R05`` for R = 5, and `uniform`."""
+    by_label = {f'R{r:02d}': separated(r, num_groups=num_groups) for r in separations}
     return {**by_label, 'uniform': uniform(num_groups=num_groups)}
 
 
 def pattern_names(separations: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
     """Names of `patterns`, in this order."""
-    return (*((f'R{r}', f'R = {r}') for r in separations), ('uniform', 'uniform'))
+    return (*((f'R{r:02d}', f'R = {r}') for r in separations), ('uniform', 'uniform'))

@@ -1,6 +1,9 @@
 """Wang and Ji 2022, section 6 and appendix D: amplified updates under periodic availability."""
 
+from collections.abc import Mapping
 from typing import Any
+
+from fedjax_links import errors
 
 Section = dict[str, Any]
 
@@ -10,6 +13,17 @@ NUM_ROUNDS = {'fashion_mnist': 300_000, 'cifar10': 600_000}
 NUM_SEEDS = {'fashion_mnist': 10, 'cifar10': 5}
 PRINTED_DATASETS = {'fashion_mnist': 'FashionMNIST', 'cifar10': 'CIFAR-10'}
 PERIOD = 500
+METHOD_NAMES = (
+    ('wait_minibatch', 'wait-minibatch'),
+    ('wait_full', 'wait-full'),
+    ('plain', 'Algorithm 1 without amplification'),
+    ('amplified', 'Algorithm 1 with amplification'),
+)
+TABLE_D1 = {
+    'fashion_mnist': {'waiting': 0.1, 'plain': 1e-5, 'amplified': 1e-5},
+    'cifar10': {'waiting': 0.05, 'plain': 5e-5, 'amplified': 5e-6},
+}
+"""Local rates after the warm-up, as printed."""
 
 
 def problem(dataset: str) -> Section:
@@ -20,7 +34,12 @@ def problem(dataset: str) -> Section:
 
     Returns:
       A section for `problems.images`; data must have been prepared.
+
+    Raises:
+      ValueError: for an unknown data set.
     """
+    if dataset not in PRINTED_DATASETS:
+        raise errors.unknown_name('dataset', dataset, PRINTED_DATASETS)
     return {
         'name': 'images',
         'dataset': dataset,
@@ -113,4 +132,34 @@ def amplified(amplification: float, warm_up_rounds: int, period: int = PERIOD) -
         'amplification': amplification,
         'period': period,
         'start_round': warm_up_rounds,
+    }
+
+
+def methods(
+    warm_up_rounds: int, *, period: int = PERIOD, rates: Mapping[str, float] | None = None
+) -> dict[str, Section]:
+    """The four methods: waiting with minibatches or full data, and Algorithm 1 with eta 1 and 10.
+
+    Args:
+      warm_up_rounds: rounds of plain FedAvg before.
+      period: P.
+      rates: local rates after the warm-up, ``waiting``, ``plain`` and ``amplified``; to be tuned if
+        there are none.
+
+    Returns:
+      Sections of algorithms.
+    """
+    waiting = {'name': 'wait_for_all', 'period': period, 'start_round': warm_up_rounds}
+    given = {} if rates is None else {name: {'learning_rate': r} for name, r in rates.items()}
+    return {
+        'wait_minibatch': {**waiting, 'client': {**given.get('waiting', {})}},
+        'wait_full': {**waiting, 'client': {**given.get('waiting', {}), 'batch_size': 0}},
+        'plain': {
+            **amplified(1.0, warm_up_rounds, period),
+            'client': {**given.get('plain', {})},
+        },
+        'amplified': {
+            **amplified(10.0, warm_up_rounds, period),
+            'client': {**given.get('amplified', {})},
+        },
     }

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from fedjax_links import errors
+
 Section = dict[str, Any]
 
 PATTERN_NAMES = (
@@ -40,7 +42,12 @@ def problem(dataset: str) -> Section:
 
     Returns:
       A section for `problems.images`; data must have been prepared.
+
+    Raises:
+      ValueError: for an unknown data set.
     """
+    if dataset not in PRINTED_DATASETS:
+        raise errors.unknown_name('dataset', dataset, PRINTED_DATASETS)
     loaders = {'svhn': 'svhn_cropped', 'cifar10': 'cifar10', 'cinic10': 'cinic10'}
     return {
         'name': 'images',

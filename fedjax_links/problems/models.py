@@ -203,12 +203,12 @@ def wang_cifar10(num_classes: int) -> CNN:
     return CNN(num_classes, channels=(32, 64), kernel_size=5, hidden=(512, 128))
 
 
-def sun_mnist(num_classes: int) -> BatchNormMLP:
+def sun_mnist(num_classes: int, *, hidden: Sequence[int] = (1568, 392)) -> BatchNormMLP:
     """MNIST's network of Sun et al. 2025: 1,853,778 parameters on images of 28 x 28.
 
     Sun et al. train and evaluate with the statistics of the batch, and so does `BatchNorm`.
     """
-    return BatchNormMLP(num_classes)
+    return BatchNormMLP(num_classes, hidden)
 
 
 def sun_cifar10(num_classes: int) -> CNN:

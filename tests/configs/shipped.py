@@ -10,11 +10,20 @@ from fedjax_links.problems import datasets
 
 FOLDER = Path(__file__).parent.parent.parent / 'configs'
 PATHS = sorted(FOLDER.glob('*.py'))
+_WANG = ('fashion_mnist', 'cifar10')
+_XIANG = ('svhn', 'cifar10', 'cinic10')
 ARGUMENTS = {
-    'xiang2024_table1': ('svhn', 'cifar10', 'cinic10'),
-    'xiang2024_table2': ('svhn', 'cifar10', 'cinic10'),
+    'wang2022_figure1': _WANG,
+    'wang2022_figure2': _WANG,
+    'wang2022_figure_d1': _WANG,
+    'wang2022_figure_d2': _WANG,
+    'wang2022_figure_d3': _WANG,
+    'wang2022_table_d1': _WANG,
+    'xiang2024_figure9': ('alpha', 'gamma', 'delta', 'sigma'),
+    'xiang2024_table1': _XIANG,
+    'xiang2024_table2': _XIANG,
 }
-"""Data sets that a config takes after a colon, by its name."""
+"""What a config takes after a colon, by its name."""
 
 _SHAPES = {
     'cifar10': (32, 32, 3),

@@ -6,7 +6,7 @@ import pytest
 
 from fedjax_links import comparison, experiment, sizes
 from fedjax_links.cli import comparing, training
-from fedjax_links.report import figures, layouts
+from fedjax_links.report import figures
 from tests.configs import shipped
 
 VARIANTS = shipped.variants()
@@ -26,7 +26,7 @@ def test_every_config_builds_and_says_what_it_runs(variant, monkeypatch):
         return
     if 'patterns' in values:
         plan = comparison.build(values)
-        layouts.check(plan.config.reports)
+        comparing.check(plan)
         assert plan.config.title in comparing.describe(plan)
         return
     config = experiment.parse(values)
@@ -48,3 +48,14 @@ def test_the_header_says_how_to_run_it_and_how_long_it_takes(path):
         assert re.search(r'[Dd]eviation', header)
         assert re.search(r'[Dd]eviation', config['caption'])
         assert 'paper' in header
+
+
+def test_the_list_of_figures_and_tables_names_every_config():
+    listed = (shipped.FOLDER.parent / 'docs' / 'papers.md').read_text()
+    named = set(re.findall(r'\| (\w+) (?:\(.*?\) )?\| (?:figure|sweep) \|', listed))
+    of_papers = {p.stem for p in shipped.PATHS if p.stem.startswith(('sun', 'wang', 'xiang'))}
+    assert named == of_papers
+    for name, arguments in shipped.ARGUMENTS.items():
+        (row,) = (line for line in listed.splitlines() if f'| {name} ' in line)
+        assert all(f'`:{argument}`' in row for argument in arguments)
+        assert '| sweep |' in row

@@ -1,0 +1,158 @@
+"""Quick sizes of the shipped comparisons: numbers against theory, images at a tiny size."""
+
+import jax
+import numpy as np
+import pytest
+from scipy import optimize
+
+from fedjax_links import analysis, comparison, experiment, simulation, sizes
+from fedjax_links.presets import sun2025
+from fedjax_links.problems.robust_regression import draw_robust_regression
+from fedjax_links.report import layouts, results
+from tests.configs import shipped
+
+
+def values(name, argument=None, **changes):
+    (path,) = (path for path in shipped.PATHS if path.stem == name)
+    return sizes.quick({**shipped.values(path, argument, 'quick'), sizes.QUICK: changes})
+
+
+def run(config, folder):
+    """Runs every algorithm and writes the report."""
+    plan = comparison.build(config)
+    outcomes = {label: comparison.run(plan, label, folder) for label in plan.config.algorithms}
+    found = results.from_comparison(plan.config, outcomes)
+    layouts.write(folder, found, layouts.build(found, plan.config.reports))
+    return found
+
+
+def finals(found, label, metric=None):
+    """Seed means at the end, by pattern."""
+    tail = found.tail(label, found.main_model(label), metric or found.metric, 0.1)
+    return dict(zip(found.patterns, tail.mean(axis=1), strict=True))
+
+
+@pytest.mark.statistical
+def test_fedpbc_is_ahead_on_synthetic_data_and_ends_where_it_did(tmp_path):
+    """What the paper reports of Figure 3, without numbers."""
+    tuned = {'client': {'learning_rate': 0.01}, 'num_rounds': 120, 'num_seeds': 2}
+    found = run(values('xiang2023_figure3', **tuned), tmp_path)
+    fedavg, fedpbc = finals(found, 'fedavg'), finals(found, 'fedpbc')
+    ahead = {pattern: fedavg[pattern] - fedpbc[pattern] for pattern in fedavg}
+    assert min(ahead.values()) > 0.05
+    # Jitter that leaves the mean of every link alone moves FedPBC far less than it is ahead.
+    assert abs(fedpbc['invariant'] - fedpbc['varying']) < 0.2 * min(ahead.values())
+
+
+@pytest.mark.statistical
+def test_waiting_longer_biases_fedavg_less_and_debiasing_reaches_uniform(tmp_path):
+    found = run(values('sun2025_figure2', num_rounds=1_200, num_seeds=2), tmp_path)
+    fedavg, debiased = finals(found, 'fedavg'), finals(found, 'debiased_fedavg')
+    separations = [f'R{r:02d}' for r in (0, 5, 10, 15)]
+    losses = [fedavg[label] for label in separations]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[0] - losses[1] > 0.002
+    assert losses[1] - losses[3] > 2e-4
+    # From uniform sampling all are within a tenth of FedAvg's largest bias.
+    off = [abs(debiased[label] - fedavg['uniform']) for label in separations]
+    assert max(off) < 0.1 * (losses[0] - fedavg['uniform'])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize('separation, rate, num_rounds', [(0, 0.05, 8_000), (5, 0.1, 8_000)])
+def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(separation, rate, num_rounds):
+    """With small steps FedAvg minimises ``sum_i pi_R(i) f_i``, found here by another solver."""
+    weights = np.arange(1.0, sun2025.NUM_GROUPS + 1) ** -1.5
+    by_group = analysis.minimum_separation_stationary(weights, separation)
+    drawn = draw_robust_regression(
+        num_clients=sun2025.NUM_CLIENTS, dimension=20, examples_per_client=100, seed=0
+    )
+
+    def optimum(group_shares):
+        weight = np.repeat(group_shares / group_shares.sum(), 500) / 500
+        rows, added = drawn.features.reshape(-1, 20), drawn.labels.ravel()
+
+        def value_and_gradient(x):
+            residual = rows @ x + added
+            slope = weight * residual / (1 + residual**2 / 2)
+            return np.sum(weight * np.log1p(residual**2 / 2)), rows.T @ slope
+
+        start = -drawn.references.mean(axis=0)
+        return optimize.minimize(value_and_gradient, start, jac=True, method='BFGS').x
+
+    exact = np.linalg.norm(optimum(by_group) - optimum(np.ones(sun2025.NUM_GROUPS)))
+    problem = experiment.build_problem({'name': 'robust_regression', 'seed': 0})
+    links, _ = experiment.build_links(sun2025.separated(separation), problem)
+    client = {'learning_rate': rate, 'local_steps': 5, 'batch_size': 0}
+    algorithm = experiment.build_algorithm('fedavg', {}, client)
+
+    def models(params, key, problem):
+        return params
+
+    def lane(key, problem):
+        return simulation.simulate(
+            key, algorithm, links, problem, num_rounds=num_rounds, eval_every=50, eval_fn=models
+        ).evals['server']
+
+    keys = jax.vmap(jax.random.key)(np.arange(4, dtype=np.uint32))
+    path = jax.jit(lambda keys, problem: jax.lax.map(lambda k: lane(k, problem), keys))
+    settled = np.asarray(path(keys, problem), np.float64)[:, num_rounds // 100 :]
+    mean = settled.mean(axis=1) - np.asarray(problem.eval_data.optimum, np.float64)
+    error = mean.std(axis=0, ddof=1) / 2
+    # A step of finite size moves the mean by O(rate); noise by its standard error.
+    off = abs(np.linalg.norm(mean.mean(axis=0)) - exact)
+    assert off < 0.1 * rate / 0.05 * exact + 4.5 * np.linalg.norm(error)
+    assert np.linalg.norm(error) < 0.1 * exact
+
+
+TINY = {
+    'sun2025_figure3': None,
+    'sun2025_table1': None,
+    'wang2022_figure1': 'fashion_mnist',
+    'wang2022_figure2': 'cifar10',
+    'wang2022_figure_d1': 'fashion_mnist',
+    'wang2022_figure_d2': 'fashion_mnist',
+    'wang2022_figure_d3': 'cifar10',
+    'wang2022_table_d1': 'fashion_mnist',
+    'xiang2024_figure9': 'alpha',
+    'xiang2024_table1': 'cinic10',
+    'xiang2024_table1_synthetic': None,
+    'xiang2024_table2': 'svhn',
+}
+
+
+WITH_THEIR_NETWORK = ('sun2025_figure3', 'wang2022_figure1', 'xiang2024_table1')
+"""One of each paper; the others take a network that compiles in no time."""
+
+
+@pytest.mark.parametrize('name', TINY)
+def test_image_experiments_run_at_a_tiny_size(name, tmp_path):
+    config = values(name, TINY[name])
+    problem = config['problem']
+    data = {
+        'num_train': 20 * problem['num_clients'],
+        'num_test': 20,
+        'shape': (8, 8, problem['data']['shape'][2]),
+    }
+    smaller = {'problem': {'data': data}, 'num_rounds': 4, 'eval_every': 2, 'num_seeds': 1}
+    if name not in WITH_THEIR_NETWORK:
+        smaller['problem']['model'] = {'name': 'softmax'}
+    if 'tuning' in config:
+        smaller['tuning'] = {'num_rounds': 2, 'num_seeds': 1}
+    reports = config['reports']
+    if 'first_rounds' in reports:
+        smaller['reports'] = {'first_rounds': {'every': 2}}
+    smaller['algorithms'] = {
+        label: None for label in config['algorithms'] if label != config['baseline']
+    }
+    smaller['names'] = tuple(
+        pair for pair in config['names'] if pair[0] not in smaller['algorithms']
+    )
+    found = run(sizes.quick({**config, sizes.QUICK: smaller}), tmp_path)
+    report = (tmp_path / layouts.REPORT).read_text()
+    assert config['caption'] in report
+    for pattern in config['patterns']:
+        assert found.name(pattern) in report
+    pictures = {path.name for path in tmp_path.glob('*.png')}
+    drawn = {f'{file}.png' for file, r in reports.items() if r['name'] in ('bars', 'curves')}
+    assert pictures == drawn
