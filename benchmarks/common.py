@@ -2,6 +2,7 @@
 
 import argparse
 import datetime
+import functools
 import json
 import os
 import pathlib
@@ -63,14 +64,24 @@ def alternate(
     """
     programs = {name: compile_program(fn, *args) for name, fn in functions.items()}
     results = {name: jax.block_until_ready(run(*args)) for name, (run, _) in programs.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(repeats):
-        for name, (run, _) in programs.items():
-            start = time.perf_counter()
-            jax.block_until_ready(run(*args))
-            seconds[name].append(time.perf_counter() - start)
+    calls = {
+        name: functools.partial(lambda run: jax.block_until_ready(run(*args)), run)
+        for name, (run, _) in programs.items()
+    }
+    seconds = take_turns(calls, repeats=repeats)
     timings = {name: Timing(programs[name][1], seconds[name]) for name in programs}
     return timings, results
+
+
+def take_turns(calls: Mapping[str, Callable[[], Any]], *, repeats: int) -> dict[str, list[float]]:
+    """Seconds of every call: all of them once, then all of them again, ``repeats`` times."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
 
 
 def require_close(actual: Any, expected: Any, *, tolerance: float, what: str) -> float:
@@ -99,13 +110,15 @@ def _difference(actual: np.ndarray, expected: np.ndarray) -> float:
     return float(np.max(np.abs(actual - expected) / np.maximum(np.abs(expected), 1)))
 
 
-def rates(timings: Mapping[str, Timing], num_rounds: int) -> dict[str, dict[str, float]]:
+def rates(
+    timings: Mapping[str, Timing], num_rounds: int, *, digits: int = 1
+) -> dict[str, dict[str, float]]:
     """Compile seconds and steady rounds per second by program."""
     return {
         name: {
             'compile_seconds': round(timing.compile_seconds, 3),
-            'rounds_per_second': round(num_rounds / timing.median, 1),
-            'fastest_rounds_per_second': round(num_rounds / min(timing.seconds), 1),
+            'rounds_per_second': round(num_rounds / timing.median, digits),
+            'fastest_rounds_per_second': round(num_rounds / min(timing.seconds), digits),
         }
         for name, timing in timings.items()
     }
@@ -115,6 +128,13 @@ def paired_ratio(timings: Mapping[str, Timing], numerator: str, denominator: str
     """Median over the turns of the ratio of seconds: what a shared machine disturbs least."""
     turns = zip(timings[numerator].seconds, timings[denominator].seconds, strict=True)
     return float(np.median([a / b for a, b in turns]))
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, 'sched_getaffinity'):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def device() -> dict[str, Any]:

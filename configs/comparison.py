@@ -3,8 +3,9 @@
   python -m fedjax_links.cli.sweep --config=configs/comparison.py --workdir=runs/comparison
 
 Digits instead of SVHN, CIFAR-10 and CINIC-10; softmax regression instead of convolutions; 50
-clients instead of 100; 1000 rounds. About five minutes on two CPU cores. Every algorithm meets the same links, with its own client rate,
-the best of the grid after 500 rounds on time-varying Bernoulli links, as the paper chose.
+clients instead of 100; 1000 rounds. About five minutes on two CPU cores. Every algorithm meets the
+same links, with its own client rate, the best of the grid after 500 rounds on time-varying
+Bernoulli links, as the paper chose.
 """
 
 from ml_collections import ConfigDict

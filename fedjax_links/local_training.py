@@ -22,6 +22,7 @@ Loss = Callable[[Params], Array]
 _LOSS_STREAM = 2**32 - 1  # no local step has this number
 _FEW_STEPS = 10
 _CHUNK_SIZE = 10
+_ONE_BY_ONE_ENTRIES = 2**14
 _WIDE_CHUNK_SIZE = 128
 _WIDE_CHUNK_ENTRIES = 2**18
 
@@ -95,8 +96,9 @@ def local_sgd(
         ``functools.partial(optax.sgd, momentum=0.9)``, or an optax transformation built with unit
         rate, such as ``optax.adam(1.0)``, whose updates are multiplied by ``learning_rate``.
       chunk_size: clients that train side by side; by default 10 where the number of active clients
-        varies, and up to 128 small models where everyone trains. It changes speed and memory, and
-        results only by the rounding of sums.
+        varies (on a CPU 1, if they keep nothing and models are large), and up to 128 small models
+        where everyone trains. It changes speed and memory, and results only by the rounding of
+        sums.
       client_steps: int[N], local steps of each client, from 1 to ``local_steps``, for clients of
         unequal speed; ``local_steps`` for everyone by default.
 
@@ -272,7 +274,7 @@ def train_cohort(
 
         return per_client(train, client, row)
 
-    chunk_size = local_train.chunk_size or _default_chunk_size(cohort, problem)
+    chunk_size = local_train.chunk_size or _default_chunk_size(cohort, problem, client_tree)
     return cohorts.map_reduce(
         body, cohort, client_tree, chunk_size=min(chunk_size, problem.num_clients)
     )
@@ -337,12 +339,18 @@ def _as_optimizer(optimizer: Any) -> Callable[[Array], optax.GradientTransformat
     raise errors.invalid('optimizer', requirement, repr(optimizer))
 
 
-def _default_chunk_size(cohort: Cohort, problem: Problem) -> int:
-    """Narrow where the cohort's size varies (empty slots cost), wide where it is known."""
-    if not isinstance(cohort.size, int):
-        return _CHUNK_SIZE
+def _default_chunk_size(cohort: Cohort, problem: Problem, client_tree: PyTree) -> int:
+    """Narrow where the cohort's size varies (empty slots cost), wide where it is known.
+
+    A CPU gains nothing from models side by side once they are large: there they train one by one,
+    unless clients keep rows, where chunks of one were measured to be several times slower.
+    """
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
-    fitting = _WIDE_CHUNK_ENTRIES // max(tree.size(params), 1)
+    num_entries = tree.size(params)
+    if not isinstance(cohort.size, int):
+        large = num_entries >= _ONE_BY_ONE_ENTRIES and jax.default_backend() == 'cpu'
+        return 1 if large and not jax.tree.leaves(client_tree) else _CHUNK_SIZE
+    fitting = _WIDE_CHUNK_ENTRIES // max(num_entries, 1)
     return max(_CHUNK_SIZE, min(_WIDE_CHUNK_SIZE, fitting))
 
 

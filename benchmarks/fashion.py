@@ -1,0 +1,42 @@
+"""Periodic availability on 28 x 28 images: amplified FedAvg against a PyTorch loop.
+
+Wang and Ji's FashionMNIST experiment on images of noise: 250 clients in five groups that are
+available in turns, 10 of the available per round, 5 steps of batch 16, their network.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks import common, images, torch_loop
+from fedjax_links import participation
+from fedjax_links.base import Participation
+from fedjax_links.problems import models
+
+TARGET = 1.0
+WORKLOAD = images.Workload(num_clients=250, num_examples=40, image_shape=(28, 28, 1), num_rounds=10)
+QUICK = WORKLOAD._replace(num_rounds=2, proof_rounds=2)
+RULE = images.Rule('amplified_fedavg', period=2, amplification=2.0)
+COHORT_SIZE = 10
+NETWORK = models.wang_fashion_mnist(10)
+
+
+def links(workload: images.Workload, cohort_size: int, active_rounds: int = 100) -> Participation:
+    """Five groups that take turns."""
+    groups = np.arange(workload.num_clients) * 5 // workload.num_clients
+    return participation.periodic_groups(
+        groups, active_rounds=active_rounds, cohort_size=cohort_size
+    )
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    """The record of this benchmark."""
+    workload = QUICK if quick else WORKLOAD
+    pattern = links(workload, COHORT_SIZE)
+    repeats = 3 if quick else 7
+    record = torch_loop.compare(NETWORK, workload, RULE, pattern, repeats=repeats, target=TARGET)
+    return {'settings': {**workload._asdict(), 'cohort_size': COHORT_SIZE}, **record}
+
+
+if __name__ == '__main__':
+    common.main('fashion', 'Amplified FedAvg on small images against PyTorch.', measure)

@@ -1,0 +1,223 @@
+"""What the image benchmarks share: federations of noise, a run's schedule, a plain JAX loop.
+
+The schedule of a run, who delivers and which examples every local step takes, is worked out from
+the run's key by hand. Loops outside the engine, in JAX here and in PyTorch in
+`benchmarks.torch_loop`, follow it.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import linen as nn
+
+from benchmarks import common
+from fedjax_links import algorithms, local_training, problems, simulation
+from fedjax_links.base import Participation, Problem
+
+_UNIT_ROUNDOFF = 2.0**-24
+_PRODUCTS_PER_STEP = 8  # four layers, forward and backward, one after the other
+
+
+class Workload(NamedTuple):
+    """Size of a workload.
+
+    Attributes:
+      num_clients: N.
+      num_examples: of each client.
+      image_shape: (height, width, channels).
+      local_steps: SGD steps of a client in a round.
+      batch_size: examples per step.
+      learning_rate: of the local steps.
+      num_rounds: T, in a timed run.
+      proof_rounds: rounds after which the compared models must agree.
+    """
+
+    num_clients: int
+    num_examples: int
+    image_shape: tuple[int, int, int]
+    local_steps: int = 5
+    batch_size: int = 16
+    learning_rate: float = 0.05
+    num_rounds: int = 5
+    proof_rounds: int = 3
+
+
+class Rule(NamedTuple):
+    """The algorithm of a workload, for the engine and for loops written by hand.
+
+    Attributes:
+      name: ``'fedavg'``, ``'fedpbc'`` or ``'amplified_fedavg'``.
+      period: P of amplified FedAvg.
+      amplification: eta of amplified FedAvg.
+    """
+
+    name: str
+    period: int = 1
+    amplification: float = 1.0
+
+
+class Schedule(NamedTuple):
+    """What a run draws at random besides the initial model.
+
+    Attributes:
+      masks: bool[T, N], whose uplink delivers.
+      rows: int[T, N, steps, B], rows of the problem's data that each local step takes.
+    """
+
+    masks: np.ndarray
+    rows: np.ndarray
+
+
+def problem(workload: Workload, module: nn.Module) -> Problem:
+    """Images and labels of noise, equally many per client."""
+    rng = np.random.default_rng(0)
+    num_examples = workload.num_clients * workload.num_examples
+    return problems.from_flax(
+        rng.standard_normal((num_examples, *workload.image_shape), np.float32),
+        rng.integers(0, 10, num_examples).astype(np.int32),
+        np.repeat(np.arange(workload.num_clients), workload.num_examples),
+        module=module,
+    )
+
+
+def engine(
+    key: jax.Array, data: Problem, workload: Workload, rule: Rule, links: Participation
+) -> Any:
+    """The workload through `simulate`: the final model and every round's loss."""
+    program = local_training.local_sgd(
+        workload.learning_rate,
+        local_steps=workload.local_steps,
+        batch_size=workload.batch_size,
+    )
+    options = (
+        {'period': rule.period, 'amplification': rule.amplification}
+        if rule.name == 'amplified_fedavg'
+        else {}
+    )
+    algorithm = getattr(algorithms, rule.name)(program, **options)
+    result = simulation.simulate(key, algorithm, links, data, num_rounds=workload.num_rounds)
+    return result.state.algorithm.server, result.rounds.loss_sum
+
+
+def initial_params(key: jax.Array, data: Problem) -> Any:
+    """The model that a run with this key starts from."""
+    return data.init_params(jax.random.fold_in(jax.random.fold_in(key, 0), 0))
+
+
+def schedule(key: jax.Array, links: Participation, workload: Workload) -> Schedule:
+    """Links and minibatches of the rounds of a run, the latter by hand."""
+    fold = jax.random.fold_in
+
+    def step_rows(t, client, step):
+        step_key = fold(fold(fold(fold(key, 2), t), client), step)
+        draws = jax.random.randint(step_key, (workload.batch_size,), 0, workload.num_examples)
+        return client * workload.num_examples + draws
+
+    over_steps = jax.vmap(step_rows, (None, None, 0))
+    over_clients = jax.vmap(over_steps, (None, 0, None))
+    rows = jax.jit(jax.vmap(over_clients, (0, None, None)))(
+        jnp.arange(workload.num_rounds),
+        jnp.arange(workload.num_clients),
+        jnp.arange(workload.local_steps),
+    )
+    sample = simulation.realised_links(key, links, num_rounds=workload.num_rounds)
+    return Schedule(np.array(sample.mask), np.array(rows))
+
+
+def by_hand(
+    params: Any, data: Problem, module: nn.Module, plan: Schedule, workload: Workload, rule: Rule
+) -> Any:
+    """The workload as Python loops over rounds and clients, without the engine.
+
+    Local steps are compiled one by one and sums are NumPy's, in double precision.
+
+    Returns:
+      The final model, and float[T], the losses that the active clients meet first.
+    """
+
+    def loss(params, features, labels):
+        logits = module.apply({'params': params}, features)
+        return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, labels))
+
+    grad = jax.jit(jax.value_and_grad(loss))
+    features, labels = data.data
+
+    def train(start, batches):
+        losses = []
+        for rows in batches:
+            value, slope = grad(start, features[rows], labels[rows])
+            start = jax.tree.map(lambda p, g: p - workload.learning_rate * g, start, slope)
+            losses.append(float(value))
+        return start, losses[0]
+
+    def mean(models):
+        return jax.tree.map(
+            lambda *a: jnp.asarray(np.mean(np.asarray(a, np.float64), axis=0), a[0].dtype), *models
+        )
+
+    server = reference = params
+    clients = [params] * workload.num_clients
+    met = []
+    for t, (mask, rows) in enumerate(zip(plan.masks, plan.rows, strict=True)):
+        active = np.flatnonzero(mask)
+        everyone = rule.name == 'fedpbc'
+        training = range(workload.num_clients) if everyone else active
+        results = {i: train(clients[i] if everyone else server, rows[i]) for i in training}
+        met.append(sum(results[i][1] for i in active))
+        if len(active):
+            server = mean([results[i][0] for i in active])
+        if everyone:
+            clients = [server if mask[i] else results[i][0] for i in training]
+        if rule.name == 'amplified_fedavg' and (t + 1) % rule.period == 0:
+            server = reference = jax.tree.map(
+                lambda r, x: r + rule.amplification * (x - r), reference, server
+            )
+    return server, np.asarray(met)
+
+
+def tolerance(params: Any, workload: Workload, rule: Rule) -> float:
+    """How far two correct float32 programs may drift apart.
+
+    A sum of n products rounds by about ``sqrt(n)`` units of ``2^-24`` of its terms, n at most the
+    longest input of a layer; a step chains eight such sums, and the errors of the steps of all
+    rounds add up, amplified where the algorithm amplifies.
+    """
+    longest = max(np.prod(a.shape[:-1]) for a in jax.tree.leaves(params))
+    steps = workload.proof_rounds * workload.local_steps * max(rule.amplification, 1)
+    return float(_UNIT_ROUNDOFF * np.sqrt(longest) * _PRODUCTS_PER_STEP * steps)
+
+
+def prove(
+    key: jax.Array, data: Problem, workload: Workload, rule: Rule, links: Participation, other: Any
+) -> dict[str, float]:
+    """Proves the engine equal to another program.
+
+    Args:
+      key: the run's.
+      data: the problem.
+      workload: its ``proof_rounds`` are run.
+      rule: the algorithm.
+      links: the pattern.
+      other: ``(params, plan, workload) -> (model, losses)``.
+
+    Returns:
+      The largest difference and the tolerance.
+
+    Raises:
+      ValueError: if the results differ.
+    """
+    short = workload._replace(num_rounds=workload.proof_rounds)
+    params = initial_params(key, data)
+    ours = jax.jit(lambda key, data: engine(key, data, short, rule, links))(key, data)
+    theirs = other(params, schedule(key, links, short), short)
+    limit = tolerance(params, short, rule)
+    gap = common.require_close(ours, theirs, tolerance=limit, what=rule.name)
+    return {'largest_difference': gap, 'tolerance': limit}
+
+
+def clients_trained(plan: Schedule, rule: Rule) -> float:
+    """Mean over the rounds of the number of clients that train."""
+    return float(plan.masks.shape[1] if rule.name == 'fedpbc' else plan.masks.sum(1).mean())
