@@ -348,6 +348,8 @@ def build_named(where: str, section: Section, registry: Mapping[str, Any], *args
 
 
 def _name_of(where: str, section: Section, registry: Mapping[str, Any]) -> str:
+    if not isinstance(section, Mapping):
+        raise errors.invalid(where, 'be a section', repr(section))
     name = section.get('name')
     if name not in registry:
         raise errors.unknown_name(f'{where}.name', str(name), registry)

@@ -8,7 +8,7 @@ byte what an uninterrupted run writes.
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,12 +113,19 @@ def build_program(
 class RunFolder:
     """The files of one run; opening an existing folder resumes it."""
 
-    def __init__(self, workdir: str | Path, config: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        workdir: str | Path,
+        config: Mapping[str, Any],
+        *,
+        may_differ: Collection[str] = (),
+    ) -> None:
         """Opens or creates the folder.
 
         Args:
           workdir: the folder; created if missing.
           config: the run's full configuration, JSON values only.
+          may_differ: fields of the configuration that change no result; their new values are kept.
 
         Raises:
           ValueError: if the folder holds a run with another configuration.
@@ -127,13 +134,18 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         as_run = self.path / CONFIG
         text = json.dumps(config, indent=2, sort_keys=True) + '\n'
-        if as_run.exists() and as_run.read_text() != text:
-            field, there, here = _first_difference(json.loads(as_run.read_text()), config)
-            raise errors.invalid(
-                'workdir',
-                'be new or hold a run with the same config',
-                f'{workdir}, where {field} is {there!r} and not {here!r}',
+        if as_run.exists():
+            there, here = (
+                {name: value for name, value in json.loads(side).items() if name not in may_differ}
+                for side in (as_run.read_text(), text)
             )
+            if there != here:
+                field, old, new = _first_difference(there, here)
+                raise errors.invalid(
+                    'workdir',
+                    'be new or hold a run with the same config',
+                    f'{workdir}, where {field} is {old!r} and not {new!r}',
+                )
         as_run.write_text(text)
 
     def train(
@@ -181,10 +193,8 @@ class RunFolder:
                     on_chunk(done)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The metrics lines so far, oldest first; a half-written last line is left out."""
-        path = self.path / METRICS
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        return [json.loads(line) for line in lines if line.endswith('\n')]
+        """As `read_metrics`."""
+        return read_metrics(self.path)
 
     def _drop_metrics_after(self, label: str, round: int) -> None:
         """Cuts the file back to what the checkpoint of ``label`` at ``round`` has seen."""
@@ -194,6 +204,20 @@ class RunFolder:
                 break
             kept.append(json.dumps(line) + '\n')
         (self.path / METRICS).write_text(''.join(kept))
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The metrics lines so far, oldest first; a half-written last line is left out.
+
+    Args:
+      folder: of a run.
+
+    Returns:
+      One dictionary per evaluation of an algorithm; none if nothing was evaluated yet.
+    """
+    path = folder / METRICS
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith('\n')]
 
 
 def _metrics_line(label: str, round: int, record: Any, states: FederationState) -> str:

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import comparison, evaluation, simulation
+from fedjax_links import comparison, evaluation, simulation, tree
 from fedjax_links.comparison import running
 
 
@@ -73,6 +73,33 @@ def test_every_lane_is_the_plain_simulation_of_its_pattern(tmp_path):
     assert sum(counted) == comparison.rounds_of(plan, 'fedpbc') == (2 * 2 + 2 * 2) * 8
     points = {pattern: {'learning_rate': 0.1} for pattern in outcome.patterns}
     assert_lanes_are_plain_simulations(plan, 'fedpbc', outcome, points)
+    blank = comparison.blank(plan, 'fedpbc')
+    assert blank.patterns == outcome.patterns
+    for name in ('learning_rates', 'rounds', 'tuning', 'evals'):
+        shapes = [jax.tree.map(np.shape, getattr(made, name)) for made in (blank, outcome)]
+        assert shapes[0] == shapes[1]
+
+
+def test_memory_is_that_of_the_states_and_links_of_a_run(monkeypatch):
+    plan = comparison.build(values())
+    problem = plan.problems['bernoulli']
+    for label in ('fedavg', 'fedpbc'):
+        state = simulation.init(
+            jax.random.key(0), plan.algorithm(label, 0.1), plan.patterns['cohort'], problem
+        )
+        own = tree.num_bytes(state) - tree.num_bytes(state.participation)
+        needed = comparison.memory(plan, label)
+        assert needed.state_bytes == own
+        assert (needed.num_lanes, needed.link_bytes) == (1, 8 * 8 * 5)
+        assert needed.total == own + 8 * 8 * 5
+    monkeypatch.setattr(running, '_one_by_one', lambda: False)
+    together = comparison.memory(plan, 'fedpbc')
+    assert (together.num_lanes, together.link_bytes) == (4, 4 * 8 * 8 * 5)
+    tuning = {**values()['tuning'], 'num_seeds': 3, 'num_rounds': 4}
+    more = comparison.memory(comparison.build(values(tuning=tuning)), 'fedpbc')
+    assert (more.num_lanes, more.link_bytes) == (6, 6 * 4 * 8 * 5)
+    apart = comparison.build(values(problems={'cohort': {'alpha': 100.0}}))
+    assert comparison.memory(apart, 'fedpbc').num_lanes == 4  # tuning; a run has two per problem
 
 
 def test_rates_can_be_given_by_pattern_and_problems_can_differ(tmp_path):
@@ -135,6 +162,14 @@ def test_a_finished_algorithm_is_read_and_not_run_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     'changes, message',
     [
+        (
+            {'metric': 'eval_acuracy'},
+            "`config.metric` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
+        ),
+        (
+            {'problem': {'name': 'quadratic', 'targets': ((0.0,), (1.0,))}, 'metric': 'accuracy'},
+            "`config.metric` has no 'accuracy'; valid names: distance, loss.",
+        ),
         ({'baseline': 'fedpcb'}, "`config.baseline` has no 'fedpcb'; did you mean 'fedpbc'?"),
         (
             {'eval_every': 3},

@@ -105,6 +105,32 @@ def test_a_folder_with_another_config_is_refused_and_left_alone(tmp_path):
     assert json.loads((tmp_path / runs.CONFIG).read_text()) == CONFIG
 
 
+def test_fields_that_change_no_result_may_differ_and_are_kept(tmp_path):
+    config = {'num_rounds': 40, 'rates': (0.1, 0.2), 'title': 'before'}
+    runs.RunFolder(tmp_path, config)
+    changed = {**config, 'title': 'after', 'caption': 'new'}
+    with pytest.raises(ValueError, match=r"where config\.caption is None and not 'new'"):
+        runs.RunFolder(tmp_path, changed)
+    runs.RunFolder(tmp_path, changed, may_differ=('title', 'caption'))
+    as_run = json.loads((tmp_path / runs.CONFIG).read_text())
+    assert as_run == {'num_rounds': 40, 'rates': [0.1, 0.2], 'title': 'after', 'caption': 'new'}
+    for other, message in (
+        ({'num_rounds': 80}, 'where config.num_rounds is 40 and not 80'),
+        ({'rates': (0.1, 0.3)}, r'where config.rates is \[0.1, 0.2\] and not \[0.1, 0.3\]'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            runs.RunFolder(tmp_path, {**changed, **other}, may_differ=('title', 'caption'))
+    assert json.loads((tmp_path / runs.CONFIG).read_text()) == as_run
+
+
+def test_a_half_written_line_is_no_metric(tmp_path):
+    assert runs.read_metrics(tmp_path) == []
+    (tmp_path / runs.METRICS).write_text('{"round": 1}\n{"round": 2}\n{"rou')
+    assert runs.read_metrics(tmp_path) == [{'round': 1}, {'round': 2}]
+    (tmp_path / runs.METRICS).write_text('{"round": 1}\n{"round": 2}')
+    assert runs.read_metrics(tmp_path) == [{'round': 1}]
+
+
 def test_a_diverged_value_is_null_in_the_metrics(tmp_path):
     targets = np.full((2, 1), 1e30)
     problem = problems.quadratic(targets)

@@ -137,9 +137,9 @@ def _hint_overrides(message: str, argv: Sequence[str]) -> str:
         return str(error)
     except (OSError, AttributeError, ImportError, SyntaxError):
         return message
-    for argument in argv:
-        field = argument.removeprefix('--config.').split('=', 1)[0]
-        if argument.startswith('--config.') and field not in known:
+    for flag in argv:
+        field = flag.removeprefix('--config.').split('=', 1)[0]
+        if flag.startswith('--config.') and field not in known:
             near = difflib.get_close_matches(field, known, n=1, cutoff=0.4)
             hint = f'did you mean {near[0]!r}?' if near else f'fields: {", ".join(known)}.'
             return f'`config` has no {field!r}; {hint}'

@@ -9,34 +9,78 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from fedjax_links import comparison, tree
+from fedjax_links import comparison, errors, tree
+from fedjax_links.cli import memory
 from fedjax_links.comparison import Comparison, Outcome
 from fedjax_links.report import layouts, results
 
+MAY_DIFFER = ('baseline', 'caption', 'names', 'reports', 'title')
+"""Fields of a config that change how results are shown, but no result."""
+
+
+def check(plan: Comparison) -> None:
+    """Builds every page of the report from made-up numbers, so mistakes show before anything runs.
+
+    Args:
+      plan: the comparison.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    reserved = Path(results.LINKS).stem
+    for field in ('algorithms', 'reports'):
+        if reserved in getattr(plan.config, field):
+            raise errors.invalid(f'config.{field}', 'leave the name of the links free', reserved)
+    blank = {label: comparison.blank(plan, label) for label in plan.config.algorithms}
+    layouts.build(results.from_comparison(plan.config, blank), plan.config.reports)
+
 
 def describe(plan: Comparison) -> str:
-    """A few lines: what runs, and how much of it."""
+    """A few lines: what runs, how much of it, and what it keeps in memory."""
     config = plan.config
-    total = sum(comparison.rounds_of(plan, label) for label in config.algorithms)
-    num_problems = len({id(problem) for problem in plan.problems.values()})
-    programs = len(config.algorithms) * num_problems
-    problem = next(iter(plan.problems.values()))
-    params = jax.eval_shape(problem.init_params, jax.random.key(0))
-    links = 5 * config.num_rounds * problem.num_clients
-    lanes = 1 if jax.default_backend() == 'cpu' else len(plan.patterns) * config.num_seeds
-    return '\n'.join(
-        [
-            config.title,
-            f'problem  {config.problem["name"]}: {problem.num_clients} clients with '
-            f'{problem.min_examples} to {problem.max_examples} examples, '
-            f'{tree.size(params):,} parameters',
-            f'work     {len(config.algorithms)} algorithms x {len(plan.patterns)} patterns x '
-            f'{config.num_seeds} seeds x {config.num_rounds:,} rounds, and tuning: {total:,} '
-            f'rounds in {programs} programs',
-            f'memory   data {tree.num_bytes(problem.data) / 2**20:.1f} MiB, links of the lanes '
-            f'that run together {lanes * links / 2**20:.1f} MiB',
-        ]
-    )
+    labels = list(config.algorithms)
+    total = sum(comparison.rounds_of(plan, label) for label in labels)
+    problems = comparison.set_of(plan.problems)
+    tuning = ' and tuning' if any(map(plan.is_tuned, labels)) else ''
+    params = jax.eval_shape(problems[0].init_params, jax.random.key(0))
+    lines = [
+        config.title,
+        f'problem  {config.problem["name"]}: {problems[0].num_clients} clients with '
+        f'{problems[0].min_examples} to {problems[0].max_examples} examples, '
+        f'{tree.size(params):,} parameters',
+        f'work     {len(labels)} algorithms x {len(plan.patterns)} patterns x '
+        f'{config.num_seeds} seeds x {config.num_rounds:,} rounds{tuning}: {total:,} '
+        f'rounds in {len(labels) * len(problems)} programs',
+        f'memory   data {memory.size(sum(tree.num_bytes(p.data) for p in problems))}; states '
+        'and links beside them, without the work space of a round:',
+    ]
+    for label in labels:
+        needed = comparison.memory(plan, label)
+        lines.append(
+            f'         {label:16s} {memory.size(needed.state_bytes)} per lane, '
+            f'{memory.size(needed.total)} for {needed.num_lanes} at a time'
+        )
+    return '\n'.join(lines)
+
+
+def refuse_if_too_large(plan: Comparison, folder: Path) -> None:
+    """Raises if an algorithm that is still to run cannot fit beside the data, which are there.
+
+    Args:
+      plan: the comparison.
+      folder: of its outcomes, which need not exist.
+
+    Raises:
+      ValueError: naming the algorithm that needs most.
+    """
+    needed = {
+        label: comparison.memory(plan, label).total
+        for label in plan.config.algorithms
+        if not (folder / f'{label}.npz').exists()
+    }
+    if needed:
+        most = max(needed, key=lambda label: needed[label])
+        memory.refuse_if_above(memory.available_bytes(), needed[most], most)
 
 
 def run(plan: Comparison, folder: Path) -> dict[str, Outcome]:
@@ -86,4 +130,7 @@ def _record_links(plan: Comparison, folder: Path) -> None:
         for label, realise in plan.links.items()
     }
     num_clients = next(iter(plan.problems.values())).num_clients
-    np.savez_compressed(folder / results.LINKS, num_clients=num_clients, **masks)
+    path = folder / results.LINKS
+    partial = path.with_suffix('.partial.npz')
+    np.savez_compressed(partial, num_clients=num_clients, **masks)
+    partial.replace(path)

@@ -16,11 +16,11 @@ _WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of a finished or unfinis
 
 def main() -> None:
     """Reads, writes and prints."""
+    if _WORKDIR.value is None:
+        raise ValueError('`workdir` must name the folder of a run, such as runs/comparison.')
     from fedjax_links.cli import comparing
     from fedjax_links.report import results
 
-    if _WORKDIR.value is None:
-        raise ValueError('`workdir` must name the folder of a run, such as runs/comparison.')
     folder = Path(_WORKDIR.value)
     found, reports = results.read(folder)
     print(comparing.write_report(folder, found, reports))

@@ -29,7 +29,7 @@ def main(values: dict[str, Any]) -> None:
         return
     if _WORKDIR.value is None:
         raise ValueError('`workdir` must name a folder for the run, such as --workdir=runs/first.')
-    folder = runs.RunFolder(_WORKDIR.value, values)
+    folder = runs.RunFolder(app.output_folder(_WORKDIR.value), values)
     training.train(plan, folder)
     training.report(plan, folder)
 

@@ -3,6 +3,7 @@
 python -m fedjax_links.cli.sweep --config=configs/comparison.py --workdir=runs/comparison
 """
 
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -23,16 +24,18 @@ def main(values: dict[str, Any]) -> None:
     """Builds, tunes, runs and reports."""
     from fedjax_links import comparison, runs
     from fedjax_links.cli import comparing
-    from fedjax_links.report import layouts
 
     plan = comparison.build(values)
-    layouts.check(plan.config.reports)
+    comparing.check(plan)
     print(comparing.describe(plan))
     if _DRY_RUN.value:
         return
     if _WORKDIR.value is None:
         raise ValueError('`workdir` must name a folder for the results, such as runs/comparison.')
-    folder = runs.RunFolder(_WORKDIR.value, values)
+    comparing.refuse_if_too_large(plan, Path(_WORKDIR.value))
+    folder = runs.RunFolder(
+        app.output_folder(_WORKDIR.value), values, may_differ=comparing.MAY_DIFFER
+    )
     print(comparing.report(plan, comparing.run(plan, folder.path), folder.path))
 
 

@@ -1,18 +1,19 @@
 """The body of a training command: describe, train with a progress line, report."""
 
 import sys
-from pathlib import Path
 
 import jax
 import numpy as np
 from tqdm import tqdm
 
 from fedjax_links import analysis, evaluation, runs, simulation, tree
+from fedjax_links.cli import memory
 from fedjax_links.experiment import Experiment
 from fedjax_links.problems import owners, partition
 from fedjax_links.report import history, pictures, tables
+from fedjax_links.report.results import LINKS
 
-LINKS, TABLE, PICTURE = 'links.npz', 'table.md', 'overview.png'
+TABLE, PICTURE = 'table.md', 'overview.png'
 
 
 def describe(plan: Experiment) -> str:
@@ -57,10 +58,10 @@ def _describe_probs(plan: Experiment) -> str:
 def print_costs(plan: Experiment) -> None:
     """Compiles every program and prints what it needs, without running it."""
     for label, program in _programs(plan):
-        peak = 'unknown' if program.peak_bytes is None else _megabytes(program.peak_bytes)
+        peak = 'unknown' if program.peak_bytes is None else memory.size(program.peak_bytes)
         print(
             f'{label:12s} compiled in {program.compile_seconds:.1f} s; states '
-            f'{_megabytes(program.state_bytes)}, peak {peak}'
+            f'{memory.size(program.state_bytes)}, peak {peak}'
         )
 
 
@@ -85,7 +86,7 @@ def train(plan: Experiment, folder: runs.RunFolder) -> None:
     """Trains the algorithms one after the other, with one live line each."""
     config = plan.config
     for label, program in _programs(plan):
-        _refuse_if_too_large(label, program)
+        memory.refuse_if_above(memory.available_bytes(), program.peak_bytes or 0, label)
         with tqdm(
             total=config.num_rounds,
             desc=f'{label:12s}',
@@ -114,7 +115,7 @@ def report(plan: Experiment, folder: runs.RunFolder) -> None:
     mask, prob = np.asarray(links.mask), np.asarray(links.prob)
     table = tables.final_table(recorded)
     realised = analysis.participation_report(mask).distance_to_uniform
-    _write(folder.path / TABLE, f'# {config.title}\n\n{table.markdown()}')
+    (folder.path / TABLE).write_text(f'# {config.title}\n\n{table.markdown()}')
     np.savez_compressed(folder.path / LINKS, mask=mask, prob=prob)
     pictures.overview(folder.path / PICTURE, config.title, recorded, mask, prob.mean(axis=0))
     print(f'\n{table.text()}')
@@ -122,32 +123,3 @@ def report(plan: Experiment, folder: runs.RunFolder) -> None:
         f"FedAvg's realised weights were {realised:.2f} from equal (L1, seed {config.first_seed})."
     )
     print(f'Wrote {runs.METRICS}, {runs.CONFIG}, {TABLE}, {PICTURE} and {LINKS} to {folder.path}')
-
-
-def _refuse_if_too_large(label: str, program: runs.Program) -> None:
-    available = _available_bytes()
-    if program.peak_bytes and available and program.peak_bytes > available:
-        raise ValueError(
-            f'`config` must fit into memory: {label} needs {_megabytes(program.peak_bytes)}, '
-            f'{_megabytes(available)} are free; fewer num_seeds or clients fit.'
-        )
-
-
-def _available_bytes() -> int | None:
-    """Free device memory; on CPU, the machine's available memory."""
-    stats = jax.devices()[0].memory_stats()
-    if stats and 'bytes_limit' in stats:
-        return stats['bytes_limit'] - stats.get('bytes_in_use', 0)
-    meminfo = Path('/proc/meminfo')
-    if not meminfo.exists():
-        return None
-    fields = dict(line.split(':', 1) for line in meminfo.read_text().splitlines())
-    return int(fields['MemAvailable'].split()[0]) * 1024
-
-
-def _megabytes(num_bytes: int) -> str:
-    return f'{num_bytes / 2**20:,.1f} MiB'
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text)

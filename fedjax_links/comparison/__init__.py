@@ -5,8 +5,22 @@ of a pattern and seed are realised first and replayed to the algorithm, so one p
 patterns, and each lane equals the plain simulation of its pattern bit for bit.
 """
 
-from fedjax_links.comparison.config import Comparison, ComparisonConfig, build
+from fedjax_links.comparison.config import Comparison, ComparisonConfig, build, in_order, set_of
 from fedjax_links.comparison.outcome import Outcome, load, save
-from fedjax_links.comparison.running import rounds_of, run
+from fedjax_links.comparison.running import Memory, blank, memory, rounds_of, run
 
-__all__ = ['Comparison', 'ComparisonConfig', 'Outcome', 'build', 'load', 'rounds_of', 'run', 'save']
+__all__ = [
+    'Comparison',
+    'ComparisonConfig',
+    'Memory',
+    'Outcome',
+    'blank',
+    'build',
+    'in_order',
+    'load',
+    'memory',
+    'rounds_of',
+    'run',
+    'save',
+    'set_of',
+]

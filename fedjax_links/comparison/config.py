@@ -3,12 +3,12 @@
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
 
-from fedjax_links import checks, errors, experiment, simulation
+from fedjax_links import checks, errors, evaluation, experiment, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, DuplexLinkSample, LinkSample, Participation, Problem
 from fedjax_links.experiment import Section
@@ -149,17 +149,47 @@ def build(values: Mapping[str, Any]) -> Comparison:
         else shared
         for label in config.patterns
     }
+    for problem in set_of(problems):
+        checks.choice('config.metric', config.metric, metrics_of(problem))
     patterns = {
         label: experiment.build_links(section, problems[label], f'config.patterns.{label}')[0]
         for label, section in config.patterns.items()
     }
-    patterns = _in_order(patterns, config)
+    patterns = {label: patterns[label] for label in in_order(patterns, config.names)}
     links = {label: _realiser(label, pattern) for label, pattern in patterns.items()}
     comparison = Comparison(config, patterns, problems, links)
     for label in config.algorithms:
         for rate in _rates_to_check(comparison, label):
             comparison.algorithm(label, rate)
     return comparison
+
+
+def in_order(labels: Iterable[str], names: Iterable[tuple[str, str]]) -> list[str]:
+    """Labels in the order of their names.
+
+    Args:
+      labels: of patterns or algorithms.
+      names: pairs (label, name).
+
+    Returns:
+      The labels; those without a name come last, as they came.
+    """
+    given = list(labels)
+    named = [label for label, _ in names if label in given]
+    return [*dict.fromkeys(named), *(label for label in given if label not in named)]
+
+
+def metrics_of(problem: Problem) -> list[str]:
+    """The metrics that are recorded of every candidate model."""
+    key = jax.random.key(0)
+    eval_fn = evaluation.for_problem(problem) or simulation.problem_metrics
+    params = jax.eval_shape(problem.init_params, key)
+    return list(jax.eval_shape(eval_fn, params, key, problem))
+
+
+def set_of(problems: Mapping[str, Problem]) -> list[Problem]:
+    """Every problem once, however many patterns share it."""
+    return list({id(problem): problem for problem in problems.values()}.values())
 
 
 def _realiser(label: str, pattern: Participation) -> Callable[..., LinkSample]:
@@ -206,12 +236,3 @@ def _check_names(config: ComparisonConfig) -> None:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise errors.invalid('config.names', 'be pairs (label, name)', repr(pair))
         checks.choice('config.names', pair[0], labels)
-
-
-def _in_order(
-    patterns: Mapping[str, Participation], config: ComparisonConfig
-) -> dict[str, Participation]:
-    """Patterns in the order of their names; those without one come last."""
-    order = [label for label, _ in config.names]
-    place = {label: order.index(label) for label in patterns if label in order}
-    return {label: patterns[label] for label in sorted(patterns, key=lambda p: place.get(p, 1e9))}

@@ -50,9 +50,18 @@ class Results(NamedTuple):
         """S."""
         return self.curves[next(iter(self.curves))]['server'][self.metric].shape[1]
 
+    @property
+    def metrics(self) -> list[str]:
+        """What was recorded of every candidate model."""
+        return list(self.curves[next(iter(self.curves))]['server'])
+
     def name(self, label: str) -> str:
         """What to call a pattern or an algorithm."""
         return self.names.get(label, label)
+
+    def count(self, share: float) -> int:
+        """A share of the evaluations as their number, at least one."""
+        return max(1, round(share * len(self.rounds)))
 
     def tail(self, label: str, model: str, metric: str, share: float) -> np.ndarray:
         """float[P, S], each seed's mean over the last evaluations.
@@ -63,8 +72,7 @@ class Results(NamedTuple):
           metric: the metric.
           share: share of the evaluations, the last ones, at least one.
         """
-        count = max(1, round(share * len(self.rounds)))
-        return self.curves[label][model][metric][..., -count:].mean(axis=-1)
+        return self.curves[label][model][metric][..., -self.count(share) :].mean(axis=-1)
 
     def main_model(self, label: str) -> str:
         """The model that the papers evaluate: the clients' mean where clients keep models."""
@@ -105,21 +113,21 @@ def from_comparison(
       The results.
     """
     first = next(iter(outcomes.values()))
-    names = dict(config.names)
-    order = [label for label in names if label in outcomes]
-    order += [label for label in outcomes if label not in order]
+    patterns = comparison.in_order(first.patterns, config.names)
+    order = comparison.in_order(sorted(outcomes), config.names)
+    rows = {label: [outcomes[label].patterns.index(p) for p in patterns] for label in order}
     return Results(
         title=config.title,
         caption=config.caption,
         metric=config.metric,
         baseline=config.baseline,
-        patterns=first.patterns,
-        names=names,
+        patterns=patterns,
+        names=dict(config.names),
         rounds=first.rounds,
-        curves={label: _server_first(outcomes[label].evals) for label in order},
-        learning_rates={label: outcomes[label].learning_rates for label in order},
+        curves={label: _curves(outcomes[label], rows[label]) for label in order},
+        learning_rates={label: outcomes[label].learning_rates[rows[label]] for label in order},
         tuning={label: outcomes[label].tuning for label in order if outcomes[label].tuning},
-        missing=[label for label in config.algorithms if label not in outcomes],
+        missing=sorted(label for label in config.algorithms if label not in outcomes),
     )
 
 
@@ -149,19 +157,13 @@ def _read_comparison(folder: Path, values: Mapping[str, Any]) -> tuple[Results, 
 
 
 def _read_run(folder: Path, values: Mapping[str, Any]) -> tuple[Results, Mapping[str, Any]]:
-    if 'algorithms' not in values or not (folder / runs.METRICS).exists():
-        raise errors.invalid('workdir', f'hold a run that has started ({runs.METRICS})', folder)
-    lines = [json.loads(line) for line in (folder / runs.METRICS).read_text().splitlines()]
-    recorded = history.read(lines)
-    if not recorded:
-        raise errors.invalid('workdir', 'hold at least one evaluation', folder)
     config = experiment.parse(values)
+    recorded = history.read(runs.read_metrics(folder))
     whole = {
         label: models
         for label, models in recorded.items()
         if _last_round(models) == config.num_rounds
     }
-    missing = [label for label in config.algorithms if label not in whole]
     if not whole:
         raise errors.invalid('workdir', 'hold at least one finished algorithm', folder)
     curves = {
@@ -184,7 +186,7 @@ def _read_run(folder: Path, values: Mapping[str, Any]) -> tuple[Results, Mapping
         curves=curves,
         learning_rates={},
         tuning={},
-        missing=missing,
+        missing=[label for label in config.algorithms if label not in whole],
     )
     return results, {}
 
@@ -193,5 +195,12 @@ def _last_round(models: Mapping[str, Mapping[str, history.Curve]]) -> int:
     return int(next(iter(models['server'].values())).rounds[-1])
 
 
-def _server_first(evals: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(sorted(evals.items(), key=lambda item: item[0] != 'server'))
+def _curves(outcome: comparison.Outcome, rows: Sequence[int]) -> dict[str, dict[str, np.ndarray]]:
+    """Rows of the evaluations, server models first; NaN for everything that is not finite."""
+    return {
+        model: {
+            metric: np.where(np.isfinite(values[rows]), values[rows], np.nan)
+            for metric, values in named.items()
+        }
+        for model, named in sorted(outcome.evals.items(), key=lambda item: item[0] != 'server')
+    }

@@ -1,5 +1,6 @@
 """Tables of a run: mean and interval over seeds, per algorithm and candidate model."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -33,7 +34,8 @@ class Table(NamedTuple):
             return '  '.join([first, *rest]).rstrip()
 
         rule = '-' * (sum(widths) + 2 * (len(widths) - 1))
-        return '\n'.join([line(self.header), rule, *map(line, self.rows), rule, self.caption])
+        caption = textwrap.fill(self.caption, max(80, len(rule)))
+        return '\n'.join([line(self.header), rule, *map(line, self.rows), rule, caption])
 
     def markdown(self) -> str:
         """For a document."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, errors, experiment
+from fedjax_links import experiment
 from fedjax_links.report import style
 from fedjax_links.report.layouts.bars import bars
 from fedjax_links.report.layouts.curves import curves
@@ -23,35 +23,19 @@ from fedjax_links.report.layouts.rates import rates
 from fedjax_links.report.results import Results
 
 LAYOUTS: Mapping[str, Callable[..., Page]] = {
+    'levels': levels,
+    'first_rounds': first_rounds,
+    'rates': rates,
     'bars': bars,
     'curves': curves,
-    'first_rounds': first_rounds,
-    'levels': levels,
-    'rates': rates,
 }
+"""By name, in the order of a report."""
 DEFAULT: Mapping[str, Mapping[str, Any]] = {
     'levels': {'name': 'levels'},
     'curves': {'name': 'curves'},
 }
 REPORT = 'report.md'
 _CAPTION_WIDTH = 14  # letters per inch
-
-
-def check(reports: Mapping[str, Mapping[str, Any]]) -> None:
-    """Checks the names and options of a config's reports.
-
-    Args:
-      reports: by file name, ``name`` in `LAYOUTS` and its options.
-
-    Raises:
-      ValueError: naming the field, its value and the nearest valid name.
-    """
-    for file, section in reports.items():
-        options = dict(section)
-        name = options.pop('name', None)
-        if name not in LAYOUTS:
-            raise errors.unknown_name(f'config.reports.{file}.name', str(name), LAYOUTS)
-        checks.options(f'config.reports.{file}', LAYOUTS[name], options, None)
 
 
 def build(results: Results, reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Page]:
@@ -62,15 +46,16 @@ def build(results: Results, reports: Mapping[str, Mapping[str, Any]]) -> dict[st
       reports: by file name, ``name`` in `LAYOUTS` and its options; `DEFAULT` if empty.
 
     Returns:
-      The pages by file name.
+      The pages by file name, in the order of `LAYOUTS`.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    return {
-        file: experiment.build_named(f'config.reports.{file}', section, LAYOUTS, results)
-        for file, section in (reports or DEFAULT).items()
-    }
+    pages = {}
+    for file, section in sorted((reports or DEFAULT).items()):
+        page = experiment.build_named(f'config.reports.{file}', section, LAYOUTS, results)
+        pages[list(LAYOUTS).index(section['name']), file] = page
+    return {file: pages[place, file] for place, file in sorted(pages)}
 
 
 def write(
@@ -95,9 +80,10 @@ def write(
     if results.missing:
         parts.append(f'Not finished yet: {", ".join(results.missing)}.\n')
     for name, page in pages.items():
+        parts.append(f'## {page.heading}\n')
         if page.draw is not None:
             picture = f'{name}.png'
-            _draw(folder / picture, results, page)
+            _draw(folder / picture, results, page.draw, page.size)
             parts.append(f'![{page.heading}]({picture})\n')
             written.append(picture)
         parts.extend(table.markdown() for table in page.tables)
@@ -112,15 +98,17 @@ def text(pages: Mapping[str, Page]) -> str:
     return '\n\n'.join(table.text() for page in pages.values() for table in page.tables)
 
 
-def _draw(path: Path, results: Results, page: Page) -> None:
+def _draw(
+    path: Path, results: Results, draw: Callable[[Any], None], size: tuple[float, float]
+) -> None:
+    """A picture under the title, over the caption."""
     pyplot = style.pyplot()
-    width, height = page.size
+    width, height = size
     caption = textwrap.fill(results.caption, int(width * _CAPTION_WIDTH))
     below = 0.17 * (caption.count('\n') + 2) if caption else 0.01
     figure = pyplot.figure(figsize=(width, height + below), layout='constrained')
     top, bottom = figure.subfigures(2, 1, height_ratios=[height, below])
-    assert page.draw is not None
-    page.draw(top)
+    draw(top)
     top.suptitle(results.title)
     if caption:
         bottom.text(0.02, 0.95, caption, va='top', fontsize=8.5)

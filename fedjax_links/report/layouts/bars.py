@@ -1,14 +1,26 @@
 """Final levels as grouped bars: one group per pattern, one bar per algorithm."""
 
+import textwrap
 from typing import Any
 
 import numpy as np
 
-from fedjax_links import evaluation
+from fedjax_links import checks, evaluation
 from fedjax_links.report import style
-from fedjax_links.report.layouts.page import Page, interval, unit
+from fedjax_links.report.layouts.page import (
+    Page,
+    interval,
+    legend_columns,
+    metric_of,
+    span,
+    unit,
+)
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
+
+_MOST_INCHES = 15.0
+_LETTERS_PER_INCH = 9
+_HATCHES = (None, '///', '...', 'xxx')
 
 
 def bars(results: Results, *, metric: str | None = None, tail: float = 0.1) -> Page:
@@ -21,19 +33,27 @@ def bars(results: Results, *, metric: str | None = None, tail: float = 0.1) -> P
 
     Returns:
       The bars, and their heights as a table.
+
+    Raises:
+      ValueError: for an unknown metric or a share that is none.
     """
-    metric = metric or results.metric
+    metric = metric_of(results, metric)
+    checks.within('tail', tail, 0, 1)
     heights = {
         label: evaluation.seed_interval(
             results.tail(label, results.main_model(label), metric, tail), axis=1
         )
         for label in results.curves
     }
-    width = 0.84 / len(heights)
+    num_groups, width = len(results.patterns), 0.84 / len(heights)
+    words = ' '.join(results.name(pattern) for pattern in results.patterns).split()
+    longest = max(map(len, words)) / _LETTERS_PER_INCH
+    inches = num_groups * max(0.28 * len(heights), longest + 0.2)
+    inches = min(max(7.0, inches), _MOST_INCHES)
 
     def draw(figure: Any) -> None:
         axes = figure.add_subplot()
-        groups = np.arange(len(results.patterns))
+        groups = np.arange(num_groups)
         for place, (label, bar) in enumerate(heights.items()):
             axes.bar(
                 groups + (place - (len(heights) - 1) / 2) * width,
@@ -41,15 +61,22 @@ def bars(results: Results, *, metric: str | None = None, tail: float = 0.1) -> P
                 width,
                 yerr=np.nan_to_num(bar.half_width),
                 color=style.COLOURS[place % len(style.COLOURS)],
-                hatch='///' if place >= len(style.COLOURS) else None,
+                edgecolor='white',
+                linewidth=0,
+                hatch=_HATCHES[place // len(style.COLOURS) % len(_HATCHES)],
                 error_kw={'linewidth': 0.8, 'capsize': 2},
                 label=results.name(label),
             )
-        axes.set_xticks(groups, [results.name(pattern) for pattern in results.patterns])
-        axes.set_ylabel(unit(metric).removesuffix(', %'))
+        letters = max(8, int(_LETTERS_PER_INCH * inches / num_groups))
+        names = [textwrap.fill(results.name(pattern), letters) for pattern in results.patterns]
+        axes.set_xticks(groups, names)
+        axes.set_ylabel(metric.replace('_', ' '))
+        if evaluation.higher_is_better(metric):
+            axes.set_ylim(0, min(axes.get_ylim()[1], 1))
         axes.grid(axis='y', alpha=0.25)
         axes.set_axisbelow(True)
-        figure.legend(loc='outside lower center', ncols=min(7, len(heights)), frameon=False)
+        columns = legend_columns([results.name(label) for label in heights], inches)
+        figure.legend(loc='outside lower center', ncols=columns, frameon=False)
 
     rows = [
         [results.name(label)]
@@ -59,7 +86,8 @@ def bars(results: Results, *, metric: str | None = None, tail: float = 0.1) -> P
         ]
         for label, bar in heights.items()
     ]
-    caption = f'{unit(metric)}; ± is the 95 % interval over {results.num_seeds} seeds.'
+    caption = (
+        f'{unit(metric)}: {span(results, tail)}; ± is the 95 % interval over seeds (Student t).'
+    )
     table = Table(['algorithm', *map(results.name, results.patterns)], rows, caption)
-    size = (max(7.0, 1.1 * len(results.patterns) * len(heights) / 4), 4.2)
-    return Page('Final levels', [table], draw, size)
+    return Page(f'Final {metric.replace("_", " ")} as bars', [table], draw, (inches, 4.2))

@@ -1,16 +1,20 @@
 """Learning curves: mean over seeds with a band, one panel per pattern or per algorithm."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedjax_links import checks, evaluation
 from fedjax_links.report import style
-from fedjax_links.report.layouts.page import Page, unit
+from fedjax_links.report.layouts.page import Page, legend_columns, metric_of
 from fedjax_links.report.results import Results
 
-_STYLES = {'server': '-', 'client_mean': '--'}
+_STYLES: Mapping[str, Sequence[Any]] = {
+    'server': ('-', '-.', (0, (1, 1))),
+    'client_mean': ('--', (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3))),
+}
+"""By model, for the first seven lines, the next seven, and the rest, whose colours repeat."""
 _LINES = ('algorithms', 'patterns')
 _BANDS = ('interval', 'deviation')
 
@@ -44,57 +48,77 @@ def curves(
       A page without tables.
 
     Raises:
-      ValueError: for an unknown choice.
+      ValueError: for an unknown choice or metric, or numbers out of range.
     """
     checks.choice('lines', lines, _LINES)
     checks.choice('band', band, _BANDS)
     checks.within('smoothing', smoothing, 0, 1)
+    checks.static_int('columns', columns)
+    checks.static_int('from_round', from_round, minimum=0, maximum=int(results.rounds[-1]))
+    metrics = [metric_of(results, metric) for metric in metrics or (None,)]
     panels = [
         (metric, panel)
-        for metric in metrics or (results.metric,)
+        for metric in metrics
         for panel in (results.patterns if lines == 'algorithms' else results.curves)
     ]
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     shown = results.rounds >= from_round
-    window = max(1, round(smoothing * len(results.rounds)))
+    window = results.count(smoothing)
+    names = list(
+        dict.fromkeys(
+            _name(results, lines, label, pattern, model, all_models)
+            for _, panel in panels
+            for label, pattern in _members(results, lines, panel)
+            for model in _models(results, label, all_models)
+        )
+    )
+    width = 3.6 * columns + 0.6
+    side_by_side = legend_columns(names, width)
+    size = (width, 2.6 * rows + 0.7 + 0.22 * -(-len(names) // side_by_side))
 
     def draw(figure: Any) -> None:
-        one_scale = len({metric for metric, _ in panels}) == 1
+        one_scale = len(metrics) == 1
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=one_scale)
         for axes, (metric, panel) in zip(grid.flat, panels, strict=False):
             for place, (label, pattern) in enumerate(_members(results, lines, panel)):
-                for model, named in results.curves[label].items():
-                    if all_models or model == results.main_model(label):
-                        colour = style.COLOURS[place % len(style.COLOURS)]
-                        values = named[metric][list(results.patterns).index(pattern)]
-                        name = results.name(label if lines == 'algorithms' else pattern)
-                        if all_models and len(results.curves[label]) > 1:
-                            name = f'{name} ({model.replace("_", " ")})'
-                        _draw_one(
-                            axes,
-                            results.rounds[shown],
-                            _smooth(values, window)[:, shown],
-                            band,
-                            color=colour,
-                            label=name,
-                            linestyle=_line_style(model, place),
-                        )
+                values = results.curves[label]
+                row = list(results.patterns).index(pattern)
+                for model in _models(results, label, all_models):
+                    _draw_one(
+                        axes,
+                        results.rounds[shown],
+                        _smooth(values[model][metric][row], window)[:, shown],
+                        band,
+                        (0, 1) if evaluation.higher_is_better(metric) else (-np.inf, np.inf),
+                        color=style.COLOURS[place % len(style.COLOURS)],
+                        label=_name(results, lines, label, pattern, model, all_models),
+                        linestyle=_line_style(model, place),
+                    )
             axes.set_title(results.name(panel), fontsize=10)
-            axes.set_ylabel(unit(metric).removesuffix(', %'), fontsize=9)
+            if not one_scale or axes.get_subplotspec().is_first_col():
+                axes.set_ylabel(metric.replace('_', ' '), fontsize=9)
             axes.grid(alpha=0.25)
             if log:
                 axes.set_yscale('log')
-        for axes in grid[-1]:
-            axes.set_xlabel('round')
+        for column in grid.T:
+            last = [axes for axes in column if axes.lines][-1]
+            last.set_xlabel('round')
+            last.tick_params(labelbottom=True)
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
-        handles, names = grid.flat[0].get_legend_handles_labels()
+        handles: dict[str, Any] = {}
+        for axes in grid.flat:
+            handles |= {line.get_label(): line for line in axes.lines}
         figure.legend(
-            handles, names, loc='outside lower center', ncols=min(6, len(names)), frameon=False
+            [handles[name] for name in names],
+            names,
+            loc='outside lower center',
+            ncols=side_by_side,
+            frameon=False,
         )
 
-    return Page('Learning curves', [], draw, (3.6 * columns + 0.6, 2.6 * rows + 0.9))
+    return Page(f'Learning curves of {lines}', [], draw, size)
 
 
 def _members(results: Results, lines: str, panel: str) -> list[tuple[str, str]]:
@@ -104,18 +128,41 @@ def _members(results: Results, lines: str, panel: str) -> list[tuple[str, str]]:
     return [(panel, pattern) for pattern in results.patterns]
 
 
-def _line_style(model: str, place: int) -> str:
-    """Colours repeat after seven lines, which then are dash-dotted."""
-    return _STYLES.get(model, ':') if place < len(style.COLOURS) else '-.'
+def _models(results: Results, label: str, all_models: bool) -> list[str]:
+    """The candidate models of an algorithm that are drawn."""
+    return list(results.curves[label]) if all_models else [results.main_model(label)]
 
 
-def _draw_one(axes: Any, rounds: np.ndarray, values: np.ndarray, band: str, **line: Any) -> None:
-    """Mean and band of float[S, E]."""
+def _name(
+    results: Results, lines: str, label: str, pattern: str, model: str, all_models: bool
+) -> str:
+    """What a line is called; the model is named where an algorithm has several lines."""
+    name = results.name(label if lines == 'algorithms' else pattern)
+    several = len(_models(results, label, all_models)) > 1
+    return f'{name} ({model.replace("_", " ")})' if several else name
+
+
+def _line_style(model: str, place: int) -> Any:
+    styles = _STYLES.get(model, (':',))
+    return styles[place // len(style.COLOURS) % len(styles)]
+
+
+def _draw_one(
+    axes: Any,
+    rounds: np.ndarray,
+    values: np.ndarray,
+    band: str,
+    limits: tuple[float, float],
+    **line: Any,
+) -> None:
+    """Mean and band of float[S, E]; the band stays within the limits of the metric."""
     over_seeds = evaluation.seed_interval(values)
-    half = over_seeds.half_width if band == 'interval' else values.std(axis=0)
+    half = over_seeds.half_width
+    if band == 'deviation' and len(values) > 1:
+        half = values.std(axis=0, ddof=1)
     axes.plot(rounds, over_seeds.mean, linewidth=1.3, **line)
     if np.isfinite(half).any():
-        low, high = over_seeds.mean - half, over_seeds.mean + half
+        low, high = np.clip([over_seeds.mean - half, over_seeds.mean + half], *limits)
         axes.fill_between(rounds, low, high, color=line['color'], alpha=0.15, linewidth=0)
 
 

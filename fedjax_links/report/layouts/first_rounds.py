@@ -7,7 +7,14 @@ import numpy as np
 
 from fedjax_links import checks, errors, evaluation
 from fedjax_links.report import published as papers
-from fedjax_links.report.layouts.page import Page, number, unit
+from fedjax_links.report.layouts.page import (
+    Page,
+    metric_of,
+    number,
+    printed,
+    seeds,
+    unit,
+)
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
@@ -26,7 +33,8 @@ def first_rounds(
     Args:
       results: what ran.
       targets: levels of the metric.
-      shares: levels as shares of the best final level of all algorithms; either these or targets.
+      shares: levels as shares of the best final level of all algorithms under a pattern, above 1
+        for a loss; either these or targets.
       every: rounds between samples; those of the evaluations by default.
       metric: which metric; that of the results by default.
       published: options of `published.first_rounds` with its ``table``; ``paper / ours`` then.
@@ -35,57 +43,68 @@ def first_rounds(
       One row per pattern and algorithm; in brackets the range over seeds.
 
     Raises:
-      ValueError: if both or none of targets and shares are given, or ``every`` fits no evaluation.
+      ValueError: if both or none of targets and shares are given, ``every`` fits no evaluation, or
+        a metric or printed table is unknown.
     """
-    metric = metric or results.metric
+    metric = metric_of(results, metric)
     if bool(targets) == bool(shares):
         raise errors.invalid('targets', 'be given, or `shares`, not both', (targets, shares))
-    period = int(results.rounds[0])
-    every = every or period
-    checks.static_int('every', every)
+    period, last = int(results.rounds[0]), int(results.rounds[-1])
+    every = period if every is None else every
+    checks.static_int('every', every, maximum=last)
     if every % period:
         raise errors.invalid('every', f'be a multiple of eval_every = {period}', every)
     sampled = results.rounds % every == 0
-    printed = {} if published is None else papers.first_rounds(**published)
-    rows, header = [], ['pattern', 'algorithm']
+    paper = printed(papers.first_rounds, published)
+    rows = []
     for place, pattern in enumerate(results.patterns):
-        levels = [float(target) for target in targets] or _levels(results, metric, place, shares)
-        if place == 0 or not targets:
-            header = ['pattern', 'algorithm', *(f'{number(metric, level)}' for level in levels)]
+        best = _best(results, metric, place)
+        levels = [float(target) for target in targets] or [share * best for share in shares]
         for label, models in results.curves.items():
             values = models[results.main_model(label)][metric][place][:, sampled]
             row = [results.name(pattern), results.name(label)]
+            if shares:
+                row.append(number(metric, best))
             for level in levels:
                 ours = _first(values, results.rounds[sampled], level, metric)
-                paper = printed.get((results.name(label), level))
-                row.append(f'{paper} / {ours}' if paper is not None else ours)
+                theirs = paper.get((results.name(pattern), results.name(label), level))
+                row.append(ours if theirs is None else f'{theirs} / {ours}')
             rows.append(row)
+    if shares:
+        columns = ['best', *(f'{100 * share:g} % of it' for share in shares)]
+    else:
+        columns = [number(metric, target) for target in targets]
     caption = (
         f'First multiple of {every} rounds at which {unit(metric)}, averaged over '
-        f'{results.num_seeds} seeds, reaches the level above; in brackets the range over seeds.'
-        f'{" Paper / ours." if printed else ""}'
+        f'{seeds(results)}, reaches the level above; in brackets the range over seeds.'
+        f'{" Best: the best final level of all algorithms." if shares else ""}'
+        f'{" Paper / ours." if paper else ""}'
     )
-    return Page('First round to reach a level', [Table(header, rows, caption)])
+    table = Table(['pattern', 'algorithm', *columns], rows, caption)
+    return Page('First round to reach a level', [table])
 
 
-def _levels(results: Results, metric: str, place: int, shares: Sequence[float]) -> list[float]:
+def _best(results: Results, metric: str, place: int) -> float:
+    """The best mean over seeds of the last tenth of the evaluations; NaN if all diverged."""
     ends = [
         results.tail(label, results.main_model(label), metric, 0.1)[place].mean()
         for label in results.curves
     ]
-    best = np.nanmax(ends) if evaluation.higher_is_better(metric) else np.nanmin(ends)
-    return [float(share * best) for share in shares]
+    finite = [float(end) for end in ends if np.isfinite(end)]
+    choose = max if evaluation.higher_is_better(metric) else min
+    return choose(finite, default=float('nan'))
 
 
 def _first(values: np.ndarray, rounds: np.ndarray, level: float, metric: str) -> str:
-    """``300 (150-450)`` for float[S, E]."""
+    """``300 (150 to 450)`` for float[S, E]; no range for one seed."""
 
     def reached(curve: np.ndarray) -> str:
         there = curve >= level if evaluation.higher_is_better(metric) else curve <= level
         return str(rounds[np.argmax(there)]) if there.any() else 'never'
 
-    seeds = [reached(curve) for curve in values]
-    in_time = sorted((seed for seed in seeds if seed != 'never'), key=int)
-    ordered = in_time + ['never'] * (len(seeds) - len(in_time))
+    mean = reached(values.mean(axis=0))
+    if len(values) == 1:
+        return mean
+    ordered = sorted(map(reached, values), key=lambda r: np.inf if r == 'never' else int(r))
     span = ordered[0] if ordered[0] == ordered[-1] else f'{ordered[0]} to {ordered[-1]}'
-    return f'{reached(values.mean(axis=0))} ({span})'
+    return f'{mean} ({span})'

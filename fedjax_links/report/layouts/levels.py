@@ -5,9 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import evaluation
+from fedjax_links import checks, evaluation
 from fedjax_links.report import published as papers
-from fedjax_links.report.layouts.page import Page, interval, number, unit
+from fedjax_links.report.layouts.page import (
+    Page,
+    interval,
+    metric_of,
+    number,
+    printed,
+    span,
+    unit,
+)
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
@@ -29,57 +37,66 @@ def levels(
 
     Returns:
       The table of levels; with printed ones a second table that compares the orderings.
+
+    Raises:
+      ValueError: for an unknown metric or printed table, or a share that is none.
     """
-    metric = metric or results.metric
-    printed = {} if published is None else papers.levels(**published)
+    metric = metric_of(results, metric)
+    checks.within('tail', tail, 0, 1)
+    paper = printed(papers.levels, published)
     finals = {
         (label, model): results.tail(label, model, metric, tail)
         for label, models in results.curves.items()
         for model in models
     }
-    count = max(1, round(tail * len(results.rounds)))
     baseline = results.name(results.baseline)
-    reference = finals.get((results.baseline, 'server'))
-    paper_columns = ['paper', f'paper, minus {baseline}'] if printed else []
+    base = (results.baseline, _main(results, results.baseline))
+    reference = finals.get(base)
+    paper_columns = ['paper', f'paper, minus {baseline}'] if paper else []
     own_columns = ['ours'] if reference is None else ['ours', f'ours, minus {baseline}']
     rows = []
     for place, pattern in enumerate(results.patterns):
         for (label, model), values in finals.items():
             row = [results.name(pattern), results.name(label), model.replace('_', ' ')]
-            if printed and model == results.main_model(label):
-                row += _printed_cells(metric, results, printed, pattern, label)
-            elif printed:
+            if paper and model == results.main_model(label):
+                row += _printed_cells(metric, results, paper, pattern, label)
+            elif paper:
                 row += ['', '']
             own = evaluation.seed_interval(values[place])
             row.append(interval(metric, float(own.mean), float(own.half_width)))
-            if (label, model) == (results.baseline, 'server'):
+            if (label, model) == base:
                 row.append('')
             elif reference is not None:
                 row.append(_difference(metric, values[place], reference[place]))
             rows.append(row)
     header = ['pattern', 'algorithm', 'model', *paper_columns, *own_columns]
     caption = (
-        f'{unit(metric)}: mean of the last {count} evaluations over {results.num_seeds} seeds; ± '
-        'is the 95 % interval over seeds (Student t), and behind a difference that of differences '
-        'between runs with the same links and batches; * where zero is outside.'
+        f'{unit(metric)}: {span(results, tail)}; ± is the 95 % interval over seeds (Student t), '
+        'and behind a difference that of differences between runs with the same links and '
+        'batches; * where zero is outside.'
     )
     tables = [Table(header, rows, caption)]
-    if printed:
-        tables.append(_orderings(results, finals, printed))
-    return Page('Final levels', tables)
+    if paper:
+        tables.append(_orderings(metric, results, finals, paper))
+    return Page(f'Final {metric.replace("_", " ")}', tables)
+
+
+def _main(results: Results, label: str) -> str:
+    """The main model of an algorithm, which may not have run yet."""
+    return results.main_model(label) if label in results.curves else 'server'
 
 
 def _printed_cells(
     metric: str,
     results: Results,
-    printed: Mapping[tuple[str, str], papers.Level],
+    paper: Mapping[tuple[str, str], papers.Level],
     pattern: str,
     label: str,
 ) -> list[str]:
     """The paper's level and its difference to the paper's baseline, as far as they are printed."""
     name = results.name(pattern)
-    level = printed.get((name, results.name(label)))
-    base = printed.get((name, results.name(results.baseline)))
+    level = paper.get((name, results.name(label)))
+    base = paper.get((name, results.name(results.baseline)))
     if level is None:
         return ['', '']
     cell = number(metric, level.mean)
@@ -91,48 +108,53 @@ def _printed_cells(
 
 
 def _difference(metric: str, values: np.ndarray, baseline: np.ndarray) -> str:
+    """With a star where zero is outside; empty where a run diverged, as the levels say."""
     paired = evaluation.paired_interval(values, baseline)
     mean, half = float(paired.mean), float(paired.half_width)
+    if np.isnan(mean):
+        return ''
     return interval(metric, mean, half, signed=True) + (' *' if abs(mean) > half else '')
 
 
 def _orderings(
+    metric: str,
     results: Results,
     finals: Mapping[tuple[str, str], np.ndarray],
-    printed: Mapping[tuple[str, str], papers.Level],
+    paper: Mapping[tuple[str, str], papers.Level],
 ) -> Table:
     """Best to worst here and in the paper, and how far they agree."""
     from scipy import stats  # 0.3 s, and only this table needs it
 
+    sign = 1 if evaluation.higher_is_better(metric) else -1
     rows = []
     for place, pattern in enumerate(results.patterns):
-        ours = {
-            label: float(finals[label, results.main_model(label)][place].mean())
-            for label in results.curves
-        }
         theirs = {
-            label: printed[results.name(pattern), results.name(label)].mean
-            for label in ours
-            if (results.name(pattern), results.name(label)) in printed
+            label: paper[results.name(pattern), results.name(label)].mean
+            for label in results.curves
+            if (results.name(pattern), results.name(label)) in paper
         }
         if len(theirs) < 2:
             continue
-        common = [label for label in ours if label in theirs]
-        tau = stats.kendalltau([ours[c] for c in common], [theirs[c] for c in common]).statistic
+        ours = {
+            label: sign * float(finals[label, results.main_model(label)][place].mean())
+            for label in theirs
+        }
+        ours = {label: -np.inf if np.isnan(score) else score for label, score in ours.items()}
+        tau = stats.kendalltau(list(ours.values()), list(theirs.values())).statistic
         rows.append(
             [
                 results.name(pattern),
-                _ranking(results, {label: theirs[label] for label in common}),
-                _ranking(results, {label: ours[label] for label in common}),
-                f'{tau:+.2f}',
+                _ranking(results, theirs),
+                _ranking(results, ours),
+                '' if np.isnan(tau) else f'{tau:+.2f}',
             ]
         )
     caption = (
-        "Best to worst by the mean. Kendall's tau is 1 for the same order and -1 for the reverse."
+        'Best to worst by the mean; who diverged is last. '
+        "Kendall's tau is 1 for the same order and -1 for the reverse."
     )
     return Table(['pattern', 'order in the paper', 'order here', 'tau'], rows, caption)
 
 
 def _ranking(results: Results, scores: Mapping[str, float]) -> str:
-    ranked = sorted(scores, key=lambda label: -np.nan_to_num(scores[label]))
-    return ', '.join(results.name(label) for label in ranked)
+    return ', '.join(map(results.name, sorted(scores, key=lambda label: -scores[label])))

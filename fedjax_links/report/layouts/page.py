@@ -1,9 +1,10 @@
 """What a layout returns, and how numbers read on it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedjax_links import evaluation
+from fedjax_links import checks, evaluation
+from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
 
@@ -41,6 +42,61 @@ def interval(metric: str, mean: float, half_width: float, *, signed: bool = Fals
     """
     shown = ('+' if signed and mean >= 0 else '') + number(metric, mean)
     return shown if half_width != half_width else f'{shown} ± {number(metric, half_width)}'
+
+
+def metric_of(results: Results, metric: str | None) -> str:
+    """The metric asked for, or that of the results.
+
+    Args:
+      results: what ran.
+      metric: its name, or None.
+
+    Returns:
+      A metric that was recorded.
+
+    Raises:
+      ValueError: for any other, naming the nearest.
+    """
+    chosen = results.metric if metric is None else metric
+    checks.choice('metric', chosen, results.metrics)
+    return chosen
+
+
+def printed(table_of: Callable[..., Any], options: Mapping[str, Any] | None) -> Any:
+    """What a paper prints.
+
+    Args:
+      table_of: a function of `published`.
+      options: its options; None for no paper.
+
+    Returns:
+      Its result; empty without a paper.
+
+    Raises:
+      ValueError: for unknown options and names.
+    """
+    if options is None:
+        return {}
+    checks.options('published', table_of, options)
+    return table_of(**options)
+
+
+def seeds(results: Results) -> str:
+    """``5 seeds``."""
+    return '1 seed' if results.num_seeds == 1 else f'{results.num_seeds} seeds'
+
+
+def span(results: Results, tail: float) -> str:
+    """``mean of the last 3 evaluations over 5 seeds``."""
+    count = results.count(tail)
+    last = 'last evaluation' if count == 1 else f'last {count} evaluations'
+    return f'mean of the {last} over {seeds(results)}'
+
+
+def legend_columns(names: Sequence[str], width: float) -> int:
+    """How many entries of a legend fit side by side into a picture of ``width`` inches."""
+    widths = [0.7 + 0.085 * len(name) for name in names]
+    return len(names) if sum(widths) < width else max(1, int(width / max(widths)))
 
 
 def unit(metric: str) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links import evaluation
 from fedjax_links.report import published as papers
-from fedjax_links.report.layouts.page import Page, number, unit
+from fedjax_links.report.layouts.page import Page, number, printed, unit
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
@@ -21,16 +21,19 @@ def rates(results: Results, *, published: Mapping[str, Any] | None = None) -> Pa
 
     Returns:
       A table; a choice at the edge of its grid is marked.
+
+    Raises:
+      ValueError: for an unknown printed table.
     """
-    printed = {} if published is None else papers.learning_rates(**published)
+    paper = printed(papers.learning_rates, published)
     higher = evaluation.higher_is_better(results.metric)
     rows = []
     for label, chosen in results.learning_rates.items():
         columns = results.tuning.get(label)
         row = [results.name(label)]
         if published is not None:
-            paper = printed.get(results.name(label))
-            row.append('' if paper is None else f'{paper:g}')
+            theirs = paper.get(results.name(label))
+            row.append('' if theirs is None else f'{theirs:g}')
         if columns is None:
             given = ', '.join(f'{rate:g}' for rate in np.unique(chosen))
             rows.append([*row, f'{given} (given)', ''])

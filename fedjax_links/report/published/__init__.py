@@ -71,7 +71,7 @@ def levels(table: str, *, dataset: str, split: str) -> dict[tuple[str, str], Lev
     }
 
 
-def first_rounds(table: str, *, dataset: str) -> dict[tuple[str, float], str]:
+def first_rounds(table: str, *, dataset: str) -> dict[tuple[str, str, float], str]:
     """Printed first rounds to reach an accuracy, as text: a number, ``never`` or ``lost``.
 
     Args:
@@ -79,14 +79,14 @@ def first_rounds(table: str, *, dataset: str) -> dict[tuple[str, float], str]:
       dataset: as printed.
 
     Returns:
-      By (algorithm as printed, target as a fraction).
+      By (pattern and algorithm as printed, target as a fraction).
 
     Raises:
       ValueError: for an unknown table or data set.
     """
     checks.choice('published', table, ('xiang2024_table2',))
     return {
-        (row['algorithm'], float(row['target_pct']) / 100): row['first_round']
+        (row['pattern'], row['algorithm'], float(row['target_pct']) / 100): row['first_round']
         for row in _of('dataset', dataset, rows(table))
     }
 
@@ -97,6 +97,9 @@ def learning_rates(table: str, *, dataset: str) -> dict[str, float]:
     Args:
       table: ``'wang2022_table_d1'``.
       dataset: as printed.
+
+    Returns:
+      The rates by algorithm.
 
     Raises:
       ValueError: for an unknown table or data set.

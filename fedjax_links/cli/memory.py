@@ -1,0 +1,42 @@
+"""How much memory there is, and how to say so."""
+
+from pathlib import Path
+
+import jax
+
+
+def available_bytes() -> int | None:
+    """Free device memory; on CPU, the machine's available memory; None where nothing says."""
+    stats = jax.devices()[0].memory_stats()
+    if stats and 'bytes_limit' in stats:
+        return stats['bytes_limit'] - stats.get('bytes_in_use', 0)
+    meminfo = Path('/proc/meminfo')
+    if not meminfo.exists():
+        return None
+    fields = dict(line.split(':', 1) for line in meminfo.read_text().splitlines())
+    return int(fields['MemAvailable'].split()[0]) * 1024
+
+
+def size(num_bytes: int) -> str:
+    """``2.5 KiB`` below one MiB, ``1,024.0 MiB`` above."""
+    if num_bytes < 2**20:
+        return f'{num_bytes / 2**10:.1f} KiB'
+    return f'{num_bytes / 2**20:,.1f} MiB'
+
+
+def refuse_if_above(available: int | None, needed: int, whose: str) -> None:
+    """Raises if what is needed is known not to fit.
+
+    Args:
+      available: free bytes; None if unknown.
+      needed: bytes.
+      whose: who needs them, for the error.
+
+    Raises:
+      ValueError: naming both numbers.
+    """
+    if available and needed > available:
+        raise ValueError(
+            f'`config` must fit into memory: {whose} needs {size(needed)}, '
+            f'{size(available)} are free; fewer num_seeds or clients fit.'
+        )

@@ -1,0 +1,114 @@
+"""The report command as a user meets it, on folders of both training commands."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedjax_links.cli import comparing
+from fedjax_links.report import results
+
+ROOT = Path(__file__).parent.parent.parent
+SWEEP = """
+from configs.comparison import get_config as everything
+
+def get_config():
+    config = everything()
+    for label in list(config.algorithms):
+        if label not in ('fedavg', 'fedpbc'):
+            del config.algorithms[label]
+    for label in list(config.patterns):
+        if label not in ('bernoulli', 'cyclic'):
+            del config.patterns[label]
+    config.problem.num_clients = 10
+    config.client.learning_rate = 0.1
+    config.num_rounds, config.eval_every, config.num_seeds = 10, 5, 2
+    with config.unlocked():
+        config.names = (('cyclic', 'Cyclic'), ('fedpbc', 'FedPBC'))
+        config.quick = {'reports': {'z': {'name': 'levels'}, 'b': {'name': 'bars'}}}
+    return config
+"""
+
+
+def run(command, *arguments):
+    return subprocess.run(
+        [sys.executable, '-m', f'fedjax_links.cli.{command}', *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def report(folder):
+    """What the command does, in this process; returns the text of the report."""
+    comparing.write_report(folder, *results.read(folder))
+    return (folder / 'report.md').read_text()
+
+
+@pytest.fixture(scope='module')
+def swept(tmp_path_factory):
+    """The folder of a finished sweep; tests that change it copy it first."""
+    folder = tmp_path_factory.mktemp('swept')
+    (folder / 'few.py').write_text(SWEEP)
+    done = run('sweep', f'--config={folder / "few.py"}', '--quick', f'--workdir={folder / "run"}')
+    assert done.returncode == 0, done.stderr
+    return folder / 'run', done.stdout
+
+
+def test_a_finished_sweep_gets_the_report_that_it_wrote(swept, tmp_path):
+    folder, printed = swept
+    again = tmp_path / 'again'
+    shutil.copytree(folder, again)
+    for name in ('report.md', 'b.png', 'links.png'):
+        (again / name).unlink()
+    done = run('report', f'--workdir={again}')
+    assert done.returncode == 0, done.stderr
+    for name in ('report.md', 'b.png', 'links.png'):
+        assert (again / name).read_bytes() == (folder / name).read_bytes()
+    tables = done.stdout.split('Wrote')[0].strip()
+    assert len(tables.splitlines()) > 10
+    assert tables in printed
+    text = (folder / 'report.md').read_text()
+    assert text.index('| Cyclic | FedPBC | client mean |') < text.index('| bernoulli | FedPBC |')
+
+
+def test_an_unfinished_sweep_says_so(swept, tmp_path):
+    folder = tmp_path / 'unfinished'
+    shutil.copytree(swept[0], folder)
+    assert 'Not finished yet' not in report(folder)
+    (folder / 'fedavg.npz').unlink()
+    text = report(folder)
+    assert 'Not finished yet: fedavg.\n' in text
+    assert '| Cyclic | FedPBC | client mean |' in text
+    assert '| fedavg |' not in text
+
+
+def test_a_simulated_run_has_a_report(tmp_path):
+    small = [f'--config.{n}' for n in ('num_rounds=20', 'eval_every=10', 'num_seeds=2')]
+    done = run('simulate', '--config=configs/quickstart.py', *small, f'--workdir={tmp_path}')
+    assert done.returncode == 0, done.stderr
+    done = run('report', f'--workdir={tmp_path}')
+    assert done.returncode == 0, done.stderr
+    assert f'Wrote report.md, curves.png, links.png to {tmp_path}' in done.stdout
+    text = (tmp_path / 'report.md').read_text()
+    for label in ('fedavg', 'fedpbc'):
+        assert f'| links | {label} | server |' in text
+    lines = (tmp_path / 'metrics.jsonl').read_text().splitlines(keepends=True)
+    (tmp_path / 'metrics.jsonl').write_text(''.join(lines[:-1]) + lines[-1][:20])
+    assert 'Not finished yet: ' in report(tmp_path)
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        ([], 'error: `workdir` must name the folder of a run, such as runs/comparison.\n'),
+        (['--workdir=docs'], 'error: `workdir` must hold a run (config.json), got docs.\n'),
+    ],
+)
+def test_a_mistake_costs_one_line(arguments, message):
+    done = run('report', *arguments)
+    assert (done.returncode, done.stderr) == (2, message)

@@ -1,0 +1,166 @@
+"""Pictures, read back from what was drawn."""
+
+import numpy as np
+import pytest
+
+from fedjax_links.report import style
+from fedjax_links.report.layouts import bars, curves, link_maps
+from tests.report.made import results
+
+SIX = (
+    'Bernoulli time-invariant',
+    'Bernoulli time-varying',
+    'Markov homogeneous',
+    'Markov non-homogeneous',
+    'Cyclic no reset',
+    'Cyclic with reset',
+)
+
+
+@pytest.fixture
+def drawn():
+    """Draws a page at its size; returns the figure."""
+    pyplot = style.pyplot()
+
+    def draw(page):
+        figure = pyplot.figure(figsize=page.size, layout='constrained')
+        page.draw(figure)
+        figure.canvas.draw()
+        return figure
+
+    yield draw
+    pyplot.close('all')
+
+
+def values(rng, patterns=1, seeds=3, evals=20):
+    return rng.uniform(0.2, 0.8, size=(patterns, seeds, evals))
+
+
+def legend(figure):
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def overlap(boxes):
+    """Whether any two boxes overlap."""
+    return any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
+
+
+def test_a_curve_is_the_mean_over_seeds_of_the_moving_average(drawn, rng):
+    raw = values(rng)
+    found = results({'fedavg': raw})
+    (line,) = drawn(curves(found, smoothing=0.2)).axes[0].lines
+    np.testing.assert_array_equal(line.get_xdata(), found.rounds)
+    window = [raw[0, :, max(0, e - 3) : e + 1].mean(axis=1) for e in range(20)]  # 0.2 of 20
+    np.testing.assert_allclose(line.get_ydata(), np.mean(window, axis=1))
+    whole = np.mean([np.convolve(row, np.ones(4) / 4, 'valid') for row in raw[0]], axis=0)
+    np.testing.assert_allclose(line.get_ydata()[3:], whole)
+    (line,) = drawn(curves(found)).axes[0].lines
+    np.testing.assert_allclose(line.get_ydata(), raw[0].mean(axis=0))
+
+
+def test_a_curve_can_start_late_and_be_logarithmic(drawn, rng):
+    found = results({'fedavg': values(rng)})
+    axes = drawn(curves(found, from_round=150, log=True)).axes[0]
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), [150, 160, 170, 180, 190, 200])
+    assert axes.get_yscale() == 'log'
+    assert drawn(curves(found)).axes[0].get_yscale() == 'linear'
+
+
+def test_bands_are_intervals_or_deviations_and_stay_where_accuracies_are(drawn, rng):
+    raw = values(rng)
+    mean, deviation = raw[0].mean(axis=0), raw[0].std(axis=0, ddof=1)
+    for band, factor in (('deviation', 1.0), ('interval', 4.30265 / np.sqrt(3))):
+        axes = drawn(curves(results({'fedavg': raw}), band=band)).axes[0]
+        heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+        assert heights.max() == pytest.approx(min((mean + factor * deviation).max(), 1), rel=1e-4)
+        assert heights.min() == pytest.approx(max((mean - factor * deviation).min(), 0), rel=1e-4)
+    alone = drawn(curves(results({'fedavg': raw[:, :1]}), band='deviation'))
+    assert not alone.axes[0].collections
+
+
+def test_lines_are_algorithms_or_patterns(drawn, rng):
+    both = {'fedavg': values(rng, patterns=2), 'mifa': values(rng, patterns=2)}
+    found = results(both, names={'pattern1': 'Markov', 'mifa': 'MIFA'})
+    figure = drawn(curves(found))
+    assert [axes.get_title() for axes in figure.axes] == ['pattern0', 'Markov']
+    assert legend(figure) == ['fedavg', 'MIFA']
+    second = figure.axes[1].lines[1]
+    np.testing.assert_allclose(second.get_ydata(), both['mifa'][1].mean(axis=0))
+    figure = drawn(curves(found, lines='patterns'))
+    assert [axes.get_title() for axes in figure.axes] == ['fedavg', 'MIFA']
+    assert legend(figure) == ['pattern0', 'Markov']
+    second = figure.axes[1].lines[1]
+    np.testing.assert_allclose(second.get_ydata(), both['mifa'][1].mean(axis=0))
+
+
+def test_each_metric_has_its_panels(drawn, rng):
+    named = {'eval_accuracy': values(rng), 'loss': 5 + values(rng)}
+    page = curves(results({'fedavg': {'server': named}}), metrics=('loss', 'eval_accuracy'))
+    loss, accuracy = drawn(page).axes
+    assert (loss.get_ylabel(), accuracy.get_ylabel()) == ('loss', 'eval accuracy')
+    assert loss.get_ylim()[0] > 4
+    assert accuracy.get_ylim()[1] < 2
+
+
+def test_all_models_are_named_wherever_they_first_appear(drawn, rng):
+    both = {model: {'eval_accuracy': values(rng)} for model in ('server', 'client_mean')}
+    found = results({'fedavg': values(rng), 'fedpbc': both})
+    assert legend(drawn(curves(found))) == ['fedavg', 'fedpbc']
+    assert drawn(curves(found)).axes[0].lines[1].get_linestyle() == '--'
+    names = ['fedavg', 'fedpbc (server)', 'fedpbc (client mean)']
+    assert legend(drawn(curves(found, all_models=True))) == names
+    by_pattern = drawn(curves(found, all_models=True, lines='patterns'))
+    assert legend(by_pattern) == ['pattern0', 'pattern0 (server)', 'pattern0 (client mean)']
+
+
+def test_eighteen_algorithms_look_different(drawn, rng):
+    many = {f'algorithm{k}': values(rng, patterns=2) for k in range(18)}
+    figure = drawn(curves(results(many)))
+    looks = {(line.get_color(), str(line._dash_pattern)) for line in figure.axes[0].lines}
+    assert len(looks) == 18
+    figure = drawn(bars(results(many)))
+    faces = {(patch.get_facecolor(), patch.get_hatch()) for patch in figure.axes[0].patches}
+    assert len(faces) == 18
+
+
+def test_bars_have_the_heights_of_the_table(drawn):
+    found = results(
+        {'fedavg': [[[0.2], [0.4]], [[0.5], [0.5]]], 'mifa': [[[0.6]] * 2, [[0.7]] * 2]}
+    )
+    axes = drawn(bars(found)).axes[0]
+    heights = [patch.get_height() for patch in axes.patches]
+    np.testing.assert_allclose(heights, [0.3, 0.5, 0.6, 0.7])
+    assert axes.get_ylim() == (0, 1)  # the interval would reach 1.57
+
+
+@pytest.mark.parametrize('layout', [bars, curves])
+@pytest.mark.parametrize('num_algorithms', [3, 7])
+def test_six_long_names_do_not_overlap_and_nothing_leaves_the_page(
+    layout, num_algorithms, drawn, rng
+):
+    many = {f'algorithm number {k}': values(rng, patterns=6) for k in range(num_algorithms)}
+    found = results(many, names={f'pattern{k}': name for k, name in enumerate(SIX)})
+    figure = drawn(layout(found))
+    texts = [axes.title for axes in figure.axes]
+    if layout is bars:
+        texts = figure.axes[0].get_xticklabels()
+    shown = [''.join(text.get_text().split()) for text in texts]
+    assert shown == [''.join(name.split()) for name in SIX]
+    boxes = [text.get_window_extent() for text in texts]
+    assert not overlap(boxes)
+    page = figure.bbox
+    legend_box = figure.legends[0].get_window_extent()
+    for box in (*boxes, legend_box):
+        assert page.x0 <= box.x0
+        assert box.x1 <= page.x1
+        assert page.y0 <= box.y0
+        assert box.y1 <= page.y1
+    assert not any(legend_box.overlaps(axes.get_window_extent()) for axes in figure.axes)
+
+
+def test_link_maps_have_the_best_link_on_top(drawn):
+    mask = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 1]], bool)
+    found = results({'fedavg': np.zeros((2, 1, 1))})
+    first, hidden = drawn(link_maps(found, {'pattern1': mask})).axes[0], 'pattern0'
+    np.testing.assert_array_equal(first.images[0].get_array(), mask.T[[2, 1, 0]])
+    assert first.get_title() != hidden
