@@ -94,3 +94,15 @@ def test_training_and_held_out_metrics_side_by_side(rng):
     np.testing.assert_allclose(measured['train_loss'], train, rtol=1e-5)
     test = np.mean((held_out @ w - held_out_labels) ** 2)
     np.testing.assert_allclose(measured['eval_loss'], test, rtol=1e-5)
+
+
+def test_training_data_are_evaluated_too_where_they_are_like_the_evaluation_data():
+    digits = problems.digits(num_clients=10, alpha=1.0)
+    assert evaluation.for_problem(digits) is evaluation.train_and_eval
+    for other in (problems.quadratic([[0.0], [1.0]]), problems.robust_regression(num_clients=4)):
+        assert evaluation.for_problem(other) is None
+
+
+def test_accuracies_are_better_when_higher_and_nothing_else_is():
+    metrics = ('eval_accuracy', 'accuracy', 'train_loss', 'loss', 'distance')
+    assert [evaluation.higher_is_better(m) for m in metrics] == [True, True, False, False, False]

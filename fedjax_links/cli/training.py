@@ -67,7 +67,7 @@ def print_costs(plan: Experiment) -> None:
 
 def _programs(plan: Experiment):
     config = plan.config
-    eval_fn = evaluation.train_and_eval if hasattr(plan.problem.data, 'labels') else None
+    eval_fn = evaluation.for_problem(plan.problem)
     for label, algorithm in plan.algorithms.items():
         yield (
             label,

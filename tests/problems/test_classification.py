@@ -1,6 +1,7 @@
 """The digits, spread over clients."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -77,3 +78,23 @@ def test_unknown_names_are_refused_with_the_nearest():
 def test_partitions_by_name_are_all_callable():
     assert all(callable(partition) for partition in PARTITIONS.values())
     assert 'dirichlet' in PARTITIONS
+
+
+def test_a_network_can_be_given_with_its_options():
+    problem = problems.digits(model={'name': 'mlp', 'hidden': (5, 3)}, num_clients=10, alpha=1.0)
+    shapes = jax.tree.map(jnp.shape, problem.init_params(jax.random.key(0)))
+    assert [shapes[f'Dense_{k}']['kernel'] for k in range(3)] == [(64, 5), (5, 3), (3, 10)]
+
+
+@pytest.mark.parametrize(
+    'model, message',
+    [
+        ({'name': 'cnnn'}, "`model.name` has no 'cnnn'; did you mean 'cnn'?"),
+        ({'hidden': (3,)}, '`model.name` has no None; valid names: cnn, mlp, '),
+        ({'name': 'mlp', 'hiden': 3}, "`model` has no 'hiden'; did you mean 'hidden'?"),
+    ],
+)
+def test_a_mistake_in_the_network_costs_one_line(model, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        problems.digits(model=model, num_clients=10)
+    assert str(caught.value).startswith(message)
