@@ -13,6 +13,13 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / 'README.md').read_text()
 
 
+SHORT_QUICKSTART = (
+    '--config=configs/quickstart.py',
+    '--config.num_rounds=20',
+    '--config.num_seeds=2',
+)
+
+
 def blocks(language):
     return re.findall(rf'```{language}\n(.*?)```', README, flags=re.DOTALL)
 
@@ -98,6 +105,9 @@ def test_the_other_commands_run(command, tmp_path):
         words.append(f'--workdir={tmp_path}')
     if 'sweep' in command:
         words.append('--dry_run')
+    if 'report' in command:  # of the first command's folder
+        first = [*SHORT_QUICKSTART, f'--workdir={tmp_path}']
+        assert run([sys.executable, '-m', 'fedjax_links.cli.simulate', *first]).returncode == 0
     done = run([sys.executable, *words])
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) >= 3
