@@ -73,6 +73,19 @@ def test_the_mean_square_over_seeds_is_the_exact_one(name):
     assert abs(found['mean'][-1] - bias) < bound * error + noise
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize('name', SETTINGS)
+def test_the_quick_figure_ends_where_theory_says(name):
+    """At its shipped size; the spread around the exact bias is exact too."""
+    columns = numbers(name)
+    found = curve(columns, 'all', 'fedavg', (0.1, 0.9))
+    bias, rms = found['exact_bias'][-1], found['exact_rms'][-1]
+    assert abs(found['mean'][-1] - bias) < BOUND * np.sqrt(rms**2 - bias**2)
+    assert np.sqrt(rms**2 - bias**2) < 0.1 * bias
+    unbiased = curve(columns, 'all', 'fedpbc', (0.1, 0.9))
+    assert unbiased['mean'][-1] < 0.2 * found['mean'][-1]
+
+
 def test_the_expected_paused_model_is_the_mean_over_all_links(rng):
     probs, targets, factor = np.array([0.2, 0.5, 0.9]), rng.normal(size=(3, 2)), 0.7
     masks = list(itertools.product((0, 1), repeat=3))
