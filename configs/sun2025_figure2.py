@@ -2,7 +2,7 @@
 
   python -m fedjax_links.cli.sweep --config=configs/sun2025_figure2.py --workdir=runs/sun2
 
-About three minutes on two CPU cores, not measured on a GPU; with --quick about 30 seconds.
+About a minute on two CPU cores, not measured on a GPU; with --quick about 20 seconds.
 
 The paper shows (a) that the loss to which FedAvg converges is lower for larger R and (b) that
 Debiasing FedAvg reaches, for every R, the loss of sampling the groups uniformly; no numbers.
