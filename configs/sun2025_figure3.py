@@ -3,7 +3,7 @@
   python -m fedjax_links.cli.sweep --config=configs/sun2025_figure3.py --workdir=runs/sun3
 
 Needs prepared MNIST. The full size takes days on a CPU; it has not been run, on a GPU neither. With
---quick, about three minutes on two CPU cores: synthetic images.
+--quick, a few minutes on two CPU cores: synthetic images.
 
 The paper shows (a) that Debiasing FedAvg converges to the loss of uniform sampling, faster for
 larger R, (b) that FedAvg's bias is smaller for larger R, and (c) Debiasing FedAvg below FedVARP and

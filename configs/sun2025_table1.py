@@ -3,7 +3,7 @@
   python -m fedjax_links.cli.sweep --config=configs/sun2025_table1.py --workdir=runs/sun_table1
 
 Needs prepared CIFAR-10. The full size takes days on a CPU; it has not been run, on a GPU neither.
-With --quick, about four minutes on two CPU cores: synthetic images.
+With --quick, a few minutes on two CPU cores: synthetic images.
 
 The paper prints training and test accuracies for R = 5, 10, 15; the report prints them beside ours.
 Debiasing FedAvg is ahead of FedVARP and FedAvg throughout. Deviations: of the setting only "three

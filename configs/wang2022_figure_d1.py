@@ -4,7 +4,7 @@
       --workdir=runs/wang_d1
 
 After the colon: fashion_mnist or cifar10, which must have been prepared. The full size takes hours
-on a CPU; it has not been run, on a GPU neither. With --quick, about a minute on two CPU cores:
+on a CPU; it has not been run, on a GPU neither. With --quick, a few minutes on two CPU cores:
 synthetic images.
 
 The paper reports similar curves, the regularised pattern marginally ahead. Deviations: rates and

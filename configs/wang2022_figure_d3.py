@@ -4,7 +4,7 @@
       --workdir=runs/wang_d3
 
 After the colon: fashion_mnist or cifar10, which must have been prepared. The full size takes weeks
-on a CPU; it has not been run, on a GPU neither. With --quick, about three minutes on two CPU cores:
+on a CPU; it has not been run, on a GPU neither. With --quick, a few minutes on two CPU cores:
 synthetic images, cycles of 50 rounds.
 
 The paper reports that factors 5, 10 and 15 do alike, and that 2 and 20 do worse. Deviations: as in

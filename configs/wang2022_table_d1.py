@@ -4,7 +4,7 @@
       --workdir=runs/wang_rates
 
 After the colon: fashion_mnist or cifar10, which must have been prepared. The full size takes weeks
-on a CPU; it has not been run, on a GPU neither. With --quick, about four minutes on two CPU cores:
+on a CPU; it has not been run, on a GPU neither. With --quick, a few minutes on two CPU cores:
 synthetic images, cycles of 50 rounds.
 
 The paper prints 0.1 and 0.05 for the waiting methods, 1e-5 and 5e-5 without amplification, 1e-5 and

@@ -3,7 +3,7 @@
   python -m fedjax_links.cli.sweep --config=configs/xiang2024_figure9.py:gamma --workdir=runs/gamma
 
 After the colon: alpha (a), gamma (b), delta (c) or sigma (d). The full size needs prepared CIFAR-10
-and takes weeks on a CPU; it has not been run, on a GPU neither. With --quick, about three minutes
+and takes weeks on a CPU; it has not been run, on a GPU neither. With --quick, a few minutes
 on two CPU cores: bars of the same form on synthetic images, without their meaning.
 
 The paper shows bars of test accuracy over the last 100 of 10,000 rounds, without numbers: FedPBC is

@@ -4,7 +4,7 @@
 
 After the colon: svhn, cifar10 or cinic10; data must have been prepared, and a missing one costs one
 line that says how. On a CPU the full size takes weeks (FedPBC trains all 100 clients in every
-round); it has not been run, on a GPU neither. With --quick, about four minutes on two CPU cores:
+round); it has not been run, on a GPU neither. With --quick, a few minutes on two CPU cores:
 tables of the same form on synthetic images, without their meaning. Two versions that fit two cores
 have been run: xiang2024_table1_synthetic.py and xiang2024_table1_digits.py.
 

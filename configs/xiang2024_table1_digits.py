@@ -3,8 +3,8 @@
   python -m fedjax_links.cli.sweep --config=configs/xiang2024_table1_digits.py \
       --workdir=runs/table1_digits
 
-About 12 minutes on two CPU cores, not measured on a GPU. With --quick about a
-minute: tables of the same form, without their meaning.
+About 12 minutes on two CPU cores, not measured on a GPU. With --quick a few
+minutes: tables of the same form, without their meaning.
 
 The paper reports mean accuracies over the last 100 of 4,000 (SVHN) or 10,000 rounds; FedPBC is the
 best of the algorithms without memory on every pattern. Deviations: see the caption, which report.md

@@ -3,7 +3,7 @@
   python -m fedjax_links.cli.sweep --config=configs/xiang2024_table1_synthetic.py \
       --workdir=runs/table1_synthetic
 
-About an hour on two busy CPU cores, not measured on a GPU. With --quick about four
+About an hour on two busy CPU cores, not measured on a GPU. With --quick a few
 minutes: tables of the same form, without their meaning.
 
 The paper reports mean accuracies over the last 100 of 4,000 (SVHN) or 10,000 rounds; FedPBC is the

@@ -3,7 +3,7 @@
   python -m fedjax_links.cli.sweep --config=configs/xiang2024_table2.py:svhn --workdir=runs/svhn2
 
 After the colon: svhn, cifar10 or cinic10, which must have been prepared. The full size takes days
-on a CPU; it has not been run, on a GPU neither. With --quick, about two minutes on two CPU cores:
+on a CPU; it has not been run, on a GPU neither. With --quick, a few minutes on two CPU cores:
 synthetic images, levels as shares of the best.
 
 The paper reports, for time-varying Bernoulli links, the first of every 150th round at which the
