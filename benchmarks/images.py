@@ -13,12 +13,8 @@ import numpy as np
 import optax
 from flax import linen as nn
 
-from benchmarks import common
 from fedjax_links import algorithms, local_training, problems, simulation
 from fedjax_links.base import Participation, Problem
-
-_UNIT_ROUNDOFF = 2.0**-24
-_PRODUCTS_PER_STEP = 8  # four layers, forward and backward, one after the other
 
 
 class Workload(NamedTuple):
@@ -33,6 +29,7 @@ class Workload(NamedTuple):
       learning_rate: of the local steps.
       num_rounds: T, in a timed run.
       proof_rounds: rounds after which the compared models must agree.
+      proof_rate: rate of those rounds, at which rounding must turn few units on or off.
     """
 
     num_clients: int
@@ -43,6 +40,7 @@ class Workload(NamedTuple):
     learning_rate: float = 0.05
     num_rounds: int = 5
     proof_rounds: int = 3
+    proof_rate: float = 0.05
 
 
 class Rule(NamedTuple):
@@ -142,14 +140,17 @@ def by_hand(
         logits = module.apply({'params': params}, features)
         return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, labels))
 
-    grad = jax.jit(jax.value_and_grad(loss))
-    features, labels = data.data
+    @jax.jit
+    def step(params, features, labels):
+        value, slope = jax.value_and_grad(loss)(params, features, labels)
+        return jax.tree.map(lambda p, g: p - workload.learning_rate * g, params, slope), value
+
+    features, labels = (np.asarray(values) for values in data.data)
 
     def train(start, batches):
         losses = []
         for rows in batches:
-            value, slope = grad(start, features[rows], labels[rows])
-            start = jax.tree.map(lambda p, g: p - workload.learning_rate * g, start, slope)
+            start, value = step(start, features[rows], labels[rows])
             losses.append(float(value))
         return start, losses[0]
 
@@ -176,46 +177,6 @@ def by_hand(
                 lambda r, x: r + rule.amplification * (x - r), reference, server
             )
     return server, np.asarray(met)
-
-
-def tolerance(params: Any, workload: Workload, rule: Rule) -> float:
-    """How far two correct float32 programs may drift apart.
-
-    A sum of n products rounds by about ``sqrt(n)`` units of ``2^-24`` of its terms, n at most the
-    longest input of a layer; a step chains eight such sums, and the errors of the steps of all
-    rounds add up, amplified where the algorithm amplifies.
-    """
-    longest = max(np.prod(a.shape[:-1]) for a in jax.tree.leaves(params))
-    steps = workload.proof_rounds * workload.local_steps * max(rule.amplification, 1)
-    return float(_UNIT_ROUNDOFF * np.sqrt(longest) * _PRODUCTS_PER_STEP * steps)
-
-
-def prove(
-    key: jax.Array, data: Problem, workload: Workload, rule: Rule, links: Participation, other: Any
-) -> dict[str, float]:
-    """Proves the engine equal to another program.
-
-    Args:
-      key: the run's.
-      data: the problem.
-      workload: its ``proof_rounds`` are run.
-      rule: the algorithm.
-      links: the pattern.
-      other: ``(params, plan, workload) -> (model, losses)``.
-
-    Returns:
-      The largest difference and the tolerance.
-
-    Raises:
-      ValueError: if the results differ.
-    """
-    short = workload._replace(num_rounds=workload.proof_rounds)
-    params = initial_params(key, data)
-    ours = jax.jit(lambda key, data: engine(key, data, short, rule, links))(key, data)
-    theirs = other(params, schedule(key, links, short), short)
-    limit = tolerance(params, short, rule)
-    gap = common.require_close(ours, theirs, tolerance=limit, what=rule.name)
-    return {'largest_difference': gap, 'tolerance': limit}
 
 
 def clients_trained(plan: Schedule, rule: Rule) -> float:

@@ -5,13 +5,14 @@ hidden layer of 128; 1,500 rounds. The engine alone, proven equal to a plain loo
 convolution. On a CPU a few rounds are timed and the time of all is projected.
 """
 
+import functools
 from typing import Any
 
 import jax
 import numpy as np
 from flax import linen as nn
 
-from benchmarks import common, images
+from benchmarks import common, images, proofs
 from fedjax_links import participation
 from fedjax_links.problems.convolution import conv_as_matmul, max_pool
 
@@ -61,15 +62,13 @@ def compare(
     key = jax.random.key(0)
     data = images.problem(workload, module)
     pattern = participation.uniform_cohort(workload.num_clients, cohort_size)
-    plain = module.clone(convolution=jax.lax.conv_general_dilated)
-    proof = images.prove(
-        key,
-        data,
-        workload,
-        RULE,
-        pattern,
-        lambda params, plan, short: images.by_hand(params, data, plain, plan, short, RULE),
-    )
+
+    def by_hand(params, data, plan, workload, module=module):
+        return images.by_hand(params, data, module, plan, workload, RULE)
+
+    xla = module.clone(convolution=jax.lax.conv_general_dilated)
+    plain = functools.partial(by_hand, module=xla)
+    proof = proofs.prove(key, module, workload, RULE, pattern, plain, by_hand)
     timed = workload._replace(num_rounds=num_timed)
     timings, _ = common.alternate(
         {'engine': lambda key, data: images.engine(key, data, timed, RULE, pattern)},

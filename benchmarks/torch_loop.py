@@ -6,6 +6,7 @@ PyTorch's, channels first, as in the papers' released code.
 """
 
 import copy
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks import common, images
+from benchmarks import common, images, proofs
 from fedjax_links.base import Participation, Problem
 from fedjax_links.problems import models
 
@@ -188,10 +189,13 @@ def compare(
     torch = require_torch()
     key = jax.random.key(0)
     data = images.problem(workload, module)
+
+    def in_torch(params, data, plan, workload, **layout):
+        return Loop(data, module, workload, rule, **layout).run(params, plan)
+
+    twin = functools.partial(in_torch, channels_last=True)
+    proof = proofs.prove(key, module, workload, rule, links, in_torch, twin)
     loop = Loop(data, module, workload, rule)
-    proof = images.prove(
-        key, data, workload, rule, links, lambda params, plan, _: loop.run(params, plan)
-    )
     last = Loop(data, module, workload, rule, channels_last=True)
     params, plan = images.initial_params(key, data), images.schedule(key, links, workload)
     program, compile_seconds = common.compile_program(

@@ -16,6 +16,7 @@ from flax import linen as nn
 from fedjax_links import errors
 from fedjax_links.base import Array, Key
 from fedjax_links.problems.convolution import conv_as_matmul, max_pool
+from fedjax_links.problems.products import dense_product
 
 Initializer = Callable[[Key, Sequence[int], Any], Array]
 
@@ -41,18 +42,20 @@ class MLP(nn.Module):
     Attributes:
       num_classes: number of outputs.
       hidden: width of each hidden layer.
+      product: a drop-in for `jax.lax.dot_general`, which is the alternative.
     """
 
     num_classes: int
     hidden: Sequence[int] = (64,)
+    product: Callable[..., Array] = dense_product
 
     @nn.compact
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
         activations = _flatten(features)
         for width in self.hidden:
-            activations = nn.relu(nn.Dense(width)(activations))
-        return nn.Dense(self.num_classes)(activations)
+            activations = nn.relu(nn.Dense(width, dot_general=self.product)(activations))
+        return nn.Dense(self.num_classes, dot_general=self.product)(activations)
 
 
 class CNN(nn.Module):
@@ -69,6 +72,7 @@ class CNN(nn.Module):
       dropout_rate: share of the inputs of each fully connected layer that is dropped in training.
       kaiming: False draws every layer as in `fan_in_uniform`.
       convolution: a drop-in for `jax.lax.conv_general_dilated`, which is the alternative.
+      product: a drop-in for `jax.lax.dot_general`, which is the alternative.
     """
 
     num_classes: int
@@ -78,6 +82,7 @@ class CNN(nn.Module):
     dropout_rate: float = 0.0
     kaiming: bool = True
     convolution: Callable[..., Array] = conv_as_matmul
+    product: Callable[..., Array] = dense_product
 
     @nn.compact
     def __call__(self, features: Array, *, train: bool = False) -> Array:
@@ -103,10 +108,12 @@ class CNN(nn.Module):
         for width in self.hidden:
             activations = self._drop(activations, train)
             kernel_init, bias_init = self._initializers(activations.shape[-1])
-            dense = nn.Dense(width, kernel_init=kernel_init, bias_init=bias_init)
+            dense = nn.Dense(
+                width, kernel_init=kernel_init, bias_init=bias_init, dot_general=self.product
+            )
             activations = nn.relu(dense(activations))
         activations = self._drop(activations, train)
-        return _torch_dense(self.num_classes, activations)
+        return _torch_dense(self.num_classes, activations, self.product)
 
     def _drop(self, activations: Array, train: bool) -> Array:
         if not self.dropout_rate:
@@ -164,18 +171,21 @@ class BatchNormMLP(nn.Module):
     Attributes:
       num_classes: number of outputs.
       hidden: width of each hidden layer.
+      product: a drop-in for `jax.lax.dot_general`, which is the alternative.
     """
 
     num_classes: int
     hidden: Sequence[int] = (1568, 392)
+    product: Callable[..., Array] = dense_product
 
     @nn.compact
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
         activations = _flatten(features)
         for width in self.hidden:
-            activations = nn.relu(BatchNorm()(_torch_dense(width, activations)))
-        return _torch_dense(self.num_classes, activations)
+            dense = _torch_dense(width, activations, self.product)
+            activations = nn.relu(BatchNorm()(dense))
+        return _torch_dense(self.num_classes, activations, self.product)
 
 
 def xiang_svhn(num_classes: int) -> CNN:
@@ -257,10 +267,11 @@ def fan_in_uniform(fan_in: int) -> Initializer:
     return initializer
 
 
-def _torch_dense(width: int, features: Array) -> Array:
+def _torch_dense(width: int, features: Array, product: Callable[..., Array]) -> Array:
     """A fully connected layer with PyTorch's initialisation; called within a compact module."""
     initializer = fan_in_uniform(features.shape[-1])
-    return nn.Dense(width, kernel_init=initializer, bias_init=initializer)(features)
+    dense = nn.Dense(width, kernel_init=initializer, bias_init=initializer, dot_general=product)
+    return dense(features)
 
 
 def _flatten(features: Array) -> Array:
