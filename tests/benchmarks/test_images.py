@@ -194,7 +194,11 @@ def test_probabilities_are_skewed_and_keep_their_mean():
 
 def test_pfl():
     record = pfl.compare(
-        pfl.Network(channels=(2, 3), hidden=4), TINY, cohort_size=3, num_timed=2, repeats=1
+        pfl.Network(channels=(2, 3), hidden=4),
+        TINY._replace(proof_rounds=1),
+        cohort_size=3,
+        num_timed=2,
+        repeats=1,
     )
     json.dumps(record)
     for part in record['proof'].values():
