@@ -35,14 +35,15 @@ def values(**changes):
     return {**base, **changes}
 
 
-def alone(plan, label, pattern, seed, **point):
-    """Evaluations of one plain simulation."""
+def alone(plan, label, pattern, point):
+    """``seed -> evaluations`` of one plain simulation whose rates are arguments, as in a sweep."""
     problem = plan.problems[pattern]
-    return jax.jit(
-        lambda key, problem, point: (
+    rates = {name: np.float32(value) for name, value in point.items()}
+    run = jax.jit(
+        lambda key, problem, rates: (
             simulation.simulate(
                 key,
-                plan.algorithm(label, **point),
+                plan.algorithm(label, **rates),
                 plan.patterns[pattern],
                 problem,
                 num_rounds=8,
@@ -50,13 +51,15 @@ def alone(plan, label, pattern, seed, **point):
                 eval_fn=evaluation.for_problem(problem),
             ).evals
         )
-    )(jax.random.key(seed), problem, {name: np.float32(value) for name, value in point.items()})
+    )
+    return lambda seed: run(jax.random.key(seed), problem, rates)
 
 
 def assert_lanes_are_plain_simulations(plan, label, outcome, points):
     for place, pattern in enumerate(outcome.patterns):
+        simulate = alone(plan, label, pattern, points[pattern])
         for column, seed in enumerate((5, 6)):
-            for model, named in alone(plan, label, pattern, seed, **points[pattern]).items():
+            for model, named in simulate(seed).items():
                 for metric, curve in named.items():
                     np.testing.assert_array_equal(
                         outcome.evals[model][metric][place, column], curve, err_msg=metric

@@ -13,15 +13,11 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / 'README.md').read_text()
 
 
-SHORT_QUICKSTART = (
-    '--config=configs/quickstart.py',
-    '--config.num_rounds=20',
-    '--config.num_seeds=2',
-)
-
-
 def blocks(language):
     return re.findall(rf'```{language}\n(.*?)```', README, flags=re.DOTALL)
+
+
+OTHER_COMMANDS = blocks('bash')[2].strip().splitlines()
 
 
 def run(arguments, **kwargs):
@@ -71,6 +67,11 @@ def test_the_first_command_prints_the_table_that_readme_shows(tmp_path):
         assert float(ours[2]) == pytest.approx(float(theirs[2]), abs=0.02)
     for name in re.findall(r'`(\w+\.(?:png|jsonl|json|npz|md))`', README):
         assert (tmp_path / 'run' / name).exists() or (ROOT / name).exists(), name
+    (report,) = (shlex.split(c) for c in OTHER_COMMANDS if 'report' in c)
+    assert report[-1] == install_and_run[2].split()[-1]  # the same folder
+    done = run([sys.executable, *report[1:-1], f'--workdir={tmp_path / "run"}'])
+    assert done.returncode == 0, done.stderr
+    assert '| links | fedpbc | client mean |' in (tmp_path / 'run' / 'report.md').read_text()
 
 
 def test_the_error_that_readme_shows_is_the_error():
@@ -97,7 +98,7 @@ def test_links_lead_somewhere():
         assert (ROOT / target).exists(), target
 
 
-@pytest.mark.parametrize('command', blocks('bash')[2].strip().splitlines())
+@pytest.mark.parametrize('command', [c for c in OTHER_COMMANDS if 'report' not in c])
 def test_the_other_commands_run(command, tmp_path):
     """As shown, but for the interpreter, the folder and the length of the longest."""
     words = [w for w in shlex.split(command)[1:] if not w.startswith('--workdir=')]
@@ -105,9 +106,6 @@ def test_the_other_commands_run(command, tmp_path):
         words.append(f'--workdir={tmp_path}')
     if 'sweep' in command:
         words.append('--dry_run')
-    if 'report' in command:  # of the first command's folder
-        first = [*SHORT_QUICKSTART, f'--workdir={tmp_path}']
-        assert run([sys.executable, '-m', 'fedjax_links.cli.simulate', *first]).returncode == 0
     done = run([sys.executable, *words])
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) >= 3

@@ -60,7 +60,7 @@ def each_rule(*quick):
     return pytest.mark.parametrize('rule', rules)
 
 
-@each_rule('fedpbc', 'amplified_fedavg')
+@each_rule('amplified_fedavg')
 def test_the_engine_is_a_plain_loop(rule):
     proof = prove(rule)
     assert proof['one_step']['difference'] <= proof['one_step']['tolerance'] < 1e-5
@@ -192,6 +192,7 @@ def test_probabilities_are_skewed_and_keep_their_mean():
     assert np.mean(probs < 0.05) > 0.5
 
 
+@pytest.mark.slow
 def test_pfl():
     record = pfl.compare(
         pfl.Network(channels=(2, 3), hidden=4),
