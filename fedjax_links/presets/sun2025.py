@@ -1,8 +1,6 @@
 """Sun et al. 2025, section 6 and appendix: groups that wait R rounds between selections."""
 
-from typing import Any
-
-Section = dict[str, Any]
+from fedjax_links.presets.common import Section
 
 NUM_CLIENTS, NUM_GROUPS = 100, 20
 ALGORITHM_NAMES = (

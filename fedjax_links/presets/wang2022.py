@@ -1,11 +1,9 @@
 """Wang and Ji 2022, section 6 and appendix D: amplified updates under periodic availability."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from fedjax_links import errors
-
-Section = dict[str, Any]
+from fedjax_links.presets.common import Section, synthetic_images
 
 INITIAL_RATES = {'fashion_mnist': 0.1, 'cifar10': 0.05}
 WARM_UP_ROUNDS = {'fashion_mnist': 2_000, 'cifar10': 4_000}
@@ -55,7 +53,7 @@ def problem(dataset: str) -> Section:
 
 
 def small_problem(num_clients: int = 50, num_train: int = 2_000) -> Section:
-    """Synthetic images of 16 x 16 and a network of 9,802 parameters, for two CPU cores.
+    """`common.synthetic_images` with the paper's partition.
 
     Args:
       num_clients: N, a multiple of 10.
@@ -64,24 +62,8 @@ def small_problem(num_clients: int = 50, num_train: int = 2_000) -> Section:
     Returns:
       A section for `problems.images` that needs no file.
     """
-    return {
-        'name': 'images',
-        'dataset': 'synthetic_images',
-        'data': {
-            'num_train': num_train,
-            'num_test': 1_000,
-            'shape': (16, 16, 1),
-            'difficulty': 0.5,
-        },
-        'num_clients': num_clients,
-        'model': {'name': 'cnn', 'channels': (8, 16), 'hidden': (32,)},
-        'partition': 'similarity',
-        'similarity': 0.05,
-        'seed': 0,
-        'normalise': None,
-        'augment': (),
-        'store': 'float32',
-    }
+    partition = {'partition': 'similarity', 'similarity': 0.05}
+    return synthetic_images(num_clients, num_train, difficulty=0.5, partition=partition)
 
 
 def periodic(active_rounds: int = 100, cohort_size: int = 10) -> Section:

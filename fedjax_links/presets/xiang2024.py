@@ -1,10 +1,7 @@
 """Xiang et al. 2024, section 7.2: image classification over six kinds of unreliable uplinks."""
 
-from typing import Any
-
 from fedjax_links import errors
-
-Section = dict[str, Any]
+from fedjax_links.presets.common import Section, synthetic_images
 
 PATTERN_NAMES = (
     ('bernoulli', 'Bernoulli time-invariant'),
@@ -64,7 +61,7 @@ def problem(dataset: str) -> Section:
 
 
 def small_problem(num_clients: int, num_train: int) -> Section:
-    """Synthetic images of 16 x 16 and a network of 9,802 parameters, for two CPU cores.
+    """`common.synthetic_images` with the paper's partition.
 
     Args:
       num_clients: N.
@@ -73,24 +70,8 @@ def small_problem(num_clients: int, num_train: int) -> Section:
     Returns:
       A section for `problems.images` that needs no file.
     """
-    return {
-        'name': 'images',
-        'dataset': 'synthetic_images',
-        'data': {
-            'num_train': num_train,
-            'num_test': 1_000,
-            'shape': (16, 16, 1),
-            'difficulty': 0.6,
-        },
-        'num_clients': num_clients,
-        'model': {'name': 'cnn', 'channels': (8, 16), 'hidden': (32,)},
-        'partition': 'dirichlet',
-        'alpha': 0.1,
-        'seed': 0,
-        'normalise': None,
-        'augment': (),
-        'store': 'float32',
-    }
+    partition = {'partition': 'dirichlet', 'alpha': 0.1}
+    return synthetic_images(num_clients, num_train, difficulty=0.6, partition=partition)
 
 
 def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> Section:

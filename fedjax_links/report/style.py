@@ -1,9 +1,14 @@
-"""What all pictures share: a colour-blind safe palette, and matplotlib loaded on first use."""
+"""What all pictures share: a palette, matplotlib loaded on first use, a page with its caption."""
 
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#7F7F7F')
 EXACT = '#1a1a1a'
+_LETTERS_PER_INCH = 14
+_LINE_INCHES = 0.17
 
 
 def pyplot() -> Any:
@@ -14,3 +19,27 @@ def pyplot() -> Any:
     from matplotlib import pyplot
 
     return pyplot
+
+
+def save_page(
+    path: Path, draw: Callable[[Any], None], *, title: str, caption: str, size: tuple[float, float]
+) -> None:
+    """Writes a picture under its title and over its caption.
+
+    Args:
+      path: where the PNG goes.
+      draw: draws on an empty matplotlib figure.
+      title: one line.
+      caption: wrapped below; may be empty.
+      size: inches of the picture, to which the caption's lines are added.
+    """
+    width, height = size
+    wrapped = textwrap.fill(caption, int(width * _LETTERS_PER_INCH))
+    below = _LINE_INCHES * (wrapped.count('\n') + 2) if wrapped else 0.01
+    page = pyplot().figure(figsize=(width, height + below), layout='constrained')
+    top, bottom = page.subfigures(2, 1, height_ratios=[height, below])
+    draw(top)
+    top.suptitle(title)
+    bottom.text(0.02, 0.95, wrapped, va='top', fontsize=8.5)
+    page.savefig(path, dpi=110)
+    pyplot().close(page)

@@ -38,7 +38,6 @@ FIGURES: Mapping[str, Callable[..., FigureResult]] = {
 }
 
 PICTURE, NUMBERS, TEXT = 'figure.png', 'figure.csv', 'figure.md'
-_CAPTION_WIDTH = 155
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,19 +103,13 @@ def write(folder: Path, config: FigureConfig, result: FigureResult) -> None:
       config: the config.
       result: what it gave.
     """
-    import textwrap
-
-    pyplot = style.pyplot()
-    wrapped = textwrap.fill(config.caption, _CAPTION_WIDTH * config.width // 100)
-    lines = wrapped.count('\n') + 2
-    inches = config.height / 10 + 0.17 * lines
-    page = pyplot.figure(figsize=(config.width / 10, inches), layout='constrained')
-    picture, below = page.subfigures(2, 1, height_ratios=[config.height / 10, 0.17 * lines])
-    result.draw(picture)
-    picture.suptitle(config.title)
-    below.text(0.02, 0.95, wrapped, va='top', fontsize=8.5)
-    page.savefig(folder / PICTURE, dpi=110)
-    pyplot.close(page)
+    style.save_page(
+        folder / PICTURE,
+        result.draw,
+        title=config.title,
+        caption=config.caption,
+        size=(config.width / 10, config.height / 10),
+    )
     columns.write_csv(folder / NUMBERS, result.columns)
     text = f'# {config.title}\n\n{result.table.markdown()}\n{config.caption}\n'
     (folder / TEXT).write_text(text)

@@ -4,7 +4,6 @@ A layout is a function of `Results` and plain options that returns a `Page`: tab
 draw. `write` puts all pages of a folder into ``report.md`` with their pictures beside it.
 """
 
-import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = {
     'curves': {'name': 'curves'},
 }
 REPORT = 'report.md'
-_CAPTION_WIDTH = 14  # letters per inch
 
 
 def build(results: Results, reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Page]:
@@ -83,7 +81,13 @@ def write(
         parts.append(f'## {page.heading}\n')
         if page.draw is not None:
             picture = f'{name}.png'
-            _draw(folder / picture, results, page.draw, page.size)
+            style.save_page(
+                folder / picture,
+                page.draw,
+                title=results.title,
+                caption=results.caption,
+                size=page.size,
+            )
             parts.append(f'![{page.heading}]({picture})\n')
             written.append(picture)
         parts.extend(table.markdown() for table in page.tables)
@@ -96,21 +100,3 @@ def write(
 def text(pages: Mapping[str, Page]) -> str:
     """The tables for a terminal."""
     return '\n\n'.join(table.text() for page in pages.values() for table in page.tables)
-
-
-def _draw(
-    path: Path, results: Results, draw: Callable[[Any], None], size: tuple[float, float]
-) -> None:
-    """A picture under the title, over the caption."""
-    pyplot = style.pyplot()
-    width, height = size
-    caption = textwrap.fill(results.caption, int(width * _CAPTION_WIDTH))
-    below = 0.17 * (caption.count('\n') + 2) if caption else 0.01
-    figure = pyplot.figure(figsize=(width, height + below), layout='constrained')
-    top, bottom = figure.subfigures(2, 1, height_ratios=[height, below])
-    draw(top)
-    top.suptitle(results.title)
-    if caption:
-        bottom.text(0.02, 0.95, caption, va='top', fontsize=8.5)
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
