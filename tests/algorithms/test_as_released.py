@@ -120,6 +120,7 @@ def test_rows_filled_at_once_by_everybody(x64, memory):
     np.testing.assert_array_equal(computing[filling + 1 :], setting.mask[filling + 1 :].sum(axis=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', as_released.AS_RELEASED)
 def test_engine_promises_hold(name):
     entry = as_released.AS_RELEASED[name]

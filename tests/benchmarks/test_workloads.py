@@ -99,6 +99,7 @@ def test_quadratic_notices_the_other_algorithm(monkeypatch):
         quadratic.compare(TINY_QUADRATIC, repeats=1)
 
 
+@pytest.mark.slow
 def test_million():
     few = TINY._replace(num_clients=80, num_rounds=4)
     record = million.compare(few, few._replace(num_clients=200, num_rounds=3), repeats=1)

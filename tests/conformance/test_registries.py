@@ -14,8 +14,25 @@ from fedjax_links.testing import ALGORITHM_CHECKS, PARTICIPATION_CHECKS, Promise
 NUM_CLIENTS = 9
 
 
-@pytest.mark.parametrize('check', ALGORITHM_CHECKS)
-@pytest.mark.parametrize('name', ALGORITHMS)
+COMPILES_MOST = ('vmap_equals_loop', 'jit_equals_eager', 'double_precision_agrees')
+"""Checks of what algorithms share; the default run takes them for one algorithm of each kind."""
+
+ONE_OF_EACH_KIND = ('amplified_fedavg', 'fedavg', 'fedpbc', 'mifa', 'scaffold')
+"""A server alone, its clock, models, memories and control variates of the clients."""
+
+PAIRS = [
+    pytest.param(
+        name,
+        check,
+        id=f'{name}-{check}',
+        marks=pytest.mark.slow if check in COMPILES_MOST and name not in ONE_OF_EACH_KIND else (),
+    )
+    for name in ALGORITHMS
+    for check in ALGORITHM_CHECKS
+]
+
+
+@pytest.mark.parametrize('name, check', PAIRS)
 def test_algorithm(name, check):
     entry = ALGORITHMS[name]
     ALGORITHM_CHECKS[check](functools.partial(entry, **entry.example), entry)
