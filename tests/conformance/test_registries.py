@@ -14,7 +14,12 @@ from fedjax_links.testing import ALGORITHM_CHECKS, PARTICIPATION_CHECKS, Promise
 NUM_CLIENTS = 9
 
 
-COMPILES_MOST = ('vmap_equals_loop', 'jit_equals_eager', 'double_precision_agrees')
+COMPILES_MOST = (
+    'resume_is_exact',
+    'vmap_equals_loop',
+    'jit_equals_eager',
+    'double_precision_agrees',
+)
 """Checks of what algorithms share; the default run takes them for one algorithm of each kind."""
 
 ONE_OF_EACH_KIND = ('amplified_fedavg', 'fedavg', 'fedpbc', 'mifa', 'scaffold')
