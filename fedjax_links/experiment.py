@@ -357,8 +357,5 @@ def _name_of(where: str, section: Section, registry: Mapping[str, Any]) -> str:
 
 
 def _call(where: str, factory: Callable[..., Any], options: Section, *args: Any) -> Any:
-    check_options(where, factory, options, *args)
+    checks.options(where, factory, options, *args)
     return factory(*args, **options)
-
-
-check_options = checks.options

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from fedjax_links import comparison, experiment, sizes
+from fedjax_links import comparison, experiment, problems, sizes
 from fedjax_links.cli import comparing, training
+from fedjax_links.presets import xiang2024
 from fedjax_links.report import figures
 from tests.configs import shipped
 
@@ -59,3 +60,12 @@ def test_the_list_of_figures_and_tables_names_every_config():
         (row,) = (line for line in listed.splitlines() if f'| {name} ' in line)
         assert all(f'`:{argument}`' in row for argument in arguments)
         assert '| sweep |' in row
+
+
+def test_the_released_links_differ_where_the_released_code_does():
+    problem = problems.digits(num_clients=10, alpha=0.5)
+    paper, released = xiang2024.patterns(), xiang2024.patterns(as_released=True)
+    differ = {label for label in paper if paper[label] != released[label]}
+    assert differ == {'markov_sine', 'cyclic_reset'}
+    for section in released.values():
+        assert experiment.build_links(section, problem)[0].num_clients == 10

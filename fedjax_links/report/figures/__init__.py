@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedjax_links import errors, experiment
+from fedjax_links import checks, errors, experiment
 from fedjax_links.report import columns, style
 from fedjax_links.report.figures.class_weights import class_weights
 from fedjax_links.report.figures.counterexample_error import counterexample_error
@@ -76,7 +76,7 @@ def parse(values: Mapping[str, Any]) -> FigureConfig:
     name = options.pop('name', None)
     if name not in FIGURES:
         raise errors.unknown_name('config.figure.name', str(name), FIGURES)
-    experiment.check_options('config.figure', FIGURES[name], options)
+    checks.options('config.figure', FIGURES[name], options)
     return config
 
 
