@@ -39,14 +39,16 @@ MAY_SEE = {
     'runs': _CORE | {'simulation', 'evaluation', 'sweeps'},
     'analysis': set(),
     'testing': _ENGINE | {'simulation', 'evaluation', 'sweeps'},
-    'experiment': _ENGINE | _DRIVERS | {'analysis'},
+    'choices': _ENGINE | _DRIVERS,
+    'sections': _ENGINE | _DRIVERS | {'choices'},
+    'experiment': _ENGINE | _DRIVERS | {'analysis', 'sections', 'choices'},
     'sizes': {'errors'},
-    'comparison': _ENGINE | _DRIVERS | {'experiment'},
-    'report': _ENGINE | _DRIVERS | {'analysis', 'experiment', 'comparison'},
+    'comparison': _ENGINE | _DRIVERS | {'experiment', 'sections'},
+    'report': _ENGINE | _DRIVERS | {'analysis', 'sections', 'experiment', 'comparison'},
     'presets': {'errors'},
     'cli': _ENGINE
     | _DRIVERS
-    | {'analysis', 'experiment', 'comparison', 'report', 'sizes', 'testing'},
+    | {'analysis', 'sections', 'experiment', 'comparison', 'report', 'sizes', 'testing'},
 }
 """By part of the package: the other parts that it may import."""
 

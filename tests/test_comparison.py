@@ -213,5 +213,5 @@ def test_a_pattern_with_separate_downlinks_is_refused():
 
 def test_a_rate_that_cannot_be_is_refused_before_anything_runs():
     tuning = {**values()['tuning'], 'learning_rates': (0.1, -0.1)}
-    with pytest.raises(ValueError, match=r'`learning_rate` must be positive, got -0\.1'):
+    with pytest.raises(ValueError, match=r'client\.learning_rate` must be positive, got -0\.1'):
         comparison.build(values(tuning=tuning))

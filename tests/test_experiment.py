@@ -119,7 +119,7 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         ),
         (
             {'client': {'learning_rate': -0.1, 'local_steps': 1}},
-            '`learning_rate` must be positive, got -0.1.',
+            '`config.algorithms.fedavg.client.learning_rate` must be positive, got -0.1.',
         ),
         (
             {'client': {'learning_rate': 0.1, 'local_steps': 1, 'decay': 'sqrt'}},

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from fedjax_links import checks, errors, evaluation, experiment, simulation
+from fedjax_links import checks, errors, evaluation, experiment, sections, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, DuplexLinkSample, LinkSample, Participation, Problem
 from fedjax_links.experiment import Section
@@ -100,7 +100,7 @@ class Comparison:
             section['client'] = own
         if server_lr is not None:
             section['server_lr'] = server_lr
-        return experiment.build_algorithm(label, section, client)
+        return sections.algorithm(label, section, client)
 
     def fixed_rate(self, label: str, pattern: str) -> float | None:
         """The configured client rate of an algorithm under a pattern; None where it is tuned."""
@@ -140,11 +140,11 @@ def build(values: Mapping[str, Any]) -> Comparison:
     _require_multiple('config.num_rounds', config.num_rounds, config.eval_every)
     checks.choice('config.baseline', config.baseline, list(config.algorithms))
     _check_names(config)
-    shared = experiment.build_problem(config.problem)
+    shared = sections.problem(config.problem)
     for label in config.problems:
         checks.choice('config.problems', label, list(config.patterns))
     problems = {
-        label: experiment.build_problem({**config.problem, **config.problems[label]})
+        label: sections.problem({**config.problem, **config.problems[label]})
         if label in config.problems
         else shared
         for label in config.patterns
@@ -152,7 +152,7 @@ def build(values: Mapping[str, Any]) -> Comparison:
     for problem in set_of(problems):
         checks.choice('config.metric', config.metric, metrics_of(problem))
     patterns = {
-        label: experiment.build_links(section, problems[label], f'config.patterns.{label}')[0]
+        label: sections.links(section, problems[label], f'config.patterns.{label}')[0]
         for label, section in config.patterns.items()
     }
     patterns = {label: patterns[label] for label in in_order(patterns, config.names)}

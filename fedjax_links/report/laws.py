@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import analysis, experiment
+from fedjax_links import analysis, sections
 from fedjax_links.base import Problem
 
 _MAX_ENUMERATED_UNITS = 10
@@ -68,14 +68,14 @@ def link_law(section: Mapping[str, Any], problem: Problem) -> LinkLaw:
     """The exact law of the clients that hear the server, train and deliver.
 
     Args:
-      section: a ``links`` section that `experiment.build_links` accepts.
+      section: a ``links`` section that `sections.links` accepts.
       problem: the problem it was built for.
 
     Returns:
       What is known; a law without numbers for patterns that are only simulated.
     """
-    options, probs = experiment.link_options(section, problem)
-    name = options['name']
+    _, options, probs = sections.link_options(section, problem)
+    name = section['name']
     num_clients = problem.num_clients
     if name == 'always':
         law = _independent('every client in every round', np.ones(num_clients))

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fedjax_links import comparison, experiment, problems, sizes
+from fedjax_links import comparison, experiment, problems, sections, sizes
 from fedjax_links.cli import comparing, training
 from fedjax_links.presets import xiang2024
 from fedjax_links.report import figures
@@ -68,4 +68,4 @@ def test_the_released_links_differ_where_the_released_code_does():
     differ = {label for label in paper if paper[label] != released[label]}
     assert differ == {'markov_sine', 'cyclic_reset'}
     for section in released.values():
-        assert experiment.build_links(section, problem)[0].num_clients == 10
+        assert sections.links(section, problem)[0].num_clients == 10

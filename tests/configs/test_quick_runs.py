@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from fedjax_links import analysis, comparison, experiment, simulation, sizes
+from fedjax_links import analysis, comparison, sections, simulation, sizes
 from fedjax_links.presets import sun2025
 from fedjax_links.problems.robust_regression import draw_robust_regression
 from fedjax_links.report import layouts, results
@@ -81,10 +81,10 @@ def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(separation, rate, 
         return optimize.minimize(value_and_gradient, start, jac=True, method='BFGS').x
 
     exact = np.linalg.norm(optimum(by_group) - optimum(np.ones(sun2025.NUM_GROUPS)))
-    problem = experiment.build_problem({'name': 'robust_regression', 'seed': 0})
-    links, _ = experiment.build_links(sun2025.separated(separation), problem)
+    problem = sections.problem({'name': 'robust_regression', 'seed': 0})
+    links, _ = sections.links(sun2025.separated(separation), problem)
     client = {'learning_rate': rate, 'local_steps': 5, 'batch_size': 0}
-    algorithm = experiment.build_algorithm('fedavg', {}, client)
+    algorithm = sections.algorithm('fedavg', {}, client)
 
     def models(params, key, problem):
         return params

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedjax_links import checks, errors, experiment
+from fedjax_links import checks, errors, experiment, sections
 from fedjax_links.report import columns, style
 from fedjax_links.report.figures.class_weights import class_weights
 from fedjax_links.report.figures.counterexample_error import counterexample_error
@@ -53,7 +53,7 @@ class FigureConfig:
     """
 
     title: str
-    figure: experiment.Section
+    figure: sections.Section
     caption: str
     width: int = 100
     height: int = 50
@@ -92,7 +92,7 @@ def build(config: FigureConfig) -> FigureResult:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    return experiment.build_named('config.figure', config.figure, FIGURES)
+    return sections.named('config.figure', config.figure, FIGURES)
 
 
 def write(folder: Path, config: FigureConfig, result: FigureResult) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, checks, errors, experiment, local_training, problems, sweeps
+from fedjax_links import analysis, checks, errors, local_training, problems, sections, sweeps
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Problem
 from fedjax_links.participation import bernoulli
@@ -59,7 +59,7 @@ class Curves(NamedTuple):
 
 def counterexample_error(
     *,
-    panels: Mapping[str, experiment.Section],
+    panels: Mapping[str, sections.Section],
     pairs: Sequence[Sequence[float]],
     learning_rate: float,
     local_steps: int,
@@ -166,7 +166,7 @@ def _curves(setting: Setting, where: str, name: str, compute: str) -> Curves:
     client = local_training.local_sgd(setting.learning_rate, local_steps=setting.local_steps)
     section = {'name': name, 'compute': compute}
     result = sweeps.sweep(
-        lambda: experiment.build_named(where, section, _RULES, client),
+        lambda: sections.named(where, section, _RULES, client),
         bernoulli,
         setting.problem,
         seeds=range(setting.num_seeds),

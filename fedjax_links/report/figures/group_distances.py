@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import analysis, experiment, simulation
+from fedjax_links import analysis, sections, simulation
 from fedjax_links.participation import minimum_separation
 from fedjax_links.problems import partition
 from fedjax_links.report import style
@@ -16,7 +16,7 @@ from fedjax_links.report.tables import Table
 
 def group_distances(
     *,
-    weights: experiment.Section,
+    weights: sections.Section,
     num_groups: int = 20,
     num_clients: int = 100,
     separations: Sequence[int] = (0, 5, 8, 10, 15, 18, 19),

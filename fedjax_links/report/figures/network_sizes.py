@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import errors, experiment, tree
+from fedjax_links import errors, sections, tree
 from fedjax_links.problems.classification import MODELS
 from fedjax_links.report import style
 from fedjax_links.report.figures.result import FigureResult, stack
@@ -52,7 +52,7 @@ LAYERS: Mapping[str, Callable[..., tuple[str, int]]] = {
 
 
 def network_sizes(
-    *, networks: Mapping[str, experiment.Section], num_classes: int = 10
+    *, networks: Mapping[str, sections.Section], num_classes: int = 10
 ) -> FigureResult:
     """Parameters of networks, layer by layer, counted in two ways.
 
@@ -118,7 +118,7 @@ def network_sizes(
     )
 
 
-def _layers(where: str, section: experiment.Section, num_classes: int) -> list[Layer]:
+def _layers(where: str, section: sections.Section, num_classes: int) -> list[Layer]:
     """The layers of one network, in the order in which they act."""
     model = section['model']
     if model not in MODELS:
@@ -141,7 +141,7 @@ def _layers(where: str, section: experiment.Section, num_classes: int) -> list[L
     )
     outputs = {name: state['intermediates'][name]['__call__'][0].shape[1:] for name in names}
     kinds, listed = zip(
-        *(experiment.build_named(f'{where}.layers', part, LAYERS) for part in section['layers']),
+        *(sections.named(f'{where}.layers', part, LAYERS) for part in section['layers']),
         strict=True,
     )
     built = [name.split('_')[0] for name in names]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import experiment
+from fedjax_links import sections
 from fedjax_links.base import Problem
 from fedjax_links.report.tables import Table
 
@@ -49,7 +49,7 @@ def federation(targets: Any) -> Problem:
     Returns:
       The problem.
     """
-    return experiment.build_problem({'name': 'quadratic', 'targets': targets})
+    return sections.problem({'name': 'quadratic', 'targets': targets})
 
 
 def _power(num_units: int, *, exponent: float) -> np.ndarray:
@@ -74,7 +74,7 @@ SELECTION_WEIGHTS: Mapping[str, Callable[..., np.ndarray]] = {
 }
 
 
-def selection_weights(where: str, section: experiment.Section, num_units: int) -> np.ndarray:
+def selection_weights(where: str, section: sections.Section, num_units: int) -> np.ndarray:
     """Weights p_i of the clients or groups that a minimum separation selects from.
 
     Args:
@@ -88,5 +88,5 @@ def selection_weights(where: str, section: experiment.Section, num_units: int) -
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    weights = experiment.build_named(where, section, SELECTION_WEIGHTS, num_units)
+    weights = sections.named(where, section, SELECTION_WEIGHTS, num_units)
     return weights / weights.sum()

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, experiment, simulation
+from fedjax_links import analysis, sections, simulation
 from fedjax_links.participation import minimum_separation
 from fedjax_links.report import style
 from fedjax_links.report.figures.result import FigureResult, selection_weights, stack
@@ -42,7 +42,7 @@ class Mixing(NamedTuple):
 
 def selection_mixing(
     *,
-    weights: experiment.Section,
+    weights: sections.Section,
     num_clients: int = 100,
     separations: Sequence[int] = (0, 1, 5, 20, 50, 80),
     num_rounds: int = 300,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, experiment
+from fedjax_links import analysis, sections
 from fedjax_links.report import style
 from fedjax_links.report.figures.result import FigureResult, selection_weights, stack
 from fedjax_links.report.tables import Table
@@ -14,7 +14,7 @@ _LISTED_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
 
 def separation_distance(
     *,
-    weights: experiment.Section,
+    weights: sections.Section,
     num_clients: int = 500,
     cohort_size: int = 1,
 ) -> FigureResult:

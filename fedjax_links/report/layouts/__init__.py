@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import experiment
+from fedjax_links import sections
 from fedjax_links.report import style
 from fedjax_links.report.layouts.bars import bars
 from fedjax_links.report.layouts.curves import curves
@@ -51,7 +51,7 @@ def build(results: Results, reports: Mapping[str, Mapping[str, Any]]) -> dict[st
     """
     pages = {}
     for file, section in sorted((reports or DEFAULT).items()):
-        page = experiment.build_named(f'config.reports.{file}', section, LAYOUTS, results)
+        page = sections.named(f'config.reports.{file}', section, LAYOUTS, results)
         pages[list(LAYOUTS).index(section['name']), file] = page
     return {file: pages[place, file] for place, file in sorted(pages)}
 

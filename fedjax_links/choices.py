@@ -1,0 +1,110 @@
+"""What a config can name besides the registries of algorithms, patterns and problems.
+
+Each table maps a name to a function of plain options. What a function is given besides the options
+of its section stands in the table's docstring. A name with a colon, ``module:factory``, stands for
+a function of the user's own with the same arguments.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import optax
+
+from fedjax_links import errors, evaluation, learning_rates, local_training, simulation
+from fedjax_links.base import Problem
+from fedjax_links.participation.probabilities import label_dependent_probs
+from fedjax_links.participation.schedules import SCHEDULES
+from fedjax_links.problems import owners, partition
+
+LEARNING_RATES = learning_rates.LEARNING_RATES
+"""``client.decay``: given the rate, positionally."""
+
+CLIENT_PROGRAMS: Mapping[str, Callable[..., local_training.ClientProgram]] = {
+    'local_sgd': local_training.local_sgd,
+    'proximal_sgd': local_training.proximal_sgd,
+}
+"""``client.name``: given the schedule of the rate, positionally."""
+
+OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
+    'adagrad': optax.adagrad,
+    'adam': optax.adam,
+    'adamw': optax.adamw,
+    'rmsprop': optax.rmsprop,
+    'sgd': optax.sgd,
+    'yogi': optax.yogi,
+}
+"""``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
+
+
+def _train_and_eval() -> simulation.EvalFn:
+    return evaluation.train_and_eval
+
+
+def _problem_metrics() -> simulation.EvalFn:
+    return simulation.problem_metrics
+
+
+EVAL_FNS: Mapping[str, Callable[..., simulation.EvalFn]] = {
+    'problem_metrics': _problem_metrics,
+    'train_and_eval': _train_and_eval,
+}
+"""``eval_fn``: returns ``(params, key, problem) -> metrics``."""
+
+
+def _label_dependent(problem: Problem, **options: Any) -> np.ndarray:
+    labels = getattr(problem.data, 'labels', None)
+    if labels is None:
+        raise errors.invalid('probs.name', 'suit a problem with labels', "'label_dependent'")
+    mix = partition.class_mix(owners(problem), np.asarray(labels))
+    return label_dependent_probs(mix, **options)
+
+
+def _equal(problem: Problem, *, value: float) -> np.ndarray:
+    return np.full(problem.num_clients, value)
+
+
+def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
+    """The first half of the clients at one value, the second at another."""
+    return np.where(np.arange(problem.num_clients) < problem.num_clients // 2, first, second)
+
+
+def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
+    if len(values) != problem.num_clients:
+        raise errors.invalid('probs.values', f'have {problem.num_clients} entries', len(values))
+    return np.asarray(values, float)
+
+
+def _power(problem: Problem, *, exponent: float, count: int | None = None) -> np.ndarray:
+    """``1, 2^-exponent, 3^-exponent, ...``; one per client unless a count is given."""
+    return np.arange(1.0, (count or problem.num_clients) + 1) ** -exponent
+
+
+def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
+    return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
+
+
+PROBS: Mapping[str, Callable[..., np.ndarray]] = {
+    'equal': _equal,
+    'halves': _halves,
+    'label_dependent': _label_dependent,
+    'listed': _listed,
+}
+"""``probs`` of a pattern: given the problem; returns float64[N] in [0, 1]."""
+
+WEIGHTS: Mapping[str, Callable[..., np.ndarray]] = {**PROBS, 'power': _power}
+"""``weights`` of a pattern: given the problem; returns one weight per client or group."""
+
+GROUPS: Mapping[str, Callable[..., np.ndarray]] = {'contiguous': _contiguous}
+"""``groups`` of a pattern: given the problem; returns int[N]."""
+
+__all__ = [
+    'CLIENT_PROGRAMS',
+    'EVAL_FNS',
+    'GROUPS',
+    'LEARNING_RATES',
+    'OPTIMIZERS',
+    'PROBS',
+    'SCHEDULES',
+    'WEIGHTS',
+]

@@ -1,0 +1,289 @@
+"""From a section of a config to the object that it names: the only resolver.
+
+A section is a name, or a mapping with that ``name`` and the options of what it names, one to one
+with the Python call. A name stands in a registry (`ALGORITHMS`, `PARTICIPATION`, `PROBLEMS`, or a
+table of `choices`), or is ``module:factory`` for anything else that can be imported; the folder of
+a config file is importable while it is resolved. Options are checked against the signature of the
+factory, so a new algorithm or pattern needs no edit here.
+"""
+
+import contextlib
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import checks, choices, errors, local_training
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.participation import PARTICIPATION
+from fedjax_links.problems import PROBLEMS
+
+Section = Mapping[str, Any]
+
+
+@contextlib.contextmanager
+def importable(folder: Path | str | None) -> Iterator[None]:
+    """Lets ``module:factory`` name modules of a folder.
+
+    Args:
+      folder: usually that of the config file; None changes nothing.
+    """
+    if folder is None:
+        yield
+        return
+    path = Path(folder).resolve()
+    before = set(sys.modules)
+    sys.path.insert(0, str(path))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(path))
+        for name in set(sys.modules) - before:  # another folder may use the same names
+            file = getattr(sys.modules[name], '__file__', None)
+            if file and Path(file).resolve().is_relative_to(path):
+                del sys.modules[name]
+
+
+def named(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Any:
+    """Calls what a section names with the section's options.
+
+    Args:
+      where: the section's place in the config, for errors.
+      section: a name, or a mapping of ``name`` and options.
+      registry: factories by name; ``module:factory`` needs no entry.
+      *args: positional arguments of the factory, which are no options.
+
+    Returns:
+      What the factory returns.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    factory, options = lookup(where, section, registry)
+    return call(where, factory, options, *args)
+
+
+def lookup(
+    where: str, section: Any, registry: Mapping[str, Any]
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """What a section names, and its options.
+
+    Args:
+      where: as in `named`.
+      section: as in `named`.
+      registry: as in `named`.
+
+    Returns:
+      The factory or entry, and the options without the name.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    options = _as_mapping(where, section)
+    name = options.pop('name', None)
+    if isinstance(name, str) and ':' in name:
+        return _import(f'{where}.name', name), options
+    if not isinstance(name, str) or name not in registry:
+        raise errors.unknown_name(f'{where}.name', str(name), registry)
+    return registry[name], options
+
+
+def call(where: str, factory: Callable[..., Any], options: Section, *args: Any) -> Any:
+    """Calls a factory after checking its options; errors as in `named`."""
+    checks.options(where, factory, options, *args)
+    return factory(*args, **options)
+
+
+def problem(section: Any, where: str = 'config.problem') -> Problem:
+    """The problem that a section names.
+
+    Args:
+      section: ``name`` in PROBLEMS, and options; ``model``, ``partition`` and whatever else is
+        given as ``module:factory`` is imported.
+      where: the section's place in the config, for errors.
+
+    Returns:
+      The problem.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    factory, options = lookup(where, section, PROBLEMS)
+    for option in ('model', 'partition'):
+        if option in options:
+            options[option] = _imported(f'{where}.{option}', options[option])
+    return call(where, factory, options)
+
+
+def algorithm(label: str, section: Section, client: Section) -> Algorithm:
+    """The algorithm of a labelled section.
+
+    Args:
+      label: its label, and its name in ALGORITHMS unless the section has one.
+      section: its options; ``client`` overrides options of the client program.
+      client: options of the client program that all algorithms share.
+
+    Returns:
+      The algorithm.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    where = f'config.algorithms.{label}'
+    section = {'name': label, **_as_mapping(where, section)}
+    client = {**client, **_as_mapping(f'{where}.client', section.pop('client', {}))}
+    factory, options = lookup(where, section, ALGORITHMS)
+    program = getattr(factory, 'client_program', None) or local_training.local_sgd
+    if 'server_optimizer' in options:
+        options['server_optimizer'] = named(
+            f'{where}.server_optimizer', options['server_optimizer'], choices.OPTIMIZERS
+        )
+    return call(where, factory, options, client_program(f'{where}.client', client, program))
+
+
+def client_program(
+    where: str, section: Section, program: Callable[..., local_training.ClientProgram]
+) -> local_training.ClientProgram:
+    """The client program of a section ``client``.
+
+    Args:
+      where: the section's place in the config, for errors.
+      section: ``learning_rate``, ``decay`` (a section of LEARNING_RATES), ``batch_size`` (0 for the
+        full local data), ``optimizer`` (a section of OPTIMIZERS), and further options.
+      program: the factory, unless the section has a ``name``.
+
+    Returns:
+      The client program.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    options = dict(section)
+    if 'name' in options:
+        program, options = lookup(where, options, choices.CLIENT_PROGRAMS)
+    if 'learning_rate' not in options:
+        raise errors.invalid(where, "have 'learning_rate'", sorted(options))
+    eta = options.pop('learning_rate')
+    checks.positive(f'{where}.learning_rate', eta)
+    decay = options.pop('decay', 'constant')
+    rate = named(f'{where}.decay', decay, choices.LEARNING_RATES, eta)
+    options['batch_size'] = options.get('batch_size') or None
+    if 'optimizer' in options:
+        factory, given = lookup(f'{where}.optimizer', options['optimizer'], choices.OPTIMIZERS)
+        checks.options(f'{where}.optimizer', factory, given, eta)
+        options['optimizer'] = functools.partial(factory, **given)
+    return call(where, program, options, rate)
+
+
+def links(
+    section: Any, problem: Problem, where: str = 'config.links'
+) -> tuple[Participation, np.ndarray | None]:
+    """The links that a section names.
+
+    What the factory asks for by parameter name is filled in: ``num_clients``, ``schedule`` and
+    ``probs`` from the sections of these names, nested patterns from nested sections.
+
+    Args:
+      section: name in PARTICIPATION, and options.
+      problem: whose clients, and whose labels if the probabilities depend on them.
+      where: the section's place in the config, for errors.
+
+    Returns:
+      The pattern, and the probabilities before any schedule; None for patterns without.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    factory, options, probs = link_options(section, problem, where)
+    return call(where, factory, options), probs
+
+
+def link_options(
+    section: Any, problem: Problem, where: str = 'config.links'
+) -> tuple[Callable[..., Participation], dict[str, Any], np.ndarray | None]:
+    """What the factory of a pattern gets: `links` up to its last step.
+
+    Args:
+      section: as in `links`.
+      problem: as in `links`.
+      where: as in `links`.
+
+    Returns:
+      The factory or entry, its options, sections replaced by what they stand for, and the
+      probabilities before any schedule.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    factory, options = lookup(where, section, PARTICIPATION)
+    probs_section = options.pop('probs', None)
+    schedule_section = options.pop('schedule', 'constant')
+    wanted = inspect.signature(getattr(factory, 'factory', factory)).parameters
+    probs = None
+    if wanted.keys() & {'schedule', 'probs'} and isinstance(probs_section, Mapping | str):
+        probs = np.asarray(named(f'{where}.probs', probs_section, choices.PROBS, problem))
+        checks.probabilities(f'{where}.probs', probs)
+    if probs is None and 'schedule' in wanted:
+        raise errors.invalid(where, "have a section 'probs'", sorted(_as_mapping(where, section)))
+    if 'schedule' in wanted:
+        options['schedule'] = named(f'{where}.schedule', schedule_section, choices.SCHEDULES, probs)
+    elif 'probs' in wanted:
+        options['probs'] = probs_section if probs is None else probs
+    if 'num_clients' in wanted:
+        options['num_clients'] = problem.num_clients
+    for parameter, value in options.items():
+        options[parameter] = _link_part(f'{where}.{parameter}', parameter, value, problem)
+    return factory, options, probs
+
+
+def _link_part(where: str, parameter: str, value: Any, problem: Problem) -> Any:
+    """An option of a pattern: a plain value, or a section that names what it stands for."""
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+        return [_link_part(where, parameter, part, problem) for part in value]
+    if not isinstance(value, Mapping):
+        return value
+    if parameter == 'weights':
+        return named(where, value, choices.WEIGHTS, problem)
+    if parameter == 'groups':
+        return named(where, value, choices.GROUPS, problem)
+    return links(value, problem, where)[0]
+
+
+def _as_mapping(where: str, section: Any) -> dict[str, Any]:
+    """A fresh dictionary; a text is a name without options."""
+    if isinstance(section, str):
+        return {'name': section}
+    if not isinstance(section, Mapping):
+        raise errors.invalid(where, 'be a section', repr(section))
+    return dict(section)
+
+
+def _imported(where: str, value: Any) -> Any:
+    """What ``module:factory`` names, with the options of its section bound; else the value."""
+    name = value.get('name') if isinstance(value, Mapping) else value
+    if not isinstance(name, str) or ':' not in name:
+        return value
+    factory, options = lookup(where, value, {})
+    return functools.partial(factory, **options) if options else factory
+
+
+def _import(where: str, name: str) -> Callable[..., Any]:
+    """What ``module:factory`` names."""
+    module_name, _, attribute = name.partition(':')
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever the user's module raises
+        raise errors.invalid(where, 'name a module that imports', f'{name}: {error}') from None
+    found = getattr(module, attribute, None)
+    if found is None:
+        names = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']
+        raise errors.unknown_name(where, attribute, names)
+    if not callable(found):
+        raise errors.invalid(where, 'name a function', f'{name}, a {type(found).__name__}')
+    return found
