@@ -87,10 +87,12 @@ def lookup(
     """
     options = _as_mapping(where, section)
     name = options.pop('name', None)
+    if isinstance(section, Mapping):
+        where = f'{where}.name'
     if isinstance(name, str) and ':' in name:
-        return _import(f'{where}.name', name), options
+        return _import(where, name), options
     if not isinstance(name, str) or name not in registry:
-        raise errors.unknown_name(f'{where}.name', str(name), registry)
+        raise errors.unknown_name(where, str(name), registry)
     return registry[name], options
 
 

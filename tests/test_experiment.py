@@ -156,11 +156,11 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         ),
         (
             {'client': {'learning_rate': 0.0, 'local_steps': 1, 'decay': 'inverse'}},
-            '`learning_rate` must be positive, got 0.0.',
+            '`config.algorithms.fedavg.client.learning_rate` must be positive, got 0.0.',
         ),
         (
             {'client': {'learning_rate': 0.1, 'local_steps': 1, 'decay': 3}},
-            "`config.algorithms.fedavg.client.decay` has no '3'; valid names: constant, halving",
+            '`config.algorithms.fedavg.client.decay` must be a section, got 3.',
         ),
         (
             {'problem': {'name': 'digits', 'alhpa': 0.1}},
