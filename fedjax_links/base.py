@@ -10,9 +10,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 Array = jax.Array
 Key = jax.Array
+Number = float | Array
+"""A hyper-parameter: a Python number, or an array of shape [] that may be a tracer."""
+Numbers = Number | np.ndarray
+"""The same, or one for each client, float[N]."""
 PyTree = Any
 Params = PyTree
 
@@ -130,6 +135,9 @@ class Problem:
       max_examples: largest entry of ``counts``.
       random_loss_fn: ``(params, batch, key) -> []``, what clients descend where training draws at
         random, as dropout does; None where they descend ``loss_fn``.
+      larger_is_better: names of the metrics, as ``metrics`` names them, that are better when
+        larger; all others are then better when smaller. None: not stated, so only ``loss`` and
+        ``distance`` have a known direction (smaller).
     """
 
     data: PyTree
@@ -144,6 +152,9 @@ class Problem:
     min_examples: int = dataclasses.field(metadata={'static': True})
     max_examples: int = dataclasses.field(metadata={'static': True})
     random_loss_fn: Callable[[Params, PyTree, Key], Array] | None = dataclasses.field(
+        default=None, metadata={'static': True}
+    )
+    larger_is_better: tuple[str, ...] | None = dataclasses.field(
         default=None, metadata={'static': True}
     )
 
@@ -163,9 +174,9 @@ class Algorithm(NamedTuple):
         models of their own. All of them are evaluated.
     """
 
-    init: Callable[[Params, Problem], Any]
-    round_step: Callable[[Any, RoundContext, Problem], tuple[Any, RoundMetrics]]
-    models: Callable[[Any], Mapping[str, Params]]
+    init: Callable[[Params, Problem], PyTree]
+    round_step: Callable[[PyTree, RoundContext, Problem], tuple[PyTree, RoundMetrics]]
+    models: Callable[[PyTree], Mapping[str, Params]]
 
 
 class Participation(NamedTuple):
@@ -177,8 +188,8 @@ class Participation(NamedTuple):
       num_clients: N.
     """
 
-    init: Callable[[Key], Any]
-    sample: Callable[[Any, Key, Array], tuple[Any, Links]]
+    init: Callable[[Key], PyTree]
+    sample: Callable[[PyTree, Key, Array], tuple[PyTree, Links]]
     num_clients: int
 
 
@@ -209,8 +220,8 @@ class FederationState(NamedTuple):
     """
 
     round: Array
-    algorithm: Any
-    participation: Any
+    algorithm: PyTree
+    participation: PyTree
     links: Links
     counters: ParticipationCounters
     finite: Array

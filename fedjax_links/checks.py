@@ -1,5 +1,6 @@
 """Eager argument checks: concrete values are validated, tracers pass through unread."""
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -59,6 +60,16 @@ def choice(argument: str, value: Any, valid: Collection[str]) -> None:
         raise errors.unknown_name(argument, value, valid)
 
 
+def names(argument: str, value: Any) -> tuple[str, ...]:
+    """A collection of names as a tuple; raises for a single text, which is easily meant as one."""
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise errors.invalid(argument, 'be a collection of names', repr(value))
+    for name in value:
+        if not isinstance(name, str):
+            raise errors.invalid(argument, 'hold names alone', repr(name))
+    return tuple(value)
+
+
 def options(
     argument: str, factory: Callable[..., Any], given: Mapping[str, Any], *args: Any
 ) -> None:
@@ -66,14 +77,18 @@ def options(
 
     Args:
       argument: where the options stand, such as their place in a config.
-      factory: a factory, or the entry of one in a registry. Keywords collected by ``**`` are known
-        if they are annotated as an unpacked TypedDict, and are the factory's own concern otherwise.
+      factory: a factory, or the entry of one in a registry; what a ``functools.partial`` has bound
+        is checked too. Keywords collected by ``**`` are known if they are annotated as an unpacked
+        TypedDict, and are the factory's own concern otherwise.
       given: the options.
       *args: positional arguments, which are no options.
 
     Raises:
       ValueError: naming the option and the nearest valid one.
     """
+    if isinstance(factory, functools.partial):
+        args, given = (*factory.args, *args), {**factory.keywords, **given}
+        factory = factory.func
     signature = inspect.signature(getattr(factory, 'factory', factory))
     parameters = signature.parameters.values()
     collected = [p.annotation for p in parameters if p.kind is p.VAR_KEYWORD]
@@ -93,4 +108,4 @@ def _unpacked(annotation: Any) -> Collection[str]:
     """The keys of ``Unpack[TypedDict]``, none for any other annotation."""
     if typing.get_origin(annotation) is not typing.Unpack:
         return ()
-    return typing.get_args(annotation)[0].__annotations__
+    return list(typing.get_args(annotation)[0].__annotations__)

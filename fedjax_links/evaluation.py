@@ -1,9 +1,10 @@
 """What to measure inside the program, and statistics over seeds outside it."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, Params, Problem
@@ -29,7 +30,7 @@ def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, A
     }
 
 
-def for_problem(problem: Problem) -> Callable[..., Any] | None:
+def for_problem(problem: Problem) -> Callable[[Params, Key, Problem], Mapping[str, Array]] | None:
     """`train_and_eval` where a problem is evaluated on examples like its clients', else None.
 
     Args:
@@ -42,9 +43,21 @@ def for_problem(problem: Problem) -> Callable[..., Any] | None:
     return train_and_eval if same_kind and hasattr(problem.data, 'labels') else None
 
 
-def higher_is_better(metric: str) -> bool:
-    """Whether a metric is an accuracy, and not a loss or a distance."""
-    return metric.endswith('accuracy')
+def direction(problem: Problem, metric: str) -> str | None:
+    """Which way a metric of a problem is better.
+
+    Args:
+      problem: whose ``larger_is_better`` decides.
+      metric: as the problem names it, or with the ``train_`` or ``eval_`` of `train_and_eval`.
+
+    Returns:
+      ``'max'`` or ``'min'``; None where the problem does not state it and the metric is neither
+      ``loss`` nor ``distance``.
+    """
+    names = {metric, metric.removeprefix('train_'), metric.removeprefix('eval_')}
+    if problem.larger_is_better is None:
+        return 'min' if names & {'loss', 'distance'} else None
+    return 'max' if names & set(problem.larger_is_better) else 'min'
 
 
 class Interval(NamedTuple):
@@ -56,12 +69,12 @@ class Interval(NamedTuple):
       num_seeds: number of seeds.
     """
 
-    mean: np.ndarray
-    half_width: np.ndarray
+    mean: NDArray[np.float64]
+    half_width: NDArray[np.float64]
     num_seeds: int
 
 
-def seed_interval(values: Any, *, axis: int = 0, level: float = 0.95) -> Interval:
+def seed_interval(values: ArrayLike, *, axis: int = 0, level: float = 0.95) -> Interval:
     """Student-t interval of the mean over independent seeds.
 
     Args:
@@ -89,7 +102,7 @@ def seed_interval(values: Any, *, axis: int = 0, level: float = 0.95) -> Interva
     return Interval(mean, stats.t.ppf((1 + level) / 2, num_seeds - 1) * error, num_seeds)
 
 
-def paired_interval(values: Any, baseline: Any, *, level: float = 0.95) -> Interval:
+def paired_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.95) -> Interval:
     """Interval of the mean difference to a baseline that ran with the same seeds.
 
     Args:

@@ -103,6 +103,75 @@ def test_training_data_are_evaluated_too_where_they_are_like_the_evaluation_data
         assert evaluation.for_problem(other) is None
 
 
-def test_accuracies_are_better_when_higher_and_nothing_else_is():
-    metrics = ('eval_accuracy', 'accuracy', 'train_loss', 'loss', 'distance')
-    assert [evaluation.higher_is_better(m) for m in metrics] == [True, True, False, False, False]
+def measuring(*names, **keywords):
+    """A problem with metrics of these names."""
+    return problems.from_arrays(
+        np.zeros((2, 1)),
+        np.zeros(2),
+        [0, 1],
+        init_params=lambda key: jnp.zeros(1),
+        loss_fn=lambda w, batch: jnp.sum(w),
+        metrics=lambda w, batch: {name: jnp.sum(w) for name in names},
+        **keywords,
+    )
+
+
+@pytest.mark.parametrize(
+    'stated, expected',
+    [
+        (None, {'loss': 'min', 'distance': 'min', 'recall': None, 'accuracy': None}),
+        ((), {'loss': 'min', 'distance': 'min', 'recall': 'min', 'accuracy': 'min'}),
+        (['recall'], {'loss': 'min', 'distance': 'min', 'recall': 'max', 'accuracy': 'min'}),
+        ({'loss'}, {'loss': 'max', 'distance': 'min', 'recall': 'min', 'accuracy': 'min'}),
+    ],
+)
+def test_a_problem_states_which_way_its_metrics_are_better(stated, expected):
+    problem = measuring(*expected, larger_is_better=stated)
+    assert problem.larger_is_better == (None if stated is None else tuple(stated))
+    for metric, way in expected.items():
+        for prefix in ('', 'train_', 'eval_'):
+            assert evaluation.direction(problem, prefix + metric) == way
+
+
+def test_a_name_that_starts_like_a_prefix_is_found_as_it_is():
+    problem = measuring('loss', 'train_speed', larger_is_better=['train_speed'])
+    assert evaluation.direction(problem, 'train_speed') == 'max'
+    assert evaluation.direction(problem, 'eval_train_speed') == 'max'
+    assert evaluation.direction(problem, 'train_loss') == 'min'
+
+
+@pytest.mark.parametrize(
+    'make, metric, way',
+    [
+        (lambda: problems.digits(num_clients=10), 'eval_accuracy', 'max'),
+        (lambda: problems.digits(num_clients=10), 'train_loss', 'min'),
+        (lambda: problems.synthetic(num_clients=2, max_examples=60), 'accuracy', 'max'),
+        (lambda: problems.robust_regression(num_clients=4), 'distance', 'min'),
+        (lambda: problems.quadratic([[0.0], [1.0]]), 'distance', 'min'),
+        (lambda: problems.counterexample(num_clients=4, dimension=2), 'loss', 'min'),
+        (problems.triangle, 'loss', 'min'),
+    ],
+)
+def test_ready_made_problems_state_it(make, metric, way):
+    problem = make()
+    params = jax.eval_shape(problem.init_params, jax.random.key(0))
+    assert (
+        set(problem.larger_is_better)
+        <= jax.eval_shape(problem.metrics, params, problem.eval_data).keys()
+    )
+    assert evaluation.direction(problem, metric) == way
+
+
+@pytest.mark.parametrize(
+    'stated, message',
+    [
+        ('recall', "`larger_is_better` must be a collection of names, got 'recall'."),
+        (3, '`larger_is_better` must be a collection of names, got 3.'),
+        ([3], '`larger_is_better` must hold names alone, got 3.'),
+        (['recal'], "`larger_is_better` has no 'recal'; did you mean 'recall'?"),
+    ],
+)
+def test_what_names_no_metric_is_refused(stated, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        measuring('loss', 'recall', larger_is_better=stated)
+    assert str(caught.value) == message

@@ -5,6 +5,9 @@ normalised and augmented inside the program; `quadratic` has exact answers; `PRO
 ready-made ones.
 """
 
+from collections.abc import Callable, Mapping
+
+from fedjax_links.base import Problem
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
 from fedjax_links.problems.classification import digits, federate, images, owners
 from fedjax_links.problems.quadratic import counterexample, quadratic
@@ -12,7 +15,7 @@ from fedjax_links.problems.robust_regression import robust_regression
 from fedjax_links.problems.synthetic import synthetic
 from fedjax_links.problems.toy import triangle
 
-PROBLEMS = {
+PROBLEMS: Mapping[str, Callable[..., Problem]] = {
     'counterexample': counterexample,
     'digits': digits,
     'images': images,

@@ -1,13 +1,16 @@
 """Problems from arrays: features, labels, and who owns which example."""
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from flax import linen as nn
+from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, Params, Problem
@@ -30,15 +33,16 @@ class Batch(NamedTuple):
 
 
 def from_arrays(
-    features: Any,
-    labels: Any,
-    clients: Any,
+    features: ArrayLike,
+    labels: ArrayLike,
+    clients: ArrayLike,
     *,
     init_params: Callable[[Key], Params],
     loss_fn: Callable[[Params, Batch], Array],
     metrics: Metrics | None = None,
-    eval_data: tuple[Any, Any] | None = None,
+    eval_data: tuple[ArrayLike, ArrayLike] | None = None,
     random_loss_fn: Callable[[Params, Batch, Key], Array] | None = None,
+    larger_is_better: Collection[str] | None = None,
 ) -> Problem:
     """A federated problem from arrays and the owner of each example.
 
@@ -53,26 +57,34 @@ def from_arrays(
       eval_data: a pair (features, labels) to evaluate on; the clients' own data by default.
       random_loss_fn: ``(params, batch, key) -> []``, to train on instead of ``loss_fn``; the key is
         of the seed, round, client and local step.
+      larger_is_better: names of the ``metrics`` that are better when larger; all others are then
+        better when smaller. None: not stated.
 
     Returns:
       The problem. Examples are stored once, sorted by owner.
 
     Raises:
-      ValueError: if lengths differ, an owner is not a client id, or a client owns nothing.
+      ValueError: if lengths differ, an owner is not a client id, a client owns nothing, or
+        ``larger_is_better`` names what is not measured.
     """
     owners = np.asarray(clients)
     num_examples = len(owners)
-    for name, array in (('features', features), ('labels', labels)):
+    rows, targets = np.asarray(features), np.asarray(labels)
+    for name, array in (('features', rows), ('labels', targets)):
         if len(array) != num_examples:
             raise errors.invalid(
                 name, f'have one row per entry of `clients` ({num_examples})', len(array)
             )
     counts = _count_examples(owners)
     order = np.argsort(owners, kind='stable')
-    data = Batch(jnp.asarray(np.asarray(features)[order]), jnp.asarray(np.asarray(labels)[order]))
+    data = Batch(jnp.asarray(rows[order]), jnp.asarray(targets[order]))
     if eval_data is not None and len(eval_data) != 2:
         raise errors.invalid('eval_data', 'be a pair (features, labels)', len(eval_data))
     per_batch = metrics or (lambda params, batch: {'loss': loss_fn(params, batch)})
+    if larger_is_better is not None:
+        params = jax.eval_shape(init_params, jax.random.key(0))
+        measured = jax.eval_shape(per_batch, params, data)
+        larger_is_better = _names_of_metrics(larger_is_better, measured)
     return Problem(
         data=data,
         offsets=jnp.asarray(np.concatenate([[0], np.cumsum(counts)[:-1]]), jnp.int32),
@@ -84,19 +96,21 @@ def from_arrays(
         min_examples=int(counts.min()),
         max_examples=int(counts.max()),
         random_loss_fn=random_loss_fn,
+        larger_is_better=larger_is_better,
     )
 
 
 def from_flax(
-    features: Any,
-    labels: Any,
-    clients: Any,
+    features: ArrayLike,
+    labels: ArrayLike,
+    clients: ArrayLike,
     *,
-    module: Any,
+    module: nn.Module,
     loss: str | Callable[[Array, Array], Array] = 'cross_entropy',
-    eval_data: tuple[Any, Any] | None = None,
+    eval_data: tuple[ArrayLike, ArrayLike] | None = None,
     preprocess: Callable[[Array], Array] | None = None,
     augment: Callable[[Key, Array], Array] | None = None,
+    larger_is_better: Collection[str] | None = None,
 ) -> Problem:
     """A federated problem for a flax linen module.
 
@@ -115,20 +129,27 @@ def from_flax(
         first half of its ``jax.random.split`` augments and the second is the ``dropout`` key. A
         batch is a client's minibatch, or its full data; but full data of unequal size are taken
         example by example, each with a key of its own.
+      larger_is_better: as in `from_arrays`; by default ``('accuracy',)`` for cross-entropy and
+        ``()``, no metric, for other losses.
 
     Returns:
       The problem; its metrics are ``loss`` and, for cross-entropy, ``accuracy`` as fractions.
 
     Raises:
-      ValueError: for an unknown loss or a module with variables besides parameters.
+      ValueError: for an unknown loss or metric, or a module with variables besides parameters.
     """
     if not callable(loss):
         checks.choice('loss', loss, _LOSSES)
+    measured = ('loss', 'accuracy') if loss == 'cross_entropy' else ('loss',)
+    better = measured[1:] if larger_is_better is None else larger_is_better
+    better = _names_of_metrics(better, measured)
     outputs_loss = loss if callable(loss) else _LOSSES[loss]
     prepare = preprocess or (lambda features: features)
     example = prepare(jnp.asarray(np.asarray(features)[:1]))
     takes_train = 'train' in inspect.signature(type(module).__call__).parameters
-    evaluating = {'train': False} if takes_train else {}
+    evaluating: dict[str, Any] = {'train': False} if takes_train else {}
+
+    apply: Callable[..., Any] = module.apply
 
     def init(key: Key) -> Mapping[str, Params]:
         return module.init(key, example, **evaluating)
@@ -138,19 +159,21 @@ def from_flax(
         raise errors.invalid('module', 'have parameters only', f'also {sorted(collections)}')
 
     def evaluate(params: Params, batch: Batch) -> Array:
-        return module.apply({'params': params}, prepare(batch.features), **evaluating)
+        outputs: Array = apply({'params': params}, prepare(batch.features), **evaluating)
+        return outputs
 
     def loss_fn(params: Params, batch: Batch) -> Array:
         return outputs_loss(evaluate(params, batch), batch.labels)
 
     def random_loss_fn(params: Params, batch: Batch, key: Key) -> Array:
-        features, training = prepare(batch.features), {}
+        features = prepare(batch.features)
+        training: dict[str, Any] = {}
         if augment is not None:
             augment_key, key = jax.random.split(key) if takes_train else (key, key)
             features = augment(augment_key, features)
         if takes_train:
             training = {'train': True, 'rngs': {'dropout': key}}
-        outputs = module.apply({'params': params}, features, **training)
+        outputs = apply({'params': params}, features, **training)
         return outputs_loss(outputs, batch.labels)
 
     def metrics(params: Params, batch: Batch) -> Mapping[str, Array]:
@@ -160,7 +183,7 @@ def from_flax(
             values['accuracy'] = jnp.mean(jnp.argmax(outputs, -1) == batch.labels)
         return values
 
-    return from_arrays(
+    problem = from_arrays(
         features,
         labels,
         clients,
@@ -170,6 +193,7 @@ def from_flax(
         eval_data=eval_data,
         random_loss_fn=random_loss_fn if takes_train or augment is not None else None,
     )
+    return dataclasses.replace(problem, larger_is_better=better)
 
 
 def _cross_entropy(outputs: Array, labels: Array) -> Array:
@@ -181,6 +205,14 @@ def _squared_error(outputs: Array, labels: Array) -> Array:
 
 
 _LOSSES = {'cross_entropy': _cross_entropy, 'squared_error': _squared_error}
+
+
+def _names_of_metrics(names: Collection[str], measured: Collection[str]) -> tuple[str, ...]:
+    """``larger_is_better`` as a tuple, all of which is measured."""
+    names = checks.names('larger_is_better', names)
+    for name in names:
+        checks.choice('larger_is_better', name, measured)
+    return names
 
 
 def _count_examples(owners: np.ndarray) -> np.ndarray:
@@ -213,4 +245,5 @@ def _mean_over_chunks(per_batch: Metrics, params: Params, examples: Batch) -> Ma
     if rest:
         last = per_batch(params, jax.tree.map(lambda a: a[whole:], examples))
         sums = jax.tree.map(lambda s, a: s + a * rest, sums, last)
-    return jax.tree.map(lambda s: s / num_examples, sums)
+    totals: Mapping[str, Array] = jax.tree.map(lambda s: s / num_examples, sums)
+    return totals

@@ -1,22 +1,25 @@
 """Image classification spread over clients."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
+from flax import linen as nn
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Problem
-from fedjax_links.problems import augmentation, datasets, models, partition
+from fedjax_links.problems import augmentation, datasets, models, partitioners
 from fedjax_links.problems.arrays import from_flax
+from fedjax_links.problems.partitioners import Partitioner
+
+Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
+"""A name in `MODELS`, a section with name and options, a module, or ``num_classes -> module``."""
 
 _STORES = ('float32', 'uint8')
 _CHUNK = 1024
 
-MODELS: Mapping[str, Callable[..., Any]] = {
+MODELS: Mapping[str, Callable[..., nn.Module]] = {
     'softmax': models.Softmax,
     'mlp': models.MLP,
     'cnn': models.CNN,
@@ -30,26 +33,11 @@ MODELS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _iid(labels: ArrayLike, *, num_clients: int, seed: int) -> np.ndarray:
-    return partition.iid(np.size(labels), num_clients=num_clients, seed=seed)
-
-
-PARTITIONS: Mapping[str, Callable[..., np.ndarray]] = {
-    'dirichlet': partition.dirichlet,
-    'dirichlet_unequal': partition.dirichlet_unequal,
-    'dirichlet_per_class': partition.dirichlet_per_class,
-    'label_shards': partition.label_shards,
-    'label_groups': partition.label_groups,
-    'similarity': partition.similarity,
-    'iid': _iid,
-}
-
-
 def digits(
     *,
     num_clients: int = 50,
-    model: Any = 'softmax',
-    partition: str = 'dirichlet',
+    model: Model = 'softmax',
+    partition: str | Partitioner = 'dirichlet',
     seed: int = 0,
     **options: Any,
 ) -> Problem:
@@ -57,8 +45,8 @@ def digits(
 
     Args:
       num_clients: N.
-      model: a name in `MODELS`, a mapping of that ``name`` and its options, or a flax linen module.
-      partition: a name in `PARTITIONS`; the equal-volume Dirichlet partition by default, with
+      model: as in `federate`.
+      partition: as in `federate`; the equal-volume Dirichlet partition by default, with
         ``alpha=0.1`` unless given.
       seed: seed of the split and the partition.
       **options: further options of `federate`, those of the partition (``alpha``,
@@ -70,7 +58,7 @@ def digits(
     Raises:
       ValueError: for an unknown model, partition or option.
     """
-    _check_options('digits', digits, partition, options)
+    _check_options(digits, partition, options)
     return federate(
         datasets.digits(seed=seed),
         num_clients=num_clients,
@@ -85,8 +73,8 @@ def images(
     *,
     dataset: str,
     num_clients: int,
-    model: Any,
-    partition: str = 'dirichlet',
+    model: Model,
+    partition: str | Partitioner = 'dirichlet',
     seed: int = 0,
     normalise: str | None = None,
     augment: Sequence[str] = (),
@@ -101,8 +89,8 @@ def images(
     Args:
       dataset: a name in `datasets.DATASETS`.
       num_clients: N.
-      model: a name in `MODELS`, a mapping of that ``name`` and its options, or a flax linen module.
-      partition: a name in `PARTITIONS`; the equal-volume Dirichlet partition by default, with
+      model: as in `federate`.
+      partition: as in `federate`; the equal-volume Dirichlet partition by default, with
         ``alpha=0.1`` unless given.
       seed: seed of the partition.
       normalise: as in `federate`.
@@ -122,7 +110,7 @@ def images(
     if not isinstance(data, Mapping | None):
         raise errors.invalid('data', f'be a section of options of {dataset!r}', repr(data))
     checks.options('data', datasets.DATASETS[dataset], data or {})
-    _check_options('images', images, partition, partition_options)
+    _check_options(images, partition, partition_options)
     _check_names(model, normalise, augment, store)
     return federate(
         datasets.load(dataset, **(data or {})),
@@ -141,8 +129,8 @@ def federate(
     dataset: datasets.Dataset,
     *,
     num_clients: int,
-    model: Any,
-    partition: str,
+    model: Model,
+    partition: str | Partitioner,
     seed: int,
     normalise: str | None = None,
     augment: Sequence[str] = (),
@@ -154,8 +142,10 @@ def federate(
     Args:
       dataset: images and labels.
       num_clients: N.
-      model: a name in `MODELS`, a mapping of that ``name`` and its options, or a flax linen module.
-      partition: a name in `PARTITIONS`.
+      model: a name in `MODELS`, a mapping of that ``name`` and its options, a flax linen module, or
+        a function ``num_classes -> module``.
+      partition: a name in `partitioners.PARTITIONS`, or a function ``(labels, *, num_clients,
+        **options) -> int[E]`` of the owners, which gets ``seed`` if it has such a parameter.
       seed: seed of the partition.
       normalise: a name in `augmentation.CHANNEL_STATISTICS`, to normalise the images by inside the
         program; the data stay in [0, 1].
@@ -172,20 +162,18 @@ def federate(
 
     Raises:
       ValueError: for an unknown name or option, for images whose channels do not fit ``normalise``,
-        for ``augment`` without images, and for ``'uint8'`` if the data are not 8-bit pixels.
+        for ``augment`` without images, for ``'uint8'`` if the data are not 8-bit pixels, and for a
+        partition that leaves a client without examples.
     """
-    _check_options('federate', federate, partition, partition_options)
+    _check_options(federate, partition, partition_options)
     _check_names(model, normalise, augment, store)
+    module = _build_model(model, dataset.num_classes)
     shape = dataset.train_features.shape
     if augment and len(shape) != 4:
         requirement = 'be empty for features other than images [height, width, channels]'
         raise errors.invalid('augment', requirement, f'{tuple(augment)} for {list(shape[1:])}')
-    if partition.startswith('dirichlet'):
-        partition_options.setdefault('alpha', 0.1)
-    if partition != 'label_groups':
-        partition_options['seed'] = seed
-    clients = PARTITIONS[partition](
-        dataset.train_labels, num_clients=num_clients, **partition_options
+    clients = partitioners.owners(
+        partition, dataset.train_labels, num_clients, seed, partition_options
     )
     train, test = dataset.train_features, dataset.test_features
     if store == 'uint8':
@@ -194,7 +182,7 @@ def federate(
         train,
         dataset.train_labels,
         clients,
-        module=_build_model(model, dataset.num_classes),
+        module=module,
         eval_data=(test, dataset.test_labels),
         preprocess=_preprocessing(normalise, store),
         augment=augmentation.chain(augment) if augment else None,
@@ -207,42 +195,44 @@ def owners(problem: Problem) -> np.ndarray:
 
 
 def _check_options(
-    where: str, caller: Callable[..., Problem], partition: str, options: Mapping[str, Any]
+    caller: Callable[..., Problem], partition: str | Partitioner, options: Mapping[str, Any]
 ) -> None:
     """Raises for options that neither ``caller`` nor `federate` nor the partition knows."""
-    checks.choice('partition', partition, PARTITIONS)
-    names = {
-        parameter.name
-        for function in (PARTITIONS[partition], caller, federate)
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is parameter.KEYWORD_ONLY
-    }
-    for option in options:
-        if option not in names:
-            raise errors.unknown_name(f'{where} ({partition})', option, names)
+    own = partitioners.keywords(caller) | partitioners.keywords(federate)
+    partitioners.check(caller.__name__, partition, options, own)
 
 
-def _check_names(model: Any, normalise: str | None, augment: Sequence[str], store: str) -> None:
+def _check_names(model: Model, normalise: str | None, augment: Sequence[str], store: str) -> None:
     if isinstance(model, Mapping):
         options = dict(model)
         checks.choice('model.name', options.pop('name', None), MODELS)
         checks.options('model', MODELS[model['name']], options, None)
     elif isinstance(model, str):
         checks.choice('model', model, MODELS)
+    elif not isinstance(model, nn.Module):
+        if not callable(model):
+            requirement = 'be a name, a section, a flax module or a function that makes one'
+            raise errors.invalid('model', requirement, repr(model))
+        checks.options('model', model, {}, None)
     if normalise is not None:
         checks.choice('normalise', normalise, augmentation.CHANNEL_STATISTICS)
     augmentation.chain(augment)
     checks.choice('store', store, _STORES)
 
 
-def _build_model(model: Any, num_classes: int) -> Any:
-    """The flax module that a name, or a section with a name and options, stands for."""
+def _build_model(model: Model, num_classes: int) -> nn.Module:
+    """The flax module that a name, a section with a name and options, or a function stands for."""
     if isinstance(model, str):
         return MODELS[model](num_classes)
     if isinstance(model, Mapping):
         options = {name: value for name, value in model.items() if name != 'name'}
         return MODELS[model['name']](num_classes, **options)
-    return model
+    if isinstance(model, nn.Module):
+        return model
+    module = model(num_classes)
+    if not isinstance(module, nn.Module):
+        raise errors.invalid('model', 'make a flax module', f'a {type(module).__name__}')
+    return module
 
 
 def _preprocessing(normalise: str | None, store: str) -> Callable[[Array], Array] | None:

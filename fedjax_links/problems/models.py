@@ -7,18 +7,18 @@ channels].
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jax.typing import DTypeLike
 
 from fedjax_links import errors
 from fedjax_links.base import Array, Key
 from fedjax_links.problems.convolution import conv_as_matmul, max_pool
 from fedjax_links.problems.products import dense_product
 
-Initializer = Callable[[Key, Sequence[int], Any], Array]
+Initializer = Callable[[Key, Sequence[int], DTypeLike], Array]
 
 
 class Softmax(nn.Module):
@@ -118,7 +118,8 @@ class CNN(nn.Module):
     def _drop(self, activations: Array, train: bool) -> Array:
         if not self.dropout_rate:
             return activations
-        return nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
+        kept: Array = nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
+        return kept
 
     def _initializers(self, fan_in: int) -> tuple[Initializer, Initializer]:
         """Those of the weights and of the biases."""
@@ -231,7 +232,7 @@ def sun_cifar10(num_classes: int) -> CNN:
     return CNN(num_classes, channels=(32, 64, 64), hidden=(128,), kaiming=False)
 
 
-def kaiming_normal(key: Key, shape: Sequence[int], dtype: Any = jnp.float32) -> Array:
+def kaiming_normal(key: Key, shape: Sequence[int], dtype: DTypeLike = jnp.float32) -> Array:
     """Normal weights of variance ``2 / fan_in``: Kaiming initialisation with the gain of ReLU.
 
     Args:
@@ -260,7 +261,7 @@ def fan_in_uniform(fan_in: int) -> Initializer:
     """
     bound = 1 / math.sqrt(fan_in)
 
-    def initializer(key: Key, shape: Sequence[int], dtype: Any = jnp.float32) -> Array:
+    def initializer(key: Key, shape: Sequence[int], dtype: DTypeLike = jnp.float32) -> Array:
         flat = jax.random.uniform(key, (math.prod(shape),), dtype, -bound, bound)
         return flat.reshape(shape)
 

@@ -34,7 +34,8 @@ def class_mix(
       ValueError: if the two vectors differ in length, or a count is too small for them.
     """
     table = _table(clients, labels, num_clients, num_classes)
-    return table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+    shares: NDArray[np.float64] = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+    return shares
 
 
 class PartitionReport(NamedTuple):
@@ -145,7 +146,7 @@ def _table(
     return cells.reshape(num_clients, num_classes)
 
 
-def _line(name: str, values: NDArray, form: str) -> str:
+def _line(name: str, values: NDArray[np.floating] | NDArray[np.int64], form: str) -> str:
     """One row of the table: five quantiles that are values of the data, and the mean."""
     quantiles = np.quantile(values, [0, 0.1, 0.5, 0.9, 1], method='nearest')
     cells = [f'{value:>9{form if value % 1 else ".0f"}}' for value in quantiles]

@@ -5,9 +5,9 @@ product. On a CPU, updating a large layer by a transposed matrix takes longer th
 """
 
 import functools
-from typing import Any
 
 import jax
+from jax.typing import DTypeLike
 
 from fedjax_links.base import Array
 
@@ -15,9 +15,9 @@ from fedjax_links.base import Array
 def dense_product(
     lhs: Array,
     rhs: Array,
-    dimension_numbers: Any,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    dimension_numbers: jax.lax.DotDimensionNumbers,
+    precision: jax.lax.PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """`jax.lax.dot_general`, with the gradient of the plain case in the order of the weights.
 
@@ -51,16 +51,20 @@ def dense_product(
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _product(features: Array, weights: Array, precision: Any) -> Array:
+def _product(features: Array, weights: Array, precision: jax.lax.PrecisionLike) -> Array:
     axes = (((features.ndim - 1,), (0,)), ((), ()))
     return jax.lax.dot_general(features, weights, axes, precision)
 
 
-def _forward(features: Array, weights: Array, precision: Any) -> tuple[Array, Any]:
+def _forward(
+    features: Array, weights: Array, precision: jax.lax.PrecisionLike
+) -> tuple[Array, tuple[Array, Array]]:
     return _product(features, weights, precision), (features, weights)
 
 
-def _backward(precision: Any, saved: Any, slope: Array) -> tuple[Array, Array]:
+def _backward(
+    precision: jax.lax.PrecisionLike, saved: tuple[Array, Array], slope: Array
+) -> tuple[Array, Array]:
     features, weights = saved
     last, rest = slope.ndim - 1, tuple(range(slope.ndim - 1))
     by_features = jax.lax.dot_general(slope, weights, (((last,), (1,)), ((), ())), precision)

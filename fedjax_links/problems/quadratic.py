@@ -1,15 +1,14 @@
 """Quadratics with equal curvature: every limit, bias and variance is known in closed form."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, Params, Problem
 
 
-def quadratic(targets: Any, *, initial_point: Any = None) -> Problem:
+def quadratic(targets: ArrayLike, *, initial_point: ArrayLike | None = None) -> Problem:
     """``F_i(x) = 0.5 ||x - u_i||^2`` with exact gradients; the optimum is the mean of the u_i.
 
     Args:
@@ -52,6 +51,7 @@ def quadratic(targets: Any, *, initial_point: Any = None) -> Problem:
         metrics=_metrics,
         min_examples=1,
         max_examples=1,
+        larger_is_better=(),
     )
 
 

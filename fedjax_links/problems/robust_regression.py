@@ -12,6 +12,8 @@ from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.problems import partition_checks as checks
 from fedjax_links.problems.arrays import Batch, from_arrays
 
+_Doubles = NDArray[np.float64]
+
 _STREAM = 0x5253  # keeps these draws independent of others that use the same seed
 _TOLERANCE = 1e-11  # of the gradient's largest entry at the optimum
 
@@ -152,10 +154,12 @@ def robust_regression(
         loss_fn=_robust_loss,
     )
     evaluation = RobustEvaluation(problem.data, jnp.asarray(optimum, dtype))
-    return dataclasses.replace(problem, eval_data=evaluation, metrics=_robust_metrics)
+    return dataclasses.replace(
+        problem, eval_data=evaluation, metrics=_robust_metrics, larger_is_better=()
+    )
 
 
-def robust_optimum(features: np.ndarray, labels: np.ndarray, *, starts: np.ndarray) -> np.ndarray:
+def robust_optimum(features: _Doubles, labels: _Doubles, *, starts: _Doubles) -> _Doubles:
     """The lowest minimum of ``mean_j log(1 + (<a_j, x> + b_j)^2 / 2)`` that is reached.
 
     A trust-region Newton method with the exact Hessian goes down from every start, and Newton steps
@@ -175,26 +179,30 @@ def robust_optimum(features: np.ndarray, labels: np.ndarray, *, starts: np.ndarr
     from scipy.optimize import minimize  # slow to import, so only here
 
     # Plain sums: BLAS threads that fight for busy cores cost a hundred times the work itself.
-    def residuals_at(x):
-        return np.einsum('ji,i->j', features, x) + labels
+    def residuals_at(x: _Doubles) -> _Doubles:
+        products: _Doubles = np.einsum('ji,i->j', features, x)
+        return products + labels
 
-    def value(x):
-        return np.mean(np.log1p(np.square(residuals_at(x)) / 2))
+    def value(x: _Doubles) -> float:
+        return float(np.mean(np.log1p(np.square(residuals_at(x)) / 2)))
 
-    def gradient(x):
+    def gradient(x: _Doubles) -> _Doubles:
         residuals = residuals_at(x)
-        return np.einsum('ji,j->i', features, residuals / (1 + residuals**2 / 2)) / len(labels)
+        slopes = residuals / (1 + residuals**2 / 2)
+        total: _Doubles = np.einsum('ji,j->i', features, slopes)
+        return total / len(labels)
 
-    def hessian(x):
+    def hessian(x: _Doubles) -> _Doubles:
         squares = np.square(residuals_at(x)) / 2
         curvatures = (1 - squares) / (1 + squares) ** 2
-        return np.einsum('ji,jk->ik', features, features * curvatures[:, None]) / len(labels)
+        total: _Doubles = np.einsum('ji,jk->ik', features, features * curvatures[:, None])
+        return total / len(labels)
 
     reached = [
         minimize(value, start, jac=gradient, hess=hessian, method='trust-exact').x
         for start in starts
     ]
-    best = min(reached, key=value)
+    best: _Doubles = min(reached, key=value)
     for _ in range(10):
         if np.max(np.abs(gradient(best))) < _TOLERANCE:
             return best

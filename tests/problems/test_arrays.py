@@ -163,3 +163,30 @@ def test_modules_and_losses_that_do_not_fit_are_refused():
         flax_problem(np.arange(8) % 2, module=Linear(2, normalise=True))
     with pytest.raises(ValueError, match="`loss` has no 'cross-entropy'; did you mean 'cross_ent"):
         flax_problem(np.arange(8) % 2, module=Linear(2), loss='cross-entropy')
+
+
+@pytest.mark.parametrize(
+    'loss, stated, expected',
+    [
+        ('cross_entropy', None, ('accuracy',)),
+        ('cross_entropy', (), ()),
+        ('squared_error', None, ()),
+        (lambda outputs, labels: jnp.mean(outputs), None, ()),
+        (lambda outputs, labels: jnp.mean(outputs), ['loss'], ('loss',)),
+    ],
+)
+def test_a_flax_problem_knows_that_an_accuracy_is_better_when_larger(loss, stated, expected):
+    labels = np.arange(8) % 2 if loss == 'cross_entropy' else np.zeros((8, 2), np.float32)
+    _, problem = flax_problem(labels, module=Linear(2), loss=loss, larger_is_better=stated)
+    assert problem.larger_is_better == expected
+
+
+def test_a_flax_problem_refuses_directions_of_what_it_does_not_measure():
+    message = "`larger_is_better` has no 'accuracy'; valid names: loss"
+    with pytest.raises(ValueError, match=message):
+        flax_problem(
+            np.zeros((8, 2), np.float32),
+            module=Linear(2),
+            loss='squared_error',
+            larger_is_better=['accuracy'],
+        )

@@ -1,13 +1,17 @@
 """The digits, spread over clients."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 
 from fedjax_links import problems
-from fedjax_links.problems import datasets
-from fedjax_links.problems.classification import MODELS, PARTITIONS
+from fedjax_links.problems import datasets, models
+from fedjax_links.problems.classification import MODELS
+from fedjax_links.problems.partitioners import PARTITIONS
 
 
 @pytest.mark.parametrize('model', MODELS)
@@ -98,3 +102,112 @@ def test_a_mistake_in_the_network_costs_one_line(model, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         problems.digits(model=model, num_clients=10)
     assert str(caught.value).startswith(message)
+
+
+def network(num_classes, *, hidden=4):
+    """A network of the user's own."""
+    return models.MLP(num_classes, hidden=(hidden,))
+
+
+@pytest.mark.parametrize(
+    'model, hidden',
+    [
+        (network, 4),
+        (functools.partial(network, hidden=6), 6),
+        (functools.partial(models.MLP, hidden=(7,)), 7),
+        (models.MLP(10, hidden=(8,)), 8),
+    ],
+)
+def test_a_network_can_be_a_function_of_the_number_of_classes(model, hidden):
+    problem = problems.digits(model=model, num_clients=10, alpha=1.0)
+    params = problem.init_params(jax.random.key(0))
+    assert params['Dense_0']['kernel'].shape == (64, hidden)
+    assert params['Dense_1']['kernel'].shape == (hidden, 10)
+
+
+def turns(labels, *, num_clients, stride=1):
+    """Examples in turn; has no use for a seed."""
+    return np.arange(len(labels)) // stride % num_clients
+
+
+def shuffled(labels, num_clients, seed):
+    """Takes its arguments by position or by name."""
+    return np.random.default_rng(seed).integers(0, num_clients, len(labels))
+
+
+@pytest.mark.parametrize(
+    'partition, options, counts',
+    [
+        (turns, {}, lambda labels: np.bincount(np.arange(len(labels)) % 5)),
+        (turns, {'stride': 7}, lambda labels: np.bincount(np.arange(len(labels)) // 7 % 5)),
+        (
+            functools.partial(turns, stride=3),
+            {},
+            lambda labels: np.bincount(np.arange(len(labels)) // 3 % 5),
+        ),
+        (shuffled, {}, lambda labels: np.bincount(shuffled(labels, 5, 11))),
+        (
+            functools.partial(shuffled, seed=2),
+            {},
+            lambda labels: np.bincount(shuffled(labels, 5, 2)),
+        ),
+    ],
+)
+def test_a_partition_can_be_a_function(partition, options, counts):
+    problem = problems.digits(num_clients=5, partition=partition, seed=11, **options)
+    labels = datasets.digits(seed=11).train_labels
+    np.testing.assert_array_equal(problem.counts, counts(labels))
+
+
+def no_network(num_classes):
+    """Makes something else."""
+    return {'classes': num_classes}
+
+
+def demanding(labels, *, num_clients, skew):
+    """Has an option without a default."""
+    return turns(labels, num_clients=num_clients) * (skew > 0)
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        ({'model': 3}, '`model` must be a name, a section, a flax module or a function that makes'),
+        ({'model': no_network}, '`model` must make a flax module, got a dict.'),
+        (
+            {'model': functools.partial(network, hiden=3)},
+            "`model` has no 'hiden'; did you mean 'hidden'?",
+        ),
+        ({'model': lambda: nn.Dense(10)}, '`model` must be complete, got too many positional'),
+        ({'partition': ['iid']}, "`partition` must be a name or a function, got ['iid']."),
+        (
+            {'partition': turns, 'strde': 2},
+            "`digits (turns)` has no 'strde'; did you mean 'stride'?",
+        ),
+        (
+            {'partition': functools.partial(turns, strde=2)},
+            "`partition` has no 'strde'; did you mean 'stride'?",
+        ),
+        ({'partition': demanding}, '`partition` must be complete, got missing a required'),
+        (
+            {'partition': demanding, 'skew': 0},
+            '`partition` must number the owners from 0 to 9, got 0 as the highest.',
+        ),
+        (
+            {'partition': lambda labels, num_clients: np.arange(num_clients)},
+            '`partition` must give each of the 1438 examples an owner, got shape (10,).',
+        ),
+    ],
+)
+def test_functions_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        problems.digits(num_clients=10, **options)
+    assert str(caught.value).startswith(message)
+
+
+def test_functions_are_checked_before_data_are_read():
+    settings = {'dataset': 'cifar10', 'num_clients': 10, 'data': {'data_dir': '/nowhere'}}
+    with pytest.raises(ValueError, match="`images \\(turns\\)` has no 'strde'"):
+        problems.images(**settings, model=network, partition=turns, strde=2)
+    with pytest.raises(ValueError, match='`partition` must be complete'):
+        problems.images(**settings, model=network, partition=demanding)

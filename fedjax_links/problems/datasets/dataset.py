@@ -1,9 +1,9 @@
 """The type of a data set, and its one validating constructor."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links import errors
 from fedjax_links.problems import partition_checks as checks
@@ -30,10 +30,10 @@ class Dataset(NamedTuple):
 
 
 def make_dataset(
-    train_features: Any,
-    train_labels: Any,
-    test_features: Any,
-    test_labels: Any,
+    train_features: ArrayLike,
+    train_labels: ArrayLike,
+    test_features: ArrayLike,
+    test_labels: ArrayLike,
     *,
     num_classes: int | None = None,
     name: str,
@@ -80,12 +80,13 @@ def make_dataset(
     return Dataset(train, labels['train'], test, labels['test'], int(num_classes), name)
 
 
-def _features(argument: str, value: Any) -> NDArray[np.float32]:
+def _features(argument: str, value: ArrayLike) -> NDArray[np.float32]:
     array = np.asarray(value)
     if array.ndim < 2 or 0 in array.shape:
         raise errors.invalid(argument, 'have shape [examples, ...]', list(array.shape))
     if array.dtype == np.uint8:
-        return np.divide(array, np.float32(255), dtype=np.float32)
+        scaled: NDArray[np.float32] = np.divide(array, np.float32(255), dtype=np.float32)
+        return scaled
     if not np.issubdtype(array.dtype, np.floating):
         raise errors.invalid(argument, 'be uint8 or real', array.dtype)
     if not np.isfinite(array).all():

@@ -91,7 +91,8 @@ def _patterns(
     fields /= np.sqrt(np.sum(decay**2))  # unit variance
     likeness = _MAX_LIKENESS * difficulty
     mixed = np.sqrt(1 - likeness) * fields[1:] + np.sqrt(likeness) * fields[:1]
-    return (1 / (1 + np.exp(-2 * mixed))).astype(np.float32)
+    images: NDArray[np.float32] = (1 / (1 + np.exp(-2 * mixed))).astype(np.float32)
+    return images
 
 
 def _draw(

@@ -3,6 +3,7 @@
 import pathlib
 import struct
 from collections.abc import Iterator, Sequence
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,11 +64,11 @@ def masked_crc32c(rows: Sequence[bytes]) -> NDArray[np.uint32]:
     return rotated + np.uint32(0xA282EAD8)
 
 
-def _payload(file, header: bytes, path: pathlib.Path, number: int) -> bytes:
+def _payload(file: BinaryIO, header: bytes, path: pathlib.Path, number: int) -> bytes:
     if len(header) < 12 or _masked_scalar(header[:8]) != struct.unpack('<I', header[8:])[0]:
         raise _broken(path, number)
     (length,) = struct.unpack('<Q', header[:8])
-    data = file.read(length)
+    data: bytes = file.read(length)
     if len(data) < length:
         raise _broken(path, number)
     return data
@@ -76,7 +77,8 @@ def _payload(file, header: bytes, path: pathlib.Path, number: int) -> bytes:
 def _uint32(data: bytes, path: pathlib.Path, number: int) -> int:
     if len(data) < 4:
         raise _broken(path, number)
-    return struct.unpack('<I', data)[0]
+    number_read: int = struct.unpack('<I', data)[0]
+    return number_read
 
 
 def _masked_scalar(data: bytes) -> int:
