@@ -16,6 +16,8 @@ import jax.numpy as jnp
 from fedjax_links import tree
 from fedjax_links.base import Array, DuplexLinkSample, Links, PyTree, computes
 
+_Carry = tuple[PyTree, PyTree, tuple[Array, PyTree]]
+
 
 class Cohort(NamedTuple):
     """Client ids in increasing order, packed to the front.
@@ -151,7 +153,7 @@ def map_reduce(
     num_clients = jnp.int32(num_slots)
     ids = jnp.concatenate([cohort.ids, jnp.broadcast_to(num_clients, (padding,))])
 
-    def run_chunk(index, carry):
+    def run_chunk(index: Array, carry: _Carry) -> _Carry:
         """Stores the rows of the last chunk, then reads and trains its own.
 
         The table is written before it is read, so the compiler replaces rows in place. Stored as
@@ -168,12 +170,13 @@ def map_reduce(
         total = jax.tree.map(jnp.add, total, weighted_sum(chunk, contributions))
         return total, table, (chunk.ids, _cast_like(table, new_rows))
 
-    def store(table, finished):
+    def store(table: PyTree, finished: tuple[Array, PyTree]) -> PyTree:
         ids, new_rows = finished
         return scatter(Cohort(ids, num_slots), table, new_rows)
 
-    one_row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), client_tree)
-    contribution, _ = jax.eval_shape(fn, jax.ShapeDtypeStruct((), jnp.int32), one_row)
+    struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
+    one_row = jax.tree.map(lambda a: struct(a.shape[1:], a.dtype), client_tree)
+    contribution, _ = jax.eval_shape(fn, struct((), jnp.int32), one_row)
     nobody = jnp.broadcast_to(num_clients, (width,))
     no_rows = jax.tree.map(lambda a: jnp.zeros((width, *a.shape[1:]), a.dtype), client_tree)
     chunks_needed = (cohort.size + width - 1) // width

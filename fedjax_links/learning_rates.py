@@ -6,17 +6,16 @@ them.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax.numpy as jnp
 
 from fedjax_links import checks
-from fedjax_links.base import Array
+from fedjax_links.base import Array, Number
 
 Schedule = Callable[[Array], Array]
 
 
-def constant(eta: Any) -> Schedule:
+def constant(eta: Number) -> Schedule:
     """``eta_t = eta``.
 
     Args:
@@ -32,7 +31,7 @@ def constant(eta: Any) -> Schedule:
     return lambda round: jnp.asarray(eta)
 
 
-def inverse_sqrt(eta: Any) -> Schedule:
+def inverse_sqrt(eta: Number) -> Schedule:
     """``eta_t = eta / sqrt(t / 10 + 1)``.
 
     Args:
@@ -51,7 +50,7 @@ def inverse_sqrt(eta: Any) -> Schedule:
     return lambda round: eta / jnp.sqrt(round / 10 + 1)
 
 
-def inverse(eta: Any) -> Schedule:
+def inverse(eta: Number) -> Schedule:
     """``eta_t = eta / (t + 1)``.
 
     Args:
@@ -71,7 +70,7 @@ def inverse(eta: Any) -> Schedule:
     return lambda round: eta / (round + 1)
 
 
-def warmup(eta: Any, *, initial: Any, rounds: int) -> Schedule:
+def warmup(eta: Number, *, initial: Number, rounds: int) -> Schedule:
     """``eta_t = initial`` for ``t < rounds``, and ``eta`` from then on.
 
     Args:
@@ -96,7 +95,7 @@ def warmup(eta: Any, *, initial: Any, rounds: int) -> Schedule:
     return lambda round: jnp.where(round < rounds, initial, eta)
 
 
-def halving(eta: Any, *, start: int, every: int, times: int) -> Schedule:
+def halving(eta: Number, *, start: int, every: int, times: int) -> Schedule:
     """``eta_t = eta / 2^k(t)``: constant up to a round, then halved again and again.
 
     ``k(t) = 0`` up to round ``start``, ``min(floor((t - start) / every) + 1, times)`` after it: the

@@ -1,7 +1,7 @@
 """The driver: thousands of rounds as one pure function, the only scan over rounds."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from fedjax_links.base import (
 )
 
 EvalFn = Callable[[Params, Key, Problem], PyTree]
+"""``(params, key, problem) -> pytree``: what to measure of a candidate model."""
 
 
 class SimulationResult(NamedTuple):
@@ -99,7 +100,9 @@ def simulate(
 
     period = eval_every or num_rounds
 
-    def advance_and_evaluate(state: FederationState, _: None):
+    def advance_and_evaluate(
+        state: FederationState, _: None
+    ) -> tuple[FederationState, tuple[RoundMetrics, Mapping[str, PyTree]]]:
         state, rounds = _scan(advance, state, period)
         return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
 
@@ -109,10 +112,10 @@ def simulate(
 
 
 def _scan(
-    step: Callable[[FederationState, None], tuple[FederationState, Any]],
+    step: Callable[[FederationState, None], tuple[FederationState, PyTree]],
     state: FederationState,
     length: int,
-) -> tuple[FederationState, Any]:
+) -> tuple[FederationState, PyTree]:
     """`jax.lax.scan` over rounds, with the same bits for any length.
 
     The compiler dissolves a loop that it knows to turn once into its surroundings, and then rounds
@@ -122,7 +125,7 @@ def _scan(
         return jax.lax.scan(step, state, length=length)
     _, output = jax.eval_shape(step, state, None)
 
-    def turn(_: Array, carry: tuple[FederationState, Any]) -> tuple[FederationState, Any]:
+    def turn(_: Array, carry: tuple[FederationState, PyTree]) -> tuple[FederationState, PyTree]:
         return step(carry[0], None)
 
     state, output = jax.lax.fori_loop(
@@ -272,7 +275,7 @@ def realised_links(
     """
     checks.static_int('num_rounds', num_rounds)
 
-    def advance(carry: Any, round: Array):
+    def advance(carry: PyTree, round: Array) -> tuple[PyTree, Links]:
         return participation.sample(carry, prng.round_key(key, 'participation', round), round)
 
     carry = participation.init(prng.pattern_key(key))

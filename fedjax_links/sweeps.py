@@ -1,18 +1,22 @@
 """Sweeps: a grid of hyper-parameters times seeds, in one compiled program."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors, prng
-from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.base import Algorithm, Array, Key, Participation, Problem, PyTree
 from fedjax_links.simulation import EvalFn, SimulationResult, simulate
 
-Grid = Mapping[str, Mapping[str, Any]]
+Grid = Mapping[str, Mapping[str, ArrayLike]]
+"""Columns by maker and name, one row per point."""
+
+Values = Mapping[str, Mapping[str, Sequence[Any] | np.ndarray]]
 
 _MAKERS = ('algorithm', 'participation')
 
@@ -61,7 +65,7 @@ def sweep(
     seed_column = prng.seed_column(seeds)
     points, num_points = _columns(grid or {})
 
-    def lane(inputs: tuple[Grid, Any], problem: Problem) -> SimulationResult:
+    def lane(inputs: tuple[Grid, Key], problem: Problem) -> SimulationResult:
         point, key = inputs
         return simulate(
             key,
@@ -74,7 +78,7 @@ def sweep(
         )
 
     @jax.jit
-    def run(points: Grid, seed_column: Any, problem: Problem) -> SimulationResult:
+    def run(points: Grid, seed_column: Array, problem: Problem) -> PyTree:
         num_seeds = len(seed_column)
         keys = jax.vmap(jax.random.key)(seed_column)
         lanes = jax.tree.map(lambda a: jnp.repeat(a, num_seeds, axis=0), points)
@@ -82,12 +86,13 @@ def sweep(
         results = over_lanes(lane, batching)((lanes, lane_keys), problem)
         return jax.tree.map(lambda a: a.reshape(num_points, num_seeds, *a.shape[1:]), results)
 
-    return run(points, seed_column, problem)
+    result: SimulationResult = run(points, seed_column, problem)
+    return result
 
 
 def over_lanes(
-    fn: Callable[[Any, Problem], Any], batching: str | None = None
-) -> Callable[[Any, Problem], Any]:
+    fn: Callable[[PyTree, Problem], PyTree], batching: str | None = None
+) -> Callable[[PyTree, Problem], PyTree]:
     """Runs independent simulations in one program.
 
     Args:
@@ -108,7 +113,7 @@ def over_lanes(
 
 
 def product(
-    values: Mapping[str, Mapping[str, Any]] | None = None, /, **by_maker: Mapping[str, Any]
+    values: Values | None = None, /, **by_maker: Mapping[str, Sequence[Any] | np.ndarray]
 ) -> dict[str, dict[str, np.ndarray]]:
     """Crosses values into the columns of a grid; the last name varies fastest.
 
@@ -135,7 +140,7 @@ def product(
     return columns
 
 
-def _check_makers(grid: Mapping[str, Any]) -> None:
+def _check_makers(grid: Iterable[str]) -> None:
     for maker in grid:
         checks.choice('grid', maker, _MAKERS)
 
@@ -153,7 +158,7 @@ def _columns(grid: Grid) -> tuple[dict[str, dict[str, np.ndarray]], int]:
     return columns, next(iter(lengths.values()), 1)
 
 
-def _numbers(name: str, values: Any) -> np.ndarray:
+def _numbers(name: str, values: ArrayLike) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim == 0 or array.dtype.kind not in 'biuf':
         raise errors.invalid(name, 'be a column of numbers, one per point', repr(values))

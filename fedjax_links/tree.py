@@ -39,7 +39,7 @@ def round_to(x: PyTree, like: PyTree) -> PyTree:
     def leaf(a: Array, b: Array) -> Array:
         if not jnp.issubdtype(b.dtype, jnp.floating) or b.dtype.itemsize >= a.dtype.itemsize:
             return a
-        info = jnp.finfo(b.dtype)
+        info = jnp.finfo(b.dtype)  # type: ignore[no-untyped-call]
         return jax.lax.reduce_precision(a, exponent_bits=info.nexp, mantissa_bits=info.nmant)
 
     return jax.tree.map(leaf, x, like)

@@ -1,14 +1,11 @@
-"""Federated algorithms: each one a pure ``round_step``, named in `ALGORITHMS`.
+"""Federated algorithms: each one a pure ``round_step``, named in `ALGORITHMS`."""
 
-`as_released` holds what published code does differently, in a mapping of its own.
-"""
+from collections.abc import Mapping
 
 import optax
 
 from fedjax_links import local_training
-from fedjax_links.algorithms import as_released
 from fedjax_links.algorithms.amplified_fedavg import amplified_fedavg
-from fedjax_links.algorithms.as_released import AS_RELEASED
 from fedjax_links.algorithms.debiased_fedavg import debiased_fedavg
 from fedjax_links.algorithms.f3ast import f3ast
 from fedjax_links.algorithms.fedau import fedau
@@ -24,7 +21,7 @@ from fedjax_links.algorithms.scaffold import scaffold
 from fedjax_links.algorithms.wait_for_all import wait_for_all
 from fedjax_links.registry import AlgorithmEntry
 
-ALGORITHMS = {
+ALGORITHMS: Mapping[str, AlgorithmEntry] = {
     'amplified_fedavg': AlgorithmEntry(
         amplified_fedavg,
         example={'period': 3, 'amplification': 1.5},
@@ -60,9 +57,7 @@ ALGORITHMS = {
 
 __all__ = [
     'ALGORITHMS',
-    'AS_RELEASED',
     'amplified_fedavg',
-    'as_released',
     'debiased_fedavg',
     'f3ast',
     'fedau',

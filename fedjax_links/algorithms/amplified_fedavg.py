@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Params, RoundMetrics
+from fedjax_links.base import Algorithm, Number, Params, Problem, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
@@ -27,7 +27,7 @@ class AmplifiedState(NamedTuple):
 
 
 def amplified_fedavg(
-    local_train: ClientProgram, *, period: int, amplification: float, start_round: int = 0
+    local_train: ClientProgram, *, period: int, amplification: Number, start_round: int = 0
 ) -> Algorithm:
     """FedAvg whose displacement over ``period`` rounds is multiplied by ``amplification``.
 
@@ -61,7 +61,9 @@ def amplified_fedavg(
     common.check_count('start_round', start_round, minimum=0)
     checks.positive('amplification', amplification)
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: AmplifiedState, ctx: RoundContext, problem: Problem
+    ) -> tuple[AmplifiedState, RoundMetrics]:
         cohort = cohorts.make_cohort(base.participants(ctx.links))
         total = sum_updates(local_train, cohort, ctx, problem, state.server)
         num_active = cohorts.num_members(cohort)

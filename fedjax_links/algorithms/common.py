@@ -1,13 +1,32 @@
 """States and candidate models that several algorithms share."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from fedjax_links import checks, errors, tree
 from fedjax_links.base import Array, Params, Problem
+
+
+class HasServer(Protocol):
+    """A state with a server model."""
+
+    @property
+    def server(self) -> Params:
+        """The server model."""
+        ...
+
+
+class HasClients(HasServer, Protocol):
+    """A state with client models too."""
+
+    @property
+    def clients(self) -> Params:
+        """The client models, leaves [N, ...]."""
+        ...
 
 
 class ServerState(NamedTuple):
@@ -37,12 +56,12 @@ def every_client_at(params: Params, problem: Problem) -> ClientModelsState:
     return ClientModelsState(server=params, clients=tree.broadcast(params, problem.num_clients))
 
 
-def server_model(state: Any) -> Mapping[str, Params]:
+def server_model(state: HasServer) -> Mapping[str, Params]:
     """The only candidate: the server model."""
     return {'server': state.server}
 
 
-def server_and_client_mean(state: Any) -> Mapping[str, Params]:
+def server_and_client_mean(state: HasClients) -> Mapping[str, Params]:
     """The server model, and the mean over all N client models."""
     return {'server': state.server, 'client_mean': tree.client_mean(state.clients)}
 
@@ -64,14 +83,14 @@ class MemoryState(NamedTuple):
     memory_sum: Params
 
 
-def zero_table(params: Params, problem: Problem, table_dtype: Any) -> Params:
+def zero_table(params: Params, problem: Problem, table_dtype: DTypeLike | None) -> Params:
     """One row of zeros per client, leaves [N, ...], of the given or the parameters' dtypes."""
     return jax.tree.map(
         lambda a: jnp.zeros((problem.num_clients, *a.shape), table_dtype or a.dtype), params
     )
 
 
-def empty_memory(params: Params, problem: Problem, table_dtype: Any) -> MemoryState:
+def empty_memory(params: Params, problem: Problem, table_dtype: DTypeLike | None) -> MemoryState:
     """Rows of zeros, which sum to zero."""
     table = zero_table(params, problem, table_dtype)
     return MemoryState(server=params, memory=table, memory_sum=tree.zeros_like(params))
@@ -82,14 +101,14 @@ def as_float(counts: Array) -> Array:
     return counts.astype(jnp.result_type(float))
 
 
-def check_table_dtype(table_dtype: Any) -> None:
+def check_table_dtype(table_dtype: DTypeLike | None) -> None:
     """Raises unless ``table_dtype`` is None or a floating-point dtype."""
     if table_dtype is not None and not jnp.issubdtype(table_dtype, jnp.floating):
         name = jnp.dtype(table_dtype).name
         raise errors.invalid('table_dtype', 'be a floating-point dtype', name)
 
 
-def check_count(argument: str, value: Any, *, minimum: int = 1) -> None:
+def check_count(argument: str, value: int | Array, *, minimum: int = 1) -> None:
     """Raises unless a concrete ``value`` is an integer of at least ``minimum``."""
     if checks.is_concrete(value):
         checks.static_int(argument, value, minimum=minimum)

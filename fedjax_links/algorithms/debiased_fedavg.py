@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 from fedjax_links import base, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Params, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
 class DebiasedState(NamedTuple):
@@ -54,17 +54,19 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
       Sun et al. 2025, Algorithm 1.
     """
 
-    def init(params, problem):
+    def init(params: Params, problem: Problem) -> DebiasedState:
         return DebiasedState(server=params, num_selected=jnp.zeros(problem.num_clients, jnp.int32))
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: DebiasedState, ctx: RoundContext, problem: Problem
+    ) -> tuple[DebiasedState, RoundMetrics]:
         active = base.participants(ctx.links)
         cohort = cohorts.make_cohort(active)
         num_active = cohorts.num_members(cohort)
         num_selected = state.num_selected + active  # line 5: count, then use
         times = common.as_float(num_selected)
 
-        def client(train, i, row):
+        def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             share = times[i] / ((ctx.round + 1) * common.as_float(num_active))  # lambda_i
             nu = 1 / (share * problem.num_clients)
             update = train(state.server, lr_scale=nu)  # line 7

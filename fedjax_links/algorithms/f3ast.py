@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from fedjax_links import base, checks, cohorts, errors, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Params, RoundMetrics
+from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
@@ -28,7 +28,7 @@ class F3astState(NamedTuple):
 
 
 def f3ast(
-    local_train: ClientProgram, *, budget: int = 10, beta: float = 0.01, server_lr: float = 1.0
+    local_train: ClientProgram, *, budget: int = 10, beta: Number = 0.01, server_lr: Number = 1.0
 ) -> Algorithm:
     """F3AST with equal clients: ``x^{t+1} = x^t + (eta_g / N) sum_{i in S} Delta_i / r_i``.
 
@@ -63,11 +63,13 @@ def f3ast(
     check_beta(beta)
     checks.positive('server_lr', server_lr)
 
-    def init(params, problem):
+    def init(params: Params, problem: Problem) -> F3astState:
         ones = jnp.ones(problem.num_clients, jnp.result_type(float))
         return F3astState(server=params, rate=ones)
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: F3astState, ctx: RoundContext, problem: Problem
+    ) -> tuple[F3astState, RoundMetrics]:
         active = base.participants(ctx.links)
         chosen = lowest(jnp.where(active, state.rate, jnp.inf), budget) & active
         rate = ((1 - beta) * state.rate + beta * chosen).astype(state.rate.dtype)
@@ -90,7 +92,7 @@ def lowest(scores: Array, budget: int) -> Array:
     return below | (tied & (jnp.cumsum(tied) <= room))
 
 
-def check_beta(beta: float) -> None:
+def check_beta(beta: Number) -> None:
     """Raises unless a concrete ``beta`` lies in (0, 1]."""
     if checks.is_concrete(beta) and not 0 < beta <= 1:
         raise errors.invalid('beta', 'lie in (0, 1]', beta)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Params, RoundMetrics
+from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
@@ -30,7 +30,7 @@ class FedAUState(NamedTuple):
     interval_sum: Array
 
 
-def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: float = 1.0) -> Algorithm:
+def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1.0) -> Algorithm:
     """FedAU: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} w_i Delta_i``.
 
     w_i is the mean of client i's closed intervals, 1 before the first. An interval is closed by a
@@ -62,11 +62,13 @@ def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: float = 1.
     common.check_count('cutoff', cutoff)
     checks.positive('server_lr', server_lr)
 
-    def init(params, problem):
+    def init(params: Params, problem: Problem) -> FedAUState:
         zeros = jnp.zeros(problem.num_clients, jnp.int32)
         return FedAUState(server=params, waited=zeros, num_intervals=zeros, interval_sum=zeros)
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: FedAUState, ctx: RoundContext, problem: Problem
+    ) -> tuple[FedAUState, RoundMetrics]:
         active = base.participants(ctx.links)
         cohort = cohorts.make_cohort(active)
         mean_interval = common.as_float(state.interval_sum) / jnp.maximum(state.num_intervals, 1)

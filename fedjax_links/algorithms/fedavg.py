@@ -8,17 +8,18 @@ import jax.numpy as jnp
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, RoundMetrics
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.local_training import (
     ClientProgram,
     Contribution,
+    Train,
     sum_updates,
     train_cohort,
 )
 
 
 def fedavg(
-    local_train: ClientProgram, *, server_lr: float = 1.0, compute: str = 'active'
+    local_train: ClientProgram, *, server_lr: Number = 1.0, compute: str = 'active'
 ) -> Algorithm:
     """FedAvg: ``x^{t+1} = x^t + eta_g * mean_{i in A}(L_i(x^t) - x^t)``.
 
@@ -53,7 +54,7 @@ def fedavg(
     return _averaging(local_train, server_lr, divide_by_all=False)
 
 
-def fedavg_all(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
+def fedavg_all(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """FedAvg with absent clients counted as zero: ``x + (eta_g / N) sum_{i in A} Delta_i``.
 
     Proportional to p_i in expectation, so its fixed point on quadratics is the p-weighted mean of
@@ -81,8 +82,10 @@ def fedavg_all(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorit
     return _averaging(local_train, server_lr, divide_by_all=True)
 
 
-def _averaging(local_train: ClientProgram, server_lr: float, *, divide_by_all: bool) -> Algorithm:
-    def round_step(state, ctx, problem):
+def _averaging(local_train: ClientProgram, server_lr: Number, *, divide_by_all: bool) -> Algorithm:
+    def round_step(
+        state: common.ServerState, ctx: RoundContext, problem: Problem
+    ) -> tuple[common.ServerState, RoundMetrics]:
         cohort = cohorts.make_cohort(base.participants(ctx.links))
         total = sum_updates(local_train, cohort, ctx, problem, state.server)  # Alg. 1, lines 8-16
         num_active = cohorts.num_members(cohort)
@@ -99,12 +102,14 @@ def _averaging(local_train: ClientProgram, server_lr: float, *, divide_by_all: b
     )
 
 
-def _fedavg_all_compute(local_train: ClientProgram, server_lr: float) -> Algorithm:
-    def round_step(state, ctx, problem):
+def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number) -> Algorithm:
+    def round_step(
+        state: common.ClientModelsState, ctx: RoundContext, problem: Problem
+    ) -> tuple[common.ClientModelsState, RoundMetrics]:
         active = base.participants(ctx.links)
         cohort = cohorts.computing(ctx.links)
 
-        def client(train, i, own):
+        def client(train: Train, i: Array, own: PyTree) -> tuple[Contribution, PyTree]:
             start = tree.select(active[i], state.server, own)  # Alg. 1, lines 7-11
             update = train(start)
             heard = tree.select(active[i], update, tree.zeros_like(update))

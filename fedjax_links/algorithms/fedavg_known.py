@@ -6,11 +6,11 @@ References:
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, RoundMetrics
+from fedjax_links.base import Algorithm, Number, Problem, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
-def fedavg_known(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
+def fedavg_known(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """Inverse-probability weights: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i / p_i^t``.
 
     ``E[1{i in A}] = p_i^t``, so a round moves by the mean of all N updates in expectation, for any
@@ -39,7 +39,9 @@ def fedavg_known(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algor
     """
     checks.positive('server_lr', server_lr)
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: common.ServerState, ctx: RoundContext, problem: Problem
+    ) -> tuple[common.ServerState, RoundMetrics]:
         cohort = cohorts.make_cohort(base.participants(ctx.links))
         weights = 1 / ctx.links.prob
         total = sum_updates(local_train, cohort, ctx, problem, state.server, weights)

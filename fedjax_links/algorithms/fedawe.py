@@ -11,8 +11,17 @@ import jax.numpy as jnp
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Params, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    RoundMetrics,
+)
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
 class FedAWEState(NamedTuple):
@@ -30,7 +39,7 @@ class FedAWEState(NamedTuple):
 
 
 def fedawe(
-    local_train: ClientProgram, *, server_lr: float = 1.0, innovation_clip: float | None = None
+    local_train: ClientProgram, *, server_lr: Number = 1.0, innovation_clip: Number | None = None
 ) -> Algorithm:
     """FedAWE: ``x^{t+1} = mean_A x_i + eta_g mean_A tau_i Delta_i``, received by A.
 
@@ -70,16 +79,18 @@ def fedawe(
     if innovation_clip is not None:
         checks.positive('innovation_clip', innovation_clip)
 
-    def init(params, problem):
+    def init(params: Params, problem: Problem) -> FedAWEState:
         start = common.every_client_at(params, problem)
         staleness = jnp.ones(problem.num_clients, jnp.int32)
         return FedAWEState(server=params, clients=start.clients, staleness=staleness)
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: FedAWEState, ctx: RoundContext, problem: Problem
+    ) -> tuple[FedAWEState, RoundMetrics]:
         active = base.delivers(ctx.links)
         cohort = cohorts.make_cohort(active)
 
-        def client(train, i, x_i):
+        def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(x_i)
             echoed = tree.scale(state.staleness[i], update.delta)
             return Contribution((x_i, echoed), update.loss), x_i
@@ -102,7 +113,7 @@ def fedawe(
     return Algorithm(init=init, round_step=round_step, models=common.server_and_client_mean)
 
 
-def _clip(innovation: Params, largest_norm: float) -> Params:
+def _clip(innovation: Params, largest_norm: Number) -> Params:
     norm = tree.global_norm(innovation)
     safe = jnp.where(norm > largest_norm, norm, 1)
     return tree.scale(jnp.where(norm > largest_norm, largest_norm / safe, 1), innovation)

@@ -7,11 +7,11 @@ References:
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
-def fednova(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
+def fednova(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """FedNova for SGD clients: ``x <- x + eta_g tau_eff mean_{i in A} Delta_i / tau_i``.
 
     tau_i is the number of local steps of client i (``client_steps`` of the client program) and
@@ -43,10 +43,12 @@ def fednova(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
     """
     checks.positive('server_lr', server_lr)
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: common.ServerState, ctx: RoundContext, problem: Problem
+    ) -> tuple[common.ServerState, RoundMetrics]:
         cohort = cohorts.make_cohort(base.participants(ctx.links))
 
-        def client(train, i, row):
+        def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
             normalised = tree.scale(1 / common.as_float(update.num_steps), update.delta)
             return Contribution((normalised, update.num_steps), update.loss), row

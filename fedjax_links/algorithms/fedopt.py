@@ -4,13 +4,13 @@ References:
   Reddi et al. 2021, Adaptive federated optimization.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import optax
 
 from fedjax_links import base, cohorts, errors, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Params, RoundMetrics
+from fedjax_links.base import Algorithm, Params, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
@@ -23,7 +23,7 @@ class FedOptState(NamedTuple):
     """
 
     server: Params
-    optimizer: Any
+    optimizer: PyTree
 
 
 def fedopt(
@@ -61,7 +61,9 @@ def fedopt(
         requirement = 'be an optax gradient transformation'
         raise errors.invalid('server_optimizer', requirement, repr(server_optimizer))
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: FedOptState, ctx: RoundContext, problem: Problem
+    ) -> tuple[FedOptState, RoundMetrics]:
         cohort = cohorts.make_cohort(base.participants(ctx.links))
         total = sum_updates(local_train, cohort, ctx, problem, state.server)
         num_active = cohorts.num_members(cohort)

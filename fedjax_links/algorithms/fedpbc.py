@@ -8,12 +8,12 @@ import jax.numpy as jnp
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
 def fedpbc(
-    local_train: ClientProgram, *, server_lr: float = 1.0, compute: str = 'all'
+    local_train: ClientProgram, *, server_lr: Number = 1.0, compute: str = 'all'
 ) -> Algorithm:
     """FedPBC: every client trains its own model; the active ones then average among each other.
 
@@ -46,11 +46,13 @@ def fedpbc(
     checks.positive('server_lr', server_lr)
     checks.choice('compute', compute, ('all', 'active'))
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: common.ClientModelsState, ctx: RoundContext, problem: Problem
+    ) -> tuple[common.ClientModelsState, RoundMetrics]:
         active = base.delivers(ctx.links)
         cohort = cohorts.computing(ctx.links) if compute == 'all' else cohorts.make_cohort(active)
 
-        def client(train, i, x_i):
+        def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(x_i)  # Alg. 2, lines 4-12: own model, active or not
             z_i = tree.add_scaled(x_i, server_lr, update.delta)
             heard = Contribution(z_i, update.loss)

@@ -4,16 +4,16 @@ References:
   Jhunjhunwala et al. 2022, FedVARP: tackling the variance due to partial client participation.
 """
 
-from typing import Any
+from jax.typing import DTypeLike
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
 def fedvarp(
-    local_train: ClientProgram, *, server_lr: float = 1.0, table_dtype: Any = None
+    local_train: ClientProgram, *, server_lr: Number = 1.0, table_dtype: DTypeLike | None = None
 ) -> Algorithm:
     """FedVARP: ``v = mean_{i in A}(Delta_i - y_i) + ybar``, ``x^{t+1} = x^t + eta_g v``.
 
@@ -48,10 +48,12 @@ def fedvarp(
     checks.positive('server_lr', server_lr)
     common.check_table_dtype(table_dtype)
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: common.MemoryState, ctx: RoundContext, problem: Problem
+    ) -> tuple[common.MemoryState, RoundMetrics]:
         cohort = cohorts.make_cohort(base.participants(ctx.links))
 
-        def client(train, i, y_i):
+        def client(train: Train, i: Array, y_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
             new_row = tree.round_to(update.delta, y_i)
             sums = (tree.subtract(update.delta, y_i), tree.subtract(new_row, y_i))

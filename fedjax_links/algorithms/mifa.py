@@ -4,14 +4,25 @@ References:
   Gu et al. 2021, Fast federated learning in the presence of arbitrary device unavailability.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    RoundMetrics,
+)
+from fedjax_links.cohorts import Cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 _MEMORIES = ('delta', 'gradient')
 
@@ -33,9 +44,9 @@ class WaitingState(NamedTuple):
 def mifa(
     local_train: ClientProgram,
     *,
-    server_lr: float = 1.0,
+    server_lr: Number = 1.0,
     memory: str = 'delta',
-    table_dtype: Any = None,
+    table_dtype: DTypeLike | None = None,
 ) -> Algorithm:
     """MIFA: ``G_i <- Delta_i`` for i in A, then ``x^{t+1} = x^t + (eta_g / N) sum_{all i} G_i``.
 
@@ -71,7 +82,9 @@ def mifa(
     """
     _check(server_lr, memory, table_dtype)
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: common.MemoryState, ctx: RoundContext, problem: Problem
+    ) -> tuple[common.MemoryState, RoundMetrics]:
         cohort = cohorts.make_cohort(base.participants(ctx.links))
         new_state, loss = _overwrite(local_train, cohort, ctx, problem, state, memory)
         num_active = cohorts.num_members(cohort)
@@ -88,9 +101,9 @@ def mifa(
 def mifa_waiting(
     local_train: ClientProgram,
     *,
-    server_lr: float = 1.0,
+    server_lr: Number = 1.0,
     memory: str = 'delta',
-    table_dtype: Any = None,
+    table_dtype: DTypeLike | None = None,
 ) -> Algorithm:
     """MIFA that stands still until it has heard from every client once.
 
@@ -99,10 +112,10 @@ def mifa_waiting(
     follows the number of steps made so far and not the round, so waiting does not use it up.
 
     With ``memory='gradient'`` this is the trainer that MIFA's authors run by default, but for one
-    difference (`as_released.mifa_filled_at_once`): there nobody trains
-    while waiting, and in the last waiting round all clients fill their rows, available or not. With
-    full batches the trajectories are equal, because x does not move meanwhile; with minibatches the
-    rows hold batches of other rounds. A client that never delivers stops it for good.
+    difference: there nobody trains while waiting, and in the last waiting round all clients fill
+    their rows, available or not. With full batches the trajectories are equal, because x does not
+    move meanwhile; with minibatches the rows hold batches of other rounds. A client that never
+    delivers stops it for good.
 
     Link semantics: as for `mifa`; an empty round moves x once everybody has been heard.
 
@@ -125,14 +138,16 @@ def mifa_waiting(
     """
     _check(server_lr, memory, table_dtype)
 
-    def init(params, problem):
+    def init(params: Params, problem: Problem) -> WaitingState:
         return WaitingState(
             memory=common.empty_memory(params, problem, table_dtype),
             seen=jnp.zeros(problem.num_clients, bool),
             num_steps=jnp.zeros((), jnp.int32),
         )
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: WaitingState, ctx: RoundContext, problem: Problem
+    ) -> tuple[WaitingState, RoundMetrics]:
         ctx = ctx._replace(round=state.num_steps)  # the clock of the local rate
         active = base.participants(ctx.links)
         cohort = cohorts.make_cohort(active)
@@ -153,17 +168,24 @@ def mifa_waiting(
     )
 
 
-def _check(server_lr: Any, memory: str, table_dtype: Any) -> None:
+def _check(server_lr: Number, memory: str, table_dtype: DTypeLike | None) -> None:
     checks.positive('server_lr', server_lr)
     checks.choice('memory', memory, _MEMORIES)
     common.check_table_dtype(table_dtype)
 
 
-def _overwrite(local_train, cohort, ctx, problem, state, memory):
+def _overwrite(
+    local_train: ClientProgram,
+    cohort: Cohort,
+    ctx: RoundContext,
+    problem: Problem,
+    state: common.MemoryState,
+    memory: str,
+) -> tuple[common.MemoryState, Array]:
     """The members' rows replaced by their new updates, and the sum of their losses."""
     rate = local_train.learning_rate(ctx.round) if memory == 'gradient' else 1
 
-    def client(train, i, row):
+    def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         update = train(state.server)
         new_row = tree.round_to(tree.scale(1 / rate, update.delta), row)
         return Contribution(tree.subtract(new_row, row), update.loss), new_row
@@ -173,7 +195,14 @@ def _overwrite(local_train, cohort, ctx, problem, state, memory):
     return state._replace(memory=table, memory_sum=memory_sum), total.loss
 
 
-def _step(local_train, ctx, problem, state, memory, server_lr):
+def _step(
+    local_train: ClientProgram,
+    ctx: RoundContext,
+    problem: Problem,
+    state: common.MemoryState,
+    memory: str,
+    server_lr: Number,
+) -> common.MemoryState:
     """The server moved by the mean of all rows."""
     rate = local_train.learning_rate(ctx.round) if memory == 'gradient' else 1
     scale = server_lr * rate / problem.num_clients

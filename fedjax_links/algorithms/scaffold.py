@@ -4,14 +4,24 @@ References:
   Karimireddy et al. 2020, SCAFFOLD: stochastic controlled averaging for federated learning.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
+from jax.typing import DTypeLike
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Params, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    RoundMetrics,
+)
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
 class ScaffoldState(NamedTuple):
@@ -29,7 +39,7 @@ class ScaffoldState(NamedTuple):
 
 
 def scaffold(
-    local_train: ClientProgram, *, server_lr: float = 1.0, table_dtype: Any = None
+    local_train: ClientProgram, *, server_lr: Number = 1.0, table_dtype: DTypeLike | None = None
 ) -> Algorithm:
     """SCAFFOLD, option II: local steps along ``g_i(y) - c_i + c``.
 
@@ -66,18 +76,20 @@ def scaffold(
     checks.positive('server_lr', server_lr)
     common.check_table_dtype(table_dtype)
 
-    def init(params, problem):
+    def init(params: Params, problem: Problem) -> ScaffoldState:
         return ScaffoldState(
             server=params,
             control=tree.zeros_like(params),
             client_controls=common.zero_table(params, problem, table_dtype),
         )
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: ScaffoldState, ctx: RoundContext, problem: Problem
+    ) -> tuple[ScaffoldState, RoundMetrics]:
         cohort = cohorts.make_cohort(base.participants(ctx.links))
         eta = local_train.learning_rate(ctx.round)
 
-        def client(train, i, c_i):
+        def client(train: Train, i: Array, c_i: PyTree) -> tuple[Contribution, PyTree]:
             correction = tree.subtract(state.control, c_i)
             update = train(state.server, correction=correction)  # eq. (3)
             descent = 1 / (update.num_steps * eta)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from fedjax_links import base, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, RoundMetrics
+from fedjax_links.base import Algorithm, Problem, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
@@ -44,7 +44,9 @@ def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 
     common.check_count('period', period)
     common.check_count('start_round', start_round, minimum=0)
 
-    def round_step(state, ctx, problem):
+    def round_step(
+        state: common.ServerState, ctx: RoundContext, problem: Problem
+    ) -> tuple[common.ServerState, RoundMetrics]:
         clock = ctx.round + 1 - start_round
         everyone = jnp.full(problem.num_clients, jnp.mod(clock, period) == 0)
         cohort = cohorts.make_cohort(

@@ -307,14 +307,15 @@ def _stationary(transition: sparse.csr_array) -> np.ndarray:
     system = sparse.vstack([balance, np.ones((1, num_states))], format='csc')
     right = np.zeros(num_states)
     right[-1] = 1.0
-    return np.maximum(sparse_linalg.spsolve(system, right), np.finfo(np.float64).tiny)
+    law: np.ndarray = np.maximum(sparse_linalg.spsolve(system, right), np.finfo(np.float64).tiny)
+    return law
 
 
 def _num_phases(transition: sparse.csr_array) -> int:
     """Number of recurrent classes times the period of an irreducible chain; 1 where it mixes."""
     classes, _ = csgraph.connected_components(transition, connection='strong')
     if classes > 1:
-        return classes
+        return int(classes)
     sources, targets = transition.tocoo().coords
     level = csgraph.shortest_path(transition, unweighted=True, indices=0).astype(np.int64)
     return int(np.gcd.reduce(level[sources] + 1 - level[targets]))

@@ -75,7 +75,8 @@ def checked_design(design: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray
 
 def _product_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
     log_masses = np.log(weights)[cohorts].sum(axis=1)
-    return np.exp(log_masses - log_masses.max())
+    masses: np.ndarray = np.exp(log_masses - log_masses.max())
+    return masses
 
 
 def _successive_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
@@ -92,7 +93,8 @@ def _successive_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
 
 
 def _sum_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
-    return weights[cohorts].sum(axis=1)
+    masses: np.ndarray = weights[cohorts].sum(axis=1)
+    return masses
 
 
 _DESIGNS = {

@@ -31,7 +31,8 @@ def fedavg_weights(probs: ArrayLike) -> np.ndarray:
       Communications, CDC 2023, Proposition 1.
     """
     probs = _checks.checked_some_link('probs', probs)
-    return probs * reciprocal_size_means(probs) / non_empty_probability(probs)
+    weights: np.ndarray = probs * reciprocal_size_means(probs) / non_empty_probability(probs)
+    return weights
 
 
 def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
@@ -54,7 +55,8 @@ def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
       Xiang et al., CDC 2023, Proposition 1.
     """
     weights = fedavg_weights(probs)
-    return weights @ _checks.checked_targets('targets', targets, weights.size)
+    limit: np.ndarray = weights @ _checks.checked_targets('targets', targets, weights.size)
+    return limit
 
 
 def mixing_matrix(mask: ArrayLike) -> np.ndarray:
@@ -79,7 +81,8 @@ def mixing_matrix(mask: ArrayLike) -> np.ndarray:
     active = mask.astype(np.float64)
     size = np.maximum(active.sum(axis=-1, keepdims=True), 1.0)
     averaged = active[..., :, None] * (active / size)[..., None, :]
-    return averaged + np.eye(mask.shape[-1]) * (1.0 - active)[..., None, :]
+    matrix: np.ndarray = averaged + np.eye(mask.shape[-1]) * (1.0 - active)[..., None, :]
+    return matrix
 
 
 def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:
@@ -107,7 +110,7 @@ def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:
     log_scale = np.log(rule.weights) + np.log(rule.nodes) + log_factors.sum(axis=1)
     # The square root of the node's mass goes to each side: every entry stays below one.
     rows = probs * np.exp(0.5 * log_scale[:, None] - log_factors)
-    matrix = rows.T @ rows
+    matrix: np.ndarray = rows.T @ rows
     np.fill_diagonal(matrix, probs * reciprocal_size_means(probs) + (1.0 - probs))
     return matrix
 

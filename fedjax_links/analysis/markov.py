@@ -23,7 +23,8 @@ def markov_stationary(up_rate: ArrayLike, down_rate: ArrayLike) -> np.ndarray:
       Xiang et al., journal version 2024, Appendix B, Fig. 7.
     """
     up, down = _checked_rates(up_rate, down_rate)
-    return up / (up + down)
+    share: np.ndarray = up / (up + down)
+    return share
 
 
 def markov_autocorrelation(up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayLike) -> np.ndarray:
@@ -47,7 +48,8 @@ def markov_autocorrelation(up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayL
     lags = np.asarray(lag)
     if lags.dtype.kind not in 'iu' or np.any(lags < 0):
         raise ValueError(f'`lag` must hold integers of at least 0, got {lag!r}.')
-    return (1.0 - up - down) ** lags
+    correlation: np.ndarray = (1.0 - up - down) ** lags
+    return correlation
 
 
 def gap_distribution(up_rate: ArrayLike, down_rate: ArrayLike, max_gap: int) -> np.ndarray:

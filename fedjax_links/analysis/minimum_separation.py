@@ -154,7 +154,8 @@ def _inclusion(log_weights: np.ndarray, size: int) -> np.ndarray:
         np.sum(spectrum / (down[part, None] + up[part, None] * turn), axis=1).real
         for part in chunks
     ]
-    return np.minimum(up * np.concatenate(without) / whole, 1.0)
+    probs: np.ndarray = np.minimum(up * np.concatenate(without) / whole, 1.0)
+    return probs
 
 
 def _tilt(log_weights: np.ndarray, size: int) -> float:

@@ -142,7 +142,8 @@ def log_factors(probs: np.ndarray, rule: Quadrature) -> np.ndarray:
     drop = probs * rule.complements[:, None]
     near_one = np.log1p(-np.minimum(drop, 0.5))
     elsewhere = np.log((1.0 - probs) + probs * rule.nodes[:, None])
-    return np.where(drop < 0.5, near_one, elsewhere)
+    logarithms: np.ndarray = np.where(drop < 0.5, near_one, elsewhere)
+    return logarithms
 
 
 @functools.lru_cache(maxsize=32)

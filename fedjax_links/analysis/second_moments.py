@@ -29,7 +29,9 @@ def mean_covariance(probs: np.ndarray, values: np.ndarray) -> np.ndarray:
     rows, weights, diagonal = _pair_rows(probs)
     means = rows @ values
     singles = diagonal - weights @ rows**2
-    return means.T @ (weights[:, None] * means) + values.T @ (singles[:, None] * values)
+    moment: np.ndarray = means.T @ (weights[:, None] * means)
+    moment += values.T @ (singles[:, None] * values)
+    return moment
 
 
 def pair_matrix(probs: np.ndarray) -> np.ndarray:
@@ -42,7 +44,7 @@ def pair_matrix(probs: np.ndarray) -> np.ndarray:
       float64[N, N], symmetric.
     """
     rows, weights, diagonal = _pair_rows(probs)
-    matrix = rows.T @ (weights[:, None] * rows)
+    matrix: np.ndarray = rows.T @ (weights[:, None] * rows)
     np.fill_diagonal(matrix, diagonal)
     return matrix
 
@@ -86,7 +88,7 @@ class MixingMoments(NamedTuple):
         lone = (self.up * self.first[:, None]).T @ (self.down * sums) + self.one_side * moment
         weighted = self.up * self.second[:, None]
         joint = weighted.T @ (self.up * (0.5 * totals[:, None] + own))
-        result = lone + lone.T + joint + joint.T
+        result: np.ndarray = lone + lone.T + joint + joint.T
         result += (np.outer(self.silent, self.silent) + 2.0 * self.both_sides) * moment
 
         alone = self.silent * diagonal + np.sum(weighted * (totals[:, None] + own), axis=0)

@@ -1,14 +1,16 @@
 """Participation patterns: who can deliver in each round, as samplers driven by keys.
 
 `PARTICIPATION` names them all; `schedules` holds the probabilities they move with, named in
-`SCHEDULES`; `trace_formats` reads recorded availability; `as_released` keeps what published code
-draws where it differs from its paper; `label_dependent_probs` gives clients the link qualities of
-their labels.
+`SCHEDULES`; `trace_formats` reads recorded availability; `label_dependent_probs` gives clients the
+link qualities of their labels.
 """
+
+from collections.abc import Mapping
 
 import numpy as np
 
-from fedjax_links.participation import as_released, schedules, trace_formats
+from fedjax_links.base import Participation
+from fedjax_links.participation import schedules, trace_formats
 from fedjax_links.participation.algebra import both, by_group, cap, either, mixture, outage, switch
 from fedjax_links.participation.always import always
 from fedjax_links.participation.bernoulli import bernoulli
@@ -21,7 +23,7 @@ from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.regularized import regularized
 from fedjax_links.participation.replay import replay
 from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, jitter, sine
-from fedjax_links.participation.trace import intervals, trace
+from fedjax_links.participation.trace import Intervals, intervals, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort
 from fedjax_links.registry import ParticipationEntry
 
@@ -46,11 +48,11 @@ def _divisor(num_clients: int) -> int:
     return max(d for d in range(1, _third(num_clients) + 1) if num_clients % d == 0)
 
 
-def _some(num_clients: int):
+def _some(num_clients: int) -> Participation:
     return bernoulli(_probs(num_clients))
 
 
-def _log(num_clients: int):
+def _log(num_clients: int) -> Intervals:
     client = np.repeat(np.arange(num_clients), 2)
     start = (client * 3) % 5 + np.tile([0, 8], num_clients)
     return intervals(client, start, start + 1 + client % 4, num_clients=num_clients)
@@ -58,20 +60,8 @@ def _log(num_clients: int):
 
 _E = ParticipationEntry
 
-PARTICIPATION = {
+PARTICIPATION: Mapping[str, ParticipationEntry] = {
     'always': _E(always, always, cohort_size=lambda n: n),
-    'as_released_cyclic': _E(
-        as_released.reduced_cyclic,
-        lambda n: as_released.reduced_cyclic(_probs(n), cycle_length=10),
-        prob_is_marginal=False,
-    ),
-    'as_released_markov': _E(
-        as_released.memoryless_markov, lambda n: as_released.memoryless_markov(_probs(n))
-    ),
-    'as_released_permutation': _E(
-        as_released.permutation_consumer,
-        lambda n: as_released.permutation_consumer(_some(n), _third(n)),
-    ),
     'bernoulli': _E(bernoulli, _some),
     'both': _E(both, lambda n: both(_some(n), markov(1 - 0.5 * _probs(n)))),
     'by_group': _E(
@@ -109,7 +99,6 @@ __all__ = [
     'PARTICIPATION',
     'SCHEDULES',
     'always',
-    'as_released',
     'bernoulli',
     'both',
     'by_group',

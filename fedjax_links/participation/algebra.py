@@ -8,7 +8,7 @@ downlink follows its mask and whose clients always compute.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors, prng
-from fedjax_links.base import Array, DuplexLinkSample, Key, Links, Participation
+from fedjax_links.base import Array, DuplexLinkSample, Key, Links, Number, Participation, PyTree
 from fedjax_links.participation import selection
 from fedjax_links.participation.grouping import group_labels
 
@@ -53,7 +53,7 @@ def either(first: Participation, second: Participation) -> Participation:
     return _combine([first, second], _join)
 
 
-def mixture(patterns: Sequence[Participation], probs: Any) -> Participation:
+def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participation:
     """Each round one of the patterns is in force, drawn independently of everything else.
 
     Args:
@@ -81,7 +81,7 @@ def mixture(patterns: Sequence[Participation], probs: Any) -> Participation:
     return _combine(patterns, pick)
 
 
-def switch(patterns: Sequence[Participation], at_rounds: Any) -> Participation:
+def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participation:
     """The first pattern until round ``at_rounds[0]``, then the second, and so on.
 
     Args:
@@ -111,7 +111,7 @@ def switch(patterns: Sequence[Participation], at_rounds: Any) -> Participation:
 
 
 def outage(
-    pattern: Participation, *, start: Any, stop: Any, clients: ArrayLike | None = None
+    pattern: Participation, *, start: Number, stop: Number, clients: ArrayLike | None = None
 ) -> Participation:
     """The links of some clients are down from round ``start`` up to, not including, ``stop``.
 
@@ -170,7 +170,8 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
 
     def deal(key: Key, round: Array, samples: list[Links]) -> Links:
         del key, round
-        return jax.tree.map(lambda *parts: jnp.concatenate(parts)[place], *samples)
+        dealt: Links = jax.tree.map(lambda *parts: jnp.concatenate(parts)[place], *samples)
+        return dealt
 
     return _combine(patterns, deal, num_clients=len(labels))
 
@@ -183,12 +184,12 @@ class CapState(NamedTuple):
       order: what is left of the permutation.
     """
 
-    pattern: Any
+    pattern: PyTree
     order: selection.Order
 
 
 def cap(
-    pattern: Participation, size: int, *, rule: str = 'uniform', weights: Any = None
+    pattern: Participation, size: int, *, rule: str = 'uniform', weights: ArrayLike | None = None
 ) -> Participation:
     """At most ``size`` of the active clients; all of them where fewer are active.
 
@@ -211,11 +212,11 @@ def cap(
     num_clients = pattern.num_clients
     checks.static_int('size', size, maximum=num_clients)
     checks.choice('rule', rule, ('uniform', 'permutation', 'weights'))
-    if (weights is not None) != (rule == 'weights'):
+    if (weights is None) == (rule == 'weights'):
         raise errors.invalid('weights', "be given with the rule 'weights' only", f'rule {rule!r}')
     if rule == 'permutation':
         return cap_in_order(pattern, size, distinct=True)
-    if rule == 'uniform':
+    if weights is None:
         return _combine(
             [pattern],
             lambda key, _, samples: _keep(
@@ -236,11 +237,11 @@ def cap(
 def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Participation:
     """`cap` along a permutation; `selection.consume` says what ``distinct`` means."""
 
-    def init(key):
+    def init(key: Key) -> CapState:
         order = selection.random_order(jax.random.fold_in(key, 1), pattern.num_clients)
         return CapState(pattern=pattern.init(jax.random.fold_in(key, 0)), order=order)
 
-    def sample(carry, key, round):
+    def sample(carry: CapState, key: Key, round: Array) -> tuple[CapState, Links]:
         inner, links = pattern.sample(carry.pattern, jax.random.fold_in(key, 0), round)
         order, kept = selection.consume(
             jax.random.fold_in(key, 1), carry.order, links.mask, size, distinct=distinct
@@ -264,12 +265,12 @@ def _combine(
     if num_clients is None and len(set(counts)) > 1:
         raise errors.invalid('patterns', 'have the same number of clients', counts)
 
-    def init(key):
+    def init(key: Key) -> PyTree:
         return tuple(
             pattern.init(jax.random.fold_in(key, index)) for index, pattern in enumerate(patterns)
         )
 
-    def sample(carry, key, round):
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         steps = [
             pattern.sample(part, jax.random.fold_in(key, index), round)
             for index, (pattern, part) in enumerate(zip(patterns, carry, strict=True))
@@ -323,10 +324,11 @@ def _check_some(patterns: Sequence[Participation]) -> None:
 
 
 def _choose(samples: list[Links], which: Array) -> Links:
-    return jax.tree.map(lambda *parts: jnp.stack(parts)[which], *samples)
+    chosen: Links = jax.tree.map(lambda *parts: jnp.stack(parts)[which], *samples)
+    return chosen
 
 
-def _distribution(probs: Any, count: int) -> Array:
+def _distribution(probs: ArrayLike, count: int) -> Array:
     checks.probabilities('probs', probs)
     if np.shape(probs) != (count,):
         raise errors.invalid('probs', f'have {count} entries', np.shape(probs)[0])

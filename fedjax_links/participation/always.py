@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from fedjax_links import checks
-from fedjax_links.base import LinkSample, Participation
+from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 
 
 def always(num_clients: int) -> Participation:
@@ -17,7 +17,7 @@ def always(num_clients: int) -> Participation:
     """
     checks.static_int('num_clients', num_clients)
 
-    def sample(carry, key, round):
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
         del key, round
         mask = jnp.ones(num_clients, bool)
         return carry, LinkSample(mask=mask, prob=mask.astype(jnp.result_type(float)))

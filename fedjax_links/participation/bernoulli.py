@@ -1,17 +1,15 @@
 """Independent links: every uplink is a coin of its own."""
 
-from typing import Any
-
 import jax
 
 from fedjax_links import prng
-from fedjax_links.base import LinkSample, Participation
+from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.participation import schedules
 
 _PROBS, _LINKS = 0, 1
 
 
-def bernoulli(schedule: Any) -> Participation:
+def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
     """``mask_i^t ~ Bernoulli(p_i^t)``, independent over clients and, given p, over rounds.
 
     Args:
@@ -29,7 +27,7 @@ def bernoulli(schedule: Any) -> Participation:
     """
     schedule = schedules.as_schedule(schedule)
 
-    def sample(carry, key, round):
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
         probs = schedule(jax.random.fold_in(key, _PROBS), round)
         uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
         return carry, LinkSample(mask=uniforms < probs, prob=schedule.mean(round))

@@ -1,12 +1,13 @@
 """Cyclic links: a block of rounds up, a block down, each client at its own offset."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from numpy.typing import ArrayLike
 
 from fedjax_links import checks
-from fedjax_links.base import Array, LinkSample, Participation
+from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.participation import schedules
 
 
@@ -20,7 +21,7 @@ class CyclicState(NamedTuple):
     offset: Array
 
 
-def cyclic(probs: Any, *, cycle_length: int = 100, reset: bool = False) -> Participation:
+def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) -> Participation:
     """Each client is up for ``active`` rounds in a row, then down for ``inactive``, for ever.
 
     ``active = max(1, rint(L p))`` with halves rounded to even, and ``inactive = max(1, L -
@@ -51,10 +52,10 @@ def cyclic(probs: Any, *, cycle_length: int = 100, reset: bool = False) -> Parti
     period = cycle_length if reset else active + inactive
     share = (active / period).astype(probs.dtype)
 
-    def draw(key):
+    def draw(key: Key) -> CyclicState:
         return CyclicState(offset=jax.random.randint(key, probs.shape, 0, inactive, 'int32'))
 
-    def sample(carry, key, round):
+    def sample(carry: CyclicState, key: Key, round: Array) -> tuple[CyclicState, LinkSample]:
         if reset:
             renew = jnp.mod(round, cycle_length) == 0
             carry = CyclicState(offset=jnp.where(renew, draw(key).offset, carry.offset))

@@ -8,7 +8,7 @@ touched.
 import jax
 
 from fedjax_links import errors
-from fedjax_links.base import DuplexLinkSample, Participation
+from fedjax_links.base import Array, DuplexLinkSample, Key, Participation, PyTree
 from fedjax_links.participation.always import always
 
 _UPLINK, _DOWNLINK, _COMPUTE = 0, 1, 2
@@ -46,10 +46,10 @@ def duplex(
             requirement = f'have the {uplink.num_clients} clients of `uplink`'
             raise errors.invalid(name, requirement, part.num_clients)
 
-    def init(key):
+    def init(key: Key) -> PyTree:
         return tuple(part.init(jax.random.fold_in(key, i)) for i, part in enumerate(parts.values()))
 
-    def sample(carry, key, round):
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, DuplexLinkSample]:
         up_carry, up = uplink.sample(carry[0], jax.random.fold_in(key, _UPLINK), round)
         down_carry, down = downlink.sample(carry[1], jax.random.fold_in(key, _DOWNLINK), round)
         work_carry, work = compute.sample(carry[2], jax.random.fold_in(key, _COMPUTE), round)
@@ -80,7 +80,7 @@ def unavailable(pattern: Participation) -> Participation:
       Wang & Ji 2022.
     """
 
-    def sample(carry, key, round):
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, DuplexLinkSample]:
         carry, links = pattern.sample(carry, key, round)
         return carry, DuplexLinkSample(
             mask=links.mask, prob=links.prob, downlink=links.mask, compute=links.mask

@@ -1,13 +1,14 @@
 """Links with memory: every uplink is a two-state Markov chain."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors, prng
-from fedjax_links.base import Array, LinkSample, Participation
+from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.participation import schedules
 
 _PROBS, _LINKS = 0, 1
@@ -23,7 +24,7 @@ class MarkovState(NamedTuple):
     up: Array
 
 
-def markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
+def markov(schedule: schedules.ScheduleLike, up_rate: ArrayLike = 0.05) -> Participation:
     """Each link goes up with probability ``q*`` and down with ``q = q* (1 - p) / p`` per round.
 
     ``q* = up_rate``, unless that makes q exceed one: then ``q = 1`` and ``q* = p / (1 - p)``. For
@@ -50,12 +51,12 @@ def markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
     schedule = schedules.as_schedule(schedule)
     up_rate = as_up_rate(up_rate, schedule.num_clients)
 
-    def init(key):
+    def init(key: Key) -> MarkovState:
         probs = schedule(jax.random.fold_in(key, _PROBS), jnp.int32(0))
         uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
         return MarkovState(up=uniforms < probs)
 
-    def sample(carry, key, round):
+    def sample(carry: MarkovState, key: Key, round: Array) -> tuple[MarkovState, LinkSample]:
         probs = schedule(jax.random.fold_in(key, _PROBS), round)
         uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
         up = move(carry.up, uniforms, probs, up_rate)
@@ -64,7 +65,7 @@ def markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
     return Participation(init=init, sample=sample, num_clients=schedule.num_clients)
 
 
-def as_up_rate(up_rate: Any, num_clients: int) -> Array:
+def as_up_rate(up_rate: ArrayLike, num_clients: int) -> Array:
     """Validated up-rates, float[] or float[N] in (0, 1]."""
     if np.shape(up_rate) not in ((), (num_clients,)):
         raise errors.invalid(

@@ -1,15 +1,19 @@
 """Minimum separation: who participates waits before being selected again."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
-from fedjax_links.base import Array, LinkSample, Participation
+from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.participation import selection
 from fedjax_links.participation.grouping import group_labels
+
+Separation = ArrayLike | Callable[[Array], Array]
+"""Rounds to wait: integers, or a function ``round -> int32[]`` or ``int32[U]``."""
 
 
 class MinimumSeparationState(NamedTuple):
@@ -23,9 +27,9 @@ class MinimumSeparationState(NamedTuple):
 
 
 def minimum_separation(
-    weights: Any,
+    weights: ArrayLike,
     *,
-    separation: Any,
+    separation: Separation,
     cohort_size: int = 1,
     design: str = 'product',
     groups: ArrayLike | None = None,
@@ -71,15 +75,19 @@ def minimum_separation(
     _check_separation(separation, weights, cohort_size)
     labels = None if groups is None else group_labels(groups, num_units)
     draw = selection.DESIGNS[design if cohort_size > 1 else 'successive']
-    never_waits = checks.is_concrete(separation) and not callable(separation)
-    independent = cohort_size == 1 and never_waits and not np.any(separation)
+    never_waits = (
+        not callable(separation) and checks.is_concrete(separation) and not np.any(separation)
+    )
+    independent = cohort_size == 1 and never_waits
     prob = scaled / scaled.sum() if independent else jnp.full_like(scaled, jnp.nan)
 
-    def init(key):
+    def init(key: Key) -> MinimumSeparationState:
         del key
         return MinimumSeparationState(wait=jnp.zeros(num_units, jnp.int32))
 
-    def sample(carry, key, round):
+    def sample(
+        carry: MinimumSeparationState, key: Key, round: Array
+    ) -> tuple[MinimumSeparationState, LinkSample]:
         selected = draw(key, (carry.wait == 0) & positive, scaled, cohort_size)
         pause = jnp.asarray(separation(round) if callable(separation) else separation, jnp.int32)
         wait = jnp.where(selected, pause, jnp.maximum(carry.wait - 1, 0))
@@ -92,7 +100,7 @@ def minimum_separation(
     return Participation(init=init, sample=sample, num_clients=num_clients)
 
 
-def _check_separation(separation: Any, weights: Any, cohort_size: int) -> None:
+def _check_separation(separation: Separation, weights: ArrayLike, cohort_size: int) -> None:
     """Raises unless B units stay selectable whatever happens, as far as values are concrete."""
     if callable(separation):
         return

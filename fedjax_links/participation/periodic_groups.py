@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
-from fedjax_links.base import Array, LinkSample, Participation
+from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.participation import selection
 from fedjax_links.participation.grouping import group_labels
 
@@ -54,10 +54,12 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
     group = jnp.asarray(labels)
     share = jnp.asarray((cohort_size / sizes)[labels], jnp.result_type(float))
 
-    def init(key):
+    def init(key: Key) -> PeriodicGroupsState:
         return PeriodicGroupsState(offset=jax.random.randint(key, (), 0, active_rounds, 'int32'))
 
-    def sample(carry, key, round):
+    def sample(
+        carry: PeriodicGroupsState, key: Key, round: Array
+    ) -> tuple[PeriodicGroupsState, LinkSample]:
         turn = (round + carry.offset) // active_rounds
         available = group == jnp.mod(turn, len(sizes))
         mask = selection.uniform_subset(key, available, cohort_size)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_links import checks
-from fedjax_links.base import Array, LinkSample, Participation
+from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.participation import selection
 
 
@@ -45,11 +45,13 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     period = -(-num_clients // cohort_size)
     last_size = num_clients - (period - 1) * cohort_size
 
-    def init(key):
+    def init(key: Key) -> RegularizedState:
         order = selection.random_order(key, num_clients)
         return RegularizedState(turn=order.position // cohort_size)
 
-    def sample(carry, key, round):
+    def sample(
+        carry: RegularizedState, key: Key, round: Array
+    ) -> tuple[RegularizedState, LinkSample]:
         turn = jnp.mod(round, period)
         # The round is the same in all lanes of a sweep, so only one branch runs, and the sort of
         # the shuffle is paid once per period.

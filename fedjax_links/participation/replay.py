@@ -1,15 +1,14 @@
 """Recorded links, played back."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
-from fedjax_links.base import LinkSample, Participation
+from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 
 
-def replay(mask: Any, prob: Any = None) -> Participation:
+def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
     """Round t has the links of row ``t mod T`` of a recording.
 
     The masks of a run (`fedjax_links.simulation.realised_links`) replay bit for bit.
@@ -39,7 +38,7 @@ def replay(mask: Any, prob: Any = None) -> Participation:
     dtype = jnp.result_type(float)
     probs = None if prob is None else jnp.asarray(prob, dtype)
 
-    def sample(carry, key, round):
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
         del key
         row = jnp.mod(round, num_rounds)
         known = jnp.full(num_clients, jnp.nan, dtype) if probs is None else probs[row]

@@ -1,14 +1,15 @@
 """Probability schedules: participation probabilities as pure functions of (key, round)."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors, prng
-from fedjax_links.base import Array, Key
+from fedjax_links.base import Array, Key, Numbers
 
 
 class Schedule(NamedTuple):
@@ -29,7 +30,11 @@ class Schedule(NamedTuple):
         return self.probs(key, round)
 
 
-def constant(p: Any) -> Schedule:
+ScheduleLike = Schedule | ArrayLike | Callable[[Key, Array], Array]
+"""A schedule, a vector float[N] of probabilities, or a function ``(key, round) -> float[N]``."""
+
+
+def constant(p: ArrayLike) -> Schedule:
     """The same probabilities in every round.
 
     Args:
@@ -42,7 +47,7 @@ def constant(p: Any) -> Schedule:
     return _deterministic(lambda round: p, p.shape[0])
 
 
-def sine(p: Any, *, gamma: Any, period: Any) -> Schedule:
+def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
     """``p_i^t = min(1, p_i [(1 - gamma) + gamma sin(2 pi t / period)])``, t from 0.
 
     Args:
@@ -67,7 +72,7 @@ def sine(p: Any, *, gamma: Any, period: Any) -> Schedule:
     return _deterministic(mean, p.shape[0])
 
 
-def jitter(p: Any, *, width: Any) -> Schedule:
+def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     """``p_i^t = p_i + U(-width, width)``, drawn afresh for every client and round.
 
     Args:
@@ -99,7 +104,12 @@ def jitter(p: Any, *, width: Any) -> Schedule:
 
 
 def diurnal(
-    peak: Any, *, trough: Any = 0.0, rounds_per_day: Any = 24, up_hours: Any = 8.0, phase: Any = 0.0
+    peak: ArrayLike,
+    *,
+    trough: Numbers = 0.0,
+    rounds_per_day: Numbers = 24,
+    up_hours: Numbers = 8.0,
+    phase: Numbers = 0.0,
 ) -> Schedule:
     """A daily window: ``p_i^t = peak_i`` during up hours and ``trough_i`` otherwise.
 
@@ -135,7 +145,7 @@ def diurnal(
     return _deterministic(mean, peak.shape[0])
 
 
-def as_schedule(schedule: Any) -> Schedule:
+def as_schedule(schedule: ScheduleLike) -> Schedule:
     """A schedule from a schedule, a vector of probabilities, or a function of (key, round).
 
     A plain function counts as deterministic: its value is reported as the probability.
@@ -152,7 +162,7 @@ def as_schedule(schedule: Any) -> Schedule:
     )
 
 
-def as_probs(p: Any, argument: str = 'p') -> Array:
+def as_probs(p: ArrayLike, argument: str = 'p') -> Array:
     """Validated probabilities float[N] in the default float dtype."""
     checks.probabilities(argument, p)
     return jnp.asarray(p, jnp.result_type(float))
@@ -162,4 +172,9 @@ def _deterministic(mean: Callable[[Array], Array], num_clients: int) -> Schedule
     return Schedule(probs=lambda key, round: mean(round), mean=mean, num_clients=num_clients)
 
 
-SCHEDULES = {'constant': constant, 'sine': sine, 'jitter': jitter, 'diurnal': diurnal}
+SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
+    'constant': constant,
+    'sine': sine,
+    'jitter': jitter,
+    'diurnal': diurnal,
+}

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key
@@ -124,7 +125,7 @@ def sum_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
 DESIGNS = {'product': product_subset, 'successive': successive_subset, 'sum': sum_subset}
 
 
-def relative_weights(weights: Array | np.ndarray) -> tuple[Array, Array]:
+def relative_weights(weights: ArrayLike) -> tuple[Array, Array]:
     """Weights of any scale, made safe for the designs.
 
     Args:
@@ -140,16 +141,19 @@ def relative_weights(weights: Array | np.ndarray) -> tuple[Array, Array]:
     if np.ndim(weights) != 1 or 0 in np.shape(weights):
         raise errors.invalid('weights', 'be a vector', f'shape {np.shape(weights)}')
     dtype = jnp.result_type(float)
+    values: Array | np.ndarray
     if checks.is_concrete(weights):
-        weights = np.asarray(weights, np.float64)
-        if not (np.isfinite(weights) & (weights >= 0)).all():
-            worst = int(np.argmin(np.where(np.isfinite(weights), weights, -np.inf)))
-            raise errors.invalid('weights', 'be non-negative', f'{weights[worst]} at {worst}')
-        if not (weights > 0).any():
+        concrete = np.asarray(weights, np.float64)
+        if not (np.isfinite(concrete) & (concrete >= 0)).all():
+            worst = int(np.argmin(np.where(np.isfinite(concrete), concrete, -np.inf)))
+            raise errors.invalid('weights', 'be non-negative', f'{concrete[worst]} at {worst}')
+        if not (concrete > 0).any():
             raise errors.invalid('weights', 'have a positive entry', 'zeros only')
-        weights = weights / weights.max()
-    positive = jnp.asarray(weights > 0)
-    scaled = jnp.asarray(weights, dtype) / jnp.asarray(weights, dtype).max()
+        values = concrete / concrete.max()
+    else:
+        values = jnp.asarray(weights)
+    positive = jnp.asarray(values > 0)
+    scaled = jnp.asarray(values, dtype) / jnp.asarray(values, dtype).max()
     return jnp.where(positive, jnp.maximum(scaled, SMALLEST_WEIGHT), 0), positive
 
 

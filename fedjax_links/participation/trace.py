@@ -6,14 +6,14 @@ O(all intervals) whatever the tick, where a bit per client and round would need 
 of seconds and lose the intervals' own resolution when the tick changes.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links import checks, errors
-from fedjax_links.base import LinkSample, Participation
+from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 
 WRAPS = {'day': 86_400.0, 'week': 604_800.0}
 _TOLERANCE = 1e-9  # of a tick: a time this close to a tick is on it
@@ -101,7 +101,7 @@ def trace(
     intervals: Intervals | ArrayLike,
     *,
     tick: float = 1.0,
-    wrap: Any = None,
+    wrap: str | ArrayLike | None = None,
     overlaps: str = 'reject',
 ) -> Participation:
     """Round t plays the recording at time ``t * tick``: who is up then can deliver.
@@ -130,7 +130,7 @@ def trace(
     steps = int(np.diff(packed.offsets).max(initial=0)).bit_length()
     dtype = jnp.result_type(float)
 
-    def sample(carry, key, round):
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
         del key
         time = jnp.mod(round, period)
         low, high = offsets[:-1], offsets[1:]  # the first later edge lies in [low, high]
@@ -161,7 +161,11 @@ def _as_intervals(recording: Intervals | ArrayLike) -> Intervals:
 
 
 def pack(
-    intervals: Intervals, *, tick: float = 1.0, wrap: Any = None, overlaps: str = 'reject'
+    intervals: Intervals,
+    *,
+    tick: float = 1.0,
+    wrap: str | ArrayLike | None = None,
+    overlaps: str = 'reject',
 ) -> PackedTrace:
     """Validated edges of every client, in rounds; see `trace`."""
     checks.positive('tick', tick)
@@ -207,7 +211,7 @@ def _rejection(intervals: Intervals, requirement: str, row: int) -> ValueError:
     return errors.invalid('intervals', requirement, f'{times} s on {where}')
 
 
-def _period(intervals: Intervals, tick: float, wrap: Any) -> NDArray[np.int64]:
+def _period(intervals: Intervals, tick: float, wrap: str | ArrayLike | None) -> NDArray[np.int64]:
     """Rounds per repetition of each client."""
     if isinstance(wrap, str):
         checks.choice('wrap', wrap, WRAPS)
@@ -234,7 +238,9 @@ def _round_up(times: NDArray[np.float64], tick: float) -> NDArray[np.int64]:
     return np.ceil(rounds - _TOLERANCE * np.maximum(1, rounds)).astype(np.int64)
 
 
-def _split_at_wrap(intervals: Intervals, period: NDArray[np.float64]) -> tuple[NDArray, ...]:
+def _split_at_wrap(
+    intervals: Intervals, period: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Intervals within one period: those that run past its end go on at its beginning."""
     client, start, source = intervals.client, intervals.start, intervals.source
     limit = period[client]

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from fedjax_links import checks
-from fedjax_links.base import LinkSample, Participation
+from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.participation import selection
 
 
@@ -26,7 +26,7 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     checks.static_int('num_clients', num_clients)
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
 
-    def sample(carry, key, round):
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
         del round
         mask = selection.uniform_subset(key, jnp.ones(num_clients, bool), cohort_size)
         prob = jnp.full(num_clients, cohort_size / num_clients, jnp.result_type(float))

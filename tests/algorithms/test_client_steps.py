@@ -25,8 +25,11 @@ def test_a_client_with_k_steps_equals_a_program_of_k_steps(batch_size, optimizer
         ours = uneven.run(start, client, jnp.int32(0), key, problem)
         theirs = even.run(start, client, jnp.int32(0), key, problem)
         assert ours.num_steps == theirs.num_steps == steps
-        np.testing.assert_array_equal(ours.params, theirs.params)
-        np.testing.assert_array_equal(ours.delta, theirs.delta)
+        # Plain steps are the same to the bit. Adam divides by a root and by a power of the step's
+        # number, which compilers round differently in loops of different lengths.
+        rtol = 0 if optimizer is None else 1e-6
+        np.testing.assert_allclose(ours.params, theirs.params, rtol=rtol, atol=0)
+        np.testing.assert_allclose(ours.delta, theirs.delta, rtol=rtol, atol=0)
         np.testing.assert_allclose(ours.loss, theirs.loss, rtol=1e-6)
 
 

@@ -91,6 +91,7 @@ def test_a_bfloat16_table_ends_near_the_full_one(name):
     np.testing.assert_allclose(server['half'].server, optimum, atol=3e-2)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize('name', [*WITH_TABLE, 'fedawe'])
 def test_a_round_neither_copies_nor_sums_the_table(name):
     """Scratch memory of a compiled run stays far below the table: cost follows the active clients.

@@ -1,0 +1,294 @@
+"""Client programs: local steps by SGD or any optax optimizer, proximal, of unequal number.
+
+A client program is what one client does with a model during one round: a pure function of the start
+point, the client id, the round and the client's key. It knows nothing of the other clients.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpy.typing import ArrayLike
+
+from fedjax_links import checks, errors, tree
+from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
+from fedjax_links.client_data import client_data
+from fedjax_links.learning_rates import Schedule
+
+Rate = Number | Schedule
+"""A number, or a schedule ``round -> rate``."""
+
+MakeOptimizer: TypeAlias = Callable[[Array], optax.GradientTransformation]
+Optimizer: TypeAlias = optax.GradientTransformation | MakeOptimizer
+"""A transformation built with unit rate, or a function of the rate."""
+
+_FEW_STEPS = 10
+
+
+class LocalUpdate(NamedTuple):
+    """What a client holds after its local steps.
+
+    Attributes:
+      params: L_i(start), the model after the local steps.
+      delta: L_i(start) - start.
+      loss: float[], training loss of the start, on the batch of the first local step.
+      num_steps: int32[], local steps performed.
+    """
+
+    params: Params
+    delta: Params
+    loss: Array
+    num_steps: Array
+
+
+class Run(Protocol):
+    """What one client does in one round, as a pure function."""
+
+    def __call__(
+        self,
+        start: Params,
+        client: Array,
+        round: Array,
+        key: Key,
+        problem: Problem,
+        *,
+        lr_scale: Number = 1.0,
+        correction: Params | None = None,
+    ) -> LocalUpdate:
+        """Trains.
+
+        Args:
+          start: the model that the client starts from.
+          client: int32[], its id.
+          round: int32[], index t of the round.
+          key: the client's key of this round.
+          problem: data and loss.
+          lr_scale: float[], multiplies the rate.
+          correction: a pytree like the parameters, added to every gradient; None for nothing.
+
+        Returns:
+          What the client holds after its local steps.
+        """
+        ...
+
+
+class ClientProgram(NamedTuple):
+    """A client program.
+
+    Attributes:
+      run: what one client does in one round, see `Run`.
+      learning_rate: ``round -> float[]``, the local rate of a round.
+      local_steps: number of local steps, the largest of any client.
+      chunk_size: clients that train side by side, or None to choose by the model's size.
+    """
+
+    run: Run
+    learning_rate: Schedule
+    local_steps: int
+    chunk_size: int | None
+
+
+def local_sgd(
+    learning_rate: Rate,
+    *,
+    local_steps: int,
+    batch_size: int | None = None,
+    optimizer: Optimizer | None = None,
+    chunk_size: int | None = None,
+    client_steps: ArrayLike | None = None,
+) -> ClientProgram:
+    """Local steps of SGD, or of any optax optimizer, on the client's own data.
+
+    ``x <- x - eta_t * grad F_i(x; batch)``, ``local_steps`` times. A batch is drawn uniformly with
+    replacement from the client's examples, by (client, round, step) alone. An optimizer's state
+    starts afresh in every round.
+
+    Args:
+      learning_rate: eta, positive; a number or a schedule ``round -> rate``.
+      local_steps: s, at least 1.
+      batch_size: examples per step; None takes the client's full data in every step.
+      optimizer: None for SGD. Otherwise a function of the rate, such as ``optax.adam`` or
+        ``functools.partial(optax.sgd, momentum=0.9)``, or an optax transformation built with unit
+        rate, such as ``optax.adam(1.0)``, whose updates are multiplied by ``learning_rate``.
+      chunk_size: clients that train side by side; by default 10 where the number of active clients
+        varies (on a CPU 1, if they keep nothing and models are large), and up to 128 small models
+        where everyone trains. It changes speed and memory, and results only by the rounding of
+        sums.
+      client_steps: int[N], local steps of each client, from 1 to ``local_steps``, for clients of
+        unequal speed; ``local_steps`` for everyone by default.
+
+    Returns:
+      The client program.
+
+    Raises:
+      ValueError: for a rate that is not positive or a count out of range.
+    """
+    return _gradient_steps(
+        learning_rate,
+        local_steps=local_steps,
+        batch_size=batch_size,
+        optimizer=optimizer,
+        chunk_size=chunk_size,
+        client_steps=client_steps,
+        penalty=None,
+    )
+
+
+def proximal_sgd(
+    learning_rate: Rate,
+    *,
+    mu: Number,
+    local_steps: int,
+    batch_size: int | None = None,
+    chunk_size: int | None = None,
+    client_steps: ArrayLike | None = None,
+) -> ClientProgram:
+    """FedProx's client: local SGD steps on ``F_i(x) + (mu / 2) ||x - start||^2``.
+
+    FedProx is FedAvg with this program; the penalty is measured from wherever the client starts.
+    The paper solves the local problem inexactly; here, as in its experiments, by SGD steps.
+
+    Args:
+      learning_rate: eta, positive; a number or a schedule ``round -> rate``.
+      mu: strength of the penalty, at least 0; 0 is `local_sgd`.
+      local_steps: s, at least 1.
+      batch_size: examples per step; None takes the client's full data in every step.
+      chunk_size: as in `local_sgd`.
+      client_steps: as in `local_sgd`.
+
+    Returns:
+      The client program; the loss it reports is F_i's alone.
+
+    Raises:
+      ValueError: for a rate that is not positive, a negative ``mu`` or a count out of range.
+
+    References:
+      Li et al. 2020, Federated optimization in heterogeneous networks, Algorithm 2.
+    """
+    if checks.is_concrete(mu) and not (np.isfinite(mu) and mu >= 0):
+        raise errors.invalid('mu', 'be finite and at least 0', mu)
+
+    def penalty(params: Params, start: Params) -> Array:
+        displacement = tree.subtract(params, start)
+        squares = [jnp.sum(jnp.square(a)) for a in jax.tree.leaves(displacement)]
+        return 0.5 * mu * jnp.sum(jnp.stack(squares))
+
+    return _gradient_steps(
+        learning_rate,
+        local_steps=local_steps,
+        batch_size=batch_size,
+        optimizer=None,
+        chunk_size=chunk_size,
+        client_steps=client_steps,
+        penalty=penalty,
+    )
+
+
+def _gradient_steps(
+    learning_rate: Rate,
+    *,
+    local_steps: int,
+    batch_size: int | None,
+    optimizer: Optimizer | None,
+    chunk_size: int | None,
+    client_steps: ArrayLike | None,
+    penalty: Callable[[Params, Params], Array] | None,
+) -> ClientProgram:
+    """Local steps on ``F_i(x) + penalty(x, start)``."""
+    rate = as_schedule('learning_rate', learning_rate)
+    checks.static_int('local_steps', local_steps)
+    if batch_size is not None:
+        checks.static_int('batch_size', batch_size)
+    if chunk_size is not None:
+        checks.static_int('chunk_size', chunk_size)
+    make_optimizer = _as_optimizer(optimizer)
+    # The gradient gives the loss away, but adding it up can cost more than the gradient; with many
+    # steps it is cheaper to evaluate the first one's by itself.
+    few_steps = local_steps <= _FEW_STEPS
+    own_steps: Array | None = None
+    if client_steps is not None:
+        _check_client_steps(client_steps, local_steps)
+        own_steps = jnp.asarray(client_steps, jnp.int32)
+
+    def run(
+        start: Params,
+        client: Array,
+        round: Array,
+        key: Key,
+        problem: Problem,
+        *,
+        lr_scale: Number = 1.0,
+        correction: Params | None = None,
+    ) -> LocalUpdate:
+        batches, batch_loss = client_data(problem, client, key, local_steps, batch_size)
+        steps = make_optimizer(rate(round) * lr_scale)
+        num_steps, indices = jnp.int32(local_steps), None
+        if own_steps is not None:
+            indices = jnp.arange(local_steps)
+            if len(own_steps) != problem.num_clients:
+                requirement = (
+                    f"have one entry for each of the problem's {problem.num_clients} clients"
+                )
+                raise errors.invalid('client_steps', requirement, len(own_steps))
+            num_steps = own_steps[client]
+
+        def objective(params: Params, batch: PyTree) -> tuple[Array, Array]:
+            loss = batch_loss(params, batch)
+            return (loss if penalty is None else loss + penalty(params, start)), loss
+
+        def step(
+            carry: tuple[Params, PyTree], inputs: tuple[PyTree, Array | None]
+        ) -> tuple[tuple[Params, PyTree], Array | None]:
+            batch, index = inputs
+            params, optimizer_state = carry
+            grad, loss = jax.grad(objective, has_aux=True)(params, batch)
+            if correction is not None:
+                grad = tree.add_scaled(grad, 1, correction)
+            updates, optimizer_state = steps.update(grad, optimizer_state, params)
+            new_carry = (tree.add_scaled(params, 1, updates), optimizer_state)
+            if index is not None:  # past its last step a client stands still
+                new_carry = tree.select(index < num_steps, new_carry, carry)
+            return new_carry, loss if few_steps else None
+
+        (params, _), losses = jax.lax.scan(
+            step, (start, steps.init(start)), (batches, indices), length=local_steps
+        )
+        if losses is None:
+            loss = batch_loss(start, jax.tree.map(lambda a: a[0], batches))
+        else:
+            loss = losses[0]
+        return LocalUpdate(params, tree.subtract(params, start), loss, num_steps)
+
+    return ClientProgram(run, rate, local_steps, chunk_size)
+
+
+def as_schedule(argument: str, rate: Rate) -> Schedule:
+    """A rate as a function of the round; a concrete number must be positive."""
+    if callable(rate):
+        return rate
+    checks.positive(argument, rate)
+    return lambda round: jnp.asarray(rate)
+
+
+def _check_client_steps(client_steps: ArrayLike, local_steps: int) -> None:
+    if np.ndim(client_steps) != 1:
+        requirement = 'be a vector with one entry per client'
+        raise errors.invalid('client_steps', requirement, f'shape {np.shape(client_steps)}')
+    dtype = client_steps.dtype if hasattr(client_steps, 'dtype') else np.asarray(client_steps).dtype
+    if not jnp.issubdtype(dtype, jnp.integer):
+        raise errors.invalid('client_steps', 'hold integers', f'dtype {dtype}')
+    checks.within('client_steps', client_steps, 1, local_steps)
+
+
+def _as_optimizer(optimizer: Optimizer | None) -> MakeOptimizer:
+    if optimizer is None:
+        return cast(MakeOptimizer, optax.sgd)
+    if isinstance(optimizer, optax.GradientTransformation):
+        return lambda rate: optax.chain(optimizer, optax.scale(rate))
+    if callable(optimizer):
+        return cast(MakeOptimizer, optimizer)
+    requirement = 'be an optax transformation or a function of the learning rate'
+    raise errors.invalid('optimizer', requirement, repr(optimizer))

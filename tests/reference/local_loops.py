@@ -1,0 +1,88 @@
+"""Local steps of linear regression as NumPy loops, on the batches that the key tree draws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import problems
+
+COUNTS = (3, 6, 1, 4)
+ROUND, SEED = 5, 2
+
+
+def data(counts=COUNTS, dimension=2):
+    rng = np.random.default_rng(0)
+    owners = np.repeat(np.arange(len(counts)), counts)
+    features = rng.normal(size=(len(owners), dimension)).astype(np.float32)
+    return features, rng.normal(size=len(owners)).astype(np.float32), owners
+
+
+def regression(counts=COUNTS):
+    """Linear regression with a bias: half the mean squared residual."""
+    features, labels, owners = data(counts)
+
+    def loss_fn(params, batch):
+        residual = batch.features @ params['w'] + params['b'] - batch.labels
+        return 0.5 * jnp.mean(jnp.square(residual))
+
+    return problems.from_arrays(
+        features,
+        labels,
+        owners,
+        init_params=lambda key: {'w': jnp.zeros(2), 'b': jnp.zeros(())},
+        loss_fn=loss_fn,
+    )
+
+
+START = {'w': jnp.array([0.7, -0.4]), 'b': jnp.array(0.2)}
+FLAT_START = np.array([0.7, -0.4, 0.2])
+
+
+def flat(params):
+    return np.append(params['w'], params['b'])
+
+
+def client_key(client):
+    fold = jax.random.fold_in
+    return fold(fold(fold(jax.random.key(SEED), 2), ROUND), client)
+
+
+def run(program, client, problem=None, start=START, **adjustments):
+    problem = problem or regression()
+    return jax.jit(
+        lambda start, problem: program.run(
+            start, jnp.int32(client), jnp.int32(ROUND), client_key(client), problem, **adjustments
+        )
+    )(start, problem)
+
+
+class Reference:
+    """Float64 loss and gradient of one client's batch, written out."""
+
+    def __init__(self, client):
+        """Takes the client's rows out of the arrays."""
+        features, labels, owners = data()
+        self.design = np.c_[features, np.ones(len(labels))][owners == client].astype(float)
+        self.labels = labels[owners == client].astype(float)
+        self.client = client
+
+    def batch(self, step, size):
+        """Rows of a batch, from the key tree written out."""
+        if size is None:
+            return np.arange(len(self.labels))
+        key = jax.random.fold_in(client_key(self.client), step)
+        return np.asarray(jax.random.randint(key, (size,), 0, len(self.labels)))
+
+    def loss_and_grad(self, x, rows):
+        """Half the mean squared residual and its gradient."""
+        residual = self.design[rows] @ x - self.labels[rows]
+        return 0.5 * np.mean(residual**2), self.design[rows].T @ residual / len(rows)
+
+    def descend(self, steps, batch_size, move, extra=lambda x: 0.0):
+        """``x <- x + move(gradient)``; returns the end and the loss at the start."""
+        x, losses = FLAT_START.copy(), []
+        for step in range(steps):
+            loss, grad = self.loss_and_grad(x, self.batch(step, batch_size))
+            x = x + move(grad + extra(x))
+            losses.append(loss)
+        return x, losses[0]

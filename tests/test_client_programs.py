@@ -1,0 +1,209 @@
+"""Client programs against NumPy loops on the same batches."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from fedjax_links import problems
+from fedjax_links.client_programs import local_sgd, proximal_sgd
+from tests.reference.local_loops import (
+    COUNTS,
+    FLAT_START,
+    ROUND,
+    START,
+    Reference,
+    client_key,
+    data,
+    flat,
+    regression,
+    run,
+)
+
+
+@pytest.mark.parametrize('batch_size', [None, 1, 4])
+@pytest.mark.parametrize('client', range(len(COUNTS)))
+def test_sgd_follows_the_loop_on_the_batches_of_the_key_tree(client, batch_size):
+    update = run(local_sgd(0.2, local_steps=7, batch_size=batch_size), client)
+    expected, loss = Reference(client).descend(7, batch_size, lambda g: -0.2 * g)
+    np.testing.assert_allclose(flat(update.params), expected, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(flat(update.delta), expected - FLAT_START, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
+    assert int(update.num_steps) == 7
+
+
+def test_full_batches_of_equal_clients_take_the_same_steps_as_of_unequal_ones():
+    equal = regression((4, 4, 4))
+    assert equal.min_examples == equal.max_examples
+    features, labels, _ = data((4, 4, 4))
+    design = np.c_[features, np.ones(12)][4:8].astype(float)
+    x = FLAT_START.copy()
+    for _ in range(5):
+        x = x - 0.2 * design.T @ (design @ x - labels[4:8]) / 4
+    update = run(local_sgd(0.2, local_steps=5), 1, equal)
+    np.testing.assert_allclose(flat(update.params), x, rtol=2e-5, atol=2e-6)
+
+
+def momentum(rate):
+    velocity = 0.0
+
+    def move(grad):
+        nonlocal velocity
+        velocity = 0.9 * velocity + grad
+        return -rate * velocity
+
+    return move
+
+
+def adam(rate):
+    first, second, count = 0.0, 0.0, 0
+
+    def move(grad):
+        nonlocal first, second, count
+        count += 1
+        first, second = 0.9 * first + 0.1 * grad, 0.999 * second + 0.001 * grad**2
+        scaled = (first / (1 - 0.9**count)) / (np.sqrt(second / (1 - 0.999**count)) + 1e-8)
+        return -rate * scaled
+
+    return move
+
+
+@pytest.mark.parametrize(
+    'by_hand, optimizer',
+    [
+        (momentum, functools.partial(optax.sgd, momentum=0.9)),
+        (momentum, optax.sgd(1.0, momentum=0.9)),
+        (adam, optax.adam),
+        (adam, optax.adam(1.0)),
+    ],
+    ids=['momentum-factory', 'momentum-unit-rate', 'adam-factory', 'adam-unit-rate'],
+)
+def test_any_optax_optimizer(by_hand, optimizer):
+    program = local_sgd(0.1, local_steps=6, batch_size=3, optimizer=optimizer)
+    expected, loss = Reference(1).descend(6, 3, by_hand(0.1))
+    for _ in range(2):  # the optimizer's state starts afresh
+        update = run(program, 1)
+        np.testing.assert_allclose(flat(update.params), expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(update.loss, loss, rtol=1e-4)
+
+
+def test_the_rate_may_be_a_schedule_of_the_round():
+    program = local_sgd(lambda t: 0.5 / (t + 1.0), local_steps=3)
+    np.testing.assert_allclose(program.learning_rate(jnp.int32(ROUND)), 0.5 / 6, rtol=1e-6)
+    expected, _ = Reference(0).descend(3, None, lambda g: -0.5 / 6 * g)
+    np.testing.assert_allclose(flat(run(program, 0).params), expected, rtol=2e-5, atol=2e-6)
+
+
+def test_the_rate_can_be_scaled_and_the_gradient_corrected():
+    correction = {'w': jnp.array([0.3, -0.1]), 'b': jnp.array(0.6)}
+    program = local_sgd(0.2, local_steps=4, batch_size=2)
+    update = run(program, 1, lr_scale=0.25, correction=correction)
+    shift = flat(correction)
+    expected, loss = Reference(1).descend(4, 2, lambda g: -0.05 * g, extra=lambda x: shift)
+    np.testing.assert_allclose(flat(update.params), expected, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
+
+
+def test_proximal_steps_pull_back_to_the_start():
+    update = run(proximal_sgd(0.2, mu=0.7, local_steps=6, batch_size=3), 1)
+    pull = lambda x: 0.7 * (x - FLAT_START)  # noqa: E731
+    expected, loss = Reference(1).descend(6, 3, lambda g: -0.2 * g, extra=pull)
+    np.testing.assert_allclose(flat(update.params), expected, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
+    free = run(local_sgd(0.2, local_steps=6, batch_size=3), 1)
+    assert np.abs(flat(update.params) - flat(free.params)).max() > 1e-3
+
+
+def test_a_proximal_weight_of_zero_is_plain_sgd():
+    zero = run(proximal_sgd(0.2, mu=0.0, local_steps=4, batch_size=3), 3)
+    plain = run(local_sgd(0.2, local_steps=4, batch_size=3), 3)
+    np.testing.assert_allclose(flat(zero.params), flat(plain.params), rtol=1e-6)
+
+
+@pytest.mark.parametrize('client', range(len(COUNTS)))
+def test_slow_clients_take_fewer_steps(client):
+    own = np.array([1, 5, 2, 3])
+    program = local_sgd(0.2, local_steps=5, batch_size=2, client_steps=own)
+    update = run(program, client)
+    expected, loss = Reference(client).descend(own[client], 2, lambda g: -0.2 * g)
+    assert int(update.num_steps) == own[client]
+    np.testing.assert_allclose(flat(update.params), expected, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        ({'learning_rate': -0.1}, r'^`learning_rate` must be positive, got -0\.1\.$'),
+        ({'learning_rate': float('nan')}, r'^`learning_rate` must be positive, got nan\.$'),
+        ({'local_steps': 0}, r'^`local_steps` must be at least 1, got 0\.$'),
+        ({'local_steps': 2.0}, r'^`local_steps` must be a Python integer, got 2\.0\.$'),
+        ({'batch_size': 0}, r'^`batch_size` must be at least 1, got 0\.$'),
+        ({'chunk_size': 0}, r'^`chunk_size` must be at least 1, got 0\.$'),
+        ({'optimizer': 'adam'}, r"^`optimizer` must be an optax transformation .*, got 'adam'\.$"),
+        ({'client_steps': 3}, r'^`client_steps` must be a vector with one entry per client'),
+        ({'client_steps': np.array([1.0, 2.0])}, r'^`client_steps` must hold integers'),
+        (
+            {'client_steps': np.array([1, 4])},
+            r'lie in \[1, 3\], got 4 at client 1\.$',
+        ),
+    ],
+)
+def test_impossible_arguments_are_refused(arguments, message):
+    arguments = {'learning_rate': 0.1, 'local_steps': 3, **arguments}
+    with pytest.raises(ValueError, match=message):
+        local_sgd(arguments.pop('learning_rate'), **arguments)
+
+
+def test_a_negative_penalty_is_refused():
+    with pytest.raises(ValueError, match=r'^`mu` must be finite and at least 0, got -1\.$'):
+        proximal_sgd(0.1, mu=-1, local_steps=1)
+
+
+def test_client_steps_must_fit_the_problem():
+    with pytest.raises(ValueError, match='`client_steps` must have one entry for each of the p'):
+        run(local_sgd(0.1, local_steps=2, client_steps=np.array([1, 2])), 0)
+
+
+def test_rates_may_be_traced():
+    problem = regression()
+
+    def end(rate):
+        program = local_sgd(rate, local_steps=2)
+        return program.run(START, jnp.int32(0), jnp.int32(0), client_key(0), problem).params['b']
+
+    eager = run(local_sgd(0.3, local_steps=2), 0).params['b']
+    np.testing.assert_allclose(jax.jit(end)(0.3), eager, rtol=1e-6)
+
+
+def random_loss(params, batch, key):
+    """A loss whose gradient is the draw itself: steps add up draws."""
+    del batch
+    return params * jax.random.normal(key)
+
+
+@pytest.mark.parametrize('counts, batch_size', [((3, 6), 2), ((3, 6), None), ((4, 4), None)])
+def test_a_random_loss_draws_by_client_round_and_step(counts, batch_size):
+    features, labels, owners = data(counts)
+    problem = problems.from_arrays(
+        features,
+        labels,
+        owners,
+        init_params=lambda key: jnp.zeros(()),
+        loss_fn=lambda params, batch: 0 * params,
+        random_loss_fn=random_loss,
+    )
+    program = local_sgd(1.0, local_steps=4, batch_size=batch_size)
+    ends = [float(run(program, client, problem, jnp.zeros(())).params) for client in (0, 1)]
+    for client, end in enumerate(ends):
+        stream = jax.random.fold_in(client_key(client), np.uint32(2**32 - 1))
+        keys = [jax.random.fold_in(stream, step) for step in range(4)]
+        if batch_size is None and counts[0] != counts[1]:  # one draw per example
+            slots = [jax.random.split(key, max(counts))[: counts[client]] for key in keys]
+            draws = [np.mean([jax.random.normal(key) for key in own]) for own in slots]
+        else:
+            draws = [jax.random.normal(key) for key in keys]
+        np.testing.assert_allclose(end, -np.sum(draws), rtol=1e-4, atol=1e-5)
