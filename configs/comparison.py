@@ -1,6 +1,6 @@
 """Every algorithm on handwritten digits over the six link patterns of Xiang et al. 2024.
 
-  python -m fedjax_links.cli.sweep --config=configs/comparison.py --workdir=runs/comparison
+  python -m fedjax_links simulate --config=configs/comparison.py --workdir=runs/comparison
 
 Digits instead of SVHN, CIFAR-10 and CINIC-10; softmax regression instead of convolutions; 50
 clients instead of 100; 1000 rounds. About five minutes on two CPU cores. Every algorithm meets the

@@ -1,6 +1,6 @@
 """FedAvg, FedAvg-all and FedPBC on handwritten digits over unreliable uplinks.
 
-  python -m fedjax_links.cli.simulate --config=configs/quickstart.py --workdir=runs/quickstart
+  python -m fedjax_links simulate --config=configs/quickstart.py --workdir=runs/quickstart
 
 A client's uplink is as good as its labels are lucky, so links and data are correlated, which is
 what biases FedAvg (Xiang et al. 2024, section 7.2, with digits instead of SVHN). Well under a

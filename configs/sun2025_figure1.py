@@ -1,6 +1,6 @@
 """Figure 1 of Sun et al. (ICLR 2025): minimum separation draws the selection law to uniform.
 
-  python -m fedjax_links.cli.figure --config=configs/sun2025_figure1.py --workdir=runs/sun1
+  python -m fedjax_links figure --config=configs/sun2025_figure1.py --workdir=runs/sun1
 
 Three seconds on two CPU cores, as with `--quick`; not measured on a GPU. Every point is exact,
 nothing is simulated.
@@ -19,7 +19,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Distance of the selection law to uniform (Sun et al. 2025, Figure 1)',
             'figure': {
-                'name': 'separation_distance',
+                'name': 'fedjax_links.papers.sun2025.figures:separation_distance',
                 'num_clients': 500,
                 'cohort_size': 1,
                 'weights': {

@@ -1,6 +1,6 @@
 """Figure 2 of Sun et al. (ICLR 2025): robust regression, groups that wait R rounds.
 
-  python -m fedjax_links.cli.sweep --config=configs/sun2025_figure2.py --workdir=runs/sun2
+  python -m fedjax_links simulate --config=configs/sun2025_figure2.py --workdir=runs/sun2
 
 About a minute on two CPU cores, not measured on a GPU; with --quick about 20 seconds.
 
@@ -13,7 +13,7 @@ contiguous groups of 5 clients, as stated. The loss cannot go below 0.27206, its
 
 from ml_collections import ConfigDict
 
-from fedjax_links.presets import sun2025
+from fedjax_links.papers.sun2025 import presets
 
 SEPARATIONS = (0, 5, 10, 15, 19)
 
@@ -24,7 +24,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Robust regression with minimum separation (Sun et al. 2025, Figure 2)',
             'problem': {'name': 'robust_regression', 'seed': 0},
-            'patterns': sun2025.patterns(SEPARATIONS),
+            'patterns': presets.patterns(SEPARATIONS),
             'client': {'learning_rate': 0.5, 'local_steps': 5, 'batch_size': 0},
             'algorithms': {'fedavg': {}, 'debiased_fedavg': {}},
             'baseline': 'fedavg',
@@ -32,7 +32,7 @@ def get_config() -> ConfigDict:
             'num_rounds': 5_000,
             'eval_every': 50,
             'num_seeds': 5,
-            'names': sun2025.pattern_names(SEPARATIONS) + sun2025.ALGORITHM_NAMES[:2],
+            'names': presets.pattern_names(SEPARATIONS) + presets.ALGORITHM_NAMES[:2],
             'reports': {
                 'curves': {
                     'name': 'curves',

@@ -1,6 +1,6 @@
 """Figure 5 of Sun et al. (ICLR 2025): how fast the selection law becomes stationary.
 
-  python -m fedjax_links.cli.figure --config=configs/sun2025_figure5.py --workdir=runs/sun5
+  python -m fedjax_links figure --config=configs/sun2025_figure5.py --workdir=runs/sun5
 
 About 30 seconds on two CPU cores, 15 with `--quick`; not measured on a GPU.
 
@@ -27,7 +27,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Approach of the selection law to pi_R (Sun et al. 2025, Figure 5)',
             'figure': {
-                'name': 'selection_mixing',
+                'name': 'fedjax_links.papers.sun2025.figures:selection_mixing',
                 'num_clients': 100,
                 'weights': {'name': 'uniform', 'seed': 0},
                 'separations': (0, 1, 5, 20, 50, 80),

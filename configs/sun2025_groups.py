@@ -1,6 +1,6 @@
 """Distances to uniform of the groups in Sun et al. (ICLR 2025, section 6), exact and simulated.
 
-  python -m fedjax_links.cli.figure --config=configs/sun2025_groups.py --workdir=runs/sun_groups
+  python -m fedjax_links figure --config=configs/sun2025_groups.py --workdir=runs/sun_groups
 
 14 seconds on two CPU cores, 10 with `--quick`; not measured on a GPU.
 
@@ -18,7 +18,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Minimum separation over 20 groups (Sun et al. 2025, section 6)',
             'figure': {
-                'name': 'group_distances',
+                'name': 'fedjax_links.papers.sun2025.figures:group_distances',
                 'num_clients': 100,
                 'num_groups': 20,
                 'weights': {'name': 'power', 'exponent': 1.5},

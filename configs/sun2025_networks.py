@@ -1,6 +1,6 @@
 """The fully connected network of Sun et al. (ICLR 2025) for MNIST, layer by layer.
 
-  python -m fedjax_links.cli.figure --config=configs/sun2025_networks.py --workdir=runs/sun_nets
+  python -m fedjax_links figure --config=configs/sun2025_networks.py --workdir=runs/sun_nets
 
 Three seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten; nothing
 is trained, so there is nothing for a GPU to do.
@@ -11,12 +11,11 @@ those of the released notebook; 1,853,778 parameters follow from them.
 
 from ml_collections import ConfigDict
 
+from fedjax_links.papers.common import dense
+
 
 def get_config() -> ConfigDict:
     """The table's settings."""
-
-    def dense(inputs: int, outputs: int) -> dict:
-        return {'name': 'dense', 'inputs': inputs, 'outputs': outputs}
 
     def batch_norm(features: int) -> dict:
         return {'name': 'batch_norm', 'features': features}
@@ -25,17 +24,17 @@ def get_config() -> ConfigDict:
         {
             'title': 'Network of Sun et al. 2025, section 6',
             'figure': {
-                'name': 'network_sizes',
+                'name': 'fedjax_links.papers.networks:network_sizes',
                 'networks': {
                     'MNIST': {
                         'model': 'sun_mnist',
                         'image': (28, 28, 1),
                         'layers': (
-                            dense(784, 1568),
+                            *dense(784, 1568),
                             batch_norm(1568),
-                            dense(1568, 392),
+                            *dense(1568, 392),
                             batch_norm(392),
-                            dense(392, 10),
+                            *dense(392, 10),
                         ),
                     },
                 },

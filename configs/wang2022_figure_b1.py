@@ -1,6 +1,6 @@
 """Figure B.1 of Wang and Ji (NeurIPS 2022): FedAvg circles the optimum, without amplification.
 
-  python -m fedjax_links.cli.figure --config=configs/wang2022_figure_b1.py --workdir=runs/wang_b1
+  python -m fedjax_links figure --config=configs/wang2022_figure_b1.py --workdir=runs/wang_b1
 
 Three to five seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten;
 not measured on a GPU.
@@ -13,20 +13,15 @@ which its Figure B.2 converges (see there).
 
 from ml_collections import ConfigDict
 
+from fedjax_links.papers.wang2022 import presets
+
 
 def get_config() -> ConfigDict:
     """The figure's settings."""
     return ConfigDict(
         {
             'title': 'One client in turn, no amplification (Wang and Ji 2022, Figure B.1)',
-            'figure': {
-                'name': 'toy_trajectories',
-                'learning_rates': (0.05, 0.1, 0.25, 0.5),
-                'amplifications': (1.0, 1.0, 1.0, 1.0),
-                'period': 3,
-                'local_steps': 1,
-                'num_rounds': 15,
-            },
+            'figure': presets.trajectories((0.05, 0.1, 0.25, 0.5), (1.0, 1.0, 1.0, 1.0)),
             'caption': (
                 'Client 1, 2, 3, 1, ... alone takes part; x^0 = (1, 2), T = 15. The paper reports '
                 'slow approach for small gamma, a wide cycle around the optimum for large gamma '

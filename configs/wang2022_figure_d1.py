@@ -1,6 +1,6 @@
 """Figure D.1 of Wang and Ji (2022): independent against regularised participation.
 
-  python -m fedjax_links.cli.sweep --config=configs/wang2022_figure_d1.py:fashion_mnist \
+  python -m fedjax_links simulate --config=configs/wang2022_figure_d1.py:fashion_mnist \
       --workdir=runs/wang_d1
 
 After the colon: fashion_mnist or cifar10, which must have been prepared. The full size takes hours
@@ -15,65 +15,52 @@ examples.
 
 from ml_collections import ConfigDict
 
-from fedjax_links.presets import wang2022
+from fedjax_links.papers import common
+from fedjax_links.papers.wang2022 import presets
 
 
-def get_config(dataset: str = 'fashion_mnist') -> ConfigDict:
+def get_config(argument: str = '') -> ConfigDict:
     """The comparison's settings.
 
     Args:
-      dataset: ``'fashion_mnist'`` or ``'cifar10'``.
+      argument: ``fashion_mnist`` or ``cifar10``.
     """
-    problem = wang2022.problem(dataset)
-    return ConfigDict(
-        {
-            'title': f'{wang2022.PRINTED_DATASETS[dataset]} (Wang and Ji 2022, Figure D.1)',
-            'problem': problem,
-            'patterns': {
-                'independent': {'name': 'uniform_cohort', 'cohort_size': 10},
-                'regularised': {'name': 'regularized', 'cohort_size': 10},
-            },
-            'client': {
-                'learning_rate': wang2022.INITIAL_RATES[dataset],
-                'local_steps': 5,
-                'batch_size': 16,
-            },
-            'algorithms': {'fedavg': {}},
-            'baseline': 'fedavg',
-            'metric': 'eval_accuracy',
-            'num_rounds': wang2022.WARM_UP_ROUNDS[dataset],
-            'eval_every': 50,
-            'num_seeds': wang2022.NUM_SEEDS[dataset],
-            'names': (
-                ('independent', 'independent'),
-                ('regularised', 'regularised'),
-                ('fedavg', 'FedAvg'),
-            ),
-            'reports': {
-                'curves': {
-                    'name': 'curves',
-                    'metrics': ('train_loss', 'eval_accuracy'),
-                    'lines': 'patterns',
-                    'smoothing': 0.03,
-                    'band': 'deviation',
-                    'columns': 2,
-                },
-                'levels': {'name': 'levels'},
-            },
-            'caption': (
-                'Moving average over 3 % of the evaluations, band: standard deviation over seeds. '
-                'The paper reports similar curves, the regularised pattern marginally ahead. '
-                'Deviations: rate and length, not stated, are those of the search for the initial '
-                'rates; minibatches with replacement; loss as the mean over examples. With '
-                '--quick: synthetic images, 50 clients, five per round.'
-            ),
-            'quick': {
-                'problem': wang2022.small_problem(),
-                'patterns': {'independent': {'cohort_size': 5}, 'regularised': {'cohort_size': 5}},
-                'client': {'learning_rate': 0.1},
-                'num_rounds': 400,
-                'eval_every': 20,
-                'num_seeds': 3,
-            },
-        }
-    )
+    (dataset,) = common.chosen(argument, presets.PRINTED_DATASETS)
+    config = presets.experiment(dataset, 'paper', item='Figure D.1')
+    config['reports']['curves']['lines'] = 'patterns'
+    config['reports']['levels'] = {'name': 'levels'}
+    config |= {
+        'patterns': {
+            'independent': {'name': 'uniform_cohort', 'cohort_size': 10},
+            'regularised': {'name': 'regularized', 'cohort_size': 10},
+        },
+        'client': {
+            'learning_rate': presets.INITIAL_RATES[dataset],
+            'local_steps': 5,
+            'batch_size': 16,
+        },
+        'algorithms': {'fedavg': {}},
+        'baseline': 'fedavg',
+        'num_rounds': presets.WARM_UP_ROUNDS[dataset],
+        'names': (
+            ('independent', 'independent'),
+            ('regularised', 'regularised'),
+            ('fedavg', 'FedAvg'),
+        ),
+        'caption': (
+            'Moving average over 3 % of the evaluations, band: standard deviation over seeds. '
+            'The paper reports similar curves, the regularised pattern marginally ahead. '
+            'Deviations: rate and length, not stated, are those of the search for the initial '
+            'rates; minibatches with replacement; loss as the mean over examples. With '
+            '--quick: synthetic images, 50 clients, five per round.'
+        ),
+        'quick': {
+            'problem': presets.small_problem(),
+            'patterns': {'independent': {'cohort_size': 5}, 'regularised': {'cohort_size': 5}},
+            'client': {'learning_rate': 0.1},
+            'num_rounds': 400,
+            'eval_every': 20,
+            'num_seeds': 3,
+        },
+    }
+    return ConfigDict(config)

@@ -1,11 +1,12 @@
 """Figure D.2 of Wang and Ji (2022): local rates with and without amplification by 10.
 
-  python -m fedjax_links.cli.sweep --config=configs/wang2022_figure_d2.py:fashion_mnist \
+  python -m fedjax_links simulate --config=configs/wang2022_figure_d2.py:fashion_mnist \
       --workdir=runs/wang_d2
 
-After the colon: fashion_mnist or cifar10, which must have been prepared. The full size takes weeks
-on a CPU; it has not been run, on a GPU neither. With --quick, a few minutes on two CPU cores:
-synthetic images, cycles of 50 rounds.
+After the colon: fashion_mnist or cifar10, which must have been prepared, and as_released for the
+released selection of clients (:fashion_mnist,as_released). The full size takes weeks on a CPU; it
+has not been run, on a GPU neither. With --quick, a few minutes on two CPU cores: synthetic images,
+cycles of 50 rounds.
 
 The paper reports that large rates are unstable, and that at the smallest one amplification is
 ahead; FashionMNIST at 0.1 is left out there because it turns to NaN. Deviations: the largest rate
@@ -15,76 +16,52 @@ times the initial rate), and for CIFAR-10 includes 5e-6; else as in wang2022_fig
 
 from ml_collections import ConfigDict
 
-from fedjax_links.presets import wang2022
+from fedjax_links.papers import common
+from fedjax_links.papers.wang2022 import presets
 
-FACTORS = (1.0, 0.1, 0.01, 0.001, 0.0001)
-LABELS = tuple(f'rate{k}' for k in range(len(FACTORS)))
+FACTORS = {f'rate{k}': factor for k, factor in enumerate((1.0, 0.1, 0.01, 0.001, 0.0001))}
 
 
-def get_config(dataset: str = 'fashion_mnist') -> ConfigDict:
+def rates(initial: float) -> dict[str, float]:
+    """The local rate of each pattern."""
+    return {label: initial * factor for label, factor in FACTORS.items()}
+
+
+def get_config(argument: str = '') -> ConfigDict:
     """The comparison's settings.
 
     Args:
-      dataset: ``'fashion_mnist'`` or ``'cifar10'``.
+      argument: ``fashion_mnist`` or ``cifar10``, and ``as_released`` for the released selection.
     """
-    problem = wang2022.problem(dataset)
-    start = wang2022.WARM_UP_ROUNDS[dataset]
-
-    def rates(initial: float) -> dict[str, float]:
-        return {label: initial * k for label, k in zip(LABELS, FACTORS, strict=True)}
-
-    initial = wang2022.INITIAL_RATES[dataset]
-    quick_links = {'active_rounds': 10, 'cohort_size': 5}
-    return ConfigDict(
-        {
-            'title': f'{wang2022.PRINTED_DATASETS[dataset]} (Wang and Ji 2022, Figure D.2)',
-            'problem': problem,
-            'patterns': {label: wang2022.periodic() for label in LABELS},
-            'client': {**wang2022.client(initial, start), 'learning_rate': rates(initial)},
-            'algorithms': {
-                'plain': wang2022.amplified(1.0, start),
-                'amplified': wang2022.amplified(10.0, start),
-            },
-            'baseline': 'plain',
-            'metric': 'eval_accuracy',
-            'num_rounds': wang2022.NUM_ROUNDS[dataset],
-            'eval_every': 50,
-            'num_seeds': wang2022.NUM_SEEDS[dataset],
-            'names': (
-                *((label, f'rate {k:g} x') for label, k in zip(LABELS, FACTORS, strict=True)),
-                ('plain', 'eta = 1'),
-                ('amplified', 'eta = 10'),
-            ),
-            'reports': {
-                'curves': {
-                    'name': 'curves',
-                    'metrics': ('train_loss', 'eval_accuracy'),
-                    'lines': 'patterns',
-                    'smoothing': 0.03,
-                    'band': 'deviation',
-                    'columns': 2,
-                },
-                'levels': {'name': 'levels', 'tail': 0.03},
-            },
-            'caption': (
-                'Local rates after the warm-up, as multiples of the initial one. The paper '
-                'reports that large rates are unstable and that at the smallest one eta = 10 is '
-                'ahead; it leaves out FashionMNIST at 0.1 (NaN). Deviations: nothing is left out; '
-                'nobody is selected twice in a round; minibatches with replacement; loss as the '
-                'mean over examples. With --quick: synthetic images, 50 clients, cycles of 50 '
-                'rounds.'
-            ),
-            'quick': {
-                'problem': wang2022.small_problem(),
-                'patterns': dict.fromkeys(LABELS, quick_links),
-                'client': {'decay': {'initial': 0.1, 'rounds': 100}, 'learning_rate': rates(0.1)},
-                'algorithms': {
-                    'plain': {'start_round': 100, 'period': 50},
-                    'amplified': {'start_round': 100, 'period': 50},
-                },
-                'num_rounds': 400,
-                'eval_every': 25,
-                'num_seeds': 2,
-            },
-        }
-    )
+    dataset, code = common.chosen(argument, presets.PRINTED_DATASETS, presets.CODES)
+    start, initial = presets.WARM_UP_ROUNDS[dataset], presets.INITIAL_RATES[dataset]
+    config = presets.experiment(dataset, code, item='Figure D.2')
+    config['client']['learning_rate'] = rates(initial)
+    config['reports']['curves']['lines'] = 'patterns'
+    config |= {
+        'patterns': {label: presets.periodic(code) for label in FACTORS},
+        'algorithms': {
+            'plain': presets.amplified(1.0, start),
+            'amplified': presets.amplified(10.0, start),
+        },
+        'names': (
+            *((label, f'rate {factor:g} x') for label, factor in FACTORS.items()),
+            ('plain', 'eta = 1'),
+            ('amplified', 'eta = 10'),
+        ),
+        'caption': (
+            'Local rates after the warm-up, as multiples of the initial one. The paper reports '
+            'that large rates are unstable and that at the smallest one eta = 10 is ahead; it '
+            'leaves out FashionMNIST at 0.1 (NaN). Deviations: nothing is left out; '
+            f'{presets.selection(code)}; minibatches with replacement; loss as the mean over '
+            'examples. With --quick: synthetic images, 50 clients, cycles of 50 rounds.'
+        ),
+    }
+    later = {'start_round': presets.QUICK_WARM_UP_ROUNDS, 'period': presets.QUICK_PERIOD}
+    config['quick']['client']['learning_rate'] = rates(0.1)
+    config['quick'] |= {
+        'patterns': {label: presets.quick_periodic(code) for label in FACTORS},
+        'algorithms': {'plain': later, 'amplified': later},
+        'num_rounds': 400,
+    }
+    return ConfigDict(config)

@@ -1,6 +1,6 @@
 """Table D.2 of Wang and Ji (NeurIPS 2022): the layers of its two convolutional networks.
 
-  python -m fedjax_links.cli.figure --config=configs/wang2022_table_d2.py --workdir=runs/wang_d2
+  python -m fedjax_links figure --config=configs/wang2022_table_d2.py --workdir=runs/wang_d2
 
 Three seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten; nothing
 is trained, so there is nothing for a GPU to do.
@@ -11,42 +11,26 @@ prints no totals. Deviations: none; its softmax is part of the loss here.
 
 from ml_collections import ConfigDict
 
+from fedjax_links.papers.common import convolutions, dense
+
 
 def get_config() -> ConfigDict:
     """The table's settings."""
-
-    def convolution(inputs: int, outputs: int) -> dict:
-        return {'name': 'convolution', 'inputs': inputs, 'outputs': outputs, 'side': 5}
-
-    def dense(inputs: int, outputs: int) -> dict:
-        return {'name': 'dense', 'inputs': inputs, 'outputs': outputs}
-
     return ConfigDict(
         {
             'title': 'Networks of Wang and Ji 2022, Table D.2',
             'figure': {
-                'name': 'network_sizes',
+                'name': 'fedjax_links.papers.networks:network_sizes',
                 'networks': {
                     'FashionMNIST': {
                         'model': 'wang_fashion_mnist',
                         'image': (28, 28, 1),
-                        'layers': (
-                            convolution(1, 32),
-                            convolution(32, 32),
-                            dense(1568, 128),
-                            dense(128, 10),
-                        ),
+                        'layers': convolutions(1, 32, 32, side=5) + dense(1568, 128, 10),
                     },
                     'CIFAR-10': {
                         'model': 'wang_cifar10',
                         'image': (32, 32, 3),
-                        'layers': (
-                            convolution(3, 32),
-                            convolution(32, 64),
-                            dense(4096, 512),
-                            dense(512, 128),
-                            dense(128, 10),
-                        ),
+                        'layers': convolutions(3, 32, 64, side=5) + dense(4096, 512, 128, 10),
                     },
                 },
                 'num_classes': 10,

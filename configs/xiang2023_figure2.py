@@ -1,6 +1,6 @@
 """Figure 2 of Xiang et al. (CDC 2023): distance to the optimum of FedAvg and FedPBC.
 
-  python -m fedjax_links.cli.figure --config=configs/xiang2023_figure2.py --workdir=runs/cdc2
+  python -m fedjax_links figure --config=configs/xiang2023_figure2.py --workdir=runs/cdc2
 
 About 20 seconds on two CPU cores, five with `--quick`; not measured on a GPU.
 
@@ -16,15 +16,16 @@ seeds, 3 with the same targets; bands are standard deviations.
 
 from ml_collections import ConfigDict
 
+from fedjax_links.papers.common import counterexample
+
 
 def get_config() -> ConfigDict:
     """The figure's settings."""
     return ConfigDict(
         {
             'title': 'Distance to the optimum, counterexample (Xiang et al. 2023, Figure 2)',
-            'figure': {
-                'name': 'counterexample_error',
-                'panels': {
+            'figure': counterexample(
+                panels={
                     '(a) all clients compute': {
                         'algorithms': ('fedavg', 'fedpbc'),
                         'compute': 'all',
@@ -34,17 +35,10 @@ def get_config() -> ConfigDict:
                         'compute': 'active',
                     },
                 },
-                'pairs': ((0.1, 0.1), (0.1, 0.5), (0.1, 0.9), (0.5, 0.5), (0.5, 0.9), (0.9, 0.9)),
-                'num_clients': 100,
-                'dimension': 100,
-                'target_seed': 0,
-                'learning_rate': 3e-4,
-                'local_steps': 30,
-                'num_rounds': 4000,
-                'eval_every': 10,
-                'first_shown': 50,
-                'num_seeds': 3,
-            },
+                learning_rate=3e-4,
+                local_steps=30,
+                num_rounds=4000,
+            ),
             'caption': (
                 'F_i = 0.5 ||x - u_i||^2, N = d = 100, s = 30, eta = 3e-4; clients 1-50 are up '
                 'with p0, the others with p1; server model, mean and standard deviation over 3 '

@@ -1,6 +1,6 @@
 """Figure 3 of Xiang et al. (2023): FedAvg and FedPBC on Synthetic(1, 1) over unequal uplinks.
 
-  python -m fedjax_links.cli.sweep --config=configs/xiang2023_figure3.py --workdir=runs/cdc3
+  python -m fedjax_links simulate --config=configs/xiang2023_figure3.py --workdir=runs/cdc3
 
 About six minutes on two CPU cores, not measured on a GPU; with --quick about 40 seconds.
 

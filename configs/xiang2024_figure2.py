@@ -1,6 +1,6 @@
 """Figure 2 of Xiang et al. (2024): where FedAvg's expected model goes with two clients.
 
-  python -m fedjax_links.cli.figure --config=configs/xiang2024_figure2.py --workdir=runs/xiang2
+  python -m fedjax_links figure --config=configs/xiang2024_figure2.py --workdir=runs/xiang2
 
 Seven seconds on two CPU cores, six with `--quick`; not measured on a GPU.
 
@@ -18,7 +18,7 @@ def get_config() -> ConfigDict:
         {
             'title': "Limit of FedAvg's expected model, two clients (Xiang et al. 2024, Figure 2)",
             'figure': {
-                'name': 'two_client_limit',
+                'name': 'fedjax_links.papers.xiang2024.figures:two_client_limit',
                 'first_prob': 0.5,
                 'targets': (0.0, 100.0),
                 'num_points': 20,

@@ -1,6 +1,6 @@
 """Figure 3 of Xiang et al. (2024): distance to the optimum of FedAvg and FedPBC.
 
-  python -m fedjax_links.cli.figure --config=configs/xiang2024_figure3.py --workdir=runs/xiang3
+  python -m fedjax_links figure --config=configs/xiang2024_figure3.py --workdir=runs/xiang3
 
 About 40 seconds on two CPU cores, five with `--quick`; not measured on a GPU.
 
@@ -17,28 +17,22 @@ redraw the targets is not said, ours share one draw.
 
 from ml_collections import ConfigDict
 
+from fedjax_links.papers.common import counterexample
+
 
 def get_config() -> ConfigDict:
     """The figure's settings."""
     return ConfigDict(
         {
             'title': 'Distance to the optimum, counterexample (Xiang et al. 2024, Figure 3)',
-            'figure': {
-                'name': 'counterexample_error',
-                'panels': {
+            'figure': counterexample(
+                panels={
                     'all clients compute': {'algorithms': ('fedavg', 'fedpbc'), 'compute': 'all'},
                 },
-                'pairs': ((0.1, 0.1), (0.1, 0.5), (0.1, 0.9), (0.5, 0.5), (0.5, 0.9), (0.9, 0.9)),
-                'num_clients': 100,
-                'dimension': 100,
-                'target_seed': 0,
-                'learning_rate': 1e-4,
-                'local_steps': 100,
-                'num_rounds': 2500,
-                'eval_every': 10,
-                'first_shown': 50,
-                'num_seeds': 3,
-            },
+                learning_rate=1e-4,
+                local_steps=100,
+                num_rounds=2500,
+            ),
             'caption': (
                 'F_i = 0.5 ||x - u_i||^2, N = d = 100, s = 100, eta = 1e-4; clients 1-50 are up '
                 'with p0, the others with p1; server model, mean and standard deviation over 3 '

@@ -1,6 +1,6 @@
 """Figure 4 of Xiang et al. (2024): how label-dependent link probabilities come out.
 
-  python -m fedjax_links.cli.figure --config=configs/xiang2024_figure4.py --workdir=runs/xiang4
+  python -m fedjax_links figure --config=configs/xiang2024_figure4.py --workdir=runs/xiang4
 
 Three seconds on two CPU cores, as with `--quick`; not measured on a GPU.
 
@@ -18,7 +18,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Construction of the link probabilities (Xiang et al. 2024, Figure 4)',
             'figure': {
-                'name': 'class_weights',
+                'name': 'fedjax_links.papers.xiang2024.figures:class_weights',
                 'num_clients': 100,
                 'num_classes': 10,
                 'alpha': 0.1,

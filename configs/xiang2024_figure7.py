@@ -1,6 +1,6 @@
 """Figures 7 and 8 of Xiang et al. (2024): the transition rates of Markov links.
 
-  python -m fedjax_links.cli.figure --config=configs/xiang2024_figure7.py --workdir=runs/xiang7
+  python -m fedjax_links figure --config=configs/xiang2024_figure7.py --workdir=runs/xiang7
 
 Two seconds on two CPU cores, as with `--quick`; not measured on a GPU.
 
@@ -19,7 +19,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Markov links (Xiang et al. 2024, Figures 7 and 8)',
             'figure': {
-                'name': 'markov_links',
+                'name': 'fedjax_links.papers.xiang2024.figures:markov_links',
                 'probs': (0.01, 0.02, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9),
                 'up_rate': 0.05,
                 'num_links': 200,

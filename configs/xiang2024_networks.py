@@ -1,6 +1,6 @@
 """The convolutional networks of Xiang et al. (2024), appendix B, layer by layer.
 
-  python -m fedjax_links.cli.figure --config=configs/xiang2024_networks.py --workdir=runs/xiang_nets
+  python -m fedjax_links figure --config=configs/xiang2024_networks.py --workdir=runs/xiang_nets
 
 Three seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten; nothing
 is trained, so there is nothing for a GPU to do.
@@ -11,26 +11,21 @@ here are those of the released code; 273,706, 551,786 and 1,193,130 parameters f
 
 from ml_collections import ConfigDict
 
+from fedjax_links.papers.common import convolutions, dense
+
 
 def get_config() -> ConfigDict:
     """The table's settings."""
 
     def network(model: str, *widths: int) -> dict:
-        convolutions = [
-            {'name': 'convolution', 'inputs': inputs, 'outputs': 32, 'side': 3}
-            for inputs in (3, 32)
-        ]
-        dense = [
-            {'name': 'dense', 'inputs': inputs, 'outputs': outputs}
-            for inputs, outputs in zip((2048, *widths), (*widths, 10), strict=True)
-        ]
-        return {'model': model, 'image': (32, 32, 3), 'layers': (*convolutions, *dense)}
+        layers = convolutions(3, 32, 32, side=3) + dense(2048, *widths, 10)
+        return {'model': model, 'image': (32, 32, 3), 'layers': layers}
 
     return ConfigDict(
         {
             'title': 'Networks of Xiang et al. 2024, appendix B',
             'figure': {
-                'name': 'network_sizes',
+                'name': 'fedjax_links.papers.networks:network_sizes',
                 'networks': {
                     'SVHN': network('xiang_svhn', 128),
                     'CIFAR-10': network('xiang_cifar10', 256, 64),

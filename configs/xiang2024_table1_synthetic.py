@@ -1,6 +1,6 @@
 """Table 1 of Xiang et al. (2024) in small: seven algorithms, six link patterns, synthetic images.
 
-  python -m fedjax_links.cli.sweep --config=configs/xiang2024_table1_synthetic.py \
+  python -m fedjax_links simulate --config=configs/xiang2024_table1_synthetic.py \
       --workdir=runs/table1_synthetic
 
 About an hour on two busy CPU cores, not measured on a GPU. With --quick a few
@@ -8,57 +8,47 @@ minutes: tables of the same form, without their meaning.
 
 The paper reports mean accuracies over the last 100 of 4,000 (SVHN) or 10,000 rounds; FedPBC is the
 best of the algorithms without memory on every pattern. Deviations: see the caption, which report.md
-repeats.
+repeats; after a colon, as_released (:as_released) or first_commit run what the released code does
+differently, as for xiang2024_table1.py.
 """
 
 from ml_collections import ConfigDict
 
-from fedjax_links.presets import xiang2024
+from fedjax_links.papers import common
+from fedjax_links.papers.xiang2024 import presets
 
 
-def get_config() -> ConfigDict:
-    """The comparison's settings."""
+def get_config(argument: str = '') -> ConfigDict:
+    """The comparison's settings.
+
+    Args:
+      argument: ``as_released`` or ``first_commit`` for the rules of the released code.
+    """
+    (code,) = common.chosen(argument, presets.CODES)
     return ConfigDict(
         {
             'title': 'Table 1 of Xiang et al. 2024 in small: synthetic images',
-            'problem': xiang2024.small_problem(num_clients=50, num_train=3_000),
-            'patterns': xiang2024.patterns(),
-            'client': xiang2024.client(),
-            'algorithms': xiang2024.algorithms(),
+            'problem': presets.small_problem(50, 3_000, code),
+            **presets.in_small(code),
             'tuning': {
                 'learning_rates': (0.5, 0.2, 0.1, 0.05, 0.02),
                 'pattern': 'bernoulli_sine',
                 'num_rounds': 160,
                 'num_seeds': 2,
             },
-            'baseline': 'fedavg',
-            'metric': 'eval_accuracy',
             'num_rounds': 320,
             'eval_every': 20,
-            'num_seeds': 3,
-            'names': xiang2024.PATTERN_NAMES + xiang2024.ALGORITHM_NAMES,
-            'reports': {
-                'levels': {
-                    'name': 'levels',
-                    'published': {'table': 'xiang2024_table1', 'dataset': 'SVHN', 'split': 'test'},
-                },
-                'rates': {'name': 'rates'},
-                'bars': {'name': 'bars'},
-                'curves': {'name': 'curves'},
-            },
             'caption': (
                 'The paper column is SVHN, test accuracy (Xiang et al. 2024, Table 1), to compare '
                 'orders, not levels. Deviations: 3,000 synthetic images of 16 x 16 x 1 in place of '
                 'SVHN; 50 clients in place of 100; a network of 9,802 parameters; 320 rounds in '
                 'place of 4,000; no augmentation; client rates from a grid of five on '
                 'time-varying Bernoulli links after 160 rounds, server rate 1; minibatches drawn '
-                'with replacement; non-homogeneous Markov links keep their memory, and cyclic '
-                'links with reset their probability, as the text says (the released code does '
-                'neither). FedPBC is evaluated at the mean of its client models, as in the '
-                'released code.'
+                f'with replacement. {presets.departures(code, links=True)} FedPBC is evaluated at '
+                'the mean of its client models, as in the released code.'
             ),
             'quick': {
-                'problem': xiang2024.small_problem(num_clients=20, num_train=600),
+                'problem': presets.small_problem(20, 600, code),
                 'tuning': {'learning_rates': (0.5, 0.1), 'num_rounds': 40, 'num_seeds': 1},
                 'num_rounds': 40,
                 'num_seeds': 2,

@@ -12,18 +12,25 @@ FOLDER = Path(__file__).parent.parent.parent / 'configs'
 PATHS = sorted(FOLDER.glob('*.py'))
 _WANG = ('fashion_mnist', 'cifar10')
 _XIANG = ('svhn', 'cifar10', 'cinic10')
+_RELEASED = ('as_released',)
+_COMMITS = ('as_released', 'first_commit')
 ARGUMENTS = {
-    'wang2022_figure1': _WANG,
-    'wang2022_figure2': _WANG,
-    'wang2022_figure_d1': _WANG,
-    'wang2022_figure_d2': _WANG,
-    'wang2022_figure_d3': _WANG,
-    'wang2022_table_d1': _WANG,
-    'xiang2024_figure9': ('alpha', 'gamma', 'delta', 'sigma'),
-    'xiang2024_table1': _XIANG,
-    'xiang2024_table2': _XIANG,
+    'sun2025_figure3': ((), _RELEASED),
+    'sun2025_table1': ((), _RELEASED),
+    'wang2022_figure1': (_WANG, _RELEASED),
+    'wang2022_figure2': (_WANG, _RELEASED),
+    'wang2022_figure_d1': (_WANG, ()),
+    'wang2022_figure_d2': (_WANG, _RELEASED),
+    'wang2022_figure_d3': (_WANG, _RELEASED),
+    'wang2022_table_d1': (_WANG, _RELEASED),
+    'xiang2024_figure6': ((), _RELEASED),
+    'xiang2024_figure9': (('alpha', 'gamma', 'delta', 'sigma'), _COMMITS),
+    'xiang2024_table1': (_XIANG, _COMMITS),
+    'xiang2024_table1_digits': ((), _COMMITS),
+    'xiang2024_table1_synthetic': ((), _COMMITS),
+    'xiang2024_table2': (_XIANG, _COMMITS),
 }
-"""What a config takes after a colon, by its name."""
+"""What a config takes after a colon, by its name: what it is about, and whose code it follows."""
 
 _SHAPES = {
     'cifar10': (32, 32, 3),
@@ -42,11 +49,17 @@ def module(path):
     return loaded
 
 
+def arguments(name):
+    """Texts after the colon: every subject, or None, and every kind of code with a subject."""
+    subjects, codes = ARGUMENTS.get(name, ((), ()))
+    return (*(subjects or (None,)), *(','.join([*subjects[-1:], code]) for code in codes))
+
+
 def variants():
     """(path, argument or None, size) of everything that a command line can ask for."""
     found = []
     for path in PATHS:
-        for argument in ARGUMENTS.get(path.stem, (None,)):
+        for argument in arguments(path.stem):
             found.append((path, argument, 'full'))
             if sizes.QUICK in values(path, argument, None):
                 found.append((path, argument, 'quick'))

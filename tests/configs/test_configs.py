@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from fedjax_links import comparison, experiment, problems, sections, sizes
-from fedjax_links.cli import comparing, training
-from fedjax_links.presets import xiang2024
-from fedjax_links.report import figures
+from fedjax_links import experiment, problems, report, sections, sizes
+from fedjax_links.papers import common
+from fedjax_links.papers.xiang2024 import presets
+from fedjax_links.report import figure
 from tests.configs import shipped
 
 VARIANTS = shipped.variants()
@@ -23,18 +23,12 @@ def test_every_config_builds_and_says_what_it_runs(variant, monkeypatch):
     shipped.use_stand_ins(monkeypatch)
     values = shipped.values(*variant)
     if 'figure' in values:
-        assert figures.parse(values).caption
+        figure.check(values)
+        assert values['caption']
         return
-    if 'patterns' in values:
-        plan = comparison.build(values)
-        comparing.check(plan)
-        assert plan.config.title in comparing.describe(plan)
-        return
-    config = experiment.parse(values)
-    plan = experiment.build(config)
-    assert plan.algorithms.keys() == config.algorithms.keys()
-    assert plan.participation.num_clients == plan.problem.num_clients
-    assert config.title in training.describe(plan)
+    planned = experiment.build(values)
+    report.check(planned)
+    assert values['title'] in planned.describe()
 
 
 @pytest.mark.parametrize('path', shipped.PATHS, ids=lambda path: path.stem)
@@ -53,19 +47,95 @@ def test_the_header_says_how_to_run_it_and_how_long_it_takes(path):
 
 def test_the_list_of_figures_and_tables_names_every_config():
     listed = (shipped.FOLDER.parent / 'docs' / 'papers.md').read_text()
-    named = set(re.findall(r'\| (\w+) (?:\(.*?\) )?\| (?:figure|sweep) \|', listed))
+    named = set(re.findall(r'\| (\w+) (?:\(.*?\) )?\| (?:figure|simulate) \|', listed))
     of_papers = {p.stem for p in shipped.PATHS if p.stem.startswith(('sun', 'wang', 'xiang'))}
     assert named == of_papers
-    for name, arguments in shipped.ARGUMENTS.items():
-        (row,) = (line for line in listed.splitlines() if f'| {name} ' in line)
-        assert all(f'`:{argument}`' in row for argument in arguments)
-        assert '| sweep |' in row
+    for path in shipped.PATHS:
+        rows = [line for line in listed.splitlines() if f'| {path.stem} ' in line]
+        command = '| figure |' if 'figure' in shipped.values(path, None, None) else '| simulate |'
+        assert all(command in row for row in rows)
+        words = [word for group in shipped.ARGUMENTS.get(path.stem, ()) for word in group]
+        assert all(f'`{word}`' in row for word in words for row in rows)
+
+
+def test_the_guide_names_every_config_and_its_words():
+    guide = (shipped.FOLDER / 'README.md').read_text()
+    rows = {row[1]: row[0] for row in re.finditer(r'^\| (\w+) \|.*$', guide, flags=re.MULTILINE)}
+    assert rows.keys() - {'file'} == {path.stem for path in shipped.PATHS}
+    for name, groups in shipped.ARGUMENTS.items():
+        assert all(f'`{word}`' in rows[name] for group in groups for word in group)
+
+
+WITH_RELEASED_CODE = [name for name, (_, codes) in shipped.ARGUMENTS.items() if codes]
+
+
+def released_parts(section):
+    """Names of released variants anywhere in a config."""
+    if isinstance(section, dict):
+        found = set().union(*map(released_parts, section.values()))
+        name = section.get('name')
+        return found | {name.split(':')[1]} if '.released:' in str(name) else found
+    return set()
+
+
+@pytest.mark.parametrize('name', WITH_RELEASED_CODE)
+def test_released_code_is_asked_for_by_a_word_and_named_in_the_caption(name):
+    subjects, codes = shipped.ARGUMENTS[name]
+    path = shipped.FOLDER / f'{name}.py'
+    assert f':{",".join([*subjects[:1], "as_released"])}' in shipped.module(path).__doc__
+    paper = shipped.values(path, None, None)
+    assert not released_parts(paper)
+    assert 'As in the released code, and not' not in paper['caption']
+    for code in codes:
+        released = shipped.values(path, code, None)
+        found = released_parts(released)
+        assert found
+        assert released['caption'] != paper['caption']
+        assert re.search(r'[Aa]s in the released code(, and| and|, Deb)', released['caption'])
+        assert ('fedpbc_doubled_steps' in found) == (code == 'first_commit')
+        assert ('FedPBC with twice' in released['caption']) == (code == 'first_commit')
+        assert ('memoryless_markov' in found) == ('links without memory' in released['caption'])
+        assert ('f3ast_positions_as_ids' in found) == (
+            'F3AST with positions' in released['caption']
+        )
 
 
 def test_the_released_links_differ_where_the_released_code_does():
     problem = problems.digits(num_clients=10, alpha=0.5)
-    paper, released = xiang2024.patterns(), xiang2024.patterns(as_released=True)
+    paper, released = presets.patterns('paper'), presets.patterns('as_released')
     differ = {label for label in paper if paper[label] != released[label]}
     assert differ == {'markov_sine', 'cyclic_reset'}
     for section in released.values():
         assert sections.links(section, problem)[0].num_clients == 10
+
+
+@pytest.mark.parametrize(
+    'argument, message',
+    [
+        ('svnh', "`config` has no 'svnh'; did you mean 'svhn'?"),
+        ('cifar10,as_relased', "`config` has no 'as_relased'; did you mean 'as_released'?"),
+        ('svhn,', None),
+        ('as_released, svhn', None),
+        ('paper,cinic10', None),
+        (
+            'svhn,cifar10',
+            '`config` must name one of svhn, cifar10, cinic10, got svhn, cifar10.',
+        ),
+        (
+            'x',
+            "`config` has no 'x'; valid names: as_released, cifar10, cinic10, first_commit, paper, "
+            'svhn.',
+        ),
+    ],
+)
+def test_words_after_the_colon_come_in_any_order_and_a_wrong_one_costs_one_line(argument, message):
+    groups = (presets.PRINTED_DATASETS, presets.CODES)
+    if message is None:
+        words = argument.replace(' ', '').split(',')
+        found = common.chosen(argument, *groups)
+        assert set(words) - {''} <= set(found)
+        assert len(found) == 2
+        return
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        common.chosen(argument, *groups)
+    assert str(caught.value) == message

@@ -1,0 +1,122 @@
+"""Sun et al. 2025, section 6 and appendix: groups that wait R rounds between selections."""
+
+from fedjax_links.papers.common import Section
+
+CODES = ('paper', 'as_released')
+"""Whose rules are run: those of the paper, or of its notebook where it differs."""
+NUM_CLIENTS, NUM_GROUPS = 100, 20
+NUM_ROUNDS = 2_000
+ALGORITHM_NAMES = (
+    ('debiased_fedavg', 'Debiasing FedAvg'),
+    ('fedavg', 'FedAvg'),
+    ('fedvarp', 'FedVARP'),
+)
+
+
+def separated(separation: int, *, exponent: float = 1.5) -> Section:
+    """One of M contiguous groups per round, ``p_g ~ g^-exponent`` among those that waited R."""
+    return {
+        'name': 'minimum_separation',
+        'weights': {'name': 'power', 'exponent': exponent, 'count': NUM_GROUPS},
+        'separation': separation,
+        'groups': {'name': 'contiguous', 'num_groups': NUM_GROUPS},
+    }
+
+
+def patterns(separations: tuple[int, ...]) -> dict[str, Section]:
+    """`separated` by label, ``R05`` for R = 5, and ``uniform``: all groups equally likely."""
+    by_label = {f'R{r:02d}': separated(r) for r in separations}
+    return {**by_label, 'uniform': separated(0, exponent=0.0)}
+
+
+def pattern_names(separations: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
+    """Names of `patterns`, in this order."""
+    return (*((f'R{r:02d}', f'R = {r}') for r in separations), ('uniform', 'uniform'))
+
+
+def algorithms(code: str) -> dict[str, Section]:
+    """The three algorithms, the debiasing that of the paper or of the notebook."""
+    debiased: Section = {}
+    if code == 'as_released':
+        debiased = {
+            'name': 'fedjax_links.papers.sun2025.released:debiased_fedavg_horizon',
+            'num_rounds': NUM_ROUNDS,
+            'groups': tuple(i * NUM_GROUPS // NUM_CLIENTS for i in range(NUM_CLIENTS)),
+        }
+    return {'fedavg': {}, 'debiased_fedavg': debiased, 'fedvarp': {}}
+
+
+def debiasing(code: str) -> str:
+    """Which form of debiasing is run, for a caption."""
+    if code == 'as_released':
+        return (
+            'As in the released code, Debiasing FedAvg trains at its rate times T / count of the '
+            'group, with T the planned number of rounds; the paper has (t + 1) B / N in place of T.'
+        )
+    return 'Debiasing FedAvg is that of the paper, not that of the released code.'
+
+
+def learning_rates(rates: tuple[float, ...], code: str) -> tuple[float, ...]:
+    """Rates to try; each of them also M times smaller where debiasing ends M times larger."""
+    return rates + tuple(rate / NUM_GROUPS for rate in rates if code == 'as_released')
+
+
+def images(
+    dataset: str,
+    separations: tuple[int, ...],
+    code: str,
+    *,
+    rates: tuple[tuple[float, ...], tuple[float, ...]],
+    tuned_on: str,
+    local_steps: tuple[int, int],
+    quick_problem: Section,
+) -> Section:
+    """What the experiments with images share.
+
+    Args:
+      dataset: ``'mnist'`` or ``'cifar10'``; data must have been prepared.
+      separations: values of R.
+      code: one of `CODES`.
+      rates: to try, at full size and in the quick version.
+      tuned_on: pattern to try them on.
+      local_steps: s, at full size and in the quick version.
+      quick_problem: ``model`` and ``data`` of the quick version, which draws synthetic images.
+
+    Returns:
+      A config without title, metric, reports and caption.
+    """
+    num_quick_rounds = 150
+    released = code == 'as_released'
+    return {
+        'problem': {
+            'name': 'images',
+            'dataset': dataset,
+            'num_clients': NUM_CLIENTS,
+            'model': {'name': f'sun_{dataset}'},
+            'partition': 'dirichlet_per_class',
+            'alpha': 0.5,
+            'seed': 1,
+            'store': 'uint8',
+        },
+        'patterns': patterns(separations),
+        'client': {'local_steps': local_steps[0], 'batch_size': 8},
+        'algorithms': algorithms(code),
+        'tuning': {
+            'learning_rates': learning_rates(rates[0], code),
+            'pattern': tuned_on,
+            'num_rounds': 200,
+            'num_seeds': 1,
+        },
+        'baseline': 'fedavg',
+        'num_rounds': NUM_ROUNDS,
+        'eval_every': 10,
+        'num_seeds': 3,
+        'names': pattern_names(separations) + ALGORITHM_NAMES,
+        'quick': {
+            'problem': {'dataset': 'synthetic_images', 'store': 'float32', **quick_problem},
+            'client': {'local_steps': local_steps[1]},
+            'algorithms': {'debiased_fedavg': {'num_rounds': num_quick_rounds}} if released else {},
+            'tuning': {'learning_rates': learning_rates(rates[1], code), 'num_rounds': 50},
+            'num_rounds': num_quick_rounds,
+        },
+    }

@@ -1,0 +1,20 @@
+"""What Sun et al. 2025 print in Table 1."""
+
+from fedjax_links.papers import printed
+from fedjax_links.report.published import Level
+
+
+def table1(*, dataset: str, split: str) -> dict[tuple[str, str], Level]:
+    """Accuracies, without deviations.
+
+    Args:
+      dataset: ``'CIFAR-10'``.
+      split: ``'train'`` or ``'test'``.
+
+    Returns:
+      By (pattern, algorithm) as printed.
+
+    Raises:
+      ValueError: for an unknown data set or split.
+    """
+    return printed.levels(printed.rows(__package__, 'table1'), dataset=dataset, split=split)

@@ -1,0 +1,1 @@
+"""Wang and Ji, NeurIPS 2022: generalised FedAvg with amplification, arbitrary participation."""

@@ -1,0 +1,188 @@
+"""Wang and Ji 2022, section 6 and appendix D: amplified updates under periodic availability."""
+
+from collections.abc import Mapping
+
+from fedjax_links.papers.common import Section, synthetic_images
+
+CODES = ('paper', 'as_released')
+"""Whose selection of clients is run: that of the paper, or of its released code."""
+PRINTED_DATASETS = {'fashion_mnist': 'FashionMNIST', 'cifar10': 'CIFAR-10'}
+INITIAL_RATES = {'fashion_mnist': 0.1, 'cifar10': 0.05}
+WARM_UP_ROUNDS = {'fashion_mnist': 2_000, 'cifar10': 4_000}
+NUM_ROUNDS = {'fashion_mnist': 300_000, 'cifar10': 600_000}
+NUM_SEEDS = {'fashion_mnist': 10, 'cifar10': 5}
+PERIOD = 500
+QUICK_WARM_UP_ROUNDS, QUICK_PERIOD = 100, 50
+METHOD_NAMES = (
+    ('wait_minibatch', 'wait-minibatch'),
+    ('wait_full', 'wait-full'),
+    ('plain', 'Algorithm 1 without amplification'),
+    ('amplified', 'Algorithm 1 with amplification'),
+)
+TABLE_D1 = {
+    'fashion_mnist': {'waiting': 0.1, 'plain': 1e-5, 'amplified': 1e-5},
+    'cifar10': {'waiting': 0.05, 'plain': 5e-5, 'amplified': 5e-6},
+}
+"""Local rates after the warm-up, as printed."""
+
+
+def problem(dataset: str) -> Section:
+    """250 clients whose data are 5 % alike; prepared FashionMNIST or CIFAR-10."""
+    return {
+        'name': 'images',
+        'dataset': dataset,
+        'num_clients': 250,
+        'model': f'wang_{dataset}',
+        'partition': 'similarity',
+        'similarity': 0.05,
+        'seed': 0,
+        'normalise': dataset,
+        'augment': ('crop', 'mirror') if dataset == 'cifar10' else (),
+        'store': 'uint8',
+    }
+
+
+def small_problem() -> Section:
+    """`common.synthetic_images` of 50 clients with the paper's partition; needs no file."""
+    partition = {'partition': 'similarity', 'similarity': 0.05}
+    return synthetic_images(50, 2_000, difficulty=0.5, partition=partition)
+
+
+def periodic(
+    code: str, *, active_rounds: int = 100, cohort_size: int = 10, group_size: int = 50
+) -> Section:
+    """Five groups of clients, two majority labels each, that are available in turns.
+
+    Args:
+      code: one of `CODES`.
+      active_rounds: rounds per turn; a cycle is five turns.
+      cohort_size: S, selected among the available in every round.
+      group_size: clients of a group.
+
+    Returns:
+      A section of links.
+    """
+    turns = {
+        'name': 'periodic_groups',
+        'groups': {'name': 'contiguous', 'num_groups': 5},
+        'active_rounds': active_rounds,
+    }
+    if code == 'paper':
+        return {**turns, 'cohort_size': cohort_size}
+    return {
+        'name': 'fedjax_links.papers.wang2022.released:permutation_consumer',
+        'pattern': {**turns, 'cohort_size': group_size},
+        'cohort_size': cohort_size,
+    }
+
+
+def selection(code: str) -> str:
+    """How clients are selected, for a caption."""
+    if code == 'paper':
+        return 'nobody is selected twice in a round, as in the paper and not in the released code'
+    return (
+        'a client can be selected twice in a round, as in the released code and not in the paper, '
+        'but trains once, so that those rounds have a client less'
+    )
+
+
+def client(initial: float, warm_up_rounds: int) -> Section:
+    """Five steps of batch 16, at the initial rate during the warm-up; later rates are missing."""
+    decay = {'name': 'warmup', 'initial': initial, 'rounds': warm_up_rounds}
+    return {'decay': decay, 'local_steps': 5, 'batch_size': 16}
+
+
+def amplified(amplification: float, warm_up_rounds: int, period: int = PERIOD) -> Section:
+    """Algorithm 1, whose reference point is set at the end of the warm-up; P rounds per block."""
+    return {
+        'name': 'amplified_fedavg',
+        'amplification': amplification,
+        'period': period,
+        'start_round': warm_up_rounds,
+    }
+
+
+def methods(
+    warm_up_rounds: int, *, period: int = PERIOD, rates: Mapping[str, float] | None = None
+) -> dict[str, Section]:
+    """The four methods: waiting with minibatches or full data, and Algorithm 1 with eta 1 and 10.
+
+    Args:
+      warm_up_rounds: rounds of plain FedAvg before.
+      period: P.
+      rates: local rates after the warm-up, ``waiting``, ``plain`` and ``amplified``; to be tuned if
+        there are none.
+
+    Returns:
+      Sections of algorithms.
+    """
+    waiting = {'name': 'wait_for_all', 'period': period, 'start_round': warm_up_rounds}
+    rate = {name: {'learning_rate': value} for name, value in (rates or {}).items()}
+    return {
+        'wait_minibatch': {**waiting, 'client': rate.get('waiting', {})},
+        'wait_full': {**waiting, 'client': {**rate.get('waiting', {}), 'batch_size': 0}},
+        'plain': {**amplified(1.0, warm_up_rounds, period), 'client': rate.get('plain', {})},
+        'amplified': {
+            **amplified(10.0, warm_up_rounds, period),
+            'client': rate.get('amplified', {}),
+        },
+    }
+
+
+def experiment(dataset: str, code: str, *, item: str) -> Section:
+    """What the experiments of Figures 1 and 2 and of appendix D share.
+
+    Args:
+      dataset: ``'fashion_mnist'`` or ``'cifar10'``.
+      code: one of `CODES`.
+      item: which figure.
+
+    Returns:
+      A config without algorithms, names and caption, in its section ``quick`` too.
+    """
+    return {
+        'title': f'{PRINTED_DATASETS[dataset]} (Wang and Ji 2022, {item})',
+        'problem': problem(dataset),
+        'patterns': {'periodic': periodic(code)},
+        'client': client(INITIAL_RATES[dataset], WARM_UP_ROUNDS[dataset]),
+        'baseline': 'plain',
+        'metric': 'eval_accuracy',
+        'num_rounds': NUM_ROUNDS[dataset],
+        'eval_every': 50,
+        'num_seeds': NUM_SEEDS[dataset],
+        'reports': {
+            'curves': {
+                'name': 'curves',
+                'metrics': ('train_loss', 'eval_accuracy'),
+                'smoothing': 0.03,
+                'band': 'deviation',
+                'columns': 2,
+            },
+            'levels': {'name': 'levels', 'tail': 0.03},
+        },
+        'quick': {
+            'problem': small_problem(),
+            'patterns': {'periodic': quick_periodic(code)},
+            'client': {'decay': {'initial': 0.1, 'rounds': QUICK_WARM_UP_ROUNDS}},
+            'num_rounds': 500,
+            'eval_every': 25,
+            'num_seeds': 2,
+        },
+    }
+
+
+def quick_periodic(code: str) -> Section:
+    """`periodic` for `small_problem`: cycles of 50 rounds."""
+    return periodic(code, active_rounds=10, cohort_size=5, group_size=10)
+
+
+def trajectories(learning_rates: tuple[float, ...], amplifications: tuple[float, ...]) -> Section:
+    """The figure of appendix B at the paper's size, a panel per rate and amplification."""
+    return {
+        'name': 'fedjax_links.papers.wang2022.figures:toy_trajectories',
+        'learning_rates': learning_rates,
+        'amplifications': amplifications,
+        'period': 3,
+        'local_steps': 1,
+        'num_rounds': 15,
+    }

@@ -1,0 +1,197 @@
+"""Xiang et al. 2024, section 7.2: image classification over six kinds of unreliable uplinks."""
+
+from fedjax_links.papers.common import Section, synthetic_images
+
+CODES = ('paper', 'as_released', 'first_commit')
+"""Whose rules are run: the paper's, those of its repository where it differs, or those of the
+repository's first commit, whose FedPBC is another one."""
+PATTERN_NAMES = (
+    ('bernoulli', 'Bernoulli time-invariant'),
+    ('bernoulli_sine', 'Bernoulli time-varying'),
+    ('markov', 'Markov homogeneous'),
+    ('markov_sine', 'Markov non-homogeneous'),
+    ('cyclic', 'Cyclic no reset'),
+    ('cyclic_reset', 'Cyclic with reset'),
+)
+ALGORITHM_NAMES = (
+    ('fedpbc', 'FedPBC'),
+    ('fedavg', 'FedAvg'),
+    ('fedavg_all', 'FedAvg all'),
+    ('fedau', 'FedAU'),
+    ('f3ast', 'F3AST'),
+    ('fedavg_known', 'FedAvg known'),
+    ('mifa', 'MIFA'),
+)
+LEARNING_RATES = (0.1, 0.05, 0.01, 0.005, 0.001, 0.0005)
+SERVER_LRS = (0.5, 1.0, 1.5, 5.0, 10.0, 50.0)
+TABLE_2_TARGETS = {
+    'svhn': (0.2, 0.4, 0.6, 0.8),
+    'cifar10': (0.15, 0.3, 0.45, 0.6),
+    'cinic10': (0.1, 0.2, 0.3, 0.4),
+}
+PRINTED_DATASETS = {'svhn': 'SVHN', 'cifar10': 'CIFAR-10', 'cinic10': 'CINIC-10'}
+NUM_ROUNDS = {'svhn': 4_000, 'cifar10': 10_000, 'cinic10': 10_000}
+_RELEASED = 'fedjax_links.papers.xiang2024.released'
+_RELEASED_LINKS = (
+    'non-homogeneous Markov links without memory',
+    'cyclic links with reset at 0.6 of their probability',
+)
+_RELEASED_TRAINING = (
+    'clients of unequal volume',
+    "FedAvg known with the last client's probability for everyone",
+    'F3AST with positions among the active clients for client ids',
+)
+
+
+def partition(code: str) -> Section:
+    """Dirichlet(0.1), of equal volume as the text says, or of unequal as the released code has."""
+    name = 'dirichlet' if code == 'paper' else 'dirichlet_unequal'
+    return {'partition': name, 'alpha': 0.1}
+
+
+def problem(dataset: str, code: str) -> Section:
+    """100 clients with the data set's network and augmentation; data must have been prepared."""
+    return {
+        'name': 'images',
+        'dataset': 'svhn_cropped' if dataset == 'svhn' else dataset,
+        'num_clients': 100,
+        'model': f'xiang_{dataset}',
+        **partition(code),
+        'seed': 0,
+        'normalise': dataset,
+        'augment': ('crop',) if dataset == 'svhn' else ('crop', 'mirror'),
+        'store': 'uint8',
+    }
+
+
+def small_problem(num_clients: int, num_train: int, code: str) -> Section:
+    """`common.synthetic_images` with the partition of the paper or its code; needs no file."""
+    return synthetic_images(num_clients, num_train, difficulty=0.6, partition=partition(code))
+
+
+def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> Section:
+    """Link probabilities that follow the labels a client holds.
+
+    Args:
+      sigma: sigma_0, standard deviation of the logarithm of a class's weight.
+      minimum: delta, the smallest probability.
+
+    Returns:
+      A section ``probs`` of links.
+    """
+    return {'name': 'label_dependent', 'sigma': sigma, 'minimum': minimum, 'seed': 0}
+
+
+def sine(gamma: float = 0.4) -> Section:
+    """The time-varying schedule; gamma is 0.4 by the released code, the text does not say."""
+    return {'name': 'sine', 'gamma': gamma, 'period': 40}
+
+
+def patterns(code: str) -> dict[str, Section]:
+    """The six link patterns by label."""
+    own = probs()
+    found: dict[str, Section] = {
+        'bernoulli': {'name': 'bernoulli', 'probs': own},
+        'bernoulli_sine': {'name': 'bernoulli', 'probs': own, 'schedule': sine()},
+        'markov': {'name': 'markov', 'probs': own},
+        'markov_sine': {'name': 'markov', 'probs': own, 'schedule': sine()},
+        'cyclic': {'name': 'cyclic', 'probs': own},
+        'cyclic_reset': {'name': 'cyclic', 'probs': own, 'reset': True},
+    }
+    if code != 'paper':
+        found['markov_sine']['name'] = f'{_RELEASED}:memoryless_markov'
+        found['cyclic_reset'] = {'name': f'{_RELEASED}:reduced_cyclic', 'probs': own, 'gamma': 0.4}
+    return found
+
+
+def algorithms(code: str) -> dict[str, Section]:
+    """The seven algorithms of Table 1 with the hyper-parameters of appendix B."""
+    found: dict[str, Section] = {
+        'fedpbc': {},
+        'fedavg': {},
+        'fedavg_all': {},
+        'fedau': {'cutoff': 50},
+        'f3ast': {'budget': 10, 'beta': 0.01},
+        'fedavg_known': {},
+        'mifa': {},
+    }
+    if code != 'paper':
+        found['f3ast']['name'] = f'{_RELEASED}:f3ast_positions_as_ids'
+        found['fedavg_known']['name'] = f'{_RELEASED}:fedavg_known_last_client'
+    if code == 'first_commit':
+        found['fedpbc']['name'] = f'{_RELEASED}:fedpbc_doubled_steps'
+    return found
+
+
+def departures(code: str, *, links: bool, training: bool = True) -> str:
+    """Which departures of the released code from the text are in force, for a caption.
+
+    Args:
+      code: one of `CODES`.
+      links: whether all six link patterns are met.
+      training: whether the algorithms are run.
+
+    Returns:
+      A sentence.
+    """
+    listed = [
+        *(_RELEASED_LINKS if links else ()),
+        *(_RELEASED_TRAINING if training else ()),
+        *(['FedPBC with twice its displacement'] if code == 'first_commit' else []),
+    ]
+    if code == 'paper':
+        return f'As in the text, and so without what the released code has: {", ".join(listed)}.'
+    return f'As in the released code, and not in the text: {", ".join(listed)}.'
+
+
+def experiment(code: str) -> Section:
+    """What the experiments of section 7.2 share, without title, problem, length and reports."""
+    return {
+        'patterns': patterns(code),
+        'client': {'decay': 'inverse_sqrt', 'local_steps': 5, 'batch_size': 16},
+        'algorithms': algorithms(code),
+        'tuning': {
+            'learning_rates': LEARNING_RATES,
+            'server_lrs': SERVER_LRS,
+            'pattern': 'bernoulli_sine',
+            'num_rounds': 500,
+            'num_seeds': 1,
+        },
+        'baseline': 'fedavg',
+        'metric': 'eval_accuracy',
+        'num_seeds': 3,
+        'names': PATTERN_NAMES + ALGORITHM_NAMES,
+    }
+
+
+def quick(code: str, *, learning_rates: tuple[float, ...], tuning_rounds: int) -> Section:
+    """The section ``quick`` of an experiment at full size: synthetic images, 20 clients."""
+    return {
+        'problem': small_problem(20, 600, code),
+        'tuning': {
+            'learning_rates': learning_rates,
+            'server_lrs': (1.0,),
+            'num_rounds': tuning_rounds,
+        },
+        'num_rounds': 40,
+        'num_seeds': 2,
+    }
+
+
+def in_small(code: str) -> Section:
+    """`experiment` for small versions of Table 1: no server rates, beside SVHN's test accuracy."""
+    return {
+        **experiment(code),
+        'reports': {
+            'levels': {'name': 'levels', 'published': table1('svhn', 'test')},
+            'rates': {'name': 'rates'},
+            'bars': {'name': 'bars'},
+            'curves': {'name': 'curves'},
+        },
+    }
+
+
+def table1(dataset: str, split: str) -> Section:
+    """A section ``published``: printed accuracies of a data set."""
+    table = 'fedjax_links.papers.xiang2024.tables:table1'
+    return {'name': table, 'dataset': PRINTED_DATASETS[dataset], 'split': split}

@@ -1,0 +1,168 @@
+"""What the repository of Xiang et al. 2024 runs where it differs from the paper.
+
+None of these is an algorithm or a pattern to use: each reproduces one departure, for chasing
+published numbers. Departures that need nothing here: MIFA with ``memory='delta'`` under a decaying
+rate, and clients of unequal volume (the partition ``dirichlet_unequal``).
+
+Repository: github.com/mingxiang12/FedPBC at 2f6770c, unless another commit is named.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_links import base, checks, cohorts, prng, tree
+from fedjax_links.algorithms.f3ast import F3astState, f3ast, lowest
+from fedjax_links.algorithms.fedavg_known import fedavg_known
+from fedjax_links.algorithms.fedpbc import fedpbc
+from fedjax_links.base import Algorithm, LinkSample, Participation, RoundMetrics
+from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.participation import schedules
+from fedjax_links.participation.cyclic import cyclic
+from fedjax_links.participation.markov import as_up_rate, move
+
+_PROBS, _STATE, _LINKS = 0, 1, 2
+
+
+def fedavg_known_last_client(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
+    """Known-p FedAvg that divides every update by the probability of the **last** client.
+
+    A loop variable keeps its last value (FedPBC varying_main.py:103-107 and 148,
+    static_main.py:90-94 and 135), so the method is FedAvg-all with server rate
+    ``eta_g / p_{N-1}^t`` and removes no bias.
+
+    Args:
+      local_train: the client program L_i.
+      server_lr: eta_g, positive.
+
+    Returns:
+      The algorithm; models: ``server``.
+    """
+    clean = fedavg_known(local_train, server_lr=server_lr)
+
+    def round_step(state, ctx, problem):
+        last = jnp.broadcast_to(ctx.links.prob[-1], ctx.links.prob.shape)
+        links = LinkSample(mask=base.participants(ctx.links), prob=last)
+        return clean.round_step(state, ctx._replace(links=links), problem)
+
+    return clean._replace(round_step=round_step)
+
+
+def f3ast_positions_as_ids(
+    local_train: ClientProgram, *, budget: int = 10, beta: float = 0.01, server_lr: float = 1.0
+) -> Algorithm:
+    """F3AST that takes positions in the list of active clients for client ids.
+
+    With ``budget`` or more active clients, the positions with the lowest rates *within the list of
+    active clients* are trained as if they were ids, active or not (FedPBC varying_main.py:109-121,
+    static_main.py:96-108); with fewer, all active ones are. Equal rates are settled in favour of
+    the last position, as a reversed stable sort does; the repository's sort is not stable beyond
+    16 entries, which no rule can reproduce. Otherwise as `f3ast`.
+
+    Args:
+      local_train: the client program L_i.
+      budget: clients per round, at least 1; 10 in the repository.
+      beta: rate of forgetting, in (0, 1].
+      server_lr: eta_g, positive.
+
+    Returns:
+      The algorithm; models: ``server``.
+    """
+    clean = f3ast(local_train, budget=budget, beta=beta, server_lr=server_lr)
+
+    def round_step(state, ctx, problem):
+        active = base.participants(ctx.links)
+        listed = cohorts.make_cohort(active)
+        occupied = jnp.arange(problem.num_clients) < listed.size
+        rates = jnp.where(occupied, cohorts.gather(listed, state.rate), jnp.inf)
+        mistaken = lowest(rates[::-1], budget)[::-1]
+        chosen = jnp.where(listed.size >= budget, mistaken, active)
+        rate = ((1 - beta) * state.rate + beta * chosen).astype(state.rate.dtype)
+        cohort = cohorts.make_cohort(chosen)
+        total = sum_updates(local_train, cohort, ctx, problem, state.server, 1 / rate)
+        server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
+        num_active = cohorts.num_members(cohort)
+        metrics = RoundMetrics(num_active, num_active, total.loss, {})
+        return F3astState(server=server, rate=rate), metrics
+
+    return clean._replace(round_step=round_step)
+
+
+def fedpbc_doubled_steps(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
+    """FedPBC of the first commit: every client moves ``1 + eta_g`` times its displacement.
+
+    FedPBC at 2f364b4, varying_pbc.py:110 and static_pbc.py:96, until 2f6770c of 2024-04-15. With
+    eta_g = 1 its clients moved twice where those of the baselines moved once.
+
+    Args:
+      local_train: the client program L_i.
+      server_lr: eta_g, positive.
+
+    Returns:
+      The algorithm; models: ``server`` and ``client_mean``.
+    """
+    checks.positive('server_lr', server_lr)
+    return fedpbc(local_train, server_lr=1 + server_lr)
+
+
+def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
+    """The released "non-homogeneous Markov" links, which have no memory.
+
+    The code rebuilds every chain in every round: the state is drawn from Bernoulli(p_i^t) and makes
+    one transition, which leaves that law as it is. Rounds are therefore independent, and the
+    pattern is in law `bernoulli` of the same schedule; the paper's is `markov`.
+
+    Args:
+      schedule: as in `markov`.
+      up_rate: as in `markov`; without effect on the law.
+
+    Returns:
+      The pattern; it has no carry and reports the schedule's mean as ``prob``.
+
+    Raises:
+      ValueError: for a value out of range.
+
+    References:
+      Xiang et al. 2024, appendix B; github.com/mingxiang12/FedPBC, varying_main.py:91-94.
+    """
+    schedule = schedules.as_schedule(schedule)
+    up_rate = as_up_rate(up_rate, schedule.num_clients)
+
+    def sample(carry, key, round):
+        probs = schedule(jax.random.fold_in(key, _PROBS), round)
+        state, uniforms = (
+            prng.uniform(jax.random.fold_in(key, index), probs.shape) for index in (_STATE, _LINKS)
+        )
+        mask = move(state < probs, uniforms, probs, up_rate)
+        return carry, LinkSample(mask=mask, prob=schedule.mean(round))
+
+    return Participation(init=lambda key: (), sample=sample, num_clients=schedule.num_clients)
+
+
+def reduced_cyclic(probs: Any, *, gamma: Any = 0.4, cycle_length: int = 100) -> Participation:
+    """The released "cyclic with periodic reset" links, with ``(1 - gamma) p`` in place of p.
+
+    The code resets at rounds 0, 100, 200, ... and uses the time-varying ``p_i^t`` of those rounds,
+    where the sine of period 40 vanishes. With the default gamma participation is 40 % below that of
+    the pattern without reset, to which the published tables compare it; the paper does not mention
+    the factor. The intended form is ``cyclic(probs, reset=True)``.
+
+    Args:
+      probs: float[N] in [0, 1], before modulation.
+      gamma: amplitude of the sine, in [0, 0.5].
+      cycle_length: rounds between resets.
+
+    Returns:
+      The pattern, as `cyclic`.
+
+    Raises:
+      ValueError: for a value out of range.
+
+    References:
+      Xiang et al. 2024, appendix B; github.com/mingxiang12/FedPBC, varying_main.py:91-94 and
+      util/util.py:16-38, 121-135.
+    """
+    probs = schedules.as_probs(probs, 'probs')
+    checks.within('gamma', gamma, 0, 0.5)
+    return cyclic((1 - gamma) * probs, cycle_length=cycle_length, reset=True)

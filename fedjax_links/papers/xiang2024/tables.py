@@ -1,0 +1,39 @@
+"""What Xiang et al. 2024 print in Tables 1 and 2."""
+
+from fedjax_links.papers import printed
+from fedjax_links.report.published import Level
+
+
+def table1(*, dataset: str, split: str) -> dict[tuple[str, str], Level]:
+    """Accuracies.
+
+    Args:
+      dataset: ``'SVHN'``, ``'CIFAR-10'`` or ``'CINIC-10'``.
+      split: ``'train'`` or ``'test'``.
+
+    Returns:
+      By (pattern, algorithm) as printed; without the one that the available text lost.
+
+    Raises:
+      ValueError: for an unknown data set or split.
+    """
+    return printed.levels(printed.rows(__package__, 'table1'), dataset=dataset, split=split)
+
+
+def table2(*, dataset: str) -> dict[tuple[str, str, float], str]:
+    """First rounds to reach an accuracy under time-varying Bernoulli links.
+
+    Args:
+      dataset: as in `table1`.
+
+    Returns:
+      By (pattern and algorithm as printed, target as a fraction), as text: a number, ``never``, or
+      ``lost`` where the available text does not tell.
+
+    Raises:
+      ValueError: for an unknown data set.
+    """
+    return {
+        (row['pattern'], row['algorithm'], float(row['target_pct']) / 100): row['first_round']
+        for row in printed.matching(printed.rows(__package__, 'table2'), 'dataset', dataset)
+    }

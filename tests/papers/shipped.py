@@ -1,0 +1,33 @@
+"""The configs of figures that are shipped, at either size."""
+
+import decimal
+import functools
+import importlib.util
+from pathlib import Path
+
+from fedjax_links import sizes
+from fedjax_links.report import figure
+
+CONFIGS = Path(__file__).parent.parent.parent / 'configs'
+
+
+def config(name, *, size=sizes.quick, **changes):
+    """A file in configs/ as nested dictionaries, at a size, with some options changed."""
+    spec = importlib.util.spec_from_file_location(name, CONFIGS / f'{name}.py')
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    values = size(module.get_config().to_dict())
+    if changes:
+        values['figure'].update(changes)
+    return values
+
+
+@functools.cache
+def numbers(name, *, size=sizes.quick, **changes):
+    """The columns of a shipped figure; callers share them."""
+    return figure.build(config(name, size=size, **changes)).columns
+
+
+def half_a_unit(text):
+    """What rounding to the printed digits of a number may have changed."""
+    return 0.5 * 10.0 ** decimal.Decimal(text).as_tuple().exponent

@@ -1,0 +1,256 @@
+"""The numbers of every shipped figure, in its quick size where it simulates.
+
+A comparison of k simulated numbers with exact ones at bound z raises a false alarm with probability
+at most ``k erfc(z / sqrt 2)``: 6.8e-6 per number at z = 4.5, below 2e-4 for this file.
+"""
+
+import importlib
+import inspect
+import pkgutil
+
+import numpy as np
+import pytest
+
+from fedjax_links import analysis, papers, sections, sizes
+from fedjax_links.papers.sun2025.weights import selection_weights
+from fedjax_links.report import figure
+from tests.papers.shipped import CONFIGS, config, numbers
+
+BOUND = 4.5
+
+# The package has functions of the same names as its modules.
+selection_mixing = importlib.import_module('fedjax_links.papers.sun2025.figures.selection_mixing')
+
+
+def figures_of_papers():
+    """Every function of a paper that returns a figure."""
+    modules = [
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(papers.__path__, f'{papers.__name__}.')
+    ]
+    return {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if inspect.isfunction(value) and value.__annotations__.get('return') is figure.FigureResult
+    }
+
+
+def test_every_figure_is_shipped_in_two_sizes():
+    shipped = set()
+    for path in CONFIGS.glob('*.py'):
+        if 'figure' in (values := config(path.stem, size=dict)):
+            assert '--quick' in path.read_text()
+            for size in (sizes.full, sizes.quick):
+                figure.check(size(values))
+            shipped.add(sections.lookup('figure', values['figure'], {})[0])
+    assert shipped == figures_of_papers()
+
+
+def test_distance_to_uniform_falls_with_the_separation():
+    columns = numbers('sun2025_figure1', size=sizes.full)
+    for label in np.unique(columns['weights']):
+        rows = columns['weights'] == label
+        distance = columns['distance'][rows]
+        np.testing.assert_array_equal(columns['separation'][rows], np.arange(500))
+        assert (np.diff(distance) < 0).all()
+        assert distance[-1] < 1e-12
+    # With R = 0 the law is the weights themselves.
+    power = np.arange(1.0, 501) ** -1.5
+    start = columns['distance'][columns['weights'] == 'power law, exponent -3/2'][0]
+    assert start == pytest.approx(np.abs(power / power.sum() - 1 / 500).sum(), rel=1e-10)
+
+
+@pytest.mark.statistical
+def test_group_distances_are_the_exact_ones():
+    columns = numbers('sun2025_groups')
+    exact = [1.1396, 0.6434, 0.4581, 0.3545, 0.1405, 0.0331, 0]
+    np.testing.assert_allclose(columns['exact'], exact, atol=5e-5)
+    first = [0.4607, 0.1521, 0.1066, 0.0886, 0.0621, 0.0526, 0.05]
+    np.testing.assert_allclose(columns['first_group_exact'], first, atol=5e-5)
+    off, error = columns['simulated'] - columns['exact'], columns['standard_error']
+    # Eight seeds: Student's t with 7 degrees of freedom has this bound where the normal has 4.5.
+    assert (np.abs(off[:-1]) < 12.3 * error[:-1]).all()
+    assert (error[:-1] < 0.01).all()
+    assert off[-1] == pytest.approx(0, abs=1e-6)
+    assert error[-1] == pytest.approx(0, abs=1e-9)  # R = M - 1 is cyclic
+
+
+@pytest.mark.statistical
+def test_fedavg_goes_where_two_links_send_it():
+    columns = numbers('xiang2024_figure2', num_seeds=2000)
+    p = columns['second_prob']
+    np.testing.assert_allclose(columns['exact'], 150 * p / (1 + p), rtol=1e-12)
+    z = (columns['simulated'] - columns['exact'])[1:] / columns['standard_error'][1:]
+    assert np.isnan(columns['simulated'][0])
+    assert np.abs(z).max() < BOUND
+    assert columns['standard_error'][1:].max() < 1
+
+
+def test_the_biased_estimate_and_its_floor_bracket_the_exact_law(monkeypatch):
+    """R = 1 has an exact curve; estimated like larger R it lies between the two estimates."""
+    weights = selection_weights('w', {'name': 'power', 'exponent': 1.0}, 10)
+    exact = selection_mixing._mixing(weights, 1, 12, 2000)
+    assert exact.exact
+    monkeypatch.setattr(selection_mixing, '_exact_law', lambda *_: None)
+    guess = selection_mixing._mixing(weights, 1, 12, 2000)
+    assert not guess.exact
+    assert (guess.low - BOUND * guess.error <= exact.low).all()
+    # The upper estimate is off by at most the noise of the law, N terms of it.
+    assert (guess.high + 5 * guess.floor >= exact.high - 1e-6).all()  # float32 masks
+    assert (np.abs(guess.high - exact.high) <= 5 * guess.floor + 1e-6).all()
+    np.testing.assert_array_equal(guess.running, exact.running)
+
+
+def test_the_exact_law_starts_with_the_weights_and_ends_stationary():
+    weights = np.array([0.5, 0.3, 0.2])
+    law = selection_mixing._exact_law(weights, 1, 60)
+    np.testing.assert_allclose(law[0], weights)
+    # By hand: the second is drawn from those who were not first.
+    second = [
+        sum(weights[j] * weights[i] / (1 - weights[j]) for j in range(3) if j != i)
+        for i in range(3)
+    ]
+    np.testing.assert_allclose(law[1], second)
+    stationary = analysis.minimum_separation_stationary(weights, 1)
+    np.testing.assert_allclose(law[-1], stationary, atol=1e-12)
+
+
+def test_the_law_mixes_later_and_the_shares_settle_earlier_for_larger_separations():
+    columns = numbers('sun2025_figure5', separations=(0, 5, 20, 50), num_rounds=100)
+    by_round = {name: columns[name].reshape(4, 100) for name in ('low', 'high', 'error', 'running')}
+    far = by_round['low'] - BOUND * by_round['error'] > 0.01
+    last = [np.flatnonzero(row)[-1] if row.any() else -1 for row in far]
+    assert last[0] == -1
+    assert last == sorted(last)
+    assert last[3] > 40
+    assert (np.diff(by_round['running'][:, -1]) < 0).all()
+    # Waiting cannot matter before somebody waited: in round 0 the law is the weights.
+    np.testing.assert_allclose(by_round['high'][:, 0], by_round['low'][:, 0], atol=1e-6)
+
+
+def test_traces_have_the_shape_of_their_patterns():
+    columns = numbers('xiang2024_figure6')
+    up = {}
+    for pattern in np.unique(columns['pattern']):
+        for p in (0.01, 0.1, 0.5, 0.9):
+            rows = (columns['pattern'] == pattern) & (columns['base_prob'] == p)
+            up[pattern[1], p] = columns['up'][rows].astype(bool)
+            assert rows.sum() == (400 if 'Cyclic' in pattern else 80)
+            if pattern[1] in 'bd':
+                t = np.arange(80)
+                sine = p * (0.6 + 0.4 * np.sin(2 * np.pi * t / 40))
+                np.testing.assert_allclose(columns['prob'][rows], sine, atol=1e-6)
+    for p, active in ((0.01, 1), (0.1, 10), (0.5, 50), (0.9, 90)):
+        blocks = up['f', p].reshape(4, 100)
+        assert (blocks.sum(axis=1) == active).all()
+        starts = np.flatnonzero(np.diff(np.concatenate([[0], up['e', p].astype(int)])) == 1)
+        assert (np.diff(starts) == 100).all()
+        assert up['e', p][starts[0] : starts[0] + active].all()
+    # Only the reset changes when a block begins within its cycle.
+    assert len(set(np.argmax(up['f', 0.5].reshape(4, 100), axis=1))) > 1
+
+
+@pytest.mark.statistical
+def test_most_label_dependent_probabilities_are_small():
+    columns = numbers('xiang2024_figure4')
+    assert columns['clients'].sum() == pytest.approx(100)
+    assert columns['first_draw'].sum() == 100
+    below = columns['clients'][columns['high'] < 0.1 + 1e-9].sum()
+    error = np.sqrt(np.sum(columns['standard_error'][:2] ** 2))
+    assert below > 50
+    assert below == pytest.approx(76, abs=BOUND * 2 * error)  # 400 other draws: 76 % +- 0.6
+
+
+SUN, XIANG = (f'fedjax_links.papers.{paper}.figures' for paper in ('sun2025', 'xiang2024'))
+NETWORKS = 'fedjax_links.papers.networks:network_sizes'
+COUNTEREXAMPLE = {
+    'name': 'fedjax_links.papers.counterexample:counterexample_error',
+    'panels': {'a': {'algorithms': ('fedpcb',), 'compute': 'all'}},
+    'pairs': ((0.1, 0.9),),
+    'learning_rate': 0.1,
+    'local_steps': 1,
+    'num_rounds': 10,
+}
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        (
+            {'figure': {'name': f'{SUN}:group_distance'}},
+            "`config.figure.name` has no 'group_distance'; did you mean 'group_distances'?",
+        ),
+        (
+            {'figure': {'name': f'{XIANG}:link_traces', 'panels': {}, 'prob': 1}},
+            "`config.figure` has no 'prob'; did you mean 'probs'?",
+        ),
+        (
+            {'figure': {'name': f'{XIANG}:link_traces', 'panels': {}}},
+            "`config.figure` must be complete, got missing a required argument: 'probs'.",
+        ),
+        (
+            {'figure': {'name': f'{SUN}:group_distances', 'weights': {'name': 'pwer'}}},
+            "`config.figure.weights.name` has no 'pwer'; did you mean 'power'?",
+        ),
+        (
+            {
+                'figure': {
+                    'name': f'{SUN}:separation_distance',
+                    'weights': {'a': {'name': 'power', 'exponnt': 1.0}},
+                }
+            },
+            "`config.figure.weights.a` has no 'exponnt'; did you mean 'exponent'?",
+        ),
+        (
+            {
+                'figure': {
+                    'name': f'{XIANG}:link_traces',
+                    'probs': (0.5,),
+                    'panels': {'a': {'links': {'name': 'bernouli'}, 'rounds': 4}},
+                }
+            },
+            "`config.figure.panels.a.links.name` has no 'bernouli'; did you mean 'bernoulli'?",
+        ),
+        (
+            {'figure': {**COUNTEREXAMPLE, 'pairs': (0.1, 0.9)}},
+            '`config.figure.pairs` must have shape [pairs, 2], got [2].',
+        ),
+        (
+            {'figure': {**COUNTEREXAMPLE, 'pairs': ((0.1, 0.9), (0.0, 0.0))}},
+            '`config.figure.pairs` must hold a positive entry each, got (0, 0).',
+        ),
+        (
+            {'figure': {**COUNTEREXAMPLE, 'num_seeds': 1}},
+            '`config.figure.num_seeds` must be at least 2, got 1.',
+        ),
+        (
+            {'figure': COUNTEREXAMPLE},
+            "`config.figure.panels.a.name` has no 'fedpcb'; did you mean 'fedpbc'?",
+        ),
+        (
+            {
+                'figure': {
+                    'name': 'fedjax_links.papers.wang2022.figures:toy_trajectories',
+                    'learning_rates': (0.1, 0.2),
+                    'amplifications': (1.0,),
+                }
+            },
+            '`config.figure.amplifications` must be as many as the 2 learning_rates, got 1.',
+        ),
+        (
+            {'figure': {'name': NETWORKS, 'networks': {'a': {'model': 'wang_cifar'}}}},
+            "`config.figure.networks.a.model` has no 'wang_cifar'; did you mean 'wang_cifar10'?",
+        ),
+        (
+            {'figure': {'name': f'{XIANG}:markov_links', 'probs': (0.5, 1.0)}},
+            '`config.figure.probs` must be positive',
+        ),
+    ],
+)
+def test_a_mistake_costs_one_line_that_names_it(changes, message):
+    values = {'title': 't', 'figure': {}, 'caption': 'c', **changes}
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        figure.build(values)
+    assert str(caught.value).startswith(message)
+    assert '\n' not in str(caught.value)

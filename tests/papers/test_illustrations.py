@@ -1,0 +1,158 @@
+"""Small figures without noise of training: trajectories, networks, Markov links."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links.papers.xiang2024.figures.markov_links import _estimates
+from fedjax_links.report import figure
+from tests.papers.shipped import config, half_a_unit, numbers
+
+CORNERS = np.array([[-1, 0], [1, 0], [0, np.sqrt(3)]])
+
+
+def path(rate, factor, steps=1, num_rounds=15, period=3):
+    """x^t before and behind the jumps of amplified FedAvg, one client in turn."""
+    model = reference = np.array([1.0, 2.0])
+    points = [model]
+    for round in range(num_rounds):
+        for _ in range(steps):
+            model = model - rate * (model - CORNERS[round % 3])
+        points.append(model)
+        if round % period == period - 1:
+            model = reference + factor * (model - reference)
+            if factor != 1:
+                points.append(model)
+            reference = model
+    return np.array(points)
+
+
+@pytest.mark.parametrize(
+    'name, distances',
+    [
+        ('wang2022_figure_b1', '.824 .413 .210 .437'),
+        ('wang2022_figure_b2', '.824 .352 .0375 .0106'),
+    ],
+)
+def test_trajectories_are_those_of_a_loop(name, distances):
+    columns, options = numbers(name), config(name)['figure']
+    settings = list(zip(options['learning_rates'], options['amplifications'], strict=True))
+    starts = [*np.flatnonzero(columns['round'] == 0), len(columns['round'])]
+    assert len(starts) == len(settings) + 1
+    ends = []
+    for (rate, factor), start, stop in zip(settings, starts[:-1], starts[1:], strict=True):
+        points = path(rate, factor)
+        found = {column: values[start:stop] for column, values in columns.items()}
+        np.testing.assert_allclose(found['x'], points[:, 0], atol=1e-5)
+        np.testing.assert_allclose(found['y'], points[:, 1], atol=1e-5)
+        assert found['round'][-1] == 15
+        assert found['amplified'].sum() == (5 if factor != 1 else 0)
+        assert set(found['round'][found['amplified'] == 1]) <= {3, 6, 9, 12, 15}
+        ends.append(found['distance'][-1])
+    for end, text in zip(ends, distances.split(), strict=True):
+        assert abs(end - float(text)) < 2 * half_a_unit(text)  # some were rounded twice
+
+
+def test_more_local_steps_do_not_give_the_published_picture():
+    columns = numbers('wang2022_figure_b2', local_steps=5)
+    ends = columns['distance'][np.append(np.flatnonzero(columns['round'] == 0)[1:], 0) - 1]
+    np.testing.assert_allclose(ends[2:], (21.1, 2497), rtol=3e-3)
+    np.testing.assert_allclose(
+        ends,
+        [np.linalg.norm(path(0.05, eta, 5)[-1] - CORNERS.mean(axis=0)) for eta in (1, 2, 5, 10)],
+        rtol=1e-3,
+    )
+
+
+@pytest.mark.parametrize(
+    'name, totals',
+    [
+        ('wang2022_table_d2', {'FashionMNIST': 228_586, 'CIFAR-10': 2_218_314}),
+        (
+            'xiang2024_networks',
+            {'SVHN': 273_706, 'CIFAR-10': 551_786, 'CINIC-10': 1_193_130},
+        ),
+        ('sun2025_networks', {'MNIST': 1_853_778}),
+    ],
+)
+def test_networks_have_the_sizes_of_the_papers(name, totals):
+    columns = numbers(name)
+    assert set(columns['network']) == set(totals)
+    for network, total in totals.items():
+        rows = columns['network'] == network
+        assert columns['parameters'][rows].sum() == total
+        np.testing.assert_array_equal(columns['parameters'][rows], columns['listed'][rows])
+
+
+def test_layers_are_in_the_order_in_which_they_act():
+    columns = numbers('sun2025_networks')
+    assert columns['layer'].tolist() == [
+        'Dense_0',
+        'BatchNorm_0',
+        'Dense_1',
+        'BatchNorm_1',
+        'Dense_2',
+    ]
+    assert columns['kernel'].tolist() == ['784 x 1568', '1568', '1568 x 392', '392', '392 x 10']
+    assert columns['output'].tolist() == ['1568', '1568', '392', '392', '10']
+    columns = numbers('wang2022_table_d2')
+    fashion = columns['network'] == 'FashionMNIST'
+    assert columns['kernel'][fashion][1] == '5 x 5 x 32 x 32'
+    assert columns['output'][fashion][1] == '14 x 14 x 32'
+
+
+def test_a_wrong_list_of_layers_is_refused():
+    values = config('sun2025_networks')
+    network = values['figure']['networks']['MNIST']
+    network['layers'] = network['layers'][:-1]
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        figure.build(values)
+    assert str(caught.value) == (
+        '`config.figure.networks.MNIST.layers` must list Dense, BatchNorm, Dense, BatchNorm, '
+        'Dense, got Dense, BatchNorm, Dense, BatchNorm.'
+    )
+
+
+@pytest.mark.statistical
+def test_markov_links_do_what_their_rates_say():
+    columns = numbers('xiang2024_figure7')
+    p = np.unique(columns['prob'])
+    by_name = {
+        quantity: {k: columns[k][columns['quantity'] == quantity] for k in columns}
+        for quantity in np.unique(columns['quantity'])
+    }
+    # By hand, for p = .01, .02, .05, .1, .3, .5, .7, .9.
+    up = np.array([1 / 99, 1 / 49, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05])
+    down = np.array([1, 1, 0.95, 0.45, 7 / 60, 0.05, 3 / 140, 1 / 180])
+    exact = {
+        'up_rate': up,
+        'down_rate': down,
+        'share_up': p,
+        'correlation': 1 - up - down,
+        'rounds_up': 1 / down,
+        'rounds_down': 1 / up,
+    }
+    bound = stats.t.isf(stats.norm.sf(4.5), 49)
+    for quantity, values in exact.items():
+        found = by_name[quantity]
+        np.testing.assert_allclose(found['exact'], values, rtol=1e-12, atol=1e-12)
+        off = np.abs(found['simulated'] - found['exact'])
+        assert (off <= bound * found['standard_error'] + 1e-12).all(), quantity
+        assert (found['standard_error'] < 0.06 * np.maximum(np.abs(values), 0.1)).all()
+    # The error of a share: what a chain's memory leaves of 50 x 4,000 rounds.
+    memory = 1 - up - down
+    error = np.sqrt(p * (1 - p) * (1 + memory) / (1 - memory) / 200_000)
+    np.testing.assert_allclose(by_name['share_up']['standard_error'], error, rtol=0.45)
+
+
+def test_counts_of_two_short_links():
+    found = _estimates(np.array([[1, 1, 0, 1, 0, 0], [0, 1, 1, 1, 1, 0]]).T)
+    # Up before the last round 3 + 4 times, down 2 + 1; falls 2 + 1, rises 1 + 1.
+    assert found['down_rate'][0] == pytest.approx(3 / 7)
+    assert found['up_rate'][0] == pytest.approx(2 / 3)
+    assert found['share_up'][0] == pytest.approx(7 / 12)
+    assert found['correlation'][0] == pytest.approx(1 - 3 / 7 - 2 / 3)
+    assert found['rounds_up'][0] == pytest.approx(7 / 3)
+    assert found['rounds_down'][0] == pytest.approx(3 / 2)
+    # Two links: half the difference of 3 / 6 and 4 / 6.
+    assert found['share_up'][1] == pytest.approx(1 / 12)
