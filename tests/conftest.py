@@ -1,4 +1,7 @@
-"""Strict JAX settings for the whole suite, and one compilation cache for all of its processes."""
+"""Strict JAX settings for the whole suite, programs that compile fast, and one cache of them."""
+
+import functools
+import os
 
 import jax
 import numpy as np
@@ -7,12 +10,41 @@ import pytest
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_debug_key_reuse', True)
 
+AS_USERS_COMPILE = {
+    'xla_backend_optimization_level': 3,
+    'xla_llvm_disable_expensive_passes': False,
+    'xla_cpu_use_fusion_emitters': True,
+    'xla_cpu_parallel_codegen_split_count': 32,
+}
+COMPILE_FAST = {
+    'xla_backend_optimization_level': 0,
+    'xla_llvm_disable_expensive_passes': True,
+    'xla_cpu_use_fusion_emitters': False,
+    'xla_cpu_parallel_codegen_split_count': 1,
+}
+"""The suite compiles much and computes little; so compiled, a program takes an eighth of the time.
+
+Only the default run does so: the slow tests, and a run with XLA_FLAGS of its own, compile as users
+do, and so does a test marked `optimised`.
+"""
+
 
 def pytest_configure(config):
-    """Lets tests that compile the same program share it."""
+    """Lets tests that compile the same program share it, and the default run compile fast."""
+    if config.option.markexpr == 'not slow':
+        flags = (f'--{name}={str(value).lower()}' for name, value in COMPILE_FAST.items())
+        os.environ.setdefault('XLA_FLAGS', ' '.join(flags))
     if hasattr(config, 'cache'):  # unless pytest runs without its cache
         jax.config.update('jax_compilation_cache_dir', str(config.cache.mkdir('jax_programs')))
         jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.05)
+
+
+@pytest.fixture(autouse=True)
+def _compiler(request, monkeypatch):
+    """In a test marked `optimised`, makes `jax.jit` compile as it does for users."""
+    if request.node.get_closest_marker('optimised'):
+        jit = functools.partial(jax.jit, compiler_options=AS_USERS_COMPILE)
+        monkeypatch.setattr(jax, 'jit', jit)
 
 
 @pytest.fixture

@@ -2,14 +2,17 @@
 
 `check_algorithm` and `check_participation` run every check and raise the first failure as an
 AssertionError; `ALGORITHM_CHECKS` and `PARTICIPATION_CHECKS` hold them by name, one test each.
+Where a check has nothing to check, it raises `DoesNotApply` with the reason: a skip, not a pass.
 """
 
 from fedjax_links.testing.algorithms import ALGORITHM_CHECKS, check_algorithm
+from fedjax_links.testing.applicability import DoesNotApply
 from fedjax_links.testing.participation import PARTICIPATION_CHECKS, Promises, check_participation
 
 __all__ = [
     'ALGORITHM_CHECKS',
     'PARTICIPATION_CHECKS',
+    'DoesNotApply',
     'Promises',
     'check_algorithm',
     'check_participation',

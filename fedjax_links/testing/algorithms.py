@@ -1,5 +1,7 @@
 """Conformance of federated algorithms."""
 
+import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,14 +12,17 @@ import numpy as np
 
 from fedjax_links import simulation
 from fedjax_links.algorithms.fedavg import fedavg
-from fedjax_links.base import Algorithm, LinkSample, Participation, Problem
+from fedjax_links.base import Algorithm, LinkSample
 from fedjax_links.local_training import ClientProgram, local_sgd
-from fedjax_links.participation.always import always
+from fedjax_links.participation.replay import replay
 from fedjax_links.registry import AlgorithmEntry
 from fedjax_links.testing import federation
+from fedjax_links.testing.applicability import DoesNotApply
 
 Maker = Callable[[ClientProgram], Algorithm]
 _TOLERANCE = 2e-5  # float32 sums of a few terms in another order, over a dozen rounds
+_PIECE = 4  # rounds; the second piece ends and the third begins between rounds with clients
+_NUM_KEPT = 4  # algorithms whose runs are kept at a time
 
 
 def check_algorithm(
@@ -47,7 +52,8 @@ def check_algorithm(
         uses_links=uses_links,
     )
     for check in ALGORITHM_CHECKS.values():
-        check(make_algorithm, traits)
+        with contextlib.suppress(DoesNotApply):
+            check(make_algorithm, traits)
 
 
 def _program(traits: AlgorithmEntry, **kwargs: Any) -> ClientProgram:
@@ -57,25 +63,14 @@ def _program(traits: AlgorithmEntry, **kwargs: Any) -> ClientProgram:
     return factory(0.2, **options)
 
 
-def _run(
-    algorithm: Algorithm,
-    problem: Problem | None = None,
-    links: Participation | None = None,
-    *,
-    key: Any = None,
-    num_rounds: int = federation.NUM_ROUNDS,
-    initial_state: Any = None,
-    jit: bool = True,
-) -> simulation.SimulationResult:
-    """Server model after every round, metrics and state on the test federation."""
-    problem = federation.problem() if problem is None else problem
-    links = links or federation.links()
+def _simulate(algorithm: Algorithm, num_rounds: int = federation.NUM_ROUNDS) -> Callable[..., Any]:
+    """A run with the server model after every round; links are arguments, as data are."""
 
-    def run(key, problem, initial_state):
+    def run(key, problem, links, initial_state=None):
         return simulation.simulate(
             key,
             algorithm,
-            links,
+            replay(*links),
             problem,
             num_rounds=num_rounds,
             eval_every=1,
@@ -83,8 +78,55 @@ def _run(
             initial_state=initial_state,
         )
 
-    key = jax.random.key(0) if key is None else key
-    return (jax.jit(run) if jit else run)(key, problem, initial_state)
+    return run
+
+
+class _Runs:
+    """The runs of one algorithm that several checks look at; every program is compiled once."""
+
+    def __init__(self, make: Maker, traits: AlgorithmEntry) -> None:
+        """Builds the algorithm on minibatches and on full batches."""
+        self.make, self.traits = make, traits
+        self.double = bool(jax.config.read('jax_enable_x64'))
+        self.algorithm = make(_program(traits))
+        self.problem = federation.problem()
+        self.key = jax.random.key(0)
+        self.run = jax.jit(_simulate(self.algorithm))
+        self.run_full_batches = jax.jit(_simulate(make(_program(traits, batch_size=None))))
+
+    @functools.cached_property
+    def standard(self) -> simulation.SimulationResult:
+        """On minibatches, over the links of the test federation."""
+        return self.run(self.key, self.problem, federation.realised_links())
+
+    @functools.cached_property
+    def full_batches(self) -> simulation.SimulationResult:
+        """The same on full batches."""
+        return self.run_full_batches(self.key, self.problem, federation.realised_links())
+
+    @functools.cached_property
+    def full_participation(self) -> simulation.SimulationResult:
+        """On minibatches, with everybody active in every round."""
+        everyone = np.ones((federation.NUM_ROUNDS, federation.NUM_CLIENTS), bool)
+        return self.run(self.key, self.problem, (everyone, everyone.astype(float)))
+
+
+_PLAIN_FEDAVG = AlgorithmEntry(fedavg)
+_recent: list[_Runs] = []
+
+
+def _runs(make: Maker, traits: AlgorithmEntry) -> _Runs:
+    """The runs of this very algorithm, kept while the checks of a few algorithms go by."""
+    double = bool(jax.config.read('jax_enable_x64'))
+    for runs in _recent:
+        if runs.make is make and runs.traits is traits and runs.double == double:
+            _recent.remove(runs)
+            break
+    else:
+        runs = _Runs(make, traits)
+    _recent.append(runs)
+    del _recent[:-_NUM_KEPT]
+    return runs
 
 
 def _close(actual: Any, expected: Any, message: str) -> None:
@@ -102,16 +144,20 @@ def _identical(actual: Any, expected: Any, message: str) -> None:
 def full_participation_is_fedavg(make: Maker, traits: AlgorithmEntry) -> None:
     """With everybody active, the server's trajectory is FedAvg's."""
     if not traits.full_participation_is_fedavg:
-        return
-    everyone = always(federation.NUM_CLIENTS)
-    ours = _run(make(_program(traits)), links=everyone).evals['server']
-    theirs = _run(fedavg(_program(traits)), links=everyone).evals['server']
+        raise DoesNotApply('with full participation the algorithm is not FedAvg')
+    plain = _PLAIN_FEDAVG
+    if traits.client_program is not None or traits.client_example:
+        plain = plain._replace(
+            client_program=traits.client_program, client_example=traits.client_example
+        )
+    ours = _runs(make, traits).full_participation.evals['server']
+    theirs = _runs(fedavg, plain).full_participation.evals['server']
     _close(ours, theirs, 'with full participation the server must follow FedAvg')
 
 
 def empty_round_is_defined(make: Maker, traits: AlgorithmEntry) -> None:
     """An empty round stays finite and keeps the server model where the rule says so."""
-    result = _run(make(_program(traits)))
+    result = _runs(make, traits).standard
     assert bool(result.state.finite), 'empty rounds must not produce NaN or infinity'
     first_empty = int(np.flatnonzero(~federation.masks().any(axis=1))[0])
     before, after = (
@@ -125,9 +171,11 @@ def empty_round_is_defined(make: Maker, traits: AlgorithmEntry) -> None:
 def unavailable_clients_never_influence(make: Maker, traits: AlgorithmEntry) -> None:
     """NaN data of a client that never delivers leaves the server bit for bit as it is."""
     if not traits.uses_links:
-        return
-    clean = _run(make(_program(traits)))
-    spoiled = _run(make(_program(traits)), federation.problem(spoil=federation.SILENT))
+        raise DoesNotApply('the algorithm does not look at the links')
+    runs = _runs(make, traits)
+    clean = runs.standard
+    silent = federation.problem(spoil=federation.SILENT)
+    spoiled = runs.run(runs.key, silent, federation.realised_links())
     assert bool(spoiled.state.finite), 'data of a client that never delivers reached the server'
     for name in ('evals', 'rounds'):
         ours, theirs = getattr(spoiled, name), getattr(clean, name)
@@ -139,55 +187,65 @@ def unavailable_clients_never_influence(make: Maker, traits: AlgorithmEntry) -> 
 def relabelling_changes_nothing_global(make: Maker, traits: AlgorithmEntry) -> None:
     """Renaming the clients leaves the server's trajectory as it is (full batches)."""
     order = (2, 0, 5, 1, 4, 3)
-    program = _program(traits, batch_size=None)
-    plain = _run(make(program))
-    renamed = _run(make(program), federation.problem(order), federation.links(order))
+    runs = _runs(make, traits)
+    renamed = runs.run_full_batches(
+        runs.key, federation.problem(order), federation.realised_links(order)
+    )
+    plain = runs.full_batches
     _close(renamed.evals['server'], plain.evals['server'], 'the order of clients must not matter')
 
 
 def resume_is_exact(make: Maker, traits: AlgorithmEntry) -> None:
     """A run in pieces is the run in one, bit for bit."""
-    algorithm = make(_program(traits))
-    whole = _run(algorithm)
-    first = _run(algorithm, num_rounds=5)
-    second = _run(algorithm, num_rounds=federation.NUM_ROUNDS - 5, initial_state=first.state)
-    _identical(second.state, whole.state, 'a resumed run must equal the unbroken one')
+    runs = _runs(make, traits)
+    piece = jax.jit(_simulate(runs.algorithm, num_rounds=_PIECE))
+    links = federation.realised_links()
+    state = simulation.init(runs.key, runs.algorithm, replay(*links), runs.problem)
+    for _ in range(federation.NUM_ROUNDS // _PIECE):
+        state = piece(runs.key, runs.problem, links, state).state
+    _identical(state, runs.standard.state, 'a resumed run must equal the unbroken one')
 
 
 def vmap_equals_loop(make: Maker, traits: AlgorithmEntry) -> None:
     """Seeds side by side equal seeds one by one."""
-    algorithm = make(_program(traits))
+    runs = _runs(make, traits)
+    links = federation.realised_links()
+
+    def path(key):
+        return runs.run(key, runs.problem, links).evals['server']
+
     keys = jax.random.split(jax.random.key(11), 3)
-    together = jax.vmap(lambda key: _run(algorithm, key=key).evals['server'])(keys)
-    alone = [_run(algorithm, key=key).evals['server'] for key in keys]
+    together = jax.vmap(path)(keys)
+    alone = [path(key) for key in keys]
     _close(together, jax.tree.map(lambda *a: jnp.stack(a), *alone), 'vmap must equal a loop')
 
 
 def jit_equals_eager(make: Maker, traits: AlgorithmEntry) -> None:
     """Compiling changes nothing but rounding."""
-    algorithm = make(_program(traits))
-    compiled = _run(algorithm, num_rounds=3)
-    eager = _run(algorithm, num_rounds=3, jit=False)
-    _close(compiled.evals['server'], eager.evals['server'], 'jit must equal eager execution')
+    runs = _runs(make, traits)
+    compiled = jax.tree.map(lambda a: a[:3], runs.standard.evals['server'])
+    run = _simulate(runs.algorithm, num_rounds=3)
+    eager = run(runs.key, runs.problem, federation.realised_links())
+    _close(compiled, eager.evals['server'], 'jit must equal eager execution')
 
 
 def state_type_is_stable(make: Maker, traits: AlgorithmEntry) -> None:
     """One compilation serves all rounds: the state never changes shape, dtype or structure."""
-    algorithm, problem = make(_program(traits)), federation.problem()
+    runs = _runs(make, traits)
     traces = 0
 
     def step(state, ctx):
         nonlocal traces
         traces += 1
-        return algorithm.round_step(state, ctx, problem)
+        return runs.algorithm.round_step(state, ctx, runs.problem)
 
     compiled = jax.jit(step)
-    key = jax.random.key(2)
-    state = algorithm.init(problem.init_params(key), problem)
-    prob = jnp.full(federation.NUM_CLIENTS, 0.5)
-    for round, mask in enumerate(federation.masks()[:4]):
-        sample = LinkSample(mask=jnp.asarray(mask), prob=prob)
-        new_state, metrics = compiled(state, simulation.round_context(key, round, sample))
+    mask = jnp.asarray(federation.masks()[0])
+    sample = LinkSample(mask=mask, prob=jnp.full(federation.NUM_CLIENTS, 0.5))
+    ctx = simulation.round_context(runs.key, 0, sample)
+    state = runs.algorithm.init(runs.problem.init_params(runs.key), runs.problem)
+    for _ in range(2):  # a type that outlives one round outlives all
+        new_state, metrics = jax.eval_shape(compiled, state, ctx)
         chex.assert_trees_all_equal_shapes_and_dtypes(new_state, state)
         state = new_state
     assert traces == 1, f'one compilation must serve all rounds, got {traces}'
@@ -198,9 +256,9 @@ def state_type_is_stable(make: Maker, traits: AlgorithmEntry) -> None:
 
 def candidate_models_are_parameters(make: Maker, traits: AlgorithmEntry) -> None:
     """Every candidate model has the parameters' structure; the server model is among them."""
-    algorithm, problem = make(_program(traits)), federation.problem()
-    params = problem.init_params(jax.random.key(0))
-    models = algorithm.models(algorithm.init(params, problem))
+    runs = _runs(make, traits)
+    params = runs.problem.init_params(runs.key)
+    models = runs.algorithm.models(runs.algorithm.init(params, runs.problem))
     assert 'server' in models, '`models` must name the server model'
     for name, model in models.items():
         chex.assert_trees_all_equal_shapes_and_dtypes(model, params)
@@ -209,7 +267,7 @@ def candidate_models_are_parameters(make: Maker, traits: AlgorithmEntry) -> None
 
 def metrics_are_counts(make: Maker, traits: AlgorithmEntry) -> None:
     """Nobody is counted who did not train, and losses are sums over those who delivered."""
-    result = _run(make(_program(traits)))
+    result = _runs(make, traits).standard
     active, computing = (
         np.asarray(result.rounds.num_active),
         np.asarray(result.rounds.num_computing),
@@ -224,10 +282,11 @@ def metrics_are_counts(make: Maker, traits: AlgorithmEntry) -> None:
 
 def double_precision_agrees(make: Maker, traits: AlgorithmEntry) -> None:
     """Under x64 the same run has float64 models and agrees with float32 to float32 rounding."""
-    single = _run(make(_program(traits, batch_size=None))).evals['server']
+    single = _runs(make, traits).full_batches.evals['server']
     with jax.enable_x64(True):
-        algorithm = make(_program(traits, batch_size=None))
-        double = _run(algorithm, federation.problem(), federation.links()).evals['server']
+        run = jax.jit(_simulate(make(_program(traits, batch_size=None))))
+        result = run(jax.random.key(0), federation.problem(), federation.realised_links())
+    double = result.evals['server']
     for leaf in jax.tree.leaves(double):
         assert leaf.dtype == np.float64, 'under x64 models must be float64'
     _close(jax.tree.map(lambda a: np.asarray(a, np.float32), double), single, 'float32 and float64')

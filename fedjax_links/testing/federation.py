@@ -24,12 +24,17 @@ def masks() -> np.ndarray:
     return mask
 
 
-def links(order: Sequence[int] | None = None) -> Participation:
-    """The masks as a pattern with known probabilities, clients relabelled by ``order``."""
+def realised_links(order: Sequence[int] | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The masks and known probabilities, clients relabelled by ``order``, for `replay`."""
     order = list(range(NUM_CLIENTS)) if order is None else list(order)
     mask = masks()
     prob = np.broadcast_to(np.linspace(0.3, 0.8, NUM_CLIENTS), mask.shape)
-    return replay(mask[:, order], prob[:, order])
+    return mask[:, order], prob[:, order]
+
+
+def links(order: Sequence[int] | None = None) -> Participation:
+    """The same as a pattern."""
+    return replay(*realised_links(order))
 
 
 def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Problem:

@@ -9,38 +9,53 @@ import pytest
 from fedjax_links import simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.participation import PARTICIPATION
-from fedjax_links.testing import ALGORITHM_CHECKS, PARTICIPATION_CHECKS, Promises
+from fedjax_links.testing import (
+    ALGORITHM_CHECKS,
+    PARTICIPATION_CHECKS,
+    DoesNotApply,
+    Promises,
+)
 
 NUM_CLIENTS = 9
 
-
-COMPILES_MOST = (
+DEPEND_ON_THE_COMPILER = (
     'resume_is_exact',
     'vmap_equals_loop',
     'jit_equals_eager',
     'double_precision_agrees',
 )
-"""Checks of what algorithms share; the default run takes them for one algorithm of each kind."""
-
-ONE_OF_EACH_KIND = ('amplified_fedavg', 'fedavg', 'fedpbc', 'mifa', 'scaffold')
-"""A server alone, its clock, models, memories and control variates of the clients."""
-
-PAIRS = [
-    pytest.param(
-        name,
-        check,
-        id=f'{name}-{check}',
-        marks=pytest.mark.slow if check in COMPILES_MOST and name not in ONE_OF_EACH_KIND else (),
-    )
-    for name in ALGORITHMS
-    for check in ALGORITHM_CHECKS
-]
+"""Checks that compare programs; the default run compiles them fast, so they are slow checks too."""
 
 
-@pytest.mark.parametrize('name, check', PAIRS)
+@functools.cache
+def maker(name):
+    """One object for all checks of an algorithm, which then share its runs."""
+    return functools.partial(ALGORITHMS[name], **ALGORITHMS[name].example)
+
+
+@functools.cache
+def pattern(name):
+    return PARTICIPATION[name].example(NUM_CLIENTS)
+
+
+def skip_where_nothing_is_promised(check, *args):
+    try:
+        check(*args)
+    except DoesNotApply as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize('check', ALGORITHM_CHECKS)
+@pytest.mark.parametrize('name', ALGORITHMS)
 def test_algorithm(name, check):
-    entry = ALGORITHMS[name]
-    ALGORITHM_CHECKS[check](functools.partial(entry, **entry.example), entry)
+    skip_where_nothing_is_promised(ALGORITHM_CHECKS[check], maker(name), ALGORITHMS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('check', DEPEND_ON_THE_COMPILER)
+@pytest.mark.parametrize('name', ALGORITHMS)
+def test_algorithm_as_users_compile_it(name, check):
+    ALGORITHM_CHECKS[check](maker(name), ALGORITHMS[name])
 
 
 @pytest.mark.parametrize('check', PARTICIPATION_CHECKS)
@@ -49,7 +64,7 @@ def test_participation(name, check):
     entry = PARTICIPATION[name]
     size = entry.cohort_size and entry.cohort_size(NUM_CLIENTS)
     promises = Promises(cohort_size=size, prob_is_marginal=entry.prob_is_marginal)
-    PARTICIPATION_CHECKS[check](entry.example(NUM_CLIENTS), promises)
+    skip_where_nothing_is_promised(PARTICIPATION_CHECKS[check], pattern(name), promises)
 
 
 @pytest.mark.parametrize('name', PARTICIPATION)
