@@ -24,7 +24,7 @@ CLIENT_PROGRAMS: Mapping[str, Callable[..., local_training.ClientProgram]] = {
     'local_sgd': local_training.local_sgd,
     'proximal_sgd': local_training.proximal_sgd,
 }
-"""``client.name``: given the schedule of the rate, positionally."""
+"""``client.name``: given the schedule of the rate as ``learning_rate``."""
 
 OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
     'adagrad': optax.adagrad,
@@ -38,10 +38,12 @@ OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
 
 
 def _train_and_eval() -> simulation.EvalFn:
+    """The problem's metrics on all clients' data and on its evaluation data."""
     return evaluation.train_and_eval
 
 
 def _problem_metrics() -> simulation.EvalFn:
+    """The problem's metrics on its evaluation data."""
     return simulation.problem_metrics
 
 
@@ -53,6 +55,7 @@ EVAL_FNS: Mapping[str, Callable[..., simulation.EvalFn]] = {
 
 
 def _label_dependent(problem: Problem, **options: Any) -> np.ndarray:
+    """Clients of favoured classes deliver more often; see `label_dependent_probs`."""
     labels = getattr(problem.data, 'labels', None)
     if labels is None:
         raise errors.invalid('probs.name', 'suit a problem with labels', "'label_dependent'")
@@ -61,6 +64,7 @@ def _label_dependent(problem: Problem, **options: Any) -> np.ndarray:
 
 
 def _equal(problem: Problem, *, value: float) -> np.ndarray:
+    """One value for everyone."""
     return np.full(problem.num_clients, value)
 
 
@@ -70,6 +74,7 @@ def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
 
 
 def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
+    """The values of a list, one for each client."""
     if len(values) != problem.num_clients:
         raise errors.invalid('probs.values', f'have {problem.num_clients} entries', len(values))
     return np.asarray(values, float)
@@ -81,6 +86,7 @@ def _power(problem: Problem, *, exponent: float, count: int | None = None) -> np
 
 
 def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
+    """Runs of consecutive clients of nearly equal length."""
     return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
 
 

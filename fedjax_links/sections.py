@@ -14,7 +14,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 
 Section = Mapping[str, Any]
+Kind = Any
+"""A type, or a tuple of types, as `isinstance` takes it."""
+
+_KINDS = {str: 'text', Mapping: 'a section', int: 'a whole number', list: 'a list'}
 
 
 @contextlib.contextmanager
@@ -48,6 +52,31 @@ def importable(folder: Path | str | None) -> Iterator[None]:
             file = getattr(sys.modules[name], '__file__', None)
             if file and Path(file).resolve().is_relative_to(path):
                 del sys.modules[name]
+
+
+def check_fields(
+    config: Section, required: Mapping[str, Kind], optional: Mapping[str, Kind]
+) -> None:
+    """Checks names and types of the top level of a config.
+
+    Args:
+      config: nested dictionaries.
+      required: the types of fields that it must have.
+      optional: the types of fields that it may have.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    known = {**required, **optional}
+    for name, value in config.items():
+        if name not in known:
+            raise errors.unknown_name('config', name, known)
+        kinds = known[name] if isinstance(known[name], tuple) else (known[name],)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise errors.invalid(f'config.{name}', f'be {_KINDS[kinds[0]]}', repr(value))
+    for name in required:
+        if name not in config:
+            raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
 
 
 def named(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Any:
@@ -91,6 +120,8 @@ def lookup(
         where = f'{where}.name'
     if isinstance(name, str) and ':' in name:
         return _import(where, name), options
+    if not registry:
+        raise errors.invalid(where, 'be module:factory', name)
     if not isinstance(name, str) or name not in registry:
         raise errors.unknown_name(where, str(name), registry)
     return registry[name], options
@@ -120,7 +151,8 @@ def problem(section: Any, where: str = 'config.problem') -> Problem:
     for option in ('model', 'partition'):
         if option in options:
             options[option] = _imported(f'{where}.{option}', options[option])
-    return call(where, factory, options)
+    built: Problem = call(where, factory, options)
+    return built
 
 
 def algorithm(label: str, section: Section, client: Section) -> Algorithm:
@@ -146,7 +178,9 @@ def algorithm(label: str, section: Section, client: Section) -> Algorithm:
         options['server_optimizer'] = named(
             f'{where}.server_optimizer', options['server_optimizer'], choices.OPTIMIZERS
         )
-    return call(where, factory, options, client_program(f'{where}.client', client, program))
+    local_train = client_program(f'{where}.client', client, program)
+    built: Algorithm = call(where, factory, options, local_train)
+    return built
 
 
 def client_program(
@@ -171,16 +205,17 @@ def client_program(
         program, options = lookup(where, options, choices.CLIENT_PROGRAMS)
     if 'learning_rate' not in options:
         raise errors.invalid(where, "have 'learning_rate'", sorted(options))
-    eta = options.pop('learning_rate')
+    eta = options['learning_rate']
     checks.positive(f'{where}.learning_rate', eta)
     decay = options.pop('decay', 'constant')
-    rate = named(f'{where}.decay', decay, choices.LEARNING_RATES, eta)
+    options['learning_rate'] = named(f'{where}.decay', decay, choices.LEARNING_RATES, eta)
     options['batch_size'] = options.get('batch_size') or None
     if 'optimizer' in options:
         factory, given = lookup(f'{where}.optimizer', options['optimizer'], choices.OPTIMIZERS)
         checks.options(f'{where}.optimizer', factory, given, eta)
         options['optimizer'] = functools.partial(factory, **given)
-    return call(where, program, options, rate)
+    built: local_training.ClientProgram = call(where, program, options)
+    return built
 
 
 def links(
@@ -282,10 +317,10 @@ def _import(where: str, name: str) -> Callable[..., Any]:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever the user's module raises
         raise errors.invalid(where, 'name a module that imports', f'{name}: {error}') from None
-    found = getattr(module, attribute, None)
+    found: Any = getattr(module, attribute, None)
     if found is None:
         names = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']
         raise errors.unknown_name(where, attribute, names)
     if not callable(found):
         raise errors.invalid(where, 'name a function', f'{name}, a {type(found).__name__}')
-    return found
+    return cast(Callable[..., Any], found)

@@ -1,5 +1,7 @@
 """Imports point one way, and libraries stay where they belong."""
 
+import ast
+import importlib
 import pathlib
 import subprocess
 import sys
@@ -52,6 +54,8 @@ def test_the_parts_that_the_contract_orders_are_there():
         ('errors', 'from fedjax_links import checks', '`errors` must not see `checks`'),
         ('cohorts', 'from fedjax_links.local_training import LocalUpdate', 'must not see'),
         ('local_training', 'from fedjax_links.algorithms import fedavg', 'must not see'),
+        ('client_programs', 'from fedjax_links import cohorts', 'must not see `cohorts`'),
+        ('client_programs', 'from fedjax_links import local_training', 'must not see'),
         ('simulation', 'from fedjax_links import cohorts', '`simulation` must not see `cohorts`'),
         ('simulation', 'from fedjax_links.sweeps import sweep', 'must not see `sweeps`'),
         ('evaluation', 'from .problems import arrays', '`evaluation` must not see `problems`'),
@@ -63,13 +67,22 @@ def test_the_parts_that_the_contract_orders_are_there():
         ('algorithms.fedavg', 'from fedjax_links.algorithms.mifa import mifa', 'each other'),
         ('algorithms.fedavg', 'from .mifa import mifa', 'each other'),
         ('algorithms.fedavg', 'from fedjax_links.algorithms import mifa', 'each other'),
-        ('algorithms.common', 'from fedjax_links.algorithms import as_released', 'each other'),
+        ('algorithms.common', 'from fedjax_links.algorithms import fedavg', 'each other'),
+        ('algorithms.mifa', 'from fedjax_links.papers import baselines', 'must not see `papers`'),
+        ('sections', 'from fedjax_links import papers', '`sections` must not see `papers`'),
+        ('report.layouts.levels', 'from fedjax_links.papers.xiang2024 import tables', 'not see'),
+        ('cli.figure', 'from fedjax_links.papers import printed', '`cli` must not see `papers`'),
+        ('papers.common', 'from fedjax_links.cli import app', '`papers` must not see `cli`'),
+        ('papers.networks', 'import matplotlib', '`matplotlib` stops at the front end'),
+        ('papers.common', 'import ml_collections', '`ml_collections` stops at the front end'),
         ('algorithms.fedavg', 'def f():\n    from fedjax_links import sweeps', 'must not see'),
         ('analysis.markov', 'from fedjax_links import errors', '`analysis` must not see `errors`'),
         ('analysis.markov', 'import jax', '`jax` is not used in `analysis`'),
         ('simulation', 'import matplotlib.pyplot as plt', '`matplotlib` stops at the front end'),
         ('sweeps', 'from tqdm import tqdm', '`tqdm` stops at the front end'),
         ('runs', 'from fedjax_links import experiment', '`runs` must not see `experiment`'),
+        ('experiment.lanes', 'from fedjax_links import report', 'must not see `report`'),
+        ('experiment.running', 'from tqdm import tqdm', '`tqdm` stops at the front end'),
         ('experiment', 'from fedjax_links.cli import main', '`experiment` must not see `cli`'),
         ('runs', 'import pickle', 'pickles'),
         ('tree', 'import jax._src.core', 'jax._src'),
@@ -91,7 +104,8 @@ def test_a_wrong_import_is_found(module, source, message):
     'module, source',
     [
         ('algorithms.fedavg', 'from fedjax_links.algorithms import common'),
-        ('algorithms.as_released', 'from fedjax_links.algorithms.f3ast import f3ast'),
+        ('papers.xiang2024.released', 'from fedjax_links.algorithms.f3ast import f3ast'),
+        ('papers.networks', 'from fedjax_links.report.figure import FigureResult'),
         ('simulation', 'from fedjax_links import checks, errors, prng, tree'),
         ('sweeps', 'from .simulation import simulate'),
         ('cli.main', 'from absl import app\nfrom fedjax_links import experiment'),
@@ -102,9 +116,14 @@ def test_a_right_import_passes(module, source):
 
 
 @pytest.mark.parametrize(
-    'statement', ['import fedjax_links', 'from fedjax_links import __version__']
+    'statement',
+    [
+        'import fedjax_links',
+        'from fedjax_links import __version__',
+        'from fedjax_links.papers.xiang2024 import presets',
+    ],
 )
-def test_the_bare_package_starts_without_jax(statement):
+def test_the_bare_package_and_presets_start_without_jax(statement):
     heavy = ['jax', 'numpy', 'flax', 'optax', 'matplotlib']
     program = f'import sys; {statement}; print([m for m in {heavy} if m in sys.modules])'
     run = subprocess.run(
@@ -121,3 +140,30 @@ def test_names_are_loaded_on_first_use():
     assert run.stdout.strip() == 'True'
     with pytest.raises(AttributeError, match="no attribute 'simulat'"):
         fedjax_links.__getattr__('simulat')
+
+
+def test_the_package_shows_its_public_names_alone():
+    program = 'import fedjax_links as fl; print(*dir(fl))'
+    run = subprocess.run(
+        [sys.executable, '-c', program], capture_output=True, text=True, check=True
+    )
+    public = {name for name in run.stdout.split() if not name.startswith('_')}
+    assert public == set(fedjax_links.__all__)
+    assert all(hasattr(fedjax_links, name) for name in public)
+    assert {'__all__', '__doc__', '__version__'} == set(run.stdout.split()) - public
+
+
+def test_what_is_loaded_on_first_use_has_its_type_in_the_source():
+    """Type checkers and editors read the imports that never run."""
+    tree = ast.parse((FOLDER / '__init__.py').read_text())
+    imported = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported.keys() == set(fedjax_links.__all__)
+    for name, module in imported.items():
+        found = getattr(fedjax_links, name)
+        here = importlib.import_module(module)
+        assert getattr(here, name) is found

@@ -43,9 +43,17 @@ def test_the_example_recovers_the_exact_bias():
 
 
 def test_the_pieces_run_as_shown():
-    done = run([sys.executable, '-c', blocks('python')[1]], env=strict_environment())
+    done = run([sys.executable, '-c', blocks('python')[2]], env=strict_environment())
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r'0\.\d+', done.stdout)) == 5
+
+
+def test_the_experiment_runs_as_shown():
+    done = run([sys.executable, '-c', blocks('python')[1]], env=strict_environment())
+    assert done.returncode == 0, done.stderr
+    assert '1 algorithm x 2 patterns x 2 points x 3 seeds x 40 rounds: 480 rounds' in done.stdout
+    assert done.stdout.count('0.1 0.1') >= 1
+    assert len(re.findall(r'0\.\d{4,}', done.stdout)) == 2 * 2 * 3 * 2
 
 
 def test_the_first_command_prints_the_table_that_readme_shows(tmp_path):
@@ -58,27 +66,30 @@ def test_the_first_command_prints_the_table_that_readme_shows(tmp_path):
     command = [sys.executable, *command[1:-1], f'--workdir={tmp_path / "run"}']
     done = run(command)
     assert done.returncode == 0, done.stderr
-    shown = re.findall(r'^\| (fed\w+) \| (\w+) \| ([\d.]+) ', README, flags=re.MULTILINE)
-    table = (tmp_path / 'run' / 'table.md').read_text()
-    printed = re.findall(r'^\| (fed\w+) \| (\w+) \| ([\d.]+) ', table, flags=re.MULTILINE)
+    row = r'^\| (fed\w+) \| (server|client mean) \| ([\d.]+) '
+    shown = re.findall(row, README, flags=re.MULTILINE)
+    report = (tmp_path / 'run' / 'report.md').read_text()
+    printed = re.findall(row, report, flags=re.MULTILINE)
     assert len(shown) == 4
     assert [row[:2] for row in printed] == [row[:2] for row in shown]
     for ours, theirs in zip(printed, shown, strict=True):
         assert float(ours[2]) == pytest.approx(float(theirs[2]), abs=0.02)
+    difference = re.search(r'client mean is ([\d.]+) ± ([\d.]+) points above FedAvg', README)
+    assert f'| fedpbc | client mean | 93.3 ± 0.4 | +{difference[1]} ± {difference[2]} * |' in report
     for name in re.findall(r'`(\w+\.(?:png|jsonl|json|npz|md))`', README):
         assert (tmp_path / 'run' / name).exists() or (ROOT / name).exists(), name
-    (report,) = (shlex.split(c) for c in OTHER_COMMANDS if 'report' in c)
-    assert report[-1] == install_and_run[2].split()[-1]  # the same folder
-    done = run([sys.executable, *report[1:-1], f'--workdir={tmp_path / "run"}'])
+    (again,) = (shlex.split(c) for c in OTHER_COMMANDS if 'report' in c)
+    assert again[-1] == install_and_run[2].split()[-1]  # the same folder
+    done = run([sys.executable, *again[1:-1], f'--workdir={tmp_path / "run"}'])
     assert done.returncode == 0, done.stderr
-    assert '| links | fedpbc | client mean |' in (tmp_path / 'run' / 'report.md').read_text()
+    assert (tmp_path / 'run' / 'report.md').read_text() == report
 
 
 def test_the_error_that_readme_shows_is_the_error():
     done = run(
         [
             sys.executable,
-            *['-m', 'fedjax_links.cli.simulate', '--config=configs/quickstart.py'],
+            *['-m', 'fedjax_links', 'simulate', '--config=configs/quickstart.py'],
             '--config.num_ronds=5',
         ]
     )
@@ -98,13 +109,20 @@ def test_links_lead_somewhere():
         assert (ROOT / target).exists(), target
 
 
-@pytest.mark.parametrize('command', [c for c in OTHER_COMMANDS if 'report' not in c])
+@pytest.mark.parametrize(
+    'command',
+    [
+        pytest.param(c, marks=pytest.mark.slow if 'simulate' in c else ())
+        for c in OTHER_COMMANDS
+        if 'report' not in c
+    ],
+)
 def test_the_other_commands_run(command, tmp_path):
     """As shown, but for the interpreter, the folder and the length of the longest."""
     words = [w for w in shlex.split(command)[1:] if not w.startswith('--workdir=')]
     if '--workdir=' in command:
         words.append(f'--workdir={tmp_path}')
-    if 'sweep' in command:
+    if 'simulate' in command:
         words.append('--dry_run')
     done = run([sys.executable, *words])
     assert done.returncode == 0, done.stderr

@@ -29,9 +29,9 @@ def params_of(params, key, problem):
 
 
 @functools.cache
-def compiled(make, links, num_rounds, eval_every, eval_fn):
+def compiled(jit, make, links, num_rounds, eval_every, eval_fn):
     algorithm = make(program())
-    return jax.jit(
+    return jit(
         lambda key, problem, state: simulation.simulate(
             key,
             algorithm,
@@ -61,7 +61,7 @@ def run(
     state=None,
 ):
     problem = federation.problem() if problem is None else problem
-    return compiled(make, links, num_rounds, eval_every, eval_fn)(key, problem, state)
+    return compiled(jax.jit, make, links, num_rounds, eval_every, eval_fn)(key, problem, state)
 
 
 def start(make=algorithms.fedavg, links=BERNOULLI):
@@ -80,6 +80,7 @@ def assert_close(actual, expected):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize(
     'make, pieces',
     [
@@ -261,6 +262,7 @@ def test_every_algorithm_meets_the_same_links_and_the_same_batches(name):
     assert abs(elsewhere.rounds.loss_sum[0] - reference.rounds.loss_sum[0]) > 1e-4
 
 
+@pytest.mark.optimised
 def test_replaying_the_realised_links_repeats_the_run_bit_for_bit():
     make = algorithms.fedavg
     original = run(make, MARKOV)

@@ -1,5 +1,6 @@
 """A grid times seeds in one program, lane by lane equal to single runs."""
 
+import functools
 import logging
 import re
 
@@ -31,20 +32,23 @@ def sweep(make=make_algorithm, links=make_links, problem=None, **kwargs):
     return sweeps.sweep(make, links, problem or problems.quadratic(TARGETS), **arguments)
 
 
-@jax.jit
-def _single(key, p, hyper_parameters, problem):
-    return simulation.simulate(
-        key,
-        make_algorithm(**hyper_parameters),
-        make_links(p),
-        problem,
-        num_rounds=ROUNDS,
-        eval_every=2,
+@functools.cache
+def _single(jit):
+    return jit(
+        lambda key, p, hyper_parameters, problem: simulation.simulate(
+            key,
+            make_algorithm(**hyper_parameters),
+            make_links(p),
+            problem,
+            num_rounds=ROUNDS,
+            eval_every=2,
+        )
     )
 
 
 def single(seed, *, p=PROBS, **hyper_parameters):
-    return _single(jax.random.key(seed), p, hyper_parameters, problems.quadratic(TARGETS))
+    problem = problems.quadratic(TARGETS)
+    return _single(jax.jit)(jax.random.key(seed), p, hyper_parameters, problem)
 
 
 def compilations(caplog):
@@ -90,6 +94,7 @@ def test_the_count_of_compilations_can_fail(caplog):
     assert len([name for name in compilations(caplog) if 'lambda' in name]) == 2
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize('batching, rtol', [('map', 0), ('vmap', 2e-6)])
 def test_every_lane_is_a_run_of_its_own(batching, rtol):
     grid = {

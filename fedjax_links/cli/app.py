@@ -4,6 +4,7 @@ import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,11 +35,21 @@ def run(main: Callable[..., None], config_flag: Any = None) -> None:
             logging.set_verbosity(logging.WARNING)
         _use_compilation_cache()
         try:
-            main(*configs)
+            with _importable(config_flag):
+                main(*configs)
         except (ValueError, errors.MissingPackageError) as error:
             _fail(str(error))
 
     app.run(guarded, flags_parser=_parse_flags)
+
+
+def _importable(config_flag: Any) -> AbstractContextManager[None]:
+    """Lets a config name functions of the files beside it."""
+    if config_flag is None:
+        return nullcontext()
+    from fedjax_links import sections
+
+    return sections.importable(Path(_config_path(sys.argv)[0]).parent)
 
 
 def output_folder(path: str) -> Path:

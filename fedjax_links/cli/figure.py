@@ -1,6 +1,6 @@
-"""Redoes a figure of a paper: picture, numbers as CSV, and a short table with its caption.
+"""Draws a figure: picture, numbers as CSV, and a short table with its caption.
 
-python -m fedjax_links.cli.figure --config=configs/sun2025_figure1.py --workdir=runs/figure1
+python -m fedjax_links figure --config=configs/sun2025_figure1.py --workdir=runs/figure1
 
 --quick shows the same with less computation: what the section `quick` of the config replaces.
 """
@@ -22,16 +22,17 @@ def main(values: dict[str, Any]) -> None:
     """Computes, prints and writes."""
     import textwrap
 
-    from fedjax_links.report import figures
+    from fedjax_links.report import figure
 
-    config = figures.parse(values)
+    figure.check(values)
     if _WORKDIR.value is None:
         raise ValueError('`workdir` must name a folder, such as --workdir=runs/figure.')
     folder = app.output_folder(_WORKDIR.value)
-    result = figures.build(config)
-    figures.write(folder, config, result)
-    print(f'{config.title}\n\n{result.table.text()}\n\n{textwrap.fill(config.caption, 80)}')
-    print(f'\nWrote {figures.PICTURE}, {figures.NUMBERS} and {figures.TEXT} to {folder}')
+    result = figure.build(values)
+    figure.write(folder, values, result)
+    caption = textwrap.fill(values['caption'], 80)
+    print(f'{values["title"]}\n\n{result.table.text()}\n\n{caption}')
+    print(f'\nWrote {figure.PICTURE}, {figure.NUMBERS} and {figure.TEXT} to {folder}')
 
 
 if __name__ == '__main__':

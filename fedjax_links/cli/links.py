@@ -1,6 +1,6 @@
 """Draws the links of a config: who takes part when, rates, gaps, memory, course of the day.
 
-python -m fedjax_links.cli.links --config=configs/quickstart.py --workdir=runs/links
+python -m fedjax_links links --config=configs/quickstart.py --workdir=runs/links
 
 On the terminal always; with a folder also as a picture and as a table of clients.
 """
@@ -18,6 +18,7 @@ _CONFIG = config_flags.DEFINE_config_file(
     'config', None, 'Config file; --config.field=value overrides.', lock_config=True
 )
 _WORKDIR = flags.DEFINE_string('workdir', None, f'Folder for {PICTURE} and {TABLE}.')
+_PATTERN = flags.DEFINE_string('pattern', None, 'Label of the links; the first by default.')
 _ROUNDS = flags.DEFINE_integer(
     'rounds', 10_000, 'Rounds of the first seed to simulate.', lower_bound=2
 )
@@ -25,15 +26,12 @@ _ROUNDS = flags.DEFINE_integer(
 
 def main(values: dict[str, Any]) -> None:
     """Builds the links, simulates them without training, and draws them."""
-    from fedjax_links import experiment
-    from fedjax_links.report import laws, links, recording, terminal
+    from fedjax_links.report import configured, links, recording, terminal
 
     folder = None if _WORKDIR.value is None else app.output_folder(_WORKDIR.value)
-    plan = experiment.build(experiment.parse(values))
-    seed = plan.config.first_seed
-    record = recording.record_links(plan.participation, num_rounds=_ROUNDS.value, seed=seed)
-    law = laws.link_law(plan.config.links, plan.problem)
-    title = f'{plan.config.title} ({plan.config.links["name"]}, seed {seed})'
+    found = configured.configured_links(values, _PATTERN.value)
+    record = recording.record_links(found.participation, num_rounds=_ROUNDS.value, seed=found.seed)
+    law, title = found.law, f'{found.title} ({found.name}, seed {found.seed})'
     print(terminal.picture(title, record, law))
     if folder is not None:
         links.picture(folder / PICTURE, title, record, law)

@@ -1,6 +1,6 @@
 """Shows how a config's data are spread over its clients: volumes, class mixes, distances.
 
-python -m fedjax_links.cli.partition --config=configs/comparison.py --workdir=runs/partition
+python -m fedjax_links partition --config=configs/comparison.py --workdir=runs/partition
 
 For any config with a section ``problem`` whose problem has integer labels. On the terminal always;
 with a folder also as a picture and as a table of clients.

@@ -1,11 +1,9 @@
-"""Turns the folder of a run or sweep into the papers' own form: Markdown and pictures.
+"""Turns a run folder into tables and pictures: report.md, finished or not.
 
-python -m fedjax_links.cli.report --workdir=runs/comparison
+python -m fedjax_links report --workdir=runs/comparison
 
-Reads only the folder, finished or not; what has not run yet is named.
+Reads only the folder; what has not run yet is named.
 """
-
-from pathlib import Path
 
 from absl import flags
 
@@ -18,12 +16,9 @@ def main() -> None:
     """Reads, writes and prints."""
     if _WORKDIR.value is None:
         raise ValueError('`workdir` must name the folder of a run, such as runs/comparison.')
-    from fedjax_links.cli import comparing
-    from fedjax_links.report import results
+    from fedjax_links import report, runs
 
-    folder = Path(_WORKDIR.value)
-    found, reports = results.read(folder)
-    print(comparing.write_report(folder, found, reports))
+    print(report.write(runs.read(_WORKDIR.value)))
 
 
 if __name__ == '__main__':

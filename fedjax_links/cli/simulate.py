@@ -1,6 +1,8 @@
-"""Trains every algorithm of a config over the same links, all seeds in one program each.
+"""Runs what a config describes: algorithms over link patterns, a grid of values and seeds.
 
-python -m fedjax_links.cli.simulate --config=configs/quickstart.py --workdir=runs/quickstart
+python -m fedjax_links simulate --config=configs/quickstart.py --workdir=runs/quickstart
+
+An interrupted run goes on where it was when the same command is given again.
 """
 
 from typing import Any
@@ -14,24 +16,30 @@ _CONFIG = config_flags.DEFINE_config_file(
     'config', None, 'Config file; --config.field=value overrides.', lock_config=True
 )
 _WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of the run; an interrupted run goes on.')
-_DRY_RUN = flags.DEFINE_bool('dry_run', False, 'Say what would run and what it costs, then stop.')
+_DRY_RUN = flags.DEFINE_bool('dry_run', False, 'Say what would run and what it needs, then stop.')
 
 
 def main(values: dict[str, Any]) -> None:
-    """Builds, predicts, trains and reports."""
-    from fedjax_links import experiment, runs
-    from fedjax_links.cli import training
+    """Builds, predicts, runs and reports."""
+    from fedjax_links import experiment, report
+    from fedjax_links.cli import progress
+    from fedjax_links.experiment import description
+    from fedjax_links.report import theory
 
-    plan = experiment.build(experiment.parse(values))
-    print(training.describe(plan))
+    planned = experiment.build(values)
+    report.check(planned)
+    print(planned.describe())
+    print(theory.prediction(values))
+    description.refuse_if_too_large(planned)
     if _DRY_RUN.value:
-        training.print_costs(plan)
+        for line in description.costs(planned):
+            print(line)
         return
     if _WORKDIR.value is None:
         raise ValueError('`workdir` must name a folder for the run, such as --workdir=runs/first.')
-    folder = runs.RunFolder(app.output_folder(_WORKDIR.value), values)
-    training.train(plan, folder)
-    training.report(plan, folder)
+    folder = app.output_folder(_WORKDIR.value)
+    results = planned.run(folder, [progress.Progress()])
+    print(report.write(results))
 
 
 if __name__ == '__main__':

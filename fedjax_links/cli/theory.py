@@ -1,6 +1,6 @@
 """Says what the links of a config do, before anything is trained: rates, bias, mixing, memory.
 
-python -m fedjax_links.cli.theory --config=configs/quickstart.py
+python -m fedjax_links theory --config=configs/quickstart.py
 """
 
 from typing import Any
@@ -13,6 +13,7 @@ from fedjax_links.cli import app
 _CONFIG = config_flags.DEFINE_config_file(
     'config', None, 'Config file; --config.field=value overrides.', lock_config=True
 )
+_PATTERN = flags.DEFINE_string('pattern', None, 'Label of the links; the first by default.')
 _ROUNDS = flags.DEFINE_integer(
     'rounds', 10_000, 'Rounds of the first seed to simulate.', lower_bound=32
 )
@@ -20,14 +21,11 @@ _ROUNDS = flags.DEFINE_integer(
 
 def main(values: dict[str, Any]) -> None:
     """Builds the links, simulates them without training, and prints the screen."""
-    from fedjax_links import experiment
-    from fedjax_links.report import recording, theory
+    from fedjax_links.report import configured, recording, theory
 
-    plan = experiment.build(experiment.parse(values))
-    record = recording.record_links(
-        plan.participation, num_rounds=_ROUNDS.value, seed=plan.config.first_seed
-    )
-    print(theory.text(plan, record))
+    links = configured.configured_links(values, _PATTERN.value)
+    record = recording.record_links(links.participation, num_rounds=_ROUNDS.value, seed=links.seed)
+    print(theory.text(links, record))
 
 
 if __name__ == '__main__':

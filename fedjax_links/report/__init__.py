@@ -1,1 +1,45 @@
-"""Tables and pictures from run folders; nothing here trains."""
+"""Tables and pictures from run folders; nothing here trains.
+
+`write` turns any folder into ``report.md`` with pictures; `check` tells before a run whether the
+pages that an experiment asks for can be made of it. A page is made by a layout
+(`fedjax_links.report.layouts`).
+"""
+
+from fedjax_links import runs
+from fedjax_links.experiment import Experiment
+
+
+def write(run: runs.Results) -> str:
+    """Writes ``report.md`` and its pictures into the run's folder.
+
+    Args:
+      run: from `runs.read`, or `Experiment.run` with a folder.
+
+    Returns:
+      The tables as text, and what was written.
+
+    Raises:
+      ValueError: if no algorithm is done, or naming the field of a report and its value.
+    """
+    from fedjax_links.report import layouts, results
+
+    found = results.of_run(run)
+    pages = layouts.build(found, run.facts['reports'])
+    if run.folder is None:
+        return layouts.text(pages)
+    written = layouts.write(run.folder, found, pages)
+    return f'\n{layouts.text(pages)}\n\nWrote {", ".join(written)} to {run.folder}'
+
+
+def check(experiment: Experiment) -> None:
+    """Makes every page of an experiment from zeros, so that mistakes show before anything runs.
+
+    Args:
+      experiment: the experiment.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    from fedjax_links.report import layouts, results
+
+    layouts.build(results.blank(experiment), experiment.reports)

@@ -80,10 +80,10 @@ def link_law(section: Mapping[str, Any], problem: Problem) -> LinkLaw:
     if name == 'always':
         law = _independent('every client in every round', np.ones(num_clients))
         return law._replace(never_empty=True)
-    if name in ('bernoulli', 'as_released_markov', 'markov'):
+    if name in ('bernoulli', 'markov'):
         return _scheduled(name, section, options, np.asarray(probs, np.float64))
-    if name in ('cyclic', 'as_released_cyclic'):
-        return _cyclic(name, options)
+    if name == 'cyclic':
+        return _cyclic(options)
     if name in ('uniform_cohort', 'regularized', 'periodic_groups'):
         return _cohorts(name, options, num_clients)
     if name == 'minimum_separation':
@@ -161,11 +161,10 @@ def _markov_rates(probs: np.ndarray, up_rate: np.ndarray) -> tuple[np.ndarray, n
     return rise, np.where(capped, 1, up_rate * ratio)
 
 
-def _cyclic(name: str, options: Mapping[str, Any]) -> LinkLaw:
+def _cyclic(options: Mapping[str, Any]) -> LinkLaw:
     length = options.get('cycle_length', 100)
-    reset = options.get('reset', False) or name == 'as_released_cyclic'
-    scale = 1 - options.get('gamma', 0.4) if name == 'as_released_cyclic' else 1.0
-    probs = scale * np.asarray(options['probs'], np.float64)
+    reset = options.get('reset', False)
+    probs = np.asarray(options['probs'], np.float64)
     active = np.maximum(1, np.rint(length * probs))
     period = np.broadcast_to(
         length if reset else active + np.maximum(1, length - active), active.shape

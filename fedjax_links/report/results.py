@@ -1,49 +1,68 @@
-"""What a finished run holds, in one form for single runs and comparisons."""
+"""What a run holds, finished or not, in the form that tables and pictures are made of."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import comparison, errors, evaluation, experiment, runs
-from fedjax_links.report import history
+from fedjax_links import checks, errors, runs
+from fedjax_links.experiment import Experiment, choosing, lanes, points
 
-LINKS = 'links.npz'
-_LINKS_OF_A_RUN = 'links'
+CLIENT_RATE = 'client.learning_rate'
 
 Curves = Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
+
+
+class Links(NamedTuple):
+    """The links that the first seed met.
+
+    Attributes:
+      mask: bool[T, N], who took part.
+      mean_prob: float[N], the mean reported probability; NaN where unknown.
+    """
+
+    mask: np.ndarray
+    mean_prob: np.ndarray
 
 
 class Results(NamedTuple):
     """Everything that tables and pictures are made of.
 
+    A series is an algorithm at one point of the grid; its label is the algorithm's where the grid
+    has no column of it.
+
     Attributes:
       title: one line.
       caption: what was reported elsewhere, and every deviation; may be empty.
       metric: the metric of tables.
+      directions: ``'max'``, ``'min'`` or None for unknown, by metric.
       baseline: label of the algorithm to compare with.
       patterns: labels of the P patterns, in order.
       names: what to show instead of a label.
       rounds: int[E], rounds completed at each evaluation.
-      curves: float[P, S, E] by algorithm, candidate model and metric.
-      learning_rates: float[P], the client rate, by algorithm; empty for single runs.
-      tuning: columns ``learning_rate``, ``server_lr``, ``score`` by algorithm that was tuned.
+      curves: float[P, S, E] by series, candidate model and metric; NaN where a run diverged.
+      members: the algorithm and the point of each series.
+      learning_rates: float[P], the client rate, by series; NaN where there is none.
+      tuning: by tuned series, the columns that were tried and their ``score``.
       missing: labels of algorithms that have not run yet.
+      links: realised links by pattern; empty if none were kept.
     """
 
     title: str
     caption: str
     metric: str
+    directions: Mapping[str, str | None]
     baseline: str
     patterns: Sequence[str]
     names: Mapping[str, str]
     rounds: np.ndarray
     curves: Curves
+    members: Mapping[str, tuple[str, Mapping[str, Any]]]
     learning_rates: Mapping[str, np.ndarray]
     tuning: Mapping[str, Mapping[str, np.ndarray]]
     missing: Sequence[str]
+    links: Mapping[str, Links]
 
     @property
     def num_seeds(self) -> int:
@@ -56,8 +75,40 @@ class Results(NamedTuple):
         return list(self.curves[next(iter(self.curves))]['server'])
 
     def name(self, label: str) -> str:
-        """What to call a pattern or an algorithm."""
-        return self.names.get(label, label)
+        """What to call a pattern, an algorithm or a series."""
+        algorithm, point = self.members.get(label, (label, {}))
+        return _series(self.names.get(algorithm, algorithm), point)
+
+    def larger_is_better(self, metric: str) -> bool:
+        """Whether a metric is better when larger.
+
+        Raises:
+          ValueError: if nothing says so.
+        """
+        direction = self.directions.get(metric)
+        if direction is None:
+            requirement = f"be 'max' or 'min', as nothing says which way {metric} is better"
+            raise errors.invalid('config.direction', requirement, None)
+        return direction == 'max'
+
+    def place_of(self, pattern: str | None) -> int:
+        """Where a pattern stands; the first for None.
+
+        Raises:
+          ValueError: for an unknown one.
+        """
+        if pattern is None:
+            return 0
+        checks.choice('pattern', pattern, self.patterns)
+        return list(self.patterns).index(pattern)
+
+    def baseline_of(self, series: str) -> str | None:
+        """The baseline's series at the same point; None if it has not run."""
+        _, point = self.members[series]
+        for label, (algorithm, other) in self.members.items():
+            if algorithm == self.baseline and all(point.get(k, v) == v for k, v in other.items()):
+                return label
+        return None
 
     def count(self, share: float) -> int:
         """A share of the evaluations as their number, at least one."""
@@ -67,7 +118,7 @@ class Results(NamedTuple):
         """float[P, S], each seed's mean over the last evaluations.
 
         Args:
-          label: the algorithm.
+          label: the series.
           model: the candidate model.
           metric: the metric.
           share: share of the evaluations, the last ones, at least one.
@@ -79,128 +130,197 @@ class Results(NamedTuple):
         return 'client_mean' if 'client_mean' in self.curves[label] else 'server'
 
 
-def read(folder: Path) -> tuple[Results, Mapping[str, Any]]:
-    """Reads the folder of a run or of a comparison, finished or not.
+def of_run(run: runs.Results) -> Results:
+    """The results of a run.
 
     Args:
-      folder: what ``--workdir`` was.
+      run: its metrics, from `runs.read` or `Experiment.run`.
 
     Returns:
-      The results, and the sections of the reports that the config asks for.
+      The results of the algorithms that are done.
 
     Raises:
-      ValueError: if the folder holds neither, or nothing has run yet.
+      ValueError: if no algorithm is done.
     """
-    path = folder / runs.CONFIG
-    if not path.exists():
-        raise errors.invalid('workdir', f'hold a run ({runs.CONFIG})', folder)
-    values = json.loads(path.read_text())
-    if 'patterns' in values:
-        return _read_comparison(folder, values)
-    return _read_run(folder, values)
+    facts, columns = run.facts, run.columns
+    names = [(label, name) for label, name in facts['names']]
+    algorithms = _in_order(sorted(facts['algorithms']), names)
+    rounds = np.arange(facts['eval_every'], facts['num_rounds'] + 1, facts['eval_every'])
+    found: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    curves: dict[str, Any] = {}
+    rates, tuning, missing = {}, {}, []
+    for algorithm in algorithms:
+        rows = _rows(columns, 'main', algorithm)
+        tried = choosing.tried(columns, facts, algorithm)
+        series = {_series(algorithm, point): point for point in _points(rows, facts)}
+        values = {label: _curves(rows, facts, algorithm, at) for label, at in series.items()}
+        if not values or any(curve is None for curve in values.values()):
+            missing.append(algorithm)
+            continue
+        for label, point in series.items():
+            found[label] = algorithm, point
+            curves[label] = values[label]
+            rates[label] = _rates(rows, facts, point)
+            for entry in tried:
+                if all(point.get(name) == value for name, value in entry.at.items()):
+                    tuning[label] = {**entry.columns, 'score': entry.scores}
+    if not curves:
+        raise errors.invalid('workdir', 'hold at least one finished algorithm', run.folder)
+    return Results(
+        title=facts['title'],
+        caption=facts['caption'],
+        metric=facts['metric'],
+        directions=facts['directions'],
+        baseline=facts['baseline'],
+        patterns=_in_order(facts['patterns'], names),
+        names=dict(names),
+        rounds=rounds,
+        curves=curves,
+        members=found,
+        learning_rates=rates,
+        tuning=tuning,
+        missing=missing,
+        links={} if run.folder is None else kept_links(run.folder),
+    )
 
 
-def from_comparison(
-    config: comparison.ComparisonConfig, outcomes: Mapping[str, comparison.Outcome]
-) -> Results:
-    """The results of a comparison.
+def blank(experiment: Experiment) -> Results:
+    """Results of the right form with zeros for every number that only a run finds.
 
     Args:
-      config: its config.
-      outcomes: by algorithm; some may be missing.
+      experiment: the experiment.
 
     Returns:
-      The results.
+      The results; computing them trains nothing.
     """
-    first = next(iter(outcomes.values()))
-    patterns = comparison.in_order(first.patterns, config.names)
-    order = comparison.in_order(sorted(outcomes), config.names)
-    rows = {label: [outcomes[label].patterns.index(p) for p in patterns] for label in order}
-    return Results(
-        title=config.title,
-        caption=config.caption,
-        metric=config.metric,
-        baseline=config.baseline,
-        patterns=patterns,
-        names=dict(config.names),
-        rounds=first.rounds,
-        curves={label: _curves(outcomes[label], rows[label]) for label in order},
-        learning_rates={label: outcomes[label].learning_rates[rows[label]] for label in order},
-        tuning={label: outcomes[label].tuning for label in order if outcomes[label].tuning},
-        missing=sorted(label for label in config.algorithms if label not in outcomes),
+    lines: list[str] = []
+    real = experiment.facts()
+    facts = {**real, 'eval_every': real['num_rounds']}  # one evaluation stands for all
+    for label in experiment.algorithms:
+        record = {
+            f'{model}/{metric}': 0.0
+            for model in facts['models'][label]
+            for metric in facts['directions']
+        }
+        tried = lanes.tuning_lanes(experiment, label)
+        lines += [runs.line_of(lane.labels, lane.num_rounds, record) for lane in tried]
+        chosen = [entry.chosen for entry in choosing.tried(runs.as_columns(lines), facts, label)]
+        for lane in lanes.main_lanes(experiment, label, chosen):
+            lines.append(runs.line_of(lane.labels, lane.num_rounds, record))
+    results = of_run(runs.Results(runs.as_columns(lines), facts))
+    rounds = np.arange(real['eval_every'], real['num_rounds'] + 1, real['eval_every'])
+    results = results._replace(
+        rounds=rounds,
+        curves={
+            label: {
+                model: {metric: np.repeat(a, len(rounds), axis=2) for metric, a in named.items()}
+                for model, named in models.items()
+            }
+            for label, models in results.curves.items()
+        },
     )
+    made_up = Links(np.zeros((1, 1), bool), np.zeros(1))
+    return results._replace(links=dict.fromkeys(results.patterns, made_up))
 
 
-def recorded_masks(folder: Path) -> Mapping[str, np.ndarray]:
-    """The realised links of the first seed, bool[T, N] by pattern; empty if none were kept."""
-    path = folder / LINKS
+def kept_links(folder: Path) -> dict[str, Links]:
+    """The realised links of the first seed, by pattern; empty if none were kept.
+
+    Args:
+      folder: of a run.
+    """
+    path = folder / runs.LINKS
     if not path.exists():
         return {}
-    with np.load(path) as stored:
-        if 'mask' in stored.files:
-            return {_LINKS_OF_A_RUN: stored['mask']}
+    with np.load(path, allow_pickle=False) as stored:
         num_clients = int(stored['num_clients'])
+        names = [name.removeprefix('mask/') for name in stored.files if name.startswith('mask/')]
         return {
-            name.removeprefix('mask/'): np.unpackbits(stored[name], axis=-1, count=num_clients) > 0
-            for name in stored.files
-            if name.startswith('mask/')
+            name: Links(
+                np.unpackbits(stored[f'mask/{name}'], axis=-1, count=num_clients) > 0,
+                stored[f'mean_prob/{name}'],
+            )
+            for name in names
+            if '/' not in name
         }
 
 
-def _read_comparison(folder: Path, values: Mapping[str, Any]) -> tuple[Results, Mapping[str, Any]]:
-    config = experiment.parse_as(comparison.ComparisonConfig, values)
-    paths = {label: folder / f'{label}.npz' for label in config.algorithms}
-    outcomes = {label: comparison.load(path) for label, path in paths.items() if path.exists()}
-    if not outcomes:
-        raise errors.invalid('workdir', 'hold at least one finished algorithm', folder)
-    return from_comparison(config, outcomes), config.reports
+def _in_order(labels: Sequence[str], names: Sequence[Sequence[str]]) -> list[str]:
+    """Labels in the order of their names; those without a name come last, as they came."""
+    named = [label for label, _ in names if label in labels]
+    return [*dict.fromkeys(named), *(label for label in labels if label not in named)]
 
 
-def _read_run(folder: Path, values: Mapping[str, Any]) -> tuple[Results, Mapping[str, Any]]:
-    config = experiment.parse(values)
-    recorded = history.read(runs.read_metrics(folder))
-    whole = {
-        label: models
-        for label, models in recorded.items()
-        if _last_round(models) == config.num_rounds
-    }
-    if not whole:
-        raise errors.invalid('workdir', 'hold at least one finished algorithm', folder)
-    curves = {
-        label: {
-            model: {metric: curve.values.T[None] for metric, curve in named.items()}
-            for model, named in models.items()
-        }
-        for label, models in whole.items()
-    }
-    metrics = list(next(iter(curves.values()))['server'])
-    accuracies = [metric for metric in metrics if evaluation.higher_is_better(metric)]
-    results = Results(
-        title=config.title,
-        caption='',
-        metric=accuracies[0] if accuracies else metrics[0],
-        baseline='fedavg' if 'fedavg' in curves else next(iter(curves)),
-        patterns=[_LINKS_OF_A_RUN],
-        names={},
-        rounds=np.arange(config.eval_every, config.num_rounds + 1, config.eval_every),
-        curves=curves,
-        learning_rates={},
-        tuning={},
-        missing=[label for label in config.algorithms if label not in whole],
+def _series(algorithm: str, point: Mapping[str, Any]) -> str:
+    """An algorithm with the values that tell its series apart."""
+    shown = [f'{name.rsplit(".", 1)[-1]} {_text(value)}' for name, value in point.items()]
+    return f'{algorithm} ({", ".join(shown)})' if shown else algorithm
+
+
+def _text(value: Any) -> str:
+    return f'{value:g}' if isinstance(value, float) else str(value)
+
+
+def _rows(columns: Mapping[str, np.ndarray], stage: str, algorithm: str) -> dict[str, np.ndarray]:
+    if not columns:
+        return {}
+    chosen = (columns['stage'] == stage) & (columns['algorithm'] == algorithm)
+    return {name: column[chosen] for name, column in columns.items()}
+
+
+def _points(rows: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The points of the grid, as far as an algorithm's lanes have their columns."""
+    if not rows or not len(rows['round']):
+        return []
+    own = [name for name in facts['grid'] if choosing.is_given(rows, name)]
+    return points.project(points.points(facts['grid'], facts['grid_mode']), own)
+
+
+def _at(rows: Mapping[str, np.ndarray], point: Mapping[str, Any]) -> np.ndarray:
+    """The rows at a point; a lane that lacks a column belongs to all of its values."""
+    chosen = np.ones(len(rows['round']), bool)
+    for name, value in point.items():
+        column = rows[name].tolist()
+        chosen &= np.array([v == value or v is None or v != v for v in column], bool)
+    return chosen
+
+
+def _curves(
+    rows: Mapping[str, np.ndarray],
+    facts: Mapping[str, Any],
+    algorithm: str,
+    point: Mapping[str, Any],
+) -> dict[str, dict[str, np.ndarray]] | None:
+    """Evaluations [P, S, E] by model and metric, server models first; None if not all are there."""
+    chosen = _at(rows, point)
+    patterns, seeds = _in_order(facts['patterns'], facts['names']), facts['seeds']
+    shape = (len(patterns), len(seeds), facts['num_rounds'] // facts['eval_every'])
+    if np.count_nonzero(chosen) != np.prod(shape):
+        return None
+    place = (
+        np.array([patterns.index(label) for label in rows['pattern'][chosen].tolist()], int),
+        np.array([seeds.index(seed) for seed in rows['seed'][chosen].tolist()], int),
+        rows['round'][chosen] // facts['eval_every'] - 1,
     )
-    return results, {}
+    models = sorted(facts['models'][algorithm], key=lambda model: model != 'server')
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for model in models:
+        for metric in facts['directions']:
+            values = np.full(shape, np.nan)
+            values[place] = rows[f'{model}/{metric}'][chosen].astype(np.float64)
+            found.setdefault(model, {})[metric] = values
+    return found
 
 
-def _last_round(models: Mapping[str, Mapping[str, history.Curve]]) -> int:
-    return int(next(iter(models['server'].values())).rounds[-1])
-
-
-def _curves(outcome: comparison.Outcome, rows: Sequence[int]) -> dict[str, dict[str, np.ndarray]]:
-    """Rows of the evaluations, server models first; NaN for everything that is not finite."""
-    return {
-        model: {
-            metric: np.where(np.isfinite(values[rows]), values[rows], np.nan)
-            for metric, values in named.items()
-        }
-        for model, named in sorted(outcome.evals.items(), key=lambda item: item[0] != 'server')
-    }
+def _rates(
+    rows: Mapping[str, np.ndarray], facts: Mapping[str, Any], point: Mapping[str, Any]
+) -> np.ndarray:
+    """float[P], the client rate at a point."""
+    patterns = _in_order(facts['patterns'], facts['names'])
+    rates = np.full(len(patterns), np.nan)
+    column = rows.get(CLIENT_RATE)
+    if column is not None:
+        chosen = _at(rows, point)
+        for place, pattern in enumerate(patterns):
+            rates[place] = column[chosen & (rows['pattern'] == pattern)].astype(np.float64)[0]
+    return rates

@@ -1,12 +1,8 @@
-"""Tables of a run: mean and interval over seeds, per algorithm and candidate model."""
+"""Small tables, for a terminal and for a document."""
 
 import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
-
-from fedjax_links import evaluation
-from fedjax_links.report import history
-from fedjax_links.report.history import History
 
 
 class Table(NamedTuple):
@@ -43,41 +39,6 @@ class Table(NamedTuple):
         return '\n'.join([*header, *(f'| {" | ".join(row)} |' for row in self.rows)]) + (
             f'\n\n{self.caption}\n'
         )
-
-
-def final_table(runs: History, *, tail: float = 0.1, level: float = 0.95) -> Table:
-    """Each metric at the end of training.
-
-    Args:
-      runs: the metrics.
-      tail: fraction of the evaluations, the last ones, that each seed is averaged over.
-      level: coverage of the intervals over seeds.
-
-    Returns:
-      One row per algorithm and candidate model, one column per metric.
-    """
-    metrics = list(
-        dict.fromkeys(m for models in runs.values() for named in models.values() for m in named)
-    )
-    rows, num_seeds = [], 0
-    for label, models in runs.items():
-        for model, named in models.items():
-            cells = []
-            for metric in metrics:
-                if metric not in named:
-                    cells.append('')
-                    continue
-                interval = evaluation.seed_interval(
-                    history.tail_means(named[metric], tail), level=level
-                )
-                num_seeds = interval.num_seeds
-                cells.append(format_interval(float(interval.mean), float(interval.half_width)))
-            rows.append([label, model, *cells])
-    caption = (
-        f'Mean over {num_seeds} seeds and the last {tail:.0%} of the evaluations; '
-        f'± is the {level:.0%} interval over seeds (Student t).'
-    )
-    return Table(['algorithm', 'model', *metrics], rows, caption)
 
 
 def format_interval(mean: float, half_width: float) -> str:

@@ -1,13 +1,15 @@
 """What configured links do to FedAvg and to gossip, exact where known, as one screen of text."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from fedjax_links import analysis
 from fedjax_links.base import Problem
-from fedjax_links.experiment import Experiment
-from fedjax_links.report.laws import LinkLaw, SeparationLaw, link_law
+from fedjax_links.experiment.config import pattern_sections
+from fedjax_links.report.configured import ConfiguredLinks, configured_links
+from fedjax_links.report.laws import LinkLaw, SeparationLaw
 from fedjax_links.report.recording import LinkRecord
 
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -18,25 +20,49 @@ _MAX_MATRIX_CLIENTS = 1500
 _ENOUGH_EVENTS = 25
 
 
-def text(plan: Experiment, record: LinkRecord) -> str:
+def prediction(config: Mapping[str, Any]) -> str:
+    """What the links of a config do to FedAvg, a line or two per pattern.
+
+    Args:
+      config: nested dictionaries.
+
+    Returns:
+      Who takes part how often, and how far FedAvg's implicit weights are from equal, where known.
+    """
+    lines = []
+    for label in pattern_sections(config):
+        links = configured_links(config, label)
+        lines.append(f'links    {label}: {links.name}, {links.law.description}')
+        rates, weights = links.law.rates, links.law.weights
+        if rates is not None:
+            lines.append(
+                f'         rates {rates.min():.3g} to {rates.max():.3g}, mean {rates.mean():.3g}'
+            )
+        if weights is not None:
+            bias = np.abs(weights - 1 / weights.size).sum()
+            lines[-1] += f"; FedAvg's implicit weights are {bias:.2f} from equal (L1, exact)"
+    return '\n'.join(lines)
+
+
+def text(links: ConfiguredLinks, record: LinkRecord) -> str:
     """The screen.
 
     Args:
-      plan: the experiment.
-      record: its links, simulated.
+      links: the links of a config.
+      record: the same, simulated.
 
     Returns:
       Lines of at most 80 columns: rates, effective weights, FedAvg's bias, gossip, what is special
       to the pattern, and the participation report of the record.
     """
-    law = link_law(plan.config.links, plan.problem)
+    law = links.law
     active = record.participates
     weights = _effective_weights(law, active)
     blocks = [
-        _header(plan, law, record),
+        _header(links, record),
         _rates(law, record),
         _weights(law, weights, active),
-        _bias(plan.problem, law, weights, active),
+        _bias(links.problem, law, weights, active),
         _gossip(law, active),
         _separation(law.separation),
         _memory(law),
@@ -46,12 +72,11 @@ def text(plan: Experiment, record: LinkRecord) -> str:
     return '\n'.join(line for block in blocks for line in block)
 
 
-def _header(plan: Experiment, law: LinkLaw, record: LinkRecord) -> list[str]:
-    links = plan.config.links['name']
+def _header(links: ConfiguredLinks, record: LinkRecord) -> list[str]:
     lines = [
-        plan.config.title,
-        f'problem  {plan.config.problem["name"]}: {plan.problem.num_clients} clients',
-        f'links    {links}: {law.description}'[:80],
+        links.title,
+        f'problem  {links.problem_name}: {links.problem.num_clients} clients',
+        f'links    {links.name}: {links.law.description}'[:80],
     ]
     if record.duplex:
         lines.append('         taking part = hearing the server, training and delivering')

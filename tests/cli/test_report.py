@@ -1,4 +1,4 @@
-"""The report command as a user meets it, on folders of both training commands."""
+"""The report command as a user meets it, on finished and unfinished folders."""
 
 import shutil
 import subprocess
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fedjax_links.cli import comparing
-from fedjax_links.report import results
+from fedjax_links import report as reports
+from fedjax_links import runs
 
 ROOT = Path(__file__).parent.parent.parent
-SWEEP = """
+COMPARISON = """
 from configs.comparison import get_config as everything
 
 def get_config():
@@ -45,22 +45,24 @@ def run(command, *arguments):
 
 def report(folder):
     """What the command does, in this process; returns the text of the report."""
-    comparing.write_report(folder, *results.read(folder))
+    reports.write(runs.read(folder))
     return (folder / 'report.md').read_text()
 
 
 @pytest.fixture(scope='module')
-def swept(tmp_path_factory):
-    """The folder of a finished sweep; tests that change it copy it first."""
-    folder = tmp_path_factory.mktemp('swept')
-    (folder / 'few.py').write_text(SWEEP)
-    done = run('sweep', f'--config={folder / "few.py"}', '--quick', f'--workdir={folder / "run"}')
+def compared(tmp_path_factory):
+    """The folder of a finished comparison; tests that change it copy it first."""
+    folder = tmp_path_factory.mktemp('compared')
+    (folder / 'few.py').write_text(COMPARISON)
+    done = run(
+        'simulate', f'--config={folder / "few.py"}', '--quick', f'--workdir={folder / "run"}'
+    )
     assert done.returncode == 0, done.stderr
     return folder / 'run', done.stdout
 
 
-def test_a_finished_sweep_gets_the_report_that_it_wrote(swept, tmp_path):
-    folder, printed = swept
+def test_a_finished_comparison_gets_the_report_that_it_wrote(compared, tmp_path):
+    folder, printed = compared
     again = tmp_path / 'again'
     shutil.copytree(folder, again)
     for name in ('report.md', 'b.png', 'links.png'):
@@ -76,11 +78,13 @@ def test_a_finished_sweep_gets_the_report_that_it_wrote(swept, tmp_path):
     assert text.index('| Cyclic | FedPBC | client mean |') < text.index('| bernoulli | FedPBC |')
 
 
-def test_an_unfinished_sweep_says_so(swept, tmp_path):
+def test_an_unfinished_comparison_says_so(compared, tmp_path):
     folder = tmp_path / 'unfinished'
-    shutil.copytree(swept[0], folder)
+    shutil.copytree(compared[0], folder)
     assert 'Not finished yet' not in report(folder)
-    (folder / 'fedavg.npz').unlink()
+    metrics = folder / runs.METRICS
+    kept = [line for line in metrics.open() if '"fedavg"' not in line or '"round": 10' not in line]
+    metrics.write_text(''.join(kept))
     text = report(folder)
     assert 'Not finished yet: fedavg.\n' in text
     assert '| Cyclic | FedPBC | client mean |' in text
@@ -93,7 +97,7 @@ def test_a_simulated_run_has_a_report(tmp_path):
     assert done.returncode == 0, done.stderr
     done = run('report', f'--workdir={tmp_path}')
     assert done.returncode == 0, done.stderr
-    assert f'Wrote report.md, curves.png, links.png to {tmp_path}' in done.stdout
+    assert f'Wrote report.md, overview.png, links.png to {tmp_path}' in done.stdout
     text = (tmp_path / 'report.md').read_text()
     for label in ('fedavg', 'fedpbc'):
         assert f'| links | {label} | server |' in text
@@ -106,7 +110,7 @@ def test_a_simulated_run_has_a_report(tmp_path):
     'arguments, message',
     [
         ([], 'error: `workdir` must name the folder of a run, such as runs/comparison.\n'),
-        (['--workdir=docs'], 'error: `workdir` must hold a run (config.json), got docs.\n'),
+        (['--workdir=docs'], 'error: `folder` must hold a run (experiment.json), got docs.\n'),
     ],
 )
 def test_a_mistake_costs_one_line(arguments, message):

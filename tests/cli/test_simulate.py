@@ -1,5 +1,6 @@
 """The training command as a user meets it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -24,7 +25,7 @@ def run(command, **kwargs):
 def test_help_needs_neither_jax_nor_a_second():
     probe = (
         'import sys, fedjax_links.cli.simulate; '
-        'print({"jax", "matplotlib", "orbax", "tensorflow"} & sys.modules.keys())'
+        'print({"jax", "matplotlib", "tensorflow"} & sys.modules.keys())'
     )
     assert run([sys.executable, '-c', probe]).stdout.strip() == 'set()'
     times = []
@@ -38,7 +39,8 @@ def test_help_needs_neither_jax_nor_a_second():
 def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
     done = run([*SMALL, '--dry_run', f'--workdir={tmp_path / "run"}'])
     assert done.returncode == 0, done.stderr
-    assert '3 algorithms x 2 seeds x 200 rounds = 1,200 rounds in 3 programs' in done.stdout
+    assert '3 algorithms x 1 pattern x 2 seeds x 200 rounds: 1,200 rounds' in done.stdout
+    assert "FedAvg's implicit weights are 1.19 from equal (L1, exact)" in done.stdout
     assert done.stdout.count('compiled in') == 3
     assert not (tmp_path / 'run').exists()
 
@@ -83,13 +85,13 @@ def test_a_killed_run_goes_on_and_ends_like_an_unbroken_one(tmp_path):
         time.sleep(0.002)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
-    assert metrics.read_bytes().count(b'\n') < 60
+    assert metrics.read_bytes().count(b'\n') < 120
 
     resumed = run([*SMALL, f'--workdir={tmp_path / "killed"}'])
     assert resumed.returncode == 0, resumed.stderr
     assert metrics.read_bytes() == (tmp_path / 'whole' / 'metrics.jsonl').read_bytes()
-    assert (tmp_path / 'killed' / 'table.md').read_text() == (
-        tmp_path / 'whole' / 'table.md'
+    assert (tmp_path / 'killed' / 'report.md').read_text() == (
+        tmp_path / 'whole' / 'report.md'
     ).read_text()
 
 
@@ -101,3 +103,124 @@ def test_another_config_does_not_overwrite_a_run(tmp_path):
     assert done.returncode == 2
     assert 'config.num_seeds is 2 and not 3' in done.stderr
     assert (tmp_path / 'metrics.jsonl').read_bytes() == before
+
+
+FEW = """
+from configs.comparison import get_config as everything
+
+def get_config():
+    config = everything()
+    for label in list(config.algorithms):
+        if label not in ('fedavg', 'mifa'):
+            del config.algorithms[label]
+    for label in list(config.patterns):
+        if label not in ('bernoulli_sine', 'cyclic'):
+            del config.patterns[label]
+    config.update({'num_rounds': 10, 'eval_every': 5, 'num_seeds': 2})
+    config.tuning.update({'num_rounds': 5, 'num_seeds': 1, 'learning_rates': (0.1,)})
+    return config
+"""
+
+
+def test_a_comparison_goes_on_and_its_words_may_change(tmp_path):
+    config, folder = tmp_path / 'few.py', tmp_path / 'run'
+    config.write_text(FEW)
+    command = [*COMMAND, f'--config={config}', f'--workdir={folder}']
+    first = run(command)
+    assert first.returncode == 0, first.stderr
+    report, metrics = ((folder / n).read_text() for n in ('report.md', 'metrics.jsonl'))
+    assert report.count('| mifa | server |') == 2
+
+    other = run([*command, '--config.num_rounds=15'])
+    assert other.returncode == 2
+    assert other.stderr.count('\n') == 1
+    assert 'where config.num_rounds is 10 and not 15' in other.stderr
+    assert (folder / 'report.md').read_text() == report
+
+    shown = run([*command, '--config.title=Another title'])
+    assert shown.returncode == 0, shown.stderr
+    assert (folder / 'metrics.jsonl').read_text() == metrics
+    was, now = report.splitlines(), (folder / 'report.md').read_text().splitlines()
+    assert now == ['# Another title', *was[1:]]
+    assert '"title": "Another title"' in (folder / 'config.json').read_text()
+
+
+MINE = """
+import jax.numpy as jnp
+import numpy as np
+import fedjax_links as fl
+from fedjax_links import base, cohorts, tree
+from fedjax_links.algorithms import common
+
+
+def slow_fedavg(local_train, *, damping):
+    plain = fl.ALGORITHMS['fedavg'](local_train, server_lr=damping)
+    return plain
+
+
+def odd_rounds(num_clients):
+    def sample(carry, key, round):
+        mask = jnp.arange(num_clients) % 2 == round % 2
+        return carry, base.LinkSample(mask=mask, prob=jnp.full(num_clients, 0.5))
+
+    return base.Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
+
+
+def lines(*, num_clients):
+    features = np.linspace(-1, 1, 8 * num_clients).astype(np.float32)[:, None]
+
+    def loss_fn(params, batch):
+        return jnp.mean(jnp.square(batch.features @ params - batch.labels))
+
+    def metrics(params, batch):
+        error = batch.features @ params - batch.labels
+        return {'loss': loss_fn(params, batch), 'closeness': -jnp.max(jnp.abs(error))}
+
+    return fl.problems.from_arrays(
+        features, 3 * features[:, 0], np.arange(len(features)) % num_clients,
+        init_params=lambda key: jnp.zeros(1), loss_fn=loss_fn, metrics=metrics,
+        larger_is_better=('closeness',),
+    )
+"""
+OWN = """
+from ml_collections import ConfigDict
+
+
+def get_config():
+    return ConfigDict({
+        'title': 'All my own',
+        'problem': {'name': 'mine:lines', 'num_clients': 4},
+        'links': {'name': 'mine:odd_rounds'},
+        'client': {'local_steps': 2},
+        'algorithms': {'slow': {'name': 'mine:slow_fedavg', 'damping': 0.5}, 'fedavg': {}},
+        'tuning': {
+            'learning_rates': (1e-4, 0.1),
+            'pattern': 'links',
+            'num_rounds': 10,
+            'num_seeds': 1,
+        },
+        'metric': 'eval_closeness',
+        'num_rounds': 10,
+        'eval_every': 5,
+        'num_seeds': 1,
+    })
+"""
+
+
+def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_config(tmp_path):
+    """Defined in a file beside the config; tuned towards the larger values of their metric."""
+    (tmp_path / 'mine.py').write_text(MINE)
+    (tmp_path / 'own.py').write_text(OWN)
+    done = run([*COMMAND, f'--config={tmp_path / "own.py"}', f'--workdir={tmp_path / "run"}'])
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / 'run' / 'metrics.jsonl').open()]
+    main = [row for row in rows if 'stage' not in row]
+    assert {row['client.learning_rate'] for row in main} == {0.1}
+    ends = {row['algorithm']: row['server/eval_closeness'] for row in main if row['round'] == 10}
+    assert ends['slow'] < ends['fedavg'] < 0
+    assert {row['rounds/num_active'] for row in main} == {10}
+    wrong = run([*COMMAND, f'--config={tmp_path / "own.py"}', '--config.links.name=mine:od_rounds'])
+    assert wrong.returncode == 2
+    assert wrong.stderr == (
+        "error: `config.links.name` has no 'od_rounds'; did you mean 'odd_rounds'?\n"
+    )

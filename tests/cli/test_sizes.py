@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent.parent
 TABLE = '--config=configs/xiang2024_table1.py'
 
 
-def run(*arguments, command='sweep', environment=None):
+def run(*arguments, command='simulate', environment=None):
     return subprocess.run(
         [sys.executable, '-m', f'fedjax_links.cli.{command}', '--dry_run', *arguments],
         cwd=ROOT,
@@ -33,11 +33,11 @@ def test_quick_is_the_short_version_and_single_fields_still_hold():
 @pytest.mark.parametrize(
     'command, arguments, message',
     [
-        ('sweep', [f'{TABLE}:svnh'], "error: `dataset` has no 'svnh'; did you mean 'svhn'?"),
-        ('sweep', [f'{TABLE}:svhn', '--config.num_ronds=3'], "did you mean 'num_rounds'?"),
-        ('sweep', ['--config=configs/xiang2024_tabel1.py:svhn'], 'xiang2024_table1.py?'),
+        ('simulate', [f'{TABLE}:svnh'], "error: `config` has no 'svnh'; did you mean 'svhn'?"),
+        ('simulate', [f'{TABLE}:svhn', '--config.num_ronds=3'], "did you mean 'num_rounds'?"),
+        ('simulate', ['--config=configs/xiang2024_tabel1.py:svhn'], 'xiang2024_table1.py?'),
         ('simulate', ['--config=configs/quickstart.py', '--quick'], "has a section 'quick'"),
-        ('sweep', [f'{TABLE}:svhn', '--quik'], 'quick'),
+        ('simulate', [f'{TABLE}:svhn', '--quik'], 'quick'),
     ],
 )
 def test_a_mistake_costs_one_line(command, arguments, message):

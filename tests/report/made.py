@@ -34,6 +34,12 @@ def results(curves, **changes):
         'learning_rates': {},
         'tuning': {},
         'missing': (),
+        'links': {},
+        'members': {label: (label, {}) for label in curves},
+        'directions': {
+            metric: 'max' if metric.endswith('accuracy') else 'min'
+            for metric in next(iter(curves.values()))['server']
+        },
     }
     return Results(**{**base, **changes})
 

@@ -1,7 +1,7 @@
 """Small experiments over every kind of links that has a known law, and some that have none."""
 
-from fedjax_links import experiment
 from fedjax_links.report import recording
+from fedjax_links.report.configured import configured_links
 
 _HALVES = {'name': 'halves', 'first': 0.15, 'second': 0.7}
 _SINE = {'name': 'sine', 'gamma': 0.4, 'period': 8}
@@ -16,7 +16,6 @@ KNOWN = {
         **_BERNOULLI,
         'schedule': {'name': 'diurnal', 'rounds_per_day': 6, 'trough': 0.05},
     },
-    'as_released_markov': {'name': 'as_released_markov', 'probs': _HALVES},
     'markov': {'name': 'markov', 'probs': _HALVES, 'up_rate': 0.3},
     'uniform_cohort': {'name': 'uniform_cohort', 'cohort_size': 4},
     'regularized': {'name': 'regularized', 'cohort_size': 5},
@@ -62,6 +61,10 @@ KNOWN = {
 UNKNOWN = {
     'markov_sine': {'name': 'markov', 'probs': _HALVES, 'schedule': _SINE},
     'cyclic': {'name': 'cyclic', 'probs': _HALVES, 'cycle_length': 10},
+    'released_markov': {
+        'name': 'fedjax_links.papers.xiang2024.released:memoryless_markov',
+        'probs': _HALVES,
+    },
     'outage': {'name': 'outage', 'pattern': _BERNOULLI, 'start': 2, 'stop': 5},
     'duplex_markov': {
         'name': 'duplex',
@@ -73,21 +76,9 @@ ALL = {**KNOWN, **UNKNOWN}
 
 
 def plan(links, problem=None):
-    """An experiment of twelve clients over a section of links."""
-    return experiment.build(
-        experiment.parse(
-            {
-                'title': 'test',
-                'problem': problem or {'name': 'counterexample', 'num_clients': 12, 'dimension': 3},
-                'links': links,
-                'client': {'learning_rate': 0.1, 'local_steps': 1},
-                'algorithms': {'fedavg': {}},
-                'num_rounds': 1,
-                'eval_every': 1,
-                'num_seeds': 1,
-            }
-        )
-    )
+    """Twelve clients over a section of links."""
+    problem = problem or {'name': 'counterexample', 'num_clients': 12, 'dimension': 3}
+    return configured_links({'title': 'test', 'problem': problem, 'links': links})
 
 
 def record(built, num_rounds, seed=0):

@@ -29,7 +29,7 @@ def batch_t(values, exact):
 @pytest.mark.parametrize('name', plans.KNOWN)
 def test_rates_and_weights_are_those_of_the_simulated_links(name):
     plan = plans.plan(plans.KNOWN[name])
-    law = link_law(plan.config.links, plan.problem)
+    law = plan.law
     active = plans.record(plan, ROUNDS).participates
     assert np.abs(batch_t(active, law.rates)).max() < BOUND
     found = analysis.effective_weights(masks=active)
@@ -43,14 +43,14 @@ def test_rates_and_weights_are_those_of_the_simulated_links(name):
 def test_a_wrong_law_is_noticed():
     plan = plans.plan(plans.KNOWN['separation'])
     active = plans.record(plan, ROUNDS).participates
-    wrong = link_law({**plan.config.links, 'separation': 1}, plan.problem)
+    wrong = link_law({**plan.section, 'separation': 1}, plan.problem)
     assert np.abs(batch_t(active, wrong.rates)).max() > BOUND
 
 
 @pytest.mark.parametrize('name', plans.UNKNOWN)
 def test_what_is_not_known_is_not_claimed(name):
     plan = plans.plan(plans.UNKNOWN[name])
-    law = link_law(plan.config.links, plan.problem)
+    law = plan.law
     assert law.weights is None
     assert law.probs is None
     assert not law.memoryless
@@ -58,7 +58,7 @@ def test_what_is_not_known_is_not_claimed(name):
 
 def test_cyclic_rates_count_whole_cycles():
     plan = plans.plan(plans.UNKNOWN['cyclic'])
-    law = link_law(plan.config.links, plan.problem)
+    law = plan.law
     active = plans.record(plan, 1010).participates[10:]  # everybody starts down, once
     np.testing.assert_allclose(active.mean(axis=0), law.rates, atol=1e-12)
     assert law.period == 10

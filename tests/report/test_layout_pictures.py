@@ -5,6 +5,7 @@ import pytest
 
 from fedjax_links.report import style
 from fedjax_links.report.layouts import bars, curves, link_maps
+from fedjax_links.report.results import Links
 from tests.report.made import results
 
 SIX = (
@@ -160,7 +161,8 @@ def test_six_long_names_do_not_overlap_and_nothing_leaves_the_page(
 
 def test_link_maps_have_the_best_link_on_top(drawn):
     mask = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 1]], bool)
-    found = results({'fedavg': np.zeros((2, 1, 1))})
-    first, hidden = drawn(link_maps(found, {'pattern1': mask})).axes[0], 'pattern0'
+    links = {'pattern1': Links(mask, np.full(3, np.nan))}
+    found = results({'fedavg': np.zeros((2, 1, 1))}, links=links)
+    first, hidden = drawn(link_maps(found)).axes[0], 'pattern0'
     np.testing.assert_array_equal(first.images[0].get_array(), mask.T[[2, 1, 0]])
     assert first.get_title() != hidden

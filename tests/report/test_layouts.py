@@ -5,9 +5,11 @@ import pytest
 
 from fedjax_links.report import layouts
 from fedjax_links.report.layouts import bars, first_rounds, levels, link_maps, rates
+from fedjax_links.report.results import Links
 from tests.report.made import ends, results
 
-SVHN = {'table': 'xiang2024_table1', 'dataset': 'SVHN', 'split': 'test'}
+TABLES = 'fedjax_links.papers.xiang2024.tables'
+SVHN = {'name': f'{TABLES}:table1', 'dataset': 'SVHN', 'split': 'test'}
 NAMES = {
     'pattern0': 'Bernoulli time-invariant',
     'fedavg': 'FedAvg',
@@ -15,6 +17,11 @@ NAMES = {
     'fedau': 'FedAU',
     'mine': 'Mine',
 }
+
+
+def own_layout(results):
+    """A layout that is not the package's."""
+    return layouts.Page(results.title, [])
 
 
 def rows_of(table):
@@ -151,13 +158,13 @@ def test_shares_are_of_the_best_under_each_pattern():
 def test_printed_first_rounds_stand_beside_ours_under_their_pattern_only():
     names = {'pattern0': 'Markov homogeneous', 'pattern1': 'Bernoulli time-varying'}
     found = results({'fedpbc': np.full((2, 1, 2), 0.7)}, names={**names, 'fedpbc': 'FedPBC'})
-    printed = {'table': 'xiang2024_table2', 'dataset': 'SVHN'}
+    printed = {'name': f'{TABLES}:table2', 'dataset': 'SVHN'}
     other, same = rows_of(first_rounds(found, targets=(0.6,), published=printed).tables[0])
     assert (other['60.0'], same['60.0']) == ('10', '450 / 10')
 
 
 def test_rates_say_which_point_was_chosen_and_whether_it_is_at_an_edge():
-    grid = {'learning_rate': np.array([0.01, 0.1, 1.0])}
+    grid = {'client.learning_rate': np.array([0.01, 0.1, 1.0])}
     one_seed = {label: ends(0.5) for label in ('up', 'down', 'inside', 'given', 'server')}
     found = results(
         one_seed,
@@ -167,14 +174,14 @@ def test_rates_say_which_point_was_chosen_and_whether_it_is_at_an_edge():
             'down': {**grid, 'score': np.array([0.5, 0.2, 0.3])},
             'inside': {**grid, 'score': np.array([0.1, 0.9, 0.3])},
             'server': {
-                'learning_rate': np.array([0.1, 0.1]),
+                'client.learning_rate': np.array([0.1, 0.1]),
                 'server_lr': np.array([0.5, 1.0]),
                 'score': np.array([0.1, 0.2]),
             },
         },
         names={'up': 'wait-full'},
     )
-    printed = {'table': 'wang2022_table_d1', 'dataset': 'CIFAR-10'}
+    printed = {'name': 'fedjax_links.papers.wang2022.tables:table_d1', 'dataset': 'CIFAR-10'}
     rows = {row['algorithm']: row for row in rows_of(rates(found, published=printed).tables[0])}
     assert rows['wait-full']['chosen'] == '1 ↑'
     assert rows['wait-full']['scores'] == '0.01: 10.0, 0.1: diverged, 1: 30.0'
@@ -203,9 +210,10 @@ def test_bars_are_the_main_models_means():
 def test_link_maps_say_what_the_links_amounted_to():
     always, silent = np.ones((4, 2), bool), np.zeros((4, 2), bool)
     half = np.array([[1, 0], [1, 0], [1, 0], [0, 0]], bool)
-    found = results({'fedavg': np.zeros((3, 1, 1))})
     masks = {'pattern0': always, 'pattern1': half, 'pattern2': silent}
-    table = link_maps(found, masks).tables[0]
+    links = {label: Links(mask, np.full(2, np.nan)) for label, mask in masks.items()}
+    found = results({'fedavg': np.zeros((3, 1, 1))}, links=links)
+    table = link_maps(found).tables[0]
     assert table.rows[0] == ['pattern0', '2.0 of 2', '0.0 %', '0.0 %', '0.00']
     assert table.rows[1] == ['pattern1', '0.8 of 2', '25.0 %', '50.0 %', '1.00']
     assert table.rows[2][:4] == ['pattern2', '0.0 of 2', '100.0 %', '100.0 %']
@@ -215,7 +223,7 @@ def test_link_maps_say_what_the_links_amounted_to():
     'section, message',
     [
         ({'name': 'level'}, "`config.reports.x.name` has no 'level'; did you mean 'levels'?"),
-        ('levels', "`config.reports.x` must be a section, got 'levels'."),
+        (3, '`config.reports.x` must be a section, got 3.'),
         ({'name': 'bars', 'tale': 1}, "`config.reports.x` has no 'tale'; did you mean 'tail'?"),
         ({'name': 'bars', 'tail': 2}, '`tail` must lie in [0, 1], got 2.'),
         (
@@ -226,8 +234,18 @@ def test_link_maps_say_what_the_links_amounted_to():
             {'name': 'curves', 'metrics': ('eval_acuracy',)},
             "`metric` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
         ),
-        ({'name': 'levels', 'published': {**SVHN, 'table': 'a'}}, "`published` has no 'a'; valid"),
-        ({'name': 'levels', 'published': {'tabel': 'a'}}, "`published` has no 'tabel'; did you"),
+        (
+            {'name': 'levels', 'published': {**SVHN, 'name': f'{TABLES}:tabel1'}},
+            "`published.name` has no 'tabel1'; did you mean 'table1'?",
+        ),
+        (
+            {'name': 'levels', 'published': {**SVHN, 'splt': 'test'}},
+            "`published` has no 'splt'; did you mean 'split'?",
+        ),
+        (
+            {'name': 'levels', 'published': {**SVHN, 'name': 'table1'}},
+            '`published.name` must be module:factory, got table1.',
+        ),
         ({'name': 'first_rounds'}, '`targets` must be given, or `shares`, not both'),
         (
             {'name': 'first_rounds', 'targets': (0.5,), 'every': 15},
@@ -251,12 +269,14 @@ def test_a_mistake_in_a_report_costs_one_line(section, message):
 
 
 def test_a_report_has_its_pages_in_reading_order_and_says_what_is_missing(tmp_path):
-    found = results({'fedavg': ends(0.5, 0.6)}, missing=('mifa', 'fedau'), caption='As printed.')
+    links = {'pattern0': Links(np.ones((3, 2), bool), np.full(2, np.nan))}
+    found = results(
+        {'fedavg': ends(0.5, 0.6)}, missing=('mifa', 'fedau'), caption='As printed.', links=links
+    )
     sections = {'a': {'name': 'curves'}, 'c': {'name': 'levels'}, 'b': {'name': 'levels'}}
     pages = layouts.build(found, sections)
-    assert list(pages) == ['b', 'c', 'a']
-    masks = {'pattern0': np.ones((3, 2), bool)}
-    assert layouts.write(tmp_path, found, pages, masks) == ['report.md', 'a.png', 'links.png']
+    assert list(pages) == ['b', 'c', 'a', 'links']
+    assert layouts.write(tmp_path, found, pages) == ['report.md', 'a.png', 'links.png']
     text = (tmp_path / 'report.md').read_text()
     assert text.startswith('# Made by hand\n\nNot finished yet: mifa, fedau.\n')
     assert text.endswith('As printed.\n')
@@ -268,7 +288,10 @@ def test_a_report_has_its_pages_in_reading_order_and_says_what_is_missing(tmp_pa
         '## Realised links',
     ]
     assert '![Realised links](links.png)' in text
-    assert list(layouts.build(found, {})) == ['levels', 'curves']
+    assert list(layouts.build(found, {})) == ['overview', 'metrics', 'levels', 'links']
+    found = found._replace(links={})
+    own = {'a': {'name': f'{__name__}:own_layout'}, 'b': 'levels', 'c': 'curves'}
+    assert list(layouts.build(found, own)) == ['b', 'c', 'a']
 
 
 def test_losses_are_written_with_four_digits():

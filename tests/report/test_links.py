@@ -8,7 +8,7 @@ import pytest
 from fedjax_links import analysis
 from fedjax_links.participation import replay
 from fedjax_links.report import links, recording, terminal
-from fedjax_links.report.laws import LinkLaw, link_law
+from fedjax_links.report.laws import LinkLaw
 from tests.report import plans
 
 
@@ -16,7 +16,7 @@ from tests.report import plans
 def test_the_terminal_page_fits(name):
     plan = plans.plan(plans.ALL[name])
     record = plans.record(plan, 400)
-    text = terminal.picture('title', record, link_law(plan.config.links, plan.problem))
+    text = terminal.picture('title', record, plan.law)
     assert max(map(len, text.splitlines())) <= 80
     assert len(text.splitlines()) <= 30
 
@@ -50,7 +50,7 @@ def test_directions_are_told_apart():
         record.participates, record.delivers & record.hears & record.computes
     )
     assert not np.array_equal(record.participates, record.delivers)
-    text = terminal.picture('t', record, link_law(plan.config.links, plan.problem))
+    text = terminal.picture('t', record, plan.law)
     assert f'delivers {record.delivers.mean():.3f}, hears {record.hears.mean():.3f}' in text
 
 
@@ -58,7 +58,7 @@ def test_directions_are_told_apart():
 def test_picture_and_table_are_written(name, tmp_path):
     plan = plans.plan(plans.ALL[name])
     record = plans.record(plan, 300)
-    links.picture(tmp_path / 'a.png', 'title', record, link_law(plan.config.links, plan.problem))
+    links.picture(tmp_path / 'a.png', 'title', record, plan.law)
     assert (tmp_path / 'a.png').read_bytes()[:4] == b'\x89PNG'
     links.write_csv(tmp_path / 'a.csv', record)
     rows = list(csv.DictReader((tmp_path / 'a.csv').open()))

@@ -1,162 +1,155 @@
-"""Run folders as results: order, divergence, what is missing, and folders that hold nothing."""
+"""Run folders as results: order, divergence, series of a grid, what is missing."""
 
 import json
 
 import numpy as np
 import pytest
 
-from fedjax_links import comparison, experiment, runs
+from fedjax_links import experiment, runs
+from fedjax_links.experiment import running
 from fedjax_links.report import results
+from tests.experiment.configs import tuned
 
-RUN = {
+FACTS = {
     'title': 'A run',
-    'problem': {'name': 'images', 'dataset': 'nowhere_to_be_found'},
-    'links': {'name': 'bernoulli'},
-    'client': {'learning_rate': 0.1},
-    'algorithms': {'fedpbc': {}, 'fedavg': {}},
+    'caption': '',
+    'patterns': ['first', 'second'],
+    'algorithms': ['fedpbc', 'fedavg'],
+    'names': [],
+    'baseline': 'fedavg',
+    'metric': 'eval_accuracy',
+    'directions': {'eval_accuracy': 'max', 'train_loss': 'min'},
+    'models': {'fedavg': ['server'], 'fedpbc': ['client_mean', 'server']},
     'num_rounds': 4,
     'eval_every': 2,
-    'num_seeds': 2,
+    'seeds': [5, 6],
+    'grid': {},
+    'grid_mode': 'cross',
+    'tuning': None,
+    'reports': {},
 }
 
 
-def line(label, round, accuracy):
-    evals = {'eval_accuracy': accuracy, 'train_loss': [1.0, 2.0]}
-    models = ('server', 'client_mean') if label == 'fedpbc' else ('server',)
-    return json.dumps({'algorithm': label, 'round': round, 'evals': dict.fromkeys(models, evals)})
+def lines(algorithm, accuracy, points=({},), patterns=('first', 'second')):
+    """Metrics of all lanes; ``accuracy`` is a function of pattern, seed, round and point."""
+    models = FACTS['models'][algorithm]
+    found = []
+    for pattern in patterns:
+        for point in points:
+            for seed in (5, 6):
+                for round in (2, 4):
+                    values = {'eval_accuracy': accuracy(pattern, seed, round, point)}
+                    record = {f'{m}/{k}': v for m in models for k, v in values.items()}
+                    record |= {f'{m}/train_loss': 1.0 for m in models}
+                    labels = {'algorithm': algorithm, 'pattern': pattern, 'seed': seed, **point}
+                    found.append(runs.line_of(labels, round, record))
+    return found
 
 
-WHOLE = [line('fedavg', 2, [0.1, 0.2]), line('fedavg', 4, [0.3, None])]
+def level(pattern, seed, round, point):
+    return {'first': 0.1, 'second': 0.2}[pattern] + seed / 100 + round / 1000
 
 
-def write_run(folder, *lines, config=RUN, end='\n'):
-    (folder / runs.CONFIG).write_text(json.dumps(config))
-    (folder / runs.METRICS).write_text('\n'.join(lines) + end)
+def of(text, **changes):
+    return results.of_run(runs.Results(runs.as_columns(text), {**FACTS, **changes}))
 
 
-def config(**changes):
-    """A comparison's config; its problem is never built."""
-    base = {
-        'title': 'A comparison',
-        'problem': {'name': 'images', 'dataset': 'nowhere_to_be_found'},
-        'patterns': {'first': {}, 'second': {}},
-        'client': {},
-        'algorithms': {'fedavg': {}, 'mifa': {}, 'fedau': {}},
-        'baseline': 'fedavg',
-        'metric': 'eval_accuracy',
-        'num_rounds': 4,
-        'eval_every': 4,
-        'num_seeds': 1,
-    }
-    return {**base, **changes}
-
-
-def outcome(**accuracies):
-    """One seed and one evaluation per pattern; patterns in the order given."""
-    values = np.reshape(list(accuracies.values()), (-1, 1, 1))
-    return comparison.Outcome(
-        patterns=tuple(accuracies),
-        learning_rates=np.arange(1.0, 1 + len(accuracies)),
-        server_lr=np.nan,
-        tuning={},
-        rounds=np.array([4]),
-        evals={'client_mean': {'eval_accuracy': values}, 'server': {'eval_accuracy': values}},
-    )
-
-
-def parsed(**changes):
-    return experiment.parse_as(comparison.ComparisonConfig, config(**changes))
-
-
-def test_a_run_is_read_without_its_data(tmp_path):
-    write_run(tmp_path, *WHOLE, line('fedpbc', 2, [0.5, 0.6]))
-    found, reports = results.read(tmp_path)
-    assert reports == {}
+def test_curves_are_by_pattern_seed_and_evaluation():
+    found = of(lines('fedavg', level))
     assert (found.title, found.metric, found.baseline) == ('A run', 'eval_accuracy', 'fedavg')
     assert found.missing == ['fedpbc']
     np.testing.assert_array_equal(found.rounds, [2, 4])
-    np.testing.assert_array_equal(
-        found.curves['fedavg']['server']['eval_accuracy'], [[[0.1, 0.3], [0.2, np.nan]]]
+    np.testing.assert_allclose(
+        found.curves['fedavg']['server']['eval_accuracy'],
+        [[[0.152, 0.154], [0.162, 0.164]], [[0.252, 0.254], [0.262, 0.264]]],
     )
     assert found.num_seeds == 2
     assert found.metrics == ['eval_accuracy', 'train_loss']
 
 
-def test_a_line_that_was_being_written_is_ignored(tmp_path):
-    half = line('fedpbc', 4, [0.7, 0.8])
-    both = [*WHOLE, line('fedpbc', 2, [0.5, 0.6])]
-    write_run(tmp_path, *both, half[: len(half) // 2], end='')
-    assert results.read(tmp_path)[0].missing == ['fedpbc']
-    write_run(tmp_path, *both, half)
-    found = results.read(tmp_path)[0]
+def test_the_order_of_lines_does_not_matter(rng):
+    text = lines('fedavg', level)
+    shuffled = [text[place] for place in rng.permutation(len(text))]
+    straight, mixed = (of(t).curves['fedavg']['server']['eval_accuracy'] for t in (text, shuffled))
+    np.testing.assert_array_equal(straight, mixed)
+
+
+def test_an_algorithm_is_missing_until_its_last_line_is_there():
+    whole = lines('fedavg', level) + lines('fedpbc', level)
+    assert of(whole[:-1]).missing == ['fedpbc']
+    found = of(whole)
     assert found.missing == []
     assert found.main_model('fedpbc') == 'client_mean'
     assert found.main_model('fedavg') == 'server'
+    assert list(found.curves['fedpbc']) == ['server', 'client_mean']
 
 
 def test_patterns_and_algorithms_come_in_the_order_of_their_names():
-    """Names may change between two algorithms of one folder; their rows stay with their labels."""
-    names = (('second', 'B'), ('mifa', 'MIFA'), ('first', 'A'))
-    outcomes = {
-        'fedavg': outcome(first=0.1, second=0.2),
-        'mifa': outcome(second=0.4, first=0.3),
-    }
-    found = results.from_comparison(parsed(names=names), outcomes)
+    names = [['second', 'B'], ['fedpbc', 'FedPBC'], ['first', 'A']]
+    found = of(lines('fedavg', level) + lines('fedpbc', level), names=names)
     assert list(found.patterns) == ['second', 'first']
-    assert list(found.curves) == ['mifa', 'fedavg']
-    assert found.missing == ['fedau']
-    ends = {
-        label: models['server']['eval_accuracy'].ravel() for label, models in found.curves.items()
-    }
-    assert {label: end.tolist() for label, end in ends.items()} == {
-        'mifa': [0.4, 0.3],
-        'fedavg': [0.2, 0.1],
-    }
-    assert found.learning_rates['fedavg'].tolist() == [2, 1]
-    assert found.learning_rates['mifa'].tolist() == [1, 2]
-    assert list(found.curves['mifa']) == ['server', 'client_mean']
+    assert list(found.curves) == ['fedpbc', 'fedavg']
+    ends = found.curves['fedavg']['server']['eval_accuracy'][:, 0, -1]
+    np.testing.assert_allclose(ends, [0.254, 0.154])
     assert found.name('second') == 'B'
     assert found.name('fedavg') == 'fedavg'
 
 
 def test_what_is_not_finite_diverged():
-    found = results.from_comparison(parsed(), {'fedavg': outcome(first=np.inf, second=0.2)})
-    np.testing.assert_array_equal(
-        found.curves['fedavg']['server']['eval_accuracy'].ravel(), [np.nan, 0.2]
+    found = of(lines('fedavg', lambda *_: float('inf')))
+    assert np.isnan(found.curves['fedavg']['server']['eval_accuracy']).all()
+
+
+def test_every_point_of_a_grid_is_a_series_and_meets_the_baseline_at_its_own_point():
+    points = [{'client.learning_rate': rate} for rate in (0.1, 0.2)]
+
+    def accuracy(pattern, seed, round, point):
+        return point['client.learning_rate']
+
+    found = of(
+        lines('fedavg', accuracy, points) + lines('fedpbc', accuracy, points),
+        grid={'client.learning_rate': [0.1, 0.2]},
+        names=[['fedpbc', 'FedPBC']],
     )
+    labels = [f'{a} (learning_rate {r})' for a in ('fedpbc', 'fedavg') for r in (0.1, 0.2)]
+    assert list(found.curves) == labels
+    assert found.name(labels[0]) == 'FedPBC (learning_rate 0.1)'
+    assert [found.baseline_of(label) for label in labels] == labels[2:] * 2
+    for label, rate in zip(labels, (0.1, 0.2) * 2, strict=True):
+        np.testing.assert_array_equal(found.learning_rates[label], rate)
+        np.testing.assert_array_equal(found.curves[label]['server']['eval_accuracy'], rate)
 
 
-def test_an_unfinished_comparison_is_read_without_its_data(tmp_path):
-    reports = {'levels': {'name': 'levels'}}
-    (tmp_path / runs.CONFIG).write_text(json.dumps(config(reports=reports)))
+def test_an_algorithm_without_a_column_is_one_series_and_everybodys_baseline():
+    points = [{'mu': mu} for mu in (0.1, 0.2)]
+    found = of(lines('fedavg', level) + lines('fedpbc', level, points), grid={'mu': [0.1, 0.2]})
+    assert list(found.curves) == ['fedavg', 'fedpbc (mu 0.1)', 'fedpbc (mu 0.2)']
+    assert {found.baseline_of(label) for label in found.curves} == {'fedavg'}
+
+
+def test_a_metric_of_unknown_direction_is_an_error_where_it_matters():
+    found = of(lines('fedavg', level), directions={'eval_accuracy': None, 'train_loss': 'min'})
+    assert not found.larger_is_better('train_loss')
+    with pytest.raises(ValueError, match=r'nothing says which way eval_accuracy is better'):
+        found.larger_is_better('eval_accuracy')
+
+
+def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
+    planned = experiment.build(tuned(num_seeds=1, grid={'client': {'batch_size': (2, 4)}}))
+    blank, real = results.blank(planned), results.of_run(running.run(planned, tmp_path))
+    for name in ('learning_rates', 'rounds', 'tuning', 'curves'):
+        here, there = getattr(blank, name), getattr(real, name)
+        shapes = [
+            json.dumps(here_or_there, default=lambda a: list(np.shape(a)))
+            for here_or_there in (here, there)
+        ]
+        assert shapes[0] == shapes[1]
+    assert blank.members == real.members
+    assert list(real.links) == ['bernoulli', 'cohort']
+    assert real.links['cohort'].mask.shape == (8, 8)
+    np.testing.assert_array_equal(real.links['cohort'].mask.sum(axis=1), 3)
+
+
+def test_a_folder_without_results_costs_one_line():
     with pytest.raises(ValueError, match='`workdir` must hold at least one finished algorithm'):
-        results.read(tmp_path)
-    comparison.save(tmp_path / 'mifa.npz', outcome(first=0.1, second=0.2))
-    found, sections = results.read(tmp_path)
-    assert found.missing == ['fedau', 'fedavg']
-    assert sections == reports
-    assert results.recorded_masks(tmp_path) == {}
-
-
-def test_recorded_masks_of_a_run_and_of_a_comparison(tmp_path, rng):
-    masks = {label: rng.random((5, 11)) < 0.5 for label in ('first', 'second')}
-    packed = {f'mask/{label}': np.packbits(mask, axis=-1) for label, mask in masks.items()}
-    np.savez(tmp_path / results.LINKS, num_clients=11, **packed)
-    found = results.recorded_masks(tmp_path)
-    assert found.keys() == masks.keys()
-    for label, mask in masks.items():
-        np.testing.assert_array_equal(found[label], mask)
-    np.savez(tmp_path / results.LINKS, mask=masks['first'], prob=np.ones((5, 11)))
-    (mask,) = results.recorded_masks(tmp_path).values()
-    np.testing.assert_array_equal(mask, masks['first'])
-
-
-def test_a_folder_without_a_run_costs_one_line(tmp_path):
-    with pytest.raises(ValueError, match=r'`workdir` must hold a run \(config\.json\), got '):
-        results.read(tmp_path)
-    write_run(tmp_path, end='')
-    with pytest.raises(ValueError, match='`workdir` must hold at least one finished algorithm'):
-        results.read(tmp_path)
-    write_run(tmp_path, config={'figure': {}})
-    with pytest.raises(ValueError, match="`config` has no 'figure'"):
-        results.read(tmp_path)
+        of([])

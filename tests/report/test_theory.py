@@ -29,12 +29,12 @@ def number(text, pattern):
 def test_exact_predictions_are_those_of_the_analysis():
     plan, text = screen(plans.KNOWN['bernoulli'])
     targets = np.asarray(plan.problem.data, np.float64)
-    fixed_point = analysis.fedavg_fixed_point(plan.probs, targets)
+    fixed_point = analysis.fedavg_fixed_point(plan.law.probs, targets)
     bias = np.linalg.norm(fixed_point - targets.mean(axis=0))
     assert f'||E x - x*|| = {bias:.6g}, exact for every step size' in text
-    weights = analysis.fedavg_weights(plan.probs)
+    weights = analysis.fedavg_weights(plan.law.probs)
     assert f'from uniform {np.abs(weights - 1 / 12).sum():.4g}, effective' in text
-    assert f'1 - lambda_2(E[W]) = {1 - analysis.mixing_rate(plan.probs):.4g}, exact' in text
+    assert f'1 - lambda_2(E[W]) = {1 - analysis.mixing_rate(plan.law.probs):.4g}, exact' in text
 
 
 def test_estimates_say_so_and_how_noisy_they_are():
@@ -67,7 +67,7 @@ def test_label_mix_is_weighted_by_hand():
     labels, counts = np.asarray(plan.problem.data.labels), np.asarray(plan.problem.counts)
     parts = np.split(labels, np.cumsum(counts)[:-1])
     shares = np.array([np.bincount(part, minlength=10) / len(part) for part in parts])
-    implicit = analysis.fedavg_weights(plan.probs) @ shares
+    implicit = analysis.fedavg_weights(plan.law.probs) @ shares
     row = re.search(r'^  FedAvg +(.*)$', text, flags=re.MULTILINE)[1]
     np.testing.assert_allclose([float(cell) for cell in row.split()], implicit, atol=6e-4)
     variation = 0.5 * np.abs(implicit - shares.mean(axis=0)).sum()

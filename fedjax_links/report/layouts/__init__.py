@@ -8,72 +8,92 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from fedjax_links import sections
+from fedjax_links import errors, sections
 from fedjax_links.report import style
 from fedjax_links.report.layouts.bars import bars
+from fedjax_links.report.layouts.best import best
 from fedjax_links.report.layouts.curves import curves
 from fedjax_links.report.layouts.first_rounds import first_rounds
 from fedjax_links.report.layouts.levels import levels
 from fedjax_links.report.layouts.link_maps import link_maps
+from fedjax_links.report.layouts.metrics import metrics
+from fedjax_links.report.layouts.overview import overview
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.layouts.rates import rates
 from fedjax_links.report.results import Results
 
 LAYOUTS: Mapping[str, Callable[..., Page]] = {
+    'overview': overview,
+    'metrics': metrics,
     'levels': levels,
+    'best': best,
     'first_rounds': first_rounds,
     'rates': rates,
     'bars': bars,
     'curves': curves,
+    'link_maps': link_maps,
 }
 """By name, in the order of a report."""
-DEFAULT: Mapping[str, Mapping[str, Any]] = {
-    'levels': {'name': 'levels'},
-    'curves': {'name': 'curves'},
-}
 REPORT = 'report.md'
+_LINKS = 'links'
 
 
-def build(results: Results, reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Page]:
+def default(results: Results) -> dict[str, Mapping[str, Any]]:
+    """The pages of a report for which a config names none.
+
+    Args:
+      results: of a run.
+
+    Returns:
+      By file name, ``name`` in `LAYOUTS` and its options.
+    """
+    several_points = len(results.curves) > len({owner for owner, _ in results.members.values()})
+    names = ['levels']
+    names += ['metrics', 'overview'] if len(results.patterns) == 1 else ['curves']
+    names += ['best'] if several_points and results.directions[results.metric] else []
+    names += ['rates'] if results.tuning else []
+    return {name: {'name': name} for name in names}
+
+
+def build(results: Results, reports: Mapping[str, Any]) -> dict[str, Page]:
     """Computes the pages.
 
     Args:
-      results: of a run or comparison.
-      reports: by file name, ``name`` in `LAYOUTS` and its options; `DEFAULT` if empty.
+      results: of a run.
+      reports: by file name, ``name`` in `LAYOUTS` (or ``module:factory``) and its options;
+        `default` if empty. The links are added where they were kept.
 
     Returns:
-      The pages by file name, in the order of `LAYOUTS`.
+      The pages by file name, in the order of `LAYOUTS`, those of the user's own last.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    pages = {}
-    for file, section in sorted((reports or DEFAULT).items()):
+    if _LINKS in reports:
+        raise errors.invalid('config.reports', 'leave the name of the links free', _LINKS)
+    order = list(LAYOUTS)
+    pages = []
+    for file, section in sorted((reports or default(results)).items()):
         page = sections.named(f'config.reports.{file}', section, LAYOUTS, results)
-        pages[list(LAYOUTS).index(section['name']), file] = page
-    return {file: pages[place, file] for place, file in sorted(pages)}
+        name = section if isinstance(section, str) else section['name']
+        pages.append((order.index(name) if name in order else len(order), file, page))
+    found = {file: page for _, file, page in sorted(pages, key=lambda entry: entry[:2])}
+    if results.links:
+        found[_LINKS] = link_maps(results)
+    return found
 
 
-def write(
-    folder: Path,
-    results: Results,
-    pages: Mapping[str, Page],
-    masks: Mapping[str, np.ndarray] | None = None,
-) -> list[str]:
+def write(folder: Path, results: Results, pages: Mapping[str, Page]) -> list[str]:
     """Writes ``report.md`` and the pictures.
 
     Args:
       folder: an existing folder.
       results: what the pages are made of.
       pages: from `build`.
-      masks: realised links by pattern, drawn if given.
 
     Returns:
       Names of the files written.
     """
-    pages = {**pages, **({'links': link_maps(results, masks)} if masks else {})}
     parts, written = [f'# {results.title}\n'], [REPORT]
     if results.missing:
         parts.append(f'Not finished yet: {", ".join(results.missing)}.\n')

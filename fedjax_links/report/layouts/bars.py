@@ -10,6 +10,7 @@ from fedjax_links.report import style
 from fedjax_links.report.layouts.page import (
     Page,
     interval,
+    is_share,
     legend_columns,
     metric_of,
     span,
@@ -71,7 +72,7 @@ def bars(results: Results, *, metric: str | None = None, tail: float = 0.1) -> P
         names = [textwrap.fill(results.name(pattern), letters) for pattern in results.patterns]
         axes.set_xticks(groups, names)
         axes.set_ylabel(metric.replace('_', ' '))
-        if evaluation.higher_is_better(metric):
+        if is_share(metric):
             axes.set_ylim(0, min(axes.get_ylim()[1], 1))
         axes.grid(axis='y', alpha=0.25)
         axes.set_axisbelow(True)

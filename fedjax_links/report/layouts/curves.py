@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links import checks, evaluation
 from fedjax_links.report import style
-from fedjax_links.report.layouts.page import Page, legend_columns, metric_of
+from fedjax_links.report.layouts.page import Page, is_share, legend_columns, metric_of
 from fedjax_links.report.results import Results
 
 _STYLES: Mapping[str, Sequence[Any]] = {
@@ -90,7 +90,7 @@ def curves(
                         results.rounds[shown],
                         _smooth(values[model][metric][row], window)[:, shown],
                         band,
-                        (0, 1) if evaluation.higher_is_better(metric) else (-np.inf, np.inf),
+                        (0, 1) if is_share(metric) else (-np.inf, np.inf),
                         color=style.COLOURS[place % len(style.COLOURS)],
                         label=_name(results, lines, label, pattern, model, all_models),
                         linestyle=_line_style(model, place),

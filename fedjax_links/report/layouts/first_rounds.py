@@ -5,16 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, errors, evaluation
-from fedjax_links.report import published as papers
+from fedjax_links import checks, errors
 from fedjax_links.report.layouts.page import (
     Page,
     metric_of,
     number,
-    printed,
     seeds,
     unit,
 )
+from fedjax_links.report.published import printed
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
@@ -37,7 +36,8 @@ def first_rounds(
         for a loss; either these or targets.
       every: rounds between samples; those of the evaluations by default.
       metric: which metric; that of the results by default.
-      published: options of `published.first_rounds` with its ``table``; ``paper / ours`` then.
+      published: a ``module:factory`` that returns texts by (pattern, algorithm, target), and its
+        options; ``paper / ours`` then.
 
     Returns:
       One row per pattern and algorithm; in brackets the range over seeds.
@@ -47,6 +47,7 @@ def first_rounds(
         a metric or printed table is unknown.
     """
     metric = metric_of(results, metric)
+    larger = results.larger_is_better(metric)
     if bool(targets) == bool(shares):
         raise errors.invalid('targets', 'be given, or `shares`, not both', (targets, shares))
     period, last = int(results.rounds[0]), int(results.rounds[-1])
@@ -55,7 +56,7 @@ def first_rounds(
     if every % period:
         raise errors.invalid('every', f'be a multiple of eval_every = {period}', every)
     sampled = results.rounds % every == 0
-    paper = printed(papers.first_rounds, published)
+    paper = printed(published)
     rows = []
     for place, pattern in enumerate(results.patterns):
         best = _best(results, metric, place)
@@ -66,7 +67,7 @@ def first_rounds(
             if shares:
                 row.append(number(metric, best))
             for level in levels:
-                ours = _first(values, results.rounds[sampled], level, metric)
+                ours = _first(values, results.rounds[sampled], level, larger)
                 theirs = paper.get((results.name(pattern), results.name(label), level))
                 row.append(ours if theirs is None else f'{theirs} / {ours}')
             rows.append(row)
@@ -91,15 +92,15 @@ def _best(results: Results, metric: str, place: int) -> float:
         for label in results.curves
     ]
     finite = [float(end) for end in ends if np.isfinite(end)]
-    choose = max if evaluation.higher_is_better(metric) else min
+    choose = max if results.larger_is_better(metric) else min
     return choose(finite, default=float('nan'))
 
 
-def _first(values: np.ndarray, rounds: np.ndarray, level: float, metric: str) -> str:
+def _first(values: np.ndarray, rounds: np.ndarray, level: float, larger: bool) -> str:
     """``300 (150 to 450)`` for float[S, E]; no range for one seed."""
 
     def reached(curve: np.ndarray) -> str:
-        there = curve >= level if evaluation.higher_is_better(metric) else curve <= level
+        there = curve >= level if larger else curve <= level
         return str(rounds[np.argmax(there)]) if there.any() else 'never'
 
     mean = reached(values.mean(axis=0))

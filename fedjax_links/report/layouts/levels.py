@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import checks, evaluation
-from fedjax_links.report import published as papers
 from fedjax_links.report.layouts.page import (
     Page,
     interval,
     metric_of,
     number,
-    printed,
     span,
     unit,
 )
+from fedjax_links.report.published import Level, printed
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
@@ -33,7 +32,8 @@ def levels(
       results: what ran.
       metric: which metric; that of the results by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over.
-      published: options of `published.levels` with its ``table``; no such columns by default.
+      published: a ``module:factory`` that returns a `Level` by (pattern, algorithm), and its
+        options; no such columns by default.
 
     Returns:
       The table of levels; with printed ones a second table that compares the orderings.
@@ -43,17 +43,17 @@ def levels(
     """
     metric = metric_of(results, metric)
     checks.within('tail', tail, 0, 1)
-    paper = printed(papers.levels, published)
+    paper = printed(published)
     finals = {
         (label, model): results.tail(label, model, metric, tail)
         for label, models in results.curves.items()
         for model in models
     }
-    baseline = results.name(results.baseline)
-    base = (results.baseline, _main(results, results.baseline))
-    reference = finals.get(base)
+    baseline = results.names.get(results.baseline, results.baseline)
+    bases = {label: results.baseline_of(label) for label in results.curves}
+    compared = any(bases.values()) and len(finals) > 1
     paper_columns = ['paper', f'paper, minus {baseline}'] if paper else []
-    own_columns = ['ours'] if reference is None else ['ours', f'ours, minus {baseline}']
+    own_columns = ['ours', f'ours, minus {baseline}'] if compared else ['ours']
     rows = []
     for place, pattern in enumerate(results.patterns):
         for (label, model), values in finals.items():
@@ -64,10 +64,13 @@ def levels(
                 row += ['', '']
             own = evaluation.seed_interval(values[place])
             row.append(interval(metric, float(own.mean), float(own.half_width)))
-            if (label, model) == base:
-                row.append('')
-            elif reference is not None:
-                row.append(_difference(metric, values[place], reference[place]))
+            if compared:
+                base = bases[label]
+                of_base = base is not None and (base, results.main_model(base))
+                if not of_base or of_base == (label, model):
+                    row.append('')
+                else:
+                    row.append(_difference(metric, values[place], finals[of_base][place]))
             rows.append(row)
     header = ['pattern', 'algorithm', 'model', *paper_columns, *own_columns]
     caption = (
@@ -81,15 +84,10 @@ def levels(
     return Page(f'Final {metric.replace("_", " ")}', tables)
 
 
-def _main(results: Results, label: str) -> str:
-    """The main model of an algorithm, which may not have run yet."""
-    return results.main_model(label) if label in results.curves else 'server'
-
-
 def _printed_cells(
     metric: str,
     results: Results,
-    paper: Mapping[tuple[str, str], papers.Level],
+    paper: Mapping[tuple[str, str], Level],
     pattern: str,
     label: str,
 ) -> list[str]:
@@ -120,12 +118,12 @@ def _orderings(
     metric: str,
     results: Results,
     finals: Mapping[tuple[str, str], np.ndarray],
-    paper: Mapping[tuple[str, str], papers.Level],
+    paper: Mapping[tuple[str, str], Level],
 ) -> Table:
     """Best to worst here and in the paper, and how far they agree."""
     from scipy import stats  # 0.3 s, and only this table needs it
 
-    sign = 1 if evaluation.higher_is_better(metric) else -1
+    sign = 1 if results.larger_is_better(metric) else -1
     rows = []
     for place, pattern in enumerate(results.patterns):
         theirs = {

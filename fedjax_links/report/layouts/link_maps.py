@@ -1,9 +1,6 @@
 """The links that the first seed met, one map per pattern."""
 
-from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from fedjax_links import analysis
 from fedjax_links.report.layouts.page import Page
@@ -12,31 +9,30 @@ from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
 
-def link_maps(results: Results, masks: Mapping[str, np.ndarray]) -> Page:
+def link_maps(results: Results) -> Page:
     """Client x round maps and what they amounted to.
 
     Args:
-      results: what ran.
-      masks: bool[T, N] by pattern.
+      results: what ran, with the links that were kept.
 
     Returns:
       Maps of the first rounds, and a table over all rounds.
     """
-    order = [pattern for pattern in results.patterns if pattern in masks]
+    order = [pattern for pattern in results.patterns if pattern in results.links]
     columns = min(3, len(order))
     rows = -(-len(order) // columns)
 
     def draw(figure: Any) -> None:
         grid = figure.subplots(rows, columns, squeeze=False)
         for axes, pattern in zip(grid.flat, order, strict=False):
-            draw_link_map(axes, masks[pattern])
+            draw_link_map(axes, results.links[pattern].mask)
             axes.set_title(results.name(pattern), fontsize=10)
         for axes in list(grid.flat)[len(order) :]:
             axes.set_visible(False)
 
     lines = []
     for pattern in order:
-        mask = masks[pattern]
+        mask = results.links[pattern].mask
         realised = analysis.participation_report(mask)
         lines.append(
             [

@@ -1,9 +1,11 @@
 """What a layout returns, and how numbers read on it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fedjax_links import checks, evaluation
+import numpy as np
+
+from fedjax_links import checks
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
@@ -28,7 +30,12 @@ def number(metric: str, value: float) -> str:
     """Accuracies in per cent with one decimal, everything else with four digits."""
     if value != value:
         return 'diverged'
-    return f'{100 * value:.1f}' if evaluation.higher_is_better(metric) else f'{value:.4g}'
+    return f'{100 * value:.1f}' if is_share(metric) else f'{value:.4g}'
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is a share of examples, which reads best in per cent."""
+    return metric.endswith('accuracy')
 
 
 def interval(metric: str, mean: float, half_width: float, *, signed: bool = False) -> str:
@@ -62,25 +69,6 @@ def metric_of(results: Results, metric: str | None) -> str:
     return chosen
 
 
-def printed(table_of: Callable[..., Any], options: Mapping[str, Any] | None) -> Any:
-    """What a paper prints.
-
-    Args:
-      table_of: a function of `published`.
-      options: its options; None for no paper.
-
-    Returns:
-      Its result; empty without a paper.
-
-    Raises:
-      ValueError: for unknown options and names.
-    """
-    if options is None:
-        return {}
-    checks.options('published', table_of, options)
-    return table_of(**options)
-
-
 def seeds(results: Results) -> str:
     """``5 seeds``."""
     return '1 seed' if results.num_seeds == 1 else f'{results.num_seeds} seeds'
@@ -102,4 +90,17 @@ def legend_columns(names: Sequence[str], width: float) -> int:
 def unit(metric: str) -> str:
     """The metric with its unit, as a heading."""
     words = metric.replace('_', ' ')
-    return f'{words}, %' if evaluation.higher_is_better(metric) else words
+    return f'{words}, %' if is_share(metric) else words
+
+
+def number_of(value: Any) -> str:
+    """A value of a grid."""
+    return f'{value:g}' if isinstance(value, float) else str(value)
+
+
+def edge(value: Any, values: Sequence[Any]) -> str:
+    """`` ↑`` or `` ↓`` for the largest or smallest of several numbers, else nothing."""
+    numbers = [v for v in values if isinstance(v, int | float | np.number)]
+    if len(set(numbers)) < 2 or value not in numbers:
+        return ''
+    return ' ↑' if value == max(numbers) else ' ↓' if value == min(numbers) else ''

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import evaluation
-from fedjax_links.report import published as papers
-from fedjax_links.report.layouts.page import Page, number, printed, unit
-from fedjax_links.report.results import Results
+from fedjax_links.experiment import choosing
+from fedjax_links.report.layouts.page import Page, edge, number, number_of, unit
+from fedjax_links.report.published import printed
+from fedjax_links.report.results import CLIENT_RATE, Results
 from fedjax_links.report.tables import Table
 
 
@@ -17,7 +17,7 @@ def rates(results: Results, *, published: Mapping[str, Any] | None = None) -> Pa
 
     Args:
       results: what ran.
-      published: options of `published.learning_rates` with its ``table``.
+      published: a ``module:factory`` that returns rates by algorithm, and its options.
 
     Returns:
       A table; a choice at the edge of its grid is marked.
@@ -25,8 +25,7 @@ def rates(results: Results, *, published: Mapping[str, Any] | None = None) -> Pa
     Raises:
       ValueError: for an unknown printed table.
     """
-    paper = printed(papers.learning_rates, published)
-    higher = evaluation.higher_is_better(results.metric)
+    paper = printed(published)
     rows = []
     for label, chosen in results.learning_rates.items():
         columns = results.tuning.get(label)
@@ -35,12 +34,13 @@ def rates(results: Results, *, published: Mapping[str, Any] | None = None) -> Pa
             theirs = paper.get(results.name(label))
             row.append('' if theirs is None else f'{theirs:g}')
         if columns is None:
-            given = ', '.join(f'{rate:g}' for rate in np.unique(chosen))
-            rows.append([*row, f'{given} (given)', ''])
+            given = ', '.join(f'{rate:g}' for rate in np.unique(chosen[~np.isnan(chosen)]))
+            rows.append([*row, f'{given} (given)' if given else '', ''])
             continue
         scores = columns['score']
-        best = int(np.nanargmax(scores) if higher else np.nanargmin(scores))
-        rows.append([*row, _chosen(columns, best), _scores(results.metric, columns)])
+        best = choosing.best_of(scores, results.directions[results.metric])
+        chose = 'diverged' if best is None else _chosen(columns, best)
+        rows.append([*row, chose, _scores(results.metric, columns)])
     header = ['algorithm', *(['paper'] if published is not None else []), 'chosen']
     caption = (
         f'Scores: {unit(results.metric)} at the end of tuning, mean over its seeds. '
@@ -49,16 +49,17 @@ def rates(results: Results, *, published: Mapping[str, Any] | None = None) -> Pa
     return Page('Learning rates', [Table([*header, 'scores'], rows, caption)])
 
 
+SHORT = {'server_lr': 'server'}
+"""What tables call a column, where not by its name."""
+
+
 def _chosen(columns: Mapping[str, np.ndarray], best: int) -> str:
     parts = []
     for name, values in columns.items():
         if name == 'score':
             continue
-        value = values[best]
-        edge = ''
-        if len(np.unique(values)) > 1:
-            edge = ' ↑' if value == values.max() else ' ↓' if value == values.min() else ''
-        parts.append(f'{value:g}{edge}' if name == 'learning_rate' else f'server {value:g}{edge}')
+        text = number_of(values[best]) + edge(values[best], values.tolist())
+        parts.append(text if name == CLIENT_RATE else f'{SHORT.get(name, name)} {text}')
     return ', '.join(parts)
 
 
@@ -66,6 +67,6 @@ def _scores(metric: str, columns: Mapping[str, np.ndarray]) -> str:
     names = [name for name in columns if name != 'score']
     points: list[Any] = list(zip(*(columns[name] for name in names), strict=True))
     return ', '.join(
-        f'{"/".join(f"{value:g}" for value in point)}: {number(metric, float(score))}'
+        f'{"/".join(map(number_of, point))}: {number(metric, float(score))}'
         for point, score in zip(points, columns['score'], strict=True)
     )

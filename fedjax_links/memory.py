@@ -9,7 +9,7 @@ def available_bytes() -> int | None:
     """Free device memory; on CPU, the machine's available memory; None where nothing says."""
     stats = jax.devices()[0].memory_stats()
     if stats and 'bytes_limit' in stats:
-        return stats['bytes_limit'] - stats.get('bytes_in_use', 0)
+        return int(stats['bytes_limit'] - stats.get('bytes_in_use', 0))
     meminfo = Path('/proc/meminfo')
     if not meminfo.exists():
         return None
@@ -40,3 +40,19 @@ def refuse_if_above(available: int | None, needed: int, whose: str) -> None:
             f'`config` must fit into memory: {whose} needs {size(needed)}, '
             f'{size(available)} are free; fewer num_seeds or clients fit.'
         )
+
+
+def lanes_that_fit(lane_bytes: int, wanted: int) -> int:
+    """How many lanes of a size may run side by side, at least one.
+
+    Args:
+      lane_bytes: what a lane keeps; a round is taken to need as much again, twice.
+      wanted: the number of lanes there are.
+
+    Returns:
+      As many of them as the free memory holds.
+    """
+    free = available_bytes()
+    if free is None:
+        return wanted
+    return max(1, min(wanted, free // (3 * max(lane_bytes, 1))))

@@ -1,0 +1,103 @@
+"""Lists the commands and all that a config can name; runs a command.
+
+python -m fedjax_links
+python -m fedjax_links simulate --config=configs/quickstart.py --workdir=runs/quickstart
+"""
+
+import ast
+import runpy
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+_COMMANDS = Path(__file__).parent / 'cli'
+
+
+def commands() -> dict[str, str]:
+    """The modules of the folder of commands that have a ``main``, with their first lines.
+
+    Returns:
+      What each command does, by name. Modules are read and not imported.
+    """
+    found = {}
+    for path in sorted(_COMMANDS.glob('*.py')):
+        module = ast.parse(path.read_text(encoding='utf-8'))
+        if any(isinstance(node, ast.FunctionDef) and node.name == 'main' for node in module.body):
+            found[path.stem] = _first_line(ast.get_docstring(module))
+    return found
+
+
+def tables() -> dict[str, Mapping[str, Callable[..., Any]]]:
+    """What a config can name, by the place where the name stands.
+
+    Returns:
+      Tables of factories, or of registry entries that hold one.
+    """
+    from fedjax_links import algorithms, choices, participation, problems
+    from fedjax_links.problems import augmentation, classification, datasets, partitioners
+
+    return {
+        'algorithms': algorithms.ALGORITHMS,
+        'patterns': participation.PARTICIPATION,
+        'problems': problems.PROBLEMS,
+        'models': classification.MODELS,
+        'partitions': partitioners.PARTITIONS,
+        'datasets': datasets.DATASETS,
+        'augmentations': augmentation.AUGMENTATIONS,
+        **{name.lower().replace('_', ' '): getattr(choices, name) for name in choices.__all__},
+    }
+
+
+def main(argv: list[str]) -> int:
+    """Runs the command that the first argument names; without one, lists what there is.
+
+    Args:
+      argv: the command line without the program.
+
+    Returns:
+      Exit status: 0, or 2 for an unknown command.
+    """
+    known = commands()
+    if not argv or argv[0] in ('help', '-h', '-help', '--help'):
+        _print_all(known)
+        return 0
+    name, *rest = argv
+    if name not in known:
+        from fedjax_links import errors
+
+        print(f'error: {errors.unknown_name("command", name, known)}', file=sys.stderr)
+        return 2
+    module = f'fedjax_links.cli.{name}'
+    sys.argv = [module, *rest]
+    runpy.run_module(module, run_name='__main__', alter_sys=True)
+    return 0
+
+
+def _print_all(known: Mapping[str, str]) -> None:
+    print('python -m fedjax_links COMMAND [--help] [FLAGS]\n')
+    _print_table('commands', known)
+    for title, table in tables().items():
+        _print_table(title, {name: _purpose(factory) for name, factory in table.items()})
+
+
+def _print_table(title: str, lines: Mapping[str, str]) -> None:
+    print(title)
+    width = max(map(len, lines))
+    for name, line in sorted(lines.items()):
+        print(f'  {name:<{width}}  {line}'.rstrip())
+    print()
+
+
+def _purpose(factory: Callable[..., Any]) -> str:
+    """The first line on a factory; for a registry entry, on what sets it apart."""
+    own = getattr(factory, 'client_program', None) or getattr(factory, 'factory', factory)
+    return _first_line(own.__doc__)
+
+
+def _first_line(text: str | None) -> str:
+    return (text or '').strip().partition('\n')[0]
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,12 @@
+"""An experiment: problem x link patterns x algorithms x grid x seeds, tuned where asked for.
+
+`Experiment` is built from objects, or by `build` from a config; `Experiment.run` runs it.
+"""
+
+from fedjax_links.experiment.config import build
+from fedjax_links.experiment.definition import Experiment, Tuning
+from fedjax_links.experiment.lanes import Lane
+from fedjax_links.experiment.points import Maker
+from fedjax_links.experiment.running import Callback
+
+__all__ = ['Callback', 'Experiment', 'Lane', 'Maker', 'Tuning', 'build']

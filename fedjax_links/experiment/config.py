@@ -1,0 +1,342 @@
+"""From a config, a tree of plain values, to the experiment that it stands for.
+
+Plain values only before `build`, objects only after it.
+"""
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedjax_links import checks, choices, errors, sections, simulation
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.experiment import lanes, points
+from fedjax_links.experiment.choosing import BEST
+from fedjax_links.experiment.definition import Experiment, Tuning
+from fedjax_links.experiment.points import REQUIRED, Maker
+from fedjax_links.sections import Section
+
+LINKS = 'links'
+"""Label of the pattern of a config with a single section ``links``."""
+
+_RATE, _SERVER_LR = 'client.learning_rate', 'server_lr'
+_REQUIRED: Mapping[str, sections.Kind] = {
+    'title': str,
+    'problem': Mapping,
+    'algorithms': Mapping,
+    'num_rounds': int,
+    'eval_every': int,
+}
+_OPTIONAL: Mapping[str, sections.Kind] = {
+    'links': (Mapping, str),
+    'patterns': Mapping,
+    'problems': Mapping,
+    'client': Mapping,
+    'num_seeds': int,
+    'first_seed': int,
+    'grid': Mapping,
+    'grid_mode': str,
+    'tuning': Mapping,
+    'eval_fn': (Mapping, str),
+    'metric': str,
+    'direction': str,
+    'baseline': str,
+    'names': (list, tuple),
+    'reports': Mapping,
+    'caption': str,
+    'log': (list, tuple),
+}
+_TUNING = ('grid', 'learning_rates', 'server_lrs', 'pattern', 'num_rounds', 'num_seeds', 'model')
+
+
+def build(config: Mapping[str, Any]) -> Experiment:
+    """The experiment that a config stands for.
+
+    Fields: ``title``; ``problem`` (a section) and ``problems`` (fields that differ, by label of the
+    pattern); ``patterns`` (sections by label), or ``links`` for a single one; ``algorithms``
+    (sections by label; the label is the name unless there is one; ``client`` in it overrides);
+    ``client`` (``learning_rate``, a number or numbers by pattern, ``decay``, ``local_steps``,
+    ``batch_size``, 0 for the full local data, ...); ``num_rounds``, ``eval_every``, ``num_seeds``,
+    ``first_seed``; ``grid`` (nested like the config, lists of values at its leaves) and
+    ``grid_mode``; ``tuning`` (``learning_rates`` and ``server_lrs``, or a nested ``grid``;
+    ``pattern``, ``num_rounds``, ``num_seeds``, ``model``); ``eval_fn``, ``metric``, ``direction``,
+    ``baseline``, ``names``, ``reports``, ``caption``, ``log`` as in `Experiment`.
+
+    Args:
+      config: nested dictionaries, as a config file's ``to_dict()`` gives them.
+
+    Returns:
+      The experiment; every part was built once, so mistakes show here.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    _check_fields(config)
+    columns = points.flatten(_floats(config.get('grid', {})), 'config.grid')
+    tuned = _tuning_columns(config)
+    patterns = pattern_sections(config)
+    problem_makers = _problems(config, list(patterns), columns)
+    algorithms = {
+        label: _algorithm(config, label, {**columns, **tuned}) for label in config['algorithms']
+    }
+    untuned = [k for k, maker in algorithms.items() if maker.columns[_RATE] is REQUIRED]
+    if untuned and _RATE not in {**columns, **tuned}:
+        requirement = f"have 'learning_rates', as {untuned[0]} has no learning_rate"
+        raise errors.invalid('config.tuning', requirement, sorted(config.get('tuning', {})))
+    fields = ('baseline', 'metric', 'direction', 'names', 'reports', 'caption', 'log', 'grid_mode')
+    first = config.get('first_seed', 0)
+    try:
+        experiment = Experiment(
+            title=config['title'],
+            problem=problem_makers,
+            patterns={
+                label: _pattern(path, section, problem_makers[label], columns)
+                for label, (path, section) in patterns.items()
+            },
+            algorithms=algorithms,
+            num_rounds=config['num_rounds'],
+            eval_every=config['eval_every'],
+            seeds=range(first, first + config.get('num_seeds', 1)),
+            grid=columns,
+            tuning=_tuning(config, tuned, list(patterns)),
+            eval_fn=_eval_fn(config),
+            config=config,
+            **{field: config[field] for field in fields if field in config},
+        )
+    except ValueError as error:
+        raise _in_config(error) from None
+    _try(experiment)
+    return experiment
+
+
+def _check_fields(config: Mapping[str, Any]) -> None:
+    sections.check_fields(config, _REQUIRED, _OPTIONAL)
+    for name in ('num_rounds', 'eval_every', 'num_seeds', 'first_seed'):
+        if name in config:
+            minimum = 0 if name == 'first_seed' else 1
+            checks.static_int(f'config.{name}', config[name], minimum=minimum)
+    if ('links' in config) == ('patterns' in config):
+        raise errors.invalid('config', "have either 'links' or 'patterns'", sorted(config))
+    if config['num_rounds'] % config['eval_every']:
+        requirement = f'be a multiple of config.eval_every = {config["eval_every"]}'
+        raise errors.invalid('config.num_rounds', requirement, config['num_rounds'])
+
+
+def _in_config(error: ValueError) -> ValueError:
+    """The same message, about a field of the config if it is about one of the experiment."""
+    message = str(error)
+    field = re.match(r'`(\w+)', message)
+    if field is None or field[1] not in {*_REQUIRED, *_OPTIONAL}:
+        return error
+    return ValueError(f'`config.{message[1:]}')
+
+
+def _floats(grid: Any) -> Any:
+    """Rates are numbers that no program is built around, whichever way they are written."""
+    if not isinstance(grid, Mapping):
+        return grid
+    rates = ('learning_rate', 'server_lr')
+    return {
+        name: [float(v) for v in values]
+        if name in rates and isinstance(values, list | tuple)
+        else _floats(values)
+        for name, values in grid.items()
+    }
+
+
+# Patterns and problems.
+
+
+def pattern_sections(config: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+    """Path and section of every pattern of a config, by label."""
+    if 'patterns' not in config:
+        return {LINKS: ('links', config['links'])}
+    return {label: (f'patterns.{label}', section) for label, section in config['patterns'].items()}
+
+
+def _problems(
+    config: Mapping[str, Any], labels: Sequence[str], columns: points.Columns
+) -> dict[str, Maker[Problem]]:
+    """One maker by pattern; patterns share it unless their problem differs."""
+    own = config.get('problems', {})
+    for label in own:
+        checks.choice('config.problems', label, labels)
+    names = [name for name in columns if name.startswith('problem.')]
+
+    def maker(section: Section) -> Maker[Problem]:
+        made: dict[str, Any] = {}  # patterns look at the same data
+
+        def make(**values: Any) -> Any:
+            if repr(values) not in made:
+                made[repr(values)] = sections.problem(_replaced(section, values, 'problem'))
+            return made[repr(values)]
+
+        return Maker(make, dict.fromkeys(names, REQUIRED))
+
+    shared = maker(config['problem'])
+    return {
+        label: maker({**config['problem'], **own[label]}) if label in own else shared
+        for label in labels
+    }
+
+
+def _pattern(
+    prefix: str, section: Any, problem: Maker[Problem], columns: points.Columns
+) -> Maker[Participation]:
+    """A pattern; it takes its problem's columns too, as it is made for that problem's clients."""
+    own = [name for name in columns if name.startswith(f'{prefix}.')]
+
+    def make(**values: Any) -> Any:
+        data = problem.make(**{name: values[name] for name in problem.columns})
+        changed = _replaced(section, {name: values[name] for name in own}, prefix)
+        return sections.links(changed, data, f'config.{prefix}')[0]
+
+    return Maker(make, dict.fromkeys((*own, *problem.columns), REQUIRED))
+
+
+def _replaced(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
+    """A section with values at dotted paths that begin with its own."""
+    changed = section
+    for path, value in values.items():
+        changed = _with(changed, path.removeprefix(f'{prefix}.').split('.'), value)
+    return changed
+
+
+def _with(section: Any, path: Sequence[str], value: Any) -> Any:
+    if not path:
+        return value
+    inner = {'name': section} if isinstance(section, str) else section or {}
+    first, *rest = path
+    return {**inner, first: _with(inner.get(first), rest, value)}
+
+
+# Algorithms and tuning.
+
+
+def _algorithm(config: Mapping[str, Any], label: str, columns: points.Columns) -> Maker[Algorithm]:
+    """An algorithm; it takes its client rate and what the grids say of it and of clients."""
+    section = config['algorithms'][label]
+    if not isinstance(section, Mapping):
+        raise errors.invalid(f'config.algorithms.{label}', 'be a section', repr(section))
+    own_client = section.get('client', {})
+    shared = config.get('client', {})
+    prefix, patterns = f'algorithms.{label}.', list(pattern_sections(config))
+    taken: dict[str, Any] = {}
+    for name in columns:
+        client_field = name.removeprefix('client.')
+        if name.startswith('client.') and client_field.split('.')[0] not in own_client:
+            taken[name] = _default(shared, client_field)
+        elif name.startswith(prefix):
+            taken[name] = _default(section, name.removeprefix(prefix))
+        elif name == _SERVER_LR and _may_tune_server_lr(label, section):
+            taken[name] = REQUIRED
+    rate = own_client.get('learning_rate', shared.get('learning_rate'))
+    if rate is not None or _RATE not in taken:
+        taken[_RATE] = REQUIRED if rate is None else _as_rate(label, rate, patterns)
+
+    def make(**values: Any) -> Any:
+        client, own = shared, dict(section)
+        for name, value in values.items():
+            if name == _RATE and 'learning_rate' in own_client:
+                own = _with(own, ['client', 'learning_rate'], value)
+            elif name.startswith('client.'):
+                client = _with(client, name.removeprefix('client.').split('.'), value)
+            elif name == _SERVER_LR:
+                own[_SERVER_LR] = value
+            else:
+                own = _with(own, name.removeprefix(prefix).split('.'), value)
+        return sections.algorithm(label, own, client)
+
+    return Maker(make, taken)
+
+
+def _default(section: Section, path: str) -> Any:
+    """The value at a dotted path; REQUIRED if there is none."""
+    value: Any = section
+    for part in path.split('.'):
+        value = value.get(part, REQUIRED) if isinstance(value, Mapping) else REQUIRED
+    return value
+
+
+def _as_rate(label: str, rate: Any, patterns: Sequence[str]) -> Any:
+    """A rate, or rates by pattern."""
+    where = f'config.algorithms.{label}.client.learning_rate'
+    if isinstance(rate, Mapping):
+        if missing := [pattern for pattern in patterns if pattern not in rate]:
+            raise errors.invalid(where, f'have {missing[0]!r}', sorted(rate))
+        return {pattern: _as_rate(label, rate[pattern], ()) for pattern in patterns}
+    if isinstance(rate, bool) or not isinstance(rate, int | float):
+        raise errors.invalid(where, 'be a number', repr(rate))
+    checks.positive(where, rate)
+    return float(rate)
+
+
+def _may_tune_server_lr(label: str, section: Section) -> bool:
+    """Whether an algorithm has a server rate that is not configured."""
+    factory, options = sections.lookup(
+        f'config.algorithms.{label}', {'name': label, **section}, ALGORITHMS
+    )
+    parameters = inspect.signature(getattr(factory, 'factory', factory)).parameters
+    return _SERVER_LR in parameters and _SERVER_LR not in options
+
+
+def _tuning_columns(config: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """What tuning tries."""
+    tuning = config.get('tuning', {})
+    for option in tuning:
+        if option not in _TUNING:
+            raise errors.unknown_name('config.tuning', option, _TUNING)
+    if 'grid' in tuning:
+        return points.flatten(_floats(tuning['grid']), 'config.tuning.grid')
+    columns = {}
+    if 'learning_rates' in tuning and 'learning_rate' not in config.get('client', {}):
+        columns[_RATE] = [float(rate) for rate in tuning['learning_rates']]
+        for rate in columns[_RATE]:
+            checks.positive('config.tuning.learning_rates', rate)
+    if tuning.get('server_lrs'):
+        columns[_SERVER_LR] = [float(rate) for rate in tuning['server_lrs']]
+        for rate in columns[_SERVER_LR]:
+            checks.positive('config.tuning.server_lrs', rate)
+    return columns
+
+
+def _tuning(
+    config: Mapping[str, Any], columns: points.Columns, labels: Sequence[str]
+) -> Tuning | None:
+    tuning = config.get('tuning', {})
+    if not tuning or not columns:
+        return None
+    for option in ('pattern', 'num_rounds', 'num_seeds'):
+        if option not in tuning:
+            raise errors.invalid('config.tuning', f'have {option!r}', sorted(tuning))
+    checks.choice('config.tuning.pattern', tuning['pattern'], labels)
+    return Tuning(
+        grid=columns,
+        num_rounds=tuning['num_rounds'],
+        num_seeds=tuning['num_seeds'],
+        pattern=tuning['pattern'],
+        model=tuning.get('model', BEST),
+    )
+
+
+def _eval_fn(config: Mapping[str, Any]) -> simulation.EvalFn | None:
+    if 'eval_fn' not in config:
+        return None
+    found: simulation.EvalFn = sections.named('config.eval_fn', config['eval_fn'], choices.EVAL_FNS)
+    return found
+
+
+def _try(experiment: Experiment) -> None:
+    """Builds every part at every point."""
+    for label in experiment.pattern_makers:
+        for point in experiment.grid_points:
+            experiment.pattern_at(label, point)
+    for label, maker in experiment.algorithm_makers.items():
+        for point in points.project(experiment.grid_points, maker.columns):
+            for values in lanes.tuning_points(experiment, label) or [{}]:
+                experiment.algorithm_at(label, maker.at({**point, **values}))
+        for pattern in experiment.pattern_makers:
+            fixed = {k: v[pattern] for k, v in maker.columns.items() if isinstance(v, Mapping)}
+            if fixed:
+                experiment.algorithm_at(label, maker.at({**experiment.grid_points[0], **fixed}))

@@ -1,0 +1,346 @@
+"""An experiment: a problem, link patterns, algorithms, a grid of values, and seeds."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from fedjax_links import checks, errors, evaluation, prng, runs, simulation
+from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
+from fedjax_links.experiment import points
+from fedjax_links.experiment.choosing import BEST
+from fedjax_links.experiment.points import Columns, Maker, Part, Point
+
+FIRST_TUNING_SEED = 10_000
+
+ProblemPart = Problem | Maker[Problem] | Callable[..., Problem]
+PatternPart = Participation | Maker[Participation] | Callable[..., Participation]
+AlgorithmPart = Algorithm | Maker[Algorithm] | Callable[..., Algorithm]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """How the values that suit each algorithm are found before the experiment proper.
+
+    Attributes:
+      grid: columns to try, values by name; each algorithm tries the combinations of those that its
+        maker takes and that are not given in the experiment's own grid.
+      num_rounds: rounds of each try, a multiple of ``eval_every``.
+      num_seeds: seeds of each try, from 10,000 on, so none of the experiment's.
+      pattern: label of the links to tune on; the first by default.
+      model: candidate model whose last evaluation decides: a name such as ``'server'``, or
+        ``'best'`` for whichever is ahead.
+    """
+
+    grid: Columns
+    num_rounds: int
+    num_seeds: int = 1
+    pattern: str | None = None
+    model: str = BEST
+
+    @property
+    def seeds(self) -> range:
+        """The seeds of every try."""
+        return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.num_seeds)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Algorithms over link patterns, at every point of a grid and with every seed.
+
+    All algorithms meet the same links and batches. A part is an object, or a maker: a function
+    whose keywords are columns of the grid, with the values that hold where the grid has none as
+    their defaults. Floats are arguments of the compiled program, everything else is built into it;
+    so rates of all sizes share one program, and numbers of local steps do not.
+
+    Attributes:
+      title: one line for tables and pictures.
+      problem: data and loss: a Problem, a maker, or either by label of the pattern.
+      patterns: by label, a Participation or a maker.
+      algorithms: by label, an Algorithm or a maker.
+      num_rounds: T.
+      eval_every: rounds between evaluations, a divisor of ``num_rounds``; lanes advance in periods
+        of this length.
+      seeds: S seeds in ``[0, 2**32)``.
+      grid: values by column; nested grids have columns with dots, ``client.learning_rate``.
+      grid_mode: ``'cross'`` runs all combinations, ``'together'`` one point per row.
+      tuning: how missing values are found; None for no tuning.
+      eval_fn: as in `simulation.simulate`; by default the problem's metrics, on training and
+        evaluation data where it has both.
+      metric: what tables show and tuning goes by; by default the first that is better when larger,
+        else the first.
+      direction: ``'max'`` or ``'min'``, if the problem does not state the metric's.
+      baseline: label of the algorithm that others are compared with; ``fedavg`` by default, or the
+        first.
+      names: pairs (label, name to show) of patterns and algorithms, in the order to show them.
+      reports: sections of layouts by file name, see `fedjax_links.report.layouts`.
+      caption: what was reported elsewhere, and every deviation from it.
+      log: what to keep besides metrics; ``'links'`` for the realised links of every seed.
+      config: the config that this experiment was made from, for the record.
+    """
+
+    title: str
+    problem: ProblemPart | Mapping[str, ProblemPart]
+    patterns: Mapping[str, PatternPart]
+    algorithms: Mapping[str, AlgorithmPart]
+    num_rounds: int
+    eval_every: int
+    seeds: Sequence[int] = (0,)
+    grid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    grid_mode: str = 'cross'
+    tuning: Tuning | None = None
+    eval_fn: simulation.EvalFn | None = None
+    metric: str | None = None
+    direction: str | None = None
+    baseline: str | None = None
+    names: Sequence[tuple[str, str]] = ()
+    reports: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    caption: str = ''
+    log: Sequence[str] = ()
+    config: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Checks everything but the parts themselves."""
+        checks.static_int('num_rounds', self.num_rounds)
+        checks.static_int('eval_every', self.eval_every)
+        _require_multiple('num_rounds', self.num_rounds, self.eval_every)
+        prng.seed_column(self.seeds)
+        for field in ('patterns', 'algorithms', 'seeds'):
+            if not len(getattr(self, field)):
+                raise errors.invalid(field, 'have at least one entry', getattr(self, field))
+        for label in (*self.patterns, *self.algorithms):
+            _check_label(label)
+        if isinstance(self.problem, Mapping) and (
+            missing := set(self.patterns) - set(self.problem)
+        ):
+            raise errors.invalid('problem', f'have {min(missing)!r}', sorted(self.problem))
+        if self.direction is not None:
+            checks.choice('direction', self.direction, ('max', 'min'))
+        checks.choice('baseline', self.baseline_label, list(self.algorithms))
+        for name in self.log:
+            checks.choice('log', name, ('links',))
+        _check_names(self.names, (*self.patterns, *self.algorithms))
+        self._check_columns()
+        for pattern in self.patterns:
+            for point in self.grid_points:
+                checks.choice('metric', self.metric_name, self._metrics(pattern, point))
+        if self.tuning is not None:
+            self._check_tuning(self.tuning)
+
+    # What the parts are.
+
+    @functools.cached_property
+    def grid_points(self) -> list[dict[str, Any]]:
+        """The points of the grid."""
+        return points.points(points.flatten(self.grid), self.grid_mode)
+
+    @functools.cached_property
+    def algorithm_makers(self) -> Mapping[str, Maker[Algorithm]]:
+        """By label."""
+        return {k: points.as_maker(f'algorithms.{k}', v) for k, v in self.algorithms.items()}
+
+    @functools.cached_property
+    def pattern_makers(self) -> Mapping[str, Maker[Participation]]:
+        """By label."""
+        return {k: points.as_maker(f'patterns.{k}', v) for k, v in self.patterns.items()}
+
+    @functools.cached_property
+    def problem_makers(self) -> Mapping[str, Maker[Problem]]:
+        """By label of the pattern."""
+        if not isinstance(self.problem, Mapping):
+            shared = points.as_maker('problem', self.problem)
+            return dict.fromkeys(self.patterns, shared)
+        return {k: points.as_maker(f'problem.{k}', self.problem[k]) for k in self.patterns}
+
+    def algorithm_at(self, label: str, columns: Point) -> Algorithm:
+        """An algorithm at values of its columns, which may be traced."""
+        return self.algorithm_makers[label].make(**columns)
+
+    def pattern_at(self, label: str, point: Point) -> Participation:
+        """A pattern at a point; the same object for the same values."""
+        maker = self.pattern_makers[label]
+        return self._made(('pattern', label), maker, maker.at(point))
+
+    def problem_at(self, pattern: str, point: Point) -> Problem:
+        """The problem of a pattern at a point; the same object for the same values."""
+        maker = self.problem_makers[pattern]
+        return self._made(('problem', id(maker)), maker, maker.at(point))
+
+    def _made(self, which: tuple[Any, ...], maker: Maker[Part], values: Mapping[str, Any]) -> Part:
+        key = (*which, repr(values))
+        if key not in self._cache:
+            self._cache[key] = maker.make(**values)
+        made: Part = self._cache[key]
+        return made
+
+    @functools.cached_property
+    def _cache(self) -> dict[Any, Any]:
+        return {}
+
+    # How results are judged.
+
+    @property
+    def baseline_label(self) -> str:
+        """The algorithm that others are compared with."""
+        default = 'fedavg' if 'fedavg' in self.algorithms else next(iter(self.algorithms))
+        return self.baseline or default
+
+    @functools.cached_property
+    def metric_name(self) -> str:
+        """What tables show and tuning goes by."""
+        names = list(self.directions)
+        larger = [name for name in names if self.directions[name] == 'max']
+        return self.metric or [*larger, *names][0]
+
+    @functools.cached_property
+    def directions(self) -> Mapping[str, str | None]:
+        """``'max'``, ``'min'`` or None for unknown, by metric."""
+        pattern = next(iter(self.pattern_makers))
+        problem = self.problem_at(pattern, self.grid_points[0])
+        stated = _metrics(problem, _own_eval_fn(problem))
+        found = {
+            name: evaluation.direction(problem, name) if name in stated else None
+            for name in self._metrics(pattern, self.grid_points[0])
+        }
+        if self.direction is not None and self.metric in found:
+            found[self.metric] = self.direction
+        return found
+
+    def eval_fn_for(self, problem: Problem) -> simulation.EvalFn:
+        """What is applied to every candidate model."""
+        return self.eval_fn or _own_eval_fn(problem)
+
+    def _metrics(self, pattern: str, point: Point) -> list[str]:
+        problem = self.problem_at(pattern, point)
+        return _metrics(problem, self.eval_fn_for(problem))
+
+    def models(self, label: str) -> list[str]:
+        """Candidate models of an algorithm."""
+        pattern, point = next(iter(self.pattern_makers)), self.grid_points[0]
+        problem = self.problem_at(pattern, point)
+        tried = points.points(points.flatten(self.tuning.grid), 'cross')[0] if self.tuning else {}
+        algorithm = self.algorithm_at(label, self.algorithm_makers[label].at({**tried, **point}))
+
+        def named(key: Key) -> Mapping[str, Params]:
+            return algorithm.models(algorithm.init(problem.init_params(key), problem))
+
+        return list(jax.eval_shape(named, jax.random.key(0)))
+
+    # What it does.
+
+    def run(self, folder: str | Path | None = None, callbacks: Sequence[Any] = ()) -> runs.Results:
+        """Runs what has not run yet.
+
+        Args:
+          folder: where everything is kept, and from where an interrupted run goes on; None keeps
+            the results in memory alone.
+          callbacks: objects with the methods of `running.Callback`.
+
+        Returns:
+          The metrics as columns, tuning included.
+
+        Raises:
+          ValueError: if the folder holds another experiment, or every value tried diverges.
+        """
+        from fedjax_links.experiment import running
+
+        return running.run(self, folder, callbacks)
+
+    def describe(self) -> str:
+        """A few lines: the problem, the links and the bias they give FedAvg, the work ahead."""
+        from fedjax_links.experiment import description
+
+        return description.text(self)
+
+    def facts(self) -> dict[str, Any]:
+        """What reports need to know of the experiment, as plain values."""
+        return dict(self._facts)
+
+    @functools.cached_property
+    def _facts(self) -> dict[str, Any]:
+        tuning = self.tuning
+        return {
+            'title': self.title,
+            'caption': self.caption,
+            'patterns': list(self.pattern_makers),
+            'algorithms': list(self.algorithms),
+            'names': [list(pair) for pair in self.names],
+            'baseline': self.baseline_label,
+            'metric': self.metric_name,
+            'directions': dict(self.directions),
+            'models': {label: self.models(label) for label in self.algorithms},
+            'num_rounds': self.num_rounds,
+            'eval_every': self.eval_every,
+            'seeds': [int(seed) for seed in self.seeds],
+            'grid': points.flatten(self.grid),
+            'grid_mode': self.grid_mode,
+            'tuning': None if tuning is None else dataclasses.asdict(tuning),
+            'reports': dict(self.reports),
+            'log': list(self.log),
+        }
+
+    # Checks.
+
+    def _check_columns(self) -> None:
+        makers: tuple[Maker[Any], ...] = (
+            *self.algorithm_makers.values(),
+            *self.pattern_makers.values(),
+            *self.problem_makers.values(),
+        )
+        taken = {name for maker in makers for name in maker.columns}
+        for name in points.flatten(self.grid):
+            if name not in taken:
+                raise errors.unknown_name('grid', name, taken)
+
+    def _check_tuning(self, tuning: Tuning) -> None:
+        checks.static_int('tuning.num_rounds', tuning.num_rounds)
+        checks.static_int('tuning.num_seeds', tuning.num_seeds)
+        _require_multiple('tuning.num_rounds', tuning.num_rounds, self.eval_every)
+        if tuning.pattern is not None:
+            checks.choice('tuning.pattern', tuning.pattern, list(self.patterns))
+        taken = {name for maker in self.algorithm_makers.values() for name in maker.columns}
+        for name in points.flatten(tuning.grid):
+            if name not in taken:
+                raise errors.unknown_name('tuning.grid', name, taken)
+        if self.directions[self.metric_name] is None:
+            requirement = (
+                f"be 'max' or 'min', as nothing says which way {self.metric_name} is better"
+            )
+            raise errors.invalid('direction', requirement, None)
+        models = {BEST, *(model for label in self.algorithms for model in self.models(label))}
+        checks.choice('tuning.model', tuning.model, models)
+
+
+def _own_eval_fn(problem: Problem) -> simulation.EvalFn:
+    return evaluation.for_problem(problem) or simulation.problem_metrics
+
+
+def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
+    """The names of what is measured."""
+    key = jax.random.key(0)
+    params = jax.eval_shape(problem.init_params, key)
+    found = jax.eval_shape(eval_fn, params, key, problem)
+    if not isinstance(found, Mapping) or any(leaf.shape for leaf in jax.tree.leaves(found)):
+        raise errors.invalid('eval_fn', 'return numbers by name', found)
+    return list(found)
+
+
+def _require_multiple(field: str, value: int, period: int) -> None:
+    if value % period:
+        raise errors.invalid(field, f'be a multiple of `eval_every` = {period}', value)
+
+
+def _check_label(label: str) -> None:
+    """Labels name files."""
+    if not isinstance(label, str) or not label or any(c in label for c in '/\\\0') or '..' in label:
+        raise errors.invalid('label', "be a file name without '/' and '..'", repr(label))
+
+
+def _check_names(names: Sequence[Any], labels: Sequence[str]) -> None:
+    for pair in names:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise errors.invalid('names', 'be pairs (label, name)', repr(pair))
+        checks.choice('names', pair[0], labels)

@@ -1,0 +1,147 @@
+"""What an experiment is, in a few lines, before it runs."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedjax_links import memory, tree
+from fedjax_links.base import Problem
+from fedjax_links.experiment import lanes
+from fedjax_links.experiment.definition import Experiment
+from fedjax_links.experiment.programs import Group, Programs, peak_bytes
+from fedjax_links.problems import owners, partition
+
+
+def text(experiment: Experiment) -> str:
+    """Title, problems, links, the work ahead and the memory that lanes need.
+
+    Args:
+      experiment: the experiment.
+
+    Returns:
+      Some lines.
+    """
+    programs = Programs(experiment)
+    problems = _problems(experiment)
+    lines = [experiment.title]
+    for problem, labels in problems:
+        whose = f' ({", ".join(labels)})' if len(problems) > 1 else ''
+        lines += _describe_problem(problem, whose)
+    lines += _describe_work(experiment, len(problems))
+    data = sum(tree.num_bytes(problem.data) for problem, _ in problems)
+    lines.append(
+        f'memory   data {memory.size(data)}; states and links beside them, without the work '
+        'space of a round:'
+    )
+    for label, needed in memory_by_algorithm(experiment, programs).items():
+        lines.append(
+            f'         {label:16s} {memory.size(needed[0])} per lane, '
+            f'{memory.size(needed[0] * needed[1])} for {needed[1]} at a time'
+        )
+    return '\n'.join(lines)
+
+
+def memory_by_algorithm(
+    experiment: Experiment, programs: Programs
+) -> Mapping[str, tuple[int, int]]:
+    """By label, bytes of a lane beside the data and how many lanes run together."""
+    found = {}
+    for label in experiment.algorithms:
+        blank = [_first_tried(experiment, label) for _ in lanes.tuned_points(experiment, label)]
+        every = lanes.main_lanes(experiment, label, blank)
+        needed = max(programs.lane_bytes(lane) for lane in _one_per_problem(programs, every))
+        together = memory.lanes_that_fit(needed, len(every)) if programs.side_by_side else 1
+        found[label] = (needed, together)
+    return found
+
+
+def costs(experiment: Experiment) -> Iterator[str]:
+    """Compiles the program of every algorithm, one after the other, without running it.
+
+    Args:
+      experiment: the experiment.
+
+    Yields:
+      A line on the time that this took and the memory that a period will need.
+    """
+    programs = Programs(experiment)
+    for label in experiment.algorithms:
+        blank = [_first_tried(experiment, label) for _ in lanes.tuned_points(experiment, label)]
+        lane = lanes.main_lanes(experiment, label, blank)[0]
+        began = time.perf_counter()
+        peak = peak_bytes(programs.compiled(Group(programs, [lane])))
+        took = time.perf_counter() - began
+        shown = 'unknown' if peak is None else memory.size(peak)
+        yield f'{label:16s} compiled in {took:.1f} s; a lane needs {shown} at its peak'
+        programs.forget()
+
+
+def refuse_if_too_large(experiment: Experiment) -> None:
+    """Raises if an algorithm's lane cannot fit beside the data.
+
+    Args:
+      experiment: the experiment.
+
+    Raises:
+      ValueError: naming the algorithm that needs most.
+    """
+    programs = Programs(experiment)
+    needed = memory_by_algorithm(experiment, programs)
+    most = max(needed, key=lambda label: needed[label][0])
+    memory.refuse_if_above(memory.available_bytes(), needed[most][0], most)
+
+
+def _problems(experiment: Experiment) -> list[tuple[Problem, list[str]]]:
+    """The problems at the first point, each with the patterns that have it."""
+    found: dict[int, tuple[Problem, list[str]]] = {}
+    for label in experiment.pattern_makers:
+        problem = experiment.problem_at(label, experiment.grid_points[0])
+        found.setdefault(id(problem), (problem, []))[1].append(label)
+    return list(found.values())
+
+
+def _describe_problem(problem: Problem, whose: str) -> list[str]:
+    params = jax.eval_shape(problem.init_params, jax.random.key(0))
+    lines = [
+        f'problem  {problem.num_clients} clients with {problem.min_examples} to '
+        f'{problem.max_examples} examples, {tree.size(params):,} parameters{whose}'
+    ]
+    labels = getattr(problem.data, 'labels', None)
+    if labels is not None and labels.ndim == 1 and np.issubdtype(labels.dtype, np.integer):
+        mix = partition.report(owners(problem), np.asarray(labels))
+        lines.append(
+            f'data     {np.mean(mix.classes_held):.1f} of {mix.class_mix.shape[1]} labels per '
+            f'client, total variation {np.mean(mix.total_variation):.2f} from the global mix'
+        )
+    return lines
+
+
+def _describe_work(experiment: Experiment, num_problems: int) -> list[str]:
+    labels = list(experiment.algorithms)
+    total = sum(lanes.count_rounds(experiment, label) for label in labels)
+    tuned = any(lanes.tuning_points(experiment, label) for label in labels)
+    factors = [
+        _count(labels, 'algorithm'),
+        _count(experiment.pattern_makers, 'pattern'),
+        *([f'{len(experiment.grid_points)} points'] if len(experiment.grid_points) > 1 else []),
+        _count(experiment.seeds, 'seed'),
+        f'{experiment.num_rounds:,} rounds',
+    ]
+    return [
+        f'work     {" x ".join(factors)}{" and tuning" if tuned else ""}: {total:,} rounds',
+    ]
+
+
+def _count(things: Any, word: str) -> str:
+    return f'{len(things)} {word}{"" if len(things) == 1 else "s"}'
+
+
+def _first_tried(experiment: Experiment, label: str) -> Mapping[str, Any]:
+    return lanes.tuning_points(experiment, label)[0]
+
+
+def _one_per_problem(programs: Programs, every: Sequence[lanes.Lane]) -> list[lanes.Lane]:
+    return list({programs.key(lane): lane for lane in every}.values())

@@ -1,0 +1,145 @@
+"""The lanes of an experiment: one simulation each, with everything that it needs named."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fedjax_links.experiment import points
+from fedjax_links.experiment.definition import Experiment, Tuning
+from fedjax_links.experiment.points import Point
+
+MAIN, TUNING = 'main', 'tuning'
+_PLAIN = (bool, int, float, str)
+
+
+class Lane(NamedTuple):
+    """One simulation.
+
+    Attributes:
+      stage: ``'main'`` or ``'tuning'``.
+      algorithm: label.
+      pattern: label.
+      point: the value of every column that the algorithm, the pattern or the problem takes.
+      seed: of initial model, links and batches.
+      num_rounds: its length.
+      place: its number among the lanes of its algorithm and stage.
+    """
+
+    stage: str
+    algorithm: str
+    pattern: str
+    point: Point
+    seed: int
+    num_rounds: int
+    place: int
+
+    @property
+    def name(self) -> str:
+        """Names the lane's files."""
+        return f'{self.stage}-{self.algorithm}-{self.place:04d}-{self.pattern}-{self.seed}'
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What identifies the lane in a line of metrics."""
+        stage = {} if self.stage == MAIN else {'stage': self.stage}
+        labels = {'algorithm': self.algorithm, 'pattern': self.pattern, 'seed': int(self.seed)}
+        return {**stage, **labels, **self.point}
+
+
+def main_lanes(experiment: Experiment, label: str, chosen: Sequence[Point] = ()) -> list[Lane]:
+    """All patterns, points and seeds of an algorithm.
+
+    Args:
+      experiment: the experiment.
+      label: the algorithm.
+      chosen: what tuning found, one for each of `tuned_points`.
+
+    Returns:
+      The lanes, seeds varying fastest.
+    """
+    found: list[Lane] = []
+    best = dict(zip(map(repr, tuned_points(experiment, label)), chosen, strict=True))
+    names = _columns(experiment, label)
+    for pattern in experiment.pattern_makers:
+        for point in _points_of(experiment, label, pattern):
+            own = {name: value for name, value in point.items() if name in names}
+            added = best.get(repr(own), {})
+            full = _complete(experiment, label, pattern, {**point, **added})
+            for seed in experiment.seeds:
+                place = len(found)
+                found.append(Lane(MAIN, label, pattern, full, seed, experiment.num_rounds, place))
+    return found
+
+
+def tuned_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
+    """The points of the grid, as far as they concern an algorithm, that are tuned one by one."""
+    if experiment.tuning is None or not tuning_points(experiment, label):
+        return []
+    return points.project(experiment.grid_points, _columns(experiment, label))
+
+
+def tuning_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
+    """What an algorithm tries in tuning; nothing if it is not tuned."""
+    if experiment.tuning is None:
+        return []
+    own = experiment.algorithm_makers[label].columns
+    fixed = points.flatten(experiment.grid)
+    columns = {
+        name: values
+        for name, values in points.flatten(experiment.tuning.grid).items()
+        if name in own and name not in fixed
+    }
+    return points.points(columns, 'cross') if columns else []
+
+
+def tuning_lanes(experiment: Experiment, label: str) -> list[Lane]:
+    """Every point of the tuning grid at every point of the grid, with seeds of their own."""
+    tuning: Tuning | None = experiment.tuning
+    found: list[Lane] = []
+    if tuning is None:
+        return found
+    pattern = tuning.pattern or next(iter(experiment.pattern_makers))
+    for point in tuned_points(experiment, label):
+        for tried in tuning_points(experiment, label):
+            full = _complete(experiment, label, pattern, {**point, **tried})
+            for seed in tuning.seeds:
+                lane = Lane(TUNING, label, pattern, full, seed, tuning.num_rounds, len(found))
+                found.append(lane)
+    return found
+
+
+def count_rounds(experiment: Experiment, label: str) -> int:
+    """Rounds that an algorithm simulates, tuning included."""
+    blank: list[Point] = [{} for _ in tuned_points(experiment, label)]
+    lanes = tuning_lanes(experiment, label) + main_lanes(experiment, label, blank)
+    return sum(lane.num_rounds for lane in lanes)
+
+
+def _columns(experiment: Experiment, label: str) -> Mapping[str, Any]:
+    return experiment.algorithm_makers[label].columns
+
+
+def _points_of(experiment: Experiment, label: str, pattern: str) -> list[dict[str, Any]]:
+    """The points of the grid as far as they concern an algorithm and a pattern."""
+    names = {
+        *_columns(experiment, label),
+        *experiment.pattern_makers[pattern].columns,
+        *experiment.problem_makers[pattern].columns,
+    }
+    return points.project(experiment.grid_points, names)
+
+
+def _complete(experiment: Experiment, label: str, pattern: str, point: Point) -> dict[str, Any]:
+    """A point with the fixed values of all columns that it does not give."""
+    makers = (
+        experiment.problem_makers[pattern],
+        experiment.pattern_makers[pattern],
+        experiment.algorithm_makers[label],
+    )
+    fixed = {
+        name: value[pattern] if isinstance(value, Mapping) else value
+        for maker in makers
+        for name, value in maker.columns.items()
+        if value is not points.REQUIRED
+    }
+    shown = {name: v for name, v in fixed.items() if v is None or isinstance(v, _PLAIN)}
+    return {**shown, **point}

@@ -1,0 +1,337 @@
+"""The compiled programs of an algorithm: one period of one lane, or of several side by side.
+
+The links of a period are drawn by the pattern's own small program and handed to the algorithm's,
+so there are as many programs as algorithms plus patterns, and memory holds one period of links.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import memory, prng, simulation, tree
+from fedjax_links.base import Array, FederationState, Key, Links, Participation, Problem, PyTree
+from fedjax_links.experiment import points
+from fedjax_links.experiment.definition import Experiment
+from fedjax_links.experiment.lanes import Lane
+
+
+class Program(NamedTuple):
+    """What trains the lanes of one algorithm, problem and set of built-in values.
+
+    Attributes:
+      start: ``(key, columns, links, problem) -> state`` before the first round, jitted; of the
+        links (leaves [1, N]) only the kind matters.
+      advance: ``(state, key, links, columns, problem) -> (state, record)``, one period, jitted;
+        the state is donated.
+    """
+
+    start: Any
+    advance: Any
+
+
+class LinkProgram(NamedTuple):
+    """What draws the links of one pattern.
+
+    Attributes:
+      start: ``key -> carry`` before the first round, jitted.
+      draw: ``(carry, key, first round) -> (carry, links)``, the links of one period, jitted.
+      silent: a sample with nobody active, leaves [1, N].
+    """
+
+    start: Callable[[Key], PyTree]
+    draw: Callable[[PyTree, Key, Any], tuple[PyTree, Links]]
+    silent: Links
+
+
+class Programs:
+    """The programs of an experiment, each built when it is first asked for.
+
+    Attributes:
+      side_by_side: whether lanes run in one program, elsewhere than on a CPU.
+    """
+
+    def __init__(self, experiment: Experiment, *, side_by_side: bool | None = None) -> None:
+        """Builds nothing yet."""
+        self.experiment = experiment
+        on_cpu = jax.default_backend() == 'cpu'
+        self.side_by_side = not on_cpu if side_by_side is None else side_by_side
+        self._links: dict[int, LinkProgram] = {}
+        self._training: dict[Any, Program] = {}
+        self._compiled: dict[Any, Any] = {}
+
+    def key(self, lane: Lane) -> Any:
+        """Lanes with the same key can share a program and its data."""
+        _, built_in = split(self.experiment, lane)
+        problem = self.experiment.problem_at(lane.pattern, lane.point)
+        pattern = self.experiment.pattern_at(lane.pattern, lane.point)
+        kind = jax.tree.structure(self.links(pattern).silent)
+        return lane.algorithm, repr(built_in), id(problem), kind
+
+    def training(self, lane: Lane) -> Program:
+        """The program of a lane."""
+        key = self.key(lane)
+        if key not in self._training:
+            self._training[key] = self._build(lane)
+        return self._training[key]
+
+    def links(self, pattern: Participation) -> LinkProgram:
+        """The program of a pattern."""
+        if id(pattern) not in self._links:
+            draw_links = functools.partial(_draw, pattern, self.experiment.eval_every)
+            draw_links.__name__ = 'draw_links'  # type: ignore[attr-defined]
+            first = functools.partial(_first, pattern)
+            self._links[id(pattern)] = LinkProgram(
+                jax.jit(self._laned(first, (0,))),
+                jax.jit(self._laned(draw_links, (0, 0, None))),
+                _silent(pattern),
+            )
+        return self._links[id(pattern)]
+
+    def compiled(self, group: 'Group') -> Any:
+        """One period of a group's lanes, compiled; refused if it is known not to fit."""
+        key = self.key(group.lanes[0]), len(group.lanes)
+        if key not in self._compiled:
+            compiled = self.training(group.lanes[0]).advance.lower(*group.inputs()).compile()
+            needed = peak_bytes(compiled)
+            if needed is not None:
+                whose = group.lanes[0].algorithm
+                memory.refuse_if_above(memory.available_bytes(), needed, whose)
+            self._compiled[key] = compiled
+        return self._compiled[key]
+
+    def lane_bytes(self, lane: Lane) -> int:
+        """Bytes of a lane's state and of one period of its links, without the work of a round."""
+        alone = Programs(self.experiment, side_by_side=False)
+        (state,) = Group(alone, [lane], compiled=False).shapes()
+        return tree.num_bytes(state) + self.experiment.eval_every * tree.num_bytes(state.links)
+
+    def forget(self) -> None:
+        """Lets go of the programs of algorithms that are done."""
+        self._training.clear()
+        self._compiled.clear()
+
+    def _laned(self, fn: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
+        return jax.vmap(fn, in_axes=axes) if self.side_by_side else fn
+
+    def _build(self, lane: Lane) -> Program:
+        experiment = self.experiment
+        _, built_in = split(experiment, lane)
+        period = experiment.eval_every
+
+        def algorithm(columns: Mapping[str, Any]) -> Any:
+            return experiment.algorithm_at(lane.algorithm, {**built_in, **columns})
+
+        def start(
+            key: Key, columns: Mapping[str, Any], links: Links, problem: Problem
+        ) -> FederationState:
+            silent = _recorded(links, problem.num_clients)
+            return simulation.init(key, algorithm(columns), silent, problem)
+
+        def train_period(
+            state: FederationState,
+            key: Key,
+            links: Links,
+            columns: Mapping[str, Any],
+            problem: Problem,
+        ) -> tuple[FederationState, Any]:
+            result = simulation.simulate(
+                key,
+                algorithm(columns),
+                _recorded(links, problem.num_clients),
+                problem,
+                num_rounds=period,
+                eval_every=period,
+                eval_fn=experiment.eval_fn_for(problem),
+                initial_state=state,
+            )
+            sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), result.rounds)
+            evals = jax.tree.map(lambda a: a[0], result.evals)
+            return result.state, (sums, evals)
+
+        return Program(
+            jax.jit(self._laned(start, (0, 0, None, None))),
+            jax.jit(self._laned(train_period, (0, 0, 0, 0, None)), donate_argnums=0),
+        )
+
+
+def split(experiment: Experiment, lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
+    """The columns of a lane's algorithm: arguments of its program, and what is built into it."""
+    values = experiment.algorithm_makers[lane.algorithm].at(lane.point)
+    traced = {name: np.float32(v) for name, v in values.items() if points.is_traced(v)}
+    return traced, {name: v for name, v in values.items() if name not in traced}
+
+
+def peak_bytes(compiled: Any) -> int | None:
+    """What a program needs at once: states, data and work space; None where nothing says."""
+    found = compiled.memory_analysis()
+    if not found:
+        return None
+    sizes = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
+    return int(sizes - found.alias_size_in_bytes)
+
+
+class Group:
+    """Lanes that run together: one, or several with the same program."""
+
+    def __init__(self, programs: Programs, lanes: Sequence[Lane], *, compiled: bool = True) -> None:
+        """Prepares the lanes; their states come with `start` or `restore`.
+
+        Args:
+          programs: where their program is kept.
+          lanes: with one program.
+          compiled: False for who only asks for shapes.
+        """
+        self.lanes = list(lanes)
+        self._together = programs.side_by_side
+        self._lead = (len(lanes),) if self._together else ()
+        self._period = programs.experiment.eval_every
+        experiment, first = programs.experiment, lanes[0]
+        self.problem = experiment.problem_at(first.pattern, first.point)
+        self._program = programs.training(first)
+        self._columns = self._stack([split(experiment, lane)[0] for lane in lanes])
+        self._keys = self._stack([jax.random.key(np.uint32(lane.seed)) for lane in lanes])
+        self._patterns = [experiment.pattern_at(lane.pattern, lane.point) for lane in lanes]
+        self._links = [programs.links(pattern) for pattern in self._patterns]
+        self._states: FederationState | None = None
+        self._carries: list[PyTree] = []
+        self._advance: Any = programs.compiled(self) if compiled else None
+
+    def start(self) -> None:
+        """Puts every lane before its first round."""
+        self._states = self._program.start(*self._beginning())
+        self._carries = self._by_pattern(lambda links, keys, _: links.start(keys))
+
+    def _beginning(self) -> tuple[Any, ...]:
+        return self._keys, self._columns, self._links[0].silent, self.problem
+
+    def inputs(self) -> tuple[Any, ...]:
+        """The shapes of what one period of these lanes takes."""
+        states = jax.eval_shape(self._program.start, *self._beginning())
+        links = jax.tree.map(
+            lambda a: _shape((*self._lead, self._period, *a.shape[1:]), a.dtype),
+            self._links[0].silent,
+        )
+        return states, self._keys, links, self._columns, self.problem
+
+    def shapes(self) -> list[FederationState]:
+        """The shapes of the lanes' states, with the pattern's carry, as `states` gives them."""
+        states = jax.eval_shape(self._program.start, *self._beginning())
+        if self._together:
+            states = jax.tree.map(lambda a: _shape(a.shape[1:], a.dtype), states)
+        key = jax.random.key(0)
+        carries = [jax.eval_shape(pattern.init, key) for pattern in self._patterns]
+        return [states._replace(participation=carry) for carry in carries]
+
+    def restore(self, states: Sequence[FederationState]) -> None:
+        """Puts every lane where an earlier process left it."""
+        self._carries = [state.participation for state in states]
+        self._states = self._stack([state._replace(participation=()) for state in states])
+
+    def states(self) -> list[FederationState]:
+        """The lanes' states, with the patterns' carries."""
+        assert self._states is not None
+        alone = [self._states]
+        if self._together:
+            places = range(len(self.lanes))
+            alone = [jax.tree.map(lambda a, i=i: a[i], self._states) for i in places]
+        return [
+            state._replace(participation=carry)
+            for state, carry in zip(alone, self._carries, strict=True)
+        ]
+
+    def period(self, first_round: int) -> list[dict[str, Any]]:
+        """Advances every lane by a period.
+
+        Args:
+          first_round: rounds that every lane has behind it.
+
+        Returns:
+          One record per lane: sums over the rounds, evaluations, and whether all is finite.
+        """
+        assert self._states is not None
+        links = self._next_links(first_round)
+        self._states, (sums, evals) = self._advance(
+            self._states, self._keys, links, self._columns, self.problem
+        )
+        record = {
+            'finite': self._states.finite,
+            **{
+                f'rounds/{name}': value for name, value in sums._asdict().items() if name != 'extra'
+            },
+            **{f'rounds/{name}': value for name, value in sums.extra.items()},
+            **{f'{m}/{name}': value for m, named in evals.items() for name, value in named.items()},
+        }
+        host = {name: np.asarray(value) for name, value in record.items()}
+        if not self._together:
+            return [host]
+        return [{k: v[i] for k, v in host.items()} for i in range(len(self.lanes))]
+
+    def _next_links(self, first_round: int) -> Links:
+        """Links of the coming period, leaves [E, N], or [L, E, N] for lanes side by side."""
+        drawn = self._by_pattern(
+            lambda links, keys, carries: links.draw(carries, keys, np.int32(first_round))
+        )
+        self._carries = [carry for carry, _ in drawn]
+        links: Links = self._stack([links for _, links in drawn])
+        return links
+
+    def _by_pattern(self, do: Callable[[LinkProgram, Key, PyTree], PyTree]) -> list[PyTree]:
+        """What a pattern's program does for the keys and carries of its lanes, lane by lane."""
+        carries = self._carries or [()] * len(self.lanes)
+        if not self._together:
+            return [do(self._links[0], self._keys, carries[0])]
+        found: dict[int, PyTree] = {}
+        for program in {id(links): links for links in self._links}.values():
+            places = [i for i, links in enumerate(self._links) if links is program]
+            together = self._stack([carries[i] for i in places])
+            done = do(program, self._keys[jnp.array(places)], together)
+            for row, place in enumerate(places):
+                found[place] = jax.tree.map(lambda a, row=row: a[row], done)
+        return [found[place] for place in range(len(self.lanes))]
+
+    def _stack(self, trees: Sequence[PyTree]) -> PyTree:
+        if not self._together:
+            return trees[0]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def _draw(
+    pattern: Participation, length: int, carry: PyTree, key: Key, first: Array
+) -> tuple[PyTree, Links]:
+    """The links that `simulate` meets in ``length`` rounds from the first."""
+
+    def advance(carry: PyTree, round: Array) -> tuple[PyTree, Links]:
+        return pattern.sample(carry, prng.round_key(key, 'participation', round), round)
+
+    return jax.lax.scan(advance, carry, first + jnp.arange(length, dtype=jnp.int32))
+
+
+def _first(pattern: Participation, key: Key) -> PyTree:
+    return pattern.init(prng.pattern_key(key))
+
+
+def _shape(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
+def _silent(pattern: Participation) -> Links:
+    key = jax.random.key(0)
+    carry = jax.eval_shape(pattern.init, key)
+    _, links = jax.eval_shape(pattern.sample, carry, key, jnp.int32(0))
+    nobody: Links = jax.tree.map(lambda a: np.zeros((1, *a.shape), a.dtype), links)
+    return nobody
+
+
+def _recorded(links: Links, num_clients: int) -> Participation:
+    """Links of a period, of any kind, played back; round t has row ``t mod E``."""
+
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
+        del key
+        row = jnp.mod(round, links.mask.shape[0])
+        return carry, jax.tree.map(lambda a: a[row], links)
+
+    return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)

@@ -1,0 +1,101 @@
+"""Figures: numbers as columns, a short table, and how to draw them.
+
+A figure is a function of plain options that returns a `FigureResult`, named by ``module:factory``.
+The section ``quick`` of a config says how to show the same with less computation.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import checks, sections
+from fedjax_links.report import columns, style
+from fedjax_links.report.tables import Table
+
+PICTURE, NUMBERS, TEXT = 'figure.png', 'figure.csv', 'figure.md'
+
+
+class FigureResult(NamedTuple):
+    """Numbers of a figure and how to draw them.
+
+    Attributes:
+      columns: by name, all of the same length; what figure.csv holds.
+      table: the few numbers to read.
+      draw: draws on an empty matplotlib figure.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    table: Table
+    draw: Callable[[Any], None]
+
+
+def stack(parts: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """One column per name from blocks of rows; single values are repeated down their block.
+
+    Args:
+      parts: blocks with the same names, whose entries are vectors of one length or single values.
+
+    Returns:
+      The columns.
+    """
+    blocks = [np.broadcast_arrays(*map(np.atleast_1d, part.values())) for part in parts]
+    return {
+        name: np.concatenate([block[place] for block in blocks])
+        for place, name in enumerate(parts[0])
+    }
+
+
+_REQUIRED = {'title': str, 'figure': Mapping, 'caption': str}
+_SIZES = {'width': 100, 'height': 50}
+
+
+def build(config: Mapping[str, Any]) -> FigureResult:
+    """Computes the numbers of a figure.
+
+    Fields: ``title``, one line above the picture; ``figure``, a section whose name is a
+    ``module:factory`` that returns a `FigureResult`; ``caption``, what was reported elsewhere, and
+    every deviation from it; ``width`` and ``height`` of the picture in tenths of an inch.
+
+    Args:
+      config: nested dictionaries, as a config file's ``to_dict()`` gives them.
+
+    Returns:
+      The numbers, and how to draw them.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    check(config)
+    return sections.named('config.figure', config['figure'], {})
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Raises unless a figure's config has the fields that `build` names, without computing it."""
+    sections.check_fields(config, _REQUIRED, dict.fromkeys(_SIZES, int))
+    for name in _SIZES.keys() & config.keys():
+        checks.static_int(f'config.{name}', config[name])
+    factory, options = sections.lookup('config.figure', config['figure'], {})
+    checks.options('config.figure', factory, options)
+
+
+def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None:
+    """Writes picture, numbers and text.
+
+    Args:
+      folder: an existing folder.
+      config: the config.
+      result: what it gave.
+    """
+    width, height = (config.get(name, size) for name, size in _SIZES.items())
+    style.save_page(
+        folder / PICTURE,
+        result.draw,
+        title=config['title'],
+        caption=config['caption'],
+        size=(width / 10, height / 10),
+    )
+    columns.write_csv(folder / NUMBERS, result.columns)
+    text = f'# {config["title"]}\n\n{result.table.markdown()}\n{config["caption"]}\n'
+    (folder / TEXT).write_text(text)

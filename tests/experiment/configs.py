@@ -1,0 +1,43 @@
+"""Configs of a few small experiments."""
+
+
+def values(**changes):
+    """Two algorithms over one kind of links, four rounds."""
+    base = {
+        'title': 'test',
+        'problem': {'name': 'digits', 'num_clients': 8, 'alpha': 0.5},
+        'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+        'client': {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4},
+        'algorithms': {'fedavg': {}},
+        'num_rounds': 4,
+        'eval_every': 2,
+        'num_seeds': 2,
+    }
+    changed = {**base, **changes}
+    return {name: value for name, value in changed.items() if value is not None}
+
+
+def tuned(**changes):
+    """Two algorithms over two kinds of links, with tuned rates."""
+    probs = {'name': 'label_dependent', 'seed': 1}
+    base = {
+        'links': None,
+        'patterns': {
+            'bernoulli': {'name': 'bernoulli', 'probs': probs},
+            'cohort': {'name': 'uniform_cohort', 'cohort_size': 3},
+        },
+        'client': {'local_steps': 2, 'batch_size': 4, 'decay': 'inverse_sqrt'},
+        'algorithms': {'fedavg': {}, 'fedpbc': {}},
+        'tuning': {
+            'learning_rates': (0.001, 0.1),
+            'pattern': 'bernoulli',
+            'num_rounds': 8,
+            'num_seeds': 2,
+        },
+        'baseline': 'fedavg',
+        'metric': 'eval_accuracy',
+        'num_rounds': 8,
+        'eval_every': 4,
+        'first_seed': 5,
+    }
+    return values(**{**base, **changes})

@@ -1,0 +1,274 @@
+"""From config to objects, and one line for every mistake."""
+
+import jax
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+
+from fedjax_links import experiment, local_training, sections
+from fedjax_links.participation.probabilities import label_dependent_probs
+from fedjax_links.problems import owners, partition
+from tests.experiment.configs import tuned, values
+
+
+def build(**changes):
+    return experiment.build(values(**changes))
+
+
+def test_links_follow_the_labels_that_clients_hold():
+    planned = build(links={'name': 'bernoulli', 'probs': {'name': 'label_dependent', 'seed': 4}})
+    problem = planned.problem_at('links', {})
+    mix = partition.class_mix(owners(problem), np.asarray(problem.data.labels))
+    links = planned.config['links']
+    _, probs = sections.links(links, problem)
+    np.testing.assert_array_equal(probs, label_dependent_probs(mix, seed=4))
+    _, sample = planned.pattern_at('links', {}).sample((), jax.random.key(0), np.int32(0))
+    np.testing.assert_array_equal(sample.prob, np.float32(probs))
+
+
+def test_an_algorithm_can_appear_twice_with_its_own_client_program():
+    planned = build(
+        algorithms={
+            'fedpbc': {},
+            'paused': {'name': 'fedpbc', 'compute': 'active', 'client': {'learning_rate': 0.2}},
+        }
+    )
+    makers = planned.algorithm_makers
+    rates = {label: makers[label].columns['client.learning_rate'] for label in makers}
+    assert rates == {'fedpbc': 0.1, 'paused': 0.2}
+
+
+def test_the_rate_of_a_config_may_be_any_schedule(monkeypatch):
+    programs = []
+    make = local_training.local_sgd
+    monkeypatch.setattr(
+        local_training, 'local_sgd', lambda *a, **k: programs.append(make(*a, **k)) or programs[-1]
+    )
+    client = {'learning_rate': 0.05, 'local_steps': 2}
+    warm = {'name': 'warmup', 'initial': 0.1, 'rounds': 2}
+    build(
+        client={**client, 'decay': warm},
+        algorithms={'fedavg': {}, 'fedpbc': {'client': {'decay': 'inverse'}}},
+    )
+    build(client=client)
+    rates = {tuple(float(p.learning_rate(np.int32(t))) for t in range(4)) for p in programs}
+    expected = [[0.1, 0.1, 0.05, 0.05], [0.05, 0.025, 0.05 / 3, 0.0125], [0.05] * 4]
+    np.testing.assert_allclose(sorted(rates), sorted(expected), rtol=1e-6)
+
+
+def test_a_named_data_set_with_nested_options_passes_through_a_config():
+    section = {
+        'name': 'images',
+        'dataset': 'synthetic_images',
+        'data': {'num_train': 40, 'num_test': 9, 'shape': (8, 6, 3), 'num_classes': 4},
+        'num_clients': 5,
+        'model': 'cnn',
+        'normalise': 'cifar10',
+        'augment': ('crop', 'mirror'),
+        'store': 'float32',
+        'partition': 'iid',
+    }
+    problem = build(problem=ConfigDict(section).to_dict()).problem_at('links', {})
+    assert problem.data.features.shape == (40, 8, 6, 3)
+    assert problem.eval_data.labels.shape == (9,)
+    assert problem.num_clients == 5
+    assert problem.random_loss_fn is not None
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'num_ronds': 3}, "`config` has no 'num_ronds'; did you mean 'num_rounds'?"),
+        ({'num_rounds': 0}, '`config.num_rounds` must be at least 1, got 0.'),
+        (
+            {'eval_every': 3},
+            '`config.num_rounds` must be a multiple of config.eval_every = 3, got 4.',
+        ),
+        ({'title': None}, "`config` must have 'title', got only ["),
+        ({'patterns': {}}, "`config` must have either 'links' or 'patterns', got "),
+        ({'direction': 'up'}, "`config.direction` has no 'up'; valid names: max, min."),
+        ({'log': ('link',)}, "`config.log` has no 'link'; did you mean 'links'?"),
+        ({'title': 3}, '`config.title` must be text, got 3.'),
+        ({'client': 3}, '`config.client` must be a section, got 3.'),
+        (
+            {'problem': {'name': 'digts'}},
+            "`config.problem.name` has no 'digts'; did you mean 'digits'?",
+        ),
+        (
+            {'links': {'name': 'uniform_cohort', 'cohort_sise': 3}},
+            "`config.links` has no 'cohort_sise'; did you mean 'cohort_size'?",
+        ),
+        (
+            {'links': {'name': 'uniform_cohort', 'cohort_size': 11}},
+            '`cohort_size` must be at most 8, got 11.',
+        ),
+        (
+            {'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 1.5}}},
+            '`config.links.probs` must lie in [0, 1], got 1.5 at client 0.',
+        ),
+        (
+            {'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': float('nan')}}},
+            '`config.links.probs` must lie in [0, 1], got nan at client 0.',
+        ),
+        (
+            {'algorithms': {'fedpcb': {}}},
+            "`config.algorithms.fedpcb.name` has no 'fedpcb'; did you mean 'fedpbc'?",
+        ),
+        (
+            {'algorithms': {'fedavg': {'servr_lr': 1.0}}},
+            "`config.algorithms.fedavg` has no 'servr_lr'; did you mean 'server_lr'?",
+        ),
+        (
+            {'client': {'learning_rate': -0.1, 'local_steps': 1}},
+            '`config.algorithms.fedavg.client.learning_rate` must be positive, got -0.1.',
+        ),
+        (
+            {'client': {'learning_rate': 0.1, 'local_steps': 1, 'decay': 'sqrt'}},
+            "`config.algorithms.fedavg.client.decay` has no 'sqrt'; did you mean 'inverse_sqrt'?",
+        ),
+        (
+            {'client': {'learning_rate': 0.1, 'local_steps': 1, 'decay': {'name': 'warm'}}},
+            "`config.algorithms.fedavg.client.decay.name` has no 'warm'; did you mean 'warmup'?",
+        ),
+        (
+            {'client': {'learning_rate': 0.1, 'local_steps': 1, 'decay': 'warmup'}},
+            '`config.algorithms.fedavg.client.decay` must be complete, got missing a required '
+            "argument: 'initial'.",
+        ),
+        (
+            {
+                'client': {
+                    'learning_rate': 0.1,
+                    'local_steps': 1,
+                    'decay': {'name': 'warmup', 'initial': 0.1, 'round': 3},
+                }
+            },
+            "`config.algorithms.fedavg.client.decay` has no 'round'; did you mean 'rounds'?",
+        ),
+        (
+            {
+                'client': {
+                    'learning_rate': 0.1,
+                    'local_steps': 1,
+                    'decay': {'name': 'warmup', 'initial': -1.0, 'rounds': 3},
+                }
+            },
+            '`initial` must be positive, got -1.0.',
+        ),
+        (
+            {'client': {'learning_rate': 0.0, 'local_steps': 1, 'decay': 'inverse'}},
+            '`config.algorithms.fedavg.client.learning_rate` must be positive, got 0.0.',
+        ),
+        (
+            {'client': {'learning_rate': 0.1, 'local_steps': 1, 'decay': 3}},
+            '`config.algorithms.fedavg.client.decay` must be a section, got 3.',
+        ),
+        (
+            {'problem': {'name': 'digits', 'alhpa': 0.1}},
+            "`digits (dirichlet)` has no 'alhpa'; did you mean 'alpha'?",
+        ),
+        (
+            {'problem': {'name': 'images', 'dataset': 'digits', 'num_clients': 3}},
+            "`config.problem` must be complete, got missing a required argument: 'model'.",
+        ),
+        (
+            {'client': {'learning_rate': 0.1}},
+            '`config.algorithms.fedavg.client` must be complete, got missing a required '
+            "argument: 'local_steps'.",
+        ),
+        ({'links': {'name': 'bernoulli'}}, "`config.links` must have a section 'probs'"),
+    ],
+)
+def test_a_mistake_costs_one_line_that_names_it(changes, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        build(**changes)
+    assert str(caught.value).startswith(message)
+    assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        (
+            {'metric': 'eval_acuracy'},
+            "`config.metric` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
+        ),
+        (
+            {'problem': {'name': 'quadratic', 'targets': ((0.0,), (1.0,))}, 'metric': 'accuracy'},
+            "`config.metric` has no 'accuracy'; valid names: distance, loss.",
+        ),
+        ({'baseline': 'fedpcb'}, "`config.baseline` has no 'fedpcb'; did you mean 'fedpbc'?"),
+        ({'problems': {'markov': {}}}, "`config.problems` has no 'markov'; "),
+        ({'names': (('fedpcb', 'F'),)}, "`config.names` has no 'fedpcb'; did you mean 'fedpbc'?"),
+        ({'names': ('fedpbc',)}, "`config.names` must be pairs (label, name), got 'fedpbc'."),
+        ({'names': 'fedpbc'}, "`config.names` must be a list, got 'fedpbc'."),
+        (
+            {'tuning': {}},
+            "`config.tuning` must have 'learning_rates', as fedavg has no learning_rate, got [].",
+        ),
+        (
+            {'tuning': {**tuned()['tuning'], 'learning_rates': (0.1, -0.1)}},
+            '`config.tuning.learning_rates` must be positive, got -0.1.',
+        ),
+        (
+            {'tuning': {**tuned()['tuning'], 'num_rounds': 6}},
+            '`config.tuning.num_rounds` must be a multiple of `eval_every` = 4, got 6.',
+        ),
+        (
+            {'tuning': {**tuned()['tuning'], 'model': 'sever'}},
+            "`config.tuning.model` has no 'sever'; did you mean 'server'?",
+        ),
+        (
+            {'tuning': {**tuned()['tuning'], 'patern': 'bernoulli'}},
+            "`config.tuning` has no 'patern'; did you mean 'pattern'?",
+        ),
+        (
+            {'tuning': {**tuned()['tuning'], 'pattern': 'bernouli'}},
+            "`config.tuning.pattern` has no 'bernouli'; did you mean 'bernoulli'?",
+        ),
+        (
+            {'algorithms': {'fedavg': {'client': {'learning_rate': {'cohort': 0.1}}}}},
+            "`config.algorithms.fedavg.client.learning_rate` must have 'bernoulli', got ['cohort']",
+        ),
+        ({'patern': {}}, "`config` has no 'patern'; did you mean 'patterns'?"),
+        (
+            {'patterns': {'bernoulli': {'name': 'bernouli'}}},
+            "`config.patterns.bernoulli.name` has no 'bernouli'; did you mean 'bernoulli'?",
+        ),
+        ({'algorithms': {'fedavg': {'server_lr': -1.0}}}, '`server_lr` must be positive'),
+        ({'algorithms': {'a/b': {'name': 'fedavg'}}}, "`label` must be a file name without '/'"),
+        (
+            {'grid': {'client': {'lerning_rate': (0.1,)}}},
+            "`config.algorithms.fedavg.client` has no 'lerning_rate'; did you mean 'learning_rate'",
+        ),
+        ({'grid': {'clients': {'mu': (0.1,)}}}, "`config.grid` has no 'clients.mu'; "),
+        ({'grid': {'client': {'mu': 0.1}}}, '`config.grid.client.mu` must be a list of values'),
+        (
+            {'grid': {'client': {'learning_rate': (0.1, -0.2)}}},
+            '`config.algorithms.fedavg.client.learning_rate` must be positive, got -0.2.',
+        ),
+        (
+            {
+                'grid': {'client': {'learning_rate': (0.1, 0.2), 'local_steps': (1, 2, 3)}},
+                'grid_mode': 'together',
+            },
+            "`config.grid` must have columns of one length in mode 'together'",
+        ),
+        ({'grid_mode': 'crossed'}, "`config.grid_mode` has no 'crossed'; did you mean 'cross'?"),
+    ],
+)
+def test_a_mistake_in_a_comparison_costs_one_line_before_anything_runs(changes, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        experiment.build(tuned(**changes))
+    assert str(caught.value).startswith(message)
+    assert '\n' not in str(caught.value)
+
+
+def test_a_metric_of_unknown_direction_is_refused_where_it_decides():
+    """Tuning by it needs a direction; showing it does not."""
+    changes = {'eval_fn': 'tests.experiment.parts:size_of_model', 'metric': 'size'}
+    with pytest.raises(ValueError, match=r"`config\.direction` must be 'max' or 'min', as nothing"):
+        experiment.build(tuned(**changes))
+    assert experiment.build(tuned(**changes, direction='min')).directions == {'size': 'min'}
+    plain = build(**changes)
+    assert plain.directions == {'size': None}

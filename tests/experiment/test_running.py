@@ -1,0 +1,304 @@
+"""Every lane is the plain simulation of its pattern, and nothing runs or compiles twice."""
+
+import jax
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import experiment, participation, problems, simulation
+from fedjax_links.experiment import Callback, running
+from tests.experiment.configs import tuned, values
+
+
+def rows(results, **labels):
+    """The lines of metrics with these labels."""
+    chosen = np.ones(len(results['round']), bool)
+    for name, value in {'stage': 'main', **labels}.items():
+        chosen &= results[name] == value
+    return {name: column[chosen] for name, column in results.columns.items()}
+
+
+def alone(planned, label, pattern, point):
+    """``seed -> result`` of one plain simulation whose rates are arguments, as in a sweep."""
+    problem = planned.problem_at(pattern, point)
+    columns = {name: np.float32(value) for name, value in point.items()}
+    run = jax.jit(
+        lambda key, problem, columns: simulation.simulate(
+            key,
+            planned.algorithm_at(label, columns),
+            planned.pattern_at(pattern, {}),
+            problem,
+            num_rounds=planned.num_rounds,
+            eval_every=planned.eval_every,
+            eval_fn=planned.eval_fn_for(problem),
+        )
+    )
+    return lambda seed: run(jax.random.key(seed), problem, columns)
+
+
+def assert_lanes_are_plain_simulations(planned, results, label, points):
+    for pattern, point in points.items():
+        simulate = alone(planned, label, pattern, point)
+        for seed in planned.seeds:
+            lane, plain = rows(results, algorithm=label, pattern=pattern, seed=seed), simulate(seed)
+            for name, value in point.items():
+                np.testing.assert_array_equal(lane[name], value)
+            active = np.asarray(plain.rounds.num_active).reshape(-1, planned.eval_every)
+            np.testing.assert_array_equal(lane['rounds/num_active'], active.sum(axis=1))
+            for model, named in plain.evals.items():
+                for metric, curve in named.items():
+                    np.testing.assert_array_equal(
+                        np.float32(lane[f'{model}/{metric}']), curve, err_msg=metric
+                    )
+
+
+def test_every_lane_is_the_plain_simulation_of_its_pattern():
+    planned = experiment.build(tuned())
+    results = planned.run()
+    tried = rows(results, stage='tuning', algorithm='fedpbc', round=8)
+    assert tried['seed'].tolist() == [10_000, 10_001] * 2
+    ends = np.maximum(tried['server/eval_accuracy'], tried['client_mean/eval_accuracy'])
+    assert ends[2:].mean() > ends[:2].mean()
+    point = {'client.learning_rate': 0.1}
+    for label in ('fedavg', 'fedpbc'):
+        points = dict.fromkeys(planned.patterns, point)
+        assert_lanes_are_plain_simulations(planned, results, label, points)
+
+
+def test_two_by_three_by_two_by_four_compile_two_and_two_training_programs(caplog):
+    planned = experiment.build(
+        tuned(
+            tuning=None,
+            num_seeds=4,
+            grid={'client': {'learning_rate': (0.1, 0.05, 0.01)}},
+        )
+    )
+    with jax.log_compiles():
+        results = planned.run()
+    compiled = [record.getMessage() for record in caplog.records]
+    for program, count in (('train_period', 2), ('draw_links', 2)):
+        started = [m for m in compiled if m.startswith('Compiling') and f'jit({program})' in m]
+        assert len(started) == count, started
+    assert len(results['round']) == 2 * 3 * 2 * 4 * 2
+    for rate in (0.1, 0.05, 0.01):
+        lanes = rows(results, **{'client.learning_rate': rate}, round=8)
+        assert sorted({*zip(lanes['algorithm'], lanes['pattern'], strict=True)}) == [
+            (a, p) for a in ('fedavg', 'fedpbc') for p in ('bernoulli', 'cohort')
+        ]
+
+
+def test_problems_and_rates_can_differ_by_pattern():
+    rates = {'bernoulli': 0.1, 'cohort': 0.05}
+    planned = experiment.build(
+        tuned(
+            algorithms={'fedavg': {'client': {'learning_rate': rates}}},
+            problems={'cohort': {'alpha': 100.0}},
+            tuning=None,
+        )
+    )
+    results = planned.run()
+    first, second = (planned.problem_at(pattern, {}) for pattern in ('bernoulli', 'cohort'))
+    assert first is not second
+    points = {label: {'client.learning_rate': rate} for label, rate in rates.items()}
+    assert_lanes_are_plain_simulations(planned, results, 'fedavg', points)
+
+
+def test_server_rates_are_tuned_where_there_is_one_to_tune():
+    tuning = {**tuned()['tuning'], 'server_lrs': (0.5, 1.0)}
+    algorithms = {'fedavg': {}, 'fedau': {'server_lr': 1.0}, 'debiased_fedavg': {}}
+    planned = experiment.build(tuned(algorithms=algorithms, tuning=tuning, num_seeds=1))
+    results = planned.run()
+    tried = rows(results, stage='tuning', algorithm='fedavg', round=8)
+    assert tried['client.learning_rate'][::2].tolist() == [0.001, 0.001, 0.1, 0.1]
+    assert tried['server_lr'][::2].tolist() == [0.5, 1.0, 0.5, 1.0]
+    scores = tried['server/eval_accuracy'].reshape(4, 2).mean(axis=1)
+    best = int(np.argmax(scores))
+    point = {
+        'client.learning_rate': tried['client.learning_rate'][2 * best],
+        'server_lr': tried['server_lr'][2 * best],
+    }
+    points = dict.fromkeys(planned.patterns, point)
+    assert_lanes_are_plain_simulations(planned, results, 'fedavg', points)
+    for label in ('fedau', 'debiased_fedavg'):
+        assert len(rows(results, stage='tuning', algorithm=label, round=8)['seed']) == 2 * 2
+
+
+@pytest.mark.parametrize('direction, best', [('max', 0.001), ('min', 0.1), (None, 0.1)])
+def test_tuning_goes_the_way_that_the_metric_is_better(direction, best):
+    changes = {'metric': 'eval_loss', 'direction': direction, 'algorithms': {'fedavg': {}}}
+    results = experiment.build(tuned(**changes)).run()
+    tried = rows(results, stage='tuning', round=8)
+    losses = tried['server/eval_loss'].reshape(2, 2).mean(axis=1)
+    assert losses[1] < losses[0]
+    assert set(rows(results)['client.learning_rate']) == {best}
+
+
+def test_the_model_that_decides_can_be_named():
+    """FedPBC's server model and client mean prefer different rates here."""
+    chosen = {}
+    for model in ('server', 'client_mean'):
+        tuning = {
+            'grid': {'client': {'learning_rate': (0.02, 0.1, 0.5)}},
+            'pattern': 'bernoulli',
+            'num_rounds': 8,
+            'num_seeds': 1,
+            'model': model,
+        }
+        changes = {'algorithms': {'fedpbc': {}}, 'tuning': tuning, 'num_seeds': 1}
+        results = experiment.build(tuned(**changes, baseline='fedpbc')).run()
+        tried = rows(results, stage='tuning', round=8)
+        best = int(np.argmax(tried[f'{model}/eval_accuracy']))
+        chosen[model] = tried['client.learning_rate'][best]
+        assert set(rows(results)['client.learning_rate']) == {chosen[model]}
+
+
+def test_a_grid_can_change_links_data_and_what_is_built_into_a_program():
+    grid = {
+        'client': {'local_steps': (1, 3)},
+        'links': {'probs': {'value': (0.25, 1.0)}},
+        'problem': {'alpha': (0.5, 100.0)},
+    }
+    planned = experiment.build(values(grid=grid, grid_mode='together', num_seeds=1))
+    results = planned.run()
+    assert results['client.local_steps'].tolist() == [1, 1, 3, 3]
+    assert results['links.probs.value'].tolist() == [0.25, 0.25, 1.0, 1.0]
+    for steps, value, alpha in ((1, 0.25, 0.5), (3, 1.0, 100.0)):
+        plain = values(
+            client={'learning_rate': 0.1, 'local_steps': steps, 'batch_size': 4},
+            links={'name': 'bernoulli', 'probs': {'name': 'equal', 'value': value}},
+            problem={'name': 'digits', 'num_clients': 8, 'alpha': alpha},
+            num_seeds=1,
+        )
+        expected = experiment.build(plain).run()
+        lane = rows(results, **{'client.local_steps': steps})
+        for name in ('server/eval_loss', 'rounds/num_active'):
+            np.testing.assert_array_equal(lane[name], expected[name])
+
+
+def test_side_by_side_lanes_agree_to_rounding():
+    planned = experiment.build(tuned())
+    one_by_one, together = (running.run(planned, side_by_side=s) for s in (False, True))
+    order = [
+        np.lexsort([r['round'], r['seed'], r['client.learning_rate'], r['pattern'], r['algorithm']])
+        for r in (one_by_one, together)
+    ]
+    assert one_by_one.columns.keys() == together.columns.keys()
+    for name in one_by_one.columns:
+        ours, theirs = one_by_one[name][order[0]], together[name][order[1]]
+        if ours.dtype.kind == 'f':
+            np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6, err_msg=name)
+        else:
+            np.testing.assert_array_equal(ours, theirs, err_msg=name)
+
+
+def in_python(**changes):
+    """An experiment made of objects: FedPBC and FedAvg on quadratics."""
+    targets = np.random.default_rng(0).normal(size=(6, 3))
+
+    def fedpbc(learning_rate, compute='all'):
+        client = fl.local_training.local_sgd(learning_rate, local_steps=2)
+        return fl.ALGORITHMS['fedpbc'](client, compute=compute)
+
+    base = {
+        'title': 'Made in Python',
+        'problem': problems.quadratic(targets),
+        'patterns': {'some': participation.bernoulli(np.linspace(0.2, 0.9, 6))},
+        'algorithms': {
+            'fedavg': fl.ALGORITHMS['fedavg'](fl.local_training.local_sgd(0.1, local_steps=2)),
+            'fedpbc': fedpbc,
+        },
+        'num_rounds': 40,
+        'eval_every': 4,
+        'seeds': (0, 3),
+        'grid': {'learning_rate': [0.1, 0.2]},
+    }
+    return fl.Experiment(**{**base, **changes})
+
+
+def test_an_experiment_is_made_of_objects_without_a_config():
+    planned = in_python()
+    assert 'Made in Python' in planned.describe()
+    results = planned.run()
+    assert results.folder is None
+    lines = rows(results, round=40)
+    assert lines['algorithm'].tolist() == ['fedavg'] * 2 + ['fedpbc'] * 4
+    np.testing.assert_array_equal(lines['learning_rate'][2:], [0.1, 0.1, 0.2, 0.2])
+    assert all(rate is None or rate != rate for rate in lines['learning_rate'][:2])
+    table = pytest.importorskip('pandas') and results.to_pandas()
+    assert list(table.columns) == list(results.columns)
+    assert len(table) == len(results['round'])
+
+
+def run_and_cut(planned, folder, *, algorithm, stage, round):
+    """Runs until a lane of an algorithm has a round behind it, and stops like a power cut."""
+
+    class PowerCutError(Exception):
+        pass
+
+    class Cut(Callback):
+        def on_period(self, lane, record):
+            if (lane.algorithm, lane.stage, record['round']) == (algorithm, stage, round):
+                raise PowerCutError
+
+    with pytest.raises(PowerCutError):
+        planned.run(folder, [Cut()])
+
+
+@pytest.mark.parametrize('saving', ['always', 'never'])
+def test_an_interrupted_run_ends_byte_for_byte_like_an_unbroken_one(tmp_path, monkeypatch, saving):
+    """Cut in tuning, in the main part, and in the middle of a line."""
+    monkeypatch.setattr(fl.runs.SaveClock, 'is_due', lambda clock: saving == 'always')
+    planned = experiment.build(tuned())
+    planned.run(tmp_path / 'unbroken')
+    cut = tmp_path / 'cut'
+    run_and_cut(planned, cut, algorithm='fedavg', stage='tuning', round=4)
+    run_and_cut(planned, cut, algorithm='fedpbc', stage='tuning', round=8)
+    run_and_cut(planned, cut, algorithm='fedpbc', stage='main', round=4)
+    with (cut / fl.runs.METRICS).open('a') as metrics:
+        metrics.write('{"algorithm": "fedpbc", "rou')
+    first_rounds = {}
+
+    class Watch(Callback):
+        def on_period(self, lane, record):
+            first_rounds.setdefault((lane.algorithm, lane.stage, lane.place), record['round'])
+
+    results = planned.run(cut, [Watch()])
+    assert first_rounds['fedavg', 'main', 0] == 8  # was done
+    assert first_rounds['fedpbc', 'main', 0] == 4  # goes on from round 4, or begins again
+    for name in (fl.runs.METRICS, fl.runs.CONFIG, fl.runs.EXPERIMENT):
+        assert (cut / name).read_bytes() == (tmp_path / 'unbroken' / name).read_bytes()
+    again = fl.runs.read(cut)
+    for name, column in results.columns.items():
+        np.testing.assert_array_equal(again[name], column)
+
+
+def test_a_diverged_value_is_null_in_the_metrics(tmp_path):
+    client = fl.local_training.local_sgd(3.0, local_steps=50)
+    planned = in_python(
+        problem=problems.quadratic(np.full((2, 1), 1e30)),
+        patterns={'all': participation.always(2)},
+        algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
+        num_rounds=5,
+        eval_every=5,
+        seeds=(0,),
+        grid={},
+    )
+    results = planned.run(tmp_path)
+    assert results['finite'].tolist() == [False]
+    assert np.isnan(results['server/distance']).all()
+    assert 'NaN' not in (tmp_path / fl.runs.METRICS).read_text()
+
+
+def test_a_grid_on_which_all_diverges_is_named():
+    def fedavg(learning_rate):
+        return fl.ALGORITHMS['fedavg'](fl.local_training.local_sgd(learning_rate, local_steps=50))
+
+    planned = in_python(
+        problem=problems.quadratic(np.full((2, 1), 1e30)),
+        patterns={'all': participation.always(2)},
+        algorithms={'fedavg': fedavg},
+        grid={},
+        tuning=experiment.Tuning(grid={'learning_rate': [3.0, 4.0]}, num_rounds=4),
+    )
+    with pytest.raises(ValueError, match=r'`tuning` must hold a value at which fedavg converges'):
+        planned.run()

@@ -1,0 +1,96 @@
+"""The frame of a figure: its config, its files, and one-line errors."""
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fedjax_links.report import figure
+from fedjax_links.report.figure import FigureResult
+from fedjax_links.report.tables import Table
+
+RAMP = {'name': f'{__name__}:ramp', 'length': 30}
+
+
+def ramp(*, length: int) -> FigureResult:
+    """A figure of a user's own."""
+    columns = {'label': np.repeat(['low', 'high'], length), 'value': np.arange(2 * length) / 7}
+
+    def draw(page):
+        page.add_subplot().plot(columns['value'])
+
+    return FigureResult(columns, Table(['length'], [[str(length)]], 'A ramp.'), draw)
+
+
+def test_files_hold_the_columns(tmp_path):
+    parsed = {'title': 'A ramp', 'figure': RAMP, 'caption': 'Up it goes.'}
+    result = figure.build(parsed)
+    figure.write(tmp_path, parsed, result)
+    assert (tmp_path / figure.PICTURE).read_bytes()[:4] == b'\x89PNG'
+    rows = list(csv.DictReader((tmp_path / figure.NUMBERS).open()))
+    assert len(rows) == len(result.columns['value']) == 60
+    assert [row['label'] for row in rows] == result.columns['label'].tolist()
+    np.testing.assert_allclose(
+        [float(row['value']) for row in rows], result.columns['value'], rtol=1e-9, atol=1e-30
+    )
+    text = (tmp_path / figure.TEXT).read_text()
+    assert text.startswith('# A ramp\n')
+    assert text.endswith('Up it goes.\n')
+    assert '| 30 |' in text
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'titel': 'x'}, "`config` has no 'titel'; did you mean 'title'?"),
+        ({'caption': 3}, '`config.caption` must be text, got 3.'),
+        ({'width': 0}, '`config.width` must be at least 1, got 0.'),
+        ({'figure': {}}, '`config.figure.name` must be module:factory, got None.'),
+        ({'figure': 'ramp'}, '`config.figure` must be a section, got'),
+        ({'figure': {'name': 'ramp'}}, '`config.figure.name` must be module:factory, got ramp.'),
+        (
+            {'figure': {**RAMP, 'name': f'{__name__}:rampe'}},
+            "`config.figure.name` has no 'rampe'; did you mean 'ramp'?",
+        ),
+        (
+            {'figure': {**RAMP, 'name': 'fedjax_links.papers.sun2024:ramp'}},
+            '`config.figure.name` must name a module that imports, got fedjax_links.papers.sun2024',
+        ),
+        ({'figure': {**RAMP, 'lenght': 1}}, "`config.figure` has no 'lenght'; did you mean"),
+        (
+            {'figure': {'name': RAMP['name']}},
+            "`config.figure` must be complete, got missing a required argument: 'length'.",
+        ),
+    ],
+)
+def test_a_mistake_costs_one_line_that_names_it(changes, message):
+    values = {'title': 't', 'figure': {}, 'caption': 'c', **changes}
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        figure.build(values)
+    assert str(caught.value).startswith(message)
+    assert '\n' not in str(caught.value)
+
+
+CONFIG = """
+from ml_collections import ConfigDict
+
+def get_config():
+    figure = {'name': 'mine:ramp', 'length': 3}
+    return ConfigDict({'title': 'A ramp', 'figure': figure, 'caption': 'Up it goes.'})
+"""
+
+
+def test_the_command_draws_a_figure_of_the_configs_own_folder(tmp_path):
+    (tmp_path / 'ramp.py').write_text(CONFIG)
+    (tmp_path / 'mine.py').write_text('from tests.report.test_figure import ramp as ramp\n')
+    command = [sys.executable, '-m', 'fedjax_links.cli.figure']
+    done = subprocess.run(
+        [*command, f'--config={tmp_path / "ramp.py"}', f'--workdir={tmp_path / "out"}'],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / 'out' / figure.NUMBERS).read_text().splitlines()) == 7

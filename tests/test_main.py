@@ -1,0 +1,96 @@
+"""``python -m fedjax_links``: what it lists, and how it passes a command on."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import fedjax_links.__main__ as front
+from fedjax_links import errors
+from fedjax_links.algorithms import ALGORITHMS
+
+ROOT = Path(__file__).parent.parent
+COMMAND = [sys.executable, '-m', 'fedjax_links']
+
+
+def run(*arguments):
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_commands_are_the_modules_with_a_main(tmp_path, monkeypatch):
+    (tmp_path / 'wave.py').write_text('"""Waves.\n\nMore."""\n\n\ndef main():\n    pass\n')
+    (tmp_path / 'helper.py').write_text('"""Helps."""\n\n\ndef run():\n    pass\n')
+    (tmp_path / 'broken.py').write_text('raise RuntimeError\n\n\ndef main():\n    pass\n')
+    monkeypatch.setattr(front, '_COMMANDS', tmp_path)
+    assert front.commands() == {'broken': '', 'wave': 'Waves.'}
+
+
+def test_the_shipped_commands_are_found_with_what_they_do():
+    found = front.commands()
+    assert {'figure', 'links', 'partition', 'report', 'simulate', 'theory'} <= found.keys()
+    assert not {'app', '__init__'} & found.keys()
+    assert all(line.endswith('.') for line in found.values())
+
+
+@pytest.mark.parametrize('arguments', [[], ['--help']])
+def test_commands_and_registries_are_listed(arguments, capsys):
+    assert front.main(arguments) == 0
+    listed = capsys.readouterr()
+    assert listed.err == ''
+    sections = dict(part.split('\n', 1) for part in listed.out.strip().split('\n\n')[1:])
+    assert sections.keys() == {'commands', *front.tables()}
+    for title, names in {'commands': front.commands(), **front.tables()}.items():
+        lines = [line.split(maxsplit=1) for line in sections[title].splitlines()]
+        assert [name for name, _ in lines] == sorted(names)  # and every name has its line
+    assert 'FedPBC: every client trains its own model' in sections['algorithms']
+
+
+def test_an_entry_with_a_client_program_is_told_apart_by_it():
+    assert front._purpose(ALGORITHMS['fedprox']).startswith("FedProx's client")
+
+
+def test_an_unknown_command_costs_one_line():
+    done = run('simulat', '--config=configs/quickstart.py')
+    assert (done.returncode, done.stdout) == (2, '')
+    assert done.stderr == f'error: {errors.unknown_name("command", "simulat", ["simulate"])}\n'
+
+
+@pytest.mark.parametrize(
+    'arguments',
+    [
+        ['--config=configs/quickstart.py', '--dry_run', '--config.num_seed=2'],
+        ['--config=configs/quickstrat.py', '--dry_run'],
+        ['--config=configs/quickstart.py', 'extra'],
+    ],
+)
+def test_a_command_runs_as_by_its_own_module(arguments):
+    here = run('simulate', *arguments)
+    module = [sys.executable, '-m', 'fedjax_links.cli.simulate', *arguments]
+    there = subprocess.run(module, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (here.returncode, here.stdout, here.stderr) == (2, there.stdout, there.stderr)
+    assert here.stderr.count('\n') == 1
+
+
+def test_the_help_of_a_command_needs_neither_jax_nor_a_second():
+    program = (
+        'import sys, fedjax_links.__main__ as front; front.commands(); '
+        'print({"jax", "numpy", "absl"} & sys.modules.keys())'
+    )
+    found = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True)
+    assert found.stdout.strip() == 'set()'
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        done = run('simulate', '--help')
+        times.append(time.perf_counter() - began)
+        assert 'workdir' in done.stdout
+    assert min(times) < 1
