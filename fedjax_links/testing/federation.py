@@ -1,5 +1,6 @@
 """A small federation that exercises every path: uneven clients, empty rounds, a silent client."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import jax.numpy as jnp
@@ -55,13 +56,15 @@ def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Pro
         features[owners == spoil] = np.nan
     if order is not None:
         owners = np.argsort(np.asarray(order))[owners]
-    return from_arrays(
+    made = from_arrays(
         features.astype(jnp.result_type(float)),
         labels,
         owners,
         init_params=_init_params,
         loss_fn=_loss_fn,
     )
+    # With the same functions in each, one compiled program serves them all.
+    return dataclasses.replace(made, metrics=_metrics)
 
 
 def _init_params(key):
@@ -74,3 +77,7 @@ def _loss_fn(params, batch):
     shifted = logits - jnp.max(logits, axis=1, keepdims=True)
     log_probs = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis=1, keepdims=True))
     return -jnp.mean(jnp.take_along_axis(log_probs, batch.labels[:, None], axis=1))
+
+
+def _metrics(params, examples):
+    return {'loss': _loss_fn(params, examples)}

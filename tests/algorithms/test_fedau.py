@@ -51,6 +51,7 @@ def test_a_traced_cutoff_is_swept(x64):
 
 
 @pytest.mark.statistical
+@pytest.mark.optimised  # runs longer than it compiles
 @pytest.mark.parametrize('cutoff', [3, 50])
 def test_the_mean_reaches_the_limit_of_the_truncated_intervals(x64, cutoff):
     """Claim: weights tend to 1/p_i. Truth: to ``(1 - (1 - p_i)^K) / p_i``, the truncated mean.

@@ -185,11 +185,12 @@ def test_permutation_is_consumed_as_in_a_plain_loop(distinct):
     rng = np.random.default_rng(4)
     size, num_clients = 3, 10
     active = np.stack([rng.permutation(num_clients) < rng.integers(3, 9) for _ in range(60)])
+    consume = jax.jit(selection.consume, static_argnames=('size', 'distinct'))
     order = selection.random_order(jax.random.key(0), num_clients)
     orders, masks = [np.argsort(order.position)], []
     for t, available in enumerate(active):
         before = np.asarray(order.position)
-        order, mask = selection.consume(
+        order, mask = consume(
             jax.random.key(t + 1), order, jnp.asarray(available), size, distinct=distinct
         )
         if (np.asarray(order.position) != before).any():

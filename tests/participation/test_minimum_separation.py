@@ -71,6 +71,7 @@ def test_second_cohort_given_the_first(design):
 
 
 @pytest.mark.statistical
+@pytest.mark.optimised  # here and below: runs longer than it compiles
 @pytest.mark.parametrize(
     'num_clients, size, separation, burn_in', [(9, 3, 1, 40), (12, 3, 2, 300), (8, 1, 5, 400)]
 )
@@ -105,6 +106,7 @@ def test_separation_per_client_against_the_enumerated_chain():
 
 
 @pytest.mark.statistical
+@pytest.mark.optimised
 @pytest.mark.parametrize('separation', [0, 5, 8])
 def test_groups_of_the_paper(separation):
     # 20 groups of 5 clients, p_g ~ g^-1.5; whole groups participate.

@@ -81,6 +81,7 @@ BY_HAND = {
 }
 
 
+@jax.jit
 @jax.grad
 def gradient(params, images, labels):
     logits = images.reshape(len(images), -1) @ params['kernel'] + params['bias'][None]
