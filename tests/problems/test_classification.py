@@ -23,8 +23,8 @@ def test_shapes_and_ranges(model):
     assert problem.eval_data.features.shape[1:] == features.shape[1:]
     assert (features.min() >= 0, features.max() <= 1) == (True, True)
     assert set(np.unique(labels)) == set(range(10))
-    params = problem.init_params(jax.random.key(0))
-    metrics = problem.metrics(params, problem.eval_data)
+    params = jax.jit(problem.init_params)(jax.random.key(0))
+    metrics = jax.jit(problem.metrics)(params, problem.eval_data)
     assert set(metrics) == {'loss', 'accuracy'}
     assert 0 <= metrics['accuracy'] <= 1
     assert 1 < metrics['loss'] < 5  # near log(10) before training

@@ -172,7 +172,7 @@ def test_networks_start_as_before_and_train_alike(rng, name):
             value, grads = jax.value_and_grad(loss)(params, batch)
             return jax.tree.map(lambda p, g: p - 0.05 * g, params, grads), value
 
-        start = jax.vmap(lambda key: module.init(key, inputs[0, 0])['params'])(keys)
+        start = jax.jit(jax.vmap(lambda key: module.init(key, inputs[0, 0])['params']))(keys)
         return start, jax.jit(jax.vmap(functools.partial(jax.lax.scan, step)))(start, inputs)
 
     (start, end), (expected_start, expected_end) = (
