@@ -160,7 +160,10 @@ def test_engine_promises_hold(name):
     entry = RELEASED[name]
     make = functools.partial(entry, **entry.example)
     for check in ('empty_round_is_defined', 'state_type_is_stable'):
-        testing.ALGORITHM_CHECKS[check](make, entry)
+        try:
+            testing.ALGORITHM_CHECKS[check](make, entry)
+        except testing.DoesNotApply as reason:
+            pytest.skip(str(reason))
     assert name not in algorithms.ALGORITHMS
 
 

@@ -8,7 +8,7 @@ from fedjax_links import simulation
 from fedjax_links.papers.wang2022 import released as wang2022
 from fedjax_links.papers.xiang2024 import released as xiang2024
 from fedjax_links.participation import bernoulli, cap, cyclic, periodic_groups, replay, sine
-from fedjax_links.testing import PARTICIPATION_CHECKS, Promises
+from fedjax_links.testing import PARTICIPATION_CHECKS, DoesNotApply, Promises
 from tests.participation.sampling import assert_frequencies, masks, refuses, roll
 
 P = np.array([0.02, 0.3, 0.5, 0.9])
@@ -33,7 +33,10 @@ RELEASED = {
 @pytest.mark.parametrize('name', RELEASED)
 def test_engine_promises_hold(name, check):
     promises = Promises(cohort_size=None, prob_is_marginal=name != 'reduced_cyclic')
-    PARTICIPATION_CHECKS[check](RELEASED[name](9), promises)
+    try:
+        PARTICIPATION_CHECKS[check](RELEASED[name](9), promises)
+    except DoesNotApply as reason:
+        pytest.skip(str(reason))
 
 
 @pytest.mark.parametrize('name', RELEASED)
