@@ -21,6 +21,19 @@ from fedjax_links.base import PyTree
 _ABOUT = 'about'
 
 
+class DamagedError(ValueError):
+    """A checkpoint that is missing or was changed.
+
+    Attributes:
+      path: of the file.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        """Says which, and why."""
+        super().__init__(f'`checkpoint` must be as it was written, got {path}: {reason}.')
+        self.path = path
+
+
 def save(path: Path, tree: PyTree) -> str:
     """Writes a tree.
 
@@ -44,7 +57,7 @@ def save(path: Path, tree: PyTree) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def load(path: Path, like: PyTree, digest: str) -> PyTree:
+def load(path: Path, like: PyTree, digest: str | None) -> PyTree:
     """Reads what `save` wrote.
 
     Args:
@@ -56,30 +69,51 @@ def load(path: Path, like: PyTree, digest: str) -> PyTree:
       The tree.
 
     Raises:
-      ValueError: if the file is missing, was changed, or holds another kind of tree.
+      DamagedError: if the file is missing or was changed.
+      ValueError: if it holds another kind of tree.
+    """
+    found, wanted = read(path, digest), leaves_of(like)
+    if list(found) != list(wanted):
+        differ = sorted(found.keys() ^ wanted.keys())
+        raise errors.invalid('checkpoint', "have the state's leaves", f'{path}, not {differ}')
+    for name, expected in wanted.items():
+        leaf = found[name]
+        if (expected.shape, expected.dtype) != (leaf.shape, leaf.dtype):
+            requirement = f'hold {expected.dtype}{list(expected.shape)} at {name}'
+            raise errors.invalid('checkpoint', requirement, f'{leaf.dtype}{list(leaf.shape)}')
+    return jax.tree.unflatten(jax.tree.structure(like), list(found.values()))
+
+
+def read(path: Path, digest: str | None) -> dict[str, Any]:
+    """The leaves of what `save` wrote, whatever tree it was.
+
+    Args:
+      path: of the file.
+      digest: what `save` returned.
+
+    Returns:
+      The leaves by their place in the tree, as `leaves_of` names them, in order.
+
+    Raises:
+      DamagedError: if the file is missing or was changed.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise errors.invalid('checkpoint', 'be readable', f'{path}: {error.strerror}') from None
+        raise DamagedError(path, str(error.strerror)) from None
     if hashlib.sha256(content).hexdigest() != digest:
-        raise errors.invalid('checkpoint', 'be as it was written', f'{path}, which has changed')
-    wanted, structure = jax.tree_util.tree_flatten_with_path(like)
+        raise DamagedError(path, 'it has changed')
     with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        about = json.loads(bytes(stored[_ABOUT]))
-        found = [jax.tree_util.keystr(key_path) for key_path, _ in wanted]
-        if [leaf['path'] for leaf in about] != found:
-            differ = sorted({leaf['path'] for leaf in about} ^ set(found))
-            raise errors.invalid('checkpoint', "have the state's leaves", f'{path}, not {differ}')
-        leaves = [
-            _as_leaf(stored[f'{place:05d}'], leaf['kind']) for place, leaf in enumerate(about)
-        ]
-    for (key_path, expected), leaf in zip(wanted, leaves, strict=True):
-        if (expected.shape, expected.dtype) != (leaf.shape, leaf.dtype):
-            name = jax.tree_util.keystr(key_path)
-            requirement = f'hold {expected.dtype}{list(expected.shape)} at {name}'
-            raise errors.invalid('checkpoint', requirement, f'{leaf.dtype}{list(leaf.shape)}')
-    return jax.tree.unflatten(structure, leaves)
+        return {
+            leaf['path']: _as_leaf(stored[f'{place:05d}'], leaf['kind'])
+            for place, leaf in enumerate(json.loads(bytes(stored[_ABOUT])))
+        }
+
+
+def leaves_of(tree: PyTree) -> dict[str, Any]:
+    """The leaves of a tree by their place in it, such as ``.algorithm.params['w']``, in order."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(key_path): leaf for key_path, leaf in leaves}
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -90,6 +124,39 @@ def write_whole(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the new name too
+    finally:
+        os.close(folder)
+
+
+def arrays(path: Path, digest: str | None) -> dict[str, np.ndarray]:
+    """Reads what `save` wrote as it is stored, whatever tree it was and whatever the precision.
+
+    Args:
+      path: of the file.
+      digest: what `save` returned.
+
+    Returns:
+      The leaves by path, as `jax.tree_util.keystr` writes it; of typed keys their data, uint32.
+
+    Raises:
+      DamagedError: if the file is missing or was changed.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DamagedError(path, str(error.strerror)) from None
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise DamagedError(path, 'it has changed')
+    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+        found = {}
+        for place, leaf in enumerate(json.loads(bytes(stored[_ABOUT]))):
+            array, kind = stored[f'{place:05d}'], leaf['kind']
+            own = kind and not kind.startswith('key:')
+            found[leaf['path']] = array.view(jnp.dtype(kind)) if own else array
+        return found
 
 
 def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:

@@ -1,40 +1,43 @@
 """A run folder: what an experiment leaves on disk, and how it goes on after an interruption.
 
 * ``config.json``: the config as run; absent for experiments made in Python.
-* ``experiment.json``: labels, metrics and their directions, grid, seeds: what reports need.
+* ``experiment.json``: labels, metrics and their directions, grid, seeds: what reports need; of a
+  forked run also ``forked_from`` and ``at_round``.
 * ``environment.json``: versions, devices, cores and flags of the last start.
-* ``metrics.jsonl``: one flat line per lane and evaluation; NaN and infinities are null.
+* ``metrics.jsonl``: one flat line per lane and evaluation; NaN and infinities are null. Lines of
+  lanes that are not ``finite`` have ``first_bad_round``, counted from 0. A lane's lines are in the
+  order of rounds; if the run was made longer, each lane's later rounds stand behind all lines that
+  were there before.
 * ``links.npz``: realised links, one bit each.
-* ``checkpoints/``: states of the lanes, and a journal that says which lines of metrics they have
-  seen. Lines beyond the journal are cut when a run goes on, a changed one is an error.
+* ``clients.npz``: what reports need to know of clients that takes the problem itself.
+* ``checkpoints/``: states of the lanes, the last two of each, and the journal (`journal`) that
+  proves the lines of metrics.
 """
 
 import fcntl
-import hashlib
+import io
 import json
 import math
 import os
 import platform
 import sys
-import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from importlib import metadata
+import zipfile
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from fedjax_links import checkpoints, errors
+from fedjax_links import checkpoints, environment, errors, journal, seals
 from fedjax_links.base import PyTree
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
-METRICS, LINKS, CHECKPOINTS = 'metrics.jsonl', 'links.npz', 'checkpoints'
-MAY_DIFFER = ('baseline', 'caption', 'names', 'reports', 'title')
-"""What changes how results are shown, but no result."""
+METRICS, LINKS, CHECKPOINTS = journal.METRICS, 'links.npz', 'checkpoints'
+MAY_DIFFER = ('baseline', 'caption', 'log', 'names', 'reports', 'title')
+"""What changes how results are shown or kept, but no result."""
 
-_JOURNAL, _LOCK = 'journal.jsonl', '.lock'
-_PACKAGES = ('fedjax_links', 'jax', 'jaxlib', 'numpy', 'flax', 'optax')
+_MAY_GROW = 'num_rounds'
+_LOCK = '.lock'
 
 
 class Results(NamedTuple):
@@ -74,16 +77,60 @@ def read(folder: str | Path) -> Results:
       folder: what ``--workdir`` was.
 
     Returns:
-      The columns so far; a half-written last line is left out.
+      The columns up to the last save.
+
+    Raises:
+      ValueError: if the folder holds no run, or its files were changed.
+    """
+    path, (facts, _) = Path(folder), described(folder)
+    with errors.on_disk(path):
+        _, lines = journal.read(path)
+    return Results(as_columns(lines), facts, path)
+
+
+def described(
+    folder: str | Path, argument: str = 'folder'
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """What a run folder says of its experiment.
+
+    Args:
+      folder: its path.
+      argument: what named it, for errors.
+
+    Returns:
+      The facts, and the config; None for an experiment made in Python.
 
     Raises:
       ValueError: if the folder holds no run.
     """
-    path = Path(folder)
-    facts = _read_json(path / EXPERIMENT)
+    facts = _read_json(Path(folder), EXPERIMENT)
     if facts is None:
-        raise errors.invalid('folder', f'hold a run ({EXPERIMENT})', folder)
-    return Results(as_columns(_whole_lines(path / METRICS)), facts, path)
+        raise errors.invalid(argument, f'hold a run ({EXPERIMENT})', folder)
+    return facts, _read_json(Path(folder), CONFIG)
+
+
+def read_links(folder: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of realised links as they are kept, masks packed; empty if none were kept.
+
+    Args:
+      folder: of a run.
+
+    Returns:
+      ``num_clients``; by pattern, and ``<pattern>/<seed>`` for further seeds, ``mask/...``, packed
+      along the clients, ``mean_prob/...`` and where asked for ``prob/...``.
+
+    Raises:
+      ValueError: if the file was changed.
+    """
+    content = seals.read(Path(folder), LINKS)
+    if content is None:
+        return {}
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            return dict(stored)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        requirement = f'hold readable links ({LINKS})'
+        raise errors.invalid('folder', requirement, f'{folder}: {error}') from None
 
 
 def as_columns(lines: Iterable[bytes | str]) -> dict[str, np.ndarray]:
@@ -93,6 +140,11 @@ def as_columns(lines: Iterable[bytes | str]) -> dict[str, np.ndarray]:
     return {name: _column([row.get(name) for row in rows]) for name in names}
 
 
+def checkpoint_file(folder: Path, lane: str, round: int) -> Path:
+    """Where the state of a lane after ``round`` rounds is kept."""
+    return folder / CHECKPOINTS / f'{lane}@{round}.npz'
+
+
 def line_of(labels: Mapping[str, Any], round: int, record: Mapping[str, Any]) -> str:
     """One evaluation of one lane as a line of metrics."""
     values = {name: _jsonable(value) for name, value in record.items()}
@@ -100,19 +152,30 @@ def line_of(labels: Mapping[str, Any], round: int, record: Mapping[str, Any]) ->
 
 
 class Memory:
-    """What a folder does, for experiments that keep nothing on disk."""
+    """What a folder does, for experiments that keep nothing on disk.
+
+    Attributes:
+      lines: of metrics.
+    """
 
     def __init__(self) -> None:
-        """Keeps the lines of metrics in `lines`."""
+        """Nothing has run yet."""
         self.lines: list[str] = []
 
     def rounds(self, lane: str) -> int:
         """Rounds that a lane has behind it."""
         return 0
 
-    def restore(self, lane: str, like: PyTree) -> PyTree:
-        """The state of a lane after `rounds`."""
-        raise NotImplementedError
+    def restore(self, lanes: Mapping[str, PyTree]) -> tuple[int, dict[str, PyTree]]:
+        """Where lanes that advance together stand.
+
+        Args:
+          lanes: the shapes of their states, by name.
+
+        Returns:
+          Rounds behind them, and their states; none of them for no rounds.
+        """
+        return 0, {}
 
     def append(self, lines: Sequence[str]) -> None:
         """Adds lines of metrics."""
@@ -137,6 +200,7 @@ class RunFolder(Memory):
         *,
         facts: Mapping[str, Any],
         config: Mapping[str, Any] | None = None,
+        warn: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
     ) -> None:
         """Opens or creates the folder.
 
@@ -144,76 +208,90 @@ class RunFolder(Memory):
           folder: its path.
           facts: of the experiment, JSON values only.
           config: the config it was made from, if any.
+          warn: is told, in a line, what was damaged and mended.
 
         Raises:
           ValueError: if the folder cannot be used, holds another experiment, is in use by another
-            process, or its metrics were changed.
+            process, or its files were changed.
         """
-        super().__init__()
         self.path = Path(folder).absolute()
-        try:
+        self._warn = warn
+        with errors.on_disk(self.path):
             (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
             self._lock = (self.path / _LOCK).open('a+')
-        except OSError as error:
-            requirement = 'name a folder that can be written to'
-            raise errors.invalid('workdir', requirement, f'{folder}: {error.strerror}') from None
         self._claim()
         try:
-            self._describe(facts, config)
-            self._journal: dict[str, list[dict[str, Any]]] = {}
-            self._unproven: list[str] = []
-            self._go_on()
+            with errors.on_disk(self.path):
+                self._describe(facts, config)
+                self._journal = journal.Journal(self.path)
         except BaseException:
-            self.close()
+            self._lock.close()
             raise
+        self.lines = self._journal.lines
 
     def rounds(self, lane: str) -> int:
         """As `Memory.rounds`."""
-        return self._journal[lane][-1]['round'] if lane in self._journal else 0
+        saves = self._journal.of(lane)
+        return saves[-1].round if saves else 0
 
-    def restore(self, lane: str, like: PyTree) -> PyTree:
-        """As `Memory.restore`.
+    def restore(self, lanes: Mapping[str, PyTree]) -> tuple[int, dict[str, PyTree]]:
+        """As `Memory.restore`; a damaged checkpoint is reported, and the one before it used.
 
         Raises:
-          ValueError: if the checkpoint was changed or holds another kind of state.
+          ValueError: if two in a row are damaged, or they hold another kind of state.
         """
-        entry = self._journal[lane][-1]
-        return checkpoints.load(self._file(lane, entry['round']), like, entry['digest'])
+        damaged: list[str] = []
+        while saves := self._journal.of(next(iter(lanes))):
+            last = saves[-1]
+            try:
+                return last.round, {
+                    lane: checkpoints.load(self._file(lane, last.round), like, digest)
+                    for (lane, like), digest in zip(
+                        lanes.items(), map(last.lanes.get, lanes), strict=True
+                    )
+                }
+            except checkpoints.DamagedError as error:
+                damaged.append(str(error.path))
+                if len(damaged) > 1:
+                    raise errors.invalid(
+                        'workdir',
+                        'hold checkpoints as they were written (--start_over sets the folder '
+                        'aside and begins again)',
+                        ' and '.join(damaged),
+                    ) from None
+                self._journal.forget(last)
+                self.lines = self._journal.lines
+                self._warn(f'warning: {error.path} is damaged; going on from what was saved before')
+        return 0, {}
 
     def append(self, lines: Sequence[str]) -> None:
         """As `Memory.append`."""
-        super().append(lines)
-        self._unproven.extend(map(_digest, lines))
-        self._metrics.write(''.join(lines).encode())
-        self._metrics.flush()
+        with errors.on_disk(self.path):
+            self._journal.append(lines)
 
     def save(self, states: Mapping[str, PyTree], round: int) -> None:
-        """As `Memory.save`; the states before these are removed."""
-        os.fsync(self._metrics.fileno())
-        for lane, state in states.items():
-            entry = {'lane': lane, 'round': round, 'lines': self._unproven}
-            if state is not None:
-                entry['digest'] = checkpoints.save(self._file(lane, round), state)
-            self._unproven = []
-            text = json.dumps(entry)
-            self._log.write(f'{_digest(text)} {text}\n'.encode())
-            self._log.flush()
-            os.fsync(self._log.fileno())
-            for old in self._journal.get(lane, []):
-                self._file(lane, old['round']).unlink(missing_ok=True)
-            self._journal[lane] = [entry]
+        """As `Memory.save`; of every lane the last two are kept."""
+        with errors.on_disk(self.path):
+            digests = {
+                lane: None if state is None else checkpoints.save(self._file(lane, round), state)
+                for lane, state in states.items()
+            }
+            self._journal.save(round, digests)
+            for lane in states:
+                for old in self._journal.of(lane)[:-2]:
+                    self._file(lane, old.round).unlink(missing_ok=True)
 
     def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
         """As `Memory.keep_links`."""
-        partial = self.path / f'{LINKS}.partial.npz'
-        np.savez_compressed(partial, allow_pickle=False, **arrays)
-        partial.replace(self.path / LINKS)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)
+        with errors.on_disk(self.path):
+            seals.write(self.path, LINKS, buffer.getvalue())
 
     def close(self) -> None:
         """As `Memory.close`."""
-        for name in ('_metrics', '_log', '_lock'):
-            if hasattr(self, name):
-                getattr(self, name).close()
+        self._journal.close()
+        self._lock.close()
 
     def _claim(self) -> None:
         try:
@@ -229,94 +307,52 @@ class RunFolder(Memory):
 
     def _describe(self, facts: Mapping[str, Any], config: Mapping[str, Any] | None) -> None:
         """Writes what is run, after comparing it with what is there."""
+        texts = {}
         for name, values in ((CONFIG, config), (EXPERIMENT, facts)):
             if values is None:
                 continue
-            text = json.dumps(values, indent=2, sort_keys=True) + '\n'
-            there, here = _read_json(self.path / name), json.loads(text)
+            texts[name] = json.dumps(values, indent=2, sort_keys=True) + '\n'
+            there, here = _read_json(self.path, name), json.loads(texts[name])
             if there is not None:
-                field, old, new = _first_difference(_shown(there), _shown(here))
-                if old != new:
-                    raise errors.invalid(
-                        'workdir',
-                        'be new or hold a run with the same config',
-                        f'{self.path}, where {field} is {old!r} and not {new!r}',
-                    )
-            checkpoints.write_whole(self.path / name, text.encode())
-        environment = json.dumps(_environment(), indent=2, sort_keys=True) + '\n'
-        checkpoints.write_whole(self.path / ENVIRONMENT, environment.encode())
+                self._compare(there, here)
+        for name, text in texts.items():
+            seals.write(self.path, name, text.encode())
+        present = json.dumps(environment.present(), indent=2, sort_keys=True) + '\n'
+        checkpoints.write_whole(self.path / ENVIRONMENT, present.encode())
 
-    def _go_on(self) -> None:
-        """Reads the journal, and cuts metrics and journal back to what it proves."""
-        path = self.path / CHECKPOINTS / _JOURNAL
-        proven: list[str] = []
-        kept = b''
-        for line in _whole_lines(path):
-            digest, _, text = line.decode(errors='replace').rstrip('\n').partition(' ')
-            if digest != _digest(text):
-                raise errors.invalid('workdir', 'hold a journal as it was written', path)
-            entry = json.loads(text)
-            proven += entry.pop('lines')
-            self._journal[entry['lane']] = [entry]
-            kept += line
-        lines = _whole_lines(self.path / METRICS)
-        for number, digest in enumerate(proven, start=1):
-            if number > len(lines) or _digest(lines[number - 1]) != digest:
-                raise errors.invalid(
-                    'workdir',
-                    'hold metrics as they were written',
-                    f'{self.path / METRICS}, which differs in line {number}',
-                )
-        whole = lines[: len(proven)]
-        checkpoints.write_whole(self.path / METRICS, b''.join(whole))
-        checkpoints.write_whole(path, kept)
-        self.lines = [line.decode() for line in whole]
-        self._metrics = (self.path / METRICS).open('ab')
-        self._log = path.open('ab')
+    def _compare(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+        """Raises unless what is there is the same experiment, or a shorter one."""
+        field, old, new = _first_difference(_shown(there), _shown(here))
+        if old != new:
+            raise errors.invalid(
+                'workdir',
+                'be new or hold a run with the same config',
+                f'{self.path}, where {field} is {old!r} and not {new!r}',
+            )
+        most = there.get(_MAY_GROW)
+        if most is not None and here.get(_MAY_GROW, most) < most:
+            requirement = f'be at least {most}, the rounds of {self.path}'
+            raise errors.invalid(_MAY_GROW, requirement, here[_MAY_GROW])
 
     def _file(self, lane: str, round: int) -> Path:
-        return self.path / CHECKPOINTS / f'{lane}@{round}.npz'
-
-
-def _environment() -> dict[str, Any]:
-    devices = jax.devices()
-    return {
-        'versions': {name: metadata.version(name) for name in _PACKAGES},
-        'python': platform.python_version(),
-        'platform': platform.platform(),
-        'cores': len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else None,
-        'devices': [device.device_kind for device in devices],
-        'backend': jax.default_backend(),
-        'precision': jax.dtypes.canonicalize_dtype(float).name,
-        'flags': sys.argv[1:],
-    }
+        return checkpoint_file(self.path, lane, round)
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in MAY_DIFFER}
+    """What has to be the same in every start."""
+    free = (*MAY_DIFFER, _MAY_GROW)
+    return {name: value for name, value in values.items() if name not in free}
 
 
-def _digest(line: str | bytes) -> str:
-    content = line.encode() if isinstance(line, str) else line
-    return hashlib.blake2b(content, digest_size=8).hexdigest()
-
-
-def _whole_lines(path: Path) -> list[bytes]:
-    """The lines of a file; a half-written last one is left out."""
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    return [line for line in lines if line.endswith(b'\n')]
-
-
-def _read_json(path: Path) -> Any:
+def _read_json(folder: Path, name: str) -> Any:
     """What a file of JSON holds; None if there is none."""
+    with errors.on_disk(folder / name):
+        content = seals.read(folder, name)
     try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise errors.invalid(
-            'workdir', f'hold a readable {path.name}', f'{path}: {error}'
-        ) from None
+        return None if content is None else json.loads(content)
+    except ValueError as error:
+        requirement = f'hold a readable {name}'
+        raise errors.invalid('workdir', requirement, f'{folder / name}: {error}') from None
 
 
 def _column(values: Sequence[Any]) -> np.ndarray:
@@ -349,29 +385,3 @@ def _first_difference(there: Any, here: Any, field: str = 'config') -> tuple[str
                 return _first_difference(there.get(name), here.get(name), f'{field}.{name}')
         return field, None, None
     return field, there, here
-
-
-class SaveClock:
-    """Says when to save: every few seconds, and for at most a tenth of the time."""
-
-    def __init__(self, seconds: float) -> None:
-        """Starts the clock.
-
-        Args:
-          seconds: least time between the starts of two saves.
-        """
-        self._seconds = seconds
-        self._due = time.monotonic() + seconds
-
-    def is_due(self) -> bool:
-        """Whether it is time to save."""
-        return time.monotonic() >= self._due
-
-    def __enter__(self) -> None:
-        """Starts a save."""
-        self._began = time.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        """Puts the next one off by what this one took."""
-        took = time.monotonic() - self._began
-        self._due = self._began + max(self._seconds, 10 * took)

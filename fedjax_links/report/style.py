@@ -1,9 +1,12 @@
 """What all pictures share: a palette, matplotlib loaded on first use, a page with its caption."""
 
+import io
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from fedjax_links import checkpoints
 
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#7F7F7F')
 EXACT = '#1a1a1a'
@@ -41,5 +44,7 @@ def save_page(
     draw(top)
     top.suptitle(title)
     bottom.text(0.02, 0.95, wrapped, va='top', fontsize=8.5)
-    page.savefig(path, dpi=110)
+    buffer = io.BytesIO()
+    page.savefig(buffer, dpi=110, format='png')
+    checkpoints.write_whole(path, buffer.getvalue())
     pyplot().close(page)

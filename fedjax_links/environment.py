@@ -1,0 +1,26 @@
+"""Where a run takes place."""
+
+import os
+import platform
+import sys
+from importlib import metadata
+from typing import Any
+
+import jax
+
+_PACKAGES = ('fedjax_links', 'jax', 'jaxlib', 'numpy', 'flax', 'optax')
+
+
+def present() -> dict[str, Any]:
+    """Versions, devices, cores, precision and the flags of this process, as plain values."""
+    devices = jax.devices()
+    return {
+        'versions': {name: metadata.version(name) for name in _PACKAGES},
+        'python': platform.python_version(),
+        'platform': platform.platform(),
+        'cores': len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else None,
+        'devices': [device.device_kind for device in devices],
+        'backend': jax.default_backend(),
+        'precision': jax.dtypes.canonicalize_dtype(float).name,
+        'flags': sys.argv[1:],
+    }
