@@ -2,14 +2,19 @@
 
 import functools
 import inspect
+import os
 import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import errors
+from fedjax_links import errors, kinds
+
+LARGEST_INT = 2**31 - 1
+"""Of the integers that set shapes and loop lengths."""
 
 
 def is_concrete(value: Any) -> bool:
@@ -17,17 +22,32 @@ def is_concrete(value: Any) -> bool:
     return not isinstance(value, jax.core.Tracer)
 
 
+def numbers(argument: str, value: Any) -> np.ndarray:
+    """A concrete number, list or array as an array; raises for flags, text and whatever else."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):  # rows of unequal length
+        raise errors.invalid(argument, 'hold numbers', errors.shown(value)) from None
+    dtype = array.dtype
+    if not (jnp.issubdtype(dtype, np.floating) or jnp.issubdtype(dtype, np.integer)):
+        requirement = 'hold numbers' if isinstance(value, list | tuple) else 'be a number'
+        raise errors.invalid(argument, requirement, errors.shown(value))
+    return array
+
+
 def positive(argument: str, value: Any) -> None:
     """Raises unless every entry of a concrete number or array is finite and above zero."""
-    if is_concrete(value) and not np.all(np.isfinite(value) & (np.asarray(value) > 0)):
-        raise errors.invalid(argument, 'be positive', value)
+    if is_concrete(value):
+        array = numbers(argument, value)
+        if not np.all(np.isfinite(array) & (array > 0)):
+            raise errors.invalid(argument, 'be positive', value)
 
 
 def within(argument: str, value: Any, low: float, high: float) -> None:
     """Raises unless every entry of a concrete number or array lies in ``[low, high]``."""
     if not is_concrete(value):
         return
-    array = np.asarray(value)
+    array = numbers(argument, value)
     bad = ~((array >= low) & (array <= high))  # true for NaN
     if bad.any():
         where = '' if array.ndim == 0 else f' at client {np.argwhere(bad)[0][-1]}'
@@ -44,20 +64,34 @@ def probabilities(argument: str, value: Any) -> None:
     within(argument, value, 0, 1)
 
 
-def static_int(argument: str, value: Any, *, minimum: int = 1, maximum: int | None = None) -> None:
+def static_int(argument: str, value: Any, *, minimum: int = 1, maximum: int = LARGEST_INT) -> None:
     """Raises unless ``value`` is a Python integer in range: it sets a shape or a loop length."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise errors.invalid(argument, 'be a Python integer', repr(value))
+        raise errors.invalid(argument, 'be a Python integer', errors.shown(value))
     if value < minimum:
         raise errors.invalid(argument, f'be at least {minimum}', value)
-    if maximum is not None and value > maximum:
+    if value > maximum:
         raise errors.invalid(argument, f'be at most {maximum}', value)
 
 
 def choice(argument: str, value: Any, valid: Collection[str]) -> None:
     """Raises unless ``value`` is one of the ``valid`` names."""
-    if value not in valid:
+    if not isinstance(value, str) or value not in valid:
         raise errors.unknown_name(argument, value, valid)
+
+
+def fits(argument: str, value: Any, num_bytes: float) -> None:
+    """Raises, before anything is allocated, if arrays exceed the memory of the machine.
+
+    Args:
+      argument: what makes them so large.
+      value: its value.
+      num_bytes: what they take.
+    """
+    available = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
+    if num_bytes > available:
+        sizes = f'{num_bytes / 2**30:,.0f} GiB, of {available / 2**30:,.0f} GiB that there are'
+        raise errors.invalid(argument, 'fit into memory', f'{errors.shown(value)}: {sizes}')
 
 
 def names(argument: str, value: Any) -> tuple[str, ...]:
@@ -89,7 +123,10 @@ def options(
     if isinstance(factory, functools.partial):
         args, given = (*factory.args, *args), {**factory.keywords, **given}
         factory = factory.func
-    signature = inspect.signature(getattr(factory, 'factory', factory))
+    try:
+        signature = inspect.signature(getattr(factory, 'factory', factory))
+    except ValueError:  # some that are built in have none
+        return
     parameters = signature.parameters.values()
     collected = [p.annotation for p in parameters if p.kind is p.VAR_KEYWORD]
     known = [name for kind in collected for name in _unpacked(kind)]
@@ -102,6 +139,7 @@ def options(
         signature.bind(*args, **given)
     except TypeError as error:
         raise errors.invalid(argument, 'be complete', str(error)) from None
+    kinds.check(argument, getattr(factory, 'factory', factory), given)
 
 
 def _unpacked(annotation: Any) -> Collection[str]:

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fedjax_links import checks, choices, errors, local_training
+from fedjax_links import checks, choices, errors, kinds, local_training, recordings
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.participation import PARTICIPATION
@@ -33,7 +33,7 @@ _KINDS = {str: 'text', Mapping: 'a section', int: 'a whole number', list: 'a lis
 
 @contextlib.contextmanager
 def importable(folder: Path | str | None) -> Iterator[None]:
-    """Lets ``module:factory`` name modules of a folder.
+    """Lets ``module:factory`` name modules of a folder, and relative paths its files.
 
     Args:
       folder: usually that of the config file; None changes nothing.
@@ -45,7 +45,8 @@ def importable(folder: Path | str | None) -> Iterator[None]:
     before = set(sys.modules)
     sys.path.insert(0, str(path))
     try:
-        yield
+        with recordings.beside(path):
+            yield
     finally:
         sys.path.remove(str(path))
         for name in set(sys.modules) - before:  # another folder may use the same names
@@ -71,9 +72,10 @@ def check_fields(
     for name, value in config.items():
         if name not in known:
             raise errors.unknown_name('config', name, known)
-        kinds = known[name] if isinstance(known[name], tuple) else (known[name],)
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            raise errors.invalid(f'config.{name}', f'be {_KINDS[kinds[0]]}', repr(value))
+        allowed = known[name] if isinstance(known[name], tuple) else (known[name],)
+        if not isinstance(value, allowed) or isinstance(value, bool):
+            shown = errors.shown(value)
+            raise errors.invalid(f'config.{name}', f'be {_KINDS[allowed[0]]}', shown)
     for name in required:
         if name not in config:
             raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
@@ -130,7 +132,22 @@ def lookup(
 def call(where: str, factory: Callable[..., Any], options: Section, *args: Any) -> Any:
     """Calls a factory after checking its options; errors as in `named`."""
     checks.options(where, factory, options, *args)
-    return factory(*args, **options)
+    with errors.building(where, _name_of(factory)):
+        return factory(*args, **options)
+
+
+def _call_for(kind: type[Any], where: str, factory: Any, options: Section, *args: Any) -> Any:
+    """`call` for a factory that has to return an object of some kind."""
+    built = call(where, factory, options, *args)
+    if not isinstance(built, kind):
+        requirement = f'name what returns a {kind.__name__}'
+        raise errors.invalid(where, requirement, f'{_name_of(factory)}, {errors.shown(built)}')
+    return built
+
+
+def _name_of(factory: Any) -> str:
+    factory = getattr(factory, 'factory', getattr(factory, 'func', factory))
+    return str(getattr(factory, '__name__', factory))
 
 
 def problem(section: Any, where: str = 'config.problem') -> Problem:
@@ -151,7 +168,7 @@ def problem(section: Any, where: str = 'config.problem') -> Problem:
     for option in ('model', 'partition'):
         if option in options:
             options[option] = _imported(f'{where}.{option}', options[option])
-    built: Problem = call(where, factory, options)
+    built: Problem = _call_for(Problem, where, factory, options)
     return built
 
 
@@ -175,12 +192,20 @@ def algorithm(label: str, section: Section, client: Section) -> Algorithm:
     factory, options = lookup(where, section, ALGORITHMS)
     program = getattr(factory, 'client_program', None) or local_training.local_sgd
     if 'server_optimizer' in options:
-        options['server_optimizer'] = named(
-            f'{where}.server_optimizer', options['server_optimizer'], choices.OPTIMIZERS
-        )
+        place = f'{where}.server_optimizer'
+        server_optimizer = lookup(place, options['server_optimizer'], choices.OPTIMIZERS)
+        options['server_optimizer'] = _optimizer(place, *server_optimizer)
     local_train = client_program(f'{where}.client', client, program)
-    built: Algorithm = call(where, factory, options, local_train)
+    built: Algorithm = _call_for(Algorithm, where, factory, options, local_train)
     return built
+
+
+def _optimizer(where: str, factory: Any, options: Section, *args: Any) -> Any:
+    """An optimizer whose options are in range."""
+    for option, (low, high) in choices.OPTIMIZER_RANGES.items():
+        if options.get(option) is not None and factory in choices.OPTIMIZERS.values():
+            checks.within(f'{where}.{option}', options[option], low, high)
+    return call(where, factory, options, *args)
 
 
 def client_program(
@@ -207,14 +232,19 @@ def client_program(
         raise errors.invalid(where, "have 'learning_rate'", sorted(options))
     eta = options['learning_rate']
     checks.positive(f'{where}.learning_rate', eta)
+    if np.ndim(eta):
+        raise errors.invalid(f'{where}.learning_rate', 'be a number', errors.shown(eta))
     decay = options.pop('decay', 'constant')
     options['learning_rate'] = named(f'{where}.decay', decay, choices.LEARNING_RATES, eta)
-    options['batch_size'] = options.get('batch_size') or None
-    if 'optimizer' in options:
+    if type(options.get('batch_size')) is int:
+        options['batch_size'] = options['batch_size'] or None
+    if options.get('optimizer') is not None:
         factory, given = lookup(f'{where}.optimizer', options['optimizer'], choices.OPTIMIZERS)
-        checks.options(f'{where}.optimizer', factory, given, eta)
+        _optimizer(f'{where}.optimizer', factory, given, eta)
         options['optimizer'] = functools.partial(factory, **given)
-    built: local_training.ClientProgram = call(where, program, options)
+    built: local_training.ClientProgram = _call_for(
+        local_training.ClientProgram, where, program, options
+    )
     return built
 
 
@@ -224,10 +254,11 @@ def links(
     """The links that a section names.
 
     What the factory asks for by parameter name is filled in: ``num_clients``, ``schedule`` and
-    ``probs`` from the sections of these names, nested patterns from nested sections.
+    ``probs`` from the sections of these names, ``intervals`` from a ``path`` and its ``format``,
+    nested patterns from nested sections.
 
     Args:
-      section: name in PARTICIPATION, and options.
+      section: name in PARTICIPATION or `choices.LINKS`, and options.
       problem: whose clients, and whose labels if the probabilities depend on them.
       where: the section's place in the config, for errors.
 
@@ -238,7 +269,8 @@ def links(
       ValueError: naming the field, its value and the nearest valid name.
     """
     factory, options, probs = link_options(section, problem, where)
-    return call(where, factory, options), probs
+    pattern: Participation = _call_for(Participation, where, factory, options)
+    return pattern, probs
 
 
 def link_options(
@@ -258,13 +290,27 @@ def link_options(
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    factory, options = lookup(where, section, PARTICIPATION)
+    factory, options = lookup(where, section, {**PARTICIPATION, **choices.LINKS})
+    target = getattr(factory, 'factory', factory)
+    try:
+        wanted: Mapping[str, inspect.Parameter] = inspect.signature(target).parameters
+    except ValueError:  # some that are built in have none
+        wanted = {}
+    own = {name for name in wanted if name not in ('num_clients', 'schedule')}
+    if 'schedule' in wanted:
+        own |= {'probs', 'schedule'}
+    if 'intervals' in wanted:
+        own |= {'path', 'format'}
+    collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
+    for option in options:
+        if option not in own and not collects:
+            raise errors.unknown_name(where, option, own)
     probs_section = options.pop('probs', None)
     schedule_section = options.pop('schedule', 'constant')
-    wanted = inspect.signature(getattr(factory, 'factory', factory)).parameters
     probs = None
     if wanted.keys() & {'schedule', 'probs'} and isinstance(probs_section, Mapping | str):
-        probs = np.asarray(named(f'{where}.probs', probs_section, choices.PROBS, problem))
+        place = f'{where}.probs'
+        probs = checks.numbers(place, named(place, probs_section, choices.PROBS, problem))
         checks.probabilities(f'{where}.probs', probs)
     if probs is None and 'schedule' in wanted:
         raise errors.invalid(where, "have a section 'probs'", sorted(_as_mapping(where, section)))
@@ -274,15 +320,35 @@ def link_options(
         options['probs'] = probs_section if probs is None else probs
     if 'num_clients' in wanted:
         options['num_clients'] = problem.num_clients
+    if 'intervals' in wanted and 'path' in options:
+        path, log_format = options.pop('path'), options.pop('format', 'csv')
+        reader, given = lookup(f'{where}.format', log_format, choices.TRACE_FORMATS)
+        checks.options(f'{where}.format', reader, given, path)
+        bound = functools.partial(reader, **given)
+        options['intervals'] = recordings.read_log(
+            f'{where}.path', bound, path, problem.num_clients
+        )
+    patterns = {name for name, kind in kinds.annotations(target).items() if _is_pattern(kind)}
     for parameter, value in options.items():
+        if parameter in patterns and isinstance(value, str):
+            value = {'name': value}
         options[parameter] = _link_part(f'{where}.{parameter}', parameter, value, problem)
     return factory, options, probs
 
 
+def _is_pattern(kind: Any) -> bool:
+    """Whether a parameter takes a pattern, or None."""
+    return kind is Participation or kind == Participation | None
+
+
 def _link_part(where: str, parameter: str, value: Any, problem: Problem) -> Any:
     """An option of a pattern: a plain value, or a section that names what it stands for."""
-    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
-        return [_link_part(where, parameter, part, problem) for part in value]
+    sections = Mapping | str if parameter == 'patterns' else Mapping
+    if isinstance(value, list | tuple) and any(isinstance(part, sections) for part in value):
+        return [
+            links(part, problem, f'{where}[{place}]')[0] if isinstance(part, sections) else part
+            for place, part in enumerate(value)
+        ]
     if not isinstance(value, Mapping):
         return value
     if parameter == 'weights':
@@ -297,7 +363,7 @@ def _as_mapping(where: str, section: Any) -> dict[str, Any]:
     if isinstance(section, str):
         return {'name': section}
     if not isinstance(section, Mapping):
-        raise errors.invalid(where, 'be a section', repr(section))
+        raise errors.invalid(where, 'be a section', errors.shown(section))
     return dict(section)
 
 

@@ -4,14 +4,17 @@ Plain values only before `build`, objects only after it.
 """
 
 import inspect
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from fedjax_links import checks, choices, errors, sections, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.experiment import lanes, points
+from fedjax_links.experiment import lanes, limits, plain, points
 from fedjax_links.experiment.choosing import BEST
 from fedjax_links.experiment.definition import Experiment, Tuning
 from fedjax_links.experiment.points import REQUIRED, Maker
@@ -105,31 +108,54 @@ def build(config: Mapping[str, Any]) -> Experiment:
             **{field: config[field] for field in fields if field in config},
         )
     except ValueError as error:
-        raise _in_config(error) from None
+        raise ValueError(_in_config(str(error))) from error
     _try(experiment)
+    limits.check_rounds(config)
+    if experiment.tuning is not None and experiment.tuning.num_rounds > experiment.num_rounds:
+        requirement = f'be at most config.num_rounds = {experiment.num_rounds}'
+        raise errors.invalid('config.tuning.num_rounds', requirement, experiment.tuning.num_rounds)
+    for label, pattern in itertools.product(algorithms, patterns):
+        own = config['algorithms'][label].get('client', {})
+        where = f'config.algorithms.{label}.client' if 'batch_size' in own else 'config.client'
+        problem = experiment.problem_at(pattern, experiment.grid_points[0])
+        limits.check_batch(where, {**config.get('client', {}), **own}, problem)
     return experiment
 
 
 def _check_fields(config: Mapping[str, Any]) -> None:
     sections.check_fields(config, _REQUIRED, _OPTIONAL)
-    for name in ('num_rounds', 'eval_every', 'num_seeds', 'first_seed'):
+    plain.check(config)
+    for name in ('num_rounds', 'eval_every', 'num_seeds'):
         if name in config:
-            minimum = 0 if name == 'first_seed' else 1
-            checks.static_int(f'config.{name}', config[name], minimum=minimum)
+            checks.static_int(f'config.{name}', config[name])
+    first = config.get('first_seed', 0)
+    most = 2**32 - config.get('num_seeds', 1)
+    checks.static_int('config.first_seed', first, minimum=0, maximum=most)
+    for name in ('patterns', 'algorithms'):
+        limits.check_labels(f'config.{name}', list(config.get(name, ())))
+    for label, section in config.get('problems', {}).items():
+        _check_section(f'config.problems.{label}', section)
     if ('links' in config) == ('patterns' in config):
         raise errors.invalid('config', "have either 'links' or 'patterns'", sorted(config))
+    for name in ('algorithms', 'patterns', 'problem', 'grid'):
+        if name in config and not config[name]:
+            raise errors.invalid(f'config.{name}', 'have at least one entry', config[name])
     if config['num_rounds'] % config['eval_every']:
         requirement = f'be a multiple of config.eval_every = {config["eval_every"]}'
         raise errors.invalid('config.num_rounds', requirement, config['num_rounds'])
 
 
-def _in_config(error: ValueError) -> ValueError:
+def _check_section(where: str, section: Any) -> None:
+    if not isinstance(section, Mapping):
+        raise errors.invalid(where, 'be a section', errors.shown(section))
+
+
+def _in_config(message: str) -> str:
     """The same message, about a field of the config if it is about one of the experiment."""
-    message = str(error)
     field = re.match(r'`(\w+)', message)
     if field is None or field[1] not in {*_REQUIRED, *_OPTIONAL}:
-        return error
-    return ValueError(f'`config.{message[1:]}')
+        return message
+    return f'`config.{message[1:]}'
 
 
 def _floats(grid: Any) -> Any:
@@ -138,7 +164,7 @@ def _floats(grid: Any) -> Any:
         return grid
     rates = ('learning_rate', 'server_lr')
     return {
-        name: [float(v) for v in values]
+        name: [float(v) if type(v) is int else v for v in values]
         if name in rates and isinstance(values, list | tuple)
         else _floats(values)
         for name, values in grid.items()
@@ -217,9 +243,9 @@ def _with(section: Any, path: Sequence[str], value: Any) -> Any:
 def _algorithm(config: Mapping[str, Any], label: str, columns: points.Columns) -> Maker[Algorithm]:
     """An algorithm; it takes its client rate and what the grids say of it and of clients."""
     section = config['algorithms'][label]
-    if not isinstance(section, Mapping):
-        raise errors.invalid(f'config.algorithms.{label}', 'be a section', repr(section))
+    _check_section(f'config.algorithms.{label}', section)
     own_client = section.get('client', {})
+    _check_section(f'config.algorithms.{label}.client', own_client)
     shared = config.get('client', {})
     prefix, patterns = f'algorithms.{label}.', list(pattern_sections(config))
     taken: dict[str, Any] = {}
@@ -231,9 +257,10 @@ def _algorithm(config: Mapping[str, Any], label: str, columns: points.Columns) -
             taken[name] = _default(section, name.removeprefix(prefix))
         elif name == _SERVER_LR and _may_tune_server_lr(label, section):
             taken[name] = REQUIRED
-    rate = own_client.get('learning_rate', shared.get('learning_rate'))
-    if rate is not None or _RATE not in taken:
-        taken[_RATE] = REQUIRED if rate is None else _as_rate(label, rate, patterns)
+    rate = own_client.get('learning_rate', shared.get('learning_rate', REQUIRED))
+    if rate is not REQUIRED:
+        taken[_RATE] = _as_rate(label, rate, patterns)
+    taken.setdefault(_RATE, REQUIRED)
 
     def make(**values: Any) -> Any:
         client, own = shared, dict(section)
@@ -262,12 +289,12 @@ def _default(section: Section, path: str) -> Any:
 def _as_rate(label: str, rate: Any, patterns: Sequence[str]) -> Any:
     """A rate, or rates by pattern."""
     where = f'config.algorithms.{label}.client.learning_rate'
-    if isinstance(rate, Mapping):
+    if isinstance(rate, Mapping) and patterns:
         if missing := [pattern for pattern in patterns if pattern not in rate]:
             raise errors.invalid(where, f'have {missing[0]!r}', sorted(rate))
         return {pattern: _as_rate(label, rate[pattern], ()) for pattern in patterns}
-    if isinstance(rate, bool) or not isinstance(rate, int | float):
-        raise errors.invalid(where, 'be a number', repr(rate))
+    if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
+        raise errors.invalid(where, 'be a number', errors.shown(rate))
     checks.positive(where, rate)
     return float(rate)
 
@@ -291,25 +318,37 @@ def _tuning_columns(config: Mapping[str, Any]) -> dict[str, list[Any]]:
         return points.flatten(_floats(tuning['grid']), 'config.tuning.grid')
     columns = {}
     if 'learning_rates' in tuning and 'learning_rate' not in config.get('client', {}):
-        columns[_RATE] = [float(rate) for rate in tuning['learning_rates']]
-        for rate in columns[_RATE]:
-            checks.positive('config.tuning.learning_rates', rate)
-    if tuning.get('server_lrs'):
-        columns[_SERVER_LR] = [float(rate) for rate in tuning['server_lrs']]
-        for rate in columns[_SERVER_LR]:
-            checks.positive('config.tuning.server_lrs', rate)
+        columns[_RATE] = _rates('learning_rates', tuning['learning_rates'])
+    if tuning.get('server_lrs') not in (None, (), []):
+        columns[_SERVER_LR] = _rates('server_lrs', tuning['server_lrs'])
     return columns
+
+
+def _rates(option: str, values: Any) -> list[float]:
+    """Different positive numbers."""
+    where = f'config.tuning.{option}'
+    if not isinstance(values, list | tuple | np.ndarray) or not len(values):
+        raise errors.invalid(where, 'be a list of at least one number', errors.shown(values))
+    for rate in values:
+        checks.positive(where, rate)
+    if any(np.ndim(rate) for rate in values) or len({*values}) < len(values):
+        raise errors.invalid(where, 'hold each number once', errors.shown(values))
+    return [float(rate) for rate in values]
 
 
 def _tuning(
     config: Mapping[str, Any], columns: points.Columns, labels: Sequence[str]
 ) -> Tuning | None:
     tuning = config.get('tuning', {})
-    if not tuning or not columns:
+    if 'tuning' in config and not tuning:
+        raise errors.invalid('config.tuning', 'have at least one entry', tuning)
+    if not columns:
         return None
     for option in ('pattern', 'num_rounds', 'num_seeds'):
         if option not in tuning:
             raise errors.invalid('config.tuning', f'have {option!r}', sorted(tuning))
+    for option in ('num_rounds', 'num_seeds'):
+        checks.static_int(f'config.tuning.{option}', tuning[option])
     checks.choice('config.tuning.pattern', tuning['pattern'], labels)
     return Tuning(
         grid=columns,
@@ -324,6 +363,8 @@ def _eval_fn(config: Mapping[str, Any]) -> simulation.EvalFn | None:
     if 'eval_fn' not in config:
         return None
     found: simulation.EvalFn = sections.named('config.eval_fn', config['eval_fn'], choices.EVAL_FNS)
+    if not callable(found):
+        raise errors.invalid('config.eval_fn', 'name what returns a function', errors.shown(found))
     return found
 
 

@@ -31,7 +31,7 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
 
     Args:
       probs: float[N] in [0, 1].
-      cycle_length: L, at least 2 rounds. Where active = L the cycle has L + 1 rounds.
+      cycle_length: L, from 2 to 2^24 rounds. Where active = L the cycle has L + 1 rounds.
       reset: draw the offset afresh every L rounds; every such block then holds exactly one up
         block of ``active`` rounds.
 
@@ -46,7 +46,7 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
       Xiang et al. 2024, appendix B (with and without periodic reset), cycle of 100 rounds.
     """
     probs = schedules.as_probs(probs, 'probs')
-    checks.static_int('cycle_length', cycle_length, minimum=2)
+    checks.static_int('cycle_length', cycle_length, minimum=2, maximum=2**24)
     active = jnp.maximum(1, jnp.rint(cycle_length * probs)).astype(jnp.int32)
     inactive = jnp.maximum(1, cycle_length - active)
     period = cycle_length if reset else active + inactive

@@ -67,11 +67,11 @@ def markov(schedule: schedules.ScheduleLike, up_rate: ArrayLike = 0.05) -> Parti
 
 def as_up_rate(up_rate: ArrayLike, num_clients: int) -> Array:
     """Validated up-rates, float[] or float[N] in (0, 1]."""
+    checks.within('up_rate', up_rate, 0, 1)
     if np.shape(up_rate) not in ((), (num_clients,)):
         raise errors.invalid(
             'up_rate', f'be one number or {num_clients}', f'shape {np.shape(up_rate)}'
         )
-    checks.within('up_rate', up_rate, 0, 1)
     checks.positive('up_rate', up_rate)
     return jnp.asarray(up_rate, jnp.result_type(float))
 

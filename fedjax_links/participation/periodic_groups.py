@@ -45,7 +45,7 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
       Wang & Ji 2022, appendix D: 250 clients in 5 groups, turns of 100 rounds, S = 10.
     """
     labels = group_labels(groups)
-    checks.static_int('active_rounds', active_rounds)
+    checks.static_int('active_rounds', active_rounds, maximum=2**30)
     checks.static_int('cohort_size', cohort_size)
     sizes = np.bincount(labels)
     if cohort_size > sizes.min():

@@ -64,6 +64,7 @@ def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
     p = as_probs(p)
     checks.within('gamma', gamma, 0, 0.5)
     checks.positive('period', period)
+    gamma, period = _one_or_each('gamma', gamma, p), _one_or_each('period', period, p)
 
     def mean(round: Array) -> Array:
         phase = jnp.mod(jnp.asarray(round, p.dtype), period) / period  # small: exact in float32
@@ -88,6 +89,7 @@ def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     """
     p = as_probs(p)
     checks.within('width', width, 0, 0.5)
+    width = _one_or_each('width', width, p)
     if checks.is_concrete(p) and checks.is_concrete(width):
         room = np.minimum(p, 1 - np.asarray(p)) + 4 * np.finfo(p.dtype).eps
         if (np.asarray(width) > room).any():
@@ -132,6 +134,10 @@ def diurnal(
     checks.positive('rounds_per_day', rounds_per_day)
     checks.within('up_hours', up_hours, 0, 24)
     checks.within('phase', phase, 0, 24)
+    for name, value in (('trough', trough), ('rounds_per_day', rounds_per_day)):
+        _one_or_each(name, value, peak)
+    for name, value in (('up_hours', up_hours), ('phase', phase)):
+        _one_or_each(name, value, peak)
     trough, up_hours, phase, day = (
         jnp.broadcast_to(jnp.asarray(value, peak.dtype), peak.shape)
         for value in (trough, up_hours, phase, rounds_per_day)
@@ -166,6 +172,14 @@ def as_probs(p: ArrayLike, argument: str = 'p') -> Array:
     """Validated probabilities float[N] in the default float dtype."""
     checks.probabilities(argument, p)
     return jnp.asarray(p, jnp.result_type(float))
+
+
+def _one_or_each(argument: str, value: Numbers, p: Array) -> Numbers:
+    """The value, a list as an array; raises unless it is one number, or one for each client."""
+    if np.shape(value) not in ((), p.shape):
+        requirement = f'be one number or {p.shape[0]}'
+        raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
+    return np.asarray(value, p.dtype) if isinstance(value, list | tuple) else value
 
 
 def _deterministic(mean: Callable[[Array], Array], num_clients: int) -> Schedule:

@@ -1,14 +1,16 @@
 """Image classification spread over clients."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from fedjax_links import checks, errors
-from fedjax_links.base import Array, Problem
+from fedjax_links import checks, errors, tree
+from fedjax_links.base import Array, Key, Problem
 from fedjax_links.problems import augmentation, datasets, models, partitioners
 from fedjax_links.problems.arrays import from_flax
 from fedjax_links.problems.partitioners import Partitioner
@@ -112,8 +114,10 @@ def images(
     checks.options('data', datasets.DATASETS[dataset], data or {})
     _check_options(images, partition, partition_options)
     _check_names(model, normalise, augment, store)
+    with errors.inside('data'):
+        loaded = datasets.load(dataset, **(data or {}))
     return federate(
-        datasets.load(dataset, **(data or {})),
+        loaded,
         num_clients=num_clients,
         model=model,
         partition=partition,
@@ -175,6 +179,7 @@ def federate(
     clients = partitioners.owners(
         partition, dataset.train_labels, num_clients, seed, partition_options
     )
+    _check_size(module, dataset.train_features)
     train, test = dataset.train_features, dataset.test_features
     if store == 'uint8':
         train, test = _as_pixels(train), _as_pixels(test)
@@ -233,6 +238,26 @@ def _build_model(model: Model, num_classes: int) -> nn.Module:
     if not isinstance(module, nn.Module):
         raise errors.invalid('model', 'make a flax module', f'a {type(module).__name__}')
     return module
+
+
+def _check_size(module: nn.Module, features: np.ndarray) -> None:
+    """Raises for a model that does not suit the data, or that memory does not hold."""
+    example = jax.ShapeDtypeStruct((1, *features.shape[1:]), np.float32)  # type: ignore[no-untyped-call]
+    takes_train = 'train' in inspect.signature(type(module).__call__).parameters
+    evaluating: dict[str, Any] = {'train': False} if takes_train else {}
+
+    def init(key: Key, features: Array) -> Any:
+        return module.init(key, features, **evaluating)
+
+    try:
+        shapes = jax.eval_shape(init, jax.random.key(0), example)
+    except Exception as error:  # whatever the layers say
+        if str(error).startswith('`'):
+            raise ValueError(errors.placed(str(error), 'model')) from error
+        said = f'{type(error).__name__}: {error}'
+        requirement = f'suit features of shape {list(features.shape[1:])}'
+        raise errors.invalid('model', requirement, errors.one_line(said)) from error
+    checks.fits('model', type(module).__name__, tree.num_bytes(shapes))
 
 
 def _preprocessing(normalise: str | None, store: str) -> Callable[[Array], Array] | None:

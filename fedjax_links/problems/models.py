@@ -13,11 +13,12 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jax.typing import DTypeLike
 
-from fedjax_links import errors
+from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key
 from fedjax_links.problems.convolution import conv_as_matmul, max_pool
 from fedjax_links.problems.products import dense_product
 
+_MOST_WIDE = 2**20
 Initializer = Callable[[Key, Sequence[int], DTypeLike], Array]
 
 
@@ -52,6 +53,7 @@ class MLP(nn.Module):
     @nn.compact
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
+        _check_widths('hidden', self.hidden)
         activations = _flatten(features)
         for width in self.hidden:
             activations = nn.relu(nn.Dense(width, dot_general=self.product)(activations))
@@ -92,6 +94,12 @@ class CNN(nn.Module):
           features: the images.
           train: whether to drop units, for which the ``dropout`` key is needed.
         """
+        _check_widths('channels', self.channels)
+        _check_widths('hidden', self.hidden)
+        checks.static_int('kernel_size', self.kernel_size, maximum=2**10)
+        if self.kernel_size % 2 == 0:
+            raise errors.invalid('kernel_size', 'be odd', self.kernel_size)
+        checks.within('dropout_rate', self.dropout_rate, 0, 1)
         activations = features
         for width in self.channels:
             kernel_init, bias_init = self._initializers(self.kernel_size**2 * activations.shape[-1])
@@ -182,6 +190,7 @@ class BatchNormMLP(nn.Module):
     @nn.compact
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
+        _check_widths('hidden', self.hidden)
         activations = _flatten(features)
         for width in self.hidden:
             dense = _torch_dense(width, activations, self.product)
@@ -230,6 +239,11 @@ def sun_cifar10(num_classes: int) -> CNN:
     of 32 x 32 x 3.
     """
     return CNN(num_classes, channels=(32, 64, 64), hidden=(128,), kaiming=False)
+
+
+def _check_widths(argument: str, widths: Sequence[int]) -> None:
+    for width in widths:
+        checks.static_int(argument, width, maximum=_MOST_WIDE)
 
 
 def kaiming_normal(key: Key, shape: Sequence[int], dtype: DTypeLike = jnp.float32) -> Array:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links import errors
+from fedjax_links import checks, errors
+
+fits = checks.fits
 
 MAX_TRIES = 100
 _STREAM = 0x5041  # keeps partitions independent of other host draws that use the same seed
@@ -23,11 +25,12 @@ def integer(argument: str, value: Any, low: int, high: int) -> None:
     """Raises unless ``value`` is an integer in ``[low, high]``."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not low <= value <= high:
-        raise errors.invalid(argument, f'be an integer in [{low}, {high}]', value)
+        raise errors.invalid(argument, f'be an integer in [{low}, {high}]', errors.shown(value))
 
 
 def positive(argument: str, value: float) -> None:
     """Raises unless ``value`` is a number above zero and below infinity."""
+    checks.numbers(argument, value)
     if not value > 0:  # also refuses NaN
         raise errors.invalid(argument, 'be positive', value)
     if math.isinf(value):
@@ -36,6 +39,7 @@ def positive(argument: str, value: float) -> None:
 
 def share(argument: str, value: float) -> None:
     """Raises unless ``value`` lies in [0, 1]."""
+    checks.numbers(argument, value)
     if not 0 <= value <= 1:  # also refuses NaN
         raise errors.invalid(argument, 'lie in [0, 1]', value)
 

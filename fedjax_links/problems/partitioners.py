@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors
+from fedjax_links import checks, errors, kinds
 from fedjax_links.problems import partition
 
 Partitioner = Callable[..., np.ndarray]
@@ -56,6 +56,7 @@ def check(
         if option not in names:
             raise errors.unknown_name(f'{where} ({called})', option, names)
     own = {name: value for name, value in options.items() if name not in others}
+    kinds.check('', function, own)
     checks.options('partition', function, _arguments(partition, 1, 0, own), None)
 
 
@@ -81,6 +82,7 @@ def owners(
     Raises:
       ValueError: if there is not one owner per example, or the last clients own nothing.
     """
+    checks.static_int('num_clients', num_clients, maximum=len(labels))
     arguments = _arguments(partition, num_clients, seed, options)
     clients = np.asarray(_function(partition)(labels, **arguments))
     if clients.shape != labels.shape:

@@ -25,10 +25,15 @@ def quadratic(targets: ArrayLike, *, initial_point: ArrayLike | None = None) -> 
     References:
       Xiang et al. 2023, section III.
     """
-    points = np.asarray(targets, dtype=float)
+    points = checks.numbers('targets', targets).astype(float)
     if points.ndim != 2 or 0 in points.shape:
         raise errors.invalid('targets', 'have shape [num_clients, d]', list(points.shape))
-    start = np.zeros(points.shape[1]) if initial_point is None else np.asarray(initial_point)
+    if not np.isfinite(points).all():
+        client = int(np.argwhere(~np.isfinite(points))[0][0])
+        raise errors.invalid('targets', 'be finite', f'{points[client]} of client {client}')
+    start = np.zeros(points.shape[1])
+    if initial_point is not None:
+        start = checks.numbers('initial_point', initial_point)
     if start.shape != points.shape[1:]:
         raise errors.invalid(
             'initial_point', f'have shape {list(points.shape[1:])}', list(start.shape)
@@ -77,6 +82,8 @@ def counterexample(*, num_clients: int = 100, dimension: int = 100, seed: int = 
     """
     checks.static_int('num_clients', num_clients)
     checks.static_int('dimension', dimension)
+    checks.static_int('seed', seed, minimum=0, maximum=2**63 - 1)
+    checks.fits('num_clients', num_clients, 8 * num_clients * dimension)
     noise = np.random.default_rng(seed).normal(scale=0.1, size=(num_clients, dimension))
     return quadratic(np.arange(1, num_clients + 1)[:, None] / 1000 + noise)
 

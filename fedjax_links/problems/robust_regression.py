@@ -71,6 +71,7 @@ def draw_robust_regression(
     ):
         checks.integer(name, value, 1, 2**31 - 1)
     checks.integer('seed', seed, 0, 2**32 - 1)
+    checks.fits('num_clients', num_clients, 16 * num_clients * examples_per_client * dimension)
     rng = np.random.default_rng([int(seed), _STREAM])
     common_mean = 10 * rng.standard_normal()
     reference_means = common_mean + rng.standard_normal(num_clients)

@@ -84,6 +84,9 @@ def draw_synthetic(
     if max_examples is not None:
         checks.integer('max_examples', max_examples, 51, 2**31 - 1)
     checks.integer('seed', seed, 0, 2**32 - 1)
+    # The fewest that there can be; how many there are is drawn first.
+    size = 8 * _FEATURES
+    checks.fits('num_clients', num_clients, num_clients * size * (_CLASSES + 50))
     rng = np.random.default_rng([int(seed), _STREAM])
     counts = rng.lognormal(4, 2, num_clients).astype(np.int64) + 50
     model_means = alpha * rng.standard_normal(num_clients)
@@ -93,6 +96,7 @@ def draw_synthetic(
     centres = centre_means[:, None] + rng.standard_normal((num_clients, _FEATURES))
     if max_examples is not None:
         counts = np.minimum(counts, max_examples)
+    checks.fits('num_clients', num_clients, 2.5 * int(counts.sum()) * size)
     deviations = np.arange(1, _FEATURES + 1) ** -0.6
     features = rng.standard_normal((int(counts.sum()), _FEATURES)) * deviations
     labels = np.empty(len(features), np.int32)

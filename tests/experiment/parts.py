@@ -12,3 +12,8 @@ def size_of_model():
         return {'size': jnp.sqrt(jnp.sum(jnp.stack(squares)))}
 
     return size
+
+
+def mistaken():
+    """Adds what cannot be added."""
+    return 1 + 'x'

@@ -100,7 +100,7 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         ),
         (
             {'links': {'name': 'uniform_cohort', 'cohort_size': 11}},
-            '`cohort_size` must be at most 8, got 11.',
+            '`config.links.cohort_size` must be at most 8, got 11.',
         ),
         (
             {'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 1.5}}},
@@ -108,7 +108,7 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         ),
         (
             {'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': float('nan')}}},
-            '`config.links.probs` must lie in [0, 1], got nan at client 0.',
+            '`config.links.probs.value` must be finite, got nan.',
         ),
         (
             {'algorithms': {'fedpcb': {}}},
@@ -153,7 +153,7 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
                     'decay': {'name': 'warmup', 'initial': -1.0, 'rounds': 3},
                 }
             },
-            '`initial` must be positive, got -1.0.',
+            '`config.algorithms.fedavg.client.decay.initial` must be positive, got -1.0.',
         ),
         (
             {'client': {'learning_rate': 0.0, 'local_steps': 1, 'decay': 'inverse'}},
@@ -165,7 +165,7 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         ),
         (
             {'problem': {'name': 'digits', 'alhpa': 0.1}},
-            "`digits (dirichlet)` has no 'alhpa'; did you mean 'alpha'?",
+            "`config.problem (dirichlet)` has no 'alhpa'; did you mean 'alpha'?",
         ),
         (
             {'problem': {'name': 'images', 'dataset': 'digits', 'num_clients': 3}},
@@ -235,8 +235,14 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
             {'patterns': {'bernoulli': {'name': 'bernouli'}}},
             "`config.patterns.bernoulli.name` has no 'bernouli'; did you mean 'bernoulli'?",
         ),
-        ({'algorithms': {'fedavg': {'server_lr': -1.0}}}, '`server_lr` must be positive'),
-        ({'algorithms': {'a/b': {'name': 'fedavg'}}}, "`label` must be a file name without '/'"),
+        (
+            {'algorithms': {'fedavg': {'server_lr': -1.0}}},
+            '`config.algorithms.fedavg.server_lr` must be positive, got -1.0.',
+        ),
+        (
+            {'algorithms': {'a/b': {'name': 'fedavg'}}},
+            "`config.algorithms` must have labels that are file names without '/' and '..'",
+        ),
         (
             {'grid': {'client': {'lerning_rate': (0.1,)}}},
             "`config.algorithms.fedavg.client` has no 'lerning_rate'; did you mean 'learning_rate'",

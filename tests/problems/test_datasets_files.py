@@ -110,7 +110,10 @@ def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
             '`test_labels` must have an integer dtype, got float64.',
         ),
         ({'test_labels': np.array([0, -1])}, '`test_labels` must be at least 0, got -1 at 1.'),
-        ({'num_classes': 3}, '`num_classes` must exceed the largest label 3, got 3.'),
+        (
+            {'num_classes': 3},
+            '`num_classes` must exceed the largest label 3 (test_labels at 0), got 3.',
+        ),
         ({'num_classes': [5, 5]}, '`num_classes` must be a number, got shape [2].'),
         ({'train_labels': [None] * 5}, '`train_labels` must hold numbers, got Python objects.'),
     ],
@@ -118,7 +121,8 @@ def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
 def test_npz_arrays_that_do_not_fit_are_refused(arrays, change, message, tmp_path):
     changed = {key: value for key, value in (arrays | change).items() if value is not None}
     np.savez(tmp_path / 'mine.npz', **changed)
-    assert_raises(message, lambda: datasets.from_npz(tmp_path / 'mine.npz'))
+    file = tmp_path / 'mine.npz'
+    assert_raises(f'{message[:-1]} in {file}.', lambda: datasets.from_npz(file))
 
 
 def test_saving_needs_a_folder(tmp_path):

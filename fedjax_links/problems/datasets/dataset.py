@@ -71,12 +71,15 @@ def make_dataset(
                 f'have one entry per row of `{part}_features` ({len(rows)})',
                 len(labels[part]),
             )
-    largest = max(int(values.max()) for values in labels.values())
+    part = max(labels, key=lambda part: int(labels[part].max()))
+    largest = int(labels[part].max())
     if num_classes is None:
         num_classes = largest + 1
     checks.integer('num_classes', num_classes, 1, 2**31 - 1)
     if largest >= num_classes:
-        raise errors.invalid('num_classes', f'exceed the largest label {largest}', num_classes)
+        place = f'{part}_labels at {int(np.argmax(labels[part]))}'
+        requirement = f'exceed the largest label {largest} ({place})'
+        raise errors.invalid('num_classes', requirement, num_classes)
     return Dataset(train, labels['train'], test, labels['test'], int(num_classes), name)
 
 

@@ -4,8 +4,10 @@ import hashlib
 import os
 import pathlib
 import re
+import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -19,6 +21,11 @@ Arrays = Mapping[str, np.ndarray]
 
 _REQUIRED = ('train_features', 'train_labels', 'test_features', 'test_labels')
 _OPTIONAL = ('num_classes',)
+_DAMAGE = (
+    *(OSError, EOFError, LookupError, NotImplementedError, RuntimeError, SyntaxError, ValueError),
+    *(MemoryError, OverflowError, TypeError, struct.error, zipfile.BadZipFile, zlib.error),
+)
+"""What comes of reading an array whose bytes, or whose description, were changed."""
 
 
 def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
@@ -50,7 +57,10 @@ def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
         arrays = _read(file)
     except (OSError, EOFError, zipfile.BadZipFile) as error:
         raise errors.invalid('path', 'name an npz file', f'an unreadable {file}') from error
-    return from_mapping(arrays, name=file.stem if name is None else name)
+    try:
+        return from_mapping(arrays, name=file.stem if name is None else name)
+    except ValueError as error:
+        raise ValueError(f'{str(error).removesuffix(".")} in {file}.') from None
 
 
 def save_npz(dataset: Dataset, path: PathLike) -> None:
@@ -119,7 +129,7 @@ def cached(
     file = folder / f'{slug}-{_digest(settings, files)}.npz'
     try:
         return from_mapping(_read(file), name=name)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):  # of the cache alone
         arrays = read()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -146,7 +156,10 @@ def _digest(settings: object, files: Iterable[pathlib.Path]) -> str:
 
 def _read(file: pathlib.Path) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
-    loaded = np.load(file, allow_pickle=False) if zipfile.is_zipfile(file) else None
+    try:
+        loaded = np.load(file, allow_pickle=False) if zipfile.is_zipfile(file) else None
+    except _DAMAGE as error:
+        raise zipfile.BadZipFile(str(file)) from error
     if loaded is None:
         raise zipfile.BadZipFile(str(file))
     with loaded:
@@ -155,8 +168,13 @@ def _read(file: pathlib.Path) -> dict[str, np.ndarray]:
                 continue
             try:
                 arrays[key] = loaded[key]
-            except ValueError as error:  # NumPy refuses to unpickle
-                raise errors.invalid(key, 'hold numbers', 'Python objects') from error
+            except _DAMAGE as error:
+                if 'pickle' in str(error):  # NumPy refuses to unpickle
+                    raise errors.invalid(
+                        key, 'hold numbers', f'Python objects in {file}'
+                    ) from error
+                requirement = f'name an intact npz file ({errors.one_line(str(error))})'
+                raise errors.invalid('path', requirement, f'a damaged {key} in {file}') from error
     return arrays
 
 

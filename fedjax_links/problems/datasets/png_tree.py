@@ -158,7 +158,7 @@ def _read(
             try:
                 with Image.open(file) as image:
                     pixels = np.asarray(image.convert('RGB' if channels == 3 else 'L'))
-            except (OSError, SyntaxError, ValueError) as error:
+            except Exception as error:  # whatever the decoder makes of changed bytes
                 raise errors.invalid('data_dir', 'hold intact images', file) from error
             if shape is None:
                 shape = pixels.shape[:2]

@@ -65,6 +65,10 @@ def synthetic_images(
     for size in shape:
         checks.integer('shape', size, 1, 4096)
     height, width, channels = map(int, shape)
+    pixels = height * width * channels
+    # Held as drawn, in the order of their owners, and on the device.
+    checks.fits('num_train', num_train, 16 * (num_train + num_test) * pixels)
+    checks.fits('num_classes', num_classes, 4 * num_classes * pixels * _FINENESS**2)
     streams = [np.random.default_rng([int(seed), _STREAM, part]) for part in range(3)]
     patterns = _patterns(streams[0], num_classes, (height, width, channels), difficulty)
     (train, train_labels), (test, test_labels) = (

@@ -4,7 +4,7 @@ import os
 import pathlib
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -223,7 +223,11 @@ def _open(folder: pathlib.Path) -> Any:
     except ImportError as error:
         packages = 'tensorflow-datasets importlib_resources pillow'
         raise errors.missing_package('prepared data need TensorFlow Datasets', packages) from error
-    builder = tensorflow_datasets.builder_from_directory(os.fspath(folder))
+    try:
+        builder = tensorflow_datasets.builder_from_directory(os.fspath(folder))
+    except Exception as error:  # whatever the reader makes of changed descriptions
+        said = f'{type(error).__name__}: {errors.one_line(str(error))}'
+        raise errors.invalid('data_dir', f'describe its data ({said})', folder) from error
     file_format = builder.info.file_format.value
     if file_format not in ('array_record', 'tfrecord'):
         raise errors.invalid(
@@ -242,7 +246,7 @@ def _open(folder: pathlib.Path) -> Any:
 
 
 def _read(builder: Any, train: Sequence[str], test: Sequence[str]) -> Arrays:
-    arrays = {'num_classes': np.asarray(builder.info.features['label'].num_classes)}
+    arrays = {'num_classes': np.asarray(_num_classes(builder))}
     for part, splits in (('train', train), ('test', test)):
         sizes = [builder.info.splits[split].num_examples for split in splits]
         images = np.empty((sum(sizes), *builder.info.features['image'].shape), np.uint8)
@@ -254,6 +258,7 @@ def _read(builder: Any, train: Sequence[str], test: Sequence[str]) -> Arrays:
                 if row + len(chunk) > end:
                     raise _wrong_count(builder, split, f'more than {size}')
                 for example in chunk:
+                    _check_example(builder, split, row - end + size, example)
                     images[row], labels[row] = example['image'], example['label']
                     row += 1
             if row != end:
@@ -266,12 +271,42 @@ def _chunks(builder: Any, split: str) -> Iterator[Sequence[Mapping[str, Any]]]:
     if builder.info.file_format.value == 'array_record':
         source = builder.as_data_source(split)
         for start in range(0, len(source), _CHUNK):
-            yield source.__getitems__(list(range(start, min(start + _CHUNK, len(source)))))
+            numbers = list(range(start, min(start + _CHUNK, len(source))))
+            yield _decoded(source.__getitems__, numbers, split, f'{start} to {numbers[-1]}')
         return
     decode = builder.info.features.deserialize_example_np
     for file in builder.info.splits[split].filepaths:
+        number = 0
         for records in read_records(pathlib.Path(file), chunk_size=_CHUNK):
-            yield [decode(record) for record in records]
+            found = enumerate(records, number)
+            yield [_decoded(decode, record, file, str(place)) for place, record in found]
+            number += len(records)
+
+
+def _decoded(decode: Callable[[Any], Any], record: Any, file: str, number: str) -> Any:
+    """What a record holds."""
+    try:
+        return decode(record)
+    except Exception as error:  # whatever the decoders make of changed bytes
+        said = f'{type(error).__name__}: {errors.one_line(str(error))}'
+        got = f'record {number} of {file}, {said}'
+        raise errors.invalid('data_dir', 'hold intact records', got) from error
+
+
+def _check_example(builder: Any, split: str, number: int, example: Mapping[str, Any]) -> None:
+    """Raises for an image or a label that is not as described."""
+    where = f'in record {number} of {split} of {builder.name}'
+    shape, num_classes = builder.info.features['image'].shape, _num_classes(builder)
+    if np.shape(example['image']) != tuple(shape):
+        got = f'{list(np.shape(example["image"]))} {where}'
+        raise errors.invalid('data_dir', f'hold images of shape {list(shape)}', got)
+    if not 0 <= example['label'] < num_classes:
+        requirement = f'hold labels from 0 to {num_classes - 1}'
+        raise errors.invalid('data_dir', requirement, f'{example["label"]} {where}')
+
+
+def _num_classes(builder: Any) -> int:
+    return int(builder.info.features['label'].num_classes)
 
 
 def _wrong_count(builder: Any, split: str, found: str) -> ValueError:

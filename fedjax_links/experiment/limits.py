@@ -1,0 +1,145 @@
+"""What fits together in an experiment, and how large one can be.
+
+Refused is what cannot happen or would have no effect: an outage or a change of pattern that begins
+after the last round, a period that does not end within the run, a tuning longer than the run. A
+cycle, a turn or a warm-up longer than the run is none of these: its beginning is seen.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedjax_links import errors
+from fedjax_links.base import Participation, Problem
+
+MOST_LANES = 10**5
+MOST_ROUNDS = 10**12
+MOST_EVALUATIONS = 10**7
+MOST_LETTERS = 100
+LINKS = 'links'
+_PERIODIC = 'period'
+
+
+def check_work(
+    num_lanes: int, num_rounds: int, eval_every: int, *, lanes: str, rounds: str = 'num_rounds'
+) -> None:
+    """Raises for more work than anybody can wait for, before anything is listed.
+
+    Args:
+      num_lanes: simulations.
+      num_rounds: rounds of each.
+      eval_every: rounds between evaluations.
+      lanes: where their number comes from, for errors.
+      rounds: where the number of rounds comes from.
+
+    Raises:
+      ValueError: naming the field to lower.
+    """
+    if num_lanes > MOST_LANES:
+        raise errors.invalid(lanes, f'give at most {MOST_LANES:,} lanes', f'{num_lanes:,}')
+    if num_lanes * num_rounds > MOST_ROUNDS:
+        what = f'{num_rounds:,} in each of {num_lanes:,} lanes'
+        raise errors.invalid(rounds, f'give at most {MOST_ROUNDS:,} rounds in all', what)
+    evaluations = num_lanes * (num_rounds // eval_every)
+    if evaluations > MOST_EVALUATIONS:
+        requirement = f'give at most {MOST_EVALUATIONS:,} evaluations in all'
+        raise errors.invalid(
+            'eval_every', requirement, f'{eval_every}, which gives {evaluations:,}'
+        )
+
+
+def num_points(columns: Mapping[str, Sequence[Any]], mode: str) -> int:
+    """The number of points of a grid, without listing them."""
+    lengths = [len(values) for values in columns.values()]
+    return math.prod(lengths) if mode == 'cross' else max(lengths, default=1)
+
+
+def check_labels(field: str, labels: Sequence[Any]) -> None:
+    """Raises unless labels name files, each a file of its own.
+
+    Args:
+      field: whose labels.
+      labels: labels of patterns or algorithms, or names of reports.
+
+    Raises:
+      ValueError: naming the label.
+    """
+    seen: dict[str, str] = {}
+    for label in labels:
+        if not isinstance(label, str) or not label.strip() or not _names_a_file(label):
+            requirement = "have labels that are file names without '/' and '..'"
+            raise errors.invalid(field, requirement, errors.shown(label))
+        if len(label) > MOST_LETTERS:
+            requirement = f'have labels of at most {MOST_LETTERS} letters'
+            raise errors.invalid(field, requirement, errors.shown(label))
+        other = seen.setdefault(label.casefold(), label)
+        if other != label:
+            requirement = 'have labels that differ by more than capitals, as they name files'
+            raise errors.invalid(field, requirement, f'{other!r} and {label!r}')
+
+
+def _names_a_file(label: str) -> bool:
+    unsafe = any(c in label for c in '/\\') or '..' in label or label[0] == '.'
+    return label.isprintable() and label == label.strip() and not unsafe
+
+
+def check_report_names(names: Sequence[Any]) -> None:
+    """`check_labels` for reports, which leave the name of the links' pages free."""
+    check_labels('config.reports', names)
+    for name in names:
+        if name.casefold() == LINKS:
+            raise errors.invalid('config.reports', 'leave the name of the links free', name)
+
+
+def check_federation(where: str, pattern: Participation, problem: Problem) -> None:
+    """Raises unless a pattern has the clients of a problem."""
+    if pattern.num_clients != problem.num_clients:
+        requirement = f"have the problem's {problem.num_clients} clients"
+        raise errors.invalid(where, requirement, pattern.num_clients)
+
+
+def check_batch(where: str, client: Mapping[str, Any], problem: Problem) -> None:
+    """Raises for a batch that is larger than all data together."""
+    size, available = client.get('batch_size'), int(problem.counts.sum())
+    if type(size) is int and size > available:
+        requirement = f'be at most the {available:,} examples of all clients'
+        raise errors.invalid(f'{where}.batch_size', requirement, size)
+
+
+def check_rounds(config: Mapping[str, Any]) -> None:
+    """Raises for what would begin, or end for the first time, after the last round.
+
+    Args:
+      config: plain values, the parts of which have been built.
+
+    Raises:
+      ValueError: naming the field.
+    """
+    num_rounds = config['num_rounds']
+    for label, section in config['algorithms'].items():
+        for field in (_PERIODIC, 'start_round'):
+            value = section.get(field, 0)
+            if isinstance(value, int) and value > num_rounds:
+                requirement = f'be at most config.num_rounds = {num_rounds}'
+                raise errors.invalid(f'config.algorithms.{label}.{field}', requirement, value)
+    patterns = config.get('patterns', {})
+    for label, section in patterns.items():
+        _check_events(f'config.patterns.{label}', section, num_rounds)
+    _check_events('config.links', config.get('links'), num_rounds)
+
+
+def _check_events(where: str, section: Any, num_rounds: int) -> None:
+    if isinstance(section, list | tuple):
+        for place, part in enumerate(section):
+            _check_events(f'{where}[{place}]', part, num_rounds)
+    if not isinstance(section, Mapping):
+        return
+    field = {'outage': 'start', 'switch': 'at_rounds'}.get(section.get('name', ''))
+    for name, value in section.items():
+        if name != field:
+            _check_events(f'{where}.{name}', value, num_rounds)
+            continue
+        last = max(value) if isinstance(value, list | tuple) and value else value
+        if isinstance(last, int | float) and last >= num_rounds:
+            requirement = f'come before the end of the run at {num_rounds}'
+            raise errors.invalid(f'{where}.{name}', requirement, value)

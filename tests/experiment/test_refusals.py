@@ -1,0 +1,237 @@
+"""Wrong kinds, sizes and relations: each costs a line that names the field."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import checks, experiment, kinds, participation
+from fedjax_links.experiment import limits
+from tests.experiment.configs import tuned, values
+
+NAN = float('nan')
+QUADRATIC = {'name': 'quadratic', 'targets': ((0.0,), (1.0,))}
+
+
+def links(name, **options):
+    return {'links': {'name': name, **options}}
+
+
+def bernoulli(**options):
+    return links('bernoulli', probs={'name': 'equal', 'value': 0.5}, **options)
+
+
+def client(**options):
+    return {'client': {'learning_rate': 0.1, 'local_steps': 1, **options}}
+
+
+REFUSED = [
+    # Kinds.
+    ({'title': None}, '`config.title` must be text, got None.'),
+    ({'num_rounds': 4.0}, '`config.num_rounds` must be a whole number, got 4.0.'),
+    ({'num_rounds': '4'}, "`config.num_rounds` must be a whole number, got '4'."),
+    ({'num_seeds': True}, '`config.num_seeds` must be a whole number, got True.'),
+    ({'num_rounds': []}, '`config.num_rounds` must be a whole number, got [].'),
+    (client(local_steps=5.0), 'client.local_steps` must be a whole number, got 5.0.'),
+    (client(batch_size='4'), "client.batch_size` must be a whole number or None, got '4'."),
+    (client(batch_size=False), 'client.batch_size` must be a whole number or None, got False.'),
+    (client(learning_rate='0.1'), "client.learning_rate` must be a number, got '0.1'."),
+    (client(learning_rate=None), 'client.learning_rate` must be a number, got None.'),
+    (client(learning_rate=True), 'client.learning_rate` must be a number, got True.'),
+    (client(learning_rate=[0.1]), 'client.learning_rate` must be a number, got [0.1].'),
+    ({'algorithms': {'fedavg': {'server_lr': '1'}}}, 'server_lr` must be a number, got'),
+    ({'algorithms': {'fedavg': {'server_lr': [1.0]}}}, 'server_lr` must be a number, got [1.0].'),
+    ({'algorithms': {'fedavg': {'server_lr': True}}}, 'server_lr` must be a number, got True.'),
+    ({'algorithms': {'fedavg': None}}, '`config.algorithms.fedavg` must be a section, got None.'),
+    ({'algorithms': {'fedavg': {'client': 3}}}, '.fedavg.client` must be a section, got 3.'),
+    (links('cyclic', probs=[0.5] * 8, reset=1), '`config.links.reset` must be True or False'),
+    (links('outage', pattern=3, start=1, stop=2), '`config.links.pattern` must be a Participation'),
+    ({'log': 'links'}, "`config.log` must be a list, got 'links'."),
+    ({'problem': {'name': 'digits', 'num_clients': 8.0}}, 'config.problem.num_clients` must be a'),
+    ({'problem': {'name': 'digits', 'alpha': '1'}}, '`config.problem.alpha` must be a number'),
+    ({'problem': {**QUADRATIC, 'targets': ((0.0,), ('x',))}}, '`config.problem.targets` must hold'),
+    # Numbers.
+    (client(learning_rate=float('inf')), '`config.client.learning_rate` must be finite, got inf.'),
+    (client(learning_rate=1e39), '`config.client.learning_rate` must be at most 3.4e+38'),
+    (client(learning_rate=10**30), '`config.client.learning_rate` must be within 64 bits'),
+    (client(mu=NAN), '`config.client.mu` must be finite, got nan.'),
+    ({'caption': b'x'}, "`config.caption` must be text, got b'x'."),
+    ({'first_seed': 2**32}, '`config.first_seed` must be at most 4294967294, got 4294967296.'),
+    ({'problem': {'name': 'digits', 'seed': 2**32}}, '`config.problem.seed` must be an integer in'),
+    (
+        bernoulli(schedule={'name': 'sine', 'gamma': 0.7, 'period': 4}),
+        'schedule.gamma` must lie in',
+    ),
+    (bernoulli(schedule={'name': 'sine', 'gamma': 0.1, 'period': [4]}), 'be one number or 8'),
+    (bernoulli(schedule={'name': 'jitter', 'width': 0.6}), 'schedule.width` must lie in [0, 0.5]'),
+    (
+        {'algorithms': {'fedopt': {'server_optimizer': {'name': 'sgd', 'learning_rate': -1.0}}}},
+        'server_optimizer.learning_rate` must lie in ',
+    ),
+    (client(optimizer={'name': 'sgd', 'momentum': 2.0}), 'optimizer.momentum` must lie in [0, 1]'),
+    # Names and labels.
+    ({'': 1}, "`config` has no ''; valid names: "),
+    ({'algorithms': {'fedavg': {'client': {1: 2}}}}, 'must have texts as names of its fields'),
+    ({'algorithms': {'fedavg': {}, 'FedAvg': {'name': 'fedpbc'}}}, "got 'fedavg' and 'FedAvg'."),
+    ({'algorithms': {'..': {'name': 'fedavg'}}}, 'must have labels that are file names'),
+    ({'algorithms': {'x' * 101: {'name': 'fedavg'}}}, 'must have labels of at most 100 letters'),
+    ({'reports': {'Links': 'levels'}}, '`config.reports` must leave the name of the links free'),
+    ({'reports': {'a/b': 'levels'}}, '`config.reports` must have labels that are file names'),
+    ({'names': (('fedavg', 3),)}, '`config.names` must show texts, got 3.'),
+    ({'baseline': ''}, "`config.baseline` has no ''"),
+    ({'metric': ''}, "`config.metric` has no ''"),
+    (links('always', probs=0.5), "`config.links` has no 'probs'"),
+    (links('always', num_clients=3), "`config.links` has no 'num_clients'"),
+    # Empty.
+    ({'algorithms': {}}, '`config.algorithms` must have at least one entry, got {}.'),
+    ({'grid': {}}, '`config.grid` must have at least one entry, got {}.'),
+    ({'grid': {'client': {}}}, '`config.grid.client` must have at least one column, got {}.'),
+    ({'grid': {'client': {'mu': ()}}}, '`config.grid.client.mu` must be a list of at least one'),
+    ({'tuning': {}}, '`config.tuning` must have at least one entry, got {}.'),
+    # Grids.
+    ({'grid': {'client': {'learning_rate': ('0.1',)}}}, 'learning_rate` must be a number'),
+    ({'grid': {'client': {'learning_rate': (0.1, 0.1)}}}, '`config.grid` must have no point twice'),
+    ({'grid': {'client': {'learning_rate': ({'x': 1},)}}}, 'must hold numbers, names or lists'),
+    # Relations.
+    ({'algorithms': {'wait_for_all': {'period': 5}}}, 'be at most config.num_rounds = 4, got 5.'),
+    (
+        {'algorithms': {'amplified_fedavg': {'period': 5, 'amplification': 2.0}}},
+        '`config.algorithms.amplified_fedavg.period` must be at most config.num_rounds = 4, got 5.',
+    ),
+    (
+        links('outage', pattern='always', start=4, stop=9),
+        '`config.links.start` must come before the end of the run at 4, got 4.',
+    ),
+    (
+        links('switch', patterns=['always', 'always'], at_rounds=4),
+        '`config.links.at_rounds` must come before the end of the run at 4, got 4.',
+    ),
+    (links('cyclic', probs=[0.5] * 7), "`config.patterns.links` must have the problem's 8 clients"),
+    (client(batch_size=9_999), '`config.client.batch_size` must be at most the 1,438 examples'),
+    # Sizes.
+    ({'num_rounds': 2**31, 'eval_every': 2}, '`config.num_rounds` must be at most 2147483647'),
+    ({'num_seeds': 2**31}, '`config.num_seeds` must be at most 2147483647'),
+    ({'num_seeds': 2**30}, '`config.num_seeds` must give at most 100,000 lanes'),
+    ({'num_rounds': 2**30}, '`config.eval_every` must give at most 10,000,000 evaluations in all'),
+    (client(local_steps=10**7), 'client.local_steps` must be at most 1000000, got 10000000.'),
+    ({'problem': {'name': 'counterexample', 'num_clients': 2**31 - 1}}, '.num_clients` must fit'),
+    ({'problem': {'name': 'synthetic', 'num_clients': 2**30}}, '.num_clients` must fit into'),
+    ({'problem': {'name': 'robust_regression', 'dimension': 2**30}}, '` must fit into memory'),
+    (
+        {'problem': {'name': 'digits', 'num_clients': 5_000}},
+        '.num_clients` must be at most 1438, got 5000.',
+    ),
+    (
+        {'problem': {'name': 'digits', 'model': {'name': 'mlp', 'hidden': (2**20, 2**20)}}},
+        '`config.problem.model` must fit into memory, got ',
+    ),
+    (
+        {'problem': {'name': 'digits', 'model': {'name': 'mlp', 'hidden': (-1,)}}},
+        '`config.problem.model.hidden` must be at least 1, got -1.',
+    ),
+    # What is imported.
+    ({'eval_fn': 'builtins:dict'}, '`config.eval_fn` must name what returns a function'),
+    ({'problem': {'name': 'builtins:dict'}}, '`config.problem` must name what returns a Problem'),
+    ({'links': 'builtins:dict'}, '`config.links` must name what returns a Participation'),
+    (
+        {'links': 'tests.experiment.parts:mistaken'},
+        '`config.links` must suit mistaken, got TypeError: ',
+    ),
+]
+
+
+@pytest.mark.parametrize('changes, message', REFUSED)
+def test_it_costs_one_line(changes, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        experiment.build({**values(), **changes})
+    assert message in str(caught.value)
+    assert str(caught.value).startswith('`config')
+    assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'num_rounds': 12}, '`config.tuning.num_rounds` must be at most config.num_rounds = 8'),
+        ({'num_rounds': 8.0}, '`config.tuning.num_rounds` must be a Python integer, got 8.0.'),
+        ({'num_seeds': 0}, '`config.tuning.num_seeds` must be at least 1, got 0.'),
+        ({'learning_rates': ()}, '`config.tuning.learning_rates` must be a list of at least one'),
+        ({'learning_rates': 0.1}, '`config.tuning.learning_rates` must be a list of at least one'),
+        ({'learning_rates': ('0.1',)}, '`config.tuning.learning_rates` must be a number'),
+        ({'learning_rates': (0.1, 0.1)}, '`config.tuning.learning_rates` must hold each number'),
+    ],
+)
+def test_so_does_wrong_tuning(changes, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        experiment.build(tuned(tuning={**tuned()['tuning'], **changes}))
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [
+        client(learning_rate=1e30),
+        client(batch_size=0),
+        client(batch_size=None),
+        client(learning_rate=np.float32(0.1)),
+        links('outage', pattern='always', start=3, stop=900),
+        links('cyclic', probs=[0.5] * 8, cycle_length=90),
+        bernoulli(schedule={'name': 'sine', 'gamma': [0.1] * 8, 'period': 400}),
+        links('replay', mask=[[True] * 8], prob=[[NAN] * 8]),
+        {'caption': '', 'names': (), 'log': (), 'reports': {}},
+    ],
+)
+def test_what_is_unusual_runs(changes):
+    experiment.build({**values(), **changes}).describe()
+
+
+def test_a_mistake_inside_a_factory_keeps_its_cause():
+    with pytest.raises(ValueError, match='must suit mistaken') as caught:
+        experiment.build({**values(), 'links': 'tests.experiment.parts:mistaken'})
+    causes = [caught.value]
+    while causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
+    assert isinstance(causes[-1], TypeError)
+
+
+def test_arrays_are_refused_before_they_are_made():
+    checks.fits('num_clients', 3, 1_000)
+    with pytest.raises(ValueError, match=r'^`num_clients` must fit into memory, got 9: 9,'):
+        checks.fits('num_clients', 9, 1e16)
+
+
+@pytest.mark.parametrize(
+    'value, kind, suits',
+    [
+        (3, int, True),
+        (True, int, False),
+        (3.0, int, False),
+        (3, float, True),
+        ('3', float, False),
+        (True, float, False),
+        (True, bool, True),
+        (1, bool, False),
+        (None, int | None, True),
+        ('x', int | None, False),
+        ([1, 2], tuple[int, ...], True),
+        ([1, 'x'], list[int], False),
+        ('ab', list[str], False),
+        ({}, list[int], False),
+        (np.float32(3), str, True),
+        ([3], np.ndarray | float, True),
+    ],
+)
+def test_kinds(value, kind, suits):
+    assert kinds.suits(value, kind) == suits
+
+
+def test_lanes_and_rounds_are_counted_before_they_are_listed():
+    limits.check_work(10, 10**6, 10**3, lanes='grid')
+    with pytest.raises(ValueError, match=r'^`grid` must give at most 100,000 lanes, got 1,000,000'):
+        limits.check_work(10**6, 1, 1, lanes='grid')
+    with pytest.raises(ValueError, match=r'^`num_rounds` must give at most 1,000,000,000,000 rou'):
+        limits.check_work(10**4, 10**9, 10**9, lanes='grid')
+
+
+def test_patterns_can_be_parts_of_patterns_by_name_alone():
+    planned = experiment.build({**values(), **links('outage', pattern='always', start=1, stop=2)})
+    pattern = planned.pattern_at('links', {})
+    assert pattern.num_clients == participation.always(8).num_clients

@@ -1,0 +1,161 @@
+"""Damaged data files are named, with the record where there are records, in one line."""
+
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedjax_links import experiment
+from fedjax_links.problems import datasets
+from tests.experiment.configs import values
+from tests.problems import prepared_data
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path_factory):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path_factory.mktemp('cache')))
+
+
+def save(path, saver=np.savez, **changes):
+    rng = np.random.default_rng(0)
+    arrays = {
+        'train_features': rng.integers(0, 256, (20, 4, 4, 1), dtype=np.uint8),
+        'train_labels': np.arange(20) % 3,
+        'test_features': rng.integers(0, 256, (6, 4, 4, 1), dtype=np.uint8),
+        'test_labels': np.arange(6) % 3,
+    }
+    saver(path, **{**arrays, **changes})
+
+
+def line(call):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        call()
+    assert '\n' not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize('saver', [np.savez, np.savez_compressed])
+def test_whatever_happens_to_the_bytes_of_an_npz_file_it_is_named(saver, tmp_path):
+    """Cut at, or with a byte changed at, places all over the file."""
+    whole, file = tmp_path / 'whole.npz', tmp_path / 'damaged.npz'
+    save(whole, saver)
+    data = whole.read_bytes()
+    found = set()
+    for place in range(0, len(data), 37):
+        changed = bytearray(data)
+        changed[place] ^= 0xFF
+        for damaged in (data[:place], bytes(changed)):
+            file.write_bytes(damaged)
+            told = None
+            try:
+                datasets.from_npz(file)
+            except ValueError as error:
+                told = str(error)
+            if told is not None:
+                assert str(file) in told
+                assert '\n' not in told
+                found.add(told.split('`')[1])
+    assert 'path' in found
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'train_labels': np.r_[np.arange(19) % 3, 7], 'num_classes': 3}, '7 (train_labels at 19)'),
+        ({'test_labels': np.array([0, 1, -2, 0, 0, 0])}, 'got -2 at 2'),
+        ({'train_features': np.where(np.arange(20) == 4, np.nan, 1.0)[:, None]}, 'in row 4'),
+        ({'test_features': np.zeros((6, 5, 4, 1), np.uint8)}, 'got [5, 4, 1]'),
+        ({'train_labels': np.zeros(19, int)}, 'got 19'),
+    ],
+)
+def test_a_config_names_file_and_record_of_bad_arrays(changes, message, tmp_path):
+    path = tmp_path / 'mine.npz'
+    save(path, **changes)
+    problem = {
+        'name': 'images',
+        'dataset': 'npz',
+        'data': {'path': str(path)},
+        'num_clients': 4,
+        'model': 'softmax',
+    }
+    if 'train_features' in changes:
+        save(path, **changes, test_features=np.ones((6, 1)))
+    said = line(lambda: experiment.build(values(problem=problem)))
+    assert said.startswith('`config.problem.data.')
+    assert message in said
+    assert str(path) in said
+
+
+def test_a_damaged_compressed_cache_is_read_anew(tmp_path):
+    prepared_data.write_tfrecord(tmp_path, 'mnist', (28, 28, 1), 10)
+    cache = tmp_path / 'cache'
+    first = datasets.mnist(data_dir=tmp_path, cache_dir=cache)
+    (file,) = cache.iterdir()
+    np.savez_compressed(file, **dict(np.load(file)))
+    data = bytearray(file.read_bytes())
+    data[200:220] = bytes(20)
+    file.write_bytes(data)
+    again = datasets.mnist(data_dir=tmp_path, cache_dir=cache)
+    np.testing.assert_array_equal(first.train_features, again.train_features)
+
+
+def tree(root):
+    for split in ('train', 'test'):
+        for name in ('a', 'b'):
+            folder = root / split / name
+            folder.mkdir(parents=True)
+            for place in range(2):
+                pixels = np.random.default_rng(place).integers(0, 256, (6, 5, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f'{place}.png')
+    return root / 'train' / 'b' / '1.png'
+
+
+def test_whatever_happens_to_the_bytes_of_an_image_it_is_named(tmp_path):
+    file = tree(tmp_path)
+    data = file.read_bytes()
+    told = []
+    for place in range(0, len(data), 11):
+        changed = bytearray(data)
+        changed[place] ^= 0xFF
+        for damaged in (data[:place], bytes(changed)):
+            file.write_bytes(damaged)
+            try:
+                datasets.from_png_tree(tmp_path, cache=False)
+            except ValueError as error:
+                told.append(str(error))
+    assert len(told) > 10
+    assert all(str(file) in line and '\n' not in line for line in told)
+
+
+def rewritten(path, records):
+    """The file with these records and right checksums."""
+    path.write_bytes(prepared_data.frame(records))
+
+
+@pytest.mark.parametrize(
+    'record, message',
+    [
+        (b'no example', 'got record 0 of '),
+        (b'', 'got record 0 of '),
+        (lambda: prepared_data.example(np.zeros((28, 28, 1), np.uint8), 12), 'got 12 in record 0'),
+        (lambda: prepared_data.example(np.zeros((9, 28, 1), np.uint8), 1), 'record 0 of '),
+        (lambda: prepared_data.example(np.zeros((28, 28, 1), np.uint8), 1)[:-40], 'record 0 of '),
+    ],
+)
+def test_records_with_right_sums_and_wrong_content_are_named(record, message, tmp_path):
+    prepared_data.write_tfrecord(tmp_path, 'mnist', (28, 28, 1), 10)
+    shard = min(tmp_path.glob('mnist/*/mnist-train*00000*'))
+    rewritten(shard, [record() if callable(record) else record])
+    said = line(lambda: datasets.mnist(data_dir=tmp_path, cache=False))
+    assert said.startswith('`data_dir` must hold ')
+    assert message in said
+
+
+def test_a_damaged_description_is_named(tmp_path):
+    prepared_data.write_tfrecord(tmp_path, 'mnist', (28, 28, 1), 10)
+    (description,) = tmp_path.glob('mnist/*/features.json')
+    description.write_text(description.read_text()[:40])
+    said = line(lambda: datasets.mnist(data_dir=tmp_path, cache=False))
+    assert re.match('`data_dir` must describe its data', said)
+    assert str(description.parent) in said
