@@ -6,15 +6,24 @@ a function of the user's own with the same arguments.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import optax
 
-from fedjax_links import errors, evaluation, learning_rates, local_training, simulation
-from fedjax_links.base import Problem
+from fedjax_links import (
+    checks,
+    errors,
+    evaluation,
+    learning_rates,
+    local_training,
+    recordings,
+    simulation,
+)
+from fedjax_links.base import Participation, Problem
+from fedjax_links.participation import trace_formats
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.schedules import SCHEDULES
+from fedjax_links.participation.trace import Intervals
 from fedjax_links.problems import owners, partition
 
 LEARNING_RATES = learning_rates.LEARNING_RATES
@@ -36,6 +45,22 @@ OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
 }
 """``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
 
+_LARGEST = float(np.finfo(np.float32).max)
+OPTIMIZER_RANGES: Mapping[str, tuple[float, float]] = {
+    'accumulator_decay': (0, 1),
+    'b1': (0, 1),
+    'b2': (0, 1),
+    'decay': (0, 1),
+    'eps': (0, _LARGEST),
+    'eps_root': (0, _LARGEST),
+    'initial_accumulator_value': (0, _LARGEST),
+    'initial_scale': (0, _LARGEST),
+    'learning_rate': (float(np.finfo(np.float32).tiny), _LARGEST),
+    'momentum': (0, 1),
+    'weight_decay': (0, _LARGEST),
+}
+"""Where numbers that optimizers take must lie."""
+
 
 def _train_and_eval() -> simulation.EvalFn:
     """The problem's metrics on all clients' data and on its evaluation data."""
@@ -54,13 +79,20 @@ EVAL_FNS: Mapping[str, Callable[..., simulation.EvalFn]] = {
 """``eval_fn``: returns ``(params, key, problem) -> metrics``."""
 
 
-def _label_dependent(problem: Problem, **options: Any) -> np.ndarray:
+def _label_dependent(
+    problem: Problem,
+    *,
+    sigma: float = 10.0,
+    minimum: float = 0.02,
+    seed: int,
+    mean: float = 0.0,
+) -> np.ndarray:
     """Clients of favoured classes deliver more often; see `label_dependent_probs`."""
     labels = getattr(problem.data, 'labels', None)
     if labels is None:
-        raise errors.invalid('probs.name', 'suit a problem with labels', "'label_dependent'")
+        raise errors.invalid('name', 'suit a problem with labels', "'label_dependent'")
     mix = partition.class_mix(owners(problem), np.asarray(labels))
-    return label_dependent_probs(mix, **options)
+    return label_dependent_probs(mix, sigma=sigma, minimum=minimum, seed=seed, mean=mean)
 
 
 def _equal(problem: Problem, *, value: float) -> np.ndarray:
@@ -76,13 +108,20 @@ def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
 def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
     """The values of a list, one for each client."""
     if len(values) != problem.num_clients:
-        raise errors.invalid('probs.values', f'have {problem.num_clients} entries', len(values))
+        raise errors.invalid('values', f'have {problem.num_clients} entries', len(values))
     return np.asarray(values, float)
 
 
 def _power(problem: Problem, *, exponent: float, count: int | None = None) -> np.ndarray:
     """``1, 2^-exponent, 3^-exponent, ...``; one per client unless a count is given."""
-    return np.arange(1.0, (count or problem.num_clients) + 1) ** -exponent
+    if count is None:
+        count = problem.num_clients
+    checks.static_int('count', count, maximum=problem.num_clients)
+    with np.errstate(all='ignore'):
+        weights: np.ndarray = np.arange(1.0, count + 1) ** -exponent
+    if not np.isfinite(weights).all():
+        raise errors.invalid('exponent', 'leave weights finite', exponent)
+    return weights
 
 
 def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
@@ -104,13 +143,25 @@ WEIGHTS: Mapping[str, Callable[..., np.ndarray]] = {**PROBS, 'power': _power}
 GROUPS: Mapping[str, Callable[..., np.ndarray]] = {'contiguous': _contiguous}
 """``groups`` of a pattern: given the problem; returns int[N]."""
 
+LINKS: Mapping[str, Callable[..., Participation]] = {'recorded': recordings.recorded}
+"""``links`` or one of ``patterns``, besides the registry: given ``num_clients``."""
+
+TRACE_FORMATS: Mapping[str, Callable[..., Intervals]] = {
+    'csv': trace_formats.from_csv,
+    'events': trace_formats.from_events,
+    'pings': trace_formats.from_pings,
+}
+"""``format`` of a pattern ``trace`` with a ``path``: given the path."""
+
 __all__ = [
     'CLIENT_PROGRAMS',
     'EVAL_FNS',
     'GROUPS',
     'LEARNING_RATES',
+    'LINKS',
     'OPTIMIZERS',
     'PROBS',
     'SCHEDULES',
+    'TRACE_FORMATS',
     'WEIGHTS',
 ]

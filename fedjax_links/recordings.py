@@ -1,0 +1,152 @@
+"""Links that were recorded: those of an earlier run, and logs of availability.
+
+These are the only parts of a config that read files. A relative path is looked for beside the
+config file first (while `beside` names its folder), and in the working directory else.
+"""
+
+import contextlib
+import contextvars
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import checks, errors, runs
+from fedjax_links.base import Participation
+from fedjax_links.participation import replay
+from fedjax_links.participation.trace import Intervals
+
+_beside: contextvars.ContextVar[Path | None] = contextvars.ContextVar('beside', default=None)
+
+
+@contextlib.contextmanager
+def beside(folder: Path | str) -> Iterator[None]:
+    """Lets relative paths name what lies in a folder.
+
+    Args:
+      folder: usually that of the config file.
+    """
+    token = _beside.set(Path(folder))
+    try:
+        yield
+    finally:
+        _beside.reset(token)
+
+
+def locate(argument: str, path: Any) -> Path:
+    """Where a path of a config leads.
+
+    Args:
+      argument: its place in the config, for errors.
+      path: absolute, or relative to the config file's folder or the working directory.
+
+    Returns:
+      The path beside the config file if something is there, else as it is.
+
+    Raises:
+      ValueError: if it is no text.
+    """
+    if not isinstance(path, str | Path) or not str(path):
+        raise errors.invalid(argument, 'be a path', repr(path))
+    folder = _beside.get()
+    if folder is not None and (folder / path).exists():
+        return folder / path
+    return Path(path)
+
+
+def recorded(
+    folder: str | Path, *, num_clients: int, pattern: str | None = None, seed: int | None = None
+) -> Participation:
+    """The realised links of an earlier run, played back.
+
+    Round t has the participants of the run's round t, to the bit; behind its last round the
+    recording begins again. Of a forked run the rounds from the fork on are known, and stand at
+    their own numbers. Links with separate states are recorded, and come back, as who took part.
+    Reported probabilities are the run's, where it kept them (``log: ('links',)``), and NaN
+    otherwise, as for every pattern that knows none; algorithms that divide by them need them kept.
+
+    Args:
+      folder: of the run.
+      num_clients: N, which must be the run's.
+      pattern: label of one of its patterns; may be left out if it has only one.
+      seed: one of its seeds, the first by default; others are kept with ``log: ('links',)``.
+
+    Returns:
+      The pattern; it has no carry.
+
+    Raises:
+      ValueError: if the folder holds no such links, or of another number of clients.
+    """
+    path = locate('folder', folder)
+    facts, _ = runs.described(path)
+    arrays = runs.read_links(path)
+    if not arrays:
+        raise errors.invalid('folder', f'hold realised links ({runs.LINKS})', path)
+    kept = [name.removeprefix('mask/') for name in arrays if name.startswith('mask/')]
+    label = _pattern_of(kept, pattern, path)
+    name = _name_of(kept, label, seed, facts['seeds'], path)
+    recorded_clients = int(arrays['num_clients'])
+    if recorded_clients != num_clients:
+        requirement = f'hold links of {num_clients} clients'
+        raise errors.invalid('folder', requirement, f'{path} with {recorded_clients}')
+    mask = np.unpackbits(arrays[f'mask/{name}'], axis=-1, count=num_clients) > 0
+    prob = arrays.get(f'prob/{name}')
+    first = int(arrays.get('first_round', 0))
+    return replay(
+        np.roll(mask, first, axis=0), None if prob is None else np.roll(prob, first, axis=0)
+    )
+
+
+def read_log(
+    argument: str, reader: Callable[[Path], Intervals], path: Any, num_clients: int
+) -> Intervals:
+    """A log of availability, for the pattern ``trace``.
+
+    Args:
+      argument: the path's place in the config, for errors.
+      reader: of `participation.trace_formats`, its options bound.
+      path: as in `locate`.
+      num_clients: N, which must be the log's.
+
+    Returns:
+      The intervals.
+
+    Raises:
+      ValueError: with path and reason, if the file cannot be read, is not in this format or has
+        other clients.
+    """
+    found = locate(argument, path)
+    try:
+        intervals = reader(found)
+    except (OSError, ValueError, csv.Error) as error:
+        reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
+        raise errors.invalid(argument, 'name a readable log', f'{found}: {reason}') from None
+    if len(intervals.names) != num_clients:
+        requirement = f"have the problem's {num_clients} clients (see option 'clients' of 'format')"
+        raise errors.invalid(argument, requirement, f'{found} with {len(intervals.names)}')
+    return intervals
+
+
+def _pattern_of(kept: list[str], pattern: str | None, path: Path) -> str:
+    """The pattern asked for, or the only one."""
+    labels = [name for name in kept if '/' not in name]
+    if pattern is not None:
+        checks.choice('pattern', pattern, labels)
+        return pattern
+    if len(labels) != 1:
+        requirement = f'be one of the patterns of {path}: {", ".join(labels) or "none was kept"}'
+        raise errors.invalid('pattern', requirement, pattern)
+    return labels[0]
+
+
+def _name_of(kept: list[str], label: str, seed: int | None, seeds: list[int], path: Path) -> str:
+    """The entry of a seed; the first has the pattern's label alone."""
+    if seed is None or seed == seeds[0]:
+        return label
+    if (name := f'{label}/{seed}') in kept:
+        return name
+    there = [str(other) for other in seeds[1:] if f'{label}/{other}' in kept]
+    requirement = f'have its links kept in {path}, as {", ".join([str(seeds[0]), *there])}'
+    raise errors.invalid('seed', requirement, seed)
