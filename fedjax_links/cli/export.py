@@ -1,0 +1,34 @@
+"""Writes a run's models, metrics and links in formats that other programs read.
+
+python -m fedjax_links export runs/quickstart --to=exported
+
+Models as npz, or as safetensors where that package is installed; metrics as CSV, and as parquet
+where pandas and pyarrow are; links as npz. `pip install 'fedjax_links[export]'` brings all three.
+"""
+
+from absl import flags
+
+from fedjax_links.cli import app
+
+_FORMAT = flags.DEFINE_string(
+    'format', None, 'Of the models: npz, or safetensors; the latter where installed by default.'
+)
+_TO = flags.DEFINE_string('to', None, 'Folder for the files.')
+
+
+def main(*folders: str) -> None:
+    """Reads and writes."""
+    if len(folders) != 1:
+        raise ValueError(f'`export` must be given one run folder, got {len(folders)}.')
+    if _TO.value is None:
+        raise ValueError('`to` must name a folder for the files, such as --to=exported.')
+    from fedjax_links.report import exporting
+
+    done = exporting.export(folders[0], _TO.value, format=_FORMAT.value)
+    for note in done.notes:
+        print(note)
+    print(f'Wrote {len(done.files)} files to {_TO.value}')
+
+
+if __name__ == '__main__':
+    app.run(main, positional=True)

@@ -1,0 +1,104 @@
+"""The commands compare and export as a user meets them."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.report.standing import experiment
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """Three runs: one, its copy and one with a nudged entry."""
+    folder = tmp_path_factory.mktemp('runs')
+    experiment().run(folder / 'one')
+    experiment(caption='The same.').run(folder / 'again')
+    experiment(odd={'nudge': (3,)}).run(folder / 'odd')
+    return folder
+
+
+def run(folder, *arguments):
+    return subprocess.run(
+        [sys.executable, '-m', 'fedjax_links', *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_equal_runs_exit_with_0(folder):
+    done = run(folder, 'compare', 'one', 'again')
+    assert (done.returncode, done.stderr) == (0, '')
+    lines = done.stdout.splitlines()
+    assert lines[0] == 'one | again'
+    assert lines[-1] == 'equal (8 lanes in common, 32 lines of metrics, 8 states)'
+
+
+def test_different_runs_exit_with_1_and_say_where(folder):
+    done = run(folder, 'compare', 'one', 'odd')
+    assert (done.returncode, done.stderr) == (1, '')
+    where = 'algorithm odd, pattern some, seed 0, level 2.0'
+    assert done.stdout.splitlines()[2:] == [
+        f'  round 4, {where}: server/second: 1.0 | 1.0000004, 3 units in the last place (float32)',
+        f"  round 8, {where}: .algorithm['server'][1]: 1.0 | 1.0000004, "
+        '3 units in the last place (float32)',
+        'different (8 lanes in common, 32 lines of metrics, 8 states)',
+    ]
+
+
+@pytest.mark.parametrize('others', [['again', 'odd'], ['odd', '--side_by_side']])
+def test_several_runs_make_a_table(folder, others):
+    done = run(folder, 'compare', 'one', *others)
+    assert (done.returncode, done.stderr) == (0, '')
+    assert 'B minus A' in done.stdout
+    assert ('C minus A' in done.stdout) == ('again' in others)
+    assert 'odd (level 2)' in done.stdout
+
+
+def test_a_run_is_exported(folder, tmp_path):
+    done = run(folder, 'export', 'one', f'--to={tmp_path}', '--format=npz')
+    assert (done.returncode, done.stderr) == (0, '')
+    assert 'The run was made in Python' in done.stdout
+    assert (tmp_path / 'states/calm/some/level=1.0/0.npz').exists()
+    assert (tmp_path / 'metrics.csv').exists()
+    assert done.stdout.splitlines()[-1].endswith(f'files to {tmp_path}')
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (['compare', 'one'], '`compare` must be given two run folders or more, such as'),
+        (['compare', 'one', 'two'], '`folder` must hold a run (experiment.json), got two.'),
+        (['compare', 'one', 'odd', '--side_by_sid'], 'Did you mean: side_by_side'),
+        (
+            ['compare', 'one', 'odd', '--side_by_side', '--metric=secnd'],
+            "`metric` has no 'secnd'; did you mean 'second'?",
+        ),
+        (['export', 'one'], '`to` must name a folder for the files'),
+        (['export', '--to=there'], '`export` must be given one run folder, got 0.'),
+        (
+            ['export', 'one', '--to=there', '--format=npx'],
+            "`format` has no 'npx'; did you mean 'npz'?",
+        ),
+        (['report', 'one'], "unexpected argument 'one'"),
+    ],
+)
+def test_a_mistake_costs_one_line(folder, arguments, message):
+    done = run(folder, *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith('error: ')
+    assert message in done.stderr
+    assert done.stderr.count('\n') == 1
+
+
+@pytest.mark.parametrize('command', ['compare', 'export'])
+def test_the_commands_need_no_jax_to_start(command):
+    probe = (
+        f'import sys, fedjax_links.cli.{command}; '
+        'print({"jax", "numpy", "safetensors", "pandas"} & sys.modules.keys())'
+    )
+    done = subprocess.run([sys.executable, '-c', probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == 'set()'
