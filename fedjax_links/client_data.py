@@ -3,7 +3,9 @@
 Row numbers are drawn, and rows are read inside the step that uses them, so memory holds one batch.
 """
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +15,25 @@ from fedjax_links import prng
 from fedjax_links.base import Array, Key, Params, Problem, PyTree
 
 BatchLoss = Callable[[Params, PyTree], Array]
+Watch = Callable[[Array, int, PyTree, BatchLoss], tuple[PyTree, BatchLoss]]
+"""``(client, local_steps, inputs, batch_loss) -> (inputs, batch_loss)``."""
 
+_WATCH: contextvars.ContextVar[Watch | None] = contextvars.ContextVar('watch', default=None)
 _LOSS_STREAM = 2**32 - 1  # no local step has this number
+
+
+@contextlib.contextmanager
+def watched(watch: Watch) -> Iterator[None]:
+    """For debugging: programs that are traced meanwhile take their local steps on what it returns.
+
+    Args:
+      watch: given a client's id, its number of local steps and what `client_data` would return.
+    """
+    token = _WATCH.set(watch)
+    try:
+        yield
+    finally:
+        _WATCH.reset(token)
 
 
 def client_data(
@@ -33,6 +52,15 @@ def client_data(
       A pytree with leaves [s, ...] (row numbers, or nothing where all rows are taken; step numbers
       where the loss draws), and ``(params, a step's inputs) -> []``, the mean loss of that step.
     """
+    inputs, batch_loss = _plain(problem, client, key, local_steps, batch_size)
+    watch = _WATCH.get()
+    return (inputs, batch_loss) if watch is None else watch(client, local_steps, inputs, batch_loss)
+
+
+def _plain(
+    problem: Problem, client: Array, key: Key, local_steps: int, batch_size: int | None
+) -> tuple[PyTree, BatchLoss]:
+    """`client_data` that nobody watches."""
     offset, count = problem.offsets[client], problem.counts[client]
     steps = None if problem.random_loss_fn is None else jnp.arange(local_steps)
 

@@ -26,6 +26,7 @@ Optimizer: TypeAlias = optax.GradientTransformation | MakeOptimizer
 """A transformation built with unit rate, or a function of the rate."""
 
 _FEW_STEPS = 10
+MOST_STEPS = 10**6
 
 
 class LocalUpdate(NamedTuple):
@@ -108,7 +109,7 @@ def local_sgd(
 
     Args:
       learning_rate: eta, positive; a number or a schedule ``round -> rate``.
-      local_steps: s, at least 1.
+      local_steps: s, from 1 to a million.
       batch_size: examples per step; None takes the client's full data in every step.
       optimizer: None for SGD. Otherwise a function of the rate, such as ``optax.adam`` or
         ``functools.partial(optax.sgd, momentum=0.9)``, or an optax transformation built with unit
@@ -154,7 +155,7 @@ def proximal_sgd(
     Args:
       learning_rate: eta, positive; a number or a schedule ``round -> rate``.
       mu: strength of the penalty, at least 0; 0 is `local_sgd`.
-      local_steps: s, at least 1.
+      local_steps: s, from 1 to a million.
       batch_size: examples per step; None takes the client's full data in every step.
       chunk_size: as in `local_sgd`.
       client_steps: as in `local_sgd`.
@@ -199,9 +200,10 @@ def _gradient_steps(
 ) -> ClientProgram:
     """Local steps on ``F_i(x) + penalty(x, start)``."""
     rate = as_schedule('learning_rate', learning_rate)
-    checks.static_int('local_steps', local_steps)
+    checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
     if batch_size is not None:
         checks.static_int('batch_size', batch_size)
+        checks.fits('batch_size', batch_size, 8 * local_steps * batch_size)
     if chunk_size is not None:
         checks.static_int('chunk_size', chunk_size)
     make_optimizer = _as_optimizer(optimizer)

@@ -38,7 +38,8 @@ def refuse_if_above(available: int | None, needed: int, whose: str) -> None:
     if available and needed > available:
         raise ValueError(
             f'`config` must fit into memory: {whose} needs {size(needed)}, '
-            f'{size(available)} are free; fewer num_seeds or clients fit.'
+            f'{size(available)} are free; fewer clients, a smaller model, or a narrower '
+            '`table_dtype` of an algorithm that keeps rows per client would fit.'
         )
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 
 PACKAGE = 'fedjax_links'
-_LEAVES = {'errors', 'checks', 'registry'}
+_LEAVES = {'errors', 'kinds', 'checks', 'registry'}
 _CORE = _LEAVES | {'base', 'prng', 'tree'}
 _ENGINE = _CORE | {
     'learning_rates',
@@ -19,13 +19,14 @@ _ENGINE = _CORE | {
     'algorithms',
 }
 _DRIVERS = {'simulation', 'evaluation', 'sweeps'}
-_RUNS = {'memory', 'checkpoints', 'runs'}
-_UPPER = _RUNS | {'choices', 'sections', 'experiment'}
+_RUNS = {'memory', 'checkpoints', 'journal', 'seals', 'environment', 'runs'}
+_UPPER = _RUNS | {'recordings', 'choices', 'sections', 'experiment'}
 
 MAY_SEE = {
     '': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'testing', 'report'},
     'errors': set(),
-    'checks': {'errors'},
+    'kinds': {'errors'},
+    'checks': {'errors', 'kinds'},
     'registry': {'base'},
     'base': {'errors', 'checks'},
     'prng': {'errors', 'checks', 'base'},
@@ -46,9 +47,13 @@ MAY_SEE = {
     'testing': _ENGINE | {'simulation', 'evaluation', 'sweeps'},
     'memory': set(),
     'checkpoints': {'errors', 'base'},
-    'runs': _CORE | {'checkpoints'},
-    'choices': _ENGINE | _DRIVERS,
-    'sections': _ENGINE | {'choices'},
+    'journal': {'errors', 'checkpoints'},
+    'seals': {'errors', 'checkpoints'},
+    'environment': set(),
+    'runs': _CORE | {'checkpoints', 'journal', 'seals', 'environment'},
+    'recordings': _CORE | {'participation', 'runs', 'seals'},
+    'choices': _ENGINE | _DRIVERS | {'recordings'},
+    'sections': _ENGINE | {'recordings', 'choices'},
     'experiment': _ENGINE | _DRIVERS | _UPPER - {'experiment'},
     'sizes': {'errors'},
     'report': _ENGINE | _DRIVERS | _UPPER | {'analysis'},
@@ -66,6 +71,8 @@ _LIBRARIES = {
     'problems': {'jax', 'numpy', 'scipy', 'flax', 'optax', 'sklearn', 'tensorflow_datasets', 'PIL'},
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
     'runs': {'jax', 'numpy', 'pandas'},
+    'report': {'jax', 'numpy', 'scipy', 'safetensors'},
+    'experiment': {'jax', 'numpy', 'scipy', 'optax', 'tensorboardX'},
     '': set(),
 }
 _COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}

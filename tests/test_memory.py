@@ -23,5 +23,6 @@ def test_what_is_known_not_to_fit_is_refused():
         memory.refuse_if_above(2**20, 3 * 2**30, 'mifa')
     assert str(caught.value) == (
         '`config` must fit into memory: mifa needs 3,072.0 MiB, 1.0 MiB are free; '
-        'fewer num_seeds or clients fit.'
+        'fewer clients, a smaller model, or a narrower `table_dtype` of an algorithm that keeps '
+        'rows per client would fit.'
     )

@@ -17,16 +17,18 @@ _QUICK = flags.DEFINE_bool(
 )
 
 
-def run(main: Callable[..., None], config_flag: Any = None) -> None:
+def run(main: Callable[..., None], config_flag: Any = None, *, positional: bool = False) -> None:
     """Runs ``main(config)``; a user's mistake ends in one line on stderr and exit status 2.
 
     Args:
-      main: takes the config as nested dictionaries, or nothing if there is no such flag.
+      main: takes the config as nested dictionaries, or nothing if there is no such flag; then the
+        positional arguments, each as one more.
       config_flag: holder of the ``--config`` flag; None for a command without.
+      positional: whether the command takes any number of arguments that are no flags.
     """
 
     def guarded(argv: Sequence[str]) -> None:
-        if len(argv) > 1:
+        if len(argv) > 1 and not positional:
             _fail(f'unexpected argument {argv[1]!r}; overrides look like --config.num_rounds=100.')
         configs = []
         if config_flag is not None:
@@ -36,9 +38,13 @@ def run(main: Callable[..., None], config_flag: Any = None) -> None:
         _use_compilation_cache()
         try:
             with _importable(config_flag):
-                main(*configs)
+                main(*configs, *argv[1:])
         except (ValueError, errors.MissingPackageError) as error:
             _fail(str(error))
+        except OSError as error:
+            _fail(f'`{error.filename}` cannot be used: {error.strerror or error}.')
+        except KeyboardInterrupt:
+            sys.exit(130)
 
     app.run(guarded, flags_parser=_parse_flags)
 

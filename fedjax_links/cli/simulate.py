@@ -2,9 +2,13 @@
 
 python -m fedjax_links simulate --config=configs/quickstart.py --workdir=runs/quickstart
 
-An interrupted run goes on where it was when the same command is given again.
+An interrupted run goes on where it was when the same command is given again, and a finished one
+with a larger --config.num_rounds. With --fork_from=RUN --at_round=T the lanes of a new run begin
+at round T of another one.
 """
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -16,30 +20,77 @@ _CONFIG = config_flags.DEFINE_config_file(
     'config', None, 'Config file; --config.field=value overrides.', lock_config=True
 )
 _WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of the run; an interrupted run goes on.')
+_START_OVER = flags.DEFINE_bool(
+    'start_over', False, 'Set the folder aside (as WORKDIR.old-1, ...) and begin again.'
+)
+_FORK_FROM = flags.DEFINE_string(
+    'fork_from', None, 'Folder of a run whose lanes the new ones go on from; needs --at_round.'
+)
+_AT_ROUND = flags.DEFINE_integer(
+    'at_round', None, 'The round from which on; a multiple of eval_every of both.'
+)
+_LOG = flags.DEFINE_list(
+    'log', [], 'Added to config.log: links, csv, tensorboard, or module:factory of your own.'
+)
+_DEBUG_ROUND = flags.DEFINE_integer(
+    'debug_round', None, 'Name what is not finite in this round (from 0) of a folder, then stop.'
+)
 _DRY_RUN = flags.DEFINE_bool('dry_run', False, 'Say what would run and what it needs, then stop.')
 
 
 def main(values: dict[str, Any]) -> None:
     """Builds, predicts, runs and reports."""
     from fedjax_links import experiment, report
-    from fedjax_links.cli import progress
-    from fedjax_links.experiment import description
+    from fedjax_links.cli import divergence, progress, stopping
+    from fedjax_links.experiment import debugging, forking, preflight, running
     from fedjax_links.report import theory
 
+    if _LOG.value:
+        values = {**values, 'log': list(dict.fromkeys([*values.get('log', ()), *_LOG.value]))}
     planned = experiment.build(values)
-    report.check(planned)
-    print(planned.describe())
-    print(theory.prediction(values))
-    description.refuse_if_too_large(planned)
-    if _DRY_RUN.value:
-        for line in description.costs(planned):
+    if _DEBUG_ROUND.value is not None:
+        for line in debugging.debug_round(planned, _folder(), _DEBUG_ROUND.value):
             print(line)
         return
+    report.check(planned)
+    origin = forking.origin(planned, _FORK_FROM.value, _AT_ROUND.value)
+    print(planned.describe())
+    print(theory.prediction(values))
+    preflight.check(planned)
+    if _DRY_RUN.value:
+        for line in preflight.dry_run(planned):
+            print(line)
+        return
+    folder = _folder()
+    if _FORK_FROM.value is not None and folder.resolve() == Path(_FORK_FROM.value).resolve():
+        raise ValueError(f'`workdir` must be another folder than `fork_from`, got {folder}.')
+    if _START_OVER.value:
+        _set_aside(folder)
+    signals = stopping.StopOnSignal()
+    try:
+        listeners = [progress.Progress(), divergence.Divergence(), signals]
+        results = running.run(planned, folder, listeners, origin=origin)
+    except experiment.Stop:
+        print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
+        sys.exit(signals.exit_status)
+    print(report.write(results, planned))
+
+
+def _folder() -> Path:
     if _WORKDIR.value is None:
         raise ValueError('`workdir` must name a folder for the run, such as --workdir=runs/first.')
-    folder = app.output_folder(_WORKDIR.value)
-    results = planned.run(folder, [progress.Progress()])
-    print(report.write(results))
+    return Path(_WORKDIR.value)
+
+
+def _set_aside(folder: Path) -> None:
+    """Renames a folder, so that nothing is lost and its name is free."""
+    if not folder.exists():
+        return
+    place = 1
+    while (aside := folder.with_name(f'{folder.name}.old-{place}')).exists():
+        place += 1
+    folder.rename(aside)
+    print(f'What was there is in {aside} now.')
 
 
 if __name__ == '__main__':

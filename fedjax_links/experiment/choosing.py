@@ -61,7 +61,10 @@ def tried(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: st
     own = [name for name in tuning['grid'] if name not in facts['grid'] and is_given(rows, name)]
     at = [name for name in facts['grid'] if is_given(rows, name)]
     scores = _ends(rows, facts, label).reshape(-1, num_seeds).mean(axis=1)
-    scores = np.where(np.isfinite(scores), scores, np.nan)
+    healthy = np.isfinite(scores)
+    if 'finite' in rows:  # a model of NaN has an accuracy too
+        healthy &= rows['finite'].astype(bool).reshape(-1, num_seeds).all(axis=1)
+    scores = np.where(healthy, scores, np.nan)
     groups: dict[str, list[int]] = {}
     grid = [{name: rows[name][firsts][k] for name in at} for k in range(len(scores))]
     for place, point in enumerate(grid):

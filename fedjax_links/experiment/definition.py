@@ -10,11 +10,13 @@ import jax
 
 from fedjax_links import checks, errors, evaluation, prng, runs, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
-from fedjax_links.experiment import points
+from fedjax_links.experiment import limits, points
 from fedjax_links.experiment.choosing import BEST
 from fedjax_links.experiment.points import Columns, Maker, Part, Point
 
 FIRST_TUNING_SEED = 10_000
+LINKS = 'links'
+"""What ``log`` calls the realised links of every seed."""
 
 ProblemPart = Problem | Maker[Problem] | Callable[..., Problem]
 PatternPart = Participation | Maker[Participation] | Callable[..., Participation]
@@ -78,7 +80,8 @@ class Experiment:
       names: pairs (label, name to show) of patterns and algorithms, in the order to show them.
       reports: sections of layouts by file name, see `fedjax_links.report.layouts`.
       caption: what was reported elsewhere, and every deviation from it.
-      log: what to keep besides metrics; ``'links'`` for the realised links of every seed.
+      log: what to keep besides ``metrics.jsonl``: ``'links'`` for the realised links of every seed,
+        ``'csv'``, ``'tensorboard'`` or ``module:factory`` as in `loggers`.
       config: the config that this experiment was made from, for the record.
     """
 
@@ -104,15 +107,19 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Checks everything but the parts themselves."""
+        from fedjax_links.experiment import loggers
+
         checks.static_int('num_rounds', self.num_rounds)
         checks.static_int('eval_every', self.eval_every)
         _require_multiple('num_rounds', self.num_rounds, self.eval_every)
-        prng.seed_column(self.seeds)
         for field in ('patterns', 'algorithms', 'seeds'):
             if not len(getattr(self, field)):
                 raise errors.invalid(field, 'have at least one entry', getattr(self, field))
-        for label in (*self.patterns, *self.algorithms):
-            _check_label(label)
+        self._check_work()
+        prng.seed_column(self.seeds)
+        limits.check_labels('patterns', list(self.patterns))
+        limits.check_labels('algorithms', list(self.algorithms))
+        limits.check_report_names(list(self.reports))
         if isinstance(self.problem, Mapping) and (
             missing := set(self.patterns) - set(self.problem)
         ):
@@ -120,13 +127,15 @@ class Experiment:
         if self.direction is not None:
             checks.choice('direction', self.direction, ('max', 'min'))
         checks.choice('baseline', self.baseline_label, list(self.algorithms))
-        for name in self.log:
-            checks.choice('log', name, ('links',))
+        loggers.check(self.log)
         _check_names(self.names, (*self.patterns, *self.algorithms))
         self._check_columns()
         for pattern in self.patterns:
             for point in self.grid_points:
                 checks.choice('metric', self.metric_name, self._metrics(pattern, point))
+                problem = self.problem_at(pattern, point)
+                where = f'patterns.{pattern}'
+                limits.check_federation(where, self.pattern_at(pattern, point), problem)
         if self.tuning is not None:
             self._check_tuning(self.tuning)
 
@@ -186,14 +195,14 @@ class Experiment:
     def baseline_label(self) -> str:
         """The algorithm that others are compared with."""
         default = 'fedavg' if 'fedavg' in self.algorithms else next(iter(self.algorithms))
-        return self.baseline or default
+        return default if self.baseline is None else self.baseline
 
     @functools.cached_property
     def metric_name(self) -> str:
         """What tables show and tuning goes by."""
         names = list(self.directions)
         larger = [name for name in names if self.directions[name] == 'max']
-        return self.metric or [*larger, *names][0]
+        return [*larger, *names][0] if self.metric is None else self.metric
 
     @functools.cached_property
     def directions(self) -> Mapping[str, str | None]:
@@ -284,6 +293,25 @@ class Experiment:
 
     # Checks.
 
+    def _check_work(self) -> None:
+        """No larger than can be listed; problems are no factor, as each belongs to a pattern."""
+        parts = len(self.patterns) * len(self.algorithms) * len(self.seeds)
+        grid = limits.num_points(points.flatten(self.grid), self.grid_mode)
+        where = 'grid' if grid > len(self.seeds) else 'num_seeds'
+        limits.check_work(grid * parts, self.num_rounds, self.eval_every, lanes=where)
+        if self.tuning is not None:
+            checks.static_int('tuning.num_rounds', self.tuning.num_rounds)
+            checks.static_int('tuning.num_seeds', self.tuning.num_seeds)
+            tried = limits.num_points(points.flatten(self.tuning.grid), 'cross')
+            lanes = grid * tried * len(self.algorithms) * self.tuning.num_seeds
+            limits.check_work(
+                lanes,
+                self.tuning.num_rounds,
+                self.eval_every,
+                lanes='tuning',
+                rounds='tuning.num_rounds',
+            )
+
     def _check_columns(self) -> None:
         makers: tuple[Maker[Any], ...] = (
             *self.algorithm_makers.values(),
@@ -296,8 +324,6 @@ class Experiment:
                 raise errors.unknown_name('grid', name, taken)
 
     def _check_tuning(self, tuning: Tuning) -> None:
-        checks.static_int('tuning.num_rounds', tuning.num_rounds)
-        checks.static_int('tuning.num_seeds', tuning.num_seeds)
         _require_multiple('tuning.num_rounds', tuning.num_rounds, self.eval_every)
         if tuning.pattern is not None:
             checks.choice('tuning.pattern', tuning.pattern, list(self.patterns))
@@ -333,14 +359,10 @@ def _require_multiple(field: str, value: int, period: int) -> None:
         raise errors.invalid(field, f'be a multiple of `eval_every` = {period}', value)
 
 
-def _check_label(label: str) -> None:
-    """Labels name files."""
-    if not isinstance(label, str) or not label or any(c in label for c in '/\\\0') or '..' in label:
-        raise errors.invalid('label', "be a file name without '/' and '..'", repr(label))
-
-
 def _check_names(names: Sequence[Any], labels: Sequence[str]) -> None:
     for pair in names:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise errors.invalid('names', 'be pairs (label, name)', repr(pair))
+            raise errors.invalid('names', 'be pairs (label, name)', errors.shown(pair))
         checks.choice('names', pair[0], labels)
+        if not isinstance(pair[1], str) or not pair[1].strip():
+            raise errors.invalid('names', 'show texts', errors.shown(pair[1]))

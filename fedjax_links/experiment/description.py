@@ -1,7 +1,6 @@
 """What an experiment is, in a few lines, before it runs."""
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,7 +10,7 @@ from fedjax_links import memory, tree
 from fedjax_links.base import Problem
 from fedjax_links.experiment import lanes
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.programs import Group, Programs, peak_bytes
+from fedjax_links.experiment.programs import Programs
 from fedjax_links.problems import owners, partition
 
 
@@ -50,48 +49,11 @@ def memory_by_algorithm(
     """By label, bytes of a lane beside the data and how many lanes run together."""
     found = {}
     for label in experiment.algorithms:
-        blank = [_first_tried(experiment, label) for _ in lanes.tuned_points(experiment, label)]
-        every = lanes.main_lanes(experiment, label, blank)
+        every = lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
         needed = max(programs.lane_bytes(lane) for lane in _one_per_problem(programs, every))
         together = memory.lanes_that_fit(needed, len(every)) if programs.side_by_side else 1
         found[label] = (needed, together)
     return found
-
-
-def costs(experiment: Experiment) -> Iterator[str]:
-    """Compiles the program of every algorithm, one after the other, without running it.
-
-    Args:
-      experiment: the experiment.
-
-    Yields:
-      A line on the time that this took and the memory that a period will need.
-    """
-    programs = Programs(experiment)
-    for label in experiment.algorithms:
-        blank = [_first_tried(experiment, label) for _ in lanes.tuned_points(experiment, label)]
-        lane = lanes.main_lanes(experiment, label, blank)[0]
-        began = time.perf_counter()
-        peak = peak_bytes(programs.compiled(Group(programs, [lane])))
-        took = time.perf_counter() - began
-        shown = 'unknown' if peak is None else memory.size(peak)
-        yield f'{label:16s} compiled in {took:.1f} s; a lane needs {shown} at its peak'
-        programs.forget()
-
-
-def refuse_if_too_large(experiment: Experiment) -> None:
-    """Raises if an algorithm's lane cannot fit beside the data.
-
-    Args:
-      experiment: the experiment.
-
-    Raises:
-      ValueError: naming the algorithm that needs most.
-    """
-    programs = Programs(experiment)
-    needed = memory_by_algorithm(experiment, programs)
-    most = max(needed, key=lambda label: needed[label][0])
-    memory.refuse_if_above(memory.available_bytes(), needed[most][0], most)
 
 
 def _problems(experiment: Experiment) -> list[tuple[Problem, list[str]]]:
@@ -137,10 +99,6 @@ def _describe_work(experiment: Experiment, num_problems: int) -> list[str]:
 
 def _count(things: Any, word: str) -> str:
     return f'{len(things)} {word}{"" if len(things) == 1 else "s"}'
-
-
-def _first_tried(experiment: Experiment, label: str) -> Mapping[str, Any]:
-    return lanes.tuning_points(experiment, label)[0]
 
 
 def _one_per_problem(programs: Programs, every: Sequence[lanes.Lane]) -> list[lanes.Lane]:

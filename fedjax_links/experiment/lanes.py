@@ -44,6 +44,19 @@ class Lane(NamedTuple):
         labels = {'algorithm': self.algorithm, 'pattern': self.pattern, 'seed': int(self.seed)}
         return {**stage, **labels, **self.point}
 
+    @property
+    def description(self) -> str:
+        """For a person: ``fedavg, links, seed 3, learning_rate 0.1``."""
+        values = [
+            f'{name.rsplit(".", 1)[-1]} {value:g}'
+            if isinstance(value, float)
+            else f'{name.rsplit(".", 1)[-1]} {value}'
+            for name, value in self.point.items()
+            if value is not None
+        ]
+        tuning = ['tuning'] if self.stage == TUNING else []
+        return ', '.join([self.algorithm, self.pattern, f'seed {self.seed}', *values, *tuning])
+
 
 def main_lanes(experiment: Experiment, label: str, chosen: Sequence[Point] = ()) -> list[Lane]:
     """All patterns, points and seeds of an algorithm.
@@ -91,6 +104,12 @@ def tuning_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
     return points.points(columns, 'cross') if columns else []
 
 
+def first_tried(experiment: Experiment, label: str) -> list[dict[str, Any]]:
+    """Stands for what tuning will find: at every tuned point, the first values that it tries."""
+    tried = tuning_points(experiment, label)
+    return [tried[0] for _ in tuned_points(experiment, label)]
+
+
 def tuning_lanes(experiment: Experiment, label: str) -> list[Lane]:
     """Every point of the tuning grid at every point of the grid, with seeds of their own."""
     tuning: Tuning | None = experiment.tuning
@@ -109,8 +128,8 @@ def tuning_lanes(experiment: Experiment, label: str) -> list[Lane]:
 
 def count_rounds(experiment: Experiment, label: str) -> int:
     """Rounds that an algorithm simulates, tuning included."""
-    blank: list[Point] = [{} for _ in tuned_points(experiment, label)]
-    lanes = tuning_lanes(experiment, label) + main_lanes(experiment, label, blank)
+    main = main_lanes(experiment, label, first_tried(experiment, label))
+    lanes = tuning_lanes(experiment, label) + main
     return sum(lane.num_rounds for lane in lanes)
 
 

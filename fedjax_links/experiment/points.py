@@ -94,14 +94,21 @@ def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]
     """
     columns: dict[str, list[Any]] = {}
     for name, values in grid.items():
+        if not isinstance(name, str):
+            raise errors.invalid(where, 'have texts as names of its columns', errors.shown(name))
         place = f'{where}.{name}'
         if isinstance(values, Mapping):
+            if not values:
+                raise errors.invalid(place, 'have at least one column', '{}')
             inner = flatten(values, place)
             columns |= {f'{name}.{path}': column for path, column in inner.items()}
         elif isinstance(values, str) or not isinstance(values, Iterable):
-            raise errors.invalid(place, 'be a list of values', repr(values))
+            raise errors.invalid(place, 'be a list of values', errors.shown(values))
         else:
             column = [value.item() if hasattr(value, 'item') else value for value in values]
+            if any(isinstance(value, Mapping) for value in column):
+                requirement = 'hold numbers, names or lists'
+                raise errors.invalid(place, requirement, errors.shown(values))
             if not column:
                 raise errors.invalid(place, 'be a list of at least one value', '[]')
             if any(isinstance(value, float) for value in column):
@@ -132,7 +139,10 @@ def points(columns: Columns, mode: str) -> list[dict[str, Any]]:
         raise errors.invalid('grid', "have columns of one length in mode 'together'", lengths)
     else:
         rows = zip(*columns.values(), strict=True) if columns else iter([()])
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+    found = [dict(zip(columns, row, strict=True)) for row in rows]
+    if len(set(map(repr, found))) < len(found):
+        raise errors.invalid('grid', 'have no point twice', errors.shown(dict(columns)))
+    return found
 
 
 def project(grid_points: Iterable[Point], names: Iterable[str]) -> list[dict[str, Any]]:

@@ -250,7 +250,8 @@ class Group:
           first_round: rounds that every lane has behind it.
 
         Returns:
-          One record per lane: sums over the rounds, evaluations, and whether all is finite.
+          One record per lane: sums over the rounds, evaluations, and whether all is finite; where
+          it is not, ``first_bad_round``, the round (from 0) since which.
         """
         assert self._states is not None
         links = self._next_links(first_round)
@@ -266,9 +267,13 @@ class Group:
             **{f'{m}/{name}': value for m, named in evals.items() for name, value in named.items()},
         }
         host = {name: np.asarray(value) for name, value in record.items()}
+        first_bad = np.asarray(self._states.first_bad_round)
         if not self._together:
-            return [host]
-        return [{k: v[i] for k, v in host.items()} for i in range(len(self.lanes))]
+            return [_marked(host, first_bad)]
+        return [
+            _marked({k: v[i] for k, v in host.items()}, first_bad[i])
+            for i in range(len(self.lanes))
+        ]
 
     def _next_links(self, first_round: int) -> Links:
         """Links of the coming period, leaves [E, N], or [L, E, N] for lanes side by side."""
@@ -297,6 +302,10 @@ class Group:
         if not self._together:
             return trees[0]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def _marked(record: dict[str, Any], first_bad_round: np.ndarray) -> dict[str, Any]:
+    return record if record['finite'] else {**record, 'first_bad_round': first_bad_round}
 
 
 def _draw(

@@ -9,11 +9,13 @@ from fedjax_links import runs
 from fedjax_links.experiment import Experiment
 
 
-def write(run: runs.Results) -> str:
+def write(run: runs.Results, experiment: Experiment | None = None) -> str:
     """Writes ``report.md`` and its pictures into the run's folder.
 
     Args:
       run: from `runs.read`, or `Experiment.run` with a folder.
+      experiment: what ran, if it is at hand: then what takes its problem and its links to know is
+        found and kept too (`clients`), for this report and all later ones.
 
     Returns:
       The tables as text, and what was written.
@@ -21,8 +23,10 @@ def write(run: runs.Results) -> str:
     Raises:
       ValueError: if no algorithm is done, or naming the field of a report and its value.
     """
-    from fedjax_links.report import layouts, results
+    from fedjax_links.report import clients, layouts, results
 
+    if experiment is not None:
+        clients.keep(experiment, run)
     found = results.of_run(run)
     pages = layouts.build(found, run.facts['reports'])
     if run.folder is None:

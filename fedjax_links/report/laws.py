@@ -9,6 +9,7 @@ from fedjax_links import analysis, sections
 from fedjax_links.base import Problem
 
 _MAX_ENUMERATED_UNITS = 10
+_MAX_PERIOD = 10_000
 _STEADY_SCHEDULES = ('constant', 'jitter')
 _UNKNOWN = 'simulated only, no closed form'
 
@@ -64,7 +65,7 @@ class LinkLaw(NamedTuple):
     period: int | None = None
 
 
-def link_law(section: Mapping[str, Any], problem: Problem) -> LinkLaw:
+def link_law(section: Mapping[str, Any] | str, problem: Problem) -> LinkLaw:
     """The exact law of the clients that hear the server, train and deliver.
 
     Args:
@@ -74,6 +75,8 @@ def link_law(section: Mapping[str, Any], problem: Problem) -> LinkLaw:
     Returns:
       What is known; a law without numbers for patterns that are only simulated.
     """
+    if isinstance(section, str):
+        section = {'name': section}
     _, options, probs = sections.link_options(section, problem)
     name = section['name']
     num_clients = problem.num_clients
@@ -112,7 +115,9 @@ def _independent(description: str, probs: np.ndarray) -> LinkLaw:
 def _scheduled(
     name: str, section: Mapping[str, Any], options: Mapping[str, Any], probs: np.ndarray
 ) -> LinkLaw:
-    schedule = section.get('schedule', {'name': 'constant'})
+    schedule = section.get('schedule', 'constant')
+    if isinstance(schedule, str):
+        schedule = {'name': schedule}
     kind = schedule['name']
     if name != 'markov' and kind in _STEADY_SCHEDULES:
         return _independent('independent over clients and rounds', probs)
@@ -129,7 +134,7 @@ def _scheduled(
         )
     lengths = np.unique(schedule.get('period', schedule.get('rounds_per_day', 24)))
     repeats = kind in ('sine', 'diurnal') and lengths.size == 1 and float(lengths[0]).is_integer()
-    period = int(lengths[0]) if repeats else None
+    period = int(lengths[0]) if repeats and lengths[0] <= _MAX_PERIOD else None
     if name == 'markov' or period is None:
         memory = 'with memory' if name == 'markov' else 'without memory'
         return LinkLaw(f'probabilities follow a {kind} schedule, {memory}', period=period)

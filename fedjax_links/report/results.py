@@ -8,6 +8,7 @@ import numpy as np
 
 from fedjax_links import checks, errors, runs
 from fedjax_links.experiment import Experiment, choosing, lanes, points
+from fedjax_links.report.clients import Clients, kept
 
 CLIENT_RATE = 'client.learning_rate'
 
@@ -47,6 +48,8 @@ class Results(NamedTuple):
       tuning: by tuned series, the columns that were tried and their ``score``.
       missing: labels of algorithms that have not run yet.
       links: realised links by pattern; empty if none were kept.
+      clients: what only the experiment could tell, by pattern; empty if nothing was kept.
+      diverged: phrases that say which simulations are not finite any more, and since which round.
     """
 
     title: str
@@ -63,6 +66,8 @@ class Results(NamedTuple):
     tuning: Mapping[str, Mapping[str, np.ndarray]]
     missing: Sequence[str]
     links: Mapping[str, Links]
+    clients: Mapping[str, Clients] = {}
+    diverged: Sequence[str] = ()
 
     @property
     def num_seeds(self) -> int:
@@ -145,7 +150,7 @@ def of_run(run: runs.Results) -> Results:
     facts, columns = run.facts, run.columns
     names = [(label, name) for label, name in facts['names']]
     algorithms = _in_order(sorted(facts['algorithms']), names)
-    rounds = np.arange(facts['eval_every'], facts['num_rounds'] + 1, facts['eval_every'])
+    rounds = _rounds(facts)
     found: dict[str, tuple[str, Mapping[str, Any]]] = {}
     curves: dict[str, Any] = {}
     rates, tuning, missing = {}, {}, []
@@ -168,7 +173,7 @@ def of_run(run: runs.Results) -> Results:
         raise errors.invalid('workdir', 'hold at least one finished algorithm', run.folder)
     return Results(
         title=facts['title'],
-        caption=facts['caption'],
+        caption=_caption(facts),
         metric=facts['metric'],
         directions=facts['directions'],
         baseline=facts['baseline'],
@@ -181,6 +186,8 @@ def of_run(run: runs.Results) -> Results:
         tuning=tuning,
         missing=missing,
         links={} if run.folder is None else kept_links(run.folder),
+        clients={} if run.folder is None else kept(run.folder),
+        diverged=_diverged(columns, dict(names), found),
     )
 
 
@@ -229,20 +236,30 @@ def kept_links(folder: Path) -> dict[str, Links]:
     Args:
       folder: of a run.
     """
-    path = folder / runs.LINKS
-    if not path.exists():
-        return {}
-    with np.load(path, allow_pickle=False) as stored:
-        num_clients = int(stored['num_clients'])
-        names = [name.removeprefix('mask/') for name in stored.files if name.startswith('mask/')]
-        return {
-            name: Links(
-                np.unpackbits(stored[f'mask/{name}'], axis=-1, count=num_clients) > 0,
-                stored[f'mean_prob/{name}'],
-            )
-            for name in names
-            if '/' not in name
-        }
+    kept = runs.read_links(folder)
+    names = [name.removeprefix('mask/') for name in kept if name.startswith('mask/')]
+    return {
+        name: Links(
+            np.unpackbits(kept[f'mask/{name}'], axis=-1, count=int(kept['num_clients'])) > 0,
+            kept[f'mean_prob/{name}'],
+        )
+        for name in names
+        if '/' not in name
+    }
+
+
+def _caption(facts: Mapping[str, Any]) -> str:
+    """The caption, behind the origin of a forked run."""
+    if 'forked_from' not in facts:
+        return str(facts['caption'])
+    origin = f'Goes on from round {facts["at_round"]} of {facts["forked_from"]}.'
+    return '\n\n'.join([origin, *([facts['caption']] if facts['caption'] else [])])
+
+
+def _rounds(facts: Mapping[str, Any]) -> np.ndarray:
+    """int[E], rounds completed at each evaluation; of a forked run, those after the fork."""
+    period = facts['eval_every']
+    return np.arange(facts.get('at_round', 0) + period, facts['num_rounds'] + 1, period)
 
 
 def _in_order(labels: Sequence[str], names: Sequence[Sequence[str]]) -> list[str]:
@@ -294,22 +311,54 @@ def _curves(
     """Evaluations [P, S, E] by model and metric, server models first; None if not all are there."""
     chosen = _at(rows, point)
     patterns, seeds = _in_order(facts['patterns'], facts['names']), facts['seeds']
-    shape = (len(patterns), len(seeds), facts['num_rounds'] // facts['eval_every'])
+    rounds = _rounds(facts)
+    shape = (len(patterns), len(seeds), len(rounds))
     if np.count_nonzero(chosen) != np.prod(shape):
         return None
     place = (
         np.array([patterns.index(label) for label in rows['pattern'][chosen].tolist()], int),
         np.array([seeds.index(seed) for seed in rows['seed'][chosen].tolist()], int),
-        rows['round'][chosen] // facts['eval_every'] - 1,
+        (rows['round'][chosen] - rounds[0]) // facts['eval_every'],
     )
+    healthy = np.ones(len(chosen), bool)
+    if 'finite' in rows:  # a model of NaN has an accuracy too
+        healthy = rows['finite'].astype(bool)
     models = sorted(facts['models'][algorithm], key=lambda model: model != 'server')
     found: dict[str, dict[str, np.ndarray]] = {}
     for model in models:
         for metric in facts['directions']:
             values = np.full(shape, np.nan)
-            values[place] = rows[f'{model}/{metric}'][chosen].astype(np.float64)
+            measured = np.where(healthy, rows[f'{model}/{metric}'].astype(np.float64), np.nan)
+            values[place] = measured[chosen]
             found.setdefault(model, {})[metric] = values
     return found
+
+
+def _diverged(
+    columns: Mapping[str, np.ndarray],
+    names: Mapping[str, str],
+    members: Mapping[str, tuple[str, Mapping[str, Any]]],
+) -> list[str]:
+    """Which simulations are not finite, seeds with the same round together, as they ran."""
+    if 'first_bad_round' not in columns:
+        return []
+    points = {algorithm: list(point) for algorithm, point in members.values()}
+    seeds: dict[tuple[str, int], list[str]] = {}
+    chosen = (columns['stage'] == 'main') & ~columns['finite'].astype(bool)
+    for place in np.flatnonzero(chosen):
+        algorithm, pattern, seed = (
+            str(columns[name][place]) for name in ('algorithm', 'pattern', 'seed')
+        )
+        if algorithm in points:
+            point = {name: np.asarray(columns[name][place]).item() for name in points[algorithm]}
+            series = _series(names.get(algorithm, algorithm), point)
+            lanes = f'{series}, {names.get(pattern, pattern)}'
+            own = seeds.setdefault((lanes, int(columns['first_bad_round'][place])), [])
+            own += [seed] if seed not in own else []
+    return [
+        f'{lanes}, seed{"s" if len(own) > 1 else ""} {", ".join(own)} in round {round}'
+        for (lanes, round), own in seeds.items()
+    ]
 
 
 def _rates(

@@ -66,7 +66,7 @@ def test_a_config_without_a_problem_costs_one_line():
         ),
         (
             {'dataset': 'cifar10', 'data': {'data_dir': '/nowhere'}},
-            '`data_dir` must hold prepared data (run `tfds build cifar10',
+            '`config.problem.data.data_dir` must hold prepared data (run `tfds build cifar10',
         ),
     ],
 )

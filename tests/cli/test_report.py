@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fedjax_links import journal, runs
 from fedjax_links import report as reports
-from fedjax_links import runs
 
 ROOT = Path(__file__).parent.parent.parent
 COMPARISON = """
@@ -49,6 +49,13 @@ def report(folder):
     return (folder / 'report.md').read_text()
 
 
+def take_back(folder, lane):
+    """Leaves a run as it was before the last save of a lane with this in its name."""
+    saves = journal.Journal(folder)
+    saves.forget([save for save in saves.saves if lane in ' '.join(save.lanes)][-1])
+    saves.close()
+
+
 @pytest.fixture(scope='module')
 def compared(tmp_path_factory):
     """The folder of a finished comparison; tests that change it copy it first."""
@@ -82,9 +89,7 @@ def test_an_unfinished_comparison_says_so(compared, tmp_path):
     folder = tmp_path / 'unfinished'
     shutil.copytree(compared[0], folder)
     assert 'Not finished yet' not in report(folder)
-    metrics = folder / runs.METRICS
-    kept = [line for line in metrics.open() if '"fedavg"' not in line or '"round": 10' not in line]
-    metrics.write_text(''.join(kept))
+    take_back(folder, '-fedavg-')
     text = report(folder)
     assert 'Not finished yet: fedavg.\n' in text
     assert '| Cyclic | FedPBC | client mean |' in text
@@ -101,8 +106,7 @@ def test_a_simulated_run_has_a_report(tmp_path):
     text = (tmp_path / 'report.md').read_text()
     for label in ('fedavg', 'fedpbc'):
         assert f'| links | {label} | server |' in text
-    lines = (tmp_path / 'metrics.jsonl').read_text().splitlines(keepends=True)
-    (tmp_path / 'metrics.jsonl').write_text(''.join(lines[:-1]) + lines[-1][:20])
+    take_back(tmp_path, '-fedpbc-')
     assert 'Not finished yet: ' in report(tmp_path)
 
 

@@ -50,7 +50,10 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
     [
         (['--config.num_ronds=5'], "`config` has no 'num_ronds'; did you mean 'num_rounds'?"),
         (['--config.num_rounds=many'], '--config.num_rounds=many'),
-        (['--config.links.probs.minimum=1.5'], '`minimum` must lie in [0, 1], got 1.5.'),
+        (
+            ['--config.links.probs.minimum=1.5'],
+            '`config.links.probs.minimum` must lie in [0, 1], got 1.5.',
+        ),
         (['--confg=x'], "Unknown command line flag 'confg'. Did you mean: config ?"),
         (['extra'], "unexpected argument 'extra'"),
         (['--config.num_seeds=0'], '`config.num_seeds` must be at least 1, got 0.'),
@@ -105,6 +108,41 @@ def test_another_config_does_not_overwrite_a_run(tmp_path):
     assert (tmp_path / 'metrics.jsonl').read_bytes() == before
 
 
+def test_more_rounds_and_another_future_of_a_run(tmp_path):
+    few = [*SMALL, '--config.num_rounds=20']
+    done = run([*few, f'--workdir={tmp_path / "run"}'])
+    assert done.returncode == 0, done.stderr
+    longer = run([*few, '--config.num_rounds=40', f'--workdir={tmp_path / "run"}'])
+    whole = run([*few, '--config.num_rounds=40', f'--workdir={tmp_path / "whole"}'])
+    assert longer.returncode == whole.returncode == 0, longer.stderr
+    lines = [(tmp_path / n / 'metrics.jsonl').read_text().splitlines() for n in ('run', 'whole')]
+    assert sorted(lines[0]) == sorted(lines[1])
+    reports = [(tmp_path / name / 'report.md').read_bytes() for name in ('run', 'whole')]
+    assert reports[0] == reports[1]
+
+    fork = [*few, '--config.num_rounds=40', f'--fork_from={tmp_path / "whole"}', '--at_round=20']
+    same = run([*fork, f'--workdir={tmp_path / "fork"}'])
+    assert same.returncode == 0, same.stderr
+    ours = (tmp_path / 'fork' / 'metrics.jsonl').read_text().splitlines()
+    assert ours == [line for line in lines[1] if json.loads(line)['round'] > 20]
+    assert 'fedavg' in (tmp_path / 'fork' / 'report.md').read_text()
+
+    for command, message in (
+        ([*few, f'--fork_from={tmp_path}', '--at_round=20'], '`fork_from` must hold a run'),
+        ([*few, '--at_round=20'], '`fork_from` must be given too, got None.'),
+        ([*fork, '--config.eval_every=8'], '`at_round` must be a multiple of eval_every = 8'),
+    ):
+        wrong = run([*command, f'--workdir={tmp_path / "wrong"}'])
+        assert wrong.returncode == 2
+        assert message in wrong.stderr
+        assert wrong.stderr.count('\n') == 1
+        assert not (tmp_path / 'wrong').exists()
+    onto = run([*fork, '--start_over', f'--workdir={tmp_path / "whole"}'])
+    assert onto.returncode == 2
+    assert '`workdir` must be another folder than `fork_from`' in onto.stderr
+    assert (tmp_path / 'whole' / 'metrics.jsonl').exists()
+
+
 FEW = """
 from configs.comparison import get_config as everything
 
@@ -131,10 +169,10 @@ def test_a_comparison_goes_on_and_its_words_may_change(tmp_path):
     report, metrics = ((folder / n).read_text() for n in ('report.md', 'metrics.jsonl'))
     assert report.count('| mifa | server |') == 2
 
-    other = run([*command, '--config.num_rounds=15'])
+    other = run([*command, '--config.num_rounds=5'])
     assert other.returncode == 2
     assert other.stderr.count('\n') == 1
-    assert 'where config.num_rounds is 10 and not 15' in other.stderr
+    assert 'error: `num_rounds` must be at least 10, the rounds of ' in other.stderr
     assert (folder / 'report.md').read_text() == report
 
     shown = run([*command, '--config.title=Another title'])

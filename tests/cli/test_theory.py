@@ -48,7 +48,7 @@ def test_help_needs_neither_jax_nor_a_second(command):
         (
             'theory',
             ['--config=configs/quickstart.py', '--config.links.probs.minimum=1.5'],
-            '`minimum` must lie in [0, 1], got 1.5.',
+            '`config.links.probs.minimum` must lie in [0, 1], got 1.5.',
         ),
         ('links', ['--config=configs/quickstart.py', '--rouns=3'], 'Did you mean: rounds'),
         (

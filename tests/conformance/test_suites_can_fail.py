@@ -128,3 +128,25 @@ def test_an_entry_is_checked_with_its_own_client_program():
         check(entry, entry)
     sound = entry._replace(client_program=None)
     check(sound, sound)
+
+
+def test_a_check_without_a_promise_says_so_and_the_suite_goes_on():
+    entry = algorithms.ALGORITHMS['wait_for_all']
+    for check, reason in (
+        ('full_participation_is_fedavg', 'the algorithm is not FedAvg'),
+        ('unavailable_clients_never_influence', 'does not look at the links'),
+    ):
+        with pytest.raises(testing.DoesNotApply, match=reason):
+            testing.ALGORITHM_CHECKS[check](entry, entry)
+    certain = participation.replay(np.ones((2, 3), bool))
+    for check, reason in (
+        ('probabilities_are_probabilities', 'reports no probabilities'),
+        ('cohort_sizes_are_exact', 'is not fixed'),
+        ('marginals_match', 'no client has a known probability between 0 and 1'),
+    ):
+        with pytest.raises(testing.DoesNotApply, match=reason):
+            testing.PARTICIPATION_CHECKS[check](certain, testing.Promises())
+    promises = testing.Promises(prob_is_marginal=False)
+    with pytest.raises(testing.DoesNotApply, match='over time only'):
+        testing.PARTICIPATION_CHECKS['marginals_match'](certain, promises)
+    testing.check_participation(certain)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import experiment, participation, problems, simulation
+from fedjax_links import experiment, journal, participation, problems, simulation
 from fedjax_links.experiment import Callback, running
 from tests.experiment.configs import tuned, values
 
@@ -247,7 +247,7 @@ def run_and_cut(planned, folder, *, algorithm, stage, round):
 @pytest.mark.parametrize('saving', ['always', 'never'])
 def test_an_interrupted_run_ends_byte_for_byte_like_an_unbroken_one(tmp_path, monkeypatch, saving):
     """Cut in tuning, in the main part, and in the middle of a line."""
-    monkeypatch.setattr(fl.runs.SaveClock, 'is_due', lambda clock: saving == 'always')
+    monkeypatch.setattr(journal.SaveClock, 'is_due', lambda clock: saving == 'always')
     planned = experiment.build(tuned())
     planned.run(tmp_path / 'unbroken')
     cut = tmp_path / 'cut'

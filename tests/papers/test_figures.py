@@ -214,7 +214,7 @@ COUNTEREXAMPLE = {
         ),
         (
             {'figure': {**COUNTEREXAMPLE, 'pairs': (0.1, 0.9)}},
-            '`config.figure.pairs` must have shape [pairs, 2], got [2].',
+            '`config.figure.pairs` must be a list of lists, got (0.1, 0.9).',
         ),
         (
             {'figure': {**COUNTEREXAMPLE, 'pairs': ((0.1, 0.9), (0.0, 0.0))}},

@@ -225,40 +225,52 @@ def test_link_maps_say_what_the_links_amounted_to():
         ({'name': 'level'}, "`config.reports.x.name` has no 'level'; did you mean 'levels'?"),
         (3, '`config.reports.x` must be a section, got 3.'),
         ({'name': 'bars', 'tale': 1}, "`config.reports.x` has no 'tale'; did you mean 'tail'?"),
-        ({'name': 'bars', 'tail': 2}, '`tail` must lie in [0, 1], got 2.'),
+        ({'name': 'bars', 'tail': 2}, '`config.reports.x.tail` must lie in [0, 1], got 2.'),
         (
             {'name': 'levels', 'metric': 'eval_acuracy'},
-            "`metric` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
+            "`config.reports.x.metric` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
         ),
         (
             {'name': 'curves', 'metrics': ('eval_acuracy',)},
-            "`metric` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
+            "`config.reports.x.metric` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
         ),
         (
             {'name': 'levels', 'published': {**SVHN, 'name': f'{TABLES}:tabel1'}},
-            "`published.name` has no 'tabel1'; did you mean 'table1'?",
+            "`config.reports.x.published.name` has no 'tabel1'; did you mean 'table1'?",
         ),
         (
             {'name': 'levels', 'published': {**SVHN, 'splt': 'test'}},
-            "`published` has no 'splt'; did you mean 'split'?",
+            "`config.reports.x.published` has no 'splt'; did you mean 'split'?",
         ),
         (
             {'name': 'levels', 'published': {**SVHN, 'name': 'table1'}},
-            '`published.name` must be module:factory, got table1.',
+            '`config.reports.x.published.name` must be module:factory, got table1.',
         ),
-        ({'name': 'first_rounds'}, '`targets` must be given, or `shares`, not both'),
+        (
+            {'name': 'first_rounds'},
+            '`config.reports.x.targets` must be given, or `shares`, not both',
+        ),
         (
             {'name': 'first_rounds', 'targets': (0.5,), 'every': 15},
-            '`every` must be a multiple of eval_every = 10, got 15.',
+            '`config.reports.x.every` must be a multiple of eval_every = 10, got 15.',
         ),
         (
             {'name': 'first_rounds', 'targets': (0.5,), 'every': 30},
-            '`every` must be at most 20, got 30.',
+            '`config.reports.x.every` must be at most 20, got 30.',
         ),
-        ({'name': 'curves', 'lines': 'pattern'}, "`lines` has no 'pattern'; did you mean"),
-        ({'name': 'curves', 'band': 'sd'}, "`band` has no 'sd'; valid names: deviation, interval."),
-        ({'name': 'curves', 'columns': 0}, '`columns` must be at least 1, got 0.'),
-        ({'name': 'curves', 'from_round': 30}, '`from_round` must be at most 20, got 30.'),
+        (
+            {'name': 'curves', 'lines': 'pattern'},
+            "`config.reports.x.lines` has no 'pattern'; did you mean",
+        ),
+        (
+            {'name': 'curves', 'band': 'sd'},
+            "`config.reports.x.band` has no 'sd'; valid names: deviation, interval.",
+        ),
+        ({'name': 'curves', 'columns': 0}, '`config.reports.x.columns` must be at least 1, got 0.'),
+        (
+            {'name': 'curves', 'from_round': 30},
+            '`config.reports.x.from_round` must be at most 20, got 30.',
+        ),
     ],
 )
 def test_a_mistake_in_a_report_costs_one_line(section, message):
@@ -275,7 +287,7 @@ def test_a_report_has_its_pages_in_reading_order_and_says_what_is_missing(tmp_pa
     )
     sections = {'a': {'name': 'curves'}, 'c': {'name': 'levels'}, 'b': {'name': 'levels'}}
     pages = layouts.build(found, sections)
-    assert list(pages) == ['b', 'c', 'a', 'links']
+    assert list(pages) == ['b', 'c', 'a', 'links', 'participation']
     assert layouts.write(tmp_path, found, pages) == ['report.md', 'a.png', 'links.png']
     text = (tmp_path / 'report.md').read_text()
     assert text.startswith('# Made by hand\n\nNot finished yet: mifa, fedau.\n')
@@ -286,9 +298,16 @@ def test_a_report_has_its_pages_in_reading_order_and_says_what_is_missing(tmp_pa
         '## Final eval accuracy',
         '## Learning curves of algorithms',
         '## Realised links',
+        '## Participation',
     ]
     assert '![Realised links](links.png)' in text
-    assert list(layouts.build(found, {})) == ['overview', 'metrics', 'levels', 'links']
+    assert list(layouts.build(found, {})) == [
+        'overview',
+        'metrics',
+        'levels',
+        'links',
+        'participation',
+    ]
     found = found._replace(links={})
     own = {'a': {'name': f'{__name__}:own_layout'}, 'b': 'levels', 'c': 'curves'}
     assert list(layouts.build(found, own)) == ['b', 'c', 'a']

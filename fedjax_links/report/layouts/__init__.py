@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedjax_links import errors, sections
+from fedjax_links import checkpoints, errors, sections
 from fedjax_links.report import style
 from fedjax_links.report.layouts.bars import bars
 from fedjax_links.report.layouts.best import best
@@ -19,6 +19,7 @@ from fedjax_links.report.layouts.link_maps import link_maps
 from fedjax_links.report.layouts.metrics import metrics
 from fedjax_links.report.layouts.overview import overview
 from fedjax_links.report.layouts.page import Page
+from fedjax_links.report.layouts.participation import participation
 from fedjax_links.report.layouts.rates import rates
 from fedjax_links.report.results import Results
 
@@ -32,10 +33,12 @@ LAYOUTS: Mapping[str, Callable[..., Page]] = {
     'bars': bars,
     'curves': curves,
     'link_maps': link_maps,
+    'participation': participation,
 }
 """By name, in the order of a report."""
 REPORT = 'report.md'
-_LINKS = 'links'
+_LINKS, _PARTICIPATION = 'links', 'participation'
+_MOST_DIVERGED = 30
 
 
 def default(results: Results) -> dict[str, Mapping[str, Any]]:
@@ -69,8 +72,9 @@ def build(results: Results, reports: Mapping[str, Any]) -> dict[str, Page]:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    if _LINKS in reports:
-        raise errors.invalid('config.reports', 'leave the name of the links free', _LINKS)
+    for name in (_LINKS, _PARTICIPATION):
+        if name in reports:
+            raise errors.invalid('config.reports', 'leave the name of the links free', name)
     order = list(LAYOUTS)
     pages = []
     for file, section in sorted((reports or default(results)).items()):
@@ -80,6 +84,7 @@ def build(results: Results, reports: Mapping[str, Any]) -> dict[str, Page]:
     found = {file: page for _, file, page in sorted(pages, key=lambda entry: entry[:2])}
     if results.links:
         found[_LINKS] = link_maps(results)
+        found[_PARTICIPATION] = participation(results)
     return found
 
 
@@ -97,6 +102,10 @@ def write(folder: Path, results: Results, pages: Mapping[str, Page]) -> list[str
     parts, written = [f'# {results.title}\n'], [REPORT]
     if results.missing:
         parts.append(f'Not finished yet: {", ".join(results.missing)}.\n')
+    if results.diverged:
+        more = len(results.diverged) - _MOST_DIVERGED
+        listed = [*results.diverged[:_MOST_DIVERGED], *([f'{more} more'] if more > 0 else [])]
+        parts.append(f'Diverged (rounds count from 0): {"; ".join(listed)}.\n')
     for name, page in pages.items():
         parts.append(f'## {page.heading}\n')
         if page.draw is not None:
@@ -113,7 +122,7 @@ def write(folder: Path, results: Results, pages: Mapping[str, Page]) -> list[str
         parts.extend(table.markdown() for table in page.tables)
     if results.caption:
         parts.append(f'{results.caption}\n')
-    (folder / REPORT).write_text('\n'.join(parts))
+    checkpoints.write_whole(folder / REPORT, '\n'.join(parts).encode())
     return written
 
 

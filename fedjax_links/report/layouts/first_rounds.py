@@ -50,7 +50,7 @@ def first_rounds(
     larger = results.larger_is_better(metric)
     if bool(targets) == bool(shares):
         raise errors.invalid('targets', 'be given, or `shares`, not both', (targets, shares))
-    period, last = int(results.rounds[0]), int(results.rounds[-1])
+    period, last = int(np.gcd.reduce(results.rounds)), int(results.rounds[-1])
     every = period if every is None else every
     checks.static_int('every', every, maximum=last)
     if every % period:

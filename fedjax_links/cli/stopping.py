@@ -1,0 +1,50 @@
+"""Stops a run in an orderly way when it is interrupted or terminated."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+from fedjax_links.experiment import Callback, Experiment, Lane, Stop
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopOnSignal(Callback):
+    """Ends the run at the next period after SIGINT or SIGTERM; a second SIGINT leaves at once.
+
+    Attributes:
+      received: the number of the signal; None before any.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was received yet."""
+        self.received: int | None = None
+
+    def on_start(self, experiment: Experiment) -> None:
+        """Listens."""
+        for number in _SIGNALS:
+            signal.signal(number, self._note)
+
+    def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
+        """Stops if a signal has come."""
+        if self.received is not None:
+            raise Stop
+
+    def on_end(self, results: Any) -> None:
+        """Gives the signals back."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    @property
+    def exit_status(self) -> int:
+        """130 after SIGINT, 143 after SIGTERM."""
+        return 128 + (self.received or signal.SIGINT)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None and number == signal.SIGINT:
+            os._exit(128 + number)
+        self.received = number
+        print('\nstopping after this period; again to leave at once', file=sys.stderr)

@@ -1,0 +1,125 @@
+"""What can be known of a run before it starts: whether it can run, fit, and how long it takes."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+from fedjax_links import memory, tree
+from fedjax_links.experiment import lanes
+from fedjax_links.experiment.definition import Experiment
+from fedjax_links.experiment.description import memory_by_algorithm
+from fedjax_links.experiment.lanes import Lane
+from fedjax_links.experiment.programs import Group, Programs, peak_bytes
+
+_TIMED_SECONDS = 1.0
+
+
+def check(experiment: Experiment) -> None:
+    """Traces a period of every program abstractly, and refuses what cannot fit, in seconds.
+
+    Args:
+      experiment: the experiment.
+
+    Raises:
+      ValueError: naming the algorithm that cannot run and why, or that needs more than there is.
+    """
+    programs = Programs(experiment)
+    for label in experiment.algorithms:
+        for lane in _one_per_program(experiment, programs, label):
+            try:
+                group = Group(programs, [lane], compiled=False)
+                jax.eval_shape(programs.training(lane).advance, *group.inputs())
+            except Exception as error:  # whatever a user's own algorithm or problem raises
+                reason = f'{error}'.strip().splitlines() or ['']
+                raise ValueError(
+                    f'`algorithms.{label}` cannot run on pattern {lane.pattern}: '
+                    f'{type(error).__name__}: {reason[0]}'
+                ) from error
+    needed = memory_by_algorithm(experiment, programs)
+    most = max(needed, key=lambda label: needed[label][0])
+    memory.refuse_if_above(memory.available_bytes(), needed[most][0], most)
+
+
+def dry_run(experiment: Experiment) -> Iterator[str]:
+    """Compiles every program and times a few periods, without keeping anything.
+
+    Args:
+      experiment: the experiment.
+
+    Yields:
+      The config, then a line per algorithm on lanes, states, memory and time, and the sum.
+    """
+    for name, value in (experiment.config or experiment.facts()).items():
+        yield f'config   {name} = {json.dumps(value, default=str)}'
+    programs, total = Programs(experiment), 0.0
+    for label in experiment.algorithms:
+        tried = lanes.tuning_lanes(experiment, label)
+        main = lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
+        kinds = _one_per_program(experiment, programs, label)
+        yield (
+            f'{label:16s} {len(tried)} lanes of tuning and {len(main)} lanes in '
+            f'{len(kinds)} program{"" if len(kinds) == 1 else "s"}; a lane keeps '
+            f'{_by_part(programs, main[0])}'
+        )
+        estimate = _estimate(experiment, programs, main[0])
+        rounds = lanes.count_rounds(experiment, label)
+        seconds = estimate['compile'] * len(kinds) + rounds * estimate['round']
+        total += seconds
+        yield (
+            f'{"":16s} compiled in {estimate["compile"]:.1f} s; '
+            f'{1 / estimate["round"]:,.0f} rounds/s, {_duration(seconds)} in all; '
+            f'needs {estimate["peak"]} at its peak'
+        )
+        programs.forget()
+    free = memory.available_bytes()
+    device = jax.devices()[0].device_kind
+    yield f'device   {device}, {"unknown" if free is None else memory.size(free)} free'
+    yield f'time     about {_duration(total)}, from a few timed rounds of each program'
+
+
+def _one_per_program(experiment: Experiment, programs: Programs, label: str) -> list[Lane]:
+    tried = lanes.tuning_lanes(experiment, label)
+    every = tried + lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
+    return list({programs.key(lane): lane for lane in reversed(every)}.values())
+
+
+def _by_part(programs: Programs, lane: Lane) -> str:
+    """Bytes of a lane's state, part by part."""
+    (state,) = Group(programs, [lane], compiled=False).shapes()
+    parts: dict[str, Any] = {'models and memories': state.algorithm}
+    if hasattr(state.algorithm, '_asdict'):
+        parts = state.algorithm._asdict()
+    parts |= {'pattern': state.participation, 'links and counters': (state.links, state.counters)}
+    sizes = {name: tree.num_bytes(part) for name, part in parts.items()}
+    return ', '.join(f'{name} {memory.size(size)}' for name, size in sizes.items() if size)
+
+
+def _estimate(experiment: Experiment, programs: Programs, lane: Lane) -> dict[str, Any]:
+    """Seconds to compile, seconds a round, and memory at the peak, of a lane's program."""
+    began = time.perf_counter()
+    group = Group(programs, [lane])
+    group.start()
+    group.period(0)
+    compiled = time.perf_counter() - began
+    peak = peak_bytes(programs.compiled(group))
+    began, periods = time.perf_counter(), 0
+    while not periods or time.perf_counter() - began < _TIMED_SECONDS:
+        group.period(experiment.eval_every)
+        periods += 1
+    took = (time.perf_counter() - began) / (periods * experiment.eval_every)
+    return {
+        'compile': max(0.0, compiled - took * experiment.eval_every),
+        'round': took,
+        'peak': 'unknown' if peak is None else memory.size(peak),
+    }
+
+
+def _duration(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``3.5 h`` or ``2.1 days``."""
+    for unit, length in (('days', 86_400), ('h', 3_600), ('min', 60)):
+        if seconds >= 2 * length:
+            return f'{seconds / length:.1f} {unit}'
+    return f'{seconds:.0f} s'

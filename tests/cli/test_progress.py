@@ -1,0 +1,120 @@
+"""One line for the whole experiment, on a terminal or in a file."""
+
+import io
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import participation, problems
+from fedjax_links.cli.divergence import Divergence
+from fedjax_links.cli.progress import Progress
+from fedjax_links.experiment import Callback, Tuning
+
+
+class Terminal(io.StringIO):
+    """What a terminal is sent."""
+
+    def isatty(self):
+        """It is one."""
+        return True
+
+
+def clock():
+    """Half a minute passes with every look."""
+    seconds = itertools.count(0, 30)
+    return lambda: float(next(seconds))
+
+
+def planned(rate=0.1, patterns=1):
+    """A tuned algorithm and another: 2 x 4 rounds of tuning, and 8 per algorithm and pattern."""
+
+    def fedavg(learning_rate=rate):
+        return fl.ALGORITHMS['fedavg'](fl.local_training.local_sgd(learning_rate, local_steps=2))
+
+    other = fl.local_training.local_sgd(rate, local_steps=2)
+    return fl.Experiment(
+        title='Progress',
+        problem=problems.quadratic(np.ones((3, 2))),
+        patterns={f'links{i}': participation.bernoulli(np.full(3, 0.5)) for i in range(patterns)},
+        algorithms={'fedavg': fedavg, 'fedpbc': fl.ALGORITHMS['fedpbc'](other)},
+        num_rounds=8,
+        eval_every=4,
+        tuning=Tuning(grid={'learning_rate': [0.1, 0.2]}, num_rounds=4),
+    )
+
+
+def last_words(text):
+    return re.split(r'[\r\n]+', text.strip())[-1]
+
+
+def test_a_terminal_has_one_line_for_all(tmp_path):
+    screen = Terminal()
+    planned(patterns=2).run(tmp_path, [Progress(screen)])
+    text = screen.getvalue()
+    assert text.count('\n') == 1  # the line is left at the end
+    for words in ('fedavg 1/2, tuning', 'fedavg 1/2', 'fedpbc 2/2'):
+        assert f'\r{words} |' in text
+    assert last_words(text).startswith('fedpbc 2/2, links1')
+    assert ' 40/40 rounds [' in last_words(text)
+
+
+def test_rounds_done_before_count_as_done_and_not_as_speed(tmp_path):
+    class EnoughError(Exception):
+        pass
+
+    class Cut(Callback):
+        def on_period(self, lane, record):
+            if lane.algorithm == 'fedpbc':
+                raise EnoughError
+
+    with pytest.raises(EnoughError):
+        planned().run(tmp_path, [Cut()])
+    progress = Progress(Terminal())
+
+    class Watch(Callback):
+        def __init__(self):
+            self.seen = []
+
+        def on_period(self, lane, record):
+            bar = progress._line._bar
+            self.seen.append((lane.algorithm, bar.n, bar.initial))
+
+    watch = Watch()
+    planned().run(tmp_path, [progress, watch])
+    assert watch.seen[:3] == [('fedavg', 4, 4), ('fedavg', 8, 8), ('fedavg', 16, 16)]
+    assert watch.seen[-1] == ('fedpbc', 24, 16)
+
+
+def test_a_file_has_a_line_at_each_stage_and_once_a_minute():
+    file = io.StringIO()
+    planned().run(None, [Progress(file, clock())])
+    lines = file.getvalue().splitlines()
+    assert lines[0] == 'fedavg 1/2, tuning: 0 of 24 rounds, 0:00:30'
+    assert re.fullmatch(r'fedavg 1/2: 8 of 24 rounds, 0:0\d:\d0, 0:0\d:\d0 left', lines[2])
+    assert [line.split(':')[0] for line in lines] == [
+        'fedavg 1/2, tuning',
+        'fedavg 1/2, tuning',
+        'fedavg 1/2',
+        'fedavg 1/2',
+        'fedpbc 2/2',
+        'fedpbc 2/2',
+        'done',
+    ]
+    assert lines[-1].startswith('done: 24 of 24 rounds, 0:0')
+    assert '\r' not in file.getvalue()
+
+
+def test_a_lane_that_diverges_is_told_of_once_beside_the_live_line(capsys):
+    screen = Terminal()
+    planned(rate=1e38).run(None, [Progress(screen), Divergence()])
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert re.fullmatch(
+        r'fedpbc, links0, seed 0: not finite from round (\d) on \(of 0 to 7\); '
+        r'--debug_round=\1 looks into it',
+        told[0],
+    )
+    assert ' 24/24 rounds [' in last_words(screen.getvalue())

@@ -1,0 +1,49 @@
+"""What is known before a run starts."""
+
+import re
+
+import jax
+import pytest
+
+from fedjax_links import algorithms, experiment, memory
+from fedjax_links.experiment import preflight
+from tests.experiment.configs import tuned
+from tests.experiment.test_running import in_python
+
+
+def test_a_dry_run_says_what_will_run_and_what_it_needs():
+    planned = experiment.build(tuned())
+    lines = list(preflight.dry_run(planned))
+    text = '\n'.join(lines)
+    assert 'config   num_rounds = 8' in text
+    assert 'fedpbc           4 lanes of tuning and 4 lanes in 1 program; a lane keeps' in text
+    # Softmax regression on 64 pixels has 650 parameters; every one of 8 clients keeps them.
+    assert 'server 2.5 KiB, clients 20.3 KiB' in text
+    assert len(re.findall(r'compiled in [\d.]+ s; [\d,]+ rounds/s', text)) == 2
+    assert lines[-1].startswith('time     about ')
+
+
+def broken(local_train):
+    """FedAvg whose state changes its shape in the first round."""
+    plain = algorithms.fedavg(local_train)
+
+    def round_step(state, ctx, problem):
+        state, metrics = plain.round_step(state, ctx, problem)
+        return jax.tree.map(lambda a: a[None], state), metrics
+
+    return plain._replace(round_step=round_step)
+
+
+def test_an_algorithm_that_cannot_run_is_named_before_anything_compiles():
+    config = tuned(algorithms={'mine': {'name': f'{__name__}:broken'}, 'fedavg': {}})
+    planned = experiment.build(config)
+    with pytest.raises(ValueError, match=r'`algorithms\.mine` cannot run on pattern bernoulli: '):
+        preflight.check(planned)
+
+
+def test_what_cannot_fit_is_refused_with_what_would_make_it_fit(monkeypatch):
+    planned = in_python()
+    preflight.check(planned)
+    monkeypatch.setattr(memory, 'available_bytes', lambda: 100)
+    with pytest.raises(ValueError, match=r'must fit into memory: fedpbc needs .* would fit\.'):
+        preflight.check(planned)

@@ -1,0 +1,58 @@
+"""The report says which simulations diverged, and in which round."""
+
+import numpy as np
+
+from fedjax_links import experiment, report
+from fedjax_links.report import layouts
+from fedjax_links.report.results import of_run
+from tests.experiment.configs import values
+from tests.report.made import ends, results
+
+
+def test_who_diverged_stands_in_the_report_with_its_round(tmp_path):
+    config = values(
+        algorithms={'fedavg': {}, 'fedpbc': {}},
+        names=(('fedavg', 'FedAvg'), ('fedpbc', 'FedPBC')),
+        grid={'client': {'learning_rate': (0.1, 1e38)}},
+        num_seeds=1,
+    )
+    run = experiment.build(config).run(tmp_path)
+    bad = ~run['finite']
+    assert set(run['client.learning_rate'][bad]) == {1e38}
+    report.write(run)
+    (line,) = [a for a in (tmp_path / 'report.md').read_text().splitlines() if 'Diverged' in a]
+    rounds = {}
+    for algorithm, first in zip(run['algorithm'], run['first_bad_round'], strict=True):
+        if first == first:
+            rounds[algorithm] = int(first)
+    assert line == (
+        'Diverged (rounds count from 0): '
+        f'FedAvg (learning_rate 1e+38), links, seed 0 in round {rounds["fedavg"]}; '
+        f'FedPBC (learning_rate 1e+38), links, seed 0 in round {rounds["fedpbc"]}.'
+    )
+    assert 'diverged' in (tmp_path / 'report.md').read_text()
+
+
+def test_a_long_list_is_cut(tmp_path):
+    found = results({'fedavg': ends(0.5)}, diverged=[f'lane {i} in round 3' for i in range(40)])
+    layouts.write(tmp_path, found, {})
+    text = (tmp_path / 'report.md').read_text()
+    assert 'lane 29 in round 3; 10 more.' in text
+
+
+def test_a_model_that_is_not_finite_has_no_accuracy_in_a_table_and_is_not_chosen():
+    """Its accuracy is that of guessing one class, which is a number."""
+    tuning = {'learning_rates': (1e38, 1e-6), 'pattern': 'links', 'num_rounds': 2, 'num_seeds': 1}
+    client = {'local_steps': 2, 'batch_size': 4}
+    planned = experiment.build(values(client=client, tuning=tuning, num_seeds=1))
+    run = planned.run()
+    tried = run['client.learning_rate'] == 1e38
+    assert tried.sum() == 1
+    assert run['server/eval_accuracy'][tried] == run['server/eval_accuracy'][tried]
+    assert set(run['client.learning_rate'][run['stage'] == 'main']) == {1e-6}
+
+    config = values(client={**client, 'learning_rate': 1e38}, num_seeds=1)
+    run = experiment.build(config).run()
+    assert (run['server/eval_accuracy'] > 0).all()
+    curves = of_run(run).curves['fedavg']['server']['eval_accuracy']
+    assert np.isnan(curves).all()

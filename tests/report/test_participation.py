@@ -1,0 +1,204 @@
+"""What the report says of clients, against counts by hand, plain simulations and exact weights."""
+
+import jax
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import analysis, experiment, report, runs, simulation
+from fedjax_links.report import clients
+from fedjax_links.report.layouts import participation
+from fedjax_links.report.results import Links
+from tests.report.made import results
+
+FIRST, SECOND = 0.2, 0.8
+
+
+def config(**changes):
+    base = {
+        'title': 'clients',
+        'problem': {'name': 'counterexample', 'num_clients': 6, 'dimension': 2},
+        'links': {
+            'name': 'bernoulli',
+            'probs': {'name': 'halves', 'first': FIRST, 'second': SECOND},
+        },
+        'client': {'learning_rate': 0.1, 'local_steps': 2},
+        'algorithms': {'fedavg': {}, 'fedpbc': {}},
+        'num_rounds': 400,
+        'eval_every': 200,
+        'num_seeds': 3,
+    }
+    return {name: value for name, value in {**base, **changes}.items() if value is not None}
+
+
+def rows_of(table):
+    return [dict(zip(table.header, row, strict=True)) for row in table.rows]
+
+
+def page_of(masks, kept=None):
+    links = {k: Links(np.asarray(m, bool), np.full(len(m[0]), np.nan)) for k, m in masks.items()}
+    found = results({'fedavg': np.zeros((len(masks), 1, 1))}, patterns=list(masks), links=links)
+    return participation(found._replace(clients=kept or {}))
+
+
+def test_counts_gaps_ages_and_effective_clients_by_hand():
+    mask = np.zeros((6, 4), bool)
+    mask[[0, 2, 5], 0] = True  # gaps 2 and 3, heard in the last round
+    mask[[1, 2], 1] = True  # gap 1, last heard four rounds before the end
+    mask[3, 2] = True
+    (row,) = rows_of(page_of({'some': mask}).tables[0])
+    weights = np.array([1 + 0.5 + 1, 1 + 0.5, 1, 0]) / 5
+    assert row == {
+        'pattern': 'some',
+        'participations': '0, 1.5, 3',
+        'mean gap': '1.75',
+        'longest': '3',
+        'age at end': '4, 7',
+        'effective': f'{1 / np.sum(weights**2):.1f} of 4',
+    }
+
+
+def test_what_cannot_be_said_says_why():
+    masks = {
+        'silent': np.zeros((400, 3)),
+        'short': np.ones((30, 3)),
+        'rare': np.eye(3)[np.arange(400) % 3] * (np.arange(400) < 30)[:, None],
+        'unknown': np.ones((400, 3)),
+        'not_kept': np.ones((400, 3)),
+        'fixed': np.ones((400, 3)),
+    }
+    exact = clients.Clients(np.full(3, 1 / 3), 'a formula', {}, {}, {})
+    known = {label: exact for label in masks if label != 'not_kept'}
+    known['unknown'] = exact._replace(weights=np.zeros(0), source='not known: nobody did the sums')
+    rows = {row['pattern']: row for row in rows_of(page_of(masks, known).tables[1])}
+    said = {label: row['furthest off'] for label, row in rows.items()}
+    assert said == {
+        'silent': 'nobody ever',
+        'short': 'below 320 rounds',
+        'rare': 'nobody with 25',
+        'unknown': '',
+        'not_kept': '',
+        'fixed': 'equal',
+    }
+    assert rows['unknown']['law'] == 'not known: nobody did the sums'
+    assert rows['not_kept']['law'] == 'not kept'
+    assert rows['fixed']['law'] == 'exact: a formula'
+    assert rows['silent']['realised'] == '-'
+    assert 'report.write(results, experiment)' in page_of(masks).tables[1].caption
+
+
+def test_a_wrong_law_is_many_standard_errors_off(rng):
+    probs = np.repeat([FIRST, SECOND], 4)
+    mask = rng.random((2000, 8)) < probs
+    right = analysis.fedavg_weights(probs)
+    wrong = analysis.fedavg_weights(np.repeat([FIRST + 0.1, SECOND], 4))
+    scores = []
+    for law in (right, wrong):
+        kept = {'some': clients.Clients(law, 'exact', {}, {}, {})}
+        (row,) = rows_of(page_of({'some': mask}, kept).tables[1])
+        scores.append((float(row['furthest off']), float(row['95 % below'])))
+        assert row['exact'] == f'{np.abs(law - 1 / 8).sum():.3f}'
+    assert scores[0][0] < 4.5
+    assert scores[1][0] > 2 * scores[1][1]
+    assert 2.5 < scores[0][1] == scores[1][1] < 4
+
+
+@pytest.fixture(scope='module')
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('clients')
+    built = experiment.build(config())
+    report.write(built.run(folder), built)
+    return built, folder
+
+
+def final_models(built, label):
+    """By model, the end of every seed, from plain simulations."""
+    problem, pattern = built.problem_at('links', {}), built.pattern_at('links', {})
+    rate = {'client.learning_rate': np.float32(0.1)}
+    algorithm = built.algorithm_at(label, {**built.algorithm_makers[label].columns, **rate})
+    run = jax.jit(
+        lambda key, problem: simulation.simulate(key, algorithm, pattern, problem, num_rounds=400)
+    )
+    states = [run(jax.random.key(seed), problem).state.algorithm for seed in built.seeds]
+    found = [algorithm.models(state) for state in states]
+    return {name: np.array([models[name] for models in found], float) for name in found[0]}
+
+
+def test_losses_and_fixed_point_are_those_of_plain_simulations(finished):
+    built, folder = finished
+    kept = clients.kept(folder)['links']
+    targets = np.asarray(built.problem_at('links', {}).data, float)
+    for label, name in (('fedavg', 'server'), ('fedpbc', 'client_mean')):
+        model = final_models(built, label)[name][0]
+        expected = 0.5 * ((model - targets) ** 2).sum(axis=1)
+        np.testing.assert_allclose(kept.losses[label], expected, rtol=1e-4)
+    probs = np.repeat([FIRST, SECOND], 3)
+    np.testing.assert_allclose(kept.weights, analysis.fedavg_weights(probs))
+    ends = final_models(built, 'fedavg')['server']
+    off = np.linalg.norm(ends.mean(axis=0) - analysis.fedavg_fixed_point(probs, targets))
+    assert list(kept.agreement) == ['fedavg']
+    found = kept.agreement['fedavg']
+    assert found.distance == pytest.approx(off, rel=1e-3)
+    error = np.linalg.norm(ends.std(axis=0, ddof=1)) / np.sqrt(3)
+    assert found.standard_error == pytest.approx(error, rel=1e-3)
+    assert found.exact
+
+
+def test_the_report_of_a_folder_needs_no_problem_again(finished):
+    _, folder = finished
+    text = (folder / 'report.md').read_text()
+    assert '| links | fedavg | ' in text
+    assert 'exact: independent links' in text
+    assert 'Distance of FedAvg' in text
+    (folder / 'report.md').unlink()
+    report.write(runs.read(folder))
+    assert (folder / 'report.md').read_text() == text
+
+
+def test_the_worst_clients_are_named_beside_their_participation():
+    mask = np.ones((4, 20), bool)
+    mask[1:, [3, 8]] = False
+    losses = np.full(20, 0.1)
+    losses[[8, 3]] = 2.0, 1.0
+    kept = {'some': clients.Clients(np.zeros(0), '', {'fedavg': losses}, {}, {})}
+    (row,) = rows_of(page_of({'some': mask}, kept).tables[2])
+    rank = row.pop('rank')
+    assert float(rank) < -0.9
+    assert row == {
+        'pattern': 'some',
+        'algorithm': 'fedavg',
+        'loss': '0.24',
+        'worst tenth': '1.5',
+        'heard': '1',
+        'others': '4',
+        'clients': '8, 3',
+    }
+
+
+def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
+    target = np.random.default_rng(0).normal(size=(4, 2))
+    client = fl.local_training.local_sgd(1e38, local_steps=2)
+    built = fl.Experiment(
+        title='In Python',
+        problem=fl.problems.quadratic(target),
+        patterns={'some': fl.participation.bernoulli(np.full(4, 0.5))},
+        algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
+        num_rounds=4,
+        eval_every=4,
+    )
+    run = built.run(tmp_path / 'python')
+    found = clients.of(built, run, tmp_path / 'python')['some']
+    assert found.source == 'not known: made in Python, no config names the links'
+    assert found.missing == {'fedavg': 'diverged'}
+    assert not found.losses
+    assert not found.agreement
+
+    grid = {'links': {'probs': {'first': (0.1, 0.2)}}}
+    changing = experiment.build(config(num_rounds=4, eval_every=4, grid=grid, num_seeds=1))
+    run = changing.run(tmp_path / 'grid')
+    for path in (tmp_path / 'grid' / runs.CHECKPOINTS).glob('*fedpbc*.npz'):
+        path.unlink()
+    found = clients.of(changing, run, tmp_path / 'grid')['links']
+    assert found.source == 'not known: the grid changes links or data'
+    assert found.missing == {'fedpbc': 'its last checkpoint is not there'}
+    assert list(found.losses) == ['fedavg']
