@@ -35,7 +35,7 @@ def check(experiment: Experiment) -> None:
             except Exception as error:  # whatever a user's own algorithm or problem raises
                 reason = f'{error}'.strip().splitlines() or ['']
                 raise ValueError(
-                    f'`algorithms.{label}` cannot run on pattern {lane.pattern}: '
+                    f'`config.algorithms.{label}` cannot run on pattern {lane.pattern}: '
                     f'{type(error).__name__}: {reason[0]}'
                 ) from error
     needed = memory_by_algorithm(experiment, programs)

@@ -37,7 +37,9 @@ def broken(local_train):
 def test_an_algorithm_that_cannot_run_is_named_before_anything_compiles():
     config = tuned(algorithms={'mine': {'name': f'{__name__}:broken'}, 'fedavg': {}})
     planned = experiment.build(config)
-    with pytest.raises(ValueError, match=r'`algorithms\.mine` cannot run on pattern bernoulli: '):
+    with pytest.raises(
+        ValueError, match=r'`config\.algorithms\.mine` cannot run on pattern bernoulli: '
+    ):
         preflight.check(planned)
 
 
