@@ -97,17 +97,7 @@ def read(path: Path, digest: str | None) -> dict[str, Any]:
     Raises:
       DamagedError: if the file is missing or was changed.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DamagedError(path, str(error.strerror)) from None
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise DamagedError(path, 'it has changed')
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        return {
-            leaf['path']: _as_leaf(stored[f'{place:05d}'], leaf['kind'])
-            for place, leaf in enumerate(json.loads(bytes(stored[_ABOUT])))
-        }
+    return {name: _as_leaf(array, kind) for name, array, kind in _stored(path, digest)}
 
 
 def leaves_of(tree: PyTree) -> dict[str, Any]:
@@ -144,6 +134,14 @@ def arrays(path: Path, digest: str | None) -> dict[str, np.ndarray]:
     Raises:
       DamagedError: if the file is missing or was changed.
     """
+    return {
+        name: array.view(jnp.dtype(kind)) if kind and not kind.startswith('key:') else array
+        for name, array, kind in _stored(path, digest)
+    }
+
+
+def _stored(path: Path, digest: str | None) -> list[tuple[str, np.ndarray, str]]:
+    """Path, array and kind of every leaf of a file that is as it was written."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -151,12 +149,10 @@ def arrays(path: Path, digest: str | None) -> dict[str, np.ndarray]:
     if hashlib.sha256(content).hexdigest() != digest:
         raise DamagedError(path, 'it has changed')
     with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        found = {}
-        for place, leaf in enumerate(json.loads(bytes(stored[_ABOUT]))):
-            array, kind = stored[f'{place:05d}'], leaf['kind']
-            own = kind and not kind.startswith('key:')
-            found[leaf['path']] = array.view(jnp.dtype(kind)) if own else array
-        return found
+        return [
+            (leaf['path'], stored[f'{place:05d}'], leaf['kind'])
+            for place, leaf in enumerate(json.loads(bytes(stored[_ABOUT])))
+        ]
 
 
 def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:
