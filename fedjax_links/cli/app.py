@@ -3,6 +3,7 @@
 import difflib
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -86,6 +87,12 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
     except (AttributeError, KeyError, TypeError, ValueError, OSError, ImportError) as error:
         # A config file that cannot be read, or an override of a field that it does not have.
         _fail(_hint_overrides(f'{error}', argv))
+    except (ArithmeticError, LookupError, NameError, SyntaxError) as error:
+        # What a config file written in Python can get wrong besides.
+        line = traceback.extract_tb(error.__traceback__)[-1].lineno
+        line = error.lineno if isinstance(error, SyntaxError) else line
+        said = f'{type(error).__name__}: {error.args[0]} on line {line}'
+        _fail(f'`config` must be a file that Python runs, got {said} of {_config_path(argv)[0]}.')
 
 
 def _read_config(config_flag: Any) -> dict[str, Any]:

@@ -262,3 +262,19 @@ def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_confi
     assert wrong.stderr == (
         "error: `config.links.name` has no 'od_rounds'; did you mean 'odd_rounds'?\n"
     )
+
+
+@pytest.mark.parametrize(
+    'text, message',
+    [
+        ('def get_config():\n    return ConfigDict({})\n', 'NameError: name '),
+        ('def get_config(:\n    pass\n', 'SyntaxError: invalid syntax on line 1 of '),
+    ],
+)
+def test_a_file_that_python_does_not_run_costs_one_line(text, message, tmp_path):
+    (tmp_path / 'mistaken.py').write_text(text)
+    done = run([*COMMAND, f'--config={tmp_path / "mistaken.py"}', '--dry_run'])
+    assert done.returncode == 2
+    assert done.stderr.startswith('error: `config` must be a file that Python runs, got ')
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
