@@ -28,27 +28,7 @@ class Callback:
     """What can listen to a run; each method does nothing unless it is overridden.
 
     An exception ends the run; what was saved stays, and the run goes on from there when it is
-    started again. Sending everything to Weights & Biases takes a file beside the config, with
-    ``'log': ('mine:Wandb',)`` in the config or ``--log=mine:Wandb``::
-
-        import wandb
-        from fedjax_links.experiment import Callback
-
-        class Wandb(Callback):
-            def __init__(self, folder):
-                self.runs = {}
-
-            def on_period(self, lane, record):
-                if lane.name not in self.runs:
-                    self.runs[lane.name] = wandb.init(
-                        project='links', name=lane.name, config=lane.labels, reinit='create_new'
-                    )
-                values = {name: float(value) for name, value in record.items()}
-                self.runs[lane.name].log(values, step=record['round'])
-
-            def on_end(self, results):
-                for run in self.runs.values():
-                    run.finish()
+    started again. docs/runs.md shows one of a user's own.
     """
 
     def on_start(self, experiment: Experiment) -> None:

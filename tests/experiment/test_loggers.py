@@ -2,8 +2,10 @@
 
 import csv
 import dataclasses
+import re
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,6 +82,33 @@ def test_every_number_of_a_lane_becomes_an_event(tmp_path, monkeypatch):
     events = [(value, round) for name, value, round in written[1:-1] if name == 'server/loss']
     losses = results['server/loss'].tolist()
     assert events == [(pytest.approx(loss), r) for loss, r in zip(losses, (4, 8), strict=True)]
+
+
+def test_the_callback_that_the_documentation_shows_sends_every_lane(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / 'docs' / 'runs.md').read_text()
+    sent = []
+
+    class Run:
+        def __init__(self, **given):
+            sent.append(given)
+
+        def log(self, values, step):
+            sent.append((values['server/loss'], step))
+
+        def finish(self):
+            sent.append('finish')
+
+    monkeypatch.setitem(sys.modules, 'wandb', types.SimpleNamespace(init=Run))
+    shown = {}
+    exec(re.search(r'```python\n(.*?)```', page, flags=re.DOTALL)[1], shown)
+    wandb = shown['Wandb'](tmp_path)
+    built = small(grid={}, algorithms=only_fedavg())
+    losses = built.run(tmp_path, [wandb])['server/loss'].tolist()
+    assert sent[0]['name'] == 'fedavg, some, seed 0'
+    assert sent[1:] == [(pytest.approx(losses[0]), 4), (pytest.approx(losses[1]), 8), 'finish']
+    sent.clear()
+    built.run(tmp_path, [shown['Wandb'](tmp_path)])
+    assert sent == []
 
 
 def only_fedavg():
