@@ -43,7 +43,7 @@ def test_the_picture_shows_ratios(tmp_path):
 def test_suites_and_names_are_benchmarks():
     assert run.named(['scale', 'micro', 'engine'])[:2] == ['million', 'micro']
     assert len(run.named([])) == len(set(run.named([])))
-    with pytest.raises(ValueError, match="`names` must be suites or benchmarks .* got 'mikro'"):
+    with pytest.raises(ValueError, match=r"`names` must be suites or benchmarks .* got 'mikro'"):
         run.named(['mikro'])
     for name in run.named([]):
         assert (run.ROOT / 'benchmarks' / f'{name}.py').exists()
