@@ -20,9 +20,9 @@ from benchmarks import summary
 
 SUITES = {
     'engine': ('micro', 'bernoulli', 'quadratic', 'start'),
-    'images': ('convolution', 'fashion', 'cifar'),
+    'images': ('convolution', 'fashion', 'cifar', 'pfl'),
     'scale': ('million',),
-    'accelerator': ('pfl',),
+    'accelerator': ('accelerator',),
 }
 ROOT = Path(__file__).parent.parent
 BEGIN, END = '<!-- benchmarks -->\n', '<!-- end of benchmarks -->'

@@ -1,0 +1,268 @@
+"""What one accelerator does with the workloads: a single command, one record, eight minutes.
+
+python -m benchmarks.accelerator --out=accelerator.json
+
+Needs jax 0.11 or newer, flax, optax, chex, absl-py, ml_collections and NumPy, and no data. Parts
+that no longer fit into the time are named as skipped. On a CPU the same parts run in a small form.
+"""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import fedjax_links as fl
+from benchmarks import cifar, common, convolution, fashion, images, micro, pfl
+from fedjax_links import local_training, participation
+from fedjax_links.problems import models
+
+MOST_SECONDS = 480.0
+LONG_RUN = 300_000
+SEEDS = (1, 4, 16, 64, 256, 1024)
+BITS_BOUND = 1e-4
+"""Largest difference of a model trained 100 rounds on the accelerator and on the CPU, both with
+products in full float32: sums of at most 6,400 terms in another order, in a contracting problem."""
+
+
+def seconds_of(program: Callable[..., Any], *args: Any, repeats: int = 3) -> float:
+    """Median seconds of a compiled program, after one call that is not timed."""
+    jax.block_until_ready(program(*args))
+    found = common.take_turns({'': lambda: jax.block_until_ready(program(*args))}, repeats=repeats)
+    return float(np.median(found['']))
+
+
+def roofline(small: bool) -> dict[str, Any]:
+    """Rates of a matrix product in two precisions, and of reading and writing memory."""
+    size, entries = (512, 2**22) if small else (8192, 2**28)
+    found: dict[str, Any] = {}
+    for dtype in ('float32', 'bfloat16'):
+        matrix = jnp.ones((size, size), dtype)
+        product, _ = common.compile_program(jnp.matmul, matrix, matrix)
+        seconds = seconds_of(product, matrix, matrix)
+        found[f'{dtype}_teraflops'] = round(2 * size**3 / seconds / 1e12, 3)
+    vector = jnp.ones(entries, jnp.float32)
+    shift, _ = common.compile_program(lambda x: x + 1, vector)
+    found['gigabytes_per_second'] = round(8 * entries / seconds_of(shift, vector) / 1e9, 1)
+    return found
+
+
+def orchestration(small: bool) -> dict[str, Any]:
+    """Rounds per second of `micro`."""
+    settings = micro.QUICK if small else micro.Settings()
+    links = participation.uniform_cohort(settings.num_clients, settings.cohort_size)
+    key, data = jax.random.key(0), micro.problem(settings)
+    program, compiling = common.compile_program(
+        lambda key, data: micro.engine(key, data, settings, links), key, data
+    )
+    rate = settings.num_rounds / seconds_of(program, key, data)
+    return {'rounds_per_second': round(rate), 'compile_seconds': round(compiling, 2)}
+
+
+def side_by_side(small: bool) -> dict[str, Any]:
+    """Rounds per second of all seeds of `micro` together, by their number."""
+    settings = micro.Settings(num_rounds=20 if small else 500)
+    data = micro.problem(settings)
+    client = local_training.local_sgd(
+        settings.learning_rate, local_steps=settings.local_steps, batch_size=settings.batch_size
+    )
+    found = {}
+    for count in SEEDS[:2] if small else SEEDS:
+        run = functools.partial(
+            fl.sweep,
+            lambda: fl.ALGORITHMS['fedavg'](client),
+            lambda: participation.uniform_cohort(settings.num_clients, settings.cohort_size),
+            data,
+            seeds=range(count),
+            num_rounds=settings.num_rounds,
+            batching='vmap',
+        )
+        jax.block_until_ready(run())
+        begin = time.perf_counter()  # compiles again, as a new sweep does
+        jax.block_until_ready(run())
+        found[str(count)] = round(count * settings.num_rounds / (time.perf_counter() - begin))
+    return {'rounds_per_second_with_compiling': found}
+
+
+def forms(small: bool) -> dict[str, Any]:
+    """Milliseconds of local training with each form of convolution, and which one is fastest."""
+    settings = convolution.QUICK if small else convolution.Settings()
+    candidates = {
+        'lax.conv': jax.lax.conv_general_dilated,
+        'matrix product': models.CNN.convolution,
+    }
+    arguments = convolution.inputs(settings)
+    found = {}
+    for name, form in candidates.items():
+        program, _ = common.compile_program(
+            functools.partial(convolution.train, settings=settings, convolution=form, order='vmap'),
+            *arguments,
+        )
+        found[name] = round(1e3 * seconds_of(program, *arguments), 3)
+    chosen = min(found, key=lambda name: found[name])
+    why = f'{settings.num_clients} clients side by side, fashion network: fewest milliseconds'
+    return {'milliseconds': found, 'chosen': chosen, 'why': why}
+
+
+def small_images(small: bool) -> dict[str, Any]:
+    """`fashion` at ten seeds side by side, and the time of 300,000 rounds of them."""
+    seeds, rounds = (2, 2) if small else (10, 50)
+    workload = fashion.WORKLOAD._replace(num_rounds=rounds)
+    data, links = images.problem(workload, fashion.NETWORK), fashion.links(workload, 10)
+    keys = jax.vmap(jax.random.key)(jnp.arange(seeds))
+
+    def run(keys: jax.Array, data: Any) -> Any:
+        return jax.vmap(lambda key: images.engine(key, data, workload, fashion.RULE, links))(keys)
+
+    program, compiling = common.compile_program(run, keys, data)
+    seconds = seconds_of(program, keys, data, repeats=1 if small else 3) / rounds
+    flops = (program.cost_analysis() or {}).get('flops')  # type: ignore[attr-defined]
+    return {
+        'seeds': seeds,
+        'seconds_per_round_of_all_seeds': round(seconds, 5),
+        'projected_hours_of_300000_rounds': round(seconds * LONG_RUN / 3600, 3),
+        'compile_seconds': round(compiling, 2),
+        'flops_counted_by_the_compiler': flops,
+    }
+
+
+def many_clients(small: bool) -> dict[str, Any]:
+    """`pfl`: all 1,500 rounds; a few on a CPU."""
+    workload = pfl.WORKLOAD._replace(num_rounds=1 if small else pfl.WORKLOAD.num_rounds)
+    module, key = pfl.Network(), jax.random.key(0)
+    data = images.problem(workload, module)
+    links = participation.uniform_cohort(workload.num_clients, pfl.COHORT_SIZE)
+    program, compiling = common.compile_program(
+        lambda key, data: images.engine(key, data, workload, pfl.RULE, links), key, data
+    )
+    seconds = seconds_of(program, key, data, repeats=1)
+    target = pfl.TARGET_SECONDS
+    return {
+        'rounds': workload.num_rounds,
+        'seconds': round(seconds, 2),
+        'compile_seconds': round(compiling, 2),
+        'target_seconds': None if small else target,
+        'target_met': None if small else seconds <= target,
+    }
+
+
+def colour_images(small: bool) -> dict[str, Any]:
+    """`cifar`: seconds per round of FedAvg and FedPBC."""
+    found = {}
+    for name in ('fedavg', 'fedpbc'):
+        workload = cifar.WORKLOAD._replace(num_rounds=1 if small else 20)
+        data, links = images.problem(workload, cifar.NETWORK), cifar.links(workload)
+        program, compiling = common.compile_program(
+            functools.partial(
+                images.engine, workload=workload, rule=images.Rule(name), links=links
+            ),
+            jax.random.key(0),
+            data,
+        )
+        seconds = seconds_of(program, jax.random.key(0), data, repeats=1) / workload.num_rounds
+        found[name] = {
+            'seconds_per_round': round(seconds, 5),
+            'compile_seconds': round(compiling, 2),
+            'program_bytes': _program_bytes(program),
+        }
+    return found
+
+
+def bits(small: bool) -> dict[str, Any]:
+    """Largest difference of `micro` after 100 rounds here and on the CPU.
+
+    Raises:
+      ValueError: if it exceeds its bound.
+    """
+    settings = micro.Settings(num_rounds=20 if small else 100)
+    links = participation.uniform_cohort(settings.num_clients, settings.cohort_size)
+    results = []
+    with jax.default_matmul_precision('highest'):
+        for device in (jax.devices()[0], jax.devices('cpu')[0]):
+            with jax.default_device(device):
+                key, data = jax.random.key(0), micro.problem(settings)
+                run = jax.jit(lambda key, data: micro.engine(key, data, settings, links))
+                results.append(jax.device_get(run(key, data)))
+    gap = common.require_close(*results, tolerance=BITS_BOUND, what='accelerator and CPU')
+    return {'largest_difference': gap, 'bound': BITS_BOUND}
+
+
+def memory() -> dict[str, Any]:
+    """Peak and size of the device's memory in GiB; empty where it does not say."""
+    statistics = jax.devices()[0].memory_stats() or {}
+    names = {'peak_bytes_in_use': 'peak_gibibytes', 'bytes_limit': 'limit_gibibytes'}
+    return {
+        shown: round(statistics[name] / 2**30, 3)
+        for name, shown in names.items()
+        if name in statistics
+    }
+
+
+PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
+    'roofline': roofline,
+    'bits': bits,
+    'micro': orchestration,
+    'convolution': forms,
+    'pfl': many_clients,
+    'fashion': small_images,
+    'cifar': colour_images,
+    'seeds': side_by_side,
+}
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    """The record of this benchmark."""
+    small = quick or jax.default_backend() == 'cpu'
+    begin = time.perf_counter()
+    record: dict[str, Any] = {'small_form': small, 'skipped': []}
+    for name, part in PARTS.items():
+        if time.perf_counter() - begin > 0.75 * MOST_SECONDS:
+            record['skipped'].append(name)
+            continue
+        start = time.perf_counter()
+        record[name] = part(small)
+        record[name]['part_seconds'] = round(time.perf_counter() - start, 1)
+        jax.clear_caches()
+    record |= {'memory': memory(), 'seconds': round(time.perf_counter() - begin, 1)}
+    if 'fashion' in record and record['fashion']['flops_counted_by_the_compiler']:
+        record['fashion']['share_of_the_matmul_rate'] = _share(record)
+    return {**record, 'rows': [] if small else _rows(record)}
+
+
+def _share(record: dict[str, Any]) -> float:
+    """Share of the measured float32 rate: 541 MFLOP a client's step forward and backward."""
+    work = 0.541e9 * fashion.WORKLOAD.local_steps * fashion.COHORT_SIZE * record['fashion']['seeds']
+    achieved = work / record['fashion']['seconds_per_round_of_all_seeds'] / 1e12
+    return float(round(achieved / record['roofline']['float32_teraflops'], 4))
+
+
+def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+    found = []
+    if 'micro' in record:
+        rate = record['micro']['rounds_per_second']
+        found.append({'what': 'micro', 'measured': rate, 'unit': 'rounds/s'})
+    if 'pfl' in record:
+        seconds = record['pfl']['seconds']
+        bound = {'target': pfl.TARGET_SECONDS, 'at_most': True}
+        what = '1,500 rounds of pfl after compiling'
+        found.append({'what': what, 'measured': seconds, 'unit': 's', **bound})
+    if 'fashion' in record:
+        hours = record['fashion']['projected_hours_of_300000_rounds']
+        bound = {'target': 1.0, 'at_most': True}
+        what = 'fashion, 10 seeds x 300,000 rounds, projected'
+        found.append({'what': what, 'measured': hours, 'unit': 'h', **bound})
+    return found
+
+
+def _program_bytes(program: Any) -> int | None:
+    analysis = program.memory_analysis()
+    if not analysis:
+        return None
+    return int(analysis.argument_size_in_bytes + analysis.temp_size_in_bytes)
+
+
+if __name__ == '__main__':
+    common.main('accelerator', 'One accelerator, all workloads, eight minutes.', measure)

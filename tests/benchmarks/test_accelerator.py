@@ -1,0 +1,36 @@
+"""The accelerator suite needs few packages, and measures its parts until the time is over."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import accelerator
+
+ABSENT = ('torch', 'scipy', 'matplotlib', 'tqdm', 'tensorflow', 'PIL', 'pandas', 'sklearn')
+
+
+def test_it_is_imported_without_any_optional_package():
+    blocked = '; '.join(f'sys.modules[{name!r}] = None' for name in ABSENT)
+    code = f'import sys; {blocked}; import benchmarks.accelerator'
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_does_not_fit_into_the_time_is_named(monkeypatch):
+    monkeypatch.setattr(accelerator, 'MOST_SECONDS', 0.0)
+    record = accelerator.measure(quick=True)
+    assert record['skipped'] == list(accelerator.PARTS)
+
+
+@pytest.mark.slow
+def test_parts_are_measured_in_a_small_form_on_a_cpu(monkeypatch):
+    parts = {name: accelerator.PARTS[name] for name in ('roofline', 'bits', 'micro', 'seeds')}
+    monkeypatch.setattr(accelerator, 'PARTS', parts)
+    record = accelerator.measure(quick=False)
+    json.dumps(record)
+    assert record['small_form']
+    assert record['bits']['largest_difference'] <= record['bits']['bound']
+    assert record['roofline']['float32_teraflops'] > 0
+    assert list(record['seeds']['rounds_per_second_with_compiling']) == ['1', '4']
