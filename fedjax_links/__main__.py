@@ -100,4 +100,9 @@ def _first_line(text: str | None) -> str:
 
 
 if __name__ == '__main__':
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except BrokenPipeError:
+        from fedjax_links.cli import app
+
+        app.leave_unread()

@@ -94,3 +94,13 @@ def test_the_help_of_a_command_needs_neither_jax_nor_a_second():
         times.append(time.perf_counter() - began)
         assert 'workdir' in done.stdout
     assert min(times) < 1
+
+
+def test_a_reader_who_leaves_early_costs_no_traceback():
+    listing = subprocess.Popen(
+        [*COMMAND], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    listing.stdout.close()
+    assert listing.stderr.read() == ''
+    assert listing.wait(timeout=60) == 1
+    listing.stderr.close()

@@ -68,7 +68,7 @@ def _problems(experiment: Experiment) -> list[tuple[Problem, list[str]]]:
 def _describe_problem(problem: Problem, whose: str) -> list[str]:
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
     lines = [
-        f'problem  {problem.num_clients} clients with {problem.min_examples} to '
+        f'problem  {problem.num_clients:,} clients with {problem.min_examples} to '
         f'{problem.max_examples} examples, {tree.size(params):,} parameters{whose}'
     ]
     labels = getattr(problem.data, 'labels', None)

@@ -188,7 +188,7 @@ def _cohorts(name: str, options: Mapping[str, Any], num_clients: int) -> LinkLaw
     if name == 'uniform_cohort':
         rates = size * uniform
         return LinkLaw(
-            f'{size} of {num_clients} clients, uniformly, rounds independent',
+            f'{size:,} of {num_clients:,} clients, uniformly, rounds independent',
             memoryless=True,
             rates=rates,
             weights=uniform,

@@ -75,7 +75,7 @@ def text(links: ConfiguredLinks, record: LinkRecord) -> str:
 def _header(links: ConfiguredLinks, record: LinkRecord) -> list[str]:
     lines = [
         links.title,
-        f'problem  {links.problem_name}: {links.problem.num_clients} clients',
+        f'problem  {links.problem_name}: {links.problem.num_clients:,} clients',
         f'links    {links.name}: {links.law.description}'[:80],
     ]
     if record.duplex:
