@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from flax import linen as nn
 
-from fedjax_links import algorithms, local_training, problems, simulation
+from fedjax_links import algorithms, local_training, prng, problems, simulation
 from fedjax_links.base import Participation, Problem
 
 
@@ -111,7 +111,7 @@ def schedule(key: jax.Array, links: Participation, workload: Workload) -> Schedu
 
     def step_rows(t, client, step):
         step_key = fold(fold(fold(fold(key, 2), t), client), step)
-        draws = jax.random.randint(step_key, (workload.batch_size,), 0, workload.num_examples)
+        draws = prng.integers(step_key, (workload.batch_size,), workload.num_examples)
         return client * workload.num_examples + draws
 
     over_steps = jax.vmap(step_rows, (None, None, 0))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import common
-from fedjax_links import algorithms, local_training, participation, problems, simulation
+from fedjax_links import algorithms, local_training, participation, prng, problems, simulation
 from fedjax_links.base import Participation, Problem
 
 TARGET = 0.8
@@ -78,9 +78,7 @@ def local_steps(key: jax.Array, data: Problem, settings: Settings, start: Any, i
     keys = jax.vmap(lambda step: jax.random.fold_in(client_key, step))(
         jnp.arange(settings.local_steps)
     )
-    rows = jax.vmap(
-        lambda k: jax.random.randint(k, (settings.batch_size,), 0, settings.num_samples)
-    )(keys)
+    rows = jax.vmap(lambda k: prng.integers(k, (settings.batch_size,), settings.num_samples))(keys)
 
     def step(params, row):
         index = i * settings.num_samples + row

@@ -76,7 +76,7 @@ def _plain(
 
     if batch_size is not None:
         keys = prng.step_keys(key, local_steps)
-        draws = jax.vmap(lambda k: jax.random.randint(k, (batch_size,), 0, count, 'int32'))(keys)
+        draws = jax.vmap(lambda k: prng.integers(k, (batch_size,), count))(keys)
 
         def minibatch_loss(params: Params, inputs: tuple[Array, Array | None]) -> Array:
             draw, step = inputs

@@ -8,6 +8,7 @@ algorithm meets the same ones, and a run in pieces meets those of the unbroken r
 from collections.abc import Iterable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import checks, errors
@@ -50,7 +51,7 @@ def client_key(round_client_key: Key, client: Array | int) -> Key:
 
 def step_keys(key: Key, num_steps: int) -> Key:
     """Keys [num_steps] of a client's local steps in one round."""
-    return jax.vmap(lambda step: jax.random.fold_in(key, step))(jax.numpy.arange(num_steps))
+    return jax.vmap(lambda step: jax.random.fold_in(key, step))(jnp.arange(num_steps))
 
 
 def uniform(key: Key, shape: tuple[int, ...] = ()) -> Array:
@@ -59,6 +60,34 @@ def uniform(key: Key, shape: tuple[int, ...] = ()) -> Array:
     So a run in double precision meets the links of the run in single precision.
     """
     return jax.random.uniform(key, shape, 'float32')
+
+
+def integers(key: Key, shape: tuple[int, ...], count: Array | int) -> Array:
+    """Uniform draws from ``0, ..., count - 1``, int32 whatever the default precision.
+
+    ``floor(bits * count / 2^32)`` of 32 random bits per draw, exactly: one draw of bits where
+    `jax.random.randint` takes a split key and two. A number's probability differs from
+    ``1 / count`` by less than 2^-32.
+
+    Args:
+      key: the draw's key.
+      shape: of the result.
+      count: int32[], how many numbers there are, from 1 to 2^31 - 1; may be traced.
+
+    Returns:
+      int32 of the given shape.
+
+    Raises:
+      ValueError: for a Python integer out of range.
+
+    References:
+      Lemire, Fast random integer generation in an interval, 2019 (without its rejection).
+    """
+    if not isinstance(count, jax.Array):
+        checks.static_int('count', count)
+    bits = jax.random.bits(key, shape, 'uint32')
+    counts = jnp.broadcast_to(jnp.asarray(count, 'uint32'), shape)
+    return jax.lax.mulhi(bits, counts).astype('int32')
 
 
 def seed_column(seeds: Iterable[int]) -> np.ndarray:

@@ -63,6 +63,67 @@ def test_an_unknown_stream_is_refused():
         prng.stream(jax.random.key(0), 'clients')
 
 
+COUNTS = (1, 2, 3, 7, 64, 1000, 2**16, 2**16 + 1, 10**6 + 3, 2**31 - 1)
+EDGES = (0, 1, 2**16 - 1, 2**16, 2**31 - 1, 2**31, 3 * 2**30, 2**32 - 2, 2**32 - 1)
+
+
+@pytest.mark.parametrize('count', COUNTS)
+def test_integers_are_exact_products_of_their_bits(rng, monkeypatch, count):
+    chosen = [*EDGES, *rng.integers(0, 2**32, 200).tolist()]
+    steps_up = [k * 2**32 // count + d for k in range(4) for d in (-1, 0, 1)]
+    chosen += [bits for bits in steps_up if 0 <= bits < 2**32]
+    monkeypatch.setattr(
+        jax.random, 'bits', lambda key, shape, dtype: np.asarray(chosen, dtype).reshape(shape)
+    )
+    drawn = prng.integers(None, (len(chosen),), count)
+    assert drawn.dtype == np.int32
+    assert drawn.tolist() == [b * count // 2**32 for b in chosen]
+    traced = jax.jit(lambda count: prng.integers(None, (len(chosen),), count))(np.int32(count))
+    np.testing.assert_array_equal(traced, drawn)
+
+
+@pytest.mark.parametrize('count', [1, 5, 48, 1000])
+def test_integers_are_uniform(count):
+    number = 200_000
+    drawn = np.asarray(prng.integers(jax.random.key(8), (number,), count))
+    assert drawn.min() == 0
+    assert drawn.max() == count - 1
+    chi_square = np.sum((np.bincount(drawn) - number / count) ** 2) / (number / count)
+    freedom = count - 1
+    assert abs(chi_square - freedom) <= 4 * np.sqrt(2 * freedom)  # standard errors
+
+
+def test_every_client_draws_below_its_own_count():
+    """Counts that are traced and vmapped, as clients' are."""
+    keys = jax.random.split(jax.random.key(1), len(COUNTS))
+    counts = np.asarray(COUNTS, np.int32)
+    drawn = jax.jit(jax.vmap(lambda key, n: prng.integers(key, (3, 50), n)))(keys, counts)
+    for key, count, ours in zip(keys, COUNTS, np.asarray(drawn), strict=True):
+        words = np.asarray(jax.random.bits(key, (3, 50), 'uint32')).ravel()
+        assert ours.ravel().tolist() == [int(word) * count // 2**32 for word in words]
+
+
+def test_integers_are_the_same_in_double_precision():
+    drawn = prng.integers(jax.random.key(4), (20,), 77)
+    with jax.enable_x64(True):
+        double = prng.integers(jax.random.key(4), (20,), 77)
+    assert double.dtype == np.int32
+    np.testing.assert_array_equal(double, drawn)
+
+
+@pytest.mark.parametrize(
+    'count, message',
+    [
+        (0, r'^`count` must be at least 1, got 0\.$'),
+        (2**31, r'^`count` must be at most 2147483647, got 2147483648\.$'),
+        (2.5, r'^`count` must be a Python integer, got 2\.5\.$'),
+    ],
+)
+def test_an_impossible_count_is_refused(count, message):
+    with pytest.raises(ValueError, match=message):
+        prng.integers(jax.random.key(0), (3,), count)
+
+
 def test_seeds_become_a_column():
     column = prng.seed_column([0, np.int64(3), 2**32 - 1])
     assert column.dtype == np.uint32

@@ -9,6 +9,7 @@ from flax import linen as nn
 from fedjax_links import algorithms, local_training, participation, prng, problems, sweeps
 from fedjax_links.problems import augmentation, datasets, models
 from fedjax_links.simulation import simulate
+from tests.reference.local_loops import rows_drawn
 
 SIZE, CLASSES, CLIENTS, RATE = 12, 3, 3, 0.5
 NUM_ROUNDS, LOCAL_STEPS, BATCH = 3, 2, 5
@@ -104,8 +105,8 @@ def by_hand(problem, names, *, seed=5, normalise=None):
             model = server
             for step in range(LOCAL_STEPS):
                 draw = jax.random.fold_in(key, step)
-                rows = jax.random.randint(draw, (BATCH,), 0, problem.counts[client])
-                rows = np.asarray(rows) + int(problem.offsets[client])
+                rows = rows_drawn(draw, BATCH, problem.counts[client])
+                rows = rows + int(problem.offsets[client])
                 loss_key = jax.random.fold_in(jax.random.fold_in(key, np.uint32(LOSS_STREAM)), step)
                 batch = images[rows]
                 for place, name in enumerate(names):

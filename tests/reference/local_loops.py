@@ -38,6 +38,12 @@ START = {'w': jnp.array([0.7, -0.4]), 'b': jnp.array(0.2)}
 FLAT_START = np.array([0.7, -0.4, 0.2])
 
 
+def rows_drawn(step_key, size, count):
+    """Rows of a minibatch: 32 random bits each, scaled in 64-bit integers."""
+    bits = np.asarray(jax.random.bits(step_key, (size,), 'uint32'), np.uint64)
+    return (bits * np.uint64(count) >> np.uint64(32)).astype(int)
+
+
 def flat(params):
     return np.append(params['w'], params['b'])
 
@@ -71,7 +77,7 @@ class Reference:
         if size is None:
             return np.arange(len(self.labels))
         key = jax.random.fold_in(client_key(self.client), step)
-        return np.asarray(jax.random.randint(key, (size,), 0, len(self.labels)))
+        return rows_drawn(key, size, len(self.labels))
 
     def loss_and_grad(self, x, rows):
         """Half the mean squared residual and its gradient."""
