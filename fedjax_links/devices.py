@@ -6,6 +6,7 @@ nothing is rounded differently: a lane does not know on which device it runs, or
 """
 
 import itertools
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,11 +15,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks, errors
+from fedjax_links import checks, environment, errors
 from fedjax_links.base import Array, PyTree
 
 Devices = int | Sequence[jax.Device] | None
 """The number of devices of this process to use, or the devices themselves; None for all of them."""
+
+
+def prepare(count: int | None = None) -> None:
+    """Gives a CPU several devices, which takes place before JAX is first used.
+
+    What the environment says (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``) is left as it is.
+
+    Args:
+      count: how many; one for each core of this process by default.
+    """
+    is_set = 'xla_force_host_platform_device_count' in os.environ.get('XLA_FLAGS', '')
+    if is_set or 'JAX_NUM_CPU_DEVICES' in os.environ:
+        return
+    if count is not None:
+        checks.static_int('devices', count)
+    update: Callable[[str, int], None] = jax.config.update
+    update('jax_num_cpu_devices', count or environment.num_cores() or 1)
 
 
 def chosen(devices: Devices = None) -> list[jax.Device]:
@@ -125,6 +143,8 @@ def spread(
 
 def compile_all(lowered: Sequence[Any]) -> list[Any]:
     """Compiles programs at the same time, each in a thread of its own."""
+    if len(lowered) < 2:
+        return [program.compile() for program in lowered]
     with ThreadPoolExecutor(len(lowered)) as pool:
         return list(pool.map(lambda program: program.compile(), lowered))
 

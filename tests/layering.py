@@ -42,7 +42,7 @@ MAY_SEE = {
     'algorithms': _CORE | {'cohorts', 'mixing', 'client_programs', 'local_training'},
     'simulation': _CORE - {'registry'},
     'evaluation': _CORE - {'registry'},
-    'devices': _CORE - {'registry'},
+    'devices': _CORE - {'registry'} | {'environment'},
     'sweeps': _CORE | {'simulation', 'evaluation', 'devices'},
     'analysis': set(),
     'testing': _ENGINE | _DRIVERS,

@@ -15,9 +15,11 @@ ROOT = Path(__file__).parent.parent
 FOUR_DEVICES = "import jax\njax.config.update('jax_num_cpu_devices', 4)\n"
 
 
-def in_a_process(program, *arguments):
-    """What a program prints, compiled as users compile it."""
-    environment = {name: value for name, value in os.environ.items() if name != 'XLA_FLAGS'}
+def in_a_process(program, *arguments, as_users_compile=True):
+    """What a program prints that has four devices."""
+    environment = dict(os.environ)
+    if as_users_compile:
+        environment.pop('XLA_FLAGS', None)
     if cache := jax.config.jax_compilation_cache_dir:
         environment['JAX_COMPILATION_CACHE_DIR'] = cache
         environment['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.05'
