@@ -18,9 +18,14 @@ def present() -> dict[str, Any]:
         'versions': {name: metadata.version(name) for name in _PACKAGES},
         'python': platform.python_version(),
         'platform': platform.platform(),
-        'cores': len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else None,
+        'cores': num_cores(),
         'devices': [device.device_kind for device in devices],
         'backend': jax.default_backend(),
         'precision': jax.dtypes.canonicalize_dtype(float).name,
         'flags': sys.argv[1:],
     }
+
+
+def num_cores() -> int | None:
+    """The cores that this process may use; None where nothing says."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else None

@@ -4,6 +4,10 @@ Every save adds one line to the journal: the round, the digests of the lines of 
 save before it, and the digest of each lane's checkpoint. Each line begins with its own digest.
 Lines of metrics beyond the last save are cut when a run goes on; one that was changed is an error
 with its number.
+
+Where lanes advance at the same time, metrics have the lines of the first of them alone, so that
+their order is that of lanes that advance one after the other. The lines of the others are held;
+their saves prove no lines of metrics and have the lines since the lane's last save in themselves.
 """
 
 import hashlib
@@ -28,12 +32,14 @@ class Save(NamedTuple):
       lanes: the digest of each lane's checkpoint; None where nobody goes on from it.
       num_lines: lines of metrics up to this save.
       line: the line of the journal.
+      held: lines of its lanes, since their save before, that metrics do not have yet.
     """
 
     round: int
     lanes: Mapping[str, str | None]
     num_lines: int
     line: bytes
+    held: tuple[str, ...] = ()
 
 
 class Journal:
@@ -63,16 +69,27 @@ class Journal:
         self._metrics.write(''.join(lines).encode())
         self._metrics.flush()
 
-    def save(self, round: int, lanes: Mapping[str, str | None]) -> None:
-        """Adds a save, after its checkpoints are on disk."""
-        os.fsync(self._metrics.fileno())
-        text = json.dumps({'round': round, 'lanes': dict(lanes), 'lines': self._unproven})
+    def save(self, round: int, lanes: Mapping[str, str | None], held: Sequence[str] = ()) -> None:
+        """Adds a save, after its checkpoints are on disk.
+
+        Args:
+          round: as in `Save`.
+          lanes: likewise.
+          held: likewise; without any the save proves all lines of metrics.
+        """
+        entry: dict[str, Any] = {'round': round, 'lanes': dict(lanes), 'lines': []}
+        if held:
+            entry['held'] = list(held)
+        else:
+            os.fsync(self._metrics.fileno())
+            entry['lines'], self._unproven = self._unproven, []
+        text = json.dumps(entry)
         line = f'{digest_of(text)} {text}\n'.encode()
         self._log.write(line)
         self._log.flush()
         os.fsync(self._log.fileno())
-        self.saves.append(Save(round, lanes, len(self.lines), line))
-        self._unproven = []
+        num_lines = (self.saves[-1].num_lines if self.saves else 0) + len(entry['lines'])
+        self.saves.append(Save(round, lanes, num_lines, line, tuple(held)))
 
     def forget(self, save: Save) -> None:
         """Takes a save back, with the lines of metrics that came with it."""
@@ -89,6 +106,13 @@ class Journal:
     def of(self, lane: str) -> list[Save]:
         """The saves of a lane, oldest first."""
         return [save for save in self.saves if lane in save.lanes]
+
+    def held(self, lane: str) -> list[str]:
+        """The lines of a lane that were saved and that metrics do not have."""
+        found: list[str] = []
+        for save in self.of(lane):
+            found = [*found, *save.held] if save.held else []
+        return found
 
     def close(self) -> None:
         """Closes both files."""
@@ -126,7 +150,8 @@ def read(folder: Path) -> tuple[list[Save], list[bytes]]:
             raise _changed(path, number)
         entry: dict[str, Any] = json.loads(text)
         proven += entry['lines']
-        saves.append(Save(entry['round'], entry['lanes'], len(proven), line))
+        held = tuple(entry.get('held', ()))
+        saves.append(Save(entry['round'], entry['lanes'], len(proven), line, held))
     for number, digest in enumerate(proven, start=1):
         if number > len(lines) or digest_of(lines[number - 1]) != digest:
             raise _changed(metrics, number)
@@ -156,13 +181,14 @@ def _changed(path: Path, number: int) -> ValueError:
 class SaveClock:
     """Says when to save: every few seconds, and for at most a tenth of the time."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, sharers: int = 1) -> None:
         """Starts the clock.
 
         Args:
           seconds: least time between the starts of two saves.
+          sharers: clocks that share the tenth.
         """
-        self._seconds = seconds
+        self._seconds, self._rest = seconds, 10 * sharers
         self._due = time.monotonic() + seconds
 
     def is_due(self) -> bool:
@@ -176,4 +202,4 @@ class SaveClock:
     def __exit__(self, *_: object) -> None:
         """Puts the next one off by what this one took."""
         took = time.monotonic() - self._began
-        self._due = self._began + max(self._seconds, 10 * took)
+        self._due = self._began + max(self._seconds, self._rest * took)

@@ -177,12 +177,25 @@ class Memory:
         """
         return 0, {}
 
+    def held(self, lane: str) -> list[str]:
+        """Lines of a lane that were kept with its saves and were not appended yet."""
+        return []
+
     def append(self, lines: Sequence[str]) -> None:
         """Adds lines of metrics."""
         self.lines.extend(lines)
 
-    def save(self, states: Mapping[str, PyTree], round: int) -> None:
-        """Keeps the states of lanes after a round; None for a lane that no one goes on from."""
+    def save(self, states: Mapping[str, PyTree], round: int, held: Sequence[str] = ()) -> None:
+        """Keeps the states of lanes after a round.
+
+        Args:
+          states: by lane; None for a lane that no one goes on from.
+          round: rounds behind them.
+          held: their lines since their last save, if other lanes' lines come first.
+        """
+
+    def settle(self, lanes: Sequence[str]) -> None:
+        """Ends lanes whose last save had lines held, after these were appended."""
 
     def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Keeps realised links."""
@@ -251,7 +264,8 @@ class RunFolder(Memory):
                     )
                 }
             except checkpoints.DamagedError as error:
-                damaged.append(str(error.path))
+                is_new = str(error.path) not in damaged
+                damaged += [str(error.path)] * is_new
                 if len(damaged) > 1:
                     raise errors.invalid(
                         'workdir',
@@ -261,25 +275,39 @@ class RunFolder(Memory):
                     ) from None
                 self._journal.forget(last)
                 self.lines = self._journal.lines
-                self._warn(f'warning: {error.path} is damaged; going on from what was saved before')
+                if is_new:
+                    self._warn(
+                        f'warning: {error.path} is damaged; going on from what was saved before'
+                    )
         return 0, {}
+
+    def held(self, lane: str) -> list[str]:
+        """As `Memory.held`."""
+        return self._journal.held(lane)
 
     def append(self, lines: Sequence[str]) -> None:
         """As `Memory.append`."""
         with errors.on_disk(self.path):
             self._journal.append(lines)
 
-    def save(self, states: Mapping[str, PyTree], round: int) -> None:
+    def save(self, states: Mapping[str, PyTree], round: int, held: Sequence[str] = ()) -> None:
         """As `Memory.save`; of every lane the last two are kept."""
         with errors.on_disk(self.path):
             digests = {
                 lane: None if state is None else checkpoints.save(self._file(lane, round), state)
                 for lane, state in states.items()
             }
-            self._journal.save(round, digests)
+            self._journal.save(round, digests, held)
             for lane in states:
-                for old in self._journal.of(lane)[:-2]:
-                    self._file(lane, old.round).unlink(missing_ok=True)
+                saved = list(dict.fromkeys(save.round for save in self._journal.of(lane)))
+                for old in saved[:-2]:
+                    self._file(lane, old).unlink(missing_ok=True)
+
+    def settle(self, lanes: Sequence[str]) -> None:
+        """As `Memory.settle`."""
+        last = self._journal.of(lanes[0])[-1]
+        with errors.on_disk(self.path):
+            self._journal.save(last.round, last.lanes)
 
     def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
         """As `Memory.keep_links`."""

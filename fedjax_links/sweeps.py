@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors, prng
-from fedjax_links.base import Algorithm, Array, Key, Participation, Problem, PyTree
+from fedjax_links import devices as devices_
+from fedjax_links.base import Algorithm, Array, Participation, Problem, PyTree
 from fedjax_links.simulation import EvalFn, SimulationResult, simulate
 
 Grid = Mapping[str, Mapping[str, ArrayLike]]
@@ -32,8 +33,9 @@ def sweep(
     eval_every: int | None = None,
     eval_fn: EvalFn | None = None,
     batching: str | None = None,
+    devices: devices_.Devices = None,
 ) -> SimulationResult:
-    """Runs every grid point with every seed, compiled once.
+    """Runs every grid point with every seed, compiled once per device.
 
     The same seed gives the same links and batches at every point, so differences between points are
     paired. What is swept is traced: it may scale things, but not set shapes or loop lengths, and
@@ -54,21 +56,31 @@ def sweep(
       batching: ``'map'`` runs the lanes one after the other, each bit for bit equal to its own
         `simulate`; ``'vmap'`` runs them side by side, equal up to rounding. By default ``'map'`` on
         CPU, where side by side gains nothing, and ``'vmap'`` elsewhere.
+      devices: how many devices of this process to use, or which; all by default. Lanes are split
+        over them and advance at the same time. Under ``'map'`` the devices change no bit; under
+        ``'vmap'`` more of them are fewer lanes side by side, equal up to rounding.
 
     Returns:
-      A `SimulationResult` with leaves [G, S, ...]; lane ``[g, s]`` is
+      A `SimulationResult` with leaves [G, S, ...], on the first device; lane ``[g, s]`` is
       ``simulate(jax.random.key(seeds[s]), ...)`` at point g.
 
     Raises:
-      ValueError: for an unknown maker, columns of different lengths, or a seed out of range.
+      ValueError: for an unknown maker, columns of different lengths, a seed out of range, or
+        devices that are not there.
     """
     seed_column = prng.seed_column(seeds)
     points, num_points = _columns(grid or {})
 
-    def lane(inputs: tuple[Grid, Key], problem: Problem) -> SimulationResult:
-        point, key = inputs
+    num_seeds = len(seed_column)
+    lanes = (
+        jax.tree.map(lambda a: np.repeat(a, num_seeds, axis=0), points),
+        np.tile(seed_column, num_points),
+    )
+
+    def lane(inputs: tuple[Grid, Array], problem: Problem) -> SimulationResult:
+        point, seed = inputs
         return simulate(
-            key,
+            jax.random.key(seed),
             make_algorithm(**point['algorithm']),
             make_participation(**point['participation']),
             problem,
@@ -77,22 +89,41 @@ def sweep(
             eval_fn=eval_fn,
         )
 
-    @jax.jit
-    def run(points: Grid, seed_column: Array, problem: Problem) -> PyTree:
-        num_seeds = len(seed_column)
-        keys = jax.vmap(jax.random.key)(seed_column)
-        lanes = jax.tree.map(lambda a: jnp.repeat(a, num_seeds, axis=0), points)
-        lane_keys = keys[jnp.arange(num_points * num_seeds) % num_seeds]
-        results = over_lanes(lane, batching)((lanes, lane_keys), problem)
+    run_lanes = over_lanes(lane, batching)
+
+    def by_point_and_seed(results: PyTree) -> PyTree:
         return jax.tree.map(lambda a: a.reshape(num_points, num_seeds, *a.shape[1:]), results)
 
-    result: SimulationResult = run(points, seed_column, problem)
+    used = devices_.chosen(devices)[: len(lanes[1])]
+    is_traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(problem))
+    if len(used) == 1 or is_traced:
+
+        @jax.jit
+        def run(lanes: PyTree, problem: Problem, count: Array) -> PyTree:
+            return by_point_and_seed(run_lanes(lanes, problem, count))
+
+        if devices is not None and not is_traced:
+            problem = jax.device_put(problem, used[0])
+        alone: SimulationResult = run(lanes, problem, np.int32(len(lanes[1])))
+        return alone
+
+    outputs, shares = devices_.spread(jax.jit(run_lanes), lanes, problem, used)
+
+    @jax.jit
+    def join(outputs: Sequence[PyTree]) -> PyTree:
+        def own(*leaves: Array) -> Array:
+            pairs = zip(leaves, shares, strict=True)
+            return jnp.concatenate([a[: len(share)] for a, share in pairs])
+
+        return by_point_and_seed(jax.tree.map(own, *outputs))
+
+    result: SimulationResult = join(outputs)
     return result
 
 
 def over_lanes(
     fn: Callable[[PyTree, Problem], PyTree], batching: str | None = None
-) -> Callable[[PyTree, Problem], PyTree]:
+) -> Callable[..., PyTree]:
     """Runs independent simulations in one program.
 
     Args:
@@ -100,16 +131,23 @@ def over_lanes(
       batching: ``'map'``, ``'vmap'``, or None for the device's default; see `sweep`.
 
     Returns:
-      The same function over inputs and outputs with a leading lane axis; the problem is shared.
+      ``(lanes, problem, count=None) -> outputs``, the same function over inputs and outputs with a
+      leading lane axis; the problem is shared. Of the outputs the first ``count`` are good, all of
+      them by default.
 
     Raises:
       ValueError: for an unknown batching.
     """
     batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
     checks.choice('batching', batching, ('map', 'vmap'))
-    if batching == 'vmap':
-        return jax.vmap(fn, in_axes=(0, None))
-    return lambda lanes, problem: jax.lax.map(lambda inputs: fn(inputs, problem), lanes)
+
+    def run(lanes: PyTree, problem: Problem, count: Array | int | None = None) -> PyTree:
+        if batching == 'vmap':
+            return jax.vmap(fn, in_axes=(0, None))(lanes, problem)
+        count = len(jax.tree.leaves(lanes)[0]) if count is None else count
+        return devices_.in_turn(lambda inputs: fn(inputs, problem), lanes, count)
+
+    return run
 
 
 def product(

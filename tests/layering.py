@@ -18,7 +18,7 @@ _ENGINE = _CORE | {
     'local_training',
     'algorithms',
 }
-_DRIVERS = {'simulation', 'evaluation', 'sweeps'}
+_DRIVERS = {'simulation', 'evaluation', 'devices', 'sweeps'}
 _RUNS = {'memory', 'checkpoints', 'journal', 'seals', 'environment', 'runs'}
 _UPPER = _RUNS | {'recordings', 'choices', 'sections', 'experiment'}
 
@@ -42,9 +42,10 @@ MAY_SEE = {
     'algorithms': _CORE | {'cohorts', 'mixing', 'client_programs', 'local_training'},
     'simulation': _CORE - {'registry'},
     'evaluation': _CORE - {'registry'},
-    'sweeps': _CORE | {'simulation', 'evaluation'},
+    'devices': _CORE - {'registry'} | {'environment'},
+    'sweeps': _CORE | {'simulation', 'evaluation', 'devices'},
     'analysis': set(),
-    'testing': _ENGINE | {'simulation', 'evaluation', 'sweeps'},
+    'testing': _ENGINE | _DRIVERS,
     'memory': set(),
     'checkpoints': {'errors', 'base'},
     'journal': {'errors', 'checkpoints'},

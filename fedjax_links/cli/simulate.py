@@ -35,16 +35,23 @@ _LOG = flags.DEFINE_list(
 _DEBUG_ROUND = flags.DEFINE_integer(
     'debug_round', None, 'Name what is not finite in this round (from 0) of a folder, then stop.'
 )
+_DEVICES = flags.DEFINE_integer(
+    'devices',
+    None,
+    'Devices that lanes run on at the same time; on a CPU one per core by default. Changes no bit.',
+)
 _DRY_RUN = flags.DEFINE_bool('dry_run', False, 'Say what would run and what it needs, then stop.')
 
 
 def main(values: dict[str, Any]) -> None:
     """Builds, predicts, runs and reports."""
-    from fedjax_links import experiment, report
+    from fedjax_links import devices, experiment, report
     from fedjax_links.cli import divergence, progress, stopping
     from fedjax_links.experiment import debugging, forking, preflight, running
     from fedjax_links.report import theory
 
+    devices.prepare(_DEVICES.value)
+    used = devices.chosen(_DEVICES.value)
     if _LOG.value:
         values = {**values, 'log': list(dict.fromkeys([*values.get('log', ()), *_LOG.value]))}
     planned = experiment.build(values)
@@ -58,7 +65,7 @@ def main(values: dict[str, Any]) -> None:
     print(theory.prediction(values))
     preflight.check(planned)
     if _DRY_RUN.value:
-        for line in preflight.dry_run(planned):
+        for line in preflight.dry_run(planned, used):
             print(line)
         return
     folder = _folder()
@@ -69,7 +76,7 @@ def main(values: dict[str, Any]) -> None:
     signals = stopping.StopOnSignal()
     try:
         listeners = [progress.Progress(), divergence.Divergence(), signals]
-        results = running.run(planned, folder, listeners, origin=origin)
+        results = running.run(planned, folder, listeners, origin=origin, devices=used)
     except experiment.Stop:
         print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
         sys.exit(signals.exit_status)

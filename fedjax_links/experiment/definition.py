@@ -246,7 +246,7 @@ class Experiment:
         Args:
           folder: where everything is kept, and from where an interrupted run goes on; None keeps
             the results in memory alone.
-          callbacks: objects with the methods of `running.Callback`.
+          callbacks: objects with the methods of `hooks.Callback`.
 
         Returns:
           The metrics as columns, tuning included.

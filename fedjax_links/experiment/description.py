@@ -50,9 +50,9 @@ def memory_by_algorithm(
     found = {}
     for label in experiment.algorithms:
         every = lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
-        needed = max(programs.lane_bytes(lane) for lane in _one_per_problem(programs, every))
-        together = memory.lanes_that_fit(needed, len(every)) if programs.side_by_side else 1
-        found[label] = (needed, together)
+        largest = max(_one_per_problem(programs, every), key=programs.lane_bytes)
+        together = programs.num_at_a_time(largest, len(every))
+        found[label] = (programs.lane_bytes(largest), together)
     return found
 
 

@@ -25,8 +25,8 @@ import numpy as np
 
 from fedjax_links import checkpoints, checks, errors, prng, runs
 from fedjax_links.base import FederationState, PyTree
+from fedjax_links.experiment import hooks, past, running
 from fedjax_links.experiment import lanes as lanes_
-from fedjax_links.experiment import past, running
 from fedjax_links.experiment.config import pattern_sections
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.lanes import Lane
@@ -49,7 +49,7 @@ _TUNED_BY = (
 def run(
     experiment: Experiment,
     folder: str | Path | None = None,
-    callbacks: Sequence[running.Callback] = (),
+    callbacks: Sequence[hooks.Callback] = (),
     *,
     fork_from: str | Path,
     at_round: int,
@@ -75,7 +75,7 @@ def run(
 
 def origin(
     experiment: Experiment, fork_from: str | Path | None, at_round: int | None
-) -> running.Origin:
+) -> hooks.Origin:
     """Where the lanes of an experiment begin.
 
     Args:
@@ -91,14 +91,14 @@ def origin(
         lane has no counterpart, or a state does not fit, with its first such leaf.
     """
     if fork_from is None and at_round is None:
-        return running.Origin()
+        return hooks.Origin()
     if fork_from is None or at_round is None:
         absent = 'fork_from' if fork_from is None else 'at_round'
         raise errors.invalid(absent, 'be given too', None)
     return Fork(experiment, fork_from, at_round)
 
 
-class Fork(running.Origin):
+class Fork(hooks.Origin):
     """The states of a run's lanes after a round.
 
     Attributes:
@@ -174,7 +174,7 @@ class Fork(running.Origin):
         return lanes_.main_lanes(self._experiment, label, blank)
 
     def _shape(self, lane: Lane) -> FederationState:
-        return Group(self._programs, [lane], compiled=False).shapes()[0]
+        return Group(self._programs, [lane]).shapes()[0]
 
     def _state(self, lane: Lane, shape: FederationState) -> FederationState:
         """The state that a lane begins with."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from fedjax_links import checkpoints, checks, errors, journal, runs, sections
 from fedjax_links.experiment.definition import LINKS, Experiment
+from fedjax_links.experiment.hooks import Callback
 from fedjax_links.experiment.lanes import Lane
-from fedjax_links.experiment.running import Callback
 
 CSV, TENSORBOARD = 'metrics.csv', 'tensorboard'
 

@@ -11,8 +11,8 @@ import jax
 
 from fedjax_links import checkpoints, errors, journal, runs
 from fedjax_links.experiment import config as config_
+from fedjax_links.experiment import hooks, running
 from fedjax_links.experiment import lanes as lanes_
-from fedjax_links.experiment import running
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.lanes import Lane
 from fedjax_links.experiment.programs import Group, Programs
@@ -105,7 +105,7 @@ class Past:
         if found is not None:
             return found
         lane = self._lane(name, round)
-        (shape,) = Group(self._programs, [lane], compiled=False).shapes()
+        (shape,) = Group(self._programs, [lane]).shapes()
         return checkpoints.leaves_of(shape)
 
     def tuning_lines(self, label: str) -> list[str]:
@@ -121,7 +121,7 @@ class Past:
     def is_done(self, lane: Lane) -> bool:
         """Whether a lane of this name and length is done."""
         saves = [save for save in self._saves if lane.name in save.lanes]
-        return bool(saves) and saves[-1].round == lane.num_rounds
+        return bool(saves) and saves[-1].round == lane.num_rounds and not saves[-1].held
 
     # Its lanes.
 
@@ -236,7 +236,7 @@ class Past:
         return Programs(self._experiment)
 
     @functools.cached_property
-    def _origin(self) -> running.Origin:
+    def _origin(self) -> hooks.Origin:
         """Where its own lanes began."""
         from fedjax_links.experiment import forking
 

@@ -2,12 +2,13 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 
 from fedjax_links import memory, tree
+from fedjax_links.devices import Devices
 from fedjax_links.experiment import lanes
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.description import memory_by_algorithm
@@ -30,7 +31,7 @@ def check(experiment: Experiment) -> None:
     for label in experiment.algorithms:
         for lane in _one_per_program(experiment, programs, label):
             try:
-                group = Group(programs, [lane], compiled=False)
+                group = Group(programs, [lane])
                 jax.eval_shape(programs.training(lane).advance, *group.inputs())
             except Exception as error:  # whatever a user's own algorithm or problem raises
                 reason = f'{error}'.strip().splitlines() or ['']
@@ -43,18 +44,19 @@ def check(experiment: Experiment) -> None:
     memory.refuse_if_above(memory.available_bytes(), needed[most][0], most)
 
 
-def dry_run(experiment: Experiment) -> Iterator[str]:
+def dry_run(experiment: Experiment, devices: Devices = None) -> Iterator[str]:
     """Compiles every program and times a few periods, without keeping anything.
 
     Args:
       experiment: the experiment.
+      devices: as in `running.run`.
 
     Yields:
       The config, then a line per algorithm on lanes, states, memory and time, and the sum.
     """
     for name, value in (experiment.config or experiment.facts()).items():
         yield f'config   {name} = {json.dumps(value, default=str)}'
-    programs, total = Programs(experiment), 0.0
+    programs, total = Programs(experiment, devices=devices), 0.0
     for label in experiment.algorithms:
         tried = lanes.tuning_lanes(experiment, label)
         main = lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
@@ -64,7 +66,7 @@ def dry_run(experiment: Experiment) -> Iterator[str]:
             f'{len(kinds)} program{"" if len(kinds) == 1 else "s"}; a lane keeps '
             f'{_by_part(programs, main[0])}'
         )
-        estimate = _estimate(experiment, programs, main[0])
+        estimate = _estimate(programs, main)
         rounds = lanes.count_rounds(experiment, label)
         seconds = estimate['compile'] * len(kinds) + rounds * estimate['round']
         total += seconds
@@ -75,7 +77,8 @@ def dry_run(experiment: Experiment) -> Iterator[str]:
         )
         programs.forget()
     free = memory.available_bytes()
-    device = jax.devices()[0].device_kind
+    device, count = programs.devices[0].device_kind, len(programs.devices)
+    device = f'{count} x {device}' if count > 1 else device
     yield f'device   {device}, {"unknown" if free is None else memory.size(free)} free'
     yield f'time     about {_duration(total)}, from a few timed rounds of each program'
 
@@ -88,7 +91,7 @@ def _one_per_program(experiment: Experiment, programs: Programs, label: str) -> 
 
 def _by_part(programs: Programs, lane: Lane) -> str:
     """Bytes of a lane's state, part by part."""
-    (state,) = Group(programs, [lane], compiled=False).shapes()
+    (state,) = Group(programs, [lane]).shapes()
     parts: dict[str, Any] = {'models and memories': state.algorithm}
     if hasattr(state.algorithm, '_asdict'):
         parts = state.algorithm._asdict()
@@ -97,23 +100,36 @@ def _by_part(programs: Programs, lane: Lane) -> str:
     return ', '.join(f'{name} {memory.size(size)}' for name, size in sizes.items() if size)
 
 
-def _estimate(experiment: Experiment, programs: Programs, lane: Lane) -> dict[str, Any]:
-    """Seconds to compile, seconds a round, and memory at the peak, of a lane's program."""
+def _estimate(programs: Programs, lanes: Sequence[Lane]) -> dict[str, Any]:
+    """Seconds to compile, seconds a round, and memory at the peak, of lanes with one program.
+
+    One lane is timed on each of the devices that lanes would share.
+    """
+    period = programs.experiment.eval_every
+    used = programs.devices[: programs.num_at_a_time(lanes[0], len(lanes))]
     began = time.perf_counter()
-    group = Group(programs, [lane])
-    group.start()
-    group.period(0)
+    groups = [Group(programs, [lanes[0]], device) for device in used]
+    programs.compile(groups)
+    for group in groups:
+        group.start()
+        group.dispatch(0)
+    for group in groups:
+        group.collect()
     compiled = time.perf_counter() - began
-    peak = peak_bytes(programs.compiled(group))
+    peak = peak_bytes(programs.compiled(groups[0]))
+    sharers = len(used) if used[0].platform == 'cpu' else 1  # of one memory
     began, periods = time.perf_counter(), 0
     while not periods or time.perf_counter() - began < _TIMED_SECONDS:
-        group.period(experiment.eval_every)
         periods += 1
-    took = (time.perf_counter() - began) / (periods * experiment.eval_every)
+        for group in groups:
+            group.dispatch(periods * period)
+        for group in groups:
+            group.collect()
+    took = (time.perf_counter() - began) / (periods * period)
     return {
-        'compile': max(0.0, compiled - took * experiment.eval_every),
-        'round': took,
-        'peak': 'unknown' if peak is None else memory.size(peak),
+        'compile': max(0.0, compiled - took * period),
+        'round': took / len(groups),
+        'peak': 'unknown' if peak is None else memory.size(peak * sharers),
     }
 
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_links import devices as devices_
 from fedjax_links import memory, prng, simulation, tree
 from fedjax_links.base import Array, FederationState, Key, Links, Participation, Problem, PyTree
 from fedjax_links.experiment import points
@@ -52,16 +53,25 @@ class Programs:
 
     Attributes:
       side_by_side: whether lanes run in one program, elsewhere than on a CPU.
+      devices: where lanes run.
     """
 
-    def __init__(self, experiment: Experiment, *, side_by_side: bool | None = None) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        *,
+        side_by_side: bool | None = None,
+        devices: devices_.Devices = None,
+    ) -> None:
         """Builds nothing yet."""
         self.experiment = experiment
+        self.devices = devices_.chosen(devices)
         on_cpu = jax.default_backend() == 'cpu'
         self.side_by_side = not on_cpu if side_by_side is None else side_by_side
         self._links: dict[int, LinkProgram] = {}
         self._training: dict[Any, Program] = {}
         self._compiled: dict[Any, Any] = {}
+        self._placed: dict[Any, Problem] = {}
 
     def key(self, lane: Lane) -> Any:
         """Lanes with the same key can share a program and its data."""
@@ -91,28 +101,59 @@ class Programs:
             )
         return self._links[id(pattern)]
 
-    def compiled(self, group: 'Group') -> Any:
-        """One period of a group's lanes, compiled; refused if it is known not to fit."""
-        key = self.key(group.lanes[0]), len(group.lanes)
-        if key not in self._compiled:
-            compiled = self.training(group.lanes[0]).advance.lower(*group.inputs()).compile()
+    def compile(self, groups: Sequence['Group']) -> None:
+        """Compiles a period of each group's lanes, for all their devices at the same time.
+
+        Raises:
+          ValueError: if one is known not to fit.
+        """
+        lowered = {}
+        for group in groups:
+            key = self._place(group)
+            if key not in self._compiled and key not in lowered:
+                group.place()
+                lowered[key] = self.training(group.lanes[0]).advance.lower(*group.inputs())
+        done = devices_.compile_all(list(lowered.values()))
+        for key, compiled in zip(lowered, done, strict=True):
             needed = peak_bytes(compiled)
             if needed is not None:
-                whose = group.lanes[0].algorithm
-                memory.refuse_if_above(memory.available_bytes(), needed, whose)
+                memory.refuse_if_above(memory.available_bytes(), needed, key[0][0])
             self._compiled[key] = compiled
-        return self._compiled[key]
+
+    def compiled(self, group: 'Group') -> Any:
+        """One period of a group's lanes, compiled; refused if it is known not to fit."""
+        self.compile([group])
+        return self._compiled[self._place(group)]
+
+    def placed(self, problem: Problem, device: jax.Device) -> Problem:
+        """A problem on a device."""
+        key = id(problem), device
+        if key not in self._placed:
+            self._placed[key] = jax.device_put(problem, device)
+        return self._placed[key]
+
+    def num_at_a_time(self, lane: Lane, num_lanes: int) -> int:
+        """How many lanes like this one run in one program or, on a CPU, at the same time."""
+        if self.side_by_side:
+            return memory.lanes_that_fit(self.lane_bytes(lane), num_lanes)
+        data = tree.num_bytes(self.experiment.problem_at(lane.pattern, lane.point))
+        wanted = min(num_lanes, len(self.devices))
+        return memory.lanes_that_fit(self.lane_bytes(lane) + data, wanted)
 
     def lane_bytes(self, lane: Lane) -> int:
         """Bytes of a lane's state and of one period of its links, without the work of a round."""
         alone = Programs(self.experiment, side_by_side=False)
-        (state,) = Group(alone, [lane], compiled=False).shapes()
+        (state,) = Group(alone, [lane]).shapes()
         return tree.num_bytes(state) + self.experiment.eval_every * tree.num_bytes(state.links)
 
     def forget(self) -> None:
         """Lets go of the programs of algorithms that are done."""
         self._training.clear()
         self._compiled.clear()
+        self._placed.clear()
+
+    def _place(self, group: 'Group') -> Any:
+        return self.key(group.lanes[0]), len(group.lanes), group.device
 
     def _laned(self, fn: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
         return jax.vmap(fn, in_axes=axes) if self.side_by_side else fn
@@ -177,15 +218,19 @@ def peak_bytes(compiled: Any) -> int | None:
 class Group:
     """Lanes that run together: one, or several with the same program."""
 
-    def __init__(self, programs: Programs, lanes: Sequence[Lane], *, compiled: bool = True) -> None:
+    def __init__(
+        self, programs: Programs, lanes: Sequence[Lane], device: jax.Device | None = None
+    ) -> None:
         """Prepares the lanes; their states come with `start` or `restore`.
 
         Args:
           programs: where their program is kept.
           lanes: with one program.
-          compiled: False for who only asks for shapes.
+          device: where they run; the first of the programs' by default.
         """
         self.lanes = list(lanes)
+        self.device = device or programs.devices[0]
+        self._programs = programs
         self._together = programs.side_by_side
         self._lead = (len(lanes),) if self._together else ()
         self._period = programs.experiment.eval_every
@@ -198,10 +243,12 @@ class Group:
         self._links = [programs.links(pattern) for pattern in self._patterns]
         self._states: FederationState | None = None
         self._carries: list[PyTree] = []
-        self._advance: Any = programs.compiled(self) if compiled else None
+        self._advance: Any = None
+        self._outputs: tuple[Any, Any] | None = None
 
     def start(self) -> None:
         """Puts every lane before its first round."""
+        self.place()
         self._states = self._program.start(*self._beginning())
         self._carries = self._by_pattern(lambda links, keys, _: links.start(keys))
 
@@ -228,8 +275,15 @@ class Group:
 
     def restore(self, states: Sequence[FederationState]) -> None:
         """Puts every lane where an earlier process left it."""
+        self.place()
+        states = jax.device_put(list(states), self.device)
         self._carries = [state.participation for state in states]
         self._states = self._stack([state._replace(participation=()) for state in states])
+
+    def place(self) -> None:
+        """Puts what all periods take on the device."""
+        self.problem = self._programs.placed(self.problem, self.device)
+        self._keys, self._columns = jax.device_put((self._keys, self._columns), self.device)
 
     def states(self) -> list[FederationState]:
         """The lanes' states, with the patterns' carries."""
@@ -244,20 +298,34 @@ class Group:
         ]
 
     def period(self, first_round: int) -> list[dict[str, Any]]:
-        """Advances every lane by a period.
+        """Advances every lane by a period: `dispatch`, then `collect`."""
+        self.dispatch(first_round)
+        return self.collect()
+
+    def dispatch(self, first_round: int) -> None:
+        """Starts a period on the device, and does not wait.
 
         Args:
           first_round: rounds that every lane has behind it.
+        """
+        assert self._states is not None
+        links = self._next_links(first_round)
+        if self._advance is None:
+            self._advance = self._programs.compiled(self)
+        self._states, self._outputs = self._advance(
+            self._states, self._keys, links, self._columns, self.problem
+        )
+
+    def collect(self) -> list[dict[str, Any]]:
+        """Waits for the period that was started.
 
         Returns:
           One record per lane: sums over the rounds, evaluations, and whether all is finite; where
           it is not, ``first_bad_round``, the round (from 0) since which.
         """
         assert self._states is not None
-        links = self._next_links(first_round)
-        self._states, (sums, evals) = self._advance(
-            self._states, self._keys, links, self._columns, self.problem
-        )
+        assert self._outputs is not None
+        sums, evals = self._outputs
         record = {
             'finite': self._states.finite,
             **{

@@ -221,7 +221,7 @@ class _Finals:
         Returns:
           The model, or why there is none.
         """
-        (like,) = Group(self._programs, [lane], compiled=False).shapes()
+        (like,) = Group(self._programs, [lane]).shapes()
         if tree.num_bytes(like) > _MOST_BYTES:
             return f'its state is too large to be looked at ({memory.size(tree.num_bytes(like))})'
         path = runs.checkpoint_file(self._folder, lane.name, lane.num_rounds)

@@ -133,7 +133,7 @@ def _models(
         lane = experiment.Lane(
             'main', algorithm, pattern, kept_lane.point, seed, planned.num_rounds, 0
         )
-        (like,) = programs.Group(shared, [lane], compiled=False).shapes()
+        (like,) = programs.Group(shared, [lane]).shapes()
         state = checkpoints.load(checkpoint.path, like, checkpoint.digest)
         columns = planned.algorithm_makers[algorithm].at(kept_lane.point)
         models = planned.algorithm_at(algorithm, columns).models(state.algorithm)

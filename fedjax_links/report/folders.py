@@ -147,6 +147,8 @@ def _states(
     """
     owners: dict[str, str] = {}
     for save in saves:
+        if save.held:  # its lines come later
+            continue
         last = entries[max(save.num_lines - len(save.lanes), 0) : save.num_lines]
         for name, (labels, round, _) in zip(save.lanes, last, strict=False):
             stage, algorithm, pattern, seed = (labels[label] for label in _LABELS)

@@ -9,7 +9,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import checkpoints, experiment, journal, report, runs, simulation
-from fedjax_links.experiment import forking, running
+from fedjax_links.experiment import forking, hooks, running
 from tests.experiment.configs import tuned, values
 from tests.experiment.test_running import in_python, run_and_cut
 
@@ -378,6 +378,6 @@ def test_a_folder_with_another_run_is_no_place_for_a_fork(tmp_path, past):
     forking.run(build(), tmp_path / 'fork', fork_from=past, at_round=6)
     with pytest.raises(ValueError, match=r'where config\.at_round is 6 and not None\.$'):
         build().run(tmp_path / 'fork')
-    assert isinstance(forking.origin(build(), None, None), running.Origin)
+    assert isinstance(forking.origin(build(), None, None), hooks.Origin)
     with pytest.raises(ValueError, match='`at_round` must be given too'):
         forking.origin(build(), past, None)

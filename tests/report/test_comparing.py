@@ -23,14 +23,14 @@ class EveryPeriod(journal.SaveClock):
 
 @pytest.fixture(autouse=True)
 def _saved_often(monkeypatch):
-    monkeypatch.setattr(running.journal, 'SaveClock', EveryPeriod)
+    monkeypatch.setattr(journal, 'SaveClock', EveryPeriod)
 
 
 @pytest.fixture(scope='module')
 def first(tmp_path_factory):
     folder = tmp_path_factory.mktemp('runs') / 'first'
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running.journal, 'SaveClock', EveryPeriod)
+        patch.setattr(journal, 'SaveClock', EveryPeriod)
         experiment().run(folder)
     return folder
 

@@ -1,0 +1,159 @@
+"""Several devices: which ones, and independent lanes spread over them.
+
+Lanes are spread by running the same program once per device, each on its own contiguous share of
+the lanes. Dispatch does not wait, so the devices work at the same time. Nothing is exchanged and
+nothing is rounded differently: a lane does not know on which device it runs, or beside which.
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import checks, environment, errors
+from fedjax_links.base import Array, PyTree
+
+Devices = int | Sequence[jax.Device] | None
+"""The number of devices of this process to use, or the devices themselves; None for all of them."""
+
+
+def prepare(count: int | None = None) -> None:
+    """Gives a CPU several devices, which takes place before JAX is first used.
+
+    What the environment says (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``) is left as it is.
+
+    Args:
+      count: how many; one for each core of this process by default.
+    """
+    is_set = 'xla_force_host_platform_device_count' in os.environ.get('XLA_FLAGS', '')
+    if is_set or 'JAX_NUM_CPU_DEVICES' in os.environ:
+        return
+    if count is not None:
+        checks.static_int('devices', count)
+    update: Callable[[str, int], None] = jax.config.update
+    update('jax_num_cpu_devices', count or environment.num_cores() or 1)
+
+
+def chosen(devices: Devices = None) -> list[jax.Device]:
+    """The devices that were asked for.
+
+    Args:
+      devices: a number of them, or themselves; all devices of this process by default.
+
+    Returns:
+      At least one device of this process.
+
+    Raises:
+      ValueError: for a number that is not there, or anything that is no device of this process.
+    """
+    here: list[jax.Device] = jax.local_devices()
+    if devices is None:
+        return here
+    if isinstance(devices, int):
+        checks.static_int('devices', devices)
+        if devices > len(here):
+            raise errors.invalid('devices', f'be at most {len(here)}, all there are', devices)
+        return here[:devices]
+    found = list(devices)
+    wrong = [device for device in found if device not in here]
+    if wrong or not found or len(set(found)) < len(found):
+        requirement = f'hold different devices among {errors.shown(here)}'
+        raise errors.invalid('devices', requirement, errors.shown(wrong or found))
+    return found
+
+
+def shares(num_lanes: int, num_devices: int) -> list[range]:
+    """Contiguous shares of lanes, as equal as can be; devices without a lane are left out.
+
+    Args:
+      num_lanes: at least 1.
+      num_devices: at least 1.
+
+    Returns:
+      Of each device, its lanes.
+    """
+    used = min(num_lanes, num_devices)
+    ends = [num_lanes * place // used for place in range(used + 1)]
+    return [range(first, end) for first, end in itertools.pairwise(ends)]
+
+
+def in_turn(fn: Callable[[PyTree], PyTree], lanes: PyTree, count: Array | int) -> PyTree:
+    """Runs the first lanes one after the other.
+
+    As `jax.lax.map`, but the compiler does not know how many there are: shares of different sizes
+    are one program, and a single lane is compiled as many are.
+
+    Args:
+      fn: of one lane's inputs.
+      lanes: leaves [W, ...].
+      count: how many of the W to run.
+
+    Returns:
+      Leaves [W, ...]; those of lanes that did not run are zero.
+    """
+    inputs, treedef = jax.tree.flatten(lanes)
+    width = inputs[0].shape[0]
+
+    def turn(place: Array) -> PyTree:
+        row = [jax.lax.dynamic_index_in_dim(a, place, keepdims=False) for a in inputs]
+        return fn(jax.tree.unflatten(treedef, row))
+
+    def advance(place: Array, outputs: PyTree) -> PyTree:
+        return jax.tree.map(lambda a, row: a.at[place].set(row), outputs, turn(place))
+
+    shapes = jax.eval_shape(turn, jnp.int32(0))
+    start = jax.tree.map(lambda a: _zeros((width, *a.shape), a.dtype), shapes)
+    return jax.lax.fori_loop(0, count, advance, start)
+
+
+def spread(
+    run: Any, lanes: PyTree, shared: PyTree, devices: Sequence[jax.Device]
+) -> tuple[list[PyTree], list[range]]:
+    """Runs shares of lanes on several devices at the same time.
+
+    Every device has a program of its own; they are compiled at the same time, too.
+
+    Args:
+      run: jitted ``(lanes, shared, count) -> outputs`` of the first ``count`` of W lanes; inputs
+        and outputs have leaves [W, ...].
+      lanes: NumPy leaves [L, ...].
+      shared: what all lanes take; it is copied to every device.
+      devices: at least one.
+
+    Returns:
+      The outputs of the devices, on the first of them, leaves [W, ...]; and their shares of the
+      lanes, in order. Nothing is waited for.
+    """
+    parts = shares(len(jax.tree.leaves(lanes)[0]), len(devices))
+    width = max(map(len, parts))
+    inputs = []
+    for part, device in zip(parts, devices, strict=False):
+        rows = np.minimum(part.start + np.arange(width), part.stop - 1)
+        own = jax.tree.map(lambda a, rows=rows: a[rows], lanes)
+        inputs.append(jax.device_put((own, shared, np.int32(len(part))), device))
+    programs = compile_all([run.lower(*given) for given in inputs])
+    outputs = [program(*given) for program, given in zip(programs, inputs, strict=True)]
+    return [jax.device_put(output, devices[0]) for output in outputs], parts
+
+
+def compile_all(lowered: Sequence[Any]) -> list[Any]:
+    """Compiles programs at the same time, each in a thread of its own."""
+    if len(lowered) < 2:
+        return [program.compile() for program in lowered]
+    with ThreadPoolExecutor(len(lowered)) as pool:
+        return list(pool.map(lambda program: program.compile(), lowered))
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Zeros of any dtype, keys among them."""
+    if not jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        return jnp.zeros(shape, dtype)
+    struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
+    data = jax.eval_shape(jax.random.key_data, struct(shape, dtype))
+    keys: Array = jax.random.wrap_key_data(jnp.zeros(data.shape, data.dtype), impl=dtype)
+    return keys

@@ -1,0 +1,69 @@
+"""What a run keeps does not depend on the devices that its lanes advance on."""
+
+import pytest
+
+from tests.test_devices import in_a_process
+
+RUNS = """
+import sys
+from pathlib import Path
+
+from fedjax_links import experiment, journal
+from fedjax_links.experiment import running
+from tests.experiment.configs import tuned
+
+folder, saving = Path(sys.argv[1]), sys.argv[2]
+journal.SaveClock.is_due = lambda clock: saving == 'always'
+planned = experiment.build(tuned(num_seeds=3, num_rounds=12))
+
+class End(experiment.Callback):
+    '''Ends the run once lanes are under way: in an orderly way, or like a power cut.'''
+
+    def __init__(self, error, algorithm, stage, round, place):
+        self.error, self.when = error, (algorithm, stage, round, place)
+
+    def on_period(self, lane, record):
+        if (lane.algorithm, lane.stage, record['round'], lane.place) == self.when:
+            raise self.error
+
+def run(name, devices, *callbacks):
+    try:
+        running.run(planned, folder / name, callbacks, devices=devices)
+    except (experiment.Stop, InterruptedError) as error:
+        print(name, type(error).__name__)
+
+def kept(name):
+    left_out = 'environment.json', '.lock', 'journal.jsonl'
+    files = sorted(path for path in (folder / name).rglob('*') if path.is_file())
+    return {
+        str(path.relative_to(folder / name)): path.read_bytes()
+        for path in files if path.name not in left_out
+    }
+
+for devices in (1, 2, 4):
+    run(f'on {devices}', devices)
+for error in (experiment.Stop, InterruptedError):
+    name = f'ended by {error.__name__}'
+    run(name, 4, End(error, 'fedavg', 'tuning', 4, 2))
+    run(name, 2, End(error, 'fedavg', 'main', 8, 1))
+    run(name, 4, End(error, 'fedavg', 'main', 8, 3))
+    run(name, 3, End(error, 'fedpbc', 'main', 12, 5))
+    run(name, 1, End(error, 'fedpbc', 'main', 12, 4))
+    run(name, 4)
+for path in sorted(folder.iterdir()):
+    more = kept(path.name).keys() - kept('on 1').keys()  # to stop is to save once more
+    print(path.name, kept(path.name).items() >= kept('on 1').items(), bool(more))
+"""
+
+
+@pytest.mark.parametrize('saving', ['always', pytest.param('never', marks=pytest.mark.slow)])
+def test_the_devices_change_nothing_that_is_kept(tmp_path, saving):
+    """Nor does it matter on how many of them an interrupted run goes on."""
+    said = in_a_process(RUNS, tmp_path, saving, as_users_compile=False)
+    assert said == [
+        *['ended by Stop Stop'] * 5,
+        *['ended by InterruptedError InterruptedError'] * 5,
+        'ended by InterruptedError True False',
+        f'ended by Stop True {saving == "never"}',
+        *(f'on {count} True False' for count in (1, 2, 4)),
+    ]
