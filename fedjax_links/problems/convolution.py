@@ -1,11 +1,12 @@
-"""Convolution as a matrix product, and 2 x 2 max-pooling as a reshape.
+"""Convolution as a matrix product, and 2 x 2 max-pooling, for training in compiled loops.
 
 In a compiled loop on a CPU, and under `vmap` over the weights of many clients, XLA's own
-convolution is far slower than one matrix product of the image's patches with the kernel. Values and
+convolution is far slower than a matrix product of shifted images with the kernel. Values and
 gradients agree to rounding.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +14,37 @@ from jax.typing import DTypeLike
 
 from fedjax_links import errors
 from fedjax_links.base import Array
+from fedjax_links.problems import convolution_forms as forms
 
 _NHWC = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+_NARROW = 40
+
+Form = Callable[[Array, Array, forms.Plan], Array]
+
+
+def fastest_form(kernel_width: int, channels: int, backend: str | None = None) -> Form:
+    """The form of a convolution that was measured to be the fastest on a backend.
+
+    | backend    | form                                                                  |
+    |------------|-----------------------------------------------------------------------|
+    | cpu        | patches where kernel width x channels of the images <= 40, else rows  |
+    | all others | patches; neither forms nor `jax.lax`'s own are measured there yet     |
+
+    On a CPU, patches of many channels leave the cache, and rows of few make narrow products.
+    ``python -m benchmarks.convolution`` measures both, and `jax.lax`'s convolution, wherever it is
+    run.
+
+    Args:
+      kernel_width: kw.
+      channels: C, of the images.
+      backend: ``'cpu'``, ``'gpu'`` or ``'tpu'``; JAX's default backend by default.
+
+    Returns:
+      `convolution_forms.by_patches` or `convolution_forms.by_rows`.
+    """
+    if (backend or jax.default_backend()) == 'cpu' and kernel_width * channels > _NARROW:
+        return forms.by_rows
+    return forms.by_patches
 
 
 def conv_as_matmul(
@@ -30,13 +60,18 @@ def conv_as_matmul(
     precision: jax.lax.PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """`jax.lax.conv_general_dilated`, with the plain case as patches times a matrix.
+    """`jax.lax.conv_general_dilated`, with the plain case as a matrix product.
 
-    ``y[b, i, j, :] = sum_{u, v} x[b, i + u, j + v, :] K[u, v]``: the ``kh kw`` shifts of the padded
-    image side by side on the channel axis, times the kernel as a matrix ``[kh kw C, D]``. That is
-    done for two spatial axes, channels last, unit strides, no dilation and no groups; everything
-    else goes to `jax.lax`. The patches take ``kh kw`` times the memory of the image. As a layer:
-    ``nn.Conv(32, (5, 5), conv_general_dilated=conv_as_matmul)``.
+    ``y[b, i, j, :] = sum_{u, v} x[b, i + u, j + v, :] K[u, v]``, in the form that `fastest_form`
+    names: all shifts of the padded image side by side on the channel axis, or those of its columns
+    alone. That is done for two spatial axes, channels last, unit strides, no dilation, no groups
+    and floating-point arrays of one type; everything else goes to `jax.lax`. Scratch memory is
+    ``kh kw`` times the image by patches, and ``kw`` times the image and ``kh`` times the result by
+    rows. As a layer: ``nn.Conv(32, (5, 5), conv_general_dilated=conv_as_matmul)``.
+
+    The backward pass is written by hand. So derivatives in forward mode (`jax.jvp`, `jax.jacfwd`,
+    `jax.linearize`) exist for `jax.lax.conv_general_dilated` alone; gradients of gradients and
+    `jax.hessian`, which is forward mode over a gradient, exist here too.
 
     Args:
       lhs: [B, H, W, C], the images.
@@ -49,7 +84,7 @@ def conv_as_matmul(
         ``('NHWC', 'HWIO', 'NHWC')``.
       feature_group_count: groups of channels.
       batch_group_count: groups of images.
-      precision: of the product, as in `jax.lax`.
+      precision: of the products, as in `jax.lax`.
       preferred_element_type: of the result, as in `jax.lax`.
 
     Returns:
@@ -62,37 +97,42 @@ def conv_as_matmul(
         and all(step == 1 for step in (*(lhs_dilation or ()), *(rhs_dilation or ())))
         and feature_group_count == batch_group_count == 1
         and lhs.shape[3] == rhs.shape[2]
+        and lhs.dtype == rhs.dtype
+        and jnp.issubdtype(lhs.dtype, jnp.floating)
+        and min(*lhs.shape, *rhs.shape) > 0
     )
-    if not plain:
-        return jax.lax.conv_general_dilated(
-            lhs,
-            rhs,
-            window_strides,
-            padding,
-            lhs_dilation,
-            rhs_dilation,
-            dimension_numbers,
-            feature_group_count,
-            batch_group_count,
-            precision,
-            preferred_element_type,
-        )
-    height, width, _, num_outputs = rhs.shape
-    patches = _patches(lhs, height, width, padding)
-    return jax.lax.dot_general(
-        patches,
-        rhs.reshape(-1, num_outputs),
-        (((3,), (0,)), ((), ())),
-        precision=precision,
-        preferred_element_type=preferred_element_type,
+    if plain:
+        plan = forms.Plan(_pairs(lhs, rhs, padding), precision, preferred_element_type)
+        if min(forms.output_size(lhs, rhs, plan)) > 0:
+            return fastest_form(rhs.shape[1], lhs.shape[3])(lhs, rhs, plan)
+    return jax.lax.conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        dimension_numbers,
+        feature_group_count,
+        batch_group_count,
+        precision,
+        preferred_element_type,
     )
+
+
+def _pairs(images: Array, kernel: Array, padding: str | Sequence[tuple[int, int]]) -> forms.Padding:
+    if isinstance(padding, str):
+        padding = jax.lax.padtype_to_pads(images.shape[1:3], kernel.shape[:2], (1, 1), padding)
+    rows, columns = padding
+    return (int(rows[0]), int(rows[1])), (int(columns[0]), int(columns[1]))
 
 
 def max_pool(images: Array) -> Array:
     """Maxima over 2 x 2 windows side by side; an odd last row or column is left out.
 
     A gradient is shared equally by the entries that tie for a maximum, where
-    `flax.linen.max_pool` gives it to the first of them.
+    `flax.linen.max_pool` gives it to the first of them. The backward pass is written by hand:
+    forward mode (`jax.jvp`) exists for `flax.linen.max_pool` alone.
 
     Args:
       images: [B, H, W, C] with H and W at least 2.
@@ -103,26 +143,39 @@ def max_pool(images: Array) -> Array:
     Raises:
       ValueError: if an image is smaller than one window.
     """
-    batch, height, width, channels = images.shape
+    _, height, width, _ = images.shape
     if min(height, width) < 2:
         raise errors.invalid('images', 'be at least 2 x 2', f'{height} x {width}')
-    even = images[:, : height // 2 * 2, : width // 2 * 2]
-    return even.reshape(batch, height // 2, 2, width // 2, 2, channels).max(axis=(2, 4))
+    return _pool(images[:, : height // 2 * 2, : width // 2 * 2])
 
 
-def _patches(
-    images: Array, height: int, width: int, padding: str | Sequence[tuple[int, int]]
-) -> Array:
-    """[B, H', W', height * width * C]: the window of every position, row by row."""
-    if isinstance(padding, str):
-        padding = jax.lax.padtype_to_pads(images.shape[1:3], (height, width), (1, 1), padding)
-    edges = [(0, 0), *padding, (0, 0)]
-    zero = jnp.zeros((), images.dtype)
-    padded = jax.lax.pad(images, zero, [(int(low), int(high), 0) for low, high in edges])
-    rows, columns = padded.shape[1] - height + 1, padded.shape[2] - width + 1
-    shifts = [
-        padded[:, top : top + rows, left : left + columns]
-        for top in range(height)
-        for left in range(width)
-    ]
-    return jnp.concatenate(shifts, axis=-1)
+@jax.custom_vjp
+def _pool(images: Array) -> Array:
+    return _maxima(images)
+
+
+def _pool_forward(images: Array) -> tuple[Array, tuple[Array, Array]]:
+    maxima = _maxima(images)
+    return maxima, (images, maxima)
+
+
+def _pool_backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array]:
+    images, maxima = saved
+    hits = (_windows(images) == maxima[:, :, None, :, None]).astype(slope.dtype)
+    shares = slope / jnp.sum(hits, axis=(2, 4))
+    return ((hits * shares[:, :, None, :, None]).reshape(images.shape),)
+
+
+_pool.defvjp(_pool_forward, _pool_backward)
+
+
+def _maxima(images: Array) -> Array:
+    """By entries of the windows: on a CPU, faster than a reduction over windows."""
+    first, *others = (images[:, top::2, left::2] for top in (0, 1) for left in (0, 1))
+    return functools.reduce(jnp.maximum, others, first)
+
+
+def _windows(images: Array) -> Array:
+    """[B, H / 2, 2, W / 2, 2, C]."""
+    batch, height, width, channels = images.shape
+    return images.reshape(batch, height // 2, 2, width // 2, 2, channels)
