@@ -36,8 +36,11 @@ def pytest_configure(config):
         flags = (f'--{name}={str(value).lower()}' for name, value in COMPILE_FAST.items())
         os.environ.setdefault('XLA_FLAGS', ' '.join(flags))
     if hasattr(config, 'cache'):  # unless pytest runs without its cache
-        jax.config.update('jax_compilation_cache_dir', str(config.cache.mkdir('jax_programs')))
+        folder = str(config.cache.mkdir('jax_programs'))
+        jax.config.update('jax_compilation_cache_dir', folder)
         jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.05)
+        os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', folder)  # for processes that tests start
+        os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.05')
 
 
 @pytest.fixture(autouse=True)

@@ -94,8 +94,10 @@ def test_the_count_of_compilations_can_fail(caplog):
     assert len([name for name in compilations(caplog) if 'lambda' in name]) == 2
 
 
-@pytest.mark.optimised
-@pytest.mark.parametrize('batching, rtol', [('map', 0), ('vmap', 2e-6)])
+@pytest.mark.parametrize(
+    'batching, rtol',
+    [pytest.param('map', 0, marks=pytest.mark.optimised), ('vmap', 2e-6)],
+)
 def test_every_lane_is_a_run_of_its_own(batching, rtol):
     grid = {
         'algorithm': {'learning_rate': RATES, 'server_lr': [1.0, 0.5, 0.9]},

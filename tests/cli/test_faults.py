@@ -4,14 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
-COMMAND = [sys.executable, '-m', 'fedjax_links', 'simulate']
+from tests.cli import command
+
+COMMAND, ROOT = [*command.COMMAND, 'simulate'], command.ROOT
 LONG = """
 from ml_collections import ConfigDict
 
@@ -62,44 +61,32 @@ def last_save(folder):
     return entry, (folder / 'metrics.jsonl').read_bytes().count(b'\n')
 
 
-@pytest.mark.parametrize('number, status', [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_and_says_how_to_go_on(config, tmp_path, number, status):
-    process = started(config, tmp_path)
+def stop(process, folder, number, status):
+    """A signal saves, and the command says how to go on."""
     process.send_signal(number)
     told = process.communicate(timeout=60)[1]
     assert process.returncode == status
-    assert f'all is saved in {tmp_path}, and the same command goes on.' in told
+    assert f'all is saved in {folder}, and the same command goes on.' in told
     assert 'Traceback' not in told
-    entry, count = last_save(tmp_path)
+    entry, count = last_save(folder)
     assert entry['round'] == 100 * count  # nothing is left to be cut
 
 
 def test_one_of_two_processes_works_and_the_other_is_told_who(config, tmp_path):
     first = started(config, tmp_path)
     try:
-        second = subprocess.run(
-            [*COMMAND, f'--config={config}', f'--workdir={tmp_path}'],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert second.returncode == 2
-        assert f'by process {first.pid} on ' in second.stderr
-        assert second.stderr.count('\n') == 1
+        second = command.in_a_process('simulate', f'--config={config}', f'--workdir={tmp_path}')
+        told = one_line(second)
+        assert f'by process {first.pid} on ' in told
         assert first.poll() is None
+        stop(first, tmp_path, signal.SIGTERM, 143)
     finally:
         first.kill()
         first.communicate()
 
 
-def refused(config, folder, *arguments, **changes):
-    """The one line of a command that ends with status 2."""
-    command = [*COMMAND, f'--config={config}', f'--workdir={folder}', *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, **changes
-    )
+def one_line(done):
+    """The one line of a command that ended with status 2."""
     assert done.returncode == 2, done.stderr
     assert done.stderr.count('\n') == 1, done.stderr
     return done.stderr
@@ -113,39 +100,38 @@ def test_a_disk_that_is_full_costs_one_line_and_no_earlier_data(config, tmp_path
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 
-    environment = {**os.environ, 'JAX_ENABLE_COMPILATION_CACHE': 'false'}
-    told = refused(config, tmp_path, preexec_fn=limit, env=environment)
+    done = subprocess.run(
+        [*COMMAND, f'--config={config}', f'--workdir={tmp_path}'],
+        cwd=ROOT,
+        env={**os.environ, 'JAX_ENABLE_COMPILATION_CACHE': 'false'},
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    told = one_line(done)
     assert 'cannot be used: File too large' in told
     assert str(tmp_path) in told
     process = started(config, tmp_path)  # without the limit it goes on
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    entry, count = last_save(tmp_path)
-    assert entry['round'] == 100 * count
+    stop(process, tmp_path, signal.SIGINT, 130)
 
 
 def test_a_folder_that_is_a_file_costs_one_line(config, tmp_path):
     path = tmp_path / 'file'
     path.touch()
-    assert f'{path}' in refused(config, path)
+    done = command.run('simulate', f'--config={config}', f'--workdir={path}')
+    assert f'{path}' in one_line(done)
 
 
-def test_start_over_sets_the_folder_aside(config, tmp_path):
+def test_start_over_sets_the_folder_aside(plain, tmp_path):
     folder = tmp_path / 'run'
     folder.mkdir()
     (folder / 'experiment.json').write_text('{"title": "something else"}')
-    assert 'must be new or hold a run with the same config' in refused(config, folder)
-    process = subprocess.Popen(
-        [*COMMAND, f'--config={config}', f'--workdir={folder}', '--start_over'],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 120
-    while not (folder / 'metrics.jsonl').exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.kill()
-    process.wait()
+    here = [*plain, f'--workdir={folder}']
+    assert 'must be new or hold a run with the same config' in one_line(command.run(*here))
+    done = command.run(*here, '--start_over')
+    assert done.returncode == 0, done.stderr
+    assert (folder / 'metrics.jsonl').exists()
     aside = tmp_path / 'run.old-1' / 'experiment.json'
     assert aside.read_text() == '{"title": "something else"}'

@@ -1,6 +1,6 @@
 """The commands that draw links and figures."""
 
-from tests.cli.test_theory import run
+from tests.cli.command import run
 
 
 def test_links_are_drawn_on_the_terminal_and_into_the_folder(tmp_path):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.cli.test_theory import ROOT, run
+from tests.cli.command import ROOT, run
 
 CONFIG = '--config=configs/comparison.py'
 IMAGES = """
@@ -16,17 +16,6 @@ from ml_collections import ConfigDict
 def get_config():
     return ConfigDict({'title': 'test', 'problem': %r})
 """
-
-
-def test_the_help_needs_no_jax():
-    probe = (
-        'import sys, fedjax_links.cli.partition; '
-        'print({"jax", "numpy", "matplotlib"} & sys.modules.keys())'
-    )
-    done = subprocess.run(
-        [sys.executable, '-c', probe], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == 'set()'
 
 
 def test_a_partition_is_described_drawn_and_listed(tmp_path):

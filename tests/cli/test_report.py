@@ -1,16 +1,13 @@
 """The report command as a user meets it, on finished and unfinished folders."""
 
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from fedjax_links import journal, runs
 from fedjax_links import report as reports
+from tests.cli.command import run
 
-ROOT = Path(__file__).parent.parent.parent
 COMPARISON = """
 from configs.comparison import get_config as everything
 
@@ -30,17 +27,6 @@ def get_config():
         config.quick = {'reports': {'z': {'name': 'levels'}, 'b': {'name': 'bars'}}}
     return config
 """
-
-
-def run(command, *arguments):
-    return subprocess.run(
-        [sys.executable, '-m', f'fedjax_links.cli.{command}', *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 def report(folder):
@@ -96,9 +82,8 @@ def test_an_unfinished_comparison_says_so(compared, tmp_path):
     assert '| fedavg |' not in text
 
 
-def test_a_simulated_run_has_a_report(tmp_path):
-    small = [f'--config.{n}' for n in ('num_rounds=20', 'eval_every=10', 'num_seeds=2')]
-    done = run('simulate', '--config=configs/quickstart.py', *small, f'--workdir={tmp_path}')
+def test_a_simulated_run_has_a_report(plain, tmp_path):
+    done = run(*plain, f'--workdir={tmp_path}')
     assert done.returncode == 0, done.stderr
     done = run('report', f'--workdir={tmp_path}')
     assert done.returncode == 0, done.stderr

@@ -4,40 +4,31 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
-COMMAND = [sys.executable, '-m', 'fedjax_links.cli.simulate']
-QUICKSTART = [*COMMAND, '--config=configs/quickstart.py']
-SMALL = [*QUICKSTART, '--config.num_rounds=200', '--config.eval_every=10', '--config.num_seeds=2']
+from tests.cli.command import COMMAND, ROOT, in_a_process, probe, run
 
-
-def run(command, **kwargs):
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, **kwargs
-    )
+QUICKSTART = ['simulate', '--config=configs/quickstart.py']
 
 
 def test_help_needs_neither_jax_nor_a_second():
-    probe = (
-        'import sys, fedjax_links.cli.simulate; '
-        'print({"jax", "matplotlib", "tensorflow"} & sys.modules.keys())'
-    )
-    assert run([sys.executable, '-c', probe]).stdout.strip() == 'set()'
+    assert probe('fedjax_links.cli.simulate', 'jax', 'matplotlib', 'tensorflow') == []
     times = []
     for _ in range(3):
         began = time.perf_counter()
-        assert 'workdir' in run([*COMMAND, '--help']).stdout
+        assert 'workdir' in in_a_process('simulate', '--help').stdout
         times.append(time.perf_counter() - began)
     assert min(times) < 1
 
 
 def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
-    done = run([*SMALL, '--dry_run', f'--workdir={tmp_path / "run"}'])
+    done = run(
+        *QUICKSTART,
+        *[f'--config.{n}' for n in ('num_rounds=200', 'eval_every=10', 'num_seeds=2')],
+        *['--dry_run', f'--workdir={tmp_path / "run"}'],
+    )
     assert done.returncode == 0, done.stderr
     assert '3 algorithms x 1 pattern x 2 seeds x 200 rounds: 1,200 rounds' in done.stdout
     assert "FedAvg's implicit weights are 1.19 from equal (L1, exact)" in done.stdout
@@ -62,19 +53,20 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
     ],
 )
 def test_a_mistake_costs_one_line(arguments, message):
-    done = run([*QUICKSTART, *arguments])
+    done = run(*QUICKSTART, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stderr.startswith('error: ')
 
 
-def test_a_killed_run_goes_on_and_ends_like_an_unbroken_one(tmp_path):
-    whole = run([*SMALL, f'--workdir={tmp_path / "whole"}'])
+def test_a_killed_run_goes_on_and_ends_like_an_unbroken_one(plain, tmp_path):
+    small = [*plain, '--config.num_rounds=2000', '--config.eval_every=4']
+    whole = run(*small, f'--workdir={tmp_path / "whole"}')
     assert whole.returncode == 0, whole.stderr
 
     killed = subprocess.Popen(
-        [*SMALL, f'--workdir={tmp_path / "killed"}'],
+        [*COMMAND, *small, f'--workdir={tmp_path / "killed"}'],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -88,9 +80,9 @@ def test_a_killed_run_goes_on_and_ends_like_an_unbroken_one(tmp_path):
         time.sleep(0.002)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
-    assert metrics.read_bytes().count(b'\n') < 120
+    assert metrics.read_bytes().count(b'\n') < 2000
 
-    resumed = run([*SMALL, f'--workdir={tmp_path / "killed"}'])
+    resumed = in_a_process(*small, f'--workdir={tmp_path / "killed"}')
     assert resumed.returncode == 0, resumed.stderr
     assert metrics.read_bytes() == (tmp_path / 'whole' / 'metrics.jsonl').read_bytes()
     assert (tmp_path / 'killed' / 'report.md').read_text() == (
@@ -98,46 +90,41 @@ def test_a_killed_run_goes_on_and_ends_like_an_unbroken_one(tmp_path):
     ).read_text()
 
 
-def test_another_config_does_not_overwrite_a_run(tmp_path):
-    few = [*SMALL, '--config.num_rounds=20', f'--workdir={tmp_path}']
-    assert run(few).returncode == 0
-    before = (tmp_path / 'metrics.jsonl').read_bytes()
-    done = run([*few, '--config.num_seeds=3'])
-    assert done.returncode == 2
-    assert 'config.num_seeds is 2 and not 3' in done.stderr
-    assert (tmp_path / 'metrics.jsonl').read_bytes() == before
-
-
-def test_more_rounds_and_another_future_of_a_run(tmp_path):
-    few = [*SMALL, '--config.num_rounds=20']
-    done = run([*few, f'--workdir={tmp_path / "run"}'])
+def test_more_rounds_another_future_and_other_configs_of_a_run(plain, tmp_path):
+    done = run(*plain, f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
-    longer = run([*few, '--config.num_rounds=40', f'--workdir={tmp_path / "run"}'])
-    whole = run([*few, '--config.num_rounds=40', f'--workdir={tmp_path / "whole"}'])
+    before = (tmp_path / 'run' / 'metrics.jsonl').read_bytes()
+    other = run(*plain, '--config.num_seeds=3', f'--workdir={tmp_path / "run"}')
+    assert other.returncode == 2
+    assert 'config.num_seeds is 2 and not 3' in other.stderr
+    assert (tmp_path / 'run' / 'metrics.jsonl').read_bytes() == before
+
+    longer = run(*plain, '--config.num_rounds=40', f'--workdir={tmp_path / "run"}')
+    whole = run(*plain, '--config.num_rounds=40', f'--workdir={tmp_path / "whole"}')
     assert longer.returncode == whole.returncode == 0, longer.stderr
     lines = [(tmp_path / n / 'metrics.jsonl').read_text().splitlines() for n in ('run', 'whole')]
     assert sorted(lines[0]) == sorted(lines[1])
     reports = [(tmp_path / name / 'report.md').read_bytes() for name in ('run', 'whole')]
     assert reports[0] == reports[1]
 
-    fork = [*few, '--config.num_rounds=40', f'--fork_from={tmp_path / "whole"}', '--at_round=20']
-    same = run([*fork, f'--workdir={tmp_path / "fork"}'])
+    fork = [*plain, '--config.num_rounds=40', f'--fork_from={tmp_path / "whole"}', '--at_round=20']
+    same = run(*fork, f'--workdir={tmp_path / "fork"}')
     assert same.returncode == 0, same.stderr
     ours = (tmp_path / 'fork' / 'metrics.jsonl').read_text().splitlines()
     assert ours == [line for line in lines[1] if json.loads(line)['round'] > 20]
     assert 'fedavg' in (tmp_path / 'fork' / 'report.md').read_text()
 
     for command, message in (
-        ([*few, f'--fork_from={tmp_path}', '--at_round=20'], '`fork_from` must hold a run'),
-        ([*few, '--at_round=20'], '`fork_from` must be given too, got None.'),
+        ([*plain, f'--fork_from={tmp_path}', '--at_round=20'], '`fork_from` must hold a run'),
+        ([*plain, '--at_round=20'], '`fork_from` must be given too, got None.'),
         ([*fork, '--config.eval_every=8'], '`at_round` must be a multiple of eval_every = 8'),
     ):
-        wrong = run([*command, f'--workdir={tmp_path / "wrong"}'])
+        wrong = run(*command, f'--workdir={tmp_path / "wrong"}')
         assert wrong.returncode == 2
         assert message in wrong.stderr
         assert wrong.stderr.count('\n') == 1
         assert not (tmp_path / 'wrong').exists()
-    onto = run([*fork, '--start_over', f'--workdir={tmp_path / "whole"}'])
+    onto = run(*fork, '--start_over', f'--workdir={tmp_path / "whole"}')
     assert onto.returncode == 2
     assert '`workdir` must be another folder than `fork_from`' in onto.stderr
     assert (tmp_path / 'whole' / 'metrics.jsonl').exists()
@@ -163,19 +150,19 @@ def get_config():
 def test_a_comparison_goes_on_and_its_words_may_change(tmp_path):
     config, folder = tmp_path / 'few.py', tmp_path / 'run'
     config.write_text(FEW)
-    command = [*COMMAND, f'--config={config}', f'--workdir={folder}']
-    first = run(command)
+    command = ['simulate', f'--config={config}', f'--workdir={folder}']
+    first = run(*command)
     assert first.returncode == 0, first.stderr
     report, metrics = ((folder / n).read_text() for n in ('report.md', 'metrics.jsonl'))
     assert report.count('| mifa | server |') == 2
 
-    other = run([*command, '--config.num_rounds=5'])
+    other = run(*command, '--config.num_rounds=5')
     assert other.returncode == 2
     assert other.stderr.count('\n') == 1
     assert 'error: `num_rounds` must be at least 10, the rounds of ' in other.stderr
     assert (folder / 'report.md').read_text() == report
 
-    shown = run([*command, '--config.title=Another title'])
+    shown = run(*command, '--config.title=Another title')
     assert shown.returncode == 0, shown.stderr
     assert (folder / 'metrics.jsonl').read_text() == metrics
     was, now = report.splitlines(), (folder / 'report.md').read_text().splitlines()
@@ -249,7 +236,8 @@ def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_confi
     """Defined in a file beside the config; tuned towards the larger values of their metric."""
     (tmp_path / 'mine.py').write_text(MINE)
     (tmp_path / 'own.py').write_text(OWN)
-    done = run([*COMMAND, f'--config={tmp_path / "own.py"}', f'--workdir={tmp_path / "run"}'])
+    own = ['simulate', f'--config={tmp_path / "own.py"}']
+    done = run(*own, f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (tmp_path / 'run' / 'metrics.jsonl').open()]
     main = [row for row in rows if 'stage' not in row]
@@ -257,7 +245,7 @@ def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_confi
     ends = {row['algorithm']: row['server/eval_closeness'] for row in main if row['round'] == 10}
     assert ends['slow'] < ends['fedavg'] < 0
     assert {row['rounds/num_active'] for row in main} == {10}
-    wrong = run([*COMMAND, f'--config={tmp_path / "own.py"}', '--config.links.name=mine:od_rounds'])
+    wrong = run(*own, '--config.links.name=mine:od_rounds')
     assert wrong.returncode == 2
     assert wrong.stderr == (
         "error: `config.links.name` has no 'od_rounds'; did you mean 'odd_rounds'?\n"
@@ -273,7 +261,7 @@ def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_confi
 )
 def test_a_file_that_python_does_not_run_costs_one_line(text, message, tmp_path):
     (tmp_path / 'mistaken.py').write_text(text)
-    done = run([*COMMAND, f'--config={tmp_path / "mistaken.py"}', '--dry_run'])
+    done = run('simulate', f'--config={tmp_path / "mistaken.py"}', '--dry_run')
     assert done.returncode == 2
     assert done.stderr.startswith('error: `config` must be a file that Python runs, got ')
     assert message in done.stderr

@@ -80,7 +80,7 @@ def stand_in(name, num_train=2_600, num_test=60):
         del options
         rng = np.random.default_rng(0)
         images, labels = (
-            [rng.integers(0, 256, (n, *_SHAPES[name])).astype(np.uint8) for n in sizes_],
+            [rng.integers(0, 256, (n, *_SHAPES[name]), np.uint8) for n in sizes_],
             [np.arange(n) % 10 for n in sizes_],
         )
         return datasets.make_dataset(images[0], labels[0], images[1], labels[1], name=name)

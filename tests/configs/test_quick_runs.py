@@ -30,6 +30,7 @@ def finals(found, label, metric=None):
     return dict(zip(found.patterns, tail.mean(axis=1), strict=True))
 
 
+@pytest.mark.optimised
 @pytest.mark.statistical
 def test_fedpbc_is_ahead_on_synthetic_data_and_ends_where_it_did(tmp_path):
     """What the paper reports of Figure 3, without numbers."""
@@ -42,6 +43,7 @@ def test_fedpbc_is_ahead_on_synthetic_data_and_ends_where_it_did(tmp_path):
     assert abs(fedpbc['invariant'] - fedpbc['varying']) < 0.2 * min(ahead.values())
 
 
+@pytest.mark.optimised
 @pytest.mark.statistical
 def test_waiting_longer_biases_fedavg_less_and_debiasing_reaches_uniform(tmp_path):
     found = run(values('sun2025_figure2', num_rounds=1_200, num_seeds=2), tmp_path)
@@ -56,6 +58,7 @@ def test_waiting_longer_biases_fedavg_less_and_debiasing_reaches_uniform(tmp_pat
     assert max(off) < 0.1 * (losses[0] - fedavg['uniform'])
 
 
+@pytest.mark.optimised
 @pytest.mark.statistical
 @pytest.mark.parametrize('separation, rate, num_rounds', [(0, 0.05, 8_000), (5, 0.1, 8_000)])
 def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(separation, rate, num_rounds):
@@ -123,10 +126,16 @@ TINY = (
 
 
 WITH_THEIR_NETWORK = (TINY[0], TINY[3], ('xiang2024_table1', 'cinic10'))
-"""One of each paper; the others take a network that compiles in no time."""
+"""One of each paper; the others, all slow, take a network that compiles in no time."""
 
 
-@pytest.mark.parametrize('name, argument', TINY)
+@pytest.mark.parametrize(
+    'name, argument',
+    [
+        pytest.param(*case, marks=() if case in WITH_THEIR_NETWORK else pytest.mark.slow)
+        for case in TINY
+    ],
+)
 def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
     """With the baseline alone, and what was released instead of what is published."""
     config = values(name, argument)

@@ -1,0 +1,84 @@
+"""Commands as a user types them: in this process, or in one of their own."""
+
+import contextlib
+import dataclasses
+import io
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import jax
+from absl import app as absl_app
+from absl import flags
+from absl import logging as absl_logging
+
+import fedjax_links.__main__ as front
+import fedjax_links.cli.app  # noqa: F401  its flag belongs to every command
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = [sys.executable, '-m', 'fedjax_links']
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """What a command leaves: its exit status and what it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments, cwd=ROOT):
+    """Runs ``python -m fedjax_links ARGUMENTS`` in this process, and leaves no flag behind."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd),
+        _untouched(),
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            status = front.main(list(arguments))
+        except SystemExit as end:
+            status = end.code or 0
+    return Done(status, out.getvalue(), err.getvalue())
+
+
+def in_a_process(*arguments, cwd=ROOT):
+    """Runs the same in a process of its own."""
+    return subprocess.run(
+        [*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@contextlib.contextmanager
+def _untouched():
+    """Takes back what a command does to the process: arguments, flags, path and JAX's settings."""
+    absl_app.define_help_flags()
+    known, verbosity = set(flags.FLAGS), absl_logging.get_verbosity()
+    argv, path = sys.argv, list(sys.path)
+    smallest = jax.config.jax_persistent_cache_min_compile_time_secs
+    folder = jax.config.jax_compilation_cache_dir
+    try:
+        yield
+    finally:
+        for name in set(flags.FLAGS) - known:
+            delattr(flags.FLAGS, name)
+        for name in known:
+            flags.FLAGS[name].unparse()
+        flags.FLAGS.unparse_flags()
+        sys.argv, sys.path[:] = argv, path
+        absl_logging.set_verbosity(verbosity)
+        jax.config.update('jax_persistent_cache_min_compile_time_secs', smallest)
+        jax.config.update('jax_compilation_cache_dir', folder)
+
+
+def probe(module, *libraries):
+    """Which of these libraries are loaded by importing a module in a new process."""
+    program = f'import sys, {module}; print(*sorted({set(libraries)} & sys.modules.keys()))'
+    done = subprocess.run(
+        [sys.executable, '-c', program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
