@@ -54,7 +54,72 @@ class DuplexLinkSample(NamedTuple):
     compute: Array
 
 
-Links = LinkSample | DuplexLinkSample
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class CohortLinkSample:
+    """A sample that lists who delivers: a small cohort of many clients, held in O(B).
+
+    It says what a `LinkSample` says, and `mask` and `prob` read the same; they are made when asked
+    for, which costs O(N). `fedjax_links.cohorts.participating` costs nothing. Leaves may have
+    leading axes, such as rounds, which both properties keep.
+
+    Attributes:
+      ids: int32[B], clients whose uplink delivers, in increasing order; an empty slot holds N.
+      size: int32[], number of them.
+      chance: float32[] (float64 under x64), P(mask_i) of every client that was available; NaN where
+        unknown.
+      available: int32[2], first available client and the one after the last; others have no chance.
+      num_clients: N.
+    """
+
+    ids: Array
+    size: Array
+    chance: Array
+    available: Array
+    num_clients: int = dataclasses.field(metadata={'static': True})
+
+    @property
+    def mask(self) -> Array:
+        """bool[N], whether client i's uplink delivers."""
+        lead, num_slots = self.ids.shape[:-1], self.ids.shape[-1]
+        filled = jnp.arange(num_slots)[None] < jnp.reshape(self.size, (-1, 1))
+        ids = jnp.where(filled, jnp.reshape(self.ids, (-1, num_slots)), self.num_clients)
+        rows = jnp.arange(len(ids))[:, None]
+        nobody = jnp.zeros((len(ids), self.num_clients), bool)
+        return nobody.at[rows, ids].set(True, mode='drop').reshape(*lead, self.num_clients)
+
+    @property
+    def prob(self) -> Array:
+        """float[N], P(mask_i) as in `LinkSample`."""
+        return self.prob_of(jnp.arange(self.num_clients, dtype=jnp.int32))
+
+    def prob_of(self, clients: Array) -> Array:
+        """float[...], P(mask_i) of the clients int32[...]."""
+        lead = self.chance.ndim
+        first, stop, chance = (
+            jnp.expand_dims(a, range(lead, lead + clients.ndim))
+            for a in (self.available[..., 0], self.available[..., 1], self.chance)
+        )
+        clients = jnp.expand_dims(clients, range(lead))
+        return jnp.where((clients >= first) & (clients < stop), chance, 0)
+
+
+MaskLinks = LinkSample | DuplexLinkSample
+Links = MaskLinks | CohortLinkSample
+
+
+def as_masks(links: Links) -> MaskLinks:
+    """A sample with a mask of its own."""
+    if isinstance(links, CohortLinkSample):
+        return LinkSample(mask=links.mask, prob=links.prob)
+    return links
+
+
+def prob_of(links: Links, client: Array) -> Array:
+    """float[]: the probability that one client, int32[], delivers; NaN where unknown."""
+    if isinstance(links, CohortLinkSample):
+        return links.prob_of(client)
+    return links.prob[client]
 
 
 def participants(links: Links) -> Array:
@@ -114,19 +179,46 @@ class RoundMetrics(NamedTuple):
     extra: Mapping[str, Array]
 
 
+class Rows(NamedTuple):
+    """Who owns which of the stored examples.
+
+    Attributes:
+      offsets: int32[N], first row of each client.
+      counts: int32[N], number of rows of each client, at least one.
+    """
+
+    offsets: Array
+    counts: Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """What makes a client's examples.
+
+    Attributes:
+      make: ``(data, client id) -> examples``, leaves [m, ...], the same m for every client.
+      num_clients: N.
+    """
+
+    make: Callable[[PyTree, Array], PyTree] = dataclasses.field(metadata={'static': True})
+    num_clients: int = dataclasses.field(metadata={'static': True})
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Problem:
     """Client data, evaluation data and the functions that turn them into losses.
 
     Examples are stored once, sorted by owner: client i owns rows ``offsets[i]`` to
-    ``offsets[i] + counts[i]`` of every leaf of ``data``, so imbalance costs no memory.
+    ``offsets[i] + counts[i]`` of every leaf of ``data``, so imbalance costs no memory. Or they are
+    stored nowhere, and made whenever a client trains: then nothing is kept per client.
     Build one with the constructors in `fedjax_links.problems`, which validate.
 
     Attributes:
-      data: pytree with leaves [E, ...], E examples over all clients.
-      offsets: int32[N], first row of each client.
-      counts: int32[N], number of rows of each client, at least one.
+      data: pytree with leaves [E, ...], E examples over all clients; what ``source`` reads where
+        examples are made.
+      owned: the rows of every client, or the `Source` that makes its examples.
       eval_data: pytree that ``metrics`` reads.
       init_params: ``key -> params``.
       loss_fn: ``(params, batch) -> []``, mean loss over a batch of ``data`` rows.
@@ -141,8 +233,7 @@ class Problem:
     """
 
     data: PyTree
-    offsets: Array
-    counts: Array
+    owned: Rows | Source
     eval_data: PyTree
     init_params: Callable[[Key], Params] = dataclasses.field(metadata={'static': True})
     loss_fn: Callable[[Params, PyTree], Array] = dataclasses.field(metadata={'static': True})
@@ -161,7 +252,30 @@ class Problem:
     @property
     def num_clients(self) -> int:
         """Number of clients N."""
-        return self.offsets.shape[0]
+        if isinstance(self.owned, Source):
+            return self.owned.num_clients
+        return self.owned.offsets.shape[0]
+
+    @property
+    def counts(self) -> Array:
+        """int32[N], number of examples of each client, at least one."""
+        if isinstance(self.owned, Source):
+            return jnp.full(self.num_clients, self.max_examples, jnp.int32)
+        return self.owned.counts
+
+    def examples_of(self, client: Array | int) -> tuple[PyTree, Array, Array]:
+        """Where a client's examples are.
+
+        Args:
+          client: int32[], its id.
+
+        Returns:
+          A pytree with leaves [E, ...], the first of its rows that the client owns, and how many.
+        """
+        if isinstance(self.owned, Source):
+            made = self.owned.make(self.data, jnp.asarray(client))
+            return made, jnp.int32(0), jnp.int32(self.max_examples)
+        return self.data, self.owned.offsets[client], self.owned.counts[client]
 
 
 class Algorithm(NamedTuple):

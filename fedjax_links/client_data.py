@@ -61,7 +61,7 @@ def _plain(
     problem: Problem, client: Array, key: Key, local_steps: int, batch_size: int | None
 ) -> tuple[PyTree, BatchLoss]:
     """`client_data` that nobody watches."""
-    offset, count = problem.offsets[client], problem.counts[client]
+    data, offset, count = problem.examples_of(client)
     steps = None if problem.random_loss_fn is None else jnp.arange(local_steps)
 
     def key_of(step: Array | None) -> Key | None:
@@ -80,12 +80,12 @@ def _plain(
 
         def minibatch_loss(params: Params, inputs: tuple[Array, Array | None]) -> Array:
             draw, step = inputs
-            return loss(params, _take(problem.data, offset + draw), key_of(step))
+            return loss(params, _take(data, offset + draw), key_of(step))
 
         return (draws, steps), minibatch_loss
 
     slots = jnp.arange(problem.max_examples)
-    examples = _take(problem.data, offset + jnp.minimum(slots, count - 1))
+    examples = _take(data, offset + jnp.minimum(slots, count - 1))
     if problem.min_examples == problem.max_examples:
         return steps, lambda params, step: loss(params, examples, key_of(step))
 

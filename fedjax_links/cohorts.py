@@ -1,6 +1,7 @@
 """Who computes: from a mask over all clients to a loop over the active ones.
 
-A mask is compacted into a list of client ids, and the list is worked off in chunks of fixed width
+A mask is compacted into a list of client ids (links that name a cohort bring it along), and the
+list is worked off in chunks of fixed width
 for as many chunks as it takes. Cost follows the number of members, whatever it is; no capacity is
 guessed and nobody is dropped. A chunk's empty slots compute something that is then discarded by
 selection.
@@ -14,7 +15,16 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_links import tree
-from fedjax_links.base import Array, DuplexLinkSample, Links, PyTree, computes
+from fedjax_links.base import (
+    Array,
+    CohortLinkSample,
+    DuplexLinkSample,
+    Links,
+    PyTree,
+    computes,
+    delivers,
+    participants,
+)
 
 _Carry = tuple[PyTree, PyTree, tuple[Array, PyTree]]
 
@@ -25,10 +35,12 @@ class Cohort(NamedTuple):
     Attributes:
       ids: int32[K]; an empty slot holds N, one past the last client.
       size: number of members, int32[] or a Python int where the trace knows it.
+      num_clients: N.
     """
 
     ids: Array
     size: Array | int
+    num_clients: int
 
 
 def make_cohort(mask: Array) -> Cohort:
@@ -45,19 +57,47 @@ def make_cohort(mask: Array) -> Cohort:
     ids = jnp.full(num_clients, num_clients, jnp.int32)
     slots = jnp.where(mask, rank - 1, num_clients)
     ids = ids.at[slots].set(jnp.arange(num_clients, dtype=jnp.int32), mode='drop')
-    return Cohort(ids=ids, size=rank[-1])
+    return Cohort(ids=ids, size=rank[-1], num_clients=num_clients)
 
 
 def everyone(num_clients: int) -> Cohort:
     """The cohort of all clients; its size is known to the compiler."""
-    return Cohort(ids=jnp.arange(num_clients, dtype=jnp.int32), size=num_clients)
+    ids = jnp.arange(num_clients, dtype=jnp.int32)
+    return Cohort(ids=ids, size=num_clients, num_clients=num_clients)
+
+
+def participating(links: Links) -> Cohort:
+    """The cohort of the clients that can hear the server, train from its model and deliver.
+
+    Args:
+      links: the links of a round. Where they name a cohort, this is it: B slots, at no cost.
+    """
+    if isinstance(links, CohortLinkSample):
+        return Cohort(ids=links.ids, size=links.size, num_clients=links.num_clients)
+    return make_cohort(participants(links))
+
+
+def delivering(links: Links) -> Cohort:
+    """The cohort of the clients that train from a model of their own and whose result arrives."""
+    if isinstance(links, CohortLinkSample):
+        return participating(links)
+    return make_cohort(delivers(links))
 
 
 def computing(links: Links) -> Cohort:
     """The cohort of the clients able to train: everyone, unless the links say otherwise."""
     if isinstance(links, DuplexLinkSample):
         return make_cohort(computes(links))
+    if isinstance(links, CohortLinkSample):
+        return everyone(links.num_clients)
     return everyone(links.mask.shape[0])
+
+
+def count(links: Links, counts: Array) -> Array:
+    """``counts`` int32[N], one more for every participant; cost follows a cohort that is named."""
+    if isinstance(links, CohortLinkSample):
+        return counts.at[links.ids].add(1, mode='drop', indices_are_sorted=True)
+    return counts + participants(links)
 
 
 def num_members(cohort: Cohort) -> Array:
@@ -150,8 +190,8 @@ def map_reduce(
     num_chunks = math.ceil(num_slots / chunk_size)
     width = math.ceil(num_slots / num_chunks) if isinstance(cohort.size, int) else chunk_size
     padding = num_chunks * width - num_slots
-    num_clients = jnp.int32(num_slots)
-    ids = jnp.concatenate([cohort.ids, jnp.broadcast_to(num_clients, (padding,))])
+    nobody = jnp.full(width, cohort.num_clients, jnp.int32)
+    ids = jnp.concatenate([cohort.ids, jnp.full(padding, cohort.num_clients, jnp.int32)])
 
     def run_chunk(index: Array, carry: _Carry) -> _Carry:
         """Stores the rows of the last chunk, then reads and trains its own.
@@ -164,20 +204,20 @@ def map_reduce(
         chunk = Cohort(
             ids=jax.lax.dynamic_slice_in_dim(ids, index * width, width),
             size=cohort.size - index * width,
+            num_clients=cohort.num_clients,
         )
-        in_range = jnp.minimum(chunk.ids, num_slots - 1)
+        in_range = jnp.minimum(chunk.ids, cohort.num_clients - 1)
         contributions, new_rows = run(in_range, gather(chunk, table))
         total = jax.tree.map(jnp.add, total, weighted_sum(chunk, contributions))
         return total, table, (chunk.ids, _cast_like(table, new_rows))
 
     def store(table: PyTree, finished: tuple[Array, PyTree]) -> PyTree:
         ids, new_rows = finished
-        return scatter(Cohort(ids, num_slots), table, new_rows)
+        return scatter(Cohort(ids, width, cohort.num_clients), table, new_rows)
 
     struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
     one_row = jax.tree.map(lambda a: struct(a.shape[1:], a.dtype), client_tree)
     contribution, _ = jax.eval_shape(fn, struct((), jnp.int32), one_row)
-    nobody = jnp.broadcast_to(num_clients, (width,))
     no_rows = jax.tree.map(lambda a: jnp.zeros((width, *a.shape[1:]), a.dtype), client_tree)
     chunks_needed = (cohort.size + width - 1) // width
     start = (tree.zeros_like(contribution), client_tree, (nobody, no_rows))

@@ -98,7 +98,7 @@ def train_cohort(
 
     chunk_size = local_train.chunk_size or _default_chunk_size(cohort, problem, client_tree)
     return cohorts.map_reduce(
-        body, cohort, client_tree, chunk_size=min(chunk_size, problem.num_clients)
+        body, cohort, client_tree, chunk_size=min(chunk_size, cohort.ids.shape[0])
     )
 
 
@@ -108,7 +108,7 @@ def sum_updates(
     ctx: RoundContext,
     problem: Problem,
     start: Params,
-    weights: Array | None = None,
+    weights: Array | Callable[[Array], Array] | None = None,
 ) -> Contribution:
     """The loop of algorithms whose clients keep nothing: sum over the cohort of w_i Delta_i.
 
@@ -118,7 +118,7 @@ def sum_updates(
       ctx: the round.
       problem: data and loss.
       start: where every client starts, usually the server model.
-      weights: float[N], w_i; one by default.
+      weights: float[N], w_i, or ``client id -> w_i``; one by default.
 
     Returns:
       The weighted sum of the updates and the sum of the losses, zeros if the cohort is empty.
@@ -126,8 +126,10 @@ def sum_updates(
 
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         update = train(start)
-        delta = update.delta if weights is None else tree.scale(weights[i], update.delta)
-        return Contribution(delta, update.loss), row
+        if weights is None:
+            return Contribution(update.delta, update.loss), row
+        weight = weights(i) if callable(weights) else weights[i]
+        return Contribution(tree.scale(weight, update.delta), update.loss), row
 
     return train_cohort(local_train, cohort, ctx, problem, client)[0]
 

@@ -10,6 +10,7 @@ from fedjax_links import checks, errors, prng, tree
 from fedjax_links.base import (
     Algorithm,
     Array,
+    CohortLinkSample,
     FederationState,
     Key,
     Links,
@@ -196,14 +197,25 @@ def run_round(
         algorithm=algorithm_state,
         participation=carry,
         links=links,
-        counters=ParticipationCounters(
-            participation_count=state.counters.participation_count + links.mask,
-            last_active=jnp.where(links.mask, round, state.counters.last_active),
-        ),
+        counters=_counted(state.counters, links, round),
         finite=state.finite & healthy,
         first_bad_round=jnp.where(first_failure, round, state.first_bad_round),
     )
     return next_state, metrics
+
+
+def _counted(counters: ParticipationCounters, links: Links, round: Array) -> ParticipationCounters:
+    """The counters after a round; in place, at the cost of the cohort, where links name one."""
+    count, last = counters
+    if isinstance(links, CohortLinkSample):
+        ids = links.ids
+        return ParticipationCounters(
+            participation_count=count.at[ids].add(1, mode='drop', indices_are_sorted=True),
+            last_active=last.at[ids].set(round, mode='drop', indices_are_sorted=True),
+        )
+    return ParticipationCounters(
+        participation_count=count + links.mask, last_active=jnp.where(links.mask, round, last)
+    )
 
 
 def round_context(key: Key, round: Array | int, links: Links) -> RoundContext:
@@ -270,7 +282,7 @@ def realised_links(
       num_rounds: T, at least 1.
 
     Returns:
-      The sample of every round, leaves [T, N]; its mask replays in any run
+      The sample of every round, leaves [T, ...], ``mask`` bool[T, N]; its mask replays in any run
       (`fedjax_links.participation.replay`).
     """
     checks.static_int('num_rounds', num_rounds)

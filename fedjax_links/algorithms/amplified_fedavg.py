@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from fedjax_links import base, checks, cohorts, tree
+from fedjax_links import checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Number, Params, Problem, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
@@ -64,7 +64,7 @@ def amplified_fedavg(
     def round_step(
         state: AmplifiedState, ctx: RoundContext, problem: Problem
     ) -> tuple[AmplifiedState, RoundMetrics]:
-        cohort = cohorts.make_cohort(base.participants(ctx.links))
+        cohort = cohorts.participating(ctx.links)
         total = sum_updates(local_train, cohort, ctx, problem, state.server)
         num_active = cohorts.num_members(cohort)
         server = tree.add_scaled(state.server, 1, tree.divide(total.value, num_active))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from fedjax_links import base, cohorts, tree
+from fedjax_links import cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
@@ -60,14 +60,13 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     def round_step(
         state: DebiasedState, ctx: RoundContext, problem: Problem
     ) -> tuple[DebiasedState, RoundMetrics]:
-        active = base.participants(ctx.links)
-        cohort = cohorts.make_cohort(active)
+        cohort = cohorts.participating(ctx.links)
         num_active = cohorts.num_members(cohort)
-        num_selected = state.num_selected + active  # line 5: count, then use
-        times = common.as_float(num_selected)
+        num_selected = cohorts.count(ctx.links, state.num_selected)  # line 5: count, then use
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
-            share = times[i] / ((ctx.round + 1) * common.as_float(num_active))  # lambda_i
+            times = common.as_float(num_selected[i])
+            share = times / ((ctx.round + 1) * common.as_float(num_active))  # lambda_i
             nu = 1 / (share * problem.num_clients)
             update = train(state.server, lr_scale=nu)  # line 7
             return Contribution(update.delta, update.loss), row

@@ -70,7 +70,7 @@ def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1
         state: FedAUState, ctx: RoundContext, problem: Problem
     ) -> tuple[FedAUState, RoundMetrics]:
         active = base.participants(ctx.links)
-        cohort = cohorts.make_cohort(active)
+        cohort = cohorts.participating(ctx.links)
         mean_interval = common.as_float(state.interval_sum) / jnp.maximum(state.num_intervals, 1)
         weight = jnp.where(state.num_intervals > 0, mean_interval, 1)  # use, then count
         total = sum_updates(local_train, cohort, ctx, problem, state.server, weight)

@@ -86,7 +86,7 @@ def _averaging(local_train: ClientProgram, server_lr: Number, *, divide_by_all: 
     def round_step(
         state: common.ServerState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.ServerState, RoundMetrics]:
-        cohort = cohorts.make_cohort(base.participants(ctx.links))
+        cohort = cohorts.participating(ctx.links)
         total = sum_updates(local_train, cohort, ctx, problem, state.server)  # Alg. 1, lines 8-16
         num_active = cohorts.num_members(cohort)
         divisor = jnp.asarray(problem.num_clients) if divide_by_all else num_active

@@ -42,9 +42,15 @@ def fedavg_known(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algo
     def round_step(
         state: common.ServerState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.ServerState, RoundMetrics]:
-        cohort = cohorts.make_cohort(base.participants(ctx.links))
-        weights = 1 / ctx.links.prob
-        total = sum_updates(local_train, cohort, ctx, problem, state.server, weights)
+        cohort = cohorts.participating(ctx.links)
+        total = sum_updates(
+            local_train,
+            cohort,
+            ctx,
+            problem,
+            state.server,
+            lambda i: 1 / base.prob_of(ctx.links, i),
+        )
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
         num_active = cohorts.num_members(cohort)
         metrics = RoundMetrics(num_active, num_active, total.loss, {})

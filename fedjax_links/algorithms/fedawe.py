@@ -88,7 +88,7 @@ def fedawe(
         state: FedAWEState, ctx: RoundContext, problem: Problem
     ) -> tuple[FedAWEState, RoundMetrics]:
         active = base.delivers(ctx.links)
-        cohort = cohorts.make_cohort(active)
+        cohort = cohorts.delivering(ctx.links)
 
         def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(x_i)

@@ -5,7 +5,7 @@ References:
   optimization.
 """
 
-from fedjax_links import base, checks, cohorts, tree
+from fedjax_links import checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
@@ -46,7 +46,7 @@ def fednova(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm
     def round_step(
         state: common.ServerState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.ServerState, RoundMetrics]:
-        cohort = cohorts.make_cohort(base.participants(ctx.links))
+        cohort = cohorts.participating(ctx.links)
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)

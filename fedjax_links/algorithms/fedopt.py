@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import optax
 
-from fedjax_links import base, cohorts, errors, tree
+from fedjax_links import cohorts, errors, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Params, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
@@ -64,7 +64,7 @@ def fedopt(
     def round_step(
         state: FedOptState, ctx: RoundContext, problem: Problem
     ) -> tuple[FedOptState, RoundMetrics]:
-        cohort = cohorts.make_cohort(base.participants(ctx.links))
+        cohort = cohorts.participating(ctx.links)
         total = sum_updates(local_train, cohort, ctx, problem, state.server)
         num_active = cohorts.num_members(cohort)
         pseudo_gradient = tree.scale(-1, tree.divide(total.value, num_active))

@@ -50,7 +50,8 @@ def fedpbc(
         state: common.ClientModelsState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.ClientModelsState, RoundMetrics]:
         active = base.delivers(ctx.links)
-        cohort = cohorts.computing(ctx.links) if compute == 'all' else cohorts.make_cohort(active)
+        who = cohorts.computing if compute == 'all' else cohorts.delivering
+        cohort = who(ctx.links)
 
         def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(x_i)  # Alg. 2, lines 4-12: own model, active or not

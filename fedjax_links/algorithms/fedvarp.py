@@ -6,7 +6,7 @@ References:
 
 from jax.typing import DTypeLike
 
-from fedjax_links import base, checks, cohorts, tree
+from fedjax_links import checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
@@ -51,7 +51,7 @@ def fedvarp(
     def round_step(
         state: common.MemoryState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.MemoryState, RoundMetrics]:
-        cohort = cohorts.make_cohort(base.participants(ctx.links))
+        cohort = cohorts.participating(ctx.links)
 
         def client(train: Train, i: Array, y_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)

@@ -85,7 +85,7 @@ def mifa(
     def round_step(
         state: common.MemoryState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.MemoryState, RoundMetrics]:
-        cohort = cohorts.make_cohort(base.participants(ctx.links))
+        cohort = cohorts.participating(ctx.links)
         new_state, loss = _overwrite(local_train, cohort, ctx, problem, state, memory)
         num_active = cohorts.num_members(cohort)
         metrics = RoundMetrics(num_active, num_active, loss, {})
@@ -150,7 +150,7 @@ def mifa_waiting(
     ) -> tuple[WaitingState, RoundMetrics]:
         ctx = ctx._replace(round=state.num_steps)  # the clock of the local rate
         active = base.participants(ctx.links)
-        cohort = cohorts.make_cohort(active)
+        cohort = cohorts.participating(ctx.links)
         filled, loss = _overwrite(local_train, cohort, ctx, problem, state.memory, memory)
         ready = jnp.all(state.seen)
         stepped = _step(local_train, ctx, problem, filled, memory, server_lr)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 from jax.typing import DTypeLike
 
-from fedjax_links import base, checks, cohorts, tree
+from fedjax_links import checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import (
     Algorithm,
@@ -86,7 +86,7 @@ def scaffold(
     def round_step(
         state: ScaffoldState, ctx: RoundContext, problem: Problem
     ) -> tuple[ScaffoldState, RoundMetrics]:
-        cohort = cohorts.make_cohort(base.participants(ctx.links))
+        cohort = cohorts.participating(ctx.links)
         eta = local_train.learning_rate(ctx.round)
 
         def client(train: Train, i: Array, c_i: PyTree) -> tuple[Contribution, PyTree]:

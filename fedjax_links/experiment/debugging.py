@@ -264,9 +264,9 @@ class _Rounds:
 
     def _in_data(self, client: int) -> str:
         """A clause on a client's data, if they are not finite themselves."""
-        problem = self._problem
-        first, count = int(problem.offsets[client]), int(problem.counts[client])
-        own = jax.tree.map(lambda a: a[first : first + count], problem.data)
+        data, offset, count = self._problem.examples_of(client)
+        first, last = int(offset), int(offset) + int(count)
+        own = jax.tree.map(lambda a: a[first:last], data)
         found = _first_in(own)
         return f'; so are its data, by example: {found}' if found else ''
 

@@ -25,7 +25,7 @@ class Program(NamedTuple):
 
     Attributes:
       start: ``(key, columns, links, problem) -> state`` before the first round, jitted; of the
-        links (leaves [1, N]) only the kind matters.
+        links (leaves [1, ...]) only the kind matters.
       advance: ``(state, key, links, columns, problem) -> (state, record)``, one period, jitted;
         the state is donated.
     """
@@ -40,7 +40,7 @@ class LinkProgram(NamedTuple):
     Attributes:
       start: ``key -> carry`` before the first round, jitted.
       draw: ``(carry, key, first round) -> (carry, links)``, the links of one period, jitted.
-      silent: a sample with nobody active, leaves [1, N].
+      silent: a sample with nobody active, leaves [1, ...].
     """
 
     start: Callable[[Key], PyTree]
@@ -78,8 +78,9 @@ class Programs:
         _, built_in = split(self.experiment, lane)
         problem = self.experiment.problem_at(lane.pattern, lane.point)
         pattern = self.experiment.pattern_at(lane.pattern, lane.point)
-        kind = jax.tree.structure(self.links(pattern).silent)
-        return lane.algorithm, repr(built_in), id(problem), kind
+        leaves, kind = jax.tree.flatten(self.links(pattern).silent)
+        shapes = tuple(leaf.shape for leaf in leaves)
+        return lane.algorithm, repr(built_in), id(problem), kind, shapes
 
     def training(self, lane: Lane) -> Program:
         """The program of a lane."""
@@ -344,7 +345,7 @@ class Group:
         ]
 
     def _next_links(self, first_round: int) -> Links:
-        """Links of the coming period, leaves [E, N], or [L, E, N] for lanes side by side."""
+        """Links of the coming period, leaves [E, ...], or [L, E, ...] for lanes side by side."""
         drawn = self._by_pattern(
             lambda links, keys, carries: links.draw(carries, keys, np.int32(first_round))
         )
@@ -408,7 +409,7 @@ def _recorded(links: Links, num_clients: int) -> Participation:
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         del key
-        row = jnp.mod(round, links.mask.shape[0])
+        row = jnp.mod(round, len(jax.tree.leaves(links)[0]))
         return carry, jax.tree.map(lambda a: a[row], links)
 
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)

@@ -16,7 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors, prng
-from fedjax_links.base import Array, DuplexLinkSample, Key, Links, Number, Participation, PyTree
+from fedjax_links.base import (
+    Array,
+    DuplexLinkSample,
+    Key,
+    Links,
+    MaskLinks,
+    Number,
+    Participation,
+    PyTree,
+    as_masks,
+)
 from fedjax_links.participation import selection
 from fedjax_links.participation.grouping import group_labels
 
@@ -69,7 +79,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
     _check_some(patterns)
     probs = _distribution(probs, len(patterns))
 
-    def pick(key: Key, round: Array, samples: list[Links]) -> Links:
+    def pick(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
         del round
         uniform = prng.uniform(key)
         last = jnp.max(jnp.where(probs > 0, jnp.arange(len(patterns)), 0))
@@ -103,7 +113,7 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
     if checks.is_concrete(at_rounds) and (np.diff(np.atleast_1d(at_rounds)) <= 0).any():
         raise errors.invalid('at_rounds', 'increase', np.asarray(at_rounds).tolist())
 
-    def pick(key: Key, round: Array, samples: list[Links]) -> Links:
+    def pick(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
         del key
         return _choose(samples, jnp.sum(round >= rounds))
 
@@ -135,7 +145,7 @@ def outage(
         checks.within('clients', ids, 0, pattern.num_clients - 1)
         hit = np.isin(np.arange(pattern.num_clients), ids)
 
-    def silence(key: Key, round: Array, samples: list[Links]) -> Links:
+    def silence(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
         del key
         down = hit & (start <= round) & (round < stop)
         (links,) = samples
@@ -168,9 +178,9 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
             raise errors.invalid('patterns', requirement, pattern.num_clients)
     place = np.argsort(np.argsort(labels, kind='stable'))
 
-    def deal(key: Key, round: Array, samples: list[Links]) -> Links:
+    def deal(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
         del key, round
-        dealt: Links = jax.tree.map(lambda *parts: jnp.concatenate(parts)[place], *samples)
+        dealt: MaskLinks = jax.tree.map(lambda *parts: jnp.concatenate(parts)[place], *samples)
         return dealt
 
     return _combine(patterns, deal, num_clients=len(labels))
@@ -243,21 +253,22 @@ def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Partic
 
     def sample(carry: CapState, key: Key, round: Array) -> tuple[CapState, Links]:
         inner, links = pattern.sample(carry.pattern, jax.random.fold_in(key, 0), round)
+        masks = as_masks(links)
         order, kept = selection.consume(
-            jax.random.fold_in(key, 1), carry.order, links.mask, size, distinct=distinct
+            jax.random.fold_in(key, 1), carry.order, masks.mask, size, distinct=distinct
         )
-        return CapState(pattern=inner, order=order), _keep(links, kept)
+        return CapState(pattern=inner, order=order), _keep(masks, kept)
 
     return Participation(init=init, sample=sample, num_clients=pattern.num_clients)
 
 
-def _keep(links: Links, kept: Array) -> Links:
+def _keep(links: MaskLinks, kept: Array) -> MaskLinks:
     return links._replace(mask=kept, prob=jnp.full_like(links.prob, jnp.nan))
 
 
 def _combine(
     patterns: Sequence[Participation],
-    merge: Callable[[Key, Array, list[Links]], Links],
+    merge: Callable[[Key, Array, list[MaskLinks]], MaskLinks],
     num_clients: int | None = None,
 ) -> Participation:
     """The pattern whose sample is ``merge(own key, round, samples of the parts)``."""
@@ -283,15 +294,17 @@ def _combine(
     return Participation(init=init, sample=sample, num_clients=num_clients or counts[0])
 
 
-def _alike(samples: list[Links]) -> list[Links]:
-    """The samples, all of one kind."""
-    if not any(isinstance(links, DuplexLinkSample) for links in samples):
-        return samples
-    return [as_duplex(links) for links in samples]
+def _alike(samples: Sequence[Links]) -> list[MaskLinks]:
+    """The samples, all of one kind, with masks of their own."""
+    found = [as_masks(links) for links in samples]
+    if not any(isinstance(links, DuplexLinkSample) for links in found):
+        return found
+    return [as_duplex(links) for links in found]
 
 
 def as_duplex(links: Links) -> DuplexLinkSample:
     """A plain sample as one that tells its directions apart: all can compute."""
+    links = as_masks(links)
     if isinstance(links, DuplexLinkSample):
         return links
     return DuplexLinkSample(
@@ -299,14 +312,14 @@ def as_duplex(links: Links) -> DuplexLinkSample:
     )
 
 
-def _meet(key: Key, round: Array, samples: list[Links]) -> Links:
+def _meet(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
     del key, round
     return functools.reduce(
         lambda a, b: jax.tree.map(lambda x, y: x & y if x.dtype == bool else x * y, a, b), samples
     )
 
 
-def _join(key: Key, round: Array, samples: list[Links]) -> Links:
+def _join(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
     del key, round
 
     def union(x: Array, y: Array) -> Array:
@@ -323,8 +336,8 @@ def _check_some(patterns: Sequence[Participation]) -> None:
         raise errors.invalid('patterns', 'name at least one pattern', list(patterns))
 
 
-def _choose(samples: list[Links], which: Array) -> Links:
-    chosen: Links = jax.tree.map(lambda *parts: jnp.stack(parts)[which], *samples)
+def _choose(samples: list[MaskLinks], which: Array) -> MaskLinks:
+    chosen: MaskLinks = jax.tree.map(lambda *parts: jnp.stack(parts)[which], *samples)
     return chosen
 
 

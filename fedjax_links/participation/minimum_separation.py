@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
-from fedjax_links.base import Array, Key, LinkSample, Participation
-from fedjax_links.participation import selection
+from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
+from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
 
 Separation = ArrayLike | Callable[[Array], Array]
@@ -24,6 +25,16 @@ class MinimumSeparationState(NamedTuple):
     """
 
     wait: Array
+
+
+class SeparationClocks(NamedTuple):
+    """Carry of `minimum_separation` among many clients.
+
+    Attributes:
+      free_from: int32[N], first round in which each client is selectable again.
+    """
+
+    free_from: Array
 
 
 def minimum_separation(
@@ -59,7 +70,9 @@ def minimum_separation(
     Returns:
       The pattern. It reports ``w / sum w`` as ``prob`` for B = 1 and R = 0, where rounds are
       independent; NaN otherwise. Where traced values or a function of the round leave fewer than B
-      eligible, all of those participate.
+      eligible, all of those participate. Clients that are many and of which few wait are not all
+      looked at: the cohort is named, in O(B) (`rejection`). That takes one integer for R, no groups
+      and concrete weights, in the product design equal ones.
 
     Raises:
       ValueError: for values out of range, or a separation that can leave fewer than B eligible.
@@ -79,6 +92,10 @@ def minimum_separation(
         not callable(separation) and checks.is_concrete(separation) and not np.any(separation)
     )
     independent = cohort_size == 1 and never_waits
+    if labels is None and not independent:
+        named = _by_name(weights, separation, cohort_size, design)
+        if named is not None:
+            return named
     prob = scaled / scaled.sum() if independent else jnp.full_like(scaled, jnp.nan)
 
     def init(key: Key) -> MinimumSeparationState:
@@ -100,6 +117,75 @@ def minimum_separation(
     return Participation(init=init, sample=sample, num_clients=num_clients)
 
 
+def _by_name(
+    weights: ArrayLike, separation: Separation, cohort_size: int, design: str
+) -> Participation | None:
+    """`minimum_separation` in O(B) per round; None where it is not to be had."""
+    if callable(separation) or np.ndim(separation) > 0:
+        return None
+    if not (checks.is_concrete(separation) and checks.is_concrete(weights)):
+        return None
+    masses = np.asarray(weights, np.float64)
+    masses = masses / masses.max()
+    masses = np.where(masses > 0, np.maximum(masses, selection.SMALLEST_WEIGHT), 0)
+    num_clients, wait = len(masses), int(np.asarray(separation))
+    most_away = min((wait + 1) * cohort_size, num_clients)  # waiting, or in the cohort already
+    equal = bool(masses.min() == 1)
+    if cohort_size > 1 and design == 'product' and not equal:
+        return None
+    share = most_away / num_clients
+    if not equal:
+        heaviest = np.partition(masses, -most_away)[-most_away:].sum() / masses.sum()
+        never = float(np.mean(masses == 0))
+        share = max(heaviest, share + never if design == 'sum' else 0)
+    if not rejection.pays(num_clients, share):
+        return None
+    by_weight, uniform = rejection.by_weight(masses), rejection.uniform(num_clients)
+    hidden = None if masses.min() > 0 else np.flatnonzero(masses == 0)
+
+    def init(key: Key) -> SeparationClocks:
+        del key
+        free_from = jnp.zeros(num_clients, jnp.int32)
+        if hidden is not None:
+            free_from = free_from.at[hidden].set(np.iinfo(np.int32).max)
+        return SeparationClocks(free_from=free_from)
+
+    def sample(
+        carry: SeparationClocks, key: Key, round: Array
+    ) -> tuple[SeparationClocks, CohortLinkSample]:
+        def free(clients: Array) -> Array:
+            return carry.free_from[clients] <= round
+
+        if design == 'sum' and cohort_size > 1 and not equal:
+            ids = _midzuno(key, by_weight, uniform, free, cohort_size, num_clients)
+        else:
+            ids = rejection.distinct(key, by_weight, free, cohort_size, num_clients)
+        free_from = carry.free_from.at[ids].set(
+            round + wait + 1, mode='promise_in_bounds', indices_are_sorted=True, unique_indices=True
+        )
+        links = rejection.sample(ids, num_clients, jnp.nan)
+        return SeparationClocks(free_from=free_from), links
+
+    return Participation(init=init, sample=sample, num_clients=num_clients)
+
+
+def _midzuno(
+    key: Key,
+    by_weight: rejection.Proposal,
+    uniform: rejection.Proposal,
+    free: Callable[[Array], Array],
+    size: int,
+    num_clients: int,
+) -> Array:
+    """int32[B], one client by weight and the others uniformly among the rest, sorted."""
+    first_key, rest_key = jax.random.split(key)
+    first = rejection.distinct(first_key, by_weight, free, 1, num_clients)
+    rest = rejection.distinct(
+        rest_key, uniform, lambda ids: free(ids) & (ids != first), size - 1, num_clients
+    )
+    return jnp.sort(jnp.concatenate([first, rest]))
+
+
 def _check_separation(separation: Separation, weights: ArrayLike, cohort_size: int) -> None:
     """Raises unless B units stay selectable whatever happens, as far as values are concrete."""
     if callable(separation):
@@ -109,21 +195,24 @@ def _check_separation(separation: Separation, weights: ArrayLike, cohort_size: i
         raise errors.invalid('separation', allowed, f'shape {np.shape(separation)}')
     if not checks.is_concrete(separation):
         return
-    waits = np.broadcast_to(np.asarray(separation), np.shape(weights))
+    waits = np.asarray(separation)
     if waits.dtype.kind not in 'iu' or (waits < 0).any():
         raise errors.invalid('separation', 'be integers of at least 0', waits.min())
+    num_units = np.shape(weights)[0]
     if checks.is_concrete(weights):
-        waits = waits[np.asarray(weights) > 0]
+        positive = np.asarray(weights) > 0
+        waits, num_units = waits[positive] if waits.ndim else waits, int(positive.sum())
     # The most that can wait at once: of those with separation at least k, B per round, from the
     # longest separation down.
     waiting, above = 0, 0
-    for value in sorted({0, *waits.tolist()}, reverse=True):
+    for value in sorted({0, *waits.ravel().tolist()}, reverse=True):
         if above:
-            waiting = min(waiting + cohort_size * (above - value), int((waits > value).sum()))
+            longer = int((waits > value).sum()) if waits.ndim else num_units
+            waiting = min(waiting + cohort_size * (above - value), longer)
         above = value
-    if waiting + cohort_size > len(waits):
+    if waiting + cohort_size > num_units:
         raise errors.invalid(
             'separation',
-            f'leave `cohort_size` = {cohort_size} of {len(waits)} selectable in every round',
-            waits[0] if np.ndim(separation) == 0 else f'up to {waits.max()}',
+            f'leave `cohort_size` = {cohort_size} of {num_units} selectable in every round',
+            waits.max() if waits.ndim == 0 else f'up to {waits.max()}',
         )

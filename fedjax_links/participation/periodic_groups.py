@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
-from fedjax_links.base import Array, Key, LinkSample, Participation
-from fedjax_links.participation import selection
+from fedjax_links.base import Array, Key, Links, LinkSample, Participation
+from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
 
 
@@ -36,7 +36,8 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
 
     Returns:
       The pattern; given the offset it reports S / |group| for the available group, zero for the
-      others.
+      others. Where each group is a range of many clients, its cohort is named, in O(S)
+      (`rejection`).
 
     Raises:
       ValueError: for labels with gaps or a cohort larger than a group.
@@ -52,16 +53,28 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
         small = f'the smallest group has {sizes.min()} clients'
         raise errors.invalid('cohort_size', f'be at most {sizes.min()}', f'{cohort_size}; {small}')
     group = jnp.asarray(labels)
-    share = jnp.asarray((cohort_size / sizes)[labels], jnp.result_type(float))
+    shares = cohort_size / sizes
+    share = jnp.asarray(shares[labels], jnp.result_type(float))
+    named = rejection.pays(len(labels), shares.max()) and (np.diff(labels) >= 0).all()
+    bounds = jnp.asarray(np.concatenate([[0], np.cumsum(sizes)]), jnp.int32)
 
     def init(key: Key) -> PeriodicGroupsState:
         return PeriodicGroupsState(offset=jax.random.randint(key, (), 0, active_rounds, 'int32'))
 
     def sample(
         carry: PeriodicGroupsState, key: Key, round: Array
-    ) -> tuple[PeriodicGroupsState, LinkSample]:
-        turn = (round + carry.offset) // active_rounds
-        available = group == jnp.mod(turn, len(sizes))
+    ) -> tuple[PeriodicGroupsState, Links]:
+        turn = jnp.mod((round + carry.offset) // active_rounds, len(sizes))
+        if named:
+            first, stop = bounds[turn], bounds[turn + 1]
+
+            def propose(key: Key, count: int) -> Array:
+                return jax.random.randint(key, (count,), first, stop, 'int32')
+
+            ids = rejection.distinct(key, propose, rejection.anyone, cohort_size, len(labels))
+            chance = cohort_size / (stop - first)
+            return carry, rejection.sample(ids, len(labels), chance, available=(first, stop))
+        available = group == turn
         mask = selection.uniform_subset(key, available, cohort_size)
         return carry, LinkSample(mask=mask, prob=jnp.where(available, share, 0))
 

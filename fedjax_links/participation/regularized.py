@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_links import checks
-from fedjax_links.base import Array, Key, LinkSample, Participation
-from fedjax_links.participation import selection
+from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
+from fedjax_links.participation import rejection, selection
 
 
 class RegularizedState(NamedTuple):
@@ -18,6 +18,16 @@ class RegularizedState(NamedTuple):
     """
 
     turn: Array
+
+
+class DeckState(NamedTuple):
+    """Carry of `regularized` among many clients.
+
+    Attributes:
+      deck: int32[P S], the clients in the order of their turns; behind the last one N.
+    """
+
+    deck: Array
 
 
 def regularized(num_clients: int, cohort_size: int) -> Participation:
@@ -32,7 +42,8 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
       cohort_size: S, from 1 to N.
 
     Returns:
-      The pattern; it reports the size of the round's cohort over N as ``prob``.
+      The pattern; it reports the size of the round's cohort over N as ``prob``. A cohort of many
+      clients is named, in O(S) but for the shuffle once per period; it is the same cohort.
 
     Raises:
       ValueError: for a cohort larger than the federation.
@@ -44,6 +55,8 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
     period = -(-num_clients // cohort_size)
     last_size = num_clients - (period - 1) * cohort_size
+    if num_clients >= rejection.FEWEST_CLIENTS:
+        return _dealt(num_clients, cohort_size)
 
     def init(key: Key) -> RegularizedState:
         order = selection.random_order(key, num_clients)
@@ -66,3 +79,32 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
         return RegularizedState(turn=turns), LinkSample(mask=turns == turn, prob=prob)
 
     return Participation(init=init, sample=sample, num_clients=num_clients)
+
+
+def _dealt(num_clients: int, cohort_size: int) -> Participation:
+    """`regularized` by a deck that lies in the order in which it is dealt."""
+    period = -(-num_clients // cohort_size)
+
+    def shuffled(key: Key) -> Array:
+        position = selection.order_from_bits(selection.order_bits(key, num_clients))
+        empty = jnp.full(period * cohort_size, num_clients, jnp.int32)
+        clients = jnp.arange(num_clients, dtype=jnp.int32)
+        return empty.at[position].set(clients, unique_indices=True)
+
+    def sample(carry: DeckState, key: Key, round: Array) -> tuple[DeckState, CohortLinkSample]:
+        turn = jnp.mod(round, period)
+
+        def shuffle(_: tuple[Array, Array]) -> tuple[Array, Array]:
+            again: Key = jax.random.clone(key)  # type: ignore[no-untyped-call]
+            return jnp.array(False), shuffled(again)
+
+        # A loop of one turn or none keeps the deck in place, where a branch would copy it.
+        _, deck = jax.lax.while_loop(lambda c: c[0], shuffle, (turn == 0, carry.deck))
+        ids = jax.lax.dynamic_slice_in_dim(deck, turn * cohort_size, cohort_size)
+        size = jnp.minimum(cohort_size, num_clients - turn * cohort_size)
+        links = rejection.sample(jnp.sort(ids), num_clients, size / num_clients, size=size)
+        return DeckState(deck=deck), links
+
+    return Participation(
+        init=lambda key: DeckState(deck=shuffled(key)), sample=sample, num_clients=num_clients
+    )

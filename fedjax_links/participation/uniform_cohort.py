@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 
 from fedjax_links import checks
-from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
-from fedjax_links.participation import selection
+from fedjax_links.base import Array, Key, Links, LinkSample, Participation, PyTree
+from fedjax_links.participation import rejection, selection
 
 
 def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
@@ -15,7 +15,8 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
       cohort_size: S, from 1 to N.
 
     Returns:
-      The pattern; it has no carry and reports S/N as ``prob``.
+      The pattern; it has no carry and reports S/N as ``prob``. A cohort of many clients is named,
+      in O(S) (`rejection`).
 
     Raises:
       ValueError: for a cohort larger than the federation.
@@ -26,10 +27,17 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     checks.static_int('num_clients', num_clients)
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
 
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
+    share = cohort_size / num_clients
+    named = rejection.pays(num_clients, share)
+    propose = rejection.uniform(num_clients)
+
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         del round
+        if named:
+            ids = rejection.distinct(key, propose, rejection.anyone, cohort_size, num_clients)
+            return carry, rejection.sample(ids, num_clients, share)
         mask = selection.uniform_subset(key, jnp.ones(num_clients, bool), cohort_size)
-        prob = jnp.full(num_clients, cohort_size / num_clients, jnp.result_type(float))
+        prob = jnp.full(num_clients, share, jnp.result_type(float))
         return carry, LinkSample(mask=mask, prob=prob)
 
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)

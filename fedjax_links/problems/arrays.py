@@ -13,7 +13,7 @@ from flax import linen as nn
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
-from fedjax_links.base import Array, Key, Params, Problem
+from fedjax_links.base import Array, Key, Params, Problem, Rows
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
 
@@ -87,8 +87,10 @@ def from_arrays(
         larger_is_better = _names_of_metrics(larger_is_better, measured)
     return Problem(
         data=data,
-        offsets=jnp.asarray(np.concatenate([[0], np.cumsum(counts)[:-1]]), jnp.int32),
-        counts=jnp.asarray(counts, jnp.int32),
+        owned=Rows(
+            offsets=jnp.asarray(np.concatenate([[0], np.cumsum(counts)[:-1]]), jnp.int32),
+            counts=jnp.asarray(counts, jnp.int32),
+        ),
         eval_data=data if eval_data is None else Batch(*map(jnp.asarray, eval_data)),
         init_params=init_params,
         loss_fn=loss_fn,

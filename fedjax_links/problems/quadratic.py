@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
-from fedjax_links.base import Array, Key, Params, Problem
+from fedjax_links.base import Array, Key, Params, Problem, Rows
 
 
 def quadratic(targets: ArrayLike, *, initial_point: ArrayLike | None = None) -> Problem:
@@ -48,8 +48,10 @@ def quadratic(targets: ArrayLike, *, initial_point: ArrayLike | None = None) -> 
     targets = jnp.asarray(points, dtype)
     return Problem(
         data=targets,
-        offsets=jnp.arange(num_clients, dtype=jnp.int32),
-        counts=jnp.ones(num_clients, jnp.int32),
+        owned=Rows(
+            offsets=jnp.arange(num_clients, dtype=jnp.int32),
+            counts=jnp.ones(num_clients, jnp.int32),
+        ),
         eval_data=targets,
         init_params=init_params,
         loss_fn=_loss,

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import simulation
+from fedjax_links import base, simulation
 from fedjax_links.base import Participation
 from fedjax_links.testing.applicability import DoesNotApply
 
@@ -67,9 +67,12 @@ def types_are_stable(pattern: Participation, promises: Promises) -> None:
     del promises
     key = jax.random.key(1)
     carry = pattern.init(key)
-    new_carry, links = jax.eval_shape(
-        pattern.sample, carry, jax.random.fold_in(key, 9), jnp.int32(0)
-    )
+
+    def sample(carry: Any, key: Any, round: Any) -> tuple[Any, Any]:
+        new_carry, links = pattern.sample(carry, key, round)
+        return new_carry, base.LinkSample(mask=links.mask, prob=links.prob)
+
+    new_carry, links = jax.eval_shape(sample, carry, jax.random.fold_in(key, 9), jnp.int32(0))
     chex.assert_trees_all_equal_shapes_and_dtypes(new_carry, jax.tree.map(jnp.asarray, carry))
     shape = (pattern.num_clients,)
     assert links.mask.shape == shape, f'`mask` must be bool{list(shape)}, got {links.mask.shape}'

@@ -1,0 +1,199 @@
+"""Drawing a cohort among many clients without looking at all of them.
+
+Clients are drawn one after the other, with replacement, and those that are not eligible or are in
+the cohort already are passed over until it is full. That is successive sampling among the eligible,
+exactly: given those taken, the next one taken is any other eligible client in proportion to its
+weight. A draw costs O(B) as long as few draws are passed over.
+
+So the patterns that can name their cohort do so under one rule: there are at least
+`FEWEST_CLIENTS` clients, and the share of the weight that can be out of reach at any time is at
+most `LARGEST_SHARE`. Otherwise they look at all clients (`selection`). The law is the same, the
+draws are not. The rule reads values that set shapes: what is traced is drawn by looking at all.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from fedjax_links.base import Array, CohortLinkSample, Key
+
+FEWEST_CLIENTS = 4096
+LARGEST_SHARE = 0.5
+_SPARE = 6  # draws of a turn beyond twice the cohort, so that small cohorts seldom take two
+
+Proposal = Callable[[Key, int], Array]
+"""``(key, K) -> int32[K]``, independent draws of clients, with replacement."""
+
+
+def pays(num_clients: int, share: float) -> bool:
+    """The rule above.
+
+    Args:
+      num_clients: N.
+      share: the largest share of the weight that can be ineligible or taken, in [0, 1].
+    """
+    return num_clients >= FEWEST_CLIENTS and share <= LARGEST_SHARE
+
+
+def distinct(
+    key: Key,
+    propose: Proposal,
+    eligible: Callable[[Array], Array],
+    size: int,
+    num_clients: int,
+) -> Array:
+    """The first ``size`` different eligible clients among independent draws.
+
+    Args:
+      key: the draw's key.
+      propose: draws clients.
+      eligible: ``int32[K] -> bool[K]``. Eligible clients of positive weight must be at least
+        ``size``, or no number of draws is enough.
+      size: B.
+      num_clients: N.
+
+    Returns:
+      int32[B], in increasing order.
+    """
+    width = 2 * size + _SPARE
+
+    def turn(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        taken, _, number = carry
+        drawn = propose(jax.random.fold_in(key, number), width)
+        drawn = jnp.where(eligible(drawn), drawn, num_clients)
+        everyone = jnp.concatenate([taken, drawn])  # N stands for nobody
+        order = jnp.arange(size + width, dtype=jnp.int32)
+        client, place = jax.lax.sort((everyone, order), num_keys=2)
+        before = jnp.concatenate([jnp.full(1, -1, jnp.int32), client[:-1]])
+        is_first = (client != before) & (client < num_clients)
+        kept = jnp.zeros(size + width, bool).at[place].set(is_first, unique_indices=True)
+        rank = jnp.cumsum(kept, dtype=jnp.int32)
+        slots = jnp.where(kept, rank - 1, size)  # what does not fit falls off
+        taken = jnp.full(size, num_clients, jnp.int32).at[slots].set(everyone, mode='drop')
+        return taken, rank[-1], number + 1
+
+    nobody = jnp.full(size, num_clients, jnp.int32), jnp.int32(0), jnp.int32(0)
+    taken, _, _ = jax.lax.while_loop(lambda carry: carry[1] < size, turn, nobody)
+    return jnp.sort(taken)
+
+
+def sample(
+    ids: Array,
+    num_clients: int,
+    chance: Array | float,
+    *,
+    size: Array | None = None,
+    available: tuple[Array | int, Array | int] | None = None,
+) -> CohortLinkSample:
+    """A link sample of a cohort.
+
+    Args:
+      ids: int32[B], in increasing order.
+      num_clients: N.
+      chance: probability of each available client, NaN where unknown.
+      size: int32[], members; B by default.
+      available: the first available client and the one after the last; all by default.
+    """
+    first, stop = (0, num_clients) if available is None else available
+    return CohortLinkSample(
+        ids=ids,
+        size=jnp.asarray(ids.shape[0] if size is None else size, jnp.int32),
+        chance=jnp.asarray(chance, jnp.result_type(float)),
+        available=jnp.stack([jnp.asarray(first, jnp.int32), jnp.asarray(stop, jnp.int32)]),
+        num_clients=num_clients,
+    )
+
+
+def anyone(clients: Array) -> Array:
+    """bool[K], true: everybody is eligible."""
+    return jnp.ones(clients.shape, bool)
+
+
+def uniform(num_clients: int) -> Proposal:
+    """Every client equally likely."""
+    return lambda key, count: jax.random.randint(key, (count,), 0, num_clients, 'int32')
+
+
+def by_weight(weights: NDArray[np.float64]) -> Proposal:
+    """Clients in proportion to their weights, at the same cost for any number of them.
+
+    Args:
+      weights: float64[N], non-negative, of sum above zero.
+
+    Returns:
+      The proposal; it holds eight bytes per client, unless the weights are equal.
+    """
+    num_clients = len(weights)
+    if weights.min() == weights.max():
+        return uniform(num_clients)
+    table = alias_table(weights)
+    threshold, alias = jnp.asarray(table.threshold), jnp.asarray(table.alias)
+
+    def propose(key: Key, count: int) -> Array:
+        own, other = jax.random.split(key)
+        column = jax.random.randint(own, (count,), 0, num_clients, 'int32')
+        stays = jax.random.bits(other, (count,), 'uint32') < threshold[column]
+        return jnp.where(stays, column, alias[column])
+
+    return propose
+
+
+class AliasTable(NamedTuple):
+    """Columns of equal probability, each shared by two clients.
+
+    Attributes:
+      threshold: uint32[N], the share of column i, in units of 2^-32, that is client i's own.
+      alias: int32[N], whose the rest of column i is.
+    """
+
+    threshold: NDArray[np.uint32]
+    alias: NDArray[np.int32]
+
+
+def alias_table(weights: NDArray[np.float64]) -> AliasTable:
+    """Walker's alias table, in integers: its law is that of the weights rounded to 2^-32 of a mean.
+
+    Light clients leave a gap in their column, heavy ones have a surplus over theirs. Gaps and
+    surpluses are laid along two lines of equal length, in the order of the clients: the gap of a
+    light client is filled by the heavy one whose surplus lies beside its beginning, and what a
+    surplus gives too much, it takes from its own column, which the next heavy client then fills.
+
+    Args:
+      weights: float64[N], non-negative, of sum above zero. A positive one counts at least 2^-32 of
+        the mean.
+
+    Returns:
+      The table.
+
+    References:
+      Walker, An efficient method for generating discrete random variables with general
+      distributions, 1977.
+    """
+    unit = 1 << 32
+    num_clients = len(weights)
+    shares = weights / weights.mean() * unit
+    amounts = np.where(weights > 0, np.maximum(np.rint(shares), 1), 0).astype(np.int64)
+    # Rounding leaves the total a little off: the heaviest take that among them.
+    missing = num_clients * unit - int(amounts.sum())
+    heavy = np.flatnonzero(amounts >= unit)
+    each, rest = divmod(missing, len(heavy))
+    amounts[heavy] += each
+    amounts[heavy[:rest]] += 1
+
+    light, heavy = np.flatnonzero(amounts < unit), np.flatnonzero(amounts >= unit)
+    gaps = np.cumsum(unit - amounts[light])
+    surpluses = np.cumsum(amounts[heavy] - unit)
+    threshold, alias = amounts.copy(), np.arange(num_clients)
+    if len(light):
+        alias[light] = heavy[np.searchsorted(surpluses, gaps - (unit - amounts[light]), 'right')]
+        ends = gaps[np.searchsorted(gaps, surpluses)]
+        threshold[heavy] = unit - np.where(surpluses > 0, ends - surpluses, 0)
+        alias[heavy[:-1]] = heavy[1:]
+    whole = threshold >= unit  # such a column is its client's own, whatever is drawn
+    alias[whole] = np.flatnonzero(whole)
+    threshold[whole] = unit - 1
+    return AliasTable(threshold.astype(np.uint32), alias.astype(np.int32))
