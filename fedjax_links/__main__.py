@@ -103,6 +103,6 @@ if __name__ == '__main__':
     try:
         sys.exit(main(sys.argv[1:]))
     except BrokenPipeError:
-        from fedjax_links.cli import app
+        from fedjax_links import errors
 
-        app.leave_unread()
+        errors.leave_unread()

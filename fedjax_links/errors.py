@@ -2,11 +2,13 @@
 
 import contextlib
 import difflib
+import os
 import re
+import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 _MOST_SHOWN = 100
 _MOST_SAID = 1_500
@@ -137,3 +139,9 @@ def missing_package(purpose: str, packages: str) -> MissingPackageError:
       The error, for the caller to raise from the original one.
     """
     return MissingPackageError(f'{purpose}: `pip install {packages}`.')
+
+
+def leave_unread() -> NoReturn:
+    """Ends without a word when whoever read the output has left, as in ``... | head``."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)

@@ -43,7 +43,7 @@ def run(main: Callable[..., None], config_flag: Any = None, *, positional: bool 
         except (ValueError, errors.MissingPackageError) as error:
             _fail(str(error))
         except BrokenPipeError:
-            leave_unread()
+            errors.leave_unread()
         except OSError as error:
             _fail(f'`{error.filename}` cannot be used: {error.strerror or error}.')
         except KeyboardInterrupt:
@@ -79,12 +79,6 @@ def output_folder(path: str) -> Path:
     except OSError as error:
         raise ValueError(f'`workdir` must name a folder, got {path}: {error.strerror}.') from None
     return folder
-
-
-def leave_unread() -> NoReturn:
-    """Ends without a word when whoever read the output has left, as in ``... | head``."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(1)
 
 
 def _parse_flags(argv: Sequence[str]) -> list[str]:
