@@ -14,6 +14,9 @@ import numpy as np
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key
 
+DRAWS = 2
+"""Which way keys become draws, counted up when that changes; a run goes on with its own alone."""
+
 _STREAMS = {'init': 0, 'participation': 1, 'client': 2, 'server': 3, 'eval': 4}
 _MODEL, _PATTERN = 0, 1
 

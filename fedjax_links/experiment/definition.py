@@ -289,6 +289,7 @@ class Experiment:
             'tuning': None if tuning is None else dataclasses.asdict(tuning),
             'reports': dict(self.reports),
             'log': list(self.log),
+            'draws': prng.DRAWS,
         }
 
     # Checks.

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import experiment, journal, participation, problems, simulation
+from fedjax_links import experiment, journal, participation, problems, prng, simulation
 from fedjax_links.experiment import Callback, running
 from tests.experiment.configs import tuned, values
 
@@ -302,3 +302,10 @@ def test_a_grid_on_which_all_diverges_is_named():
     )
     with pytest.raises(ValueError, match=r'`tuning` must hold a value at which fedavg converges'):
         planned.run()
+
+
+def test_a_run_goes_on_only_with_the_draws_it_began_with(tmp_path, monkeypatch):
+    in_python().run(tmp_path)
+    monkeypatch.setattr(prng, 'DRAWS', prng.DRAWS + 1)
+    with pytest.raises(ValueError, match=r'where config\.draws is \d+ and not \d+'):
+        in_python().run(tmp_path)
