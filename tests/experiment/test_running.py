@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import experiment, journal, participation, problems, prng, simulation
+from fedjax_links import experiment, journal, participation, prng, problems, simulation
 from fedjax_links.experiment import Callback, running
 from tests.experiment.configs import tuned, values
 
