@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import common
+from benchmarks import common, summary
 from fedjax_links import algorithms, local_training, participation, prng, problems, simulation
 from fedjax_links.base import Participation, Problem
 
@@ -122,15 +122,20 @@ def compare(settings: Settings, repeats: int) -> dict[str, Any]:
     gap = common.require_close(
         results['engine'], results['by_hand'], tolerance=TOLERANCE, what='micro'
     )
-    ratio = common.paired_ratio(timings, 'by_hand', 'engine')
+    row = summary.ratio_row(
+        'speed relative to a hand-written scan: 10 of 100 clients, 5 steps of batch 16',
+        timings['by_hand'].seconds,
+        timings['engine'].seconds,
+        TARGET,
+        detail=f'{settings.num_rounds / timings["engine"].median:,.0f} rounds/s',
+    )
     return {
         'settings': settings._asdict(),
         'largest_difference': gap,
         'tolerance': TOLERANCE,
         'programs': common.rates(timings, settings.num_rounds),
-        'speed_relative_to_by_hand': round(ratio, 3),
-        'target': TARGET,
-        'target_met': ratio >= TARGET,
+        'rows': [row],
+        'target_met': row['measured'] >= TARGET,
     }
 
 

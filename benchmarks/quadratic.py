@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import common
+from benchmarks import common, summary
 from fedjax_links import algorithms, local_training, participation, problems, simulation
 from fedjax_links.base import Problem
 
@@ -104,7 +104,7 @@ def compare(settings: Settings, repeats: int) -> dict[str, Any]:
     """Proves and times both algorithms."""
     keys = jax.vmap(jax.random.key)(np.arange(settings.num_seeds, dtype=np.uint32))
     record: dict[str, Any] = {'settings': settings._asdict(), 'tolerance': TOLERANCE}
-    ratios = []
+    rows: list[dict[str, Any]] = []
     for name in ('fedavg', 'fedpbc'):
         timings, results = common.alternate(
             {
@@ -117,13 +117,21 @@ def compare(settings: Settings, repeats: int) -> dict[str, Any]:
         gap = common.require_close(
             results['engine'], results['by_hand'], tolerance=TOLERANCE, what=name
         )
-        ratios.append(common.paired_ratio(timings, 'engine', 'by_hand'))
+        rows.append(
+            summary.ratio_row(
+                f'{name}, time relative to a hand-written scan: 100 clients, 100 steps, d = 100',
+                timings['engine'].seconds,
+                timings['by_hand'].seconds,
+                TARGET,
+                at_most=True,
+            )
+        )
         record[name] = {
             'largest_difference': gap,
             'programs': common.rates(timings, settings.num_rounds * settings.num_seeds),
-            'time_relative_to_by_hand': round(ratios[-1], 3),
         }
-    return {**record, 'target': TARGET, 'target_met': max(ratios) <= TARGET}
+    met = all(row['measured'] <= TARGET for row in rows)
+    return {**record, 'rows': rows, 'target_met': met}
 
 
 def measure(quick: bool) -> dict[str, Any]:
