@@ -22,6 +22,7 @@ SUITES = {
     'engine': ('micro', 'bernoulli', 'quadratic', 'start'),
     'images': ('convolution', 'fashion', 'cifar', 'pfl'),
     'scale': ('million',),
+    'devices': ('seeds',),
     'accelerator': ('accelerator',),
 }
 ROOT = Path(__file__).parent.parent

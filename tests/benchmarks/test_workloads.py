@@ -1,6 +1,8 @@
 """Each workload proves its programs equal, and notices when they are not."""
 
 import json
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -118,3 +120,13 @@ def test_million_s_cohorts_are_those_of_the_links():
     counts = np.bincount(cohorts.ravel(), minlength=80)
     np.testing.assert_array_equal(jax.jit(lambda k: million.only_links(k, few))(key), counts)
     assert counts.max() == 1  # nobody returns within the separation
+
+
+@pytest.mark.slow
+def test_seeds_have_equal_bits_on_one_device_and_two():
+    """In a process of its own, as devices are made before JAX is used."""
+    command = [sys.executable, '-m', 'benchmarks.seeds', '--quick']
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    record = json.loads(done.stdout)
+    assert_record(record)
+    assert record['rows'][0]['measured'] > 0
