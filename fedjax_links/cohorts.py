@@ -5,6 +5,11 @@ list is worked off in chunks of fixed width
 for as many chunks as it takes. Cost follows the number of members, whatever it is; no capacity is
 guessed and nobody is dropped. A chunk's empty slots compute something that is then discarded by
 selection.
+
+On a mesh, inside a `jax.shard_map` over an axis ``'clients'``, every device takes a chunk in each
+turn. All of them then add what these chunks contributed, and store their rows, in the order of
+chunks. Chunks are as wide on any mesh, so all meshes give the same bits; an algorithm that is
+written with `map_reduce` need not know where it runs.
 """
 
 import math
@@ -14,7 +19,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_links import tree
+from fedjax_links import meshes, tree
 from fedjax_links.base import (
     Array,
     CohortLinkSample,
@@ -26,7 +31,9 @@ from fedjax_links.base import (
     participants,
 )
 
-_Carry = tuple[PyTree, PyTree, tuple[Array, PyTree]]
+_Carry = tuple[PyTree, PyTree, tuple[PyTree, Array, PyTree]]
+
+_MESH_SHARES = 8  # parts of a chunk that take turns on a mesh, of at most so many devices at best
 
 
 class Cohort(NamedTuple):
@@ -176,31 +183,49 @@ def map_reduce(
         new row has the structure of the row; both may be ``()``.
       cohort: who takes part.
       client_tree: leaves [N, ...], the table the rows come from; ``()`` if clients keep nothing.
-      chunk_size: members that run side by side. Memory is this many contributions.
+      chunk_size: members that run side by side, on a mesh an eighth of it per device. Memory is
+        this many contributions.
 
     Returns:
       The sum of the contributions (zero for an empty cohort) and the updated table.
     """
+    if not meshes.is_inside():
+        return _map_reduce(fn, cohort, client_tree, chunk_size)
+    chunk_size = math.ceil(chunk_size / _MESH_SHARES)
+    return _map_reduce(fn, cohort, client_tree, chunk_size, axis=meshes.AXIS)
+
+
+def _map_reduce(
+    fn: Callable[[Array, PyTree], tuple[PyTree, PyTree]],
+    cohort: Cohort,
+    client_tree: PyTree,
+    chunk_size: int,
+    axis: str | None = None,
+) -> tuple[PyTree, PyTree]:
+    """`map_reduce`, with the chunks divided over the devices of an axis."""
     num_slots = cohort.ids.shape[0]
+    num_devices = jax.lax.axis_size(axis) if axis else 1
     run = jax.vmap(fn)
-    if isinstance(cohort.size, int) and num_slots <= chunk_size:
+    if axis is None and isinstance(cohort.size, int) and num_slots <= chunk_size:
         contributions, new_rows = run(cohort.ids, client_tree)
         return weighted_sum(cohort, contributions), _cast_like(client_tree, new_rows)
 
     num_chunks = math.ceil(num_slots / chunk_size)
     width = math.ceil(num_slots / num_chunks) if isinstance(cohort.size, int) else chunk_size
-    padding = num_chunks * width - num_slots
-    nobody = jnp.full(width, cohort.num_clients, jnp.int32)
+    at_once = num_devices * width
+    num_turns = math.ceil(num_chunks / num_devices)
+    padding = num_turns * at_once - num_slots
     ids = jnp.concatenate([cohort.ids, jnp.full(padding, cohort.num_clients, jnp.int32)])
 
-    def run_chunk(index: Array, carry: _Carry) -> _Carry:
-        """Stores the rows of the last chunk, then reads and trains its own.
+    def run_chunk(turn: Array, carry: _Carry) -> _Carry:
+        """Stores the rows of the last chunks, then reads and trains its own.
 
         The table is written before it is read, so the compiler replaces rows in place. Stored as
         soon as they are computed, they would cost a copy of the whole table per chunk.
         """
-        total, table, finished = carry
-        table = store(table, finished)
+        total, table, (sums, *finished) = carry
+        total, table = add(total, sums), store(table, *finished)
+        index = turn * num_devices + jax.lax.axis_index(axis) if axis else turn
         chunk = Cohort(
             ids=jax.lax.dynamic_slice_in_dim(ids, index * width, width),
             size=cohort.size - index * width,
@@ -208,21 +233,42 @@ def map_reduce(
         )
         in_range = jnp.minimum(chunk.ids, cohort.num_clients - 1)
         contributions, new_rows = run(in_range, gather(chunk, table))
-        total = jax.tree.map(jnp.add, total, weighted_sum(chunk, contributions))
-        return total, table, (chunk.ids, _cast_like(table, new_rows))
+        chunk_sum = weighted_sum(chunk, contributions)
+        rows = chunk.ids, _cast_like(table, new_rows)
+        if axis is None:
+            return jax.tree.map(jnp.add, total, chunk_sum), table, ((), *rows)
+        sums, rows = jax.lax.all_gather((chunk_sum, rows), axis)
+        return total, table, (sums, *jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), rows))
 
-    def store(table: PyTree, finished: tuple[Array, PyTree]) -> PyTree:
-        ids, new_rows = finished
-        return scatter(Cohort(ids, width, cohort.num_clients), table, new_rows)
+    def add(total: PyTree, sums: PyTree) -> PyTree:
+        """Adds the sums of a turn's chunks, one after the other.
+
+        They come from the turn before: at once, the compiler would merge a chunk's sum into the
+        total where there is one device, and round differently.
+        """
+        for place in range(num_devices if axis else 0):
+            total = jax.tree.map(lambda a, b, d=place: a + b[d], total, sums)
+        return total
+
+    def store(table: PyTree, ids: Array, new_rows: PyTree) -> PyTree:
+        return scatter(Cohort(ids, at_once, cohort.num_clients), table, new_rows)
 
     struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
     one_row = jax.tree.map(lambda a: struct(a.shape[1:], a.dtype), client_tree)
     contribution, _ = jax.eval_shape(fn, struct((), jnp.int32), one_row)
-    no_rows = jax.tree.map(lambda a: jnp.zeros((width, *a.shape[1:]), a.dtype), client_tree)
-    chunks_needed = (cohort.size + width - 1) // width
-    start = (tree.zeros_like(contribution), client_tree, (nobody, no_rows))
-    total, table, finished = jax.lax.fori_loop(0, chunks_needed, run_chunk, start)
-    return total, store(table, finished)
+    nobody = jnp.full(at_once, cohort.num_clients, jnp.int32)
+    no_rows = jax.tree.map(lambda a: jnp.zeros((at_once, *a.shape[1:]), a.dtype), client_tree)
+    turns_needed = (cohort.size + at_once - 1) // at_once
+    no_sums: PyTree = ()
+    if axis is not None:
+        no_sums = jax.tree.map(lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), contribution)
+        turns_needed = meshes.hidden(jnp.asarray(turns_needed))
+    start = (tree.zeros_like(contribution), client_tree, (no_sums, nobody, no_rows))
+    total, table, (sums, *finished) = jax.lax.fori_loop(0, turns_needed, run_chunk, start)
+    if axis is not None:  # in a loop, for what follows to be compiled alike on every mesh
+        once = meshes.hidden(jnp.int32(1))
+        total = jax.lax.fori_loop(0, once, lambda _, total: add(total, sums), total)
+    return total, store(table, *finished)
 
 
 def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: int = 16) -> PyTree:
@@ -238,7 +284,7 @@ def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: in
       Leaves [N, ...].
     """
     width = min(chunk_size, cohort.ids.shape[0])
-    _, table = map_reduce(lambda i, row: ((), value), cohort, client_tree, chunk_size=width)
+    _, table = _map_reduce(lambda i, row: ((), value), cohort, client_tree, width)
     return table
 
 

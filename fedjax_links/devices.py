@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks, environment, errors
+from fedjax_links import checks, environment, errors, meshes
 from fedjax_links.base import Array, PyTree
 
 Devices = int | Sequence[jax.Device] | None
@@ -65,6 +65,21 @@ def chosen(devices: Devices = None) -> list[jax.Device]:
         requirement = f'hold different devices among {errors.shown(here)}'
         raise errors.invalid('devices', requirement, errors.shown(wrong or found))
     return found
+
+
+def mesh(devices: Devices = None) -> jax.sharding.Mesh:
+    """A mesh for `simulation.simulate`, whose devices share the work of each round's clients.
+
+    Args:
+      devices: how many devices of this process, or which; all by default.
+
+    Returns:
+      A mesh with the axis ``'clients'``.
+
+    Raises:
+      ValueError: as `chosen`.
+    """
+    return jax.sharding.Mesh(np.array(chosen(devices)), (meshes.AXIS,))
 
 
 def shares(num_lanes: int, num_devices: int) -> list[range]:

@@ -1,12 +1,13 @@
 """The driver: thousands of rounds as one pure function, the only scan over rounds."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_links import checks, errors, prng, tree
+from fedjax_links import checks, errors, meshes, prng, tree
 from fedjax_links.base import (
     Algorithm,
     Array,
@@ -52,6 +53,7 @@ def simulate(
     eval_every: int | None = None,
     eval_fn: EvalFn | None = None,
     initial_state: FederationState | None = None,
+    mesh: jax.sharding.Mesh | None = None,
 ) -> SimulationResult:
     """Runs ``num_rounds`` rounds. Pure: the caller jits, vmaps, or maps it.
 
@@ -67,12 +69,17 @@ def simulate(
         problem's own metrics on its evaluation data by default.
       initial_state: where to go on from, with its round counter. With the same key, a simulation in
         pieces is the simulation in one.
+      mesh: devices, along an axis ``'clients'``, that share the work of each round's clients (see
+        `cohorts`); arguments and results are whole on each of them. Meshes of any size give the
+        same bits, and those of no mesh up to rounding. For models that are large: devices meet
+        after every few clients.
 
     Returns:
       The final state, metrics per round and evaluations.
 
     Raises:
-      ValueError: if counts are out of range or pattern and problem disagree on the clients.
+      ValueError: if counts are out of range, pattern and problem disagree on the clients, or the
+        mesh has no axis ``'clients'``, or others besides.
     """
     checks.static_int('num_rounds', num_rounds)
     if participation.num_clients != problem.num_clients:
@@ -90,6 +97,32 @@ def simulate(
                 f'divide `num_rounds` = {num_rounds}',
                 f'{eval_every}; the nearest smaller divisor is {nearest}',
             )
+    advance_all = functools.partial(
+        _simulate, algorithm, participation, num_rounds, eval_every, eval_fn
+    )
+    if mesh is None:
+        return advance_all(key, problem, initial_state)
+    if mesh.axis_names != (meshes.AXIS,):
+        raise errors.invalid('mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names)
+    spec: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
+    whole = spec()
+    shared: Callable[..., SimulationResult] = jax.shard_map(
+        advance_all, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False
+    )
+    return shared(key, problem, initial_state)
+
+
+def _simulate(
+    algorithm: Algorithm,
+    participation: Participation,
+    num_rounds: int,
+    eval_every: int | None,
+    eval_fn: EvalFn | None,
+    key: Key,
+    problem: Problem,
+    initial_state: FederationState | None,
+) -> SimulationResult:
+    """`simulate`, on what is known to be possible."""
     start = init(key, algorithm, participation, problem) if initial_state is None else initial_state
 
     def advance(state: FederationState, _: None) -> tuple[FederationState, RoundMetrics]:

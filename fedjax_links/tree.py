@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_links import meshes
 from fedjax_links.base import Array, PyTree
 
 
@@ -48,9 +49,14 @@ def round_to(x: PyTree, like: PyTree) -> PyTree:
 def divide(x: PyTree, count: Array) -> PyTree:
     """``x / count`` for a scalar count, and zero where the count is zero."""
     safe = jnp.where(count > 0, count, 1)
-    return jax.tree.map(
-        lambda a: jnp.where(count > 0, a / safe.astype(a.dtype), jnp.zeros_like(a)), x
-    )
+
+    def quotient(a: Array) -> Array:
+        divisor = safe.astype(a.dtype)
+        if meshes.is_inside():
+            divisor = meshes.hidden(jnp.broadcast_to(divisor, a.shape))
+        return jnp.where(count > 0, a / divisor, jnp.zeros_like(a))
+
+    return jax.tree.map(quotient, x)
 
 
 def select(condition: Array, x: PyTree, y: PyTree) -> PyTree:

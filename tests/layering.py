@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 
 PACKAGE = 'fedjax_links'
-_LEAVES = {'errors', 'kinds', 'checks', 'registry'}
+_LEAVES = {'errors', 'kinds', 'checks', 'registry', 'meshes'}
 _CORE = _LEAVES | {'base', 'prng', 'tree'}
 _ENGINE = _CORE | {
     'learning_rates',
@@ -30,7 +30,8 @@ MAY_SEE = {
     'registry': {'base'},
     'base': {'errors', 'checks'},
     'prng': {'errors', 'checks', 'base'},
-    'tree': {'errors', 'checks', 'base'},
+    'meshes': set(),
+    'tree': {'errors', 'checks', 'base', 'meshes'},
     'learning_rates': _CORE,
     'cohorts': _CORE,
     'mixing': _CORE,

@@ -1,4 +1,4 @@
-"""Lanes spread over devices: in another process, which is given four before their first use."""
+"""Lanes and rounds over devices: in another process, given four of them before their first use."""
 
 import os
 import subprocess
@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+import fedjax_links as fl
 from fedjax_links import devices
 
 ROOT = Path(__file__).parent.parent
@@ -118,3 +119,105 @@ def test_devices_that_are_none_are_refused(given, message):
 def test_the_same_device_twice_is_refused():
     with pytest.raises(ValueError, match='`devices` must hold different devices among'):
         devices.chosen(jax.local_devices()[:1] * 2)
+
+
+MESHES = """
+import re
+import numpy as np
+import flax.linen as nn
+import fedjax_links as fl
+
+clients = 20
+rng = np.random.default_rng(0)
+features = np.float32(rng.normal(size=(10 * clients, 8)))
+
+class Small(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(4)(nn.relu(nn.Dense(16)(x)))
+
+problem = fl.problems.from_flax(
+    features, rng.integers(0, 4, 10 * clients), np.repeat(np.arange(clients), 10), module=Small()
+)
+client = fl.local_training.local_sgd(0.1, local_steps=2, batch_size=4)
+links = fl.participation.bernoulli(np.linspace(0.2, 0.9, clients))
+
+def result(name, num_devices):
+    mesh = fl.devices.mesh(num_devices) if num_devices else None
+    algorithm = fl.ALGORITHMS[name](client)
+    run = jax.jit(lambda key, problem: fl.simulate(
+        key, algorithm, links, problem, num_rounds=4, eval_every=2, mesh=mesh
+    ))
+    compiled = run.lower(jax.random.key(0), problem).compile()
+    return jax.tree.map(np.asarray, compiled(jax.random.key(0), problem))
+
+def bits(result):
+    return [a.tobytes() for a in jax.tree.leaves(result)]
+
+for name in ('fedavg', 'fedpbc'):
+    results = {n: result(name, n) for n in (None, 1, 2, 4)}
+    print(name, [bits(results[n]) == bits(results[1]) for n in (2, 4)], all(
+        np.allclose(a, b, rtol=1e-4, atol=1e-6)
+        for a, b in zip(jax.tree.leaves(results[None]), jax.tree.leaves(results[1]))
+    ))
+"""
+
+
+@pytest.mark.slow
+def test_meshes_of_any_size_give_the_same_bits_and_those_of_none_up_to_rounding():
+    assert in_a_process(MESHES, as_users_compile=True) == [
+        'fedavg [True, True] True',
+        'fedpbc [True, True] True',
+    ]
+
+
+COUNTS = """
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec
+from fedjax_links import cohorts, devices
+
+def turns(num_devices):
+    '''Clients that each device trains, counted while the program runs.'''
+    counted = []
+    def body(table):
+        def fn(i, row):
+            jax.debug.callback(lambda i: counted.append(int(i)), i)
+            return row, row + i
+        return cohorts.map_reduce(fn, cohorts.everyone(32), table, chunk_size=16)
+    whole = PartitionSpec()
+    run = jax.shard_map(
+        body, mesh=devices.mesh(num_devices), in_specs=whole, out_specs=whole, check_vma=False
+    )
+    total, table = jax.block_until_ready(jax.jit(run)(jnp.arange(32.0)))
+    jax.effects_barrier()
+    return counted, float(total), np.array_equal(table, 2 * np.arange(32.0))
+
+for n in (1, 2, 4):
+    counted, total, stored = turns(n)
+    print(n, sorted(counted) == list(range(32)), total, stored)
+"""
+
+
+def test_every_client_is_trained_on_one_device_of_a_mesh_alone():
+    """So a device does its share of the work, and no more."""
+    assert in_a_process(COUNTS, as_users_compile=False) == [
+        f'{count} True {sum(range(32))}.0 True' for count in (1, 2, 4)
+    ]
+
+
+@pytest.mark.parametrize('axes', [('runs',), ('clients', 'runs')])
+def test_a_mesh_with_other_axes_is_refused(axes):
+    shape = (1,) * len(axes)
+    mesh = jax.sharding.Mesh(np.array(jax.local_devices()[:1]).reshape(shape), axes)
+    problem = fl.problems.quadratic(np.zeros((2, 1)))
+    algorithm = fl.ALGORITHMS['fedavg'](fl.local_training.local_sgd(0.1, local_steps=1))
+    with pytest.raises(ValueError, match="`mesh` must have the one axis 'clients', got"):
+        fl.simulate(
+            jax.random.key(0),
+            algorithm,
+            fl.participation.always(2),
+            problem,
+            num_rounds=1,
+            mesh=mesh,
+        )

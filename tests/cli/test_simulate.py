@@ -48,6 +48,7 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
         (['--confg=x'], "Unknown command line flag 'confg'. Did you mean: config ?"),
         (['extra'], "unexpected argument 'extra'"),
         (['--config.num_seeds=0'], '`config.num_seeds` must be at least 1, got 0.'),
+        (['--devices=0'], '`devices` must be at least 1, got 0.'),
         ([], '`workdir` must name a folder'),
         (['--config=configs/quickstat.py'], 'did you mean configs/quickstart.py?'),
     ],
