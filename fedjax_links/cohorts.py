@@ -206,7 +206,8 @@ def _map_reduce(
     num_slots = cohort.ids.shape[0]
     num_devices = jax.lax.axis_size(axis) if axis else 1
     run = jax.vmap(fn)
-    if axis is None and isinstance(cohort.size, int) and num_slots <= chunk_size:
+    everyone_fits = num_slots == cohort.num_clients and num_slots <= chunk_size
+    if axis is None and isinstance(cohort.size, int) and everyone_fits:
         contributions, new_rows = run(cohort.ids, client_tree)
         return weighted_sum(cohort, contributions), _cast_like(client_tree, new_rows)
 
