@@ -147,6 +147,8 @@ def map_reduce(
         contributions, new_rows = run(cohort.ids, client_tree)
         return weighted_sum(cohort, contributions), _cast_like(client_tree, new_rows)
 
+    if chunk_size == 1:
+        return _one_by_one(fn, cohort, client_tree)
     num_chunks = math.ceil(num_slots / chunk_size)
     width = math.ceil(num_slots / num_chunks) if isinstance(cohort.size, int) else chunk_size
     padding = num_chunks * width - num_slots
@@ -174,15 +176,53 @@ def map_reduce(
         ids, new_rows = finished
         return scatter(Cohort(ids, num_slots), table, new_rows)
 
-    struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
-    one_row = jax.tree.map(lambda a: struct(a.shape[1:], a.dtype), client_tree)
-    contribution, _ = jax.eval_shape(fn, struct((), jnp.int32), one_row)
     nobody = jnp.broadcast_to(num_clients, (width,))
     no_rows = jax.tree.map(lambda a: jnp.zeros((width, *a.shape[1:]), a.dtype), client_tree)
     chunks_needed = (cohort.size + width - 1) // width
-    start = (tree.zeros_like(contribution), client_tree, (nobody, no_rows))
+    start = (_no_contribution(fn, client_tree), client_tree, (nobody, no_rows))
     total, table, finished = jax.lax.fori_loop(0, chunks_needed, run_chunk, start)
     return total, store(table, finished)
+
+
+def _one_by_one(
+    fn: Callable[[Array, PyTree], tuple[PyTree, PyTree]], cohort: Cohort, client_tree: PyTree
+) -> tuple[PyTree, PyTree]:
+    """`map_reduce` without empty slots: as many turns as there are members.
+
+    Rows are read and written as slices, which replaces them in place. As in chunks, a row is
+    written in the next turn, before that turn's own is read.
+    """
+
+    def read(table: PyTree, i: Array) -> PyTree:
+        return jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, i, 0, keepdims=False), table)
+
+    def write(table: PyTree, finished: tuple[Array, PyTree]) -> PyTree:
+        i, row = finished
+        return jax.tree.map(
+            lambda a, r: jax.lax.dynamic_update_index_in_dim(a, r, i, 0), table, row
+        )
+
+    def run(index: Array, carry: _Carry) -> _Carry:
+        total, table, finished = carry
+        table = write(table, finished)
+        i = cohort.ids[index]
+        row = read(table, i)
+        contribution, new_row = fn(i, row)
+        return jax.tree.map(jnp.add, total, contribution), table, (i, _cast_like(row, new_row))
+
+    first = jnp.minimum(cohort.ids[0], cohort.ids.shape[0] - 1)  # whose row replaces itself
+    start = (_no_contribution(fn, client_tree), client_tree, (first, read(client_tree, first)))
+    total, table, finished = jax.lax.fori_loop(0, cohort.size, run, start)
+    return total, write(table, finished)
+
+
+def _no_contribution(
+    fn: Callable[[Array, PyTree], tuple[PyTree, PyTree]], client_tree: PyTree
+) -> PyTree:
+    struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
+    one_row = jax.tree.map(lambda a: struct(a.shape[1:], a.dtype), client_tree)
+    contribution, _ = jax.eval_shape(fn, struct((), jnp.int32), one_row)
+    return tree.zeros_like(contribution)
 
 
 def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: int = 16) -> PyTree:
