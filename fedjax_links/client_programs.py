@@ -114,10 +114,9 @@ def local_sgd(
       optimizer: None for SGD. Otherwise a function of the rate, such as ``optax.adam`` or
         ``functools.partial(optax.sgd, momentum=0.9)``, or an optax transformation built with unit
         rate, such as ``optax.adam(1.0)``, whose updates are multiplied by ``learning_rate``.
-      chunk_size: clients that train side by side; by default 10 where the number of active clients
-        varies (on a CPU 1, if they keep nothing and models are large), and up to 128 small models
-        where everyone trains. It changes speed and memory, and results only by the rounding of
-        sums.
+      chunk_size: clients that train side by side; by default 1 for large models on a CPU, else 10
+        where the number of active clients varies, and up to 128 small models where everyone
+        trains. It changes speed and memory, and results only by the rounding of sums.
       client_steps: int[N], local steps of each client, from 1 to ``local_steps``, for clients of
         unequal speed; ``local_steps`` for everyone by default.
 

@@ -32,6 +32,7 @@ from fedjax_links.base import (
 )
 
 _Carry = tuple[PyTree, PyTree, tuple[PyTree, Array, PyTree]]
+_RowCarry = tuple[PyTree, PyTree, tuple[Array, PyTree]]
 
 _MESH_SHARES = 8  # parts of a chunk that take turns on a mesh, of at most so many devices at best
 
@@ -211,6 +212,8 @@ def _map_reduce(
         contributions, new_rows = run(cohort.ids, client_tree)
         return weighted_sum(cohort, contributions), _cast_like(client_tree, new_rows)
 
+    if axis is None and chunk_size == 1:
+        return _one_by_one(fn, cohort, client_tree)
     num_chunks = math.ceil(num_slots / chunk_size)
     width = math.ceil(num_slots / num_chunks) if isinstance(cohort.size, int) else chunk_size
     at_once = num_devices * width
@@ -254,22 +257,61 @@ def _map_reduce(
     def store(table: PyTree, ids: Array, new_rows: PyTree) -> PyTree:
         return scatter(Cohort(ids, at_once, cohort.num_clients), table, new_rows)
 
-    struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
-    one_row = jax.tree.map(lambda a: struct(a.shape[1:], a.dtype), client_tree)
-    contribution, _ = jax.eval_shape(fn, struct((), jnp.int32), one_row)
     nobody = jnp.full(at_once, cohort.num_clients, jnp.int32)
     no_rows = jax.tree.map(lambda a: jnp.zeros((at_once, *a.shape[1:]), a.dtype), client_tree)
     turns_needed = (cohort.size + at_once - 1) // at_once
+    nothing = _no_contribution(fn, client_tree)
     no_sums: PyTree = ()
     if axis is not None:
-        no_sums = jax.tree.map(lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), contribution)
+        no_sums = jax.tree.map(lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), nothing)
         turns_needed = meshes.hidden(jnp.asarray(turns_needed))
-    start = (tree.zeros_like(contribution), client_tree, (no_sums, nobody, no_rows))
+    start = (nothing, client_tree, (no_sums, nobody, no_rows))
     total, table, (sums, *finished) = jax.lax.fori_loop(0, turns_needed, run_chunk, start)
     if axis is not None:  # in a loop, for what follows to be compiled alike on every mesh
         once = meshes.hidden(jnp.int32(1))
         total = jax.lax.fori_loop(0, once, lambda _, total: add(total, sums), total)
     return total, store(table, *finished)
+
+
+def _one_by_one(
+    fn: Callable[[Array, PyTree], tuple[PyTree, PyTree]], cohort: Cohort, client_tree: PyTree
+) -> tuple[PyTree, PyTree]:
+    """`map_reduce` without empty slots: as many turns as there are members.
+
+    Rows are read and written as slices, which replaces them in place. As in chunks, a row is
+    written in the next turn, before that turn's own is read.
+    """
+
+    def read(table: PyTree, i: Array) -> PyTree:
+        return jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, i, 0, keepdims=False), table)
+
+    def write(table: PyTree, finished: tuple[Array, PyTree]) -> PyTree:
+        i, row = finished
+        return jax.tree.map(
+            lambda a, r: jax.lax.dynamic_update_index_in_dim(a, r, i, 0), table, row
+        )
+
+    def run(index: Array, carry: _RowCarry) -> _RowCarry:
+        total, table, finished = carry
+        table = write(table, finished)
+        i = cohort.ids[index]
+        row = read(table, i)
+        contribution, new_row = fn(i, row)
+        return jax.tree.map(jnp.add, total, contribution), table, (i, _cast_like(row, new_row))
+
+    first = jnp.minimum(cohort.ids[0], cohort.num_clients - 1)  # whose row replaces itself
+    start = (_no_contribution(fn, client_tree), client_tree, (first, read(client_tree, first)))
+    total, table, finished = jax.lax.fori_loop(0, cohort.size, run, start)
+    return total, write(table, finished)
+
+
+def _no_contribution(
+    fn: Callable[[Array, PyTree], tuple[PyTree, PyTree]], client_tree: PyTree
+) -> PyTree:
+    struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
+    one_row = jax.tree.map(lambda a: struct(a.shape[1:], a.dtype), client_tree)
+    contribution, _ = jax.eval_shape(fn, struct((), jnp.int32), one_row)
+    return tree.zeros_like(contribution)
 
 
 def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: int = 16) -> PyTree:

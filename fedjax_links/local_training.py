@@ -96,7 +96,7 @@ def train_cohort(
 
         return per_client(train, client, row)
 
-    chunk_size = local_train.chunk_size or _default_chunk_size(cohort, problem, client_tree)
+    chunk_size = local_train.chunk_size or _default_chunk_size(cohort, problem)
     return cohorts.map_reduce(
         body, cohort, client_tree, chunk_size=min(chunk_size, cohort.ids.shape[0])
     )
@@ -134,16 +134,16 @@ def sum_updates(
     return train_cohort(local_train, cohort, ctx, problem, client)[0]
 
 
-def _default_chunk_size(cohort: Cohort, problem: Problem, client_tree: PyTree) -> int:
+def _default_chunk_size(cohort: Cohort, problem: Problem) -> int:
     """Narrow where the cohort's size varies (empty slots cost), wide where it is known.
 
-    A CPU gains nothing from models side by side once they are large: there they train one by one,
-    unless clients keep rows, where chunks of one were measured to be several times slower.
+    A CPU gains nothing from models side by side once they are large: there they train one by one.
     """
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
     num_entries = tree.size(params)
+    if num_entries >= _ONE_BY_ONE_ENTRIES and jax.default_backend() == 'cpu':
+        return 1
     if not isinstance(cohort.size, int):
-        large = num_entries >= _ONE_BY_ONE_ENTRIES and jax.default_backend() == 'cpu'
-        return 1 if large and not jax.tree.leaves(client_tree) else _CHUNK_SIZE
+        return _CHUNK_SIZE
     fitting = _WIDE_CHUNK_ENTRIES // max(num_entries, 1)
     return max(_CHUNK_SIZE, min(_WIDE_CHUNK_SIZE, fitting))

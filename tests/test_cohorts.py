@@ -124,7 +124,7 @@ def test_everyone_in_chunks_of_any_size(rng, chunk_size):
     np.testing.assert_array_equal(new['b'], expected_rows['b'])
 
 
-@pytest.mark.parametrize('chunk_size', [2, 4, 7])
+@pytest.mark.parametrize('chunk_size', [1, 2, 4, 7])
 @pytest.mark.parametrize('name', MASKS)
 def test_nan_of_absent_clients_never_leaks(name, chunk_size):
     """An empty slot repeats the last client's row, whose NaN must stay there."""

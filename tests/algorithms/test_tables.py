@@ -114,6 +114,27 @@ def test_a_round_neither_copies_nor_sums_the_table(name):
     assert scratch.temp_size_in_bytes < 0.2 * 4 * 2000 * 500
 
 
+@pytest.mark.optimised
+@pytest.mark.parametrize('name', [*WITH_TABLE, 'fedpbc', 'fedavg_all'])
+def test_large_models_are_trained_one_by_one_in_a_table_replaced_in_place(name):
+    """Of models that clients train one by one: a few in scratch memory, and no second table."""
+    num_clients, dimension = 60, 20_000
+    problem = federation(num_clients, dimension)
+    algorithm = build(name)
+    links = participation.bernoulli(np.full(num_clients, 0.2, np.float32))
+    state = jax.eval_shape(
+        lambda key, p: simulation.init(key, algorithm, links, p), jax.random.key(0), problem
+    )
+    run = jax.jit(
+        lambda key, p, state: (
+            simulation.simulate(key, algorithm, links, p, num_rounds=5, initial_state=state).state
+        ),
+        donate_argnums=2,
+    )
+    scratch = run.lower(jax.random.key(0), problem, state).compile().memory_analysis()
+    assert scratch.temp_size_in_bytes < 15 * 4 * dimension
+
+
 @pytest.mark.parametrize('name', ['mifa', 'fedvarp', 'scaffold'])
 def test_a_wider_table_changes_nothing(name):
     problem = federation()
