@@ -257,6 +257,13 @@ class Problem:
         return self.owned.offsets.shape[0]
 
     @property
+    def num_examples(self) -> int:
+        """Number of examples over all clients, E; concrete problems only."""
+        if isinstance(self.owned, Source):
+            return self.owned.num_clients * self.max_examples
+        return int(self.owned.counts.sum())
+
+    @property
     def counts(self) -> Array:
         """int32[N], number of examples of each client, at least one."""
         if isinstance(self.owned, Source):
