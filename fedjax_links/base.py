@@ -257,6 +257,13 @@ class Problem:
         return self.owned.offsets.shape[0]
 
     @property
+    def num_examples(self) -> int:
+        """Number of examples over all clients, E; concrete problems only."""
+        if isinstance(self.owned, Source):
+            return self.owned.num_clients * self.max_examples
+        return int(self.owned.counts.sum())
+
+    @property
     def counts(self) -> Array:
         """int32[N], number of examples of each client, at least one."""
         if isinstance(self.owned, Source):
@@ -327,7 +334,7 @@ class FederationState(NamedTuple):
       algorithm: the algorithm's state (server model, client models, memories).
       participation: the pattern's carry.
       links: the realised links of the last round; with the mask, the mixing matrix W in factored
-        form.
+        form. Of a small cohort of many clients, a `CohortLinkSample`.
       counters: participation counters.
       finite: bool[], whether server models and reported losses have been finite so far.
       first_bad_round: int32[], the round in which ``finite`` turned false, -1 while it is true.

@@ -100,7 +100,7 @@ def check_federation(where: str, pattern: Participation, problem: Problem) -> No
 
 def check_batch(where: str, client: Mapping[str, Any], problem: Problem) -> None:
     """Raises for a batch that is larger than all data together."""
-    size, available = client.get('batch_size'), int(problem.counts.sum())
+    size, available = client.get('batch_size'), problem.num_examples
     if type(size) is int and size > available:
         requirement = f'be at most the {available:,} examples of all clients'
         raise errors.invalid(f'{where}.batch_size', requirement, size)

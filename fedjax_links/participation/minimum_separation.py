@@ -81,8 +81,8 @@ def minimum_separation(
       Sun et al. 2025, section 3. Its text states the sum design, its Proposition 1 the product;
       its experiments select groups, with B = 1, where they agree.
     """
-    scaled, positive = selection.relative_weights(weights)
-    num_units = scaled.shape[0]
+    selection.check_weights(weights)
+    num_units = np.shape(weights)[0]
     checks.static_int('cohort_size', cohort_size, maximum=num_units)
     checks.choice('design', design, selection.DESIGNS)
     _check_separation(separation, weights, cohort_size)
@@ -96,6 +96,7 @@ def minimum_separation(
         named = _by_name(weights, separation, cohort_size, design)
         if named is not None:
             return named
+    scaled, positive = selection.relative_weights(weights)
     prob = scaled / scaled.sum() if independent else jnp.full_like(scaled, jnp.nan)
 
     def init(key: Key) -> MinimumSeparationState:
@@ -126,11 +127,14 @@ def _by_name(
     if not (checks.is_concrete(separation) and checks.is_concrete(weights)):
         return None
     masses = np.asarray(weights, np.float64)
-    masses = masses / masses.max()
-    masses = np.where(masses > 0, np.maximum(masses, selection.SMALLEST_WEIGHT), 0)
+    equal = bool(masses.min() == masses.max())
+    if equal:
+        masses = np.broadcast_to(1.0, masses.shape)
+    else:
+        masses = masses / masses.max()
+        masses = np.where(masses > 0, np.maximum(masses, selection.SMALLEST_WEIGHT), 0)
     num_clients, wait = len(masses), int(np.asarray(separation))
     most_away = min((wait + 1) * cohort_size, num_clients)  # waiting, or in the cohort already
-    equal = bool(masses.min() == 1)
     if cohort_size > 1 and design == 'product' and not equal:
         return None
     share = most_away / num_clients

@@ -102,7 +102,7 @@ def _dealt(num_clients: int, cohort_size: int) -> Participation:
         _, deck = jax.lax.while_loop(lambda c: c[0], shuffle, (turn == 0, carry.deck))
         ids = jax.lax.dynamic_slice_in_dim(deck, turn * cohort_size, cohort_size)
         size = jnp.minimum(cohort_size, num_clients - turn * cohort_size)
-        links = rejection.sample(jnp.sort(ids), num_clients, size / num_clients, size=size)
+        links = rejection.sample(jnp.sort(ids), num_clients, size / num_clients)
         return DeckState(deck=deck), links
 
     return Participation(

@@ -86,22 +86,23 @@ def sample(
     num_clients: int,
     chance: Array | float,
     *,
-    size: Array | None = None,
     available: tuple[Array | int, Array | int] | None = None,
 ) -> CohortLinkSample:
     """A link sample of a cohort.
 
+    Its size is counted even where it is known: a compiler that knew how often the loop over a
+    cohort turns would dissolve it, and round differently than for the same links from a record.
+
     Args:
-      ids: int32[B], in increasing order.
+      ids: int32[B], in increasing order; an empty slot holds N.
       num_clients: N.
       chance: probability of each available client, NaN where unknown.
-      size: int32[], members; B by default.
       available: the first available client and the one after the last; all by default.
     """
     first, stop = (0, num_clients) if available is None else available
     return CohortLinkSample(
         ids=ids,
-        size=jnp.asarray(ids.shape[0] if size is None else size, jnp.int32),
+        size=jnp.sum(ids < num_clients, dtype=jnp.int32),
         chance=jnp.asarray(chance, jnp.result_type(float)),
         available=jnp.stack([jnp.asarray(first, jnp.int32), jnp.asarray(stop, jnp.int32)]),
         num_clients=num_clients,

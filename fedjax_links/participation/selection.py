@@ -125,6 +125,27 @@ def sum_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
 DESIGNS = {'product': product_subset, 'successive': successive_subset, 'sum': sum_subset}
 
 
+def check_weights(weights: ArrayLike) -> None:
+    """Raises unless weights are non-negative, as far as they are concrete.
+
+    Args:
+      weights: float[N].
+
+    Raises:
+      ValueError: if ``weights`` is no vector, or has a negative, infinite or NaN entry or no
+        positive one.
+    """
+    if np.ndim(weights) != 1 or 0 in np.shape(weights):
+        raise errors.invalid('weights', 'be a vector', f'shape {np.shape(weights)}')
+    if checks.is_concrete(weights):
+        concrete = np.asarray(weights, np.float64)
+        if not (np.isfinite(concrete) & (concrete >= 0)).all():
+            worst = int(np.argmin(np.where(np.isfinite(concrete), concrete, -np.inf)))
+            raise errors.invalid('weights', 'be non-negative', f'{concrete[worst]} at {worst}')
+        if not (concrete > 0).any():
+            raise errors.invalid('weights', 'have a positive entry', 'zeros only')
+
+
 def relative_weights(weights: ArrayLike) -> tuple[Array, Array]:
     """Weights of any scale, made safe for the designs.
 
@@ -135,20 +156,13 @@ def relative_weights(weights: ArrayLike) -> tuple[Array, Array]:
       float[N] in [0, 1], the weights divided by the largest one, and bool[N], which are positive.
 
     Raises:
-      ValueError: if ``weights`` is no vector, or has a negative, infinite or NaN entry or no
-        positive one.
+      ValueError: as `check_weights`.
     """
-    if np.ndim(weights) != 1 or 0 in np.shape(weights):
-        raise errors.invalid('weights', 'be a vector', f'shape {np.shape(weights)}')
+    check_weights(weights)
     dtype = jnp.result_type(float)
     values: Array | np.ndarray
     if checks.is_concrete(weights):
         concrete = np.asarray(weights, np.float64)
-        if not (np.isfinite(concrete) & (concrete >= 0)).all():
-            worst = int(np.argmin(np.where(np.isfinite(concrete), concrete, -np.inf)))
-            raise errors.invalid('weights', 'be non-negative', f'{concrete[worst]} at {worst}')
-        if not (concrete > 0).any():
-            raise errors.invalid('weights', 'have a positive entry', 'zeros only')
         values = concrete / concrete.max()
     else:
         values = jnp.asarray(weights)

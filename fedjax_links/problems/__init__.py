@@ -1,8 +1,8 @@
 """Federated problems: client data, a loss, and what to evaluate.
 
-`from_arrays` and `from_flax` take anybody's data; `images` spreads a named data set over clients,
-normalised and augmented inside the program; `quadratic` has exact answers; `PROBLEMS` names the
-ready-made ones.
+`from_arrays` and `from_flax` take anybody's data; `generated` makes a client's when it trains;
+`images` spreads a named data set over clients, normalised and augmented inside the program;
+`quadratic` has exact answers; `PROBLEMS` names the ready-made ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from fedjax_links.base import Problem
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
 from fedjax_links.problems.classification import digits, federate, images, owners
+from fedjax_links.problems.generated import generated
 from fedjax_links.problems.quadratic import counterexample, quadratic
 from fedjax_links.problems.robust_regression import robust_regression
 from fedjax_links.problems.synthetic import synthetic
@@ -33,6 +34,7 @@ __all__ = [
     'federate',
     'from_arrays',
     'from_flax',
+    'generated',
     'images',
     'owners',
     'quadratic',

@@ -1,0 +1,137 @@
+"""Rounds of a named cohort: what a mask gives, at the cost of the cohort."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, base, cohorts, local_training, participation, simulation
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.participation import rejection
+from fedjax_links.problems import generated
+from fedjax_links.testing import federation
+
+PROGRAM = local_training.local_sgd(0.1, local_steps=2, batch_size=2)
+MANY = 1_000_003  # no other array of the round has this length
+
+
+@pytest.mark.parametrize('name', ALGORITHMS)
+def test_every_algorithm_treats_a_named_cohort_as_its_mask(name, monkeypatch):
+    problem, key = federation.problem(), jax.random.key(2)
+    entry = ALGORITHMS[name]
+    make_program = entry.client_program or local_training.local_sgd
+    program = make_program(0.1, local_steps=2, batch_size=2, **entry.client_example)
+    algorithm = entry(program, **entry.example)
+
+    def run(pattern):
+        return jax.jit(lambda p: simulation.simulate(key, algorithm, pattern, p, num_rounds=5))(
+            problem
+        )
+
+    monkeypatch.setattr(rejection, 'FEWEST_CLIENTS', 1)
+    pattern = participation.uniform_cohort(federation.NUM_CLIENTS, 3)
+    links = simulation.realised_links(key, pattern, num_rounds=5)
+    assert isinstance(links, base.CohortLinkSample)
+    ours, theirs = run(pattern), run(participation.replay(links.mask, links.prob))
+    for part in ('algorithm', 'counters'):
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
+            getattr(ours.state, part),
+            getattr(theirs.state, part),
+        )
+    np.testing.assert_allclose(ours.rounds.loss_sum, theirs.rounds.loss_sum, rtol=1e-5)
+    np.testing.assert_array_equal(ours.rounds.num_active, theirs.rounds.num_active)
+    np.testing.assert_array_equal(ours.state.links.mask, links.mask[-1])
+
+
+def test_the_cohort_of_a_sample_that_names_it_is_the_sample():
+    ids = jnp.array([1, 4, 6], jnp.int32)
+    links = rejection.sample(ids, 6, 0.5)
+    assert links.size == 2
+    for cohort in (cohorts.participating(links), cohorts.delivering(links)):
+        assert cohort.ids is ids
+        assert cohort.num_clients == 6
+        rows, new = jnp.arange(6.0), jnp.array([-1.0, -2.0, -3.0])
+        np.testing.assert_array_equal(cohorts.scatter(cohort, rows, new), [0, -1, 2, 3, -2, 5])
+        total, table = cohorts.map_reduce(lambda i, row: (row, row + i), cohort, rows, chunk_size=2)
+        assert total == 5
+        np.testing.assert_array_equal(table, [0, 2, 2, 3, 8, 5])
+    np.testing.assert_array_equal(cohorts.count(links, jnp.arange(6)), [0, 2, 2, 3, 5, 5])
+    np.testing.assert_array_equal(cohorts.computing(links).ids, np.arange(6))
+    state = simulation.init(
+        jax.random.key(0),
+        algorithms.fedavg(PROGRAM),
+        participation.uniform_cohort(MANY, 3),
+        _federation(),
+    )
+    assert not state.links.mask.any()
+
+
+def _federation():
+    return generated(
+        lambda key, client: jax.random.normal(key, (2, 3)),
+        num_clients=MANY,
+        init_params=lambda key: jnp.zeros(3),
+        loss_fn=lambda params, batch: jnp.mean(jnp.square(batch - params[None])),
+    )
+
+
+def rounds_of(algorithm, pattern):
+    """The compiled rounds as text."""
+    problem = _federation()
+    run = jax.jit(
+        lambda key, problem: simulation.simulate(key, algorithm, pattern, problem, num_rounds=3)
+    )
+    return run.lower(jax.random.key(0), problem).compile().as_text()
+
+
+def long_results(text):
+    """What makes an array of all clients outside the entry computation: opcodes, fusions' roots."""
+    computations = dict(re.findall(r'^%?([\w.\-]+) \(.*?\{\n(.*?)^\}', text, re.M | re.S))
+    shape = rf'\S*\[(?:\d+,)*{MANY}(?:,\d+)*\]\S*'
+    made = re.compile(rf'^ +(?:ROOT )?%?[\w.\-]+ = {shape} ([\w\-]+)\((.*)$', re.M)
+    called = set(re.findall(r'calls=%?([\w.\-]+)', text))
+    found = []
+    for name, body in computations.items():
+        if name in called:  # a fusion's inside: its root counts, where it is called
+            continue
+        for opcode, rest in made.findall(body):
+            if opcode == 'fusion':
+                inside = computations[re.search(r'calls=%?([\w.\-]+)', rest).group(1)]
+                opcode = re.search(r'ROOT .*? ([\w\-]+)\(', inside).group(1)
+            found.append(opcode)
+    return found
+
+
+IN_PLACE = {'scatter', 'dynamic-update-slice'}
+FREE = {'parameter', 'get-tuple-element', 'bitcast', 'constant'}
+
+
+@pytest.mark.optimised
+@pytest.mark.parametrize('name', ['fedavg', 'fedavg_known', 'debiased_fedavg'])
+def test_no_operation_of_a_round_makes_an_array_of_all_clients(name):
+    """But the tables of the pattern and the counters, which are written in place."""
+    make = getattr(algorithms, name)
+    pattern = participation.minimum_separation(
+        (1.0 + np.arange(MANY) % 7) ** -0.5, separation=2, cohort_size=5, design='successive'
+    )
+    if name == 'fedavg_known':
+        pattern = participation.uniform_cohort(MANY, 5)
+    found = long_results(rounds_of(make(PROGRAM), pattern))
+    assert set(found) <= IN_PLACE | FREE
+    tables = {'fedavg': 3, 'fedavg_known': 2, 'debiased_fedavg': 4}[name]
+    assert sum(opcode in IN_PLACE for opcode in found) == tables
+
+
+@pytest.mark.optimised
+def test_a_mask_over_all_clients_would_be_noticed():
+    cohort = participation.uniform_cohort(MANY, 5)
+
+    def sample(carry, key, round):
+        carry, links = cohort.sample(carry, key, round)
+        return carry, base.as_masks(links)
+
+    found = long_results(rounds_of(algorithms.fedavg(PROGRAM), cohort._replace(sample=sample)))
+    assert not set(found) <= IN_PLACE | FREE
