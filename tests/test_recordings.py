@@ -37,18 +37,17 @@ def past(tmp_path_factory):
 def test_replayed_links_give_the_same_run_to_the_bit(tmp_path, past):
     """Masks and probabilities: the algorithm that divides by them sees no difference."""
     was = runs.read(past)
-    for label in TWO['patterns']:
-        for seed in (0, 1):
-            section = {'name': 'recorded', 'folder': str(past), 'pattern': label, 'seed': seed}
-            replayed = build(links=section, algorithms=KNOWN, num_seeds=1, first_seed=seed)
-            original = realised(build(**TWO), label, seed)
-            ours = realised(replayed, 'links', seed)
-            np.testing.assert_array_equal(ours.mask, original.mask)
-            np.testing.assert_array_equal(ours.prob, original.prob)
-            results = replayed.run()
-            same = (was['pattern'] == label) & (was['seed'] == seed)
-            for name in ('server/eval_loss', 'rounds/num_active'):
-                np.testing.assert_array_equal(results[name], was[name][same])
+    for label, seed in (('markov', 1), ('cyclic', 0)):
+        section = {'name': 'recorded', 'folder': str(past), 'pattern': label, 'seed': seed}
+        replayed = build(links=section, algorithms=KNOWN, num_seeds=1, first_seed=seed)
+        original = realised(build(**TWO), label, seed)
+        ours = realised(replayed, 'links', seed)
+        np.testing.assert_array_equal(ours.mask, original.mask)
+        np.testing.assert_array_equal(ours.prob, original.prob)
+        results = replayed.run()
+        same = (was['pattern'] == label) & (was['seed'] == seed)
+        for name in ('server/eval_loss', 'rounds/num_active'):
+            np.testing.assert_array_equal(results[name], was[name][same])
 
 
 def test_masks_are_kept_of_the_first_seed_and_probabilities_where_asked_for(tmp_path):

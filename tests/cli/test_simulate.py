@@ -8,19 +8,9 @@ import time
 
 import pytest
 
-from tests.cli.command import COMMAND, ROOT, in_a_process, probe, run
+from tests.cli.command import COMMAND, ROOT, in_a_process, run
 
 QUICKSTART = ['simulate', '--config=configs/quickstart.py']
-
-
-def test_help_needs_neither_jax_nor_a_second():
-    assert probe('fedjax_links.cli.simulate', 'jax', 'matplotlib', 'tensorflow') == []
-    times = []
-    for _ in range(3):
-        began = time.perf_counter()
-        assert 'workdir' in in_a_process('simulate', '--help').stdout
-        times.append(time.perf_counter() - began)
-    assert min(times) < 1
 
 
 def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):

@@ -34,8 +34,8 @@ def finals(found, label, metric=None):
 @pytest.mark.statistical
 def test_fedpbc_is_ahead_on_synthetic_data_and_ends_where_it_did(tmp_path):
     """What the paper reports of Figure 3, without numbers."""
-    tuned = {'client': {'learning_rate': 0.01}, 'num_rounds': 120, 'num_seeds': 2}
-    found = run(values('xiang2023_figure3', **tuned), tmp_path)
+    tuned = {'client': {'learning_rate': 0.01}, 'tuning': None, 'reports': {'rates': None}}
+    found = run(values('xiang2023_figure3', **tuned, num_rounds=120, num_seeds=2), tmp_path)
     fedavg, fedpbc = finals(found, 'fedavg'), finals(found, 'fedpbc')
     ahead = {pattern: fedavg[pattern] - fedpbc[pattern] for pattern in fedavg}
     assert min(ahead.values()) > 0.05
@@ -46,7 +46,9 @@ def test_fedpbc_is_ahead_on_synthetic_data_and_ends_where_it_did(tmp_path):
 @pytest.mark.optimised
 @pytest.mark.statistical
 def test_waiting_longer_biases_fedavg_less_and_debiasing_reaches_uniform(tmp_path):
-    found = run(values('sun2025_figure2', num_rounds=1_200, num_seeds=2), tmp_path)
+    config = values('sun2025_figure2', num_rounds=1_200, num_seeds=2, patterns={'R19': None})
+    config['names'] = tuple(pair for pair in config['names'] if pair[0] != 'R19')
+    found = run(config, tmp_path)
     fedavg, debiased = finals(found, 'fedavg'), finals(found, 'debiased_fedavg')
     separations = [f'R{r:02d}' for r in (0, 5, 10, 15)]
     losses = [fedavg[label] for label in separations]
