@@ -158,6 +158,7 @@ def compare(
 ) -> dict[str, Any]:
     """Proves the sizes right, then times each against the few, in turns."""
     key, gaps, found = jax.random.key(0), [], {}
+    rows: list[dict[str, Any]] = []
     for name, settings in (('many', many), ('most', most)):
         if settings is None:
             continue
@@ -175,11 +176,13 @@ def compare(
             'milliseconds_per_round_of_few': round(times['few'], 3),
             'round_cost_ratio': round(ratio, 2),
             'peak_gibibytes': round(peak, 3),
-            'targets': dict(
-                zip(('round_cost_ratio', 'peak_gibibytes'), TARGETS[name], strict=True)
-            ),
-            'target_met': ratio <= TARGETS[name][0] and peak <= TARGETS[name][1],
         }
+        what = f'a cohort of {few.cohort_size} of {settings.num_clients:,} clients'
+        against = f'{what}: time of a round relative to {few.num_clients:,} clients'
+        ours = {'what': against, 'measured': round(ratio, 2), 'unit': 'x'}
+        whole = {'what': f'{what}: peak of the process', 'measured': round(peak, 3), 'unit': 'GiB'}
+        bounds = zip((ours, whole), TARGETS[name], strict=True)
+        rows += [{**row, 'target': bound, 'at_most': True} for row, bound in bounds]
         if stored:
             for run, (s, data) in zip(runs, sizes, strict=True):
                 cohorts = realised_cohorts(key, s)
@@ -194,7 +197,8 @@ def compare(
         'largest_difference': max(gaps),
         'tolerance': TOLERANCE,
         **found,
-        'target_met': all(part['target_met'] for part in found.values()),
+        'rows': rows,
+        'target_met': all(row['measured'] <= row['target'] for row in rows),
     }
 
 
