@@ -230,7 +230,7 @@ def _separated(options: Mapping[str, Any]) -> LinkLaw:
         wait = f'a separation of {separation} rounds'
     else:
         wait = f'separations of {np.min(separation)} to {np.max(separation)} rounds'
-    description = f'{size} of {weights.size} {unit} by weight, {wait}'
+    description = f'{size:,} of {weights.size:,} {unit} by weight, {wait}'
     selected = weights > 0
     found = _selection_law(
         weights[selected],

@@ -1,0 +1,42 @@
+"""A config of a million clients runs whole, in little memory."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedjax_links import runs
+
+ROOT = Path(__file__).parents[2]
+MOST_GIBIBYTES = 2.0
+MEASURED = """
+import resource, runpy, sys
+sys.argv = ['fedjax_links', *sys.argv[1:]]
+try:
+    runpy.run_module('fedjax_links', run_name='__main__')
+except SystemExit as end:
+    assert end.code in (None, 0), end.code
+print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_progress_checkpoints_and_report_of_a_million_clients_fit_into_two_gibibytes(tmp_path):
+    arguments = ['simulate', '--config=configs/million.py', f'--workdir={tmp_path}']
+    done = subprocess.run(
+        [sys.executable, '-c', MEASURED, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert 'of 4,000 rounds' in done.stdout + done.stderr
+    results = runs.read(tmp_path)
+    assert sorted(set(results['pattern'].tolist())) == ['uniform', 'waiting']
+    assert (results['rounds/num_active'] == 100 * 100).all()
+    assert (tmp_path / 'report.md').exists()
+    assert len(list((tmp_path / 'checkpoints').glob('*@500.npz'))) == 8
+    peak = int(done.stdout.rsplit('peak ', 1)[1]) * (1 if sys.platform == 'darwin' else 1024)
+    assert peak <= MOST_GIBIBYTES * 2**30
