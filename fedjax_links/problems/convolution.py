@@ -31,8 +31,8 @@ def fastest_form(kernel_width: int, channels: int, backend: str | None = None) -
     | all others | patches; neither forms nor `jax.lax`'s own are measured there yet     |
 
     On a CPU, patches of many channels leave the cache, and rows of few make narrow products.
-    ``python -m benchmarks.convolution`` measures both, and `jax.lax`'s convolution, wherever it is
-    run.
+    ``python -m benchmarks.convolution`` compares the choice with `jax.lax`'s convolution, wherever
+    it is run.
 
     Args:
       kernel_width: kw.
