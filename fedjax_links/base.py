@@ -270,6 +270,13 @@ class Problem:
             return jnp.full(self.num_clients, self.max_examples, jnp.int32)
         return self.owned.counts
 
+    @property
+    def offsets(self) -> Array:
+        """int32[N], the first row of each client; all zero where examples are made."""
+        if isinstance(self.owned, Source):
+            return jnp.zeros(self.num_clients, jnp.int32)
+        return self.owned.offsets
+
     def examples_of(self, client: Array | int) -> tuple[PyTree, Array, Array]:
         """Where a client's examples are.
 
