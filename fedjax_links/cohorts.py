@@ -210,7 +210,7 @@ def _map_reduce(
     everyone_fits = num_slots == cohort.num_clients and num_slots <= chunk_size
     if axis is None and isinstance(cohort.size, int) and everyone_fits:
         contributions, new_rows = run(cohort.ids, client_tree)
-        return weighted_sum(cohort, contributions), _cast_like(client_tree, new_rows)
+        return weighted_sum(cohort, contributions), tree.cast_like(new_rows, client_tree)
 
     if axis is None and chunk_size == 1:
         return _one_by_one(fn, cohort, client_tree)
@@ -238,7 +238,7 @@ def _map_reduce(
         in_range = jnp.minimum(chunk.ids, cohort.num_clients - 1)
         contributions, new_rows = run(in_range, gather(chunk, table))
         chunk_sum = weighted_sum(chunk, contributions)
-        rows = chunk.ids, _cast_like(table, new_rows)
+        rows = chunk.ids, tree.cast_like(new_rows, table)
         if axis is None:
             return jax.tree.map(jnp.add, total, chunk_sum), table, ((), *rows)
         sums, rows = jax.lax.all_gather((chunk_sum, rows), axis)
@@ -297,7 +297,7 @@ def _one_by_one(
         i = cohort.ids[index]
         row = read(table, i)
         contribution, new_row = fn(i, row)
-        return jax.tree.map(jnp.add, total, contribution), table, (i, _cast_like(row, new_row))
+        return jax.tree.map(jnp.add, total, contribution), table, (i, tree.cast_like(new_row, row))
 
     first = jnp.minimum(cohort.ids[0], cohort.num_clients - 1)  # whose row replaces itself
     start = (_no_contribution(fn, client_tree), client_tree, (first, read(client_tree, first)))
@@ -329,7 +329,3 @@ def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: in
     width = min(chunk_size, cohort.ids.shape[0])
     _, table = _map_reduce(lambda i, row: ((), value), cohort, client_tree, width)
     return table
-
-
-def _cast_like(client_tree: PyTree, new_rows: PyTree) -> PyTree:
-    return jax.tree.map(lambda a, r: r.astype(a.dtype), client_tree, new_rows)

@@ -59,6 +59,11 @@ def divide(x: PyTree, count: Array) -> PyTree:
     return jax.tree.map(quotient, x)
 
 
+def cast_like(x: PyTree, like: PyTree) -> PyTree:
+    """``x`` in the dtypes of ``like``."""
+    return jax.tree.map(lambda a, b: a.astype(b.dtype), x, like)
+
+
 def select(condition: Array, x: PyTree, y: PyTree) -> PyTree:
     """``x`` where a scalar condition holds, else ``y``; never multiplies, so NaN cannot leak."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b.astype(a.dtype)), x, y)
@@ -84,9 +89,10 @@ def fill_rows(mask: Array, value: PyTree, client_tree: PyTree) -> PyTree:
     return jax.tree.map(lambda a, v: jnp.where(rows(mask, a), v[None], a), client_tree, value)
 
 
-def client_mean(client_tree: PyTree) -> PyTree:
-    """Mean over the leading client axis."""
-    return jax.tree.map(lambda a: jnp.mean(a, axis=0, dtype=a.dtype), client_tree)
+def client_mean(client_tree: PyTree, like: PyTree | None = None) -> PyTree:
+    """Mean over the leading client axis, in the dtypes of ``like``; in its own by default."""
+    dtypes = client_tree if like is None else like
+    return jax.tree.map(lambda a, x: jnp.mean(a, axis=0, dtype=x.dtype), client_tree, dtypes)
 
 
 def global_norm(x: PyTree) -> Array:

@@ -51,9 +51,12 @@ class ClientModelsState(NamedTuple):
     clients: Params
 
 
-def every_client_at(params: Params, problem: Problem) -> ClientModelsState:
-    """x_i^0 = x^0 for every client."""
-    return ClientModelsState(server=params, clients=tree.broadcast(params, problem.num_clients))
+def every_client_at(
+    params: Params, problem: Problem, table_dtype: DTypeLike | None = None
+) -> ClientModelsState:
+    """x_i^0 = x^0 for every client, in the table's dtype; the parameters' own by default."""
+    row = jax.tree.map(lambda a: a.astype(table_dtype or a.dtype), params)
+    return ClientModelsState(server=params, clients=tree.broadcast(row, problem.num_clients))
 
 
 def server_model(state: HasServer) -> Mapping[str, Params]:
@@ -62,8 +65,9 @@ def server_model(state: HasServer) -> Mapping[str, Params]:
 
 
 def server_and_client_mean(state: HasClients) -> Mapping[str, Params]:
-    """The server model, and the mean over all N client models."""
-    return {'server': state.server, 'client_mean': tree.client_mean(state.clients)}
+    """The server model, and the mean over all N client models, in the server's dtype."""
+    mean = tree.client_mean(state.clients, like=state.server)
+    return {'server': state.server, 'client_mean': mean}
 
 
 class MemoryState(NamedTuple):

@@ -5,6 +5,7 @@ References:
 """
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
@@ -13,7 +14,11 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train, trai
 
 
 def fedpbc(
-    local_train: ClientProgram, *, server_lr: Number = 1.0, compute: str = 'all'
+    local_train: ClientProgram,
+    *,
+    server_lr: Number = 1.0,
+    compute: str = 'all',
+    table_dtype: DTypeLike | None = None,
 ) -> Algorithm:
     """FedPBC: every client trains its own model; the active ones then average among each other.
 
@@ -27,24 +32,29 @@ def fedpbc(
     ``compute='active'`` the others pause and keep x_i, and FedAvg's bias returns. Nothing is
     received at the start of a round. An empty round keeps x, and clients still train.
 
-    Memory: 1 + N models.
+    Memory: 1 + N models; half of the N with ``table_dtype=jnp.bfloat16``. A client then trains from
+    its rounded model and uploads unrounded, but what it keeps between rounds is rounded again, so
+    progress below a 256th of an entry is lost while its uplink is down.
 
     Args:
       local_train: the client program L_i.
       server_lr: eta_g, positive, applied by every client to its own displacement; 1 in the papers.
       compute: who trains, ``'all'`` or ``'active'``.
+      table_dtype: dtype of the client models; the parameters' own by default.
 
     Returns:
       The algorithm; models: ``server`` and ``client_mean``.
 
     Raises:
-      ValueError: for a rate that is not positive or an unknown ``compute``.
+      ValueError: for a rate that is not positive, an unknown ``compute``, or a dtype that is not
+        floating-point.
 
     References:
       Xiang et al. 2023, Algorithm 2; the pause is their Fig. 2b.
     """
     checks.positive('server_lr', server_lr)
     checks.choice('compute', compute, ('all', 'active'))
+    common.check_table_dtype(table_dtype)
 
     def round_step(
         state: common.ClientModelsState, ctx: RoundContext, problem: Problem
@@ -54,8 +64,9 @@ def fedpbc(
         cohort = who(ctx.links)
 
         def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
-            update = train(x_i)  # Alg. 2, lines 4-12: own model, active or not
-            z_i = tree.add_scaled(x_i, server_lr, update.delta)
+            start = tree.cast_like(x_i, state.server)
+            update = train(start)  # Alg. 2, lines 4-12: own model, active or not
+            z_i = tree.add_scaled(start, server_lr, update.delta)
             heard = Contribution(z_i, update.loss)
             return tree.select(active[i], heard, tree.zeros_like(heard)), z_i
 
@@ -63,12 +74,12 @@ def fedpbc(
         num_active = jnp.sum(active, dtype=jnp.int32)
         mean = tree.divide(total.value, num_active)
         server = tree.select(num_active > 0, mean, state.server)  # lines 13-17
-        clients = tree.fill_rows(active & base.receives(ctx.links), server, z)  # lines 18-21
+        received = tree.cast_like(server, z)
+        clients = tree.fill_rows(active & base.receives(ctx.links), received, z)  # lines 18-21
         metrics = RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
         return common.ClientModelsState(server=server, clients=clients), metrics
 
-    return Algorithm(
-        init=common.every_client_at,
-        round_step=round_step,
-        models=common.server_and_client_mean,
-    )
+    def init(params: PyTree, problem: Problem) -> common.ClientModelsState:
+        return common.every_client_at(params, problem, table_dtype)
+
+    return Algorithm(init=init, round_step=round_step, models=common.server_and_client_mean)

@@ -50,6 +50,31 @@ def test_the_state_holds_one_table_and_two_models(name, dtype, width):
     assert tree.num_bytes(state) == models + flags
 
 
+@pytest.mark.parametrize('dtype, width', [(None, 4), (jnp.bfloat16, 2)])
+def test_fedpbc_keeps_a_model_per_client(dtype, width):
+    algorithm = build('fedpbc', table_dtype=dtype)
+    state = jax.eval_shape(algorithm.init, jnp.zeros(DIMENSION), federation())
+    assert tree.num_bytes(state) == 4 * DIMENSION + width * NUM_CLIENTS * DIMENSION
+
+
+def test_rounded_client_models_stay_within_their_precision():
+    """Each round rounds every model by at most 2^-9 of itself, and training contracts."""
+    problem, num_rounds = federation(), 200
+    plain = simulate(build('fedpbc'), problem, num_rounds)
+    rounded = simulate(build('fedpbc', table_dtype=jnp.bfloat16), problem, num_rounds)
+    assert rounded.server.dtype == jnp.float32
+    assert rounded.clients.dtype == jnp.bfloat16
+    models = algorithms.fedpbc(local_training.local_sgd(0.05, local_steps=3)).models
+    ours, theirs = (models(state)['client_mean'] for state in (rounded, plain))
+    assert ours.dtype == jnp.float32
+    largest = float(jnp.abs(plain.clients).max())
+    contraction = 1 - 0.95**3  # of the distance to the client's own target in a round
+    bound = 2.0**-9 * largest / contraction
+    np.testing.assert_allclose(rounded.clients.astype(float), plain.clients, atol=2 * bound)
+    np.testing.assert_allclose(ours, theirs, atol=bound)
+    assert float(jnp.abs(rounded.clients.astype(float) - plain.clients).max()) > 0
+
+
 def test_fedawe_keeps_one_model_and_one_integer_per_client():
     state = jax.eval_shape(build('fedawe').init, jnp.zeros(DIMENSION), federation())
     assert tree.num_bytes(state) == 4 * ((1 + NUM_CLIENTS) * DIMENSION + NUM_CLIENTS)
