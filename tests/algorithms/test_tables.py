@@ -117,7 +117,13 @@ def test_a_bfloat16_table_ends_near_the_full_one(name):
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize('name', [*WITH_TABLE, 'fedawe'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        pytest.param(name, marks=() if name in ('scaffold', 'fedawe') else pytest.mark.slow)
+        for name in [*WITH_TABLE, 'fedawe']
+    ],
+)
 def test_a_round_neither_copies_nor_sums_the_table(name):
     """Scratch memory of a compiled run stays far below the table: cost follows the active clients.
 

@@ -60,7 +60,7 @@ def each_rule(*quick):
     return pytest.mark.parametrize('rule', rules)
 
 
-@each_rule('amplified_fedavg')
+@each_rule()
 def test_the_engine_is_a_plain_loop(rule):
     proof = prove(rule)
     assert proof['one_step']['difference'] <= proof['one_step']['tolerance'] < 1e-5

@@ -74,7 +74,7 @@ def assert_same_future(folder, whole, round, after=0):
 # Longer runs.
 
 
-@pytest.mark.parametrize('finished', [True, False])
+@pytest.mark.parametrize('finished', [pytest.param(True, marks=pytest.mark.slow), False])
 def test_more_rounds_go_on_to_the_bit_and_tuning_is_not_repeated(tmp_path, finished):
     experiment.build(tuned(num_rounds=16)).run(tmp_path / 'whole')
     short = experiment.build(tuned(num_rounds=8))
@@ -121,7 +121,7 @@ def test_a_damaged_end_of_a_finished_lane_is_mended_in_a_longer_run(tmp_path, pa
 # Forks.
 
 
-@pytest.mark.parametrize('at_round', [2, 4, 6])
+@pytest.mark.parametrize('at_round', [2, pytest.param(4, marks=pytest.mark.slow), 6])
 def test_a_fork_with_nothing_changed_is_the_run_itself(tmp_path, past, at_round):
     """From a checkpoint, and from rounds of which none was kept."""
     planned = build(log=('links',))
@@ -234,7 +234,7 @@ OUTAGE = {'name': 'outage', 'pattern': MARKOV, 'start': 6, 'stop': 9, 'clients':
     'changes, kept',
     [
         ({'client': OTHER_RATE}, True),
-        ({'links': {**MARKOV, 'up_rate': 0.2}}, False),
+        pytest.param({'links': {**MARKOV, 'up_rate': 0.2}}, False, marks=pytest.mark.slow),
         ({'links': {'name': 'bernoulli', 'probs': MARKOV['probs']}}, False),
         ({'links': OUTAGE}, False),
     ],

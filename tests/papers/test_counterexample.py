@@ -74,7 +74,9 @@ def test_the_mean_square_over_seeds_is_the_exact_one(name):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize('name', SETTINGS)
+@pytest.mark.parametrize(
+    'name', ['xiang2023_figure2', pytest.param('xiang2024_figure3', marks=pytest.mark.slow)]
+)
 def test_the_quick_figure_ends_where_theory_says(name):
     """At its shipped size; the spread around the exact bias is exact too."""
     columns = numbers(name)
