@@ -1,4 +1,4 @@
-"""A run folder: what an experiment leaves on disk, and how it goes on after an interruption.
+"""A run folder: what an experiment leaves on disk, and how it is read (`stores` writes it).
 
 * ``config.json``: the config as run; absent for experiments made in Python.
 * ``experiment.json``: labels, metrics and their directions, grid, seeds: what reports need; of a
@@ -14,30 +14,22 @@
   proves the lines of metrics.
 """
 
-import fcntl
 import io
 import json
 import math
-import os
-import platform
-import sys
 import zipfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import checkpoints, environment, errors, journal, seals
-from fedjax_links.base import PyTree
+from fedjax_links import errors, journal, seals
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
 METRICS, LINKS, CHECKPOINTS = journal.METRICS, 'links.npz', 'checkpoints'
 MAY_DIFFER = ('baseline', 'caption', 'log', 'names', 'reports', 'title')
 """What changes how results are shown or kept, but no result."""
-
-_MAY_GROW = 'num_rounds'
-_LOCK = '.lock'
 
 
 class Results(NamedTuple):
@@ -103,10 +95,10 @@ def described(
     Raises:
       ValueError: if the folder holds no run.
     """
-    facts = _read_json(Path(folder), EXPERIMENT)
+    facts = read_json(Path(folder), EXPERIMENT)
     if facts is None:
         raise errors.invalid(argument, f'hold a run ({EXPERIMENT})', folder)
-    return facts, _read_json(Path(folder), CONFIG)
+    return facts, read_json(Path(folder), CONFIG)
 
 
 def read_links(folder: str | Path) -> dict[str, np.ndarray]:
@@ -151,229 +143,19 @@ def line_of(labels: Mapping[str, Any], round: int, record: Mapping[str, Any]) ->
     return json.dumps({**labels, 'round': round, **values}) + '\n'
 
 
-class Memory:
-    """What a folder does, for experiments that keep nothing on disk.
+def read_json(folder: Path, name: str) -> Any:
+    """What a file of JSON holds.
 
-    Attributes:
-      lines: of metrics.
+    Args:
+      folder: of a run.
+      name: of the file.
+
+    Returns:
+      Its values; None if there is no such file.
+
+    Raises:
+      ValueError: if it was changed.
     """
-
-    def __init__(self) -> None:
-        """Nothing has run yet."""
-        self.lines: list[str] = []
-
-    def rounds(self, lane: str) -> int:
-        """Rounds that a lane has behind it."""
-        return 0
-
-    def restore(self, lanes: Mapping[str, PyTree]) -> tuple[int, dict[str, PyTree]]:
-        """Where lanes that advance together stand.
-
-        Args:
-          lanes: the shapes of their states, by name.
-
-        Returns:
-          Rounds behind them, and their states; none of them for no rounds.
-        """
-        return 0, {}
-
-    def held(self, lane: str) -> list[str]:
-        """Lines of a lane that were kept with its saves and were not appended yet."""
-        return []
-
-    def append(self, lines: Sequence[str]) -> None:
-        """Adds lines of metrics."""
-        self.lines.extend(lines)
-
-    def save(self, states: Mapping[str, PyTree], round: int, held: Sequence[str] = ()) -> None:
-        """Keeps the states of lanes after a round.
-
-        Args:
-          states: by lane; None for a lane that no one goes on from.
-          round: rounds behind them.
-          held: their lines since their last save, if other lanes' lines come first.
-        """
-
-    def settle(self, lanes: Sequence[str]) -> None:
-        """Ends lanes whose last save had lines held, after these were appended."""
-
-    def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keeps realised links."""
-
-    def close(self) -> None:
-        """Lets others work here."""
-
-
-class RunFolder(Memory):
-    """The files of one experiment; opening an existing folder goes on with it."""
-
-    def __init__(
-        self,
-        folder: str | Path,
-        *,
-        facts: Mapping[str, Any],
-        config: Mapping[str, Any] | None = None,
-        warn: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
-    ) -> None:
-        """Opens or creates the folder.
-
-        Args:
-          folder: its path.
-          facts: of the experiment, JSON values only.
-          config: the config it was made from, if any.
-          warn: is told, in a line, what was damaged and mended.
-
-        Raises:
-          ValueError: if the folder cannot be used, holds another experiment, is in use by another
-            process, or its files were changed.
-        """
-        self.path = Path(folder).absolute()
-        self._warn = warn
-        with errors.on_disk(self.path):
-            (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-            self._lock = (self.path / _LOCK).open('a+')
-        self._claim()
-        try:
-            with errors.on_disk(self.path):
-                self._describe(facts, config)
-                self._journal = journal.Journal(self.path)
-        except BaseException:
-            self._lock.close()
-            raise
-        self.lines = self._journal.lines
-
-    def rounds(self, lane: str) -> int:
-        """As `Memory.rounds`."""
-        saves = self._journal.of(lane)
-        return saves[-1].round if saves else 0
-
-    def restore(self, lanes: Mapping[str, PyTree]) -> tuple[int, dict[str, PyTree]]:
-        """As `Memory.restore`; a damaged checkpoint is reported, and the one before it used.
-
-        Raises:
-          ValueError: if two in a row are damaged, or they hold another kind of state.
-        """
-        damaged: list[str] = []
-        while saves := self._journal.of(next(iter(lanes))):
-            last = saves[-1]
-            try:
-                return last.round, {
-                    lane: checkpoints.load(self._file(lane, last.round), like, digest)
-                    for (lane, like), digest in zip(
-                        lanes.items(), map(last.lanes.get, lanes), strict=True
-                    )
-                }
-            except checkpoints.DamagedError as error:
-                is_new = str(error.path) not in damaged
-                damaged += [str(error.path)] * is_new
-                if len(damaged) > 1:
-                    raise errors.invalid(
-                        'workdir',
-                        'hold checkpoints as they were written (--start_over sets the folder '
-                        'aside and begins again)',
-                        ' and '.join(damaged),
-                    ) from None
-                self._journal.forget(last)
-                self.lines = self._journal.lines
-                if is_new:
-                    self._warn(
-                        f'warning: {error.path} is damaged; going on from what was saved before'
-                    )
-        return 0, {}
-
-    def held(self, lane: str) -> list[str]:
-        """As `Memory.held`."""
-        return self._journal.held(lane)
-
-    def append(self, lines: Sequence[str]) -> None:
-        """As `Memory.append`."""
-        with errors.on_disk(self.path):
-            self._journal.append(lines)
-
-    def save(self, states: Mapping[str, PyTree], round: int, held: Sequence[str] = ()) -> None:
-        """As `Memory.save`; of every lane the last two are kept."""
-        with errors.on_disk(self.path):
-            digests = {
-                lane: None if state is None else checkpoints.save(self._file(lane, round), state)
-                for lane, state in states.items()
-            }
-            self._journal.save(round, digests, held)
-            for lane in states:
-                saved = list(dict.fromkeys(save.round for save in self._journal.of(lane)))
-                for old in saved[:-2]:
-                    self._file(lane, old).unlink(missing_ok=True)
-
-    def settle(self, lanes: Sequence[str]) -> None:
-        """As `Memory.settle`."""
-        last = self._journal.of(lanes[0])[-1]
-        with errors.on_disk(self.path):
-            self._journal.save(last.round, last.lanes)
-
-    def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """As `Memory.keep_links`."""
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)
-        with errors.on_disk(self.path):
-            seals.write(self.path, LINKS, buffer.getvalue())
-
-    def close(self) -> None:
-        """As `Memory.close`."""
-        self._journal.close()
-        self._lock.close()
-
-    def _claim(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.seek(0)
-            holder = self._lock.read().strip() or 'another process'
-            self._lock.close()
-            raise errors.invalid('workdir', 'not be in use', f'{self.path}, by {holder}') from None
-        self._lock.truncate(0)
-        self._lock.write(f'process {os.getpid()} on {platform.node()}')
-        self._lock.flush()
-
-    def _describe(self, facts: Mapping[str, Any], config: Mapping[str, Any] | None) -> None:
-        """Writes what is run, after comparing it with what is there."""
-        texts = {}
-        for name, values in ((CONFIG, config), (EXPERIMENT, facts)):
-            if values is None:
-                continue
-            texts[name] = json.dumps(values, indent=2, sort_keys=True) + '\n'
-            there, here = _read_json(self.path, name), json.loads(texts[name])
-            if there is not None:
-                self._compare(there, here)
-        for name, text in texts.items():
-            seals.write(self.path, name, text.encode())
-        present = json.dumps(environment.present(), indent=2, sort_keys=True) + '\n'
-        checkpoints.write_whole(self.path / ENVIRONMENT, present.encode())
-
-    def _compare(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-        """Raises unless what is there is the same experiment, or a shorter one."""
-        field, old, new = _first_difference(_shown(there), _shown(here))
-        if old != new:
-            raise errors.invalid(
-                'workdir',
-                'be new or hold a run with the same config',
-                f'{self.path}, where {field} is {old!r} and not {new!r}',
-            )
-        most = there.get(_MAY_GROW)
-        if most is not None and here.get(_MAY_GROW, most) < most:
-            requirement = f'be at least {most}, the rounds of {self.path}'
-            raise errors.invalid(_MAY_GROW, requirement, here[_MAY_GROW])
-
-    def _file(self, lane: str, round: int) -> Path:
-        return checkpoint_file(self.path, lane, round)
-
-
-def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be the same in every start."""
-    free = (*MAY_DIFFER, _MAY_GROW)
-    return {name: value for name, value in values.items() if name not in free}
-
-
-def _read_json(folder: Path, name: str) -> Any:
-    """What a file of JSON holds; None if there is none."""
     with errors.on_disk(folder / name):
         content = seals.read(folder, name)
     try:
@@ -403,13 +185,3 @@ def _jsonable(value: Any) -> Any:
     """A number, or None for what JSON cannot say (NaN and infinities)."""
     number = np.asarray(value).item()
     return None if isinstance(number, float) and not math.isfinite(number) else number
-
-
-def _first_difference(there: Any, here: Any, field: str = 'config') -> tuple[str, Any, Any]:
-    if isinstance(there, Mapping) and isinstance(here, Mapping):
-        names: Collection[str] = sorted({*there, *here})
-        for name in names:
-            if there.get(name) != here.get(name):
-                return _first_difference(there.get(name), here.get(name), f'{field}.{name}')
-        return field, None, None
-    return field, there, here

@@ -19,7 +19,7 @@ _ENGINE = _CORE | {
     'algorithms',
 }
 _DRIVERS = {'simulation', 'evaluation', 'devices', 'sweeps'}
-_RUNS = {'memory', 'checkpoints', 'journal', 'seals', 'environment', 'runs'}
+_RUNS = {'memory', 'checkpoints', 'journal', 'seals', 'environment', 'runs', 'stores'}
 _UPPER = _RUNS | {'recordings', 'choices', 'sections', 'experiment'}
 
 MAY_SEE = {
@@ -52,7 +52,8 @@ MAY_SEE = {
     'journal': {'errors', 'checkpoints'},
     'seals': {'errors', 'checkpoints'},
     'environment': set(),
-    'runs': _CORE | {'checkpoints', 'journal', 'seals', 'environment'},
+    'runs': _CORE | {'journal', 'seals'},
+    'stores': _CORE | {'checkpoints', 'journal', 'seals', 'environment', 'runs'},
     'recordings': _CORE | {'participation', 'runs', 'seals'},
     'choices': _ENGINE | _DRIVERS | {'recordings'},
     'sections': _ENGINE | {'recordings', 'choices'},

@@ -7,14 +7,14 @@ import sys
 import numpy as np
 import pytest
 
-from fedjax_links import journal, report, runs
+from fedjax_links import journal, report, runs, stores
 from tests.experiment.test_running import in_python
 
 FACTS = {'title': 'before', 'num_rounds': 40}
 
 
 def opened(folder, **changes):
-    return runs.RunFolder(folder, facts={**FACTS, **changes})
+    return stores.RunFolder(folder, facts={**FACTS, **changes})
 
 
 def test_a_folder_says_what_ran_where_and_with_what(tmp_path):
@@ -80,8 +80,8 @@ def test_changed_descriptions_and_links_are_refused(tmp_path):
 def test_one_process_works_in_a_folder(tmp_path):
     first = opened(tmp_path)
     program = (
-        'import sys; from fedjax_links import runs\n'
-        'try: runs.RunFolder(sys.argv[1], facts={})\n'
+        'import sys; from fedjax_links import stores\n'
+        'try: stores.RunFolder(sys.argv[1], facts={})\n'
         'except ValueError as error: print(error)'
     )
     command = [sys.executable, '-c', program, str(tmp_path)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from fedjax_links import journal, memory, runs
+from fedjax_links import journal, memory, runs, stores
 from fedjax_links.base import PyTree
 from fedjax_links.experiment import lanes as lanes_
 from fedjax_links.experiment.hooks import Callback, Origin, Stop
@@ -70,7 +70,7 @@ class Stages:
     def __init__(
         self,
         programs: Programs,
-        store: runs.Memory,
+        store: stores.Memory,
         callbacks: Sequence[Callback],
         origin: Origin,
     ) -> None:

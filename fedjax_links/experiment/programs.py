@@ -4,7 +4,6 @@ The links of a period are drawn by the pattern's own small program and handed to
 so there are as many programs as algorithms plus patterns, and memory holds one period of links.
 """
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import devices as devices_
-from fedjax_links import memory, prng, simulation, tree
-from fedjax_links.base import Array, FederationState, Key, Links, Participation, Problem, PyTree
-from fedjax_links.experiment import points
+from fedjax_links import memory, simulation, tree
+from fedjax_links.base import FederationState, Key, Links, Participation, Problem, PyTree
+from fedjax_links.experiment import drawing, points
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.lanes import Lane
 
@@ -32,20 +31,6 @@ class Program(NamedTuple):
 
     start: Any
     advance: Any
-
-
-class LinkProgram(NamedTuple):
-    """What draws the links of one pattern.
-
-    Attributes:
-      start: ``key -> carry`` before the first round, jitted.
-      draw: ``(carry, key, first round) -> (carry, links)``, the links of one period, jitted.
-      silent: a sample with nobody active, leaves [1, ...].
-    """
-
-    start: Callable[[Key], PyTree]
-    draw: Callable[[PyTree, Key, Any], tuple[PyTree, Links]]
-    silent: Links
 
 
 class Programs:
@@ -68,7 +53,7 @@ class Programs:
         self.devices = devices_.chosen(devices)
         on_cpu = jax.default_backend() == 'cpu'
         self.side_by_side = not on_cpu if side_by_side is None else side_by_side
-        self._links: dict[int, LinkProgram] = {}
+        self._links: dict[int, drawing.LinkProgram] = {}
         self._training: dict[Any, Program] = {}
         self._compiled: dict[Any, Any] = {}
         self._placed: dict[Any, Problem] = {}
@@ -89,16 +74,11 @@ class Programs:
             self._training[key] = self._build(lane)
         return self._training[key]
 
-    def links(self, pattern: Participation) -> LinkProgram:
+    def links(self, pattern: Participation) -> drawing.LinkProgram:
         """The program of a pattern."""
         if id(pattern) not in self._links:
-            draw_links = functools.partial(_draw, pattern, self.experiment.eval_every)
-            draw_links.__name__ = 'draw_links'  # type: ignore[attr-defined]
-            first = functools.partial(_first, pattern)
-            self._links[id(pattern)] = LinkProgram(
-                jax.jit(self._laned(first, (0,))),
-                jax.jit(self._laned(draw_links, (0, 0, None))),
-                _silent(pattern),
+            self._links[id(pattern)] = drawing.program(
+                pattern, self.experiment.eval_every, side_by_side=self.side_by_side
             )
         return self._links[id(pattern)]
 
@@ -170,7 +150,7 @@ class Programs:
         def start(
             key: Key, columns: Mapping[str, Any], links: Links, problem: Problem
         ) -> FederationState:
-            silent = _recorded(links, problem.num_clients)
+            silent = drawing.recorded(links, problem.num_clients)
             return simulation.init(key, algorithm(columns), silent, problem)
 
         def train_period(
@@ -183,7 +163,7 @@ class Programs:
             result = simulation.simulate(
                 key,
                 algorithm(columns),
-                _recorded(links, problem.num_clients),
+                drawing.recorded(links, problem.num_clients),
                 problem,
                 num_rounds=period,
                 eval_every=period,
@@ -353,7 +333,7 @@ class Group:
         links: Links = self._stack([links for _, links in drawn])
         return links
 
-    def _by_pattern(self, do: Callable[[LinkProgram, Key, PyTree], PyTree]) -> list[PyTree]:
+    def _by_pattern(self, do: Callable[[drawing.LinkProgram, Key, PyTree], PyTree]) -> list[PyTree]:
         """What a pattern's program does for the keys and carries of its lanes, lane by lane."""
         carries = self._carries or [()] * len(self.lanes)
         if not self._together:
@@ -377,39 +357,5 @@ def _marked(record: dict[str, Any], first_bad_round: np.ndarray) -> dict[str, An
     return record if record['finite'] else {**record, 'first_bad_round': first_bad_round}
 
 
-def _draw(
-    pattern: Participation, length: int, carry: PyTree, key: Key, first: Array
-) -> tuple[PyTree, Links]:
-    """The links that `simulate` meets in ``length`` rounds from the first."""
-
-    def advance(carry: PyTree, round: Array) -> tuple[PyTree, Links]:
-        return pattern.sample(carry, prng.round_key(key, 'participation', round), round)
-
-    return jax.lax.scan(advance, carry, first + jnp.arange(length, dtype=jnp.int32))
-
-
-def _first(pattern: Participation, key: Key) -> PyTree:
-    return pattern.init(prng.pattern_key(key))
-
-
 def _shape(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
-
-
-def _silent(pattern: Participation) -> Links:
-    key = jax.random.key(0)
-    carry = jax.eval_shape(pattern.init, key)
-    _, links = jax.eval_shape(pattern.sample, carry, key, jnp.int32(0))
-    nobody: Links = jax.tree.map(lambda a: np.zeros((1, *a.shape), a.dtype), links)
-    return nobody
-
-
-def _recorded(links: Links, num_clients: int) -> Participation:
-    """Links of a period, of any kind, played back; round t has row ``t mod E``."""
-
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
-        del key
-        row = jnp.mod(round, len(jax.tree.leaves(links)[0]))
-        return carry, jax.tree.map(lambda a: a[row], links)
-
-    return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)

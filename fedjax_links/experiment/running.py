@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import base, errors, runs
+from fedjax_links import base, errors, runs, stores
 from fedjax_links.base import PyTree
 from fedjax_links.devices import Devices
 from fedjax_links.experiment import advancing, choosing
@@ -54,9 +54,9 @@ def run(
     facts = {**experiment.facts(), **origin.facts}
     path = None if folder is None else Path(folder)
     store = (
-        runs.Memory()
+        stores.Memory()
         if path is None
-        else runs.RunFolder(path, facts=facts, config=experiment.config)
+        else stores.RunFolder(path, facts=facts, config=experiment.config)
     )
     try:
         for callback in callbacks:
