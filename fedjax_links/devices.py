@@ -5,6 +5,7 @@ the lanes. Dispatch does not wait, so the devices work at the same time. Nothing
 nothing is rounded differently: a lane does not know on which device it runs, or beside which.
 """
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable, Sequence
@@ -25,7 +26,8 @@ Devices = int | Sequence[jax.Device] | None
 def prepare(count: int | None = None) -> None:
     """Gives a CPU several devices, which takes place before JAX is first used.
 
-    What the environment says (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``) is left as it is.
+    What the environment says (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``) is left as it is, and so are
+    the devices of a process that has used JAX before.
 
     Args:
       count: how many; one for each core of this process by default.
@@ -36,7 +38,8 @@ def prepare(count: int | None = None) -> None:
     if count is not None:
         checks.static_int('devices', count)
     update: Callable[[str, int], None] = jax.config.update
-    update('jax_num_cpu_devices', count or environment.num_cores() or 1)
+    with contextlib.suppress(RuntimeError):  # JAX was used before
+        update('jax_num_cpu_devices', count or environment.num_cores() or 1)
 
 
 def chosen(devices: Devices = None) -> list[jax.Device]:
