@@ -28,6 +28,7 @@ def test_a_wrong_variant_would_be_caught(wrong):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_mean_reaches_the_optimum_under_unequal_links(x64):
     """Claim: no client drift, for uniformly drawn clients.

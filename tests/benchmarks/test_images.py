@@ -88,6 +88,7 @@ def test_a_proof_notices_one_example_of_one_step():
         proofs.prove(key, NETWORK, TINY, RULES[0], links, swapped, swapped)
 
 
+@pytest.mark.slow
 def test_a_reference_that_parts_from_its_twin_proves_nothing():
     other_rate = TINY._replace(learning_rate=0.06)
 

@@ -35,6 +35,7 @@ def finals(found, label, metric=None):
     return dict(zip(found.patterns, tail.mean(axis=1), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.optimised
 @pytest.mark.statistical
 def test_fedpbc_is_ahead_on_synthetic_data_and_ends_where_it_did():

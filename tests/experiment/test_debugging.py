@@ -148,6 +148,7 @@ def test_a_step_that_overflows_shows_in_the_next_one(tmp_path):
     assert 'client 0, local step 0: the loss is not finite; 1 more client too: 1' in line
 
 
+@pytest.mark.slow
 def test_lanes_of_a_config_with_tuning_go_on_from_their_checkpoints(tmp_path):
     """A rate that diverges is tried in tuning; the chosen one does not."""
     tuning = {**tuned()['tuning'], 'learning_rates': (0.1, 1e38), 'num_seeds': 1}

@@ -138,6 +138,7 @@ def test_a_fork_with_nothing_changed_is_the_run_itself(tmp_path, past, at_round)
     assert f'Goes on from round {at_round} of {past}.' in report_of(tmp_path / 'fork').decode()
 
 
+@pytest.mark.slow
 def test_lanes_of_a_fork_run_side_by_side_too(tmp_path, past):
     planned = build(log=('links',))
     begin = forking.origin(planned, past, 4)
@@ -152,6 +153,7 @@ def test_lanes_of_a_fork_run_side_by_side_too(tmp_path, past):
         np.testing.assert_array_equal(ours['mask/links/1'], theirs['mask/links/1'][4:])
 
 
+@pytest.mark.slow
 def test_a_fork_can_be_made_longer(tmp_path, past):
     for folder, lengths in (('whole', (12,)), ('fork', (8, 12))):
         for num_rounds in lengths:
@@ -178,6 +180,7 @@ def test_a_damaged_checkpoint_is_computed_again(tmp_path, past):
     assert_same_future(tmp_path / 'fork', past, 8, after=6)
 
 
+@pytest.mark.slow
 def test_a_fork_of_a_fork_goes_on_from_what_the_first_one_began_with(tmp_path, past):
     changed = build(client={'learning_rate': 0.05, 'local_steps': 2, 'batch_size': 4})
     forking.run(changed, tmp_path / 'one', fork_from=past, at_round=4)
@@ -235,7 +238,11 @@ OUTAGE = {'name': 'outage', 'pattern': MARKOV, 'start': 6, 'stop': 9, 'clients':
     [
         ({'client': OTHER_RATE}, True),
         pytest.param({'links': {**MARKOV, 'up_rate': 0.2}}, False, marks=pytest.mark.slow),
-        ({'links': {'name': 'bernoulli', 'probs': MARKOV['probs']}}, False),
+        pytest.param(
+            {'links': {'name': 'bernoulli', 'probs': MARKOV['probs']}},
+            False,
+            marks=pytest.mark.slow,
+        ),
         ({'links': OUTAGE}, False),
     ],
 )

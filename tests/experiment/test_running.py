@@ -103,6 +103,7 @@ def test_problems_and_rates_can_differ_by_pattern():
     assert_lanes_are_plain_simulations(planned, results, 'fedavg', points)
 
 
+@pytest.mark.slow
 def test_server_rates_are_tuned_where_there_is_one_to_tune():
     tuning = {**tuned()['tuning'], 'server_lrs': (0.5, 1.0)}
     algorithms = {'fedavg': {}, 'fedau': {'server_lr': 1.0}, 'debiased_fedavg': {}}
@@ -244,7 +245,7 @@ def run_and_cut(planned, folder, *, algorithm, stage, round):
         planned.run(folder, [Cut()])
 
 
-@pytest.mark.parametrize('saving', ['always', 'never'])
+@pytest.mark.parametrize('saving', [pytest.param('always', marks=pytest.mark.slow), 'never'])
 def test_an_interrupted_run_ends_byte_for_byte_like_an_unbroken_one(tmp_path, monkeypatch, saving):
     """Cut in tuning, in the main part, and in the middle of a line."""
     monkeypatch.setattr(journal.SaveClock, 'is_due', lambda clock: saving == 'always')

@@ -79,6 +79,7 @@ def test_released_reset_has_six_tenths_of_the_participation():
     np.testing.assert_array_equal(intended.sum(axis=0), 1000 * P)
 
 
+@pytest.mark.slow
 @pytest.mark.optimised
 @pytest.mark.statistical
 def test_released_permutation_picks_twice_in_five_percent_of_rounds():

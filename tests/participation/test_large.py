@@ -51,7 +51,13 @@ PATTERNS = {
 }
 
 
-@pytest.mark.parametrize('name', PATTERNS)
+@pytest.mark.parametrize(
+    'name',
+    [
+        pytest.param(name, marks=() if name in ('uniform', 'markov', 'trace') else pytest.mark.slow)
+        for name in PATTERNS
+    ],
+)
 def test_a_million_clients(name):
     make, cohort_size = PATTERNS[name]
     pattern = make()

@@ -51,6 +51,7 @@ def test_estimates_say_so_and_how_noisy_they_are():
     assert 0.2 < bias / bias_noise < 3
 
 
+@pytest.mark.slow
 def test_noise_of_the_bias_is_its_spread_over_seeds():
     plan = plans.plan({**plans.KNOWN['markov'], 'schedule': {'name': 'jitter', 'width': 0.1}})
     targets = np.asarray(plan.problem.data, np.float64)
