@@ -38,7 +38,11 @@ _DEBUG_ROUND = flags.DEFINE_integer(
 _DEVICES = flags.DEFINE_integer(
     'devices',
     None,
-    'Devices that lanes run on at the same time; on a CPU one per core by default. Changes no bit.',
+    'Devices that lanes run on at the same time; by default all, on a CPU one per core, or those '
+    'of one mesh. Changes no bit.',
+)
+_MESH = flags.DEFINE_string(
+    'mesh', None, 'clients:N lets N devices share the clients of every round of a lane.'
 )
 _DRY_RUN = flags.DEFINE_bool('dry_run', False, 'Say what would run and what it needs, then stop.')
 
@@ -50,8 +54,9 @@ def main(values: dict[str, Any]) -> None:
     from fedjax_links.experiment import debugging, forking, preflight, running
     from fedjax_links.report import theory
 
-    devices.prepare(_DEVICES.value)
-    used = devices.chosen(_DEVICES.value)
+    mesh_size = devices.mesh_size(_MESH.value)
+    devices.prepare(_DEVICES.value or mesh_size)
+    places = devices.places(_DEVICES.value, mesh_size)
     if _LOG.value:
         values = {**values, 'log': list(dict.fromkeys([*values.get('log', ()), *_LOG.value]))}
     planned = experiment.build(values)
@@ -65,7 +70,7 @@ def main(values: dict[str, Any]) -> None:
     print(theory.prediction(values))
     preflight.check(planned)
     if _DRY_RUN.value:
-        for line in preflight.dry_run(planned, used):
+        for line in preflight.dry_run(planned, places):
             print(line)
         return
     folder = _folder()
@@ -76,7 +81,7 @@ def main(values: dict[str, Any]) -> None:
     signals = stopping.StopOnSignal()
     try:
         listeners = [progress.Progress(), divergence.Divergence(), signals]
-        results = running.run(planned, folder, listeners, origin=origin, devices=used)
+        results = running.run(planned, folder, listeners, origin=origin, places=places)
     except experiment.Stop:
         print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
         sys.exit(signals.exit_status)

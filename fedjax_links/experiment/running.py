@@ -9,7 +9,7 @@ import numpy as np
 
 from fedjax_links import base, errors, runs, stores
 from fedjax_links.base import PyTree
-from fedjax_links.devices import Devices
+from fedjax_links.devices import Place
 from fedjax_links.experiment import advancing, choosing
 from fedjax_links.experiment import lanes as lanes_
 from fedjax_links.experiment.definition import LINKS, Experiment
@@ -26,7 +26,7 @@ def run(
     *,
     side_by_side: bool | None = None,
     origin: Origin | None = None,
-    devices: Devices = None,
+    places: Sequence[Place] | None = None,
 ) -> runs.Results:
     """Runs what has not run yet: the body of `Experiment.run`.
 
@@ -37,9 +37,9 @@ def run(
       side_by_side: whether lanes advance in one program; everywhere but on a CPU by default, where
         one after the other each lane is bit for bit its own `simulation.simulate`.
       origin: where lanes begin, see `forking`; before their first round by default.
-      devices: how many devices of this process to use, or which; all by default. Lanes of an
-        algorithm advance on several at the same time. Unless lanes run side by side, nothing that
-        is kept depends on it.
+      places: the devices or meshes (`devices.places`) that lanes of an algorithm advance on at
+        the same time; all devices of this process by default. Unless lanes run side by side,
+        nothing that is kept depends on the number of devices, nor on the size of meshes.
 
     Returns:
       The metrics.
@@ -51,7 +51,10 @@ def run(
 
     callbacks = [*loggers.callbacks(experiment.log, folder), *callbacks]
     origin = origin or Origin()
+    programs = Programs(experiment, side_by_side=side_by_side, places=places)
     facts = {**experiment.facts(), **origin.facts}
+    if programs.places[0].is_mesh:
+        facts[runs.ON_A_MESH] = True
     path = None if folder is None else Path(folder)
     store = (
         stores.Memory()
@@ -61,7 +64,6 @@ def run(
     try:
         for callback in callbacks:
             callback.on_start(experiment)
-        programs = Programs(experiment, side_by_side=side_by_side, devices=devices)
         if path is not None and not origin.has_links(path, experiment.num_rounds):
             store.keep_links(_links(experiment, programs, origin))
         stages = advancing.Stages(programs, store, callbacks, origin)
