@@ -167,7 +167,8 @@ def places(devices: Devices = None, mesh_size: int | None = None) -> list[Place]
     Args:
       devices: a number of them, or themselves; by default as many as one mesh has, or all of this
         process.
-      mesh_size: devices of a mesh, a divisor of their number; None for no mesh.
+      mesh_size: devices of a mesh, a divisor of their number; None for no mesh. Where processes
+        have joined, all of them share one mesh.
 
     Returns:
       At least one.
@@ -178,6 +179,8 @@ def places(devices: Devices = None, mesh_size: int | None = None) -> list[Place]
     if mesh_size is None:
         return [Place((device,)) for device in chosen(devices)]
     checks.static_int('mesh', mesh_size)
+    if jax.process_count() > 1:
+        return [_across_processes(mesh_size)]
     if devices is None and mesh_size > len(jax.local_devices()):
         most = len(jax.local_devices())
         raise errors.invalid('mesh', f'have at most {most} devices, all there are', mesh_size)
@@ -187,6 +190,23 @@ def places(devices: Devices = None, mesh_size: int | None = None) -> list[Place]
         raise errors.invalid('mesh', requirement, mesh_size)
     starts = range(0, len(found), mesh_size)
     return [Place(tuple(found[i : i + mesh_size]), is_mesh=True) for i in starts]
+
+
+def _across_processes(mesh_size: int) -> Place:
+    """One mesh with as many devices of every process that has joined."""
+    every: list[jax.Device] = jax.devices()
+    count = jax.process_count()
+    if mesh_size % count:
+        requirement = f'have a number of devices that the {count} processes divide'
+        raise errors.invalid('mesh', requirement, mesh_size)
+    found: list[jax.Device] = []
+    for process in range(count):
+        own = [device for device in every if device.process_index == process]
+        if len(own) < mesh_size // count:
+            requirement = f'have at most {len(own)} devices of process {process}, all it has'
+            raise errors.invalid('mesh', requirement, mesh_size // count)
+        found += own[: mesh_size // count]
+    return Place(tuple(found), is_mesh=True)
 
 
 def shares(num_lanes: int, num_devices: int) -> list[range]:

@@ -7,10 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import base, errors, runs, stores
+from fedjax_links import base, errors, processes, runs, stores
 from fedjax_links.base import PyTree
 from fedjax_links.devices import Place
-from fedjax_links.experiment import advancing, choosing
+from fedjax_links.experiment import advancing, choosing, in_step
 from fedjax_links.experiment import lanes as lanes_
 from fedjax_links.experiment.definition import LINKS, Experiment
 from fedjax_links.experiment.hooks import Callback, Origin
@@ -49,18 +49,23 @@ def run(
     """
     from fedjax_links.experiment import loggers
 
-    callbacks = [*loggers.callbacks(experiment.log, folder), *callbacks]
+    if processes.is_leader():
+        callbacks = [*loggers.callbacks(experiment.log, folder), *callbacks]
     origin = origin or Origin()
     programs = Programs(experiment, side_by_side=side_by_side, places=places)
     facts = {**experiment.facts(), **origin.facts}
     if programs.places[0].is_mesh:
         facts[runs.ON_A_MESH] = True
     path = None if folder is None else Path(folder)
-    store = (
-        stores.Memory()
-        if path is None
-        else stores.RunFolder(path, facts=facts, config=experiment.config)
-    )
+
+    def opened() -> stores.Memory:
+        if path is None:
+            return stores.Memory()
+        return stores.RunFolder(path, facts=facts, config=experiment.config)
+
+    is_alone = not processes.are_several()
+    store = opened() if is_alone else in_step.Store(opened)
+    callbacks = callbacks if is_alone else [in_step.Listeners(callbacks)]
     try:
         for callback in callbacks:
             callback.on_start(experiment)
