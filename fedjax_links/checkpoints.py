@@ -44,6 +44,13 @@ def save(path: Path, tree: PyTree) -> str:
     Returns:
       The SHA-256 of the file's content.
     """
+    content = packed(tree)
+    write_whole(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def packed(tree: PyTree) -> bytes:
+    """What a file of a tree holds."""
     about, leaves = [], {}
     for place, (key_path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(tree)):
         array, kind = _as_plain(leaf)
@@ -52,9 +59,12 @@ def save(path: Path, tree: PyTree) -> str:
     buffer = io.BytesIO()
     described = np.frombuffer(json.dumps(about).encode(), np.uint8)
     np.savez(buffer, allow_pickle=False, **{_ABOUT: described}, **leaves)
-    content = buffer.getvalue()
-    write_whole(path, content)
-    return hashlib.sha256(content).hexdigest()
+    return buffer.getvalue()
+
+
+def unpacked(content: bytes) -> dict[str, Any]:
+    """The leaves of what `packed` made, as `read` returns them."""
+    return {name: _as_leaf(array, kind) for name, array, kind in _entries(content)}
 
 
 def load(path: Path, like: PyTree, digest: str | None) -> PyTree:
@@ -148,6 +158,10 @@ def _stored(path: Path, digest: str | None) -> list[tuple[str, np.ndarray, str]]
         raise DamagedError(path, str(error.strerror)) from None
     if hashlib.sha256(content).hexdigest() != digest:
         raise DamagedError(path, 'it has changed')
+    return _entries(content)
+
+
+def _entries(content: bytes) -> list[tuple[str, np.ndarray, str]]:
     with np.load(io.BytesIO(content), allow_pickle=False) as stored:
         return [
             (leaf['path'], stored[f'{place:05d}'], leaf['kind'])

@@ -6,6 +6,8 @@ nothing is rounded differently: a lane does not know on which device it runs, or
 """
 
 import contextlib
+import dataclasses
+import functools
 import itertools
 import os
 from collections.abc import Callable, Sequence
@@ -27,7 +29,7 @@ def prepare(count: int | None = None) -> None:
     """Gives a CPU several devices, which takes place before JAX is first used.
 
     What the environment says (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``) is left as it is, and so are
-    the devices of a process that has used JAX before.
+    the devices of a process that has them already.
 
     Args:
       count: how many; one for each core of this process by default.
@@ -38,7 +40,7 @@ def prepare(count: int | None = None) -> None:
     if count is not None:
         checks.static_int('devices', count)
     update: Callable[[str, int], None] = jax.config.update
-    with contextlib.suppress(RuntimeError):  # JAX was used before
+    with contextlib.suppress(RuntimeError):  # JAX has been used, and has its devices
         update('jax_num_cpu_devices', count or environment.num_cores() or 1)
 
 
@@ -83,6 +85,128 @@ def mesh(devices: Devices = None) -> jax.sharding.Mesh:
       ValueError: as `chosen`.
     """
     return jax.sharding.Mesh(np.array(chosen(devices)), (meshes.AXIS,))
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a lane runs: a device, or a mesh of several.
+
+    Attributes:
+      devices: at least one; of other processes, too.
+      is_mesh: whether they share the clients of each round; one device may be a mesh.
+    """
+
+    devices: tuple[jax.Device, ...]
+    is_mesh: bool = False
+
+    @functools.cached_property
+    def home(self) -> jax.Device:
+        """The first device of this process."""
+        here = jax.process_index()
+        return next(device for device in self.devices if device.process_index == here)
+
+    @property
+    def num_copies(self) -> int:
+        """How often the memory of this process holds what is put here."""
+        if self.home.platform != 'cpu':
+            return 1
+        return sum(device.process_index == self.home.process_index for device in self.devices)
+
+    @functools.cached_property
+    def sharding(self) -> jax.sharding.Sharding | None:
+        """Of arrays on a mesh, whole on each device; None where there is no mesh."""
+        if not self.is_mesh:
+            return None
+        spec: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
+        return jax.sharding.NamedSharding(self._mesh, spec())
+
+    def put(self, values: PyTree) -> PyTree:
+        """Arrays of this process, the same in all, whole on each device of the place."""
+        sharding = self.sharding
+        if sharding is None:
+            return jax.device_put(values, self.home)
+
+        def whole(a: Any) -> Array:
+            copies = [jax.device_put(a, device) for device in self._mesh.local_devices]
+            return jax.make_array_from_single_device_arrays(copies[0].shape, sharding, copies)
+
+        return jax.tree.map(whole, values)
+
+    def shared(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """A function as it runs here: inside the mesh, if it is one."""
+        return meshes.shared(fn, self._mesh) if self.is_mesh else fn
+
+    @functools.cached_property
+    def _mesh(self) -> jax.sharding.Mesh:
+        return jax.sharding.Mesh(np.array(self.devices), (meshes.AXIS,))
+
+
+def mesh_size(text: str | None) -> int | None:
+    """How many devices a mesh has, as the command line says it.
+
+    Args:
+      text: such as ``'clients:4'``; None for no mesh.
+
+    Returns:
+      At least 1; None for no mesh.
+
+    Raises:
+      ValueError: for another axis, or what is no number.
+    """
+    if text is None:
+        return None
+    axis, _, size = text.partition(':')
+    if axis != meshes.AXIS or not size.isdecimal() or int(size) < 1:
+        raise errors.invalid('mesh', f'read {meshes.AXIS}:N, N at least 1', text)
+    return int(size)
+
+
+def places(devices: Devices = None, mesh_size: int | None = None) -> list[Place]:
+    """Where lanes run at the same time: devices, or meshes of several.
+
+    Args:
+      devices: a number of them, or themselves; by default as many as one mesh has, or all of this
+        process.
+      mesh_size: devices of a mesh, a divisor of their number; None for no mesh. Where processes
+        have joined, all of them share one mesh.
+
+    Returns:
+      At least one.
+
+    Raises:
+      ValueError: as `chosen`, or if meshes of this size do not fill the devices.
+    """
+    if mesh_size is None:
+        return [Place((device,)) for device in chosen(devices)]
+    checks.static_int('mesh', mesh_size)
+    if jax.process_count() > 1:
+        return [_across_processes(mesh_size)]
+    if devices is None and mesh_size > len(jax.local_devices()):
+        most = len(jax.local_devices())
+        raise errors.invalid('mesh', f'have at most {most} devices, all there are', mesh_size)
+    found = chosen(mesh_size if devices is None else devices)
+    if len(found) % mesh_size:
+        requirement = f'have a number of devices that divides `devices` = {len(found)}'
+        raise errors.invalid('mesh', requirement, mesh_size)
+    starts = range(0, len(found), mesh_size)
+    return [Place(tuple(found[i : i + mesh_size]), is_mesh=True) for i in starts]
+
+
+def _across_processes(mesh_size: int) -> Place:
+    """One mesh with as many devices of every process that has joined."""
+    every: list[jax.Device] = jax.devices()
+    count = jax.process_count()
+    if mesh_size % count:
+        requirement = f'have a number of devices that the {count} processes divide'
+        raise errors.invalid('mesh', requirement, mesh_size)
+    found: list[jax.Device] = []
+    for process in range(count):
+        own = [device for device in every if device.process_index == process]
+        if len(own) < mesh_size // count:
+            requirement = f'have at most {len(own)} devices of process {process}, all it has'
+            raise errors.invalid('mesh', requirement, mesh_size // count)
+        found += own[: mesh_size // count]
+    return Place(tuple(found), is_mesh=True)
 
 
 def shares(num_lanes: int, num_devices: int) -> list[range]:

@@ -7,7 +7,7 @@ import jax
 
 def available_bytes() -> int | None:
     """Free device memory; on CPU, the machine's available memory; None where nothing says."""
-    stats = jax.devices()[0].memory_stats()
+    stats = jax.local_devices()[0].memory_stats()
     if stats and 'bytes_limit' in stats:
         return int(stats['bytes_limit'] - stats.get('bytes_in_use', 0))
     meminfo = Path('/proc/meminfo')

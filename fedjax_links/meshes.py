@@ -4,6 +4,7 @@ A program is traced inside a mesh where it is the body of a `jax.shard_map` over
 ``'clients'``, as `simulation.simulate` makes it.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,23 @@ AXIS = 'clients'
 def is_inside() -> bool:
     """Whether what is being traced runs on every device of a mesh."""
     return AXIS in jax.sharding.get_abstract_mesh().manual_axes
+
+
+def shared(fn: Callable[..., Any], mesh: jax.sharding.Mesh) -> Callable[..., Any]:
+    """A function that runs inside a mesh; its arguments and results are whole on each device.
+
+    Args:
+      fn: of pytrees.
+      mesh: with the axis ``'clients'``.
+
+    Returns:
+      The function, of the same arguments.
+    """
+    spec: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
+    run: Callable[..., Any] = jax.shard_map(
+        fn, mesh=mesh, in_specs=spec(), out_specs=spec(), check_vma=False
+    )
+    return functools.wraps(fn)(run)
 
 
 def hidden(value: Any) -> Any:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks, errors
+from fedjax_links import checks, errors, meshes
 from fedjax_links.base import Array, Key
 
 DRAWS = 2
@@ -90,7 +90,15 @@ def integers(key: Key, shape: tuple[int, ...], count: Array | int) -> Array:
         checks.static_int('count', count)
     bits = jax.random.bits(key, shape, 'uint32')
     counts = jnp.broadcast_to(jnp.asarray(count, 'uint32'), shape)
-    return jax.lax.mulhi(bits, counts).astype('int32')
+    product = _high_by_halves if meshes.is_inside() else jax.lax.mulhi
+    return product(bits, counts).astype('int32')
+
+
+def _high_by_halves(a: Array, b: Array) -> Array:
+    """As `jax.lax.mulhi` of uint32, which XLA cannot compile for several devices."""
+    (a_low, a_high), (b_low, b_high) = ((x & 0xFFFF, x >> 16) for x in (a, b))
+    middle = a_high * b_low + (a_low * b_low >> 16)
+    return a_high * b_high + (middle >> 16) + (a_low * b_high + (middle & 0xFFFF) >> 16)
 
 
 def seed_column(seeds: Iterable[int]) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 * ``config.json``: the config as run; absent for experiments made in Python.
 * ``experiment.json``: labels, metrics and their directions, grid, seeds: what reports need; of a
-  forked run also ``forked_from`` and ``at_round``.
+  forked run also ``forked_from`` and ``at_round``; ``on_a_mesh`` if its lanes ran on meshes, which
+  round differently.
 * ``environment.json``: versions, devices, cores and flags of the last start.
 * ``metrics.jsonl``: one flat line per lane and evaluation; NaN and infinities are null. Lines of
   lanes that are not ``finite`` have ``first_bad_round``, counted from 0. A lane's lines are in the
@@ -28,6 +29,7 @@ from fedjax_links import errors, journal, seals
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
 METRICS, LINKS, CHECKPOINTS = journal.METRICS, 'links.npz', 'checkpoints'
+ON_A_MESH = 'on_a_mesh'
 MAY_DIFFER = ('baseline', 'caption', 'log', 'names', 'reports', 'title')
 """What changes how results are shown or kept, but no result."""
 

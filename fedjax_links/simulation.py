@@ -104,12 +104,8 @@ def simulate(
         return advance_all(key, problem, initial_state)
     if mesh.axis_names != (meshes.AXIS,):
         raise errors.invalid('mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names)
-    spec: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
-    whole = spec()
-    shared: Callable[..., SimulationResult] = jax.shard_map(
-        advance_all, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False
-    )
-    return shared(key, problem, initial_state)
+    result: SimulationResult = meshes.shared(advance_all, mesh)(key, problem, initial_state)
+    return result
 
 
 def _simulate(

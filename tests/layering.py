@@ -18,7 +18,7 @@ _ENGINE = _CORE | {
     'local_training',
     'algorithms',
 }
-_DRIVERS = {'simulation', 'evaluation', 'devices', 'sweeps'}
+_DRIVERS = {'simulation', 'evaluation', 'devices', 'processes', 'sweeps'}
 _RUNS = {'memory', 'checkpoints', 'journal', 'seals', 'environment', 'runs', 'stores'}
 _UPPER = _RUNS | {'recordings', 'choices', 'sections', 'experiment'}
 
@@ -29,8 +29,8 @@ MAY_SEE = {
     'checks': {'errors', 'kinds'},
     'registry': {'base'},
     'base': {'errors', 'checks'},
-    'prng': {'errors', 'checks', 'base'},
     'meshes': set(),
+    'prng': {'errors', 'checks', 'base', 'meshes'},
     'tree': {'errors', 'checks', 'base', 'meshes'},
     'learning_rates': _CORE,
     'cohorts': _CORE,
@@ -44,6 +44,7 @@ MAY_SEE = {
     'simulation': _CORE - {'registry'},
     'evaluation': _CORE - {'registry'},
     'devices': _CORE - {'registry'} | {'environment'},
+    'processes': {'errors', 'checks'},
     'sweeps': _CORE | {'simulation', 'evaluation', 'devices'},
     'analysis': set(),
     'testing': _ENGINE | _DRIVERS,

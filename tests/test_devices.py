@@ -116,6 +116,19 @@ def test_devices_that_are_none_are_refused(given, message):
         devices.chosen(given)
 
 
+@pytest.mark.parametrize(
+    'count, mesh_size, message',
+    [
+        (None, 5000, r'^`mesh` must have at most \d+ devices, all there are, got 5000\.$'),
+        (1, 2, r'^`mesh` must have a number of devices that divides `devices` = 1, got 2\.$'),
+        (1, 0, r'^`mesh` must be at least 1, got 0\.$'),
+    ],
+)
+def test_meshes_that_do_not_fill_the_devices_are_refused(count, mesh_size, message):
+    with pytest.raises(ValueError, match=message):
+        devices.places(count, mesh_size)
+
+
 def test_the_same_device_twice_is_refused():
     with pytest.raises(ValueError, match='`devices` must hold different devices among'):
         devices.chosen(jax.local_devices()[:1] * 2)

@@ -4,7 +4,16 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, local_training, participation, prng, problems, simulation
+from fedjax_links import (
+    algorithms,
+    devices,
+    local_training,
+    meshes,
+    participation,
+    prng,
+    problems,
+    simulation,
+)
 
 fold = jax.random.fold_in
 STREAMS = ('init', 'participation', 'client', 'server', 'eval')
@@ -80,6 +89,9 @@ def test_integers_are_exact_products_of_their_bits(rng, monkeypatch, count):
     assert drawn.tolist() == [b * count // 2**32 for b in chosen]
     traced = jax.jit(lambda count: prng.integers(None, (len(chosen),), count))(np.int32(count))
     np.testing.assert_array_equal(traced, drawn)
+    mesh = devices.mesh(1)
+    on_a_mesh = meshes.shared(lambda count: prng.integers(None, (len(chosen),), count), mesh)
+    np.testing.assert_array_equal(jax.jit(on_a_mesh)(np.int32(count)), drawn)
 
 
 @pytest.mark.parametrize('count', [1, 5, 48, 1000])

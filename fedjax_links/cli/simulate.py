@@ -38,20 +38,37 @@ _DEBUG_ROUND = flags.DEFINE_integer(
 _DEVICES = flags.DEFINE_integer(
     'devices',
     None,
-    'Devices that lanes run on at the same time; on a CPU one per core by default. Changes no bit.',
+    'Devices that lanes run on at the same time; by default all, on a CPU one per core, or those '
+    'of one mesh. Changes no bit.',
+)
+_MESH = flags.DEFINE_string(
+    'mesh', None, 'clients:N lets N devices share the clients of every round of a lane.'
+)
+_COORDINATOR = flags.DEFINE_string(
+    'coordinator', None, 'HOST:PORT where process 0 is heard by the others of its --mesh.'
+)
+_NUM_PROCESSES = flags.DEFINE_integer('num_processes', None, 'How many processes share --mesh.')
+_PROCESS_ID = flags.DEFINE_integer(
+    'process_id', None, 'Which of them this is, from 0; process 0 alone writes and reports.'
 )
 _DRY_RUN = flags.DEFINE_bool('dry_run', False, 'Say what would run and what it needs, then stop.')
 
 
 def main(values: dict[str, Any]) -> None:
     """Builds, predicts, runs and reports."""
-    from fedjax_links import devices, experiment, report
+    from fedjax_links import devices, experiment, processes, report
     from fedjax_links.cli import divergence, progress, stopping
     from fedjax_links.experiment import debugging, forking, preflight, running
     from fedjax_links.report import theory
 
-    devices.prepare(_DEVICES.value)
-    used = devices.chosen(_DEVICES.value)
+    mesh_size = devices.mesh_size(_MESH.value)
+    join = processes.join(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
+    if join is None:
+        devices.prepare(_DEVICES.value or mesh_size)
+    else:
+        devices.prepare(_share_of_each(mesh_size, _NUM_PROCESSES.value))
+        join()
+    places = devices.places(_DEVICES.value, mesh_size)
     if _LOG.value:
         values = {**values, 'log': list(dict.fromkeys([*values.get('log', ()), *_LOG.value]))}
     planned = experiment.build(values)
@@ -61,26 +78,42 @@ def main(values: dict[str, Any]) -> None:
         return
     report.check(planned)
     origin = forking.origin(planned, _FORK_FROM.value, _AT_ROUND.value)
-    print(planned.describe())
-    print(theory.prediction(values))
+    leads = processes.is_leader()
+    if leads:
+        print(planned.describe())
+        print(theory.prediction(values))
     preflight.check(planned)
     if _DRY_RUN.value:
-        for line in preflight.dry_run(planned, used):
+        for line in preflight.dry_run(planned, places):
             print(line)
         return
     folder = _folder()
     if _FORK_FROM.value is not None and folder.resolve() == Path(_FORK_FROM.value).resolve():
         raise ValueError(f'`workdir` must be another folder than `fork_from`, got {folder}.')
-    if _START_OVER.value:
+    if _START_OVER.value and leads:
         _set_aside(folder)
     signals = stopping.StopOnSignal()
     try:
-        listeners = [progress.Progress(), divergence.Divergence(), signals]
-        results = running.run(planned, folder, listeners, origin=origin, devices=used)
+        heard = [progress.Progress(), divergence.Divergence()] if leads else []
+        listeners = [*heard, signals]
+        results = running.run(planned, folder, listeners, origin=origin, places=places)
     except experiment.Stop:
         print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
         sys.exit(signals.exit_status)
-    print(report.write(results, planned))
+    if leads:
+        print(report.write(results, planned))
+
+
+def _share_of_each(mesh_size: int | None, num_processes: int | None) -> int:
+    """Devices of each process of a run of several."""
+    assert num_processes is not None
+    if mesh_size is None or mesh_size % num_processes:
+        requirement = f'read clients:N, N a multiple of `num_processes` = {num_processes}'
+        raise ValueError(f'`mesh` must {requirement}, got {_MESH.value}.')
+    for flag in (_DEVICES, _FORK_FROM, _DEBUG_ROUND, _DRY_RUN):
+        if flag.value not in (None, False):
+            raise ValueError(f'`{flag.name}` must be left out with --coordinator.')
+    return mesh_size // num_processes
 
 
 def _folder() -> Path:

@@ -11,10 +11,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-
 from fedjax_links import journal, memory, runs, stores
 from fedjax_links.base import PyTree
+from fedjax_links.devices import Place
 from fedjax_links.experiment import lanes as lanes_
 from fedjax_links.experiment.hooks import Callback, Origin, Stop
 from fedjax_links.experiment.lanes import Lane
@@ -29,7 +28,7 @@ class _Flight:
     Attributes:
       lanes: one, or those that run side by side.
       group: what advances them; None if they have nothing left but lines to be written.
-      device: where.
+      place: where.
       done: rounds behind them.
       saved: rounds behind them at their last save.
       proven: likewise, of the last save that proved all of their lines.
@@ -42,12 +41,12 @@ class _Flight:
         self,
         lanes: Sequence[Lane],
         group: Group | None,
-        device: jax.Device,
+        place: Place,
         done: int,
         held: list[str],
         sharers: int,
     ) -> None:
-        self.lanes, self.group, self.device = lanes, group, device
+        self.lanes, self.group, self.place = lanes, group, place
         self.done = self.saved = done
         self.proven = 0 if held else done
         self.held, self.num_kept = held, len(held)
@@ -86,7 +85,7 @@ class Stages:
         self._callbacks, self._origin = callbacks, origin
         self._flights: deque[_Flight] = deque()  # in the order of lanes
         self._moving: deque[_Flight] = deque()  # in the order of dispatch
-        self._free: deque[jax.Device] = deque()
+        self._free: deque[Place] = deque()
 
     def run(self, lanes: Sequence[Lane]) -> None:
         """Advances lanes of one stage of an algorithm to their last round.
@@ -109,7 +108,7 @@ class Stages:
         for callback in self._callbacks:
             total = sum(lane.num_rounds for lane in lanes)
             callback.on_stage(first.algorithm, first.stage, total)
-        self._free = deque(self._devices(lanes))
+        self._free = deque(self._places(lanes))
         self._sharers = len(self._free)
         waiting = deque(self._groups(lanes))
         try:
@@ -141,11 +140,11 @@ class Stages:
 
     def _restored(self, lanes: list[Lane]) -> _Flight | None:
         """Lanes where they stand, on a device that is free; None if there is nothing to do."""
-        store, num_rounds, device = self._store, lanes[0].num_rounds, self._free[0]
+        store, num_rounds, place = self._store, lanes[0].num_rounds, self._free[0]
         done, group = store.rounds(lanes[0].name), None
         states: dict[str, PyTree] = {}
         if done < num_rounds:
-            group = Group(self._programs, lanes, device)
+            group = Group(self._programs, lanes, place)
             shapes = {lane.name: s for lane, s in zip(lanes, group.shapes(), strict=True)}
             done, states = store.restore(shapes)
             if not done and lanes[0].stage == lanes_.MAIN:
@@ -159,7 +158,7 @@ class Stages:
         elif not held:
             return None
         self._free.popleft()
-        return _Flight(lanes, group, device, done, held, self._sharers)
+        return _Flight(lanes, group, place, done, held, self._sharers)
 
     def _dispatch(self, flight: _Flight) -> None:
         """Starts the next period of lanes that have one, and does not wait for it."""
@@ -198,7 +197,7 @@ class Stages:
                 self._save(flight)
             elif flight.proven < flight.done:
                 self._store.settle(flight.names)
-            self._free.append(self._flights.popleft().device)
+            self._free.append(self._flights.popleft().place)
 
     def _save(self, flight: _Flight) -> None:
         """Keeps the states of lanes, but of those that were tried in tuning and are done."""
@@ -224,9 +223,9 @@ class Stages:
         for callback in self._callbacks:
             callback.on_period(lane, record)
 
-    def _devices(self, lanes: Sequence[Lane]) -> list[jax.Device]:
+    def _places(self, lanes: Sequence[Lane]) -> list[Place]:
         """As many as there is work and memory for."""
-        every = self._programs.devices
+        every = self._programs.places
         if self._programs.side_by_side:
             return every
         return every[: self._programs.num_at_a_time(lanes[0], len(lanes))]
@@ -241,7 +240,7 @@ class Stages:
             by_program.setdefault(programs.key(lane), []).append(lane)
         found = []
         for members in by_program.values():
-            share = math.ceil(len(members) / len(programs.devices))
+            share = math.ceil(len(members) / len(programs.places))
             most = memory.lanes_that_fit(programs.lane_bytes(members[0]), share)
             found += [members[i : i + most] for i in range(0, len(members), most)]
         return found

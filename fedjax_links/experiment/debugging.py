@@ -83,7 +83,7 @@ def _look_at_all(
 def _check_same(experiment: Experiment, run: runs.Results) -> None:
     here = json.loads(json.dumps(experiment.facts()))
     for name, value in run.facts.items():
-        if name not in runs.MAY_DIFFER and here.get(name) != value:
+        if name not in (*runs.MAY_DIFFER, runs.ON_A_MESH) and here.get(name) != value:
             requirement = f'hold a run of this experiment, whose {name} is {here.get(name)!r}'
             raise errors.invalid('workdir', requirement, f'{value!r} in {run.folder}')
 

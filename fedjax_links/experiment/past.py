@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from fedjax_links import checkpoints, errors, journal, runs
+from fedjax_links import checkpoints, devices, errors, journal, runs
 from fedjax_links.experiment import config as config_
 from fedjax_links.experiment import hooks, running
 from fedjax_links.experiment import lanes as lanes_
@@ -233,7 +233,8 @@ class Past:
 
     @functools.cached_property
     def _programs(self) -> Programs:
-        return Programs(self._experiment)
+        places = devices.places(1, 1) if self.facts.get(runs.ON_A_MESH) else None
+        return Programs(self._experiment, places=places)
 
     @functools.cached_property
     def _origin(self) -> hooks.Origin:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from fedjax_links import memory, tree
-from fedjax_links.devices import Devices
+from fedjax_links.devices import Place
 from fedjax_links.experiment import lanes
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.description import memory_by_algorithm
@@ -32,7 +32,7 @@ def check(experiment: Experiment) -> None:
         for lane in _one_per_program(experiment, programs, label):
             try:
                 group = Group(programs, [lane])
-                jax.eval_shape(programs.training(lane).advance, *group.inputs())
+                jax.eval_shape(group.program.advance, *group.inputs())
             except Exception as error:  # whatever a user's own algorithm or problem raises
                 reason = f'{error}'.strip().splitlines() or ['']
                 raise ValueError(
@@ -44,19 +44,19 @@ def check(experiment: Experiment) -> None:
     memory.refuse_if_above(memory.available_bytes(), needed[most][0], most)
 
 
-def dry_run(experiment: Experiment, devices: Devices = None) -> Iterator[str]:
+def dry_run(experiment: Experiment, places: Sequence[Place] | None = None) -> Iterator[str]:
     """Compiles every program and times a few periods, without keeping anything.
 
     Args:
       experiment: the experiment.
-      devices: as in `running.run`.
+      places: as in `running.run`.
 
     Yields:
       The config, then a line per algorithm on lanes, states, memory and time, and the sum.
     """
     for name, value in (experiment.config or experiment.facts()).items():
         yield f'config   {name} = {json.dumps(value, default=str)}'
-    programs, total = Programs(experiment, devices=devices), 0.0
+    programs, total = Programs(experiment, places=places), 0.0
     for label in experiment.algorithms:
         tried = lanes.tuning_lanes(experiment, label)
         main = lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
@@ -77,7 +77,8 @@ def dry_run(experiment: Experiment, devices: Devices = None) -> Iterator[str]:
         )
         programs.forget()
     free = memory.available_bytes()
-    device, count = programs.devices[0].device_kind, len(programs.devices)
+    device = programs.places[0].home.device_kind
+    count = sum(len(place.devices) for place in programs.places)
     device = f'{count} x {device}' if count > 1 else device
     yield f'device   {device}, {"unknown" if free is None else memory.size(free)} free'
     yield f'time     about {_duration(total)}, from a few timed rounds of each program'
@@ -103,12 +104,12 @@ def _by_part(programs: Programs, lane: Lane) -> str:
 def _estimate(programs: Programs, lanes: Sequence[Lane]) -> dict[str, Any]:
     """Seconds to compile, seconds a round, and memory at the peak, of lanes with one program.
 
-    One lane is timed on each of the devices that lanes would share.
+    One lane is timed at each of the places that lanes would share.
     """
     period = programs.experiment.eval_every
-    used = programs.devices[: programs.num_at_a_time(lanes[0], len(lanes))]
+    used = programs.places[: programs.num_at_a_time(lanes[0], len(lanes))]
     began = time.perf_counter()
-    groups = [Group(programs, [lanes[0]], device) for device in used]
+    groups = [Group(programs, [lanes[0]], place) for place in used]
     programs.compile(groups)
     for group in groups:
         group.start()
@@ -116,8 +117,8 @@ def _estimate(programs: Programs, lanes: Sequence[Lane]) -> dict[str, Any]:
     for group in groups:
         group.collect()
     compiled = time.perf_counter() - began
-    peak = peak_bytes(programs.compiled(groups[0]))
-    sharers = len(used) if used[0].platform == 'cpu' else 1  # of one memory
+    peak = peak_bytes(programs.compiled(groups[0]), used[0])
+    sharers = len(used) if used[0].home.platform == 'cpu' else 1  # of one memory
     began, periods = time.perf_counter(), 0
     while not periods or time.perf_counter() - began < _TIMED_SECONDS:
         periods += 1

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import devices as devices_
-from fedjax_links import memory, simulation, tree
+from fedjax_links import devices, memory, simulation, tree
 from fedjax_links.base import FederationState, Key, Links, Participation, Problem, PyTree
+from fedjax_links.devices import Place
 from fedjax_links.experiment import drawing, points
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.lanes import Lane
@@ -38,7 +38,7 @@ class Programs:
 
     Attributes:
       side_by_side: whether lanes run in one program, elsewhere than on a CPU.
-      devices: where lanes run.
+      places: where lanes run at the same time.
     """
 
     def __init__(
@@ -46,13 +46,19 @@ class Programs:
         experiment: Experiment,
         *,
         side_by_side: bool | None = None,
-        devices: devices_.Devices = None,
+        places: Sequence[Place] | None = None,
     ) -> None:
-        """Builds nothing yet."""
+        """Builds nothing yet.
+
+        Args:
+          experiment: what runs.
+          side_by_side: see above; never on a mesh.
+          places: devices or meshes; all devices of this process by default.
+        """
         self.experiment = experiment
-        self.devices = devices_.chosen(devices)
-        on_cpu = jax.default_backend() == 'cpu'
-        self.side_by_side = not on_cpu if side_by_side is None else side_by_side
+        self.places = devices.places() if places is None else list(places)
+        alone = jax.default_backend() == 'cpu' or self.places[0].is_mesh
+        self.side_by_side = not alone if side_by_side is None else side_by_side
         self._links: dict[int, drawing.LinkProgram] = {}
         self._training: dict[Any, Program] = {}
         self._compiled: dict[Any, Any] = {}
@@ -67,11 +73,11 @@ class Programs:
         shapes = tuple(leaf.shape for leaf in leaves)
         return lane.algorithm, repr(built_in), id(problem), kind, shapes
 
-    def training(self, lane: Lane) -> Program:
-        """The program of a lane."""
-        key = self.key(lane)
+    def training(self, lane: Lane, place: Place) -> Program:
+        """The program of a lane; one device is like another, a mesh is not."""
+        key = self.key(lane), place if place.is_mesh else None
         if key not in self._training:
-            self._training[key] = self._build(lane)
+            self._training[key] = self._build(lane, place)
         return self._training[key]
 
     def links(self, pattern: Participation) -> drawing.LinkProgram:
@@ -90,27 +96,28 @@ class Programs:
         """
         lowered = {}
         for group in groups:
-            key = self._place(group)
+            key = self._whose(group)
             if key not in self._compiled and key not in lowered:
-                group.place()
-                lowered[key] = self.training(group.lanes[0]).advance.lower(*group.inputs())
-        done = devices_.compile_all(list(lowered.values()))
+                group.settle()
+                lowered[key] = group.program.advance.lower(*group.inputs())
+        done = devices.compile_all(list(lowered.values()))
         for key, compiled in zip(lowered, done, strict=True):
-            needed = peak_bytes(compiled)
+            (label, *_), _, place = key
+            needed = peak_bytes(compiled, place)
             if needed is not None:
-                memory.refuse_if_above(memory.available_bytes(), needed, key[0][0])
+                memory.refuse_if_above(memory.available_bytes(), needed, label)
             self._compiled[key] = compiled
 
     def compiled(self, group: 'Group') -> Any:
         """One period of a group's lanes, compiled; refused if it is known not to fit."""
         self.compile([group])
-        return self._compiled[self._place(group)]
+        return self._compiled[self._whose(group)]
 
-    def placed(self, problem: Problem, device: jax.Device) -> Problem:
-        """A problem on a device."""
-        key = id(problem), device
+    def placed(self, problem: Problem, place: Place) -> Problem:
+        """A problem where a lane runs."""
+        key = id(problem), place
         if key not in self._placed:
-            self._placed[key] = jax.device_put(problem, device)
+            self._placed[key] = place.put(problem)
         return self._placed[key]
 
     def num_at_a_time(self, lane: Lane, num_lanes: int) -> int:
@@ -118,8 +125,8 @@ class Programs:
         if self.side_by_side:
             return memory.lanes_that_fit(self.lane_bytes(lane), num_lanes)
         data = tree.num_bytes(self.experiment.problem_at(lane.pattern, lane.point))
-        wanted = min(num_lanes, len(self.devices))
-        return memory.lanes_that_fit(self.lane_bytes(lane) + data, wanted)
+        wanted, copies = min(num_lanes, len(self.places)), self.places[0].num_copies
+        return memory.lanes_that_fit(copies * (self.lane_bytes(lane) + data), wanted)
 
     def lane_bytes(self, lane: Lane) -> int:
         """Bytes of a lane's state and of one period of its links, without the work of a round."""
@@ -133,13 +140,13 @@ class Programs:
         self._compiled.clear()
         self._placed.clear()
 
-    def _place(self, group: 'Group') -> Any:
-        return self.key(group.lanes[0]), len(group.lanes), group.device
+    def _whose(self, group: 'Group') -> Any:
+        return self.key(group.lanes[0]), len(group.lanes), group.place
 
     def _laned(self, fn: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
         return jax.vmap(fn, in_axes=axes) if self.side_by_side else fn
 
-    def _build(self, lane: Lane) -> Program:
+    def _build(self, lane: Lane, place: Place) -> Program:
         experiment = self.experiment
         _, built_in = split(experiment, lane)
         period = experiment.eval_every
@@ -175,8 +182,8 @@ class Programs:
             return result.state, (sums, evals)
 
         return Program(
-            jax.jit(self._laned(start, (0, 0, None, None))),
-            jax.jit(self._laned(train_period, (0, 0, 0, 0, None)), donate_argnums=0),
+            jax.jit(place.shared(self._laned(start, (0, 0, None, None)))),
+            jax.jit(place.shared(self._laned(train_period, (0, 0, 0, 0, None))), donate_argnums=0),
         )
 
 
@@ -187,67 +194,82 @@ def split(experiment: Experiment, lane: Lane) -> tuple[dict[str, np.float32], di
     return traced, {name: v for name, v in values.items() if name not in traced}
 
 
-def peak_bytes(compiled: Any) -> int | None:
-    """What a program needs at once: states, data and work space; None where nothing says."""
+def peak_bytes(compiled: Any, place: Place) -> int | None:
+    """What a program needs at once: states, data and work space; None where nothing says.
+
+    Args:
+      compiled: the program.
+      place: where it runs.
+
+    Returns:
+      Bytes of a device or, on a CPU, of the whole place.
+    """
     found = compiled.memory_analysis()
     if not found:
         return None
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-    return int(sizes - found.alias_size_in_bytes)
+    return place.num_copies * int(sizes - found.alias_size_in_bytes)
 
 
 class Group:
     """Lanes that run together: one, or several with the same program."""
 
     def __init__(
-        self, programs: Programs, lanes: Sequence[Lane], device: jax.Device | None = None
+        self, programs: Programs, lanes: Sequence[Lane], place: Place | None = None
     ) -> None:
         """Prepares the lanes; their states come with `start` or `restore`.
 
         Args:
           programs: where their program is kept.
           lanes: with one program.
-          device: where they run; the first of the programs' by default.
+          place: where they run; the first of the programs' by default.
         """
         self.lanes = list(lanes)
-        self.device = device or programs.devices[0]
+        self.place = place or programs.places[0]
         self._programs = programs
         self._together = programs.side_by_side
         self._lead = (len(lanes),) if self._together else ()
         self._period = programs.experiment.eval_every
         experiment, first = programs.experiment, lanes[0]
         self.problem = experiment.problem_at(first.pattern, first.point)
-        self._program = programs.training(first)
+        self.program = programs.training(first, self.place)
         self._columns = self._stack([split(experiment, lane)[0] for lane in lanes])
         self._keys = self._stack([jax.random.key(np.uint32(lane.seed)) for lane in lanes])
+        self._link_keys = self._keys  # patterns draw on one device
         self._patterns = [experiment.pattern_at(lane.pattern, lane.point) for lane in lanes]
         self._links = [programs.links(pattern) for pattern in self._patterns]
+        self._silent = self._links[0].silent
         self._states: FederationState | None = None
         self._carries: list[PyTree] = []
         self._advance: Any = None
         self._outputs: tuple[Any, Any] | None = None
+        self._is_settled = False
 
     def start(self) -> None:
         """Puts every lane before its first round."""
-        self.place()
-        self._states = self._program.start(*self._beginning())
+        self.settle()
+        self._states = self.program.start(*self._beginning())
         self._carries = self._by_pattern(lambda links, keys, _: links.start(keys))
 
     def _beginning(self) -> tuple[Any, ...]:
-        return self._keys, self._columns, self._links[0].silent, self.problem
+        return self._keys, self._columns, self._silent, self.problem
 
     def inputs(self) -> tuple[Any, ...]:
         """The shapes of what one period of these lanes takes."""
-        states = jax.eval_shape(self._program.start, *self._beginning())
+        sharding = self.place.sharding
+        states = jax.tree.map(
+            lambda a: _shape(a.shape, a.dtype, sharding),
+            jax.eval_shape(self.program.start, *self._beginning()),
+        )
         links = jax.tree.map(
-            lambda a: _shape((*self._lead, self._period, *a.shape[1:]), a.dtype),
+            lambda a: _shape((*self._lead, self._period, *a.shape[1:]), a.dtype, sharding),
             self._links[0].silent,
         )
         return states, self._keys, links, self._columns, self.problem
 
     def shapes(self) -> list[FederationState]:
         """The shapes of the lanes' states, with the pattern's carry, as `states` gives them."""
-        states = jax.eval_shape(self._program.start, *self._beginning())
+        states = jax.eval_shape(self.program.start, *self._beginning())
         if self._together:
             states = jax.tree.map(lambda a: _shape(a.shape[1:], a.dtype), states)
         key = jax.random.key(0)
@@ -256,15 +278,21 @@ class Group:
 
     def restore(self, states: Sequence[FederationState]) -> None:
         """Puts every lane where an earlier process left it."""
-        self.place()
-        states = jax.device_put(list(states), self.device)
-        self._carries = [state.participation for state in states]
-        self._states = self._stack([state._replace(participation=()) for state in states])
+        self.settle()
+        carries = [state.participation for state in states]
+        self._carries = jax.device_put(carries, self.place.home)
+        alone = [state._replace(participation=()) for state in states]
+        self._states = self._stack(self.place.put(alone))
 
-    def place(self) -> None:
-        """Puts what all periods take on the device."""
-        self.problem = self._programs.placed(self.problem, self.device)
-        self._keys, self._columns = jax.device_put((self._keys, self._columns), self.device)
+    def settle(self) -> None:
+        """Puts what all periods take where the lanes run."""
+        if self._is_settled:
+            return
+        self._is_settled = True
+        self.problem = self._programs.placed(self.problem, self.place)
+        self._link_keys = jax.device_put(self._keys, self.place.home)
+        alone = self._keys, self._columns, self._silent
+        self._keys, self._columns, self._silent = self.place.put(alone)
 
     def states(self) -> list[FederationState]:
         """The lanes' states, with the patterns' carries."""
@@ -331,18 +359,18 @@ class Group:
         )
         self._carries = [carry for carry, _ in drawn]
         links: Links = self._stack([links for _, links in drawn])
-        return links
+        return self.place.put(links) if self.place.is_mesh else links
 
     def _by_pattern(self, do: Callable[[drawing.LinkProgram, Key, PyTree], PyTree]) -> list[PyTree]:
         """What a pattern's program does for the keys and carries of its lanes, lane by lane."""
         carries = self._carries or [()] * len(self.lanes)
         if not self._together:
-            return [do(self._links[0], self._keys, carries[0])]
+            return [do(self._links[0], self._link_keys, carries[0])]
         found: dict[int, PyTree] = {}
         for program in {id(links): links for links in self._links}.values():
             places = [i for i, links in enumerate(self._links) if links is program]
             together = self._stack([carries[i] for i in places])
-            done = do(program, self._keys[jnp.array(places)], together)
+            done = do(program, self._link_keys[jnp.array(places)], together)
             for row, place in enumerate(places):
                 found[place] = jax.tree.map(lambda a, row=row: a[row], done)
         return [found[place] for place in range(len(self.lanes))]
@@ -357,5 +385,6 @@ def _marked(record: dict[str, Any], first_bad_round: np.ndarray) -> dict[str, An
     return record if record['finite'] else {**record, 'first_bad_round': first_bad_round}
 
 
-def _shape(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+def _shape(shape: tuple[int, ...], dtype: Any, sharding: Any = None) -> jax.ShapeDtypeStruct:
+    struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
+    return struct(shape, dtype, sharding=sharding)

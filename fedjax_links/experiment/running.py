@@ -7,10 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import base, errors, runs, stores
+from fedjax_links import base, errors, processes, runs, stores
 from fedjax_links.base import PyTree
-from fedjax_links.devices import Devices
-from fedjax_links.experiment import advancing, choosing
+from fedjax_links.devices import Place
+from fedjax_links.experiment import advancing, choosing, in_step
 from fedjax_links.experiment import lanes as lanes_
 from fedjax_links.experiment.definition import LINKS, Experiment
 from fedjax_links.experiment.hooks import Callback, Origin
@@ -26,7 +26,7 @@ def run(
     *,
     side_by_side: bool | None = None,
     origin: Origin | None = None,
-    devices: Devices = None,
+    places: Sequence[Place] | None = None,
 ) -> runs.Results:
     """Runs what has not run yet: the body of `Experiment.run`.
 
@@ -37,9 +37,9 @@ def run(
       side_by_side: whether lanes advance in one program; everywhere but on a CPU by default, where
         one after the other each lane is bit for bit its own `simulation.simulate`.
       origin: where lanes begin, see `forking`; before their first round by default.
-      devices: how many devices of this process to use, or which; all by default. Lanes of an
-        algorithm advance on several at the same time. Unless lanes run side by side, nothing that
-        is kept depends on it.
+      places: the devices or meshes (`devices.places`) that lanes of an algorithm advance on at
+        the same time; all devices of this process by default. Unless lanes run side by side,
+        nothing that is kept depends on the number of devices, nor on the size of meshes.
 
     Returns:
       The metrics.
@@ -49,19 +49,26 @@ def run(
     """
     from fedjax_links.experiment import loggers
 
-    callbacks = [*loggers.callbacks(experiment.log, folder), *callbacks]
+    if processes.is_leader():
+        callbacks = [*loggers.callbacks(experiment.log, folder), *callbacks]
     origin = origin or Origin()
+    programs = Programs(experiment, side_by_side=side_by_side, places=places)
     facts = {**experiment.facts(), **origin.facts}
+    if programs.places[0].is_mesh:
+        facts[runs.ON_A_MESH] = True
     path = None if folder is None else Path(folder)
-    store = (
-        stores.Memory()
-        if path is None
-        else stores.RunFolder(path, facts=facts, config=experiment.config)
-    )
+
+    def opened() -> stores.Memory:
+        if path is None:
+            return stores.Memory()
+        return stores.RunFolder(path, facts=facts, config=experiment.config)
+
+    is_alone = not processes.are_several()
+    store = opened() if is_alone else in_step.Store(opened)
+    callbacks = callbacks if is_alone else [in_step.Listeners(callbacks)]
     try:
         for callback in callbacks:
             callback.on_start(experiment)
-        programs = Programs(experiment, side_by_side=side_by_side, devices=devices)
         if path is not None and not origin.has_links(path, experiment.num_rounds):
             store.keep_links(_links(experiment, programs, origin))
         stages = advancing.Stages(programs, store, callbacks, origin)

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.command import COMMAND, ROOT, in_a_process, run
 
 QUICKSTART = ['simulate', '--config=configs/quickstart.py']
+OF_TWO = ['--coordinator=127.0.0.1:9999', '--num_processes=2']
 
 
 def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
@@ -39,6 +40,19 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
         (['extra'], "unexpected argument 'extra'"),
         (['--config.num_seeds=0'], '`config.num_seeds` must be at least 1, got 0.'),
         (['--devices=0'], '`devices` must be at least 1, got 0.'),
+        (['--mesh=runs:2'], '`mesh` must read clients:N, N at least 1, got runs:2.'),
+        (['--mesh=4'], '`mesh` must read clients:N, N at least 1, got 4.'),
+        (['--mesh=clients:0'], '`mesh` must read clients:N, N at least 1, got clients:0.'),
+        (['--mesh=clients:2', '--devices=1'], 'a number of devices that divides `devices` = 1'),
+        ([*OF_TWO, '--process_id=2'], '`process_id` must be at most 1, got 2.'),
+        (
+            [*OF_TWO, '--process_id=0', '--mesh=clients:3'],
+            '`mesh` must read clients:N, N a multiple of `num_processes` = 2, got clients:3.',
+        ),
+        (
+            [*OF_TWO, '--process_id=0', '--mesh=clients:2', '--dry_run'],
+            '`dry_run` must be left out with --coordinator.',
+        ),
         ([], '`workdir` must name a folder'),
         (['--config=configs/quickstat.py'], 'did you mean configs/quickstart.py?'),
     ],

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from fedjax_links import experiment, journal
+from fedjax_links.devices import places
 from fedjax_links.experiment import running
 from tests.experiment.configs import tuned
 
@@ -28,7 +29,7 @@ class End(experiment.Callback):
 
 def run(name, devices, *callbacks):
     try:
-        running.run(planned, folder / name, callbacks, devices=devices)
+        running.run(planned, folder / name, callbacks, places=places(devices))
     except (experiment.Stop, InterruptedError) as error:
         print(name, type(error).__name__)
 
@@ -66,4 +67,72 @@ def test_the_devices_change_nothing_that_is_kept(tmp_path, saving):
         'ended by InterruptedError True False',
         f'ended by Stop True {saving == "never"}',
         *(f'on {count} True False' for count in (1, 2, 4)),
+    ]
+
+
+MESHES = """
+import sys
+from pathlib import Path
+
+from fedjax_links import experiment, journal, runs
+from fedjax_links.devices import places
+from fedjax_links.experiment import forking, running
+from tests.experiment.configs import values
+
+folder = Path(sys.argv[1])
+journal.SaveClock.is_due = lambda clock: True
+clients = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
+config = values(algorithms={'fedpbc': {}}, client=clients)
+planned = experiment.build(config)
+
+def kept(name):
+    left_out = 'environment.json', '.lock', 'journal.jsonl'
+    files = sorted(path for path in (folder / name).rglob('*') if path.is_file())
+    return {
+        str(path.relative_to(folder / name)): path.read_bytes()
+        for path in files if path.name not in left_out
+    }
+
+meshes = {'1': places(1, 1), '2': places(2, 2), '4': places(4, 4), '2 x 2': places(4, 2)}
+for name, used in {'none': places(1), **meshes}.items():
+    running.run(planned, folder / name, places=used)
+    print(name, kept(name) == kept('1') if name not in ('none', '1') else len(used))
+
+class End(experiment.Callback):
+    def on_period(self, lane, record):
+        if lane.seed and record['round'] == 2:
+            raise experiment.Stop
+
+try:
+    running.run(planned, folder / 'ended', [End()], places=places(4, 4))
+except experiment.Stop:
+    running.run(planned, folder / 'ended', places=places(2, 2))
+print('ended', kept('ended') == kept('1'))
+
+try:
+    running.run(planned, folder / '1', places=places(1))
+except ValueError as error:
+    print(error)
+
+for path in (folder / '2' / 'checkpoints').glob('*@2.npz'):
+    path.unlink()
+longer = experiment.build({**config, 'num_rounds': 6})
+whole = running.run(longer, folder / 'whole', places=places(1, 1))
+origin = forking.origin(longer, folder / '2', 2)
+forked = running.run(longer, folder / 'forked', places=places(2, 2), origin=origin)
+lines = whole.columns['round'] > 2
+print('forked', all(
+    (whole[name][lines] == forked[name]).all()
+    for name in whole.columns if not name.startswith('rounds/')
+))
+"""
+
+
+def test_the_size_of_meshes_changes_nothing_that_is_kept(tmp_path):
+    """Nor where lanes go on, or what is computed again for a fork; without one, all is rounded."""
+    assert in_a_process(MESHES, tmp_path, as_users_compile=False) == [
+        *['none 1', '1 1', '2 True', '4 True', '2 x 2 True', 'ended True'],
+        '`workdir` must be new or hold a run with the same config, got '
+        f'{tmp_path / "1"}, where config.on_a_mesh is True and not None.',
+        'forked True',
     ]
