@@ -95,7 +95,7 @@ def picture(records: Iterable[Record], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     found = [row for record in records for row in rows(record) if row.unit == 'x'][::-1]
-    figure, axes = plt.subplots(figsize=(8, 0.4 * len(found) + 1.2), layout='constrained')
+    figure, axes = plt.subplots(figsize=(11, 0.4 * len(found) + 1.2), layout='constrained')
     for place, row in enumerate(found):
         axes.barh(place, row.measured, color='#0072B2' if row.met is not False else '#D55E00')
         if row.spread is not None:
@@ -105,7 +105,7 @@ def picture(records: Iterable[Record], path: Path) -> None:
     axes.set_yticks(range(len(found)), [f'{row.benchmark}: {row.what}' for row in found])
     axes.set_xscale('log')
     axes.xaxis.set_major_formatter(lambda value, _: f'{value:g}')
-    axes.set_xlabel('ratio (thick: target; thin: spread over the turns; orange: missed)')
+    axes.set_xlabel('ratio; thick: target, thin: spread, orange: missed')
     figure.savefig(path, dpi=120)
     plt.close(figure)
 

@@ -52,3 +52,8 @@ def test_suites_and_names_are_benchmarks():
 def test_readme_keeps_all_but_the_table():
     text = f'before\n{run.BEGIN}old\n{run.END}\nafter'
     assert run.readme_with(text, 'new') == f'before\n{run.BEGIN}new\n{run.END}\nafter'
+
+
+def test_readme_shows_the_records_as_they_are():
+    text = (run.ROOT / 'README.md').read_text()
+    assert run.readme_with(text, summary.table(summary.read())) == text
