@@ -76,6 +76,9 @@ def main(values: dict[str, Any]) -> None:
         for line in debugging.debug_round(planned, _folder(), _DEBUG_ROUND.value):
             print(line)
         return
+    on_cpu = places[0].devices[0].platform == 'cpu'
+    if _DEVICES.value is None and mesh_size is None and on_cpu and preflight.is_short(planned):
+        places = places[:1]
     report.check(planned)
     origin = forking.origin(planned, _FORK_FROM.value, _AT_ROUND.value)
     leads = processes.is_leader()

@@ -16,6 +16,7 @@ from fedjax_links.experiment.lanes import Lane
 from fedjax_links.experiment.programs import Group, Programs, peak_bytes
 
 _TIMED_SECONDS = 1.0
+_FEW_ROUNDS, _SMALL_MODEL = 50_000, 2**14
 
 
 def check(experiment: Experiment) -> None:
@@ -42,6 +43,22 @@ def check(experiment: Experiment) -> None:
     needed = memory_by_algorithm(experiment, programs)
     most = max(needed, key=lambda label: needed[label][0])
     memory.refuse_if_above(memory.available_bytes(), needed[most][0], most)
+
+
+def is_short(experiment: Experiment) -> bool:
+    """Whether a CPU is done sooner on one device, as every device compiles its own programs.
+
+    Args:
+      experiment: the experiment.
+
+    Returns:
+      True for small models and few rounds in all: those of a few seconds.
+    """
+    rounds = sum(lanes.count_rounds(experiment, label) for label in experiment.algorithms)
+    pattern = next(iter(experiment.pattern_makers))
+    problem = experiment.problem_at(pattern, experiment.grid_points[0])
+    size = tree.size(jax.eval_shape(problem.init_params, jax.random.key(0)))
+    return rounds < _FEW_ROUNDS and size < _SMALL_MODEL
 
 
 def dry_run(experiment: Experiment, places: Sequence[Place] | None = None) -> Iterator[str]:
