@@ -16,7 +16,6 @@ NUM_DEVICES = 2
 
 def measure(quick: bool) -> dict[str, Any]:
     """The record of this benchmark."""
-    devices.prepare(NUM_DEVICES)
     settings = micro.QUICK if quick else micro.Settings(num_rounds=5_000)
     links = participation.uniform_cohort(settings.num_clients, settings.cohort_size)
     data = micro.problem(settings)

@@ -4,6 +4,7 @@ The links of a period are drawn by the pattern's own small program and handed to
 so there are as many programs as algorithms plus patterns, and memory holds one period of links.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -130,9 +131,13 @@ class Programs:
 
     def lane_bytes(self, lane: Lane) -> int:
         """Bytes of a lane's state and of one period of its links, without the work of a round."""
-        alone = Programs(self.experiment, side_by_side=False)
-        (state,) = Group(alone, [lane]).shapes()
+        (state,) = Group(self._alone, [lane]).shapes()
         return tree.num_bytes(state) + self.experiment.eval_every * tree.num_bytes(state.links)
+
+    @functools.cached_property
+    def _alone(self) -> 'Programs':
+        """Of lanes that run one by one on a device, to ask for shapes."""
+        return Programs(self.experiment, side_by_side=False)
 
     def forget(self) -> None:
         """Lets go of the programs of algorithms that are done."""

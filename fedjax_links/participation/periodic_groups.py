@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors
+from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
@@ -69,7 +69,7 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
             first, stop = bounds[turn], bounds[turn + 1]
 
             def propose(key: Key, count: int) -> Array:
-                return jax.random.randint(key, (count,), first, stop, 'int32')
+                return first + prng.integers(key, (count,), stop - first)
 
             ids = rejection.distinct(key, propose, rejection.anyone, cohort_size, len(labels))
             chance = cohort_size / (stop - first)

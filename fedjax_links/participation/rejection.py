@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from fedjax_links import prng
 from fedjax_links.base import Array, CohortLinkSample, Key
 
 FEWEST_CLIENTS = 4096
@@ -116,7 +117,7 @@ def anyone(clients: Array) -> Array:
 
 def uniform(num_clients: int) -> Proposal:
     """Every client equally likely."""
-    return lambda key, count: jax.random.randint(key, (count,), 0, num_clients, 'int32')
+    return lambda key, count: prng.integers(key, (count,), num_clients)
 
 
 def by_weight(weights: NDArray[np.float64]) -> Proposal:
@@ -136,7 +137,7 @@ def by_weight(weights: NDArray[np.float64]) -> Proposal:
 
     def propose(key: Key, count: int) -> Array:
         own, other = jax.random.split(key)
-        column = jax.random.randint(own, (count,), 0, num_clients, 'int32')
+        column = prng.integers(own, (count,), num_clients)
         stays = jax.random.bits(other, (count,), 'uint32') < threshold[column]
         return jnp.where(stays, column, alias[column])
 

@@ -31,6 +31,19 @@ def simulate(algorithm, problem, num_rounds, num_active=10):
     return run(jax.random.key(3), problem).state.algorithm
 
 
+def scratch_bytes(algorithm, links, problem):
+    """What five compiled rounds take beside their state, which they overwrite as a scan does."""
+    key = jax.random.key(0)
+    state = jax.eval_shape(lambda k, p: simulation.init(k, algorithm, links, p), key, problem)
+
+    def rounds(key, problem, state):
+        options = {'num_rounds': 5, 'initial_state': state}
+        return simulation.simulate(key, algorithm, links, problem, **options).state
+
+    compiled = jax.jit(rounds, donate_argnums=2).lower(key, problem, state).compile()
+    return compiled.memory_analysis().temp_size_in_bytes
+
+
 def table_and_sum(name, state):
     """The table and what the state holds as its sum, in float64."""
     if name == 'scaffold':
@@ -125,24 +138,11 @@ def test_a_bfloat16_table_ends_near_the_full_one(name):
     ],
 )
 def test_a_round_neither_copies_nor_sums_the_table(name):
-    """Scratch memory of a compiled run stays far below the table: cost follows the active clients.
-
-    The state is donated, as the scan's carry is from round to round.
-    """
+    """Scratch memory of compiled rounds stays far below the table: cost follows the active."""
     problem = federation(num_clients=2000, dimension=500)
     algorithm = build(name)
     links = participation.uniform_cohort(2000, 10)
-    state = jax.eval_shape(
-        lambda key, p: simulation.init(key, algorithm, links, p), jax.random.key(0), problem
-    )
-    run = jax.jit(
-        lambda key, p, state: (
-            simulation.simulate(key, algorithm, links, p, num_rounds=5, initial_state=state).state
-        ),
-        donate_argnums=2,
-    )
-    scratch = run.lower(jax.random.key(0), problem, state).compile().memory_analysis()
-    assert scratch.temp_size_in_bytes < 0.2 * 4 * 2000 * 500
+    assert scratch_bytes(algorithm, links, problem) < 0.2 * 4 * 2000 * 500
 
 
 @pytest.mark.optimised
@@ -153,17 +153,7 @@ def test_large_models_are_trained_one_by_one_in_a_table_replaced_in_place(name):
     problem = federation(num_clients, dimension)
     algorithm = build(name)
     links = participation.bernoulli(np.full(num_clients, 0.2, np.float32))
-    state = jax.eval_shape(
-        lambda key, p: simulation.init(key, algorithm, links, p), jax.random.key(0), problem
-    )
-    run = jax.jit(
-        lambda key, p, state: (
-            simulation.simulate(key, algorithm, links, p, num_rounds=5, initial_state=state).state
-        ),
-        donate_argnums=2,
-    )
-    scratch = run.lower(jax.random.key(0), problem, state).compile().memory_analysis()
-    assert scratch.temp_size_in_bytes < 15 * 4 * dimension
+    assert scratch_bytes(algorithm, links, problem) < 15 * 4 * dimension
 
 
 @pytest.mark.parametrize('name', ['mifa', 'fedvarp', 'scaffold'])

@@ -1,11 +1,13 @@
 """What is known before a run starts."""
 
+import dataclasses
 import re
 
 import jax
+import numpy as np
 import pytest
 
-from fedjax_links import algorithms, experiment, memory
+from fedjax_links import algorithms, experiment, memory, problems
 from fedjax_links.experiment import preflight
 from tests.experiment.configs import tuned
 from tests.experiment.test_running import in_python
@@ -49,3 +51,12 @@ def test_what_cannot_fit_is_refused_with_what_would_make_it_fit(monkeypatch):
     monkeypatch.setattr(memory, 'available_bytes', lambda: 100)
     with pytest.raises(ValueError, match=r'must fit into memory: fedpbc needs .* would fit\.'):
         preflight.check(planned)
+
+
+def test_a_run_is_short_where_rounds_are_few_and_models_small():
+    """Then a CPU compiles for one device alone, unless it is told otherwise."""
+    few = in_python(grid={})
+    assert preflight.is_short(few)
+    assert not preflight.is_short(dataclasses.replace(few, num_rounds=20_000))
+    large = problems.quadratic(np.zeros((6, 2**14)))
+    assert not preflight.is_short(dataclasses.replace(few, problem=large))
