@@ -62,6 +62,6 @@ def get_config(argument: str = '') -> ConfigDict:
     config['quick'] |= {
         'patterns': {label: presets.quick_periodic(code) for label in FACTORS},
         'algorithms': {'plain': later, 'amplified': later},
-        'num_rounds': 400,
+        'num_rounds': 403,
     }
     return ConfigDict(config)

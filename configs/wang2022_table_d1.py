@@ -42,7 +42,6 @@ def get_config(argument: str = '') -> ConfigDict:
             'num_seeds': 1,
         },
         'metric': 'train_loss',
-        'eval_every': 500,
         'num_seeds': 1,
         'names': (('periodic', 'periodic availability'), *presets.METHOD_NAMES),
         'reports': {
@@ -64,9 +63,8 @@ def get_config(argument: str = '') -> ConfigDict:
     }
     config['quick'] |= {
         'algorithms': presets.methods(presets.QUICK_WARM_UP_ROUNDS, period=presets.QUICK_PERIOD),
-        'tuning': {'learning_rates': (0.1, 0.01, 0.001), 'num_rounds': 400},
-        'num_rounds': 400,
-        'eval_every': 50,
+        'tuning': {'learning_rates': (0.1, 0.01, 0.001), 'num_rounds': 403},
+        'num_rounds': 403,
         'num_seeds': 1,
     }
     return ConfigDict(config)

@@ -314,11 +314,14 @@ class Participation(NamedTuple):
       init: ``key -> carry`` (Markov states, clocks, offsets; ``()`` when memoryless).
       sample: ``(carry, key, round) -> (carry, LinkSample)``.
       num_clients: N.
+      cycle: rounds after which links, or their probabilities, repeat; None if they do not. Whoever
+        evaluates every so many rounds should see all of the cycle.
     """
 
     init: Callable[[Key], PyTree]
     sample: Callable[[PyTree, Key, Array], tuple[PyTree, Links]]
     num_clients: int
+    cycle: int | None = None
 
 
 class ParticipationCounters(NamedTuple):

@@ -64,7 +64,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
     ``first_seed``; ``grid`` (nested like the config, lists of values at its leaves) and
     ``grid_mode``; ``tuning`` (``learning_rates`` and ``server_lrs``, or a nested ``grid``;
     ``pattern``, ``num_rounds``, ``num_seeds``, ``model``); ``eval_fn``, ``metric``, ``direction``,
-    ``baseline``, ``names``, ``reports``, ``caption``, ``log`` as in `Experiment`.
+    ``baseline``, ``names``, ``reports``, ``log`` as in `Experiment`; ``caption`` likewise, with
+    values of the config as it runs wherever it says ``{config.num_rounds}`` and the like.
 
     Args:
       config: nested dictionaries, as a config file's ``to_dict()`` gives them.
@@ -87,7 +88,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
     if untuned and _RATE not in {**columns, **tuned}:
         requirement = f"have 'learning_rates', as {untuned[0]} has no learning_rate"
         raise errors.invalid('config.tuning', requirement, sorted(config.get('tuning', {})))
-    fields = ('baseline', 'metric', 'direction', 'names', 'reports', 'caption', 'log', 'grid_mode')
+    fields = ('baseline', 'metric', 'direction', 'names', 'reports', 'log', 'grid_mode')
     first = config.get('first_seed', 0)
     try:
         experiment = Experiment(
@@ -105,6 +106,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
             tuning=_tuning(config, tuned, list(patterns)),
             eval_fn=_eval_fn(config),
             config=config,
+            caption=plain.filled(config.get('caption', ''), config),
             **{field: config[field] for field in fields if field in config},
         )
     except ValueError as error:

@@ -1,5 +1,7 @@
 """What an experiment is, in a few lines, before it runs."""
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +14,8 @@ from fedjax_links.experiment import lanes
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.programs import Programs
 from fedjax_links.problems import owners, partition
+
+_ENOUGH_PHASES = 10  # of a cycle, evenly spread: as many as the papers' own evaluations see
 
 
 def text(experiment: Experiment) -> str:
@@ -30,6 +34,7 @@ def text(experiment: Experiment) -> str:
         whose = f' ({", ".join(labels)})' if len(problems) > 1 else ''
         lines += _describe_problem(problem, whose)
     lines += _describe_work(experiment, len(problems))
+    lines += _describe_phases(experiment)
     data = sum(tree.num_bytes(problem.data) for problem, _ in problems)
     lines.append(
         f'memory   data {memory.size(data)}; states and links beside them, without the work '
@@ -95,6 +100,24 @@ def _describe_work(experiment: Experiment, num_problems: int) -> list[str]:
     return [
         f'work     {" x ".join(factors)}{" and tuning" if tuned else ""}: {total:,} rounds',
     ]
+
+
+def _describe_phases(experiment: Experiment) -> list[str]:
+    """Which patterns repeat so that evaluations see only a few rounds of their cycle."""
+    every, last = experiment.eval_every, experiment.num_rounds
+    lines = []
+    for label in experiment.pattern_makers:
+        cycle = experiment.pattern_at(label, experiment.grid_points[0]).cycle
+        if cycle is None:
+            continue
+        seen = cycle // math.gcd(cycle, every)
+        if seen < min(cycle, last // every, _ENOUGH_PHASES):
+            coprime = next(n for n in itertools.count(every + 1) if math.gcd(n, cycle) == 1)
+            lines.append(
+                f'warning  {label} repeats every {cycle} rounds: evaluations every {every} see '
+                f'{_count(range(seen), "round")} of them, such as {coprime} would see all'
+            )
+    return lines
 
 
 def _count(things: Any, word: str) -> str:

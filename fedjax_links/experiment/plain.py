@@ -1,6 +1,7 @@
 """The values of a config before anything is made of them."""
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,32 @@ def check(config: Mapping[str, Any], where: str = 'config') -> None:
         if not isinstance(name, str) or not name.strip():
             raise errors.invalid(where, 'have texts as names of its fields', errors.shown(name))
         _check_value(f'{where}.{name}', value)
+
+
+def filled(text: str, config: Mapping[str, Any]) -> str:
+    """A text with ``{config.problem.num_clients}`` and the like replaced by the value.
+
+    So a caption tells what runs, whatever flags or a section ``quick`` made of it.
+
+    Args:
+      text: the text; other braces stay.
+      config: what runs.
+
+    Raises:
+      ValueError: if there is no such field.
+    """
+    return re.sub(r'\{config\.([\w.]+)\}', lambda found: _shown(found[1], config), text)
+
+
+def _shown(path: str, config: Mapping[str, Any]) -> str:
+    value: Any = config
+    for name in path.split('.'):
+        if not isinstance(value, Mapping) or name not in value:
+            raise errors.invalid('config.caption', 'name fields of the config', f'config.{path}')
+        value = value[name]
+    if isinstance(value, list | tuple):
+        return ', '.join(map(str, value))
+    return f'{value:,}' if isinstance(value, int) else str(value)
 
 
 def _check_value(where: str, value: Any) -> None:

@@ -7,6 +7,7 @@ downlink follows its mask and whose clients always compute.
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -259,7 +260,7 @@ def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Partic
         )
         return CapState(pattern=inner, order=order), _keep(masks, kept)
 
-    return Participation(init=init, sample=sample, num_clients=pattern.num_clients)
+    return pattern._replace(init=init, sample=sample)
 
 
 def _keep(links: MaskLinks, kept: Array) -> MaskLinks:
@@ -291,7 +292,18 @@ def _combine(
         )
         return tuple(part for part, _ in steps), links
 
-    return Participation(init=init, sample=sample, num_clients=num_clients or counts[0])
+    return Participation(
+        init=init,
+        sample=sample,
+        num_clients=num_clients or counts[0],
+        cycle=common_cycle(patterns),
+    )
+
+
+def common_cycle(patterns: Sequence[Participation]) -> int | None:
+    """Rounds after which those of the patterns that repeat do so together; None if none does."""
+    cycles = [pattern.cycle for pattern in patterns if pattern.cycle is not None]
+    return math.lcm(*cycles) if cycles else None
 
 
 def _alike(samples: Sequence[Links]) -> list[MaskLinks]:

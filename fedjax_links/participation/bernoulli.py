@@ -32,4 +32,9 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
         uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
         return carry, LinkSample(mask=uniforms < probs, prob=schedule.mean(round))
 
-    return Participation(init=lambda key: (), sample=sample, num_clients=schedule.num_clients)
+    return Participation(
+        init=lambda key: (),
+        sample=sample,
+        num_clients=schedule.num_clients,
+        cycle=schedule.cycle,
+    )

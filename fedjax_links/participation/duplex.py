@@ -9,6 +9,7 @@ import jax
 
 from fedjax_links import errors
 from fedjax_links.base import Array, DuplexLinkSample, Key, Participation, PyTree
+from fedjax_links.participation.algebra import common_cycle
 from fedjax_links.participation.always import always
 
 _UPLINK, _DOWNLINK, _COMPUTE = 0, 1, 2
@@ -61,7 +62,10 @@ def duplex(
         )
         return (up_carry, down_carry, work_carry), links
 
-    return Participation(init=init, sample=sample, num_clients=uplink.num_clients)
+    cycle = common_cycle(list(parts.values()))
+    return Participation(
+        init=init, sample=sample, num_clients=uplink.num_clients, cycle=cycle
+    )
 
 
 def unavailable(pattern: Participation) -> Participation:
@@ -86,4 +90,4 @@ def unavailable(pattern: Participation) -> Participation:
             mask=links.mask, prob=links.prob, downlink=links.mask, compute=links.mask
         )
 
-    return Participation(init=pattern.init, sample=sample, num_clients=pattern.num_clients)
+    return pattern._replace(sample=sample)

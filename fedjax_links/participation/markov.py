@@ -62,7 +62,9 @@ def markov(schedule: schedules.ScheduleLike, up_rate: ArrayLike = 0.05) -> Parti
         up = move(carry.up, uniforms, probs, up_rate)
         return MarkovState(up=up), LinkSample(mask=up, prob=schedule.mean(round))
 
-    return Participation(init=init, sample=sample, num_clients=schedule.num_clients)
+    return Participation(
+        init=init, sample=sample, num_clients=schedule.num_clients, cycle=schedule.cycle
+    )
 
 
 def as_up_rate(up_rate: ArrayLike, num_clients: int) -> Array:

@@ -78,4 +78,5 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
         mask = selection.uniform_subset(key, available, cohort_size)
         return carry, LinkSample(mask=mask, prob=jnp.where(available, share, 0))
 
-    return Participation(init=init, sample=sample, num_clients=len(labels))
+    cycle = active_rounds * len(sizes)
+    return Participation(init=init, sample=sample, num_clients=len(labels), cycle=cycle)

@@ -44,4 +44,6 @@ def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
         known = jnp.full(num_clients, jnp.nan, dtype) if probs is None else probs[row]
         return carry, LinkSample(mask=masks[row], prob=known)
 
-    return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
+    return Participation(
+        init=lambda key: (), sample=sample, num_clients=num_clients, cycle=num_rounds
+    )

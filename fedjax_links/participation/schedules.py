@@ -19,11 +19,13 @@ class Schedule(NamedTuple):
       probs: ``(key, round) -> float[N]``, the probabilities in force, which may be random.
       mean: ``round -> float[N]``, their mean, which patterns report.
       num_clients: N.
+      cycle: rounds after which ``mean`` repeats; None if it does not, or nothing says when.
     """
 
     probs: Callable[[Key, Array], Array]
     mean: Callable[[Array], Array]
     num_clients: int
+    cycle: int | None = None
 
     def __call__(self, key: Key, round: Array) -> Array:
         """float[N], the probabilities in force in ``round``."""
@@ -70,7 +72,7 @@ def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
         phase = jnp.mod(jnp.asarray(round, p.dtype), period) / period  # small: exact in float32
         return jnp.minimum(1, p * ((1 - gamma) + gamma * jnp.sin(2 * jnp.pi * phase)))
 
-    return _deterministic(mean, p.shape[0])
+    return _deterministic(mean, p.shape[0])._replace(cycle=_whole(period))
 
 
 def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
@@ -129,7 +131,7 @@ def diurnal(
     Raises:
       ValueError: for a value out of range.
     """
-    peak = as_probs(peak, 'peak')
+    peak, cycle = as_probs(peak, 'peak'), _whole(rounds_per_day)
     checks.within('trough', trough, 0, 1)
     checks.positive('rounds_per_day', rounds_per_day)
     checks.within('up_hours', up_hours, 0, 24)
@@ -148,7 +150,7 @@ def diurnal(
         time = jnp.mod(jnp.mod(jnp.asarray(round, day.dtype), day) + phase * day / 24, day)
         return jnp.where(time < up_hours * day / 24, peak, trough)
 
-    return _deterministic(mean, peak.shape[0])
+    return _deterministic(mean, peak.shape[0])._replace(cycle=cycle)
 
 
 def as_schedule(schedule: ScheduleLike) -> Schedule:
@@ -180,6 +182,16 @@ def _one_or_each(argument: str, value: Numbers, p: Array) -> Numbers:
         requirement = f'be one number or {p.shape[0]}'
         raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
     return np.asarray(value, p.dtype) if isinstance(value, list | tuple) else value
+
+
+def _whole(period: Numbers) -> int | None:
+    """A period as a whole number of rounds, for all clients together; None if it is none."""
+    if not checks.is_concrete(period):
+        return None
+    each = np.unique(np.asarray(period, float))
+    if (each != np.rint(each)).any() or each.max() > 2**24:
+        return None
+    return int(np.lcm.reduce(each.astype(int).astype(object)))
 
 
 def _deterministic(mean: Callable[[Array], Array], num_clients: int) -> Schedule:

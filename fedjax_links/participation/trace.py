@@ -6,6 +6,7 @@ O(all intervals) whatever the tick, where a bit per client and round would need 
 of seconds and lose the intervals' own resolution when the tick changes.
 """
 
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -141,7 +142,12 @@ def trace(
         mask = (low - offsets[:-1]) % 2 == 1
         return carry, LinkSample(mask=mask, prob=mask.astype(dtype))
 
-    return Participation(init=lambda key: (), sample=sample, num_clients=len(recording.names))
+    return Participation(
+        init=lambda key: (),
+        sample=sample,
+        num_clients=len(recording.names),
+        cycle=math.lcm(*set(packed.period.tolist())),
+    )
 
 
 def _as_intervals(recording: Intervals | ArrayLike) -> Intervals:

@@ -164,8 +164,8 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
             'problem': small_problem(),
             'patterns': {'periodic': quick_periodic(code)},
             'client': {'decay': {'initial': 0.1, 'rounds': QUICK_WARM_UP_ROUNDS}},
-            'num_rounds': 500,
-            'eval_every': 25,
+            'num_rounds': 507,
+            'eval_every': 13,
             'num_seeds': 2,
         },
     }

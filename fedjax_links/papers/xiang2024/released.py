@@ -137,7 +137,12 @@ def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
         mask = move(state < probs, uniforms, probs, up_rate)
         return carry, LinkSample(mask=mask, prob=schedule.mean(round))
 
-    return Participation(init=lambda key: (), sample=sample, num_clients=schedule.num_clients)
+    return Participation(
+        init=lambda key: (),
+        sample=sample,
+        num_clients=schedule.num_clients,
+        cycle=schedule.cycle,
+    )
 
 
 def reduced_cyclic(probs: Any, *, gamma: Any = 0.4, cycle_length: int = 100) -> Participation:

@@ -1,0 +1,65 @@
+"""What is said of an experiment before it runs."""
+
+import pytest
+
+from fedjax_links import experiment, participation
+from fedjax_links.participation import algebra, schedules
+from tests.experiment.configs import values
+
+HALF = [0.5] * 8
+EQUAL = {'name': 'equal', 'value': 0.5}
+
+
+def warnings(**changes):
+    lines = experiment.build(values(**changes)).describe().splitlines()
+    return [line for line in lines if line.startswith('warning')]
+
+
+@pytest.mark.parametrize(
+    'cycle, every, seen',
+    [(100, 100, 1), (100, 20, 5), (100, 50, 2), (100, 10, None), (100, 93, None), (300, 7, None)],
+)
+def test_evaluations_that_see_few_rounds_of_a_cycle_are_named(cycle, every, seen):
+    """Counted one by one; ten, or as many as there are evaluations, are no reason to warn."""
+    rounds = 12 * every
+    links = {'name': 'cyclic', 'probs': EQUAL, 'cycle_length': cycle}
+    found = warnings(links=links, num_rounds=rounds, eval_every=every)
+    assert len({t % cycle for t in range(every, 1200 * every, every)}) >= 10 or seen is not None
+    if seen is None:
+        assert not found
+    else:
+        assert len({t % cycle for t in range(every, rounds + 1, every)}) == seen
+        assert f'repeats every {cycle} rounds' in found[0]
+        assert f'see {seen} round' in found[0]
+
+
+def test_a_recorded_run_that_is_not_played_twice_is_no_reason_to_warn():
+    links = {'name': 'replay', 'mask': [[True] * 8] * 40}
+    assert not warnings(links=links, num_rounds=40, eval_every=8)
+    assert warnings(links=links, num_rounds=80, eval_every=8)
+
+
+def test_patterns_know_their_cycle():
+    cyclic = participation.cyclic(HALF, cycle_length=6)
+    waves = participation.bernoulli(schedules.sine(HALF, gamma=0.4, period=4.0))
+    assert participation.bernoulli(HALF).cycle is None
+    assert participation.bernoulli(schedules.sine(HALF, gamma=0.4, period=4.5)).cycle is None
+    assert waves.cycle == 4
+    assert participation.markov(schedules.diurnal(HALF, rounds_per_day=24)).cycle == 24
+    assert algebra.both(cyclic, waves).cycle == 12
+    assert algebra.cap(cyclic, 2).cycle == 6
+    assert participation.duplex(uplink=waves, downlink=cyclic).cycle == 12
+    turns = participation.periodic_groups([0, 0, 1, 1, 2, 2], active_rounds=5, cohort_size=1)
+    assert turns.cycle == 15
+    replayed = participation.replay([[True, False], [False, True], [True, True]])
+    assert replayed.cycle == 3
+
+
+def test_a_caption_tells_what_runs():
+    caption = '{config.problem.num_clients} of 100, rates {config.tuning.rates}, {as is}'
+    with pytest.raises(ValueError, match=r'^`config.caption` must name fields of the config, got'):
+        experiment.build(values(caption=caption))
+    caption = '{config.problem.num_clients} of 100, {config.num_rounds} rounds, {as is}'
+    assert experiment.build(values(caption=caption)).caption == '8 of 100, 4 rounds, {as is}'
+    longer = experiment.build(values(caption=caption, num_rounds=4_000))
+    assert longer.caption == '8 of 100, 4,000 rounds, {as is}'
