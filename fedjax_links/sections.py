@@ -28,7 +28,13 @@ Section = Mapping[str, Any]
 Kind = Any
 """A type, or a tuple of types, as `isinstance` takes it."""
 
-_KINDS = {str: 'text', Mapping: 'a section', int: 'a whole number', list: 'a list'}
+_KINDS = {
+    str: 'text',
+    Mapping: 'a section',
+    int: 'a whole number',
+    list: 'a list',
+    bool: 'True or False',
+}
 
 
 @contextlib.contextmanager
@@ -73,7 +79,7 @@ def check_fields(
         if name not in known:
             raise errors.unknown_name('config', name, known)
         allowed = known[name] if isinstance(known[name], tuple) else (known[name],)
-        if not isinstance(value, allowed) or isinstance(value, bool):
+        if not isinstance(value, allowed) or isinstance(value, bool) > (bool in allowed):
             shown = errors.shown(value)
             raise errors.invalid(f'config.{name}', f'be {_KINDS[allowed[0]]}', shown)
     for name in required:

@@ -140,7 +140,8 @@ class Stages:
 
     def _restored(self, lanes: list[Lane]) -> _Flight | None:
         """Lanes where they stand, on a device that is free; None if there is nothing to do."""
-        store, num_rounds, place = self._store, lanes[0].num_rounds, self._free[0]
+        store, experiment = self._store, self._programs.experiment
+        num_rounds, place = lanes[0].num_rounds, self._free[0]
         done, group = store.rounds(lanes[0].name), None
         states: dict[str, PyTree] = {}
         if done < num_rounds:
@@ -155,6 +156,9 @@ class Stages:
         held = store.held(lanes[0].name)
         if group is not None:
             group.restore(list(states.values())) if done else group.start()
+            if not done and lanes[0].stage == lanes_.MAIN and experiment.evaluate_start:
+                pairs = zip(lanes, group.evaluate(), strict=True)
+                held = [runs.line_of(lane.labels, 0, record) for lane, record in pairs]
         elif not held:
             return None
         self._free.popleft()

@@ -42,6 +42,7 @@ _OPTIONAL: Mapping[str, sections.Kind] = {
     'grid_mode': str,
     'tuning': Mapping,
     'eval_fn': (Mapping, str),
+    'evaluate_start': bool,
     'metric': str,
     'direction': str,
     'baseline': str,
@@ -63,8 +64,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
     ``batch_size``, 0 for the full local data, ...); ``num_rounds``, ``eval_every``, ``num_seeds``,
     ``first_seed``; ``grid`` (nested like the config, lists of values at its leaves) and
     ``grid_mode``; ``tuning`` (``learning_rates`` and ``server_lrs``, or a nested ``grid``;
-    ``pattern``, ``num_rounds``, ``num_seeds``, ``model``); ``eval_fn``, ``metric``, ``direction``,
-    ``baseline``, ``names``, ``reports``, ``log`` as in `Experiment`; ``caption`` likewise, with
+    ``pattern``, ``num_rounds``, ``num_seeds``, ``model``); ``eval_fn``, ``evaluate_start``, ``metric``,
+    ``direction``, ``baseline``, ``names``, ``reports``, ``log`` as in `Experiment`; ``caption`` likewise, with
     values of the config as it runs wherever it says ``{config.num_rounds}`` and the like.
 
     Args:
@@ -88,7 +89,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
     if untuned and _RATE not in {**columns, **tuned}:
         requirement = f"have 'learning_rates', as {untuned[0]} has no learning_rate"
         raise errors.invalid('config.tuning', requirement, sorted(config.get('tuning', {})))
-    fields = ('baseline', 'metric', 'direction', 'names', 'reports', 'log', 'grid_mode')
+    fields = 'baseline', 'metric', 'direction', 'names', 'reports', 'log', 'grid_mode'
+    fields = (*fields, 'evaluate_start')
     first = config.get('first_seed', 0)
     try:
         experiment = Experiment(

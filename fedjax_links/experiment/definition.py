@@ -72,6 +72,7 @@ class Experiment:
       tuning: how missing values are found; None for no tuning.
       eval_fn: as in `simulation.simulate`; by default the problem's metrics, on training and
         evaluation data where it has both.
+      evaluate_start: whether models are evaluated before the first round too, as round 0.
       metric: what tables show and tuning goes by; by default the first that is better when larger,
         else the first.
       direction: ``'max'`` or ``'min'``, if the problem does not state the metric's.
@@ -96,6 +97,7 @@ class Experiment:
     grid_mode: str = 'cross'
     tuning: Tuning | None = None
     eval_fn: simulation.EvalFn | None = None
+    evaluate_start: bool = False
     metric: str | None = None
     direction: str | None = None
     baseline: str | None = None
@@ -283,6 +285,7 @@ class Experiment:
             'models': {label: self.models(label) for label in self.algorithms},
             'num_rounds': self.num_rounds,
             'eval_every': self.eval_every,
+            'evaluate_start': self.evaluate_start,
             'seeds': [int(seed) for seed in self.seeds],
             'grid': points.flatten(self.grid),
             'grid_mode': self.grid_mode,

@@ -28,10 +28,12 @@ class Program(NamedTuple):
         links (leaves [1, ...]) only the kind matters.
       advance: ``(state, key, links, columns, problem) -> (state, record)``, one period, jitted;
         the state is donated.
+      evaluate: ``(state, key, columns, problem) -> evals`` of a state as it is, jitted.
     """
 
     start: Any
     advance: Any
+    evaluate: Any
 
 
 class Programs:
@@ -186,9 +188,16 @@ class Programs:
             evals = jax.tree.map(lambda a: a[0], result.evals)
             return result.state, (sums, evals)
 
+        def evaluate(
+            state: FederationState, key: Key, columns: Mapping[str, Any], problem: Problem
+        ) -> Any:
+            eval_fn = experiment.eval_fn_for(problem)
+            return simulation.evaluate(state, key, algorithm(columns), problem, eval_fn)
+
         return Program(
             jax.jit(place.shared(self._laned(start, (0, 0, None, None)))),
             jax.jit(place.shared(self._laned(train_period, (0, 0, 0, 0, None))), donate_argnums=0),
+            jax.jit(place.shared(self._laned(evaluate, (0, 0, 0, None)))),
         )
 
 
@@ -340,12 +349,19 @@ class Group:
         assert self._states is not None
         assert self._outputs is not None
         sums, evals = self._outputs
+        named = {name: value for name, value in sums._asdict().items() if name != 'extra'}
+        return self._records({f'rounds/{k}': v for k, v in {**named, **sums.extra}.items()}, evals)
+
+    def evaluate(self) -> list[dict[str, Any]]:
+        """The lanes' models as they are: records without sums over rounds."""
+        evals = self.program.evaluate(self._states, self._keys, self._columns, self.problem)
+        return self._records({}, evals)
+
+    def _records(self, sums: Mapping[str, Any], evals: Any) -> list[dict[str, Any]]:
+        assert self._states is not None
         record = {
             'finite': self._states.finite,
-            **{
-                f'rounds/{name}': value for name, value in sums._asdict().items() if name != 'extra'
-            },
-            **{f'rounds/{name}': value for name, value in sums.extra.items()},
+            **sums,
             **{f'{m}/{name}': value for m, named in evals.items() for name, value in named.items()},
         }
         host = {name: np.asarray(value) for name, value in record.items()}

@@ -202,7 +202,7 @@ def blank(experiment: Experiment) -> Results:
     """
     lines: list[str] = []
     real = experiment.facts()
-    facts = {**real, 'eval_every': real['num_rounds']}  # one evaluation stands for all
+    facts = {**real, 'eval_every': real['num_rounds'], 'evaluate_start': False}  # one for all
     for label in experiment.algorithms:
         record = {
             f'{model}/{metric}': 0.0
@@ -215,7 +215,7 @@ def blank(experiment: Experiment) -> Results:
         for lane in lanes.main_lanes(experiment, label, chosen):
             lines.append(runs.line_of(lane.labels, lane.num_rounds, record))
     results = of_run(runs.Results(runs.as_columns(lines), facts))
-    rounds = np.arange(real['eval_every'], real['num_rounds'] + 1, real['eval_every'])
+    rounds = _rounds(real)
     results = results._replace(
         rounds=rounds,
         curves={
@@ -258,8 +258,9 @@ def _caption(facts: Mapping[str, Any]) -> str:
 
 def _rounds(facts: Mapping[str, Any]) -> np.ndarray:
     """int[E], rounds completed at each evaluation; of a forked run, those after the fork."""
-    period = facts['eval_every']
-    return np.arange(facts.get('at_round', 0) + period, facts['num_rounds'] + 1, period)
+    period, origin = facts['eval_every'], facts.get('at_round', 0)
+    first = origin if facts.get('evaluate_start') and not origin else origin + period
+    return np.arange(first, facts['num_rounds'] + 1, period)
 
 
 def _in_order(labels: Sequence[str], names: Sequence[Sequence[str]]) -> list[str]:

@@ -310,3 +310,32 @@ def test_a_run_goes_on_only_with_the_draws_it_began_with(tmp_path, monkeypatch):
     monkeypatch.setattr(prng, 'DRAWS', prng.DRAWS + 1)
     with pytest.raises(ValueError, match=r'where config\.draws is \d+ and not \d+'):
         in_python().run(tmp_path)
+
+
+def test_models_are_evaluated_before_the_first_round_where_asked(tmp_path, monkeypatch):
+    """The first lines are the metrics of the initial model, all others as without; also resumed."""
+    monkeypatch.setattr(journal.SaveClock, 'is_due', lambda clock: True)
+    plain = experiment.build(values()).run()
+    planned = experiment.build(values(evaluate_start=True))
+    whole = planned.run(tmp_path / 'whole')
+    first = whole['round'] == 0
+    assert first.tolist() == [True, False, False] * 2
+    for name in plain.columns:
+        np.testing.assert_array_equal(whole[name][~first], plain[name])
+    problem = planned.problem_at('links', {})
+    for seed in planned.seeds:
+        params = problem.init_params(prng.model_key(jax.random.key(seed)))
+        (row,) = np.flatnonzero(first & (whole['seed'] == seed))
+        for name, value in problem.metrics(params, problem.eval_data).items():
+            np.testing.assert_allclose(whole[f'server/eval_{name}'][row], value, rtol=1e-6)
+
+    class End(Callback):
+        def on_period(self, lane, record):
+            if lane.seed == planned.seeds[-1]:
+                raise experiment.Stop
+
+    with pytest.raises(experiment.Stop):
+        planned.run(tmp_path / 'ended', [End()])
+    planned.run(tmp_path / 'ended')
+    lines = [(tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')]
+    assert lines[0] == lines[1]

@@ -79,6 +79,22 @@ def test_bands_are_intervals_or_deviations_and_stay_where_accuracies_are(drawn, 
     assert not alone.axes[0].collections
 
 
+def test_a_deviation_is_of_all_that_a_moving_average_spans(drawn, rng):
+    raw = values(rng) / 4 + 0.3
+    axes = drawn(curves(results({'fedavg': raw}), band='deviation', smoothing=0.2)).axes[0]
+    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+    spans = [raw[0, :, max(0, e - 3) : e + 1] for e in range(20)]
+    assert heights.max() == pytest.approx(max(s.mean() + s.std(ddof=1) for s in spans), rel=1e-9)
+    assert heights.min() == pytest.approx(min(s.mean() - s.std(ddof=1) for s in spans), rel=1e-9)
+
+
+def test_a_curve_can_be_an_excess(drawn, rng):
+    raw = values(rng)
+    axes = drawn(curves(results({'fedavg': raw}), above=0.25)).axes[0]
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), raw[0].mean(axis=0) - 0.25)
+    assert axes.get_ylabel().endswith('minus 0.25')
+
+
 def test_lines_are_algorithms_or_patterns(drawn, rng):
     both = {'fedavg': values(rng, patterns=2), 'mifa': values(rng, patterns=2)}
     found = results(both, names={'pattern1': 'Markov', 'mifa': 'MIFA'})

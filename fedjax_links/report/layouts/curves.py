@@ -27,6 +27,7 @@ def curves(
     all_models: bool = False,
     smoothing: float = 0.0,
     band: str = 'interval',
+    above: float = 0.0,
     log: bool = False,
     from_round: int = 0,
     columns: int = 3,
@@ -39,7 +40,9 @@ def curves(
       lines: ``'algorithms'`` (one panel per pattern) or ``'patterns'`` (one per algorithm).
       all_models: draw every candidate model, not only the one that the papers evaluate.
       smoothing: share of the evaluations that a moving average spans; 0 for none.
-      band: ``'interval'`` of the mean over seeds (95 %), or standard ``'deviation'`` over seeds.
+      band: ``'interval'`` of the mean over seeds (95 %), or standard ``'deviation'`` of everything
+        that the mean is taken over: seeds, and the evaluations that a moving average spans.
+      above: what is subtracted from the metrics, such as a known minimum.
       log: logarithmic axis.
       from_round: first round drawn.
       columns: panels side by side.
@@ -85,19 +88,21 @@ def curves(
                 values = results.curves[label]
                 row = list(results.patterns).index(pattern)
                 for model in _models(results, label, all_models):
+                    mean, half = _band(values[model][metric][row] - above, window, band)
                     _draw_one(
                         axes,
                         results.rounds[shown],
-                        _smooth(values[model][metric][row], window)[:, shown],
-                        band,
-                        (0, 1) if is_share(metric) else (-np.inf, np.inf),
+                        mean[shown],
+                        half[shown],
+                        (0, 1) if is_share(metric) and not above else (-np.inf, np.inf),
                         color=style.COLOURS[place % len(style.COLOURS)],
                         label=_name(results, lines, label, pattern, model, all_models),
                         linestyle=_line_style(model, place),
                     )
             axes.set_title(results.name(panel), fontsize=10)
             if not one_scale or axes.get_subplotspec().is_first_col():
-                axes.set_ylabel(metric.replace('_', ' '), fontsize=9)
+                name = metric.replace('_', ' ')
+                axes.set_ylabel(f'{name} minus {above:g}' if above else name, fontsize=9)
             axes.grid(alpha=0.25)
             if log:
                 axes.set_yscale('log')
@@ -150,27 +155,34 @@ def _line_style(model: str, place: int) -> Any:
 def _draw_one(
     axes: Any,
     rounds: np.ndarray,
-    values: np.ndarray,
-    band: str,
+    mean: np.ndarray,
+    half: np.ndarray,
     limits: tuple[float, float],
     **line: Any,
 ) -> None:
-    """Mean and band of float[S, E]; the band stays within the limits of the metric."""
-    over_seeds = evaluation.seed_interval(values)
-    half = over_seeds.half_width
-    if band == 'deviation' and len(values) > 1:
-        half = values.std(axis=0, ddof=1)
-    axes.plot(rounds, over_seeds.mean, linewidth=1.3, **line)
+    """A line and its band, which stays within the limits of the metric."""
+    axes.plot(rounds, mean, linewidth=1.3, **line)
     if np.isfinite(half).any():
-        low, high = np.clip([over_seeds.mean - half, over_seeds.mean + half], *limits)
+        low, high = np.clip([mean - half, mean + half], *limits)
         axes.fill_between(rounds, low, high, color=line['color'], alpha=0.15, linewidth=0)
 
 
-def _smooth(values: np.ndarray, window: int) -> np.ndarray:
-    """Moving average over the last ``window`` evaluations, fewer at the start."""
-    if window == 1:
-        return values
-    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
+def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and half width of float[S, E] over seeds and the last ``window`` evaluations."""
     stop = np.arange(1, values.shape[1] + 1)
     start = np.maximum(stop - window, 0)
-    return (sums[:, stop] - sums[:, start]) / (stop - start)
+
+    def smooth(values: np.ndarray) -> np.ndarray:
+        if window == 1:
+            return values
+        sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
+        return (sums[:, stop] - sums[:, start]) / (stop - start)
+
+    over_seeds = evaluation.seed_interval(smooth(values))
+    if band == 'interval':
+        return over_seeds.mean, over_seeds.half_width
+    count = len(values) * (stop - start)
+    centre = values[:, :1].mean()  # where rounding of the difference below is small
+    variance = smooth((values - centre) ** 2).mean(axis=0) - (over_seeds.mean - centre) ** 2
+    unbiased = np.maximum(variance, 0) * count / np.maximum(count - 1, 1)
+    return over_seeds.mean, np.where(count > 1, np.sqrt(unbiased), np.nan)
