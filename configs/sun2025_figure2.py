@@ -56,7 +56,7 @@ def get_config() -> ConfigDict:
             'caption': (
                 'The paper shows that FedAvg ends at a lower loss for larger R, and that Debiasing '
                 'FedAvg ends where uniform sampling does; no numbers. Deviations: R, step size, '
-                'local steps and rounds are not stated there; printed sign (plus) of the loss, whose '
+                'local steps and rounds are not stated there; printed sign (plus) of the loss; its '
                 f'minimum is {MINIMUM}. Distance: to the minimiser, L2.'
             ),
             'quick': {'num_rounds': 1_500, 'num_seeds': 3},

@@ -7,7 +7,7 @@ After the colon: svhn, cifar10 or cinic10, which must have been prepared, and as
 it has not been run, on a GPU neither. With --quick, a few minutes on two CPU cores:
 synthetic images, levels as shares of the best.
 
-The paper reports, for time-varying Bernoulli links, the first of every 150th round, from round 0, at
+The paper reports, for time-varying Bernoulli links, the first of every 150th round, from 0 on, at
 which the level is reached; the report prints it beside ours. Deviations: as in xiang2024_table1.py;
 tuned after 450 rounds; the accuracy is averaged over seeds before it is compared with the level,
 which the paper does not say. Such samples see the sine of the links in four of its 40 phases.

@@ -64,9 +64,9 @@ def build(config: Mapping[str, Any]) -> Experiment:
     ``batch_size``, 0 for the full local data, ...); ``num_rounds``, ``eval_every``, ``num_seeds``,
     ``first_seed``; ``grid`` (nested like the config, lists of values at its leaves) and
     ``grid_mode``; ``tuning`` (``learning_rates`` and ``server_lrs``, or a nested ``grid``;
-    ``pattern``, ``num_rounds``, ``num_seeds``, ``model``); ``eval_fn``, ``evaluate_start``, ``metric``,
-    ``direction``, ``baseline``, ``names``, ``reports``, ``log`` as in `Experiment`; ``caption`` likewise, with
-    values of the config as it runs wherever it says ``{config.num_rounds}`` and the like.
+    ``pattern``, ``num_rounds``, ``num_seeds``, ``model``); ``eval_fn``, ``evaluate_start``,
+    ``metric``, ``direction``, ``baseline``, ``names``, ``reports``, ``log`` as in `Experiment`;
+    ``caption`` likewise, with values of the config as it runs wherever it says ``{config.num_rounds}`` and the like.
 
     Args:
       config: nested dictionaries, as a config file's ``to_dict()`` gives them.

@@ -62,6 +62,4 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
         mask = jnp.mod(round - carry.offset, period) < active
         return carry, LinkSample(mask=mask, prob=share)
 
-    return Participation(
-        init=draw, sample=sample, num_clients=probs.shape[0], cycle=cycle_length
-    )
+    return Participation(init=draw, sample=sample, num_clients=probs.shape[0], cycle=cycle_length)

@@ -63,9 +63,7 @@ def duplex(
         return (up_carry, down_carry, work_carry), links
 
     cycle = common_cycle(list(parts.values()))
-    return Participation(
-        init=init, sample=sample, num_clients=uplink.num_clients, cycle=cycle
-    )
+    return Participation(init=init, sample=sample, num_clients=uplink.num_clients, cycle=cycle)
 
 
 def unavailable(pattern: Participation) -> Participation:

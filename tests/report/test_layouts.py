@@ -72,6 +72,20 @@ def test_levels_are_means_over_the_last_share_of_the_evaluations():
         assert last in table.caption
 
 
+def test_a_rate_at_the_edge_of_what_was_tried_is_marked_in_the_table():
+    grid = np.array([1.0, 0.1, 0.01])
+    tuning = {
+        name: {'client.learning_rate': grid, 'score': np.array(scores)}
+        for name, scores in (('fedavg', [0.1, 0.3, 0.2]), ('mifa', [0.5, 0.4, 0.3]))
+    }
+    found = results({name: ends(0.5, 0.52) for name in ('fedavg', 'mifa', 'given')}, tuning=tuning)
+    table = levels(found).tables[0]
+    assert [row['algorithm'] for row in rows_of(table)] == ['fedavg', 'mifa ↑', 'given']
+    assert 'edge' in table.caption
+    del tuning['mifa']
+    assert 'edge' not in levels(found).tables[0].caption
+
+
 def test_the_paper_stands_beside_the_model_that_it_evaluates():
     both = {
         'server': {'eval_accuracy': ends(0.6, 0.62)},

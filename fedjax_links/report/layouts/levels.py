@@ -8,6 +8,7 @@ import numpy as np
 from fedjax_links import checks, evaluation
 from fedjax_links.report.layouts.page import (
     Page,
+    chosen_at_edge,
     interval,
     metric_of,
     number,
@@ -54,10 +55,12 @@ def levels(
     compared = any(bases.values()) and len(finals) > 1
     paper_columns = ['paper', f'paper, minus {baseline}'] if paper else []
     own_columns = ['ours', f'ours, minus {baseline}'] if compared else ['ours']
+    marks = {label: chosen_at_edge(results, label) for label in results.curves}
     rows = []
     for place, pattern in enumerate(results.patterns):
         for (label, model), values in finals.items():
-            row = [results.name(pattern), results.name(label), model.replace('_', ' ')]
+            name = results.name(label) + marks[label]
+            row = [results.name(pattern), name, model.replace('_', ' ')]
             if paper and model == results.main_model(label):
                 row += _printed_cells(metric, results, paper, pattern, label)
             elif paper:
@@ -78,6 +81,11 @@ def levels(
         'and behind a difference that of differences between runs with the same links and '
         'batches; * where zero is outside.'
     )
+    if any(marks.values()):
+        caption += (
+            ' An arrow: the rate was tuned and lies at the upper (↑) or lower (↓) edge of what was '
+            'tried, so that a better one may lie outside.'
+        )
     tables = [Table(header, rows, caption)]
     if paper:
         tables.append(_orderings(metric, results, finals, paper))

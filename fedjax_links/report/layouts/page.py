@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import checks
+from fedjax_links.experiment import choosing
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
@@ -96,6 +97,18 @@ def unit(metric: str) -> str:
 def number_of(value: Any) -> str:
     """A value of a grid."""
     return f'{value:g}' if isinstance(value, float) else str(value)
+
+
+def chosen_at_edge(results: Results, label: str) -> str:
+    """Arrows for a tuned series whose best values lie at an edge of what was tried."""
+    columns = results.tuning.get(label)
+    if columns is None:
+        return ''
+    best = choosing.best_of(columns['score'], results.directions[results.metric])
+    if best is None:
+        return ''
+    tried = {name: values.tolist() for name, values in columns.items() if name != 'score'}
+    return ''.join(dict.fromkeys(edge(values[best], values) for values in tried.values()))
 
 
 def edge(value: Any, values: Sequence[Any]) -> str:
