@@ -66,7 +66,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
     ``grid_mode``; ``tuning`` (``learning_rates`` and ``server_lrs``, or a nested ``grid``;
     ``pattern``, ``num_rounds``, ``num_seeds``, ``model``); ``eval_fn``, ``evaluate_start``,
     ``metric``, ``direction``, ``baseline``, ``names``, ``reports``, ``log`` as in `Experiment`;
-    ``caption`` likewise, with values of the config as it runs wherever it says ``{config.num_rounds}`` and the like.
+    ``caption`` likewise, with values of the config as it runs wherever it says
+    ``{config.num_rounds}`` and the like.
 
     Args:
       config: nested dictionaries, as a config file's ``to_dict()`` gives them.

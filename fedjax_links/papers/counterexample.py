@@ -17,6 +17,7 @@ from fedjax_links.report.tables import Table
 _RULES = {name: ALGORITHMS[name] for name in ('fedavg', 'fedpbc')}
 _LOOKS = {'fedavg': ('FedAvg', '--'), 'fedpbc': ('FedPBC', '-')}
 _NO_BIAS = 1e-5
+_ROOM = 3  # below the lowest server model, where the clients' mean goes on falling
 
 
 class Setting(NamedTuple):
@@ -70,6 +71,7 @@ def counterexample_error(
     eval_every: int = 10,
     first_shown: int = 50,
     num_seeds: int = 3,
+    client_mean: bool = False,
 ) -> FigureResult:
     """``||x^t - x*||`` over rounds on `problems.counterexample`, independent links in two halves.
 
@@ -88,6 +90,8 @@ def counterexample_error(
       eval_every: rounds between two points of a curve, a divisor of T.
       first_shown: round from which curves are drawn; the columns hold all rounds.
       num_seeds: S, at least 2 runs that differ in their links.
+      client_mean: draw the mean of FedPBC's client models as well, down to where it leaves the
+        picture; it is in the columns and the table anyway.
 
     Returns:
       Columns ``panel``, ``algorithm``, ``first_prob``, ``second_prob``, ``round``, ``mean`` and
@@ -126,10 +130,10 @@ def counterexample_error(
     def draw(figure: Any) -> None:
         row = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
         for axes, (label, shown) in zip(row, found.items(), strict=True):
-            _draw_panel(axes, times, shown, first_shown)
+            _draw_panel(axes, times, shown, first_shown, client_mean)
             axes.set_title(label, fontsize=10)
         row[0].set_ylabel(r'$\|x^t - x^*\|$')
-        _draw_legend(row[-1], probs)
+        _draw_legend(row[-1], probs, client_mean)
 
     parts = [
         {
@@ -266,9 +270,14 @@ def _digits(value: float) -> str:
 
 
 def _draw_panel(
-    axes: Any, times: np.ndarray, shown: Mapping[str, Curves], first_shown: int
+    axes: Any,
+    times: np.ndarray,
+    shown: Mapping[str, Curves],
+    first_shown: int,
+    client_mean: bool,
 ) -> None:
     late = times >= first_shown
+    lowest = min(curves.server[..., late].mean(axis=1).min() for curves in shown.values())
     for name, curves in shown.items():
         for g, distances in enumerate(curves.server):
             colour = style.COLOURS[g % len(style.COLOURS)]
@@ -276,6 +285,10 @@ def _draw_panel(
             axes.plot(times[late], mean, _LOOKS[name][1], color=colour, linewidth=1.2)
             low = np.maximum(mean - spread, mean / 10)  # a log axis has no zero
             axes.fill_between(times[late], low, mean + spread, color=colour, alpha=0.2, linewidth=0)
+            if client_mean and name == 'fedpbc':
+                clients = curves.client_mean[g].mean(axis=0)[late]
+                within = np.where(clients > lowest / _ROOM, clients, np.nan)
+                axes.plot(times[late], within, ':', color=colour, linewidth=1.2)
             if name == 'fedavg' and curves.bias[g] > _NO_BIAS:
                 axes.plot(times[-1], curves.bias[g], '<', color=style.EXACT, clip_on=False)
     axes.set_yscale('log')
@@ -284,12 +297,14 @@ def _draw_panel(
     axes.grid(alpha=0.25)
 
 
-def _draw_legend(axes: Any, probs: np.ndarray) -> None:
+def _draw_legend(axes: Any, probs: np.ndarray, client_mean: bool) -> None:
     """Right of the axes: colours are pairs of probabilities, line styles algorithms."""
     for g, (first, second) in enumerate(probs):
         colour = style.COLOURS[g % len(style.COLOURS)]
         axes.plot([], [], color=colour, label=f'$p_0, p_1$ = {first:g}, {second:g}')
     for label, line in _LOOKS.values():
         axes.plot([], [], line, color=style.EXACT, label=label)
+    if client_mean:
+        axes.plot([], [], ':', color=style.EXACT, label='FedPBC, client mean')
     axes.plot([], [], '<', color=style.EXACT, label='exact bias of FedAvg')
     axes.legend(frameon=False, fontsize=9, loc='upper left', bbox_to_anchor=(1.02, 1))

@@ -94,6 +94,7 @@ def curves(
                         results.rounds[shown],
                         mean[shown],
                         half[shown],
+                        log,
                         (0, 1) if is_share(metric) and not above else (-np.inf, np.inf),
                         color=style.COLOURS[place % len(style.COLOURS)],
                         label=_name(results, lines, label, pattern, model, all_models),
@@ -157,6 +158,7 @@ def _draw_one(
     rounds: np.ndarray,
     mean: np.ndarray,
     half: np.ndarray,
+    log: bool,
     limits: tuple[float, float],
     **line: Any,
 ) -> None:
@@ -164,6 +166,8 @@ def _draw_one(
     axes.plot(rounds, mean, linewidth=1.3, **line)
     if np.isfinite(half).any():
         low, high = np.clip([mean - half, mean + half], *limits)
+        if log:  # such an axis has no zero
+            low = np.maximum(low, mean / 10)
         axes.fill_between(rounds, low, high, color=line['color'], alpha=0.15, linewidth=0)
 
 
