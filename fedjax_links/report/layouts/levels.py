@@ -89,6 +89,8 @@ def levels(
     tables = [Table(header, rows, caption)]
     if paper:
         tables.append(_orderings(metric, results, finals, paper))
+        if any(results.main_model(label) != 'server' for label in results.curves):
+            tables.append(_orderings(metric, results, finals, paper, by_server=True))
     return Page(f'Final {metric.replace("_", " ")}', tables)
 
 
@@ -127,8 +129,13 @@ def _orderings(
     results: Results,
     finals: Mapping[tuple[str, str], np.ndarray],
     paper: Mapping[tuple[str, str], Level],
+    by_server: bool = False,
 ) -> Table:
     """Best to worst here and in the paper, and how far they agree."""
+
+    def model(label: str) -> str:
+        return 'server' if by_server else results.main_model(label)
+
     from scipy import stats  # 0.3 s, and only this table needs it
 
     sign = 1 if results.larger_is_better(metric) else -1
@@ -141,10 +148,7 @@ def _orderings(
         }
         if len(theirs) < 2:
             continue
-        ours = {
-            label: sign * float(finals[label, results.main_model(label)][place].mean())
-            for label in theirs
-        }
+        ours = {label: sign * float(finals[label, model(label)][place].mean()) for label in theirs}
         ours = {label: -np.inf if np.isnan(score) else score for label, score in ours.items()}
         tau = stats.kendalltau(list(ours.values()), list(theirs.values())).statistic
         rows.append(
@@ -155,8 +159,9 @@ def _orderings(
                 '' if np.isnan(tau) else f'{tau:+.2f}',
             ]
         )
+    whose = 'server models' if by_server else 'client means where clients keep models'
     caption = (
-        'Best to worst by the mean; who diverged is last. '
+        f'Best to worst by the mean, {whose}; who diverged is last. '
         "Kendall's tau is 1 for the same order and -1 for the reverse."
     )
     return Table(['pattern', 'order in the paper', 'order here', 'tau'], rows, caption)
