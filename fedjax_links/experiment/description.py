@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import memory, tree
+from fedjax_links import evaluation, memory, tree
 from fedjax_links.base import Problem
 from fedjax_links.experiment import lanes
 from fedjax_links.experiment.definition import Experiment
@@ -78,6 +78,8 @@ def _describe_problem(problem: Problem, whose: str) -> list[str]:
             f'data     {np.mean(mix.classes_held):.1f} of {mix.class_mix.shape[1]} labels per '
             f'client, total variation {np.mean(mix.total_variation):.2f} from the global mix'
         )
+    if known := evaluation.attainable_text(problem):
+        lines.append(f"best     {known} (the population's best model, exact)")
     return lines
 
 
