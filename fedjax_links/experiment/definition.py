@@ -10,9 +10,10 @@ import jax
 
 from fedjax_links import checks, errors, evaluation, prng, runs, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
-from fedjax_links.experiment import limits, points
+from fedjax_links.experiment import limits, points, redraws
 from fedjax_links.experiment.choosing import BEST
-from fedjax_links.experiment.points import Columns, Maker, Part, Point
+from fedjax_links.experiment.made_parts import Parts
+from fedjax_links.experiment.points import Columns, Maker, Point
 
 FIRST_TUNING_SEED = 10_000
 LINKS = 'links'
@@ -67,6 +68,11 @@ class Experiment:
       eval_every: rounds between evaluations, a divisor of ``num_rounds``; lanes advance in periods
         of this length.
       seeds: S seeds in ``[0, 2**32)``.
+      redraw: ``'by_seed'`` or ``'fixed'`` by stream of draws, see `redraws`, or one of them for all
+        streams: which of ``data``, ``partition``, ``links_quality``, ``init``, ``links`` and
+        ``batches`` every seed draws anew. By default the first three are fixed. All algorithms of
+        a seed meet the same. Makers that take ``data_seed``, ``partition_seed`` or
+        ``links_quality_seed`` are given the seed where the stream is by seed.
       grid: values by column; nested grids have columns with dots, ``client.learning_rate``.
       grid_mode: ``'cross'`` runs all combinations, ``'together'`` one point per row.
       tuning: how missing values are found; None for no tuning.
@@ -92,6 +98,7 @@ class Experiment:
     num_rounds: int
     eval_every: int
     seeds: Sequence[int] = (0,)
+    redraw: Mapping[str, str] | str = dataclasses.field(default_factory=dict)
     grid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     grid_mode: str = 'cross'
     tuning: Tuning | None = None
@@ -130,6 +137,12 @@ class Experiment:
         loggers.check(self.log)
         _check_names(self.names, (*self.patterns, *self.algorithms))
         self._check_columns()
+        makers: tuple[Maker[Any], ...] = (
+            *self.pattern_makers.values(),
+            *self.problem_makers.values(),
+        )
+        taken = {name for maker in makers for name in maker.columns}
+        redraws.check(self.redraw, len(self.seeds), taken, points.flatten(self.grid))
         for pattern in self.patterns:
             for point in self.grid_points:
                 checks.choice('metric', self.metric_name, self._metrics(pattern, point))
@@ -168,26 +181,41 @@ class Experiment:
         """An algorithm at values of its columns, which may be traced."""
         return self.algorithm_makers[label].make(**columns)
 
-    def pattern_at(self, label: str, point: Point) -> Participation:
-        """A pattern at a point; the same object for the same values."""
+    def pattern_at(self, label: str, point: Point, seed: int | None = None) -> Participation:
+        """A pattern at a point, as a seed (the first) draws it; the same for the same values."""
         maker = self.pattern_makers[label]
-        return self._made(('pattern', label), maker, maker.at(point))
+        values = maker.at({**point, **self.draws(seed)})
+        return self._parts.made(('pattern', label), maker, values)
 
-    def problem_at(self, pattern: str, point: Point) -> Problem:
-        """The problem of a pattern at a point; the same object for the same values."""
-        maker = self.problem_makers[pattern]
-        return self._made(('problem', id(maker)), maker, maker.at(point))
+    def problem_at(self, pattern: str, point: Point, seed: int | None = None) -> Problem:
+        """The problem of a pattern at a point, as a seed draws it; likewise."""
+        return self._parts.problem(self.problem_makers[pattern], point, seed)
 
-    def _made(self, which: tuple[Any, ...], maker: Maker[Part], values: Mapping[str, Any]) -> Part:
-        key = (*which, repr(values))
-        if key not in self._cache:
-            self._cache[key] = maker.make(**values)
-        made: Part = self._cache[key]
-        return made
+    def family_of(self, problem: Problem) -> redraws.Family:
+        """The problems that share a program with one that `problem_at` gave."""
+        return self._parts.family_of(problem)
 
     @functools.cached_property
-    def _cache(self) -> dict[Any, Any]:
-        return {}
+    def _parts(self) -> Parts:
+        tuning = self.tuning.seeds if self.tuning else ()
+        return Parts(self.draws, [*self.seeds, *tuning])
+
+    # What a seed draws.
+
+    @functools.cached_property
+    def redraws(self) -> Mapping[str, str]:
+        """``'by_seed'`` or ``'fixed'``, by stream."""
+        return redraws.resolve(self.redraw)
+
+    def seed_of(self, stream: str, seed: int) -> int:
+        """The seed that a stream of draws of a run has."""
+        return int(seed if self.redraws[stream] == redraws.BY_SEED else self.seeds[0])
+
+    def draws(self, seed: int | None = None) -> dict[str, int]:
+        """The columns of makers that a seed, the first by default, gives a value."""
+        value = int(self.seeds[0] if seed is None else seed)
+        by_seed = [s for s in redraws.COLUMNS if self.redraws[s] == redraws.BY_SEED]
+        return {redraws.COLUMNS[stream]: value for stream in by_seed}
 
     # How results are judged.
 
@@ -290,6 +318,7 @@ class Experiment:
             'reports': dict(self.reports),
             'log': list(self.log),
             'draws': prng.DRAWS,
+            **({} if self.redraws == redraws.DEFAULTS else {'redraw': dict(self.redraws)}),
         }
 
     # Checks.

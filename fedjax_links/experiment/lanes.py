@@ -149,6 +149,7 @@ def _points_of(experiment: Experiment, label: str, pattern: str) -> list[dict[st
 
 def _complete(experiment: Experiment, label: str, pattern: str, point: Point) -> dict[str, Any]:
     """A point with the fixed values of all columns that it does not give."""
+    drawn = experiment.draws()  # of the seed, which stands beside the point
     makers = (
         experiment.problem_makers[pattern],
         experiment.pattern_makers[pattern],
@@ -158,7 +159,7 @@ def _complete(experiment: Experiment, label: str, pattern: str, point: Point) ->
         name: value[pattern] if isinstance(value, Mapping) else value
         for maker in makers
         for name, value in maker.columns.items()
-        if value is not points.REQUIRED
+        if value is not points.REQUIRED and name not in drawn
     }
     shown = {name: v for name, v in fixed.items() if v is None or isinstance(v, _PLAIN)}
     return {**shown, **point}

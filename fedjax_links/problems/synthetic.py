@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from fedjax_links import errors
 from fedjax_links.base import Problem
-from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems import models
+from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems import partition_checks as checks
 from fedjax_links.problems.arrays import from_flax
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links import analysis, evaluation
 from fedjax_links.base import Problem
-from fedjax_links.experiment.config import pattern_sections
+from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.report.configured import ConfiguredLinks, configured_links
 from fedjax_links.report.laws import LinkLaw, SeparationLaw
 from fedjax_links.report.recording import LinkRecord

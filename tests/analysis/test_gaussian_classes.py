@@ -20,8 +20,9 @@ def test_two_classes_have_the_textbook_accuracy(distance):
 @pytest.mark.parametrize('num_classes', [3, 10, 1000])
 def test_accuracy_agrees_with_adaptive_quadrature(num_classes):
     for distance in (0.0, 1.5, 4.0):
+        ahead = distance / np.sqrt(2)
 
-        def integrand(z, ahead=distance / np.sqrt(2)):
+        def integrand(z, ahead=ahead):
             return stats.norm.pdf(z) * stats.norm.cdf(z + ahead) ** (num_classes - 1)
 
         wanted, _ = integrate.quad(integrand, -12, 12, epsabs=1e-13, epsrel=1e-13, limit=200)
@@ -84,7 +85,7 @@ def test_linear_fit_agrees_with_least_squares_on_draws():
         mean = shares @ values.mean(axis=1)
         error = np.sqrt(np.sum(shares**2 * values.var(axis=1) / draws))
         assert abs(mean - exact) < LIMIT * error
-    other = fit.vector + [0.5, -1.0, 0.2]
+    other = fit.vector + np.array([0.5, -1.0, 0.2])
     values = (np.einsum('ijk,k->ij', x, other) - y) ** 2
     exact = fit.error + (other - fit.vector) @ fit.moment @ (other - fit.vector)
     error = np.sqrt(np.sum(shares**2 * values.var(axis=1) / draws))

@@ -40,7 +40,7 @@ def test_labels_follow_the_confusion(options, table):
     assert noisy.dtype == np.int32
     for true in range(4):
         for label in range(4):
-            assert_rate(noisy[LABELS == true] == label, table[true, label])
+            assert_rate(noisy[true == LABELS] == label, table[true, label])
 
 
 @pytest.mark.statistical
@@ -56,7 +56,7 @@ def test_rates_by_client(options, rates):
         jax.random.key(0), LABELS, num_classes=4, clients=OWNERS, **options
     )
     for client, rate in enumerate(rates):
-        own = OWNERS == client
+        own = client == OWNERS
         assert_rate(noisy[own] != LABELS[own], rate)
         assert_rate(noisy[own] == (LABELS[own] + 1) % 4, rate / 3)
 
