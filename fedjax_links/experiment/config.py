@@ -23,8 +23,9 @@ from fedjax_links.experiment.config_parts import (
     problem_makers,
     with_value,
 )
-from fedjax_links.experiment.definition import Experiment, Tuning
+from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.points import REQUIRED, Maker
+from fedjax_links.experiment.tuning import Tuning
 from fedjax_links.sections import Section
 
 _RATE, _SERVER_LR = 'client.learning_rate', 'server_lr'

@@ -22,10 +22,10 @@ def pattern_sections(config: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
 
 def first_draws(config: Mapping[str, Any]) -> dict[str, int]:
     """The columns of streams that are drawn by seed, with the value of the first seed."""
+    alone = config.get('grid', {}).get(redraws.GRID, ())
     with errors.inside('config'):
-        ways = redraws.resolve(config.get('redraw', {}))
-    by_seed = [column for name, column in redraws.COLUMNS.items() if ways[name] == redraws.BY_SEED]
-    return dict.fromkeys(by_seed, config.get('first_seed', 0))
+        draws = redraws.Draws(config.get('redraw', {}), [config.get('first_seed', 0)], alone)
+    return draws.columns()
 
 
 def problem_makers(

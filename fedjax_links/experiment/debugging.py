@@ -204,7 +204,8 @@ class _Rounds:
           A clause.
         """
         columns, _ = training.split(self._experiment, lane)
-        seeds = (self._experiment.seed_of(stream, lane.seed) for stream in _Keys._fields)
+        draws = self._experiment.draws
+        seeds = (draws.seed_of(stream, lane.seed, lane.point) for stream in _Keys._fields)
         keys = _Keys(*(jax.random.key(np.uint32(seed)) for seed in seeds))
         inputs = keys, columns, self._problem
         first = self._begin(files, inputs)

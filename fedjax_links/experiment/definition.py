@@ -10,44 +10,18 @@ import jax
 
 from fedjax_links import checks, errors, evaluation, prng, runs, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
-from fedjax_links.experiment import limits, points, redraws
+from fedjax_links.experiment import families, limits, points, redraws
 from fedjax_links.experiment.choosing import BEST
 from fedjax_links.experiment.made_parts import Parts
-from fedjax_links.experiment.points import Columns, Maker, Point
+from fedjax_links.experiment.points import Maker, Point
+from fedjax_links.experiment.tuning import Tuning
 
-FIRST_TUNING_SEED = 10_000
 LINKS = 'links'
 """What ``log`` calls the realised links of every seed."""
 
 ProblemPart = Problem | Maker[Problem] | Callable[..., Problem]
 PatternPart = Participation | Maker[Participation] | Callable[..., Participation]
 AlgorithmPart = Algorithm | Maker[Algorithm] | Callable[..., Algorithm]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Tuning:
-    """How the values that suit each algorithm are found before the experiment proper.
-
-    Attributes:
-      grid: columns to try, values by name; each algorithm tries the combinations of those that its
-        maker takes and that are not given in the experiment's own grid.
-      num_rounds: rounds of each try, a multiple of ``eval_every``.
-      num_seeds: seeds of each try, from 10,000 on, so none of the experiment's.
-      pattern: label of the links to tune on; the first by default.
-      model: candidate model whose last evaluation decides: a name such as ``'server'``, or
-        ``'best'`` for whichever is ahead.
-    """
-
-    grid: Columns
-    num_rounds: int
-    num_seeds: int = 1
-    pattern: str | None = None
-    model: str = BEST
-
-    @property
-    def seeds(self) -> range:
-        """The seeds of every try."""
-        return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.num_seeds)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -184,38 +158,28 @@ class Experiment:
     def pattern_at(self, label: str, point: Point, seed: int | None = None) -> Participation:
         """A pattern at a point, as a seed (the first) draws it; the same for the same values."""
         maker = self.pattern_makers[label]
-        values = maker.at({**point, **self.draws(seed)})
+        values = maker.at({**point, **self.draws.columns(seed, point)})
         return self._parts.made(('pattern', label), maker, values)
 
     def problem_at(self, pattern: str, point: Point, seed: int | None = None) -> Problem:
         """The problem of a pattern at a point, as a seed draws it; likewise."""
-        return self._parts.problem(self.problem_makers[pattern], point, seed)
+        drawn = self.draws.columns(seed, point)
+        return self._parts.problem(self.problem_makers[pattern], point, drawn)
 
-    def family_of(self, problem: Problem) -> redraws.Family:
+    def family_of(self, problem: Problem) -> families.Family:
         """The problems that share a program with one that `problem_at` gave."""
         return self._parts.family_of(problem)
 
     @functools.cached_property
-    def _parts(self) -> Parts:
+    def draws(self) -> redraws.Draws:
+        """Which seed each draw has."""
         tuning = self.tuning.seeds if self.tuning else ()
-        return Parts(self.draws, [*self.seeds, *tuning])
-
-    # What a seed draws.
+        alone = points.flatten(self.grid).get(redraws.GRID, ())
+        return redraws.Draws(self.redraw, [*self.seeds, *tuning], alone)
 
     @functools.cached_property
-    def redraws(self) -> Mapping[str, str]:
-        """``'by_seed'`` or ``'fixed'``, by stream."""
-        return redraws.resolve(self.redraw)
-
-    def seed_of(self, stream: str, seed: int) -> int:
-        """The seed that a stream of draws of a run has."""
-        return int(seed if self.redraws[stream] == redraws.BY_SEED else self.seeds[0])
-
-    def draws(self, seed: int | None = None) -> dict[str, int]:
-        """The columns of makers that a seed, the first by default, gives a value."""
-        value = int(self.seeds[0] if seed is None else seed)
-        by_seed = [s for s in redraws.COLUMNS if self.redraws[s] == redraws.BY_SEED]
-        return {redraws.COLUMNS[stream]: value for stream in by_seed}
+    def _parts(self) -> Parts:
+        return Parts(self.draws.every())
 
     # How results are judged.
 
@@ -298,7 +262,7 @@ class Experiment:
 
     @functools.cached_property
     def _facts(self) -> dict[str, Any]:
-        tuning = self.tuning
+        tuning, ways = self.tuning, self.draws.ways()
         return {
             'title': self.title,
             'caption': self.caption,
@@ -318,7 +282,7 @@ class Experiment:
             'reports': dict(self.reports),
             'log': list(self.log),
             'draws': prng.DRAWS,
-            **({} if self.redraws == redraws.DEFAULTS else {'redraw': dict(self.redraws)}),
+            **({} if ways == redraws.DEFAULTS else {'redraw': dict(ways)}),
         }
 
     # Checks.
@@ -348,7 +312,7 @@ class Experiment:
             *self.pattern_makers.values(),
             *self.problem_makers.values(),
         )
-        taken = {name for maker in makers for name in maker.columns}
+        taken = {redraws.GRID, *(name for maker in makers for name in maker.columns)}
         for name in points.flatten(self.grid):
             if name not in taken:
                 raise errors.unknown_name('grid', name, taken)

@@ -92,10 +92,11 @@ def _data_bytes(members: Sequence[Problem]) -> int:
 
 def _describe_redraws(experiment: Experiment) -> list[str]:
     """Which draws are made anew by every seed, unless that is as always."""
-    if experiment.redraws == redraws.DEFAULTS:
+    ways = experiment.draws.ways()
+    if ways == redraws.DEFAULTS:
         return []
-    by_seed = [name for name, way in experiment.redraws.items() if way == redraws.BY_SEED]
-    fixed = [name for name in experiment.redraws if name not in by_seed]
+    by_seed = [name for name, way in ways.items() if way == redraws.BY_SEED]
+    fixed = [name for name in ways if name not in by_seed]
     also = f'; fixed: {", ".join(fixed)}' if fixed else ''
     return [f'draws    by seed: {", ".join(by_seed)}{also}']
 

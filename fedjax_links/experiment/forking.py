@@ -203,7 +203,8 @@ class Fork(hooks.Origin):
             fields[_LINKS] = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shape.links)
         if _CARRY not in fields or not self._same_pattern(lane, name):
             pattern = self._experiment.pattern_at(lane.pattern, lane.point, lane.seed)
-            key = jax.random.key(np.uint32(self._experiment.seed_of('links', lane.seed)))
+            seed = self._experiment.draws.seed_of('links', lane.seed, lane.point)
+            key = jax.random.key(np.uint32(seed))
             fields[_CARRY] = pattern.init(prng.pattern_key(key))
         return FederationState(**fields)
 

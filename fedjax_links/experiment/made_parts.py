@@ -1,26 +1,25 @@
 """The problems and patterns of an experiment, each made once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedjax_links.base import Problem
-from fedjax_links.experiment import redraws
+from fedjax_links.experiment import families
 from fedjax_links.experiment.points import Maker, Part, Point
 
 
 class Parts:
     """What makers made, by the values of their columns."""
 
-    def __init__(self, draws: Callable[[int | None], Mapping[str, int]], seeds: Sequence[int]):
+    def __init__(self, every: Sequence[Mapping[str, int]]) -> None:
         """Makes nothing yet.
 
         Args:
-          draws: ``seed -> columns`` of the streams that are drawn by seed; of the first for None.
-          seeds: all that lanes may have, the first first.
+          every: the columns of draws by seed of all lanes that there may be.
         """
-        self._draws, self._seeds = draws, [int(seed) for seed in seeds]
+        self._every = list(every)
         self._made: dict[Any, Any] = {}
-        self._families: dict[int, redraws.Family] = {}
+        self._families: dict[int, families.Family] = {}
 
     def made(self, which: tuple[Any, ...], maker: Maker[Part], values: Mapping[str, Any]) -> Part:
         """What a maker makes of values; the same object for the same values."""
@@ -30,29 +29,31 @@ class Parts:
         made: Part = self._made[key]
         return made
 
-    def problem(self, maker: Maker[Problem], point: Point, seed: int | None) -> Problem:
+    def problem(self, maker: Maker[Problem], point: Point, drawn: Mapping[str, int]) -> Problem:
         """The problem at a point as a seed draws it; those of all seeds are made together."""
-        columns = {name for name in maker.columns if name in self._draws(None)}
-        if not columns:
+        names = [name for name in maker.columns if name in drawn]
+        if not names:
             return self.made(('problem', id(maker)), maker, maker.at(point))
-        seed = self._seeds[0] if seed is None else int(seed)
-        values = maker.at({**point, **self._draws(None)})
-        at = id(maker), repr({name: v for name, v in values.items() if name not in columns})
-        if (at, seed) not in self._made:
-            seeds = list(dict.fromkeys([*self._seeds, seed]))
-            drawn = [maker.make(**maker.at({**point, **self._draws(s)})) for s in seeds]
-            members = [m for family in self._kin(drawn) for m in family.members]
-            self._made |= {(at, s): m for s, m in zip(seeds, members, strict=True)}
-        problem: Problem = self._made[at, seed]
+        rows = [{name: row[name] for name in names} for row in (drawn, *self._every)]
+        at = (
+            id(maker),
+            repr({k: v for k, v in maker.at({**point, **drawn}).items() if k not in names}),
+        )
+        if (at, repr(rows[0])) not in self._made:
+            wanted = {repr(row): row for row in rows}
+            made = [maker.make(**maker.at({**point, **row})) for row in wanted.values()]
+            members = [member for family in self._kin(made) for member in family.members]
+            self._made |= {(at, key): m for key, m in zip(wanted, members, strict=True)}
+        problem: Problem = self._made[at, repr(rows[0])]
         return problem
 
-    def family_of(self, problem: Problem) -> redraws.Family:
+    def family_of(self, problem: Problem) -> families.Family:
         """The problems that share a program with one that was made here."""
         if id(problem) not in self._families:
             self._kin([problem])
         return self._families[id(problem)]
 
-    def _kin(self, drawn: Sequence[Problem]) -> list[redraws.Family]:
-        found = redraws.families(drawn)
+    def _kin(self, drawn: Sequence[Problem]) -> list[families.Family]:
+        found = families.families(drawn)
         self._families |= {id(member): family for family in found for member in family.members}
         return found

@@ -17,8 +17,8 @@ from fedjax_links.base import FederationState, Key, Links, Participation, Proble
 from fedjax_links.devices import Place
 from fedjax_links.experiment import drawing, training
 from fedjax_links.experiment.definition import Experiment
+from fedjax_links.experiment.families import Family
 from fedjax_links.experiment.lanes import Lane
-from fedjax_links.experiment.redraws import Family
 from fedjax_links.experiment.training import Program, peak_bytes, split
 
 
@@ -199,8 +199,8 @@ class Group:
         return self._init_keys, self._columns, self._silent, self.problem
 
     def _keys_of(self, stream: str) -> Key:
-        seed_of = self._programs.experiment.seed_of
-        seeds = [np.uint32(seed_of(stream, lane.seed)) for lane in self.lanes]
+        seed_of = self._programs.experiment.draws.seed_of
+        seeds = [np.uint32(seed_of(stream, lane.seed, lane.point)) for lane in self.lanes]
         keys: Key = self._stack([jax.random.key(seed) for seed in seeds])
         return keys
 

@@ -144,7 +144,8 @@ def _realised(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Who takes part, bool[T, N], and the reported probabilities float[T, N], from a round on."""
     program, experiment = programs.links(pattern), programs.experiment
-    key = jax.random.key(np.uint32(experiment.seed_of('links', seed)))
+    point = experiment.grid_points[0]
+    key = jax.random.key(np.uint32(experiment.draws.seed_of('links', seed, point)))
     keys = key[None] if programs.side_by_side else key
     masks, probs = [], []
     if carry is None:

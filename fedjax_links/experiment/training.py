@@ -12,8 +12,8 @@ from fedjax_links.base import FederationState, Key, Links, Problem
 from fedjax_links.devices import Place
 from fedjax_links.experiment import drawing, points
 from fedjax_links.experiment.definition import Experiment
+from fedjax_links.experiment.families import Family
 from fedjax_links.experiment.lanes import Lane
-from fedjax_links.experiment.redraws import Family
 
 
 class Program(NamedTuple):

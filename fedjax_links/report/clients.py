@@ -134,7 +134,7 @@ def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Cli
             own = [lane for lane in lanes[label] if lane.pattern == pattern]
             same = [lane for lane in own if lane.point == own[0].point]
             losses[label], missing[label] = _losses(final, same[:1], problem)
-            if experiment.draws():  # the law is that of the first seed's data and links
+            if experiment.draws.redrawn:  # the law is that of the first seed's data and links
                 same = same[:1]
             if law.weights is not None and _is_averaging(experiment, label, problem):
                 compared = _agreement(final, same, problem, law)

@@ -17,9 +17,11 @@ from fedjax_links import (
     sections,
     simulation,
 )
-from fedjax_links.experiment import lanes, redrawn_sections, redraws
+from fedjax_links.experiment import families, lanes, redrawn_sections, redraws
 from fedjax_links.experiment.programs import Programs
 from fedjax_links.experiment.running import run
+from fedjax_links.report import layouts
+from fedjax_links.report import results as report_results
 from tests.experiment.configs import values
 
 PROBS = {'name': 'label_dependent', 'minimum': 0.2, 'seed': 0}
@@ -237,10 +239,10 @@ def test_makers_of_python_take_the_seed():
 def test_functions_that_differ_are_not_shared():
     """Where a function encloses what a seed drew, every seed keeps its own."""
     made = [quadratics(data_seed=seed) for seed in (0, 1)]
-    assert len(redraws.families(made)) == 2
+    assert len(families.families(made)) == 2
     targets = [np.random.default_rng(seed).standard_normal((4, 2)) for seed in (0, 1)]
     made = [problems.quadratic(target, initial_point=[1.0, 2.0]) for target in targets]
-    (family,) = redraws.families(made)
+    (family,) = families.families(made)
     assert family.members[1].init_params is made[0].init_params
     np.testing.assert_array_equal(family.members[1].data, made[1].data)
     stacked = family.together(family.members)
@@ -252,7 +254,7 @@ def test_nothing_said_is_as_before():
     settings = config(num_seeds=2)
     del settings['redraw']
     planned = experiment.build(settings)
-    assert planned.redraws == redraws.DEFAULTS
+    assert planned.draws.ways() == redraws.DEFAULTS
     assert 'redraw' not in planned.facts()
     assert planned.problem_at('links', {}, 0) is planned.problem_at('links', {}, 1)
     assert planned.pattern_at('links', {}, 0) is planned.pattern_at('links', {}, 1)
@@ -293,3 +295,32 @@ def test_nothing_said_is_as_before():
 def test_what_cannot_be_redrawn_is_refused(changes, message):
     with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
         experiment.build(config(**changes))
+
+
+def test_a_grid_of_streams_runs_them_one_at_a_time():
+    """Each point is the experiment with that stream by seed; one program serves them all."""
+    settings = config(redraw=None, algorithms={'fedavg': {}}, num_seeds=3)
+    several = {**settings, 'grid': {'redraw': ['by_seed', 'partition', 'batches', 'links_quality']}}
+    planned = experiment.build(several)
+    programs = Programs(planned)
+    every = lanes.main_lanes(planned, 'fedavg')
+    assert len({programs.key(lane) for lane in every}) == 1
+    results = planned.run()
+    page = layouts.spread(report_results.of_run(results))
+    (table,) = page.tables
+    assert table.header[2:] == ['by seed', 'partition', 'batches', 'links quality']
+    for place, stream in enumerate(several['grid']['redraw']):
+        fixed = dict.fromkeys(redraws.STREAMS, 'fixed')
+        ways = 'by_seed' if stream == 'by_seed' else {**fixed, stream: 'by_seed'}
+        alone = experiment.build({**settings, 'redraw': ways}).run()
+        at = results.columns['redraw'] == stream
+        for name in ('server/eval_accuracy', 'server/eval_loss', 'rounds/loss_sum'):
+            np.testing.assert_array_equal(results.columns[name][at], alone.columns[name])
+        last = alone.columns['server/eval_accuracy'][alone.columns['round'] == 4]
+        assert table.rows[0][2 + place] == f'{100 * np.std(last, ddof=1):.2f}'
+
+
+def test_a_grid_of_what_is_no_stream_is_refused():
+    message = "`config.grid.redraw` has no 'batch'; did you mean 'batches'?"
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+        experiment.build(config(redraw=None, grid={'redraw': ['batch']}))
