@@ -283,7 +283,14 @@ class Experiment:
             'log': list(self.log),
             'draws': prng.DRAWS,
             **({} if ways == redraws.DEFAULTS else {'redraw': dict(ways)}),
+            **({'attainable': known} if (known := self._attainable()) else {}),
         }
+
+    def _attainable(self) -> str:
+        """What is known of the difficulty, if it is the same everywhere."""
+        problems = (self.problem_at(k, p) for k in self.pattern_makers for p in self.grid_points)
+        known = {evaluation.attainable_text(problem) for problem in problems}
+        return known.pop() if len(known) == 1 else ''
 
     # Checks.
 

@@ -11,7 +11,7 @@ from fedjax_links import analysis, experiment, problems
 from fedjax_links.problems.gaussian_regression import draw_clients
 from fedjax_links.problems.gaussians import simplex
 from fedjax_links.problems.partition import dirichlet_shares
-from fedjax_links.report import theory
+from fedjax_links.report import configured, recording, results, theory
 
 LIMIT = 4.5
 
@@ -108,10 +108,10 @@ def test_what_is_known_is_printed_before_a_run():
         'num_rounds': 2,
         'eval_every': 2,
     }
+    known = "The population's best model, exactly: accuracy 0.6000."
+    assert results.blank(experiment.build(config)).caption == known
     line = "best     accuracy 0.6000 (the population's best model, exact)"
     assert line in experiment.build(config).describe().splitlines()
-    from fedjax_links.report import configured, recording
-
     links = configured.configured_links(config)
     record = recording.record_links(links.participation, num_rounds=32, seed=0)
     assert line in theory.text(links, record).splitlines()
