@@ -4,8 +4,8 @@
 
 Gaussian classes of known difficulty (Bayes accuracy 75 %) over uplinks as good as their labels are
 lucky. At each value of the grid one stream follows the seed and all others are those of the first
-seed; under by_seed, all do. The report's table has standard deviations over 10 seeds. About two minutes
-on two CPU cores.
+seed; under by_seed, all do. The report's table has standard deviations over 10 seeds. About two
+minutes on two CPU cores.
 """
 
 from ml_collections import ConfigDict
