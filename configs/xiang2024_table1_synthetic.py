@@ -40,8 +40,8 @@ def get_config(argument: str = '') -> ConfigDict:
             'eval_every': 19,
             'caption': (
                 'The paper column is SVHN, test accuracy (Xiang et al. 2024, Table 1), to compare '
-                'orders, not levels. Deviations: {config.problem.data.num_train} synthetic images of '
-                '16 x 16 x 1 in place of SVHN; {config.problem.num_clients} clients in place of '
+                'orders, not levels. Deviations: {config.problem.data.num_train} synthetic images '
+                'of 16 x 16 x 1 in place of SVHN; {config.problem.num_clients} clients in place of '
                 '100; a network of 9,802 parameters; {config.num_rounds} rounds in place of 4,000, '
                 'evaluated every {config.eval_every}; no augmentation; client rates from '
                 '{config.tuning.learning_rates} on time-varying Bernoulli links after '

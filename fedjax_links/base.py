@@ -230,6 +230,8 @@ class Problem:
       larger_is_better: names of the metrics, as ``metrics`` names them, that are better when
         larger; all others are then better when smaller. None: not stated, so only ``loss`` and
         ``distance`` have a known direction (smaller).
+      attainable: by metric, the best value that any model can have, where it is known; further
+        names for what else is known beforehand. Numbers, float64[] on the host.
     """
 
     data: PyTree
@@ -248,6 +250,7 @@ class Problem:
     larger_is_better: tuple[str, ...] | None = dataclasses.field(
         default=None, metadata={'static': True}
     )
+    attainable: Mapping[str, Array | np.ndarray] = dataclasses.field(default_factory=dict)
 
     @property
     def num_clients(self) -> int:

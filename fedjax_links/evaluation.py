@@ -60,6 +60,11 @@ def direction(problem: Problem, metric: str) -> str | None:
     return 'max' if names & set(problem.larger_is_better) else 'min'
 
 
+def attainable_text(problem: Problem) -> str:
+    """What is known beforehand of a problem's difficulty, ``accuracy 0.7500, loss ...``; or ''."""
+    return ', '.join(f'{name} {float(value):.4f}' for name, value in problem.attainable.items())
+
+
 class Interval(NamedTuple):
     """A mean over seeds with its confidence interval.
 

@@ -36,7 +36,7 @@ MAY_SEE = {
     'cohorts': _CORE,
     'mixing': _CORE,
     'participation': _CORE,
-    'problems': _CORE,
+    'problems': _CORE | {'analysis'},
     'client_data': _CORE,
     'client_programs': _CORE | {'learning_rates', 'client_data'},
     'local_training': _CORE | {'cohorts', 'mixing', 'client_programs'},

@@ -8,6 +8,12 @@ as an oracle for the rest.
 
 from fedjax_links.analysis.cohort_chain import MinimumSeparationChain, minimum_separation_chain
 from fedjax_links.analysis.cohort_designs import CohortLaw, cohort_law
+from fedjax_links.analysis.gaussian_classes import (
+    accuracy_on_noisy_labels,
+    equidistant_accuracy,
+    equidistant_distance,
+    symmetric_confusion,
+)
 from fedjax_links.analysis.implicit_objective import EffectiveWeights, effective_weights
 from fedjax_links.analysis.independent_links import (
     expected_mixing_matrix,
@@ -17,6 +23,7 @@ from fedjax_links.analysis.independent_links import (
     mixing_rate,
     mixing_rate_bound,
 )
+from fedjax_links.analysis.linear_regression import LinearFit, best_linear_fit
 from fedjax_links.analysis.markov import (
     gap_distribution,
     markov_autocorrelation,
@@ -46,11 +53,16 @@ __all__ = [
     'FedavgMoments',
     'FedpbcFixedPoint',
     'FedpbcMoments',
+    'LinearFit',
     'MinimumSeparationChain',
     'ParticipationReport',
+    'accuracy_on_noisy_labels',
+    'best_linear_fit',
     'cohort_law',
     'debiasing_weights',
     'effective_weights',
+    'equidistant_accuracy',
+    'equidistant_distance',
     'expected_mixing_matrix',
     'fedavg_fixed_point',
     'fedavg_mean_and_covariance',
@@ -70,5 +82,6 @@ __all__ = [
     'mixing_rate_bound',
     'participation_report',
     'poisson_binomial_pmf',
+    'symmetric_confusion',
     'truncated_interval_mean',
 ]

@@ -26,13 +26,16 @@ _WORKDIR = flags.DEFINE_string('workdir', None, f'Folder for {PICTURE} and {TABL
 def main(values: dict[str, Any]) -> None:
     """Builds the problem alone, and describes who holds what."""
     from fedjax_links import sections
+    from fedjax_links.experiment import redrawn_sections
+    from fedjax_links.experiment.config_parts import first_draws
     from fedjax_links.report import partitions
 
     section = values.get('problem')
     if not isinstance(section, Mapping):
         raise errors.invalid('config', "have a section 'problem'", sorted(values))
     folder = None if _WORKDIR.value is None else app.output_folder(_WORKDIR.value)
-    report = partitions.of_problem(sections.problem(section), str(section.get('name')))
+    drawn = redrawn_sections.problem(section, first_draws(values))
+    report = partitions.of_problem(sections.problem(drawn), str(section.get('name')))
     title = describe(section)
     print(partitions.text(title, report))
     if folder is not None:

@@ -13,15 +13,20 @@ import numpy as np
 
 from fedjax_links import checks, choices, errors, sections, simulation
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.base import Algorithm
 from fedjax_links.experiment import lanes, limits, plain, points
 from fedjax_links.experiment.choosing import BEST
-from fedjax_links.experiment.definition import Experiment, Tuning
+from fedjax_links.experiment.config_parts import (
+    first_draws,
+    pattern_maker,
+    pattern_sections,
+    problem_makers,
+    with_value,
+)
+from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.points import REQUIRED, Maker
+from fedjax_links.experiment.tuning import Tuning
 from fedjax_links.sections import Section
-
-LINKS = 'links'
-"""Label of the pattern of a config with a single section ``links``."""
 
 _RATE, _SERVER_LR = 'client.learning_rate', 'server_lr'
 _REQUIRED: Mapping[str, sections.Kind] = {
@@ -38,6 +43,7 @@ _OPTIONAL: Mapping[str, sections.Kind] = {
     'client': Mapping,
     'num_seeds': int,
     'first_seed': int,
+    'redraw': (Mapping, str),
     'grid': Mapping,
     'grid_mode': str,
     'tuning': Mapping,
@@ -62,12 +68,12 @@ def build(config: Mapping[str, Any]) -> Experiment:
     (sections by label; the label is the name unless there is one; ``client`` in it overrides);
     ``client`` (``learning_rate``, a number or numbers by pattern, ``decay``, ``local_steps``,
     ``batch_size``, 0 for the full local data, ...); ``num_rounds``, ``eval_every``, ``num_seeds``,
-    ``first_seed``; ``grid`` (nested like the config, lists of values at its leaves) and
-    ``grid_mode``; ``tuning`` (``learning_rates`` and ``server_lrs``, or a nested ``grid``;
-    ``pattern``, ``num_rounds``, ``num_seeds``, ``model``); ``eval_fn``, ``evaluate_start``,
-    ``metric``, ``direction``, ``baseline``, ``names``, ``reports``, ``log`` as in `Experiment`;
-    ``caption`` likewise, with values of the config as it runs wherever it says
-    ``{config.num_rounds}`` and the like.
+    ``first_seed``; ``redraw`` (``by_seed`` or ``fixed``, by stream of draws, or one for all);
+    ``grid`` (nested like the config, lists of values at its leaves) and ``grid_mode``; ``tuning``
+    (``learning_rates`` and ``server_lrs``, or a nested ``grid``; ``pattern``, ``num_rounds``,
+    ``num_seeds``, ``model``); ``eval_fn``, ``evaluate_start``, ``metric``, ``direction``,
+    ``baseline``, ``names``, ``reports``, ``log`` as in `Experiment`; ``caption`` likewise, with
+    values of the config as it runs wherever it says ``{config.num_rounds}`` and the like.
 
     Args:
       config: nested dictionaries, as a config file's ``to_dict()`` gives them.
@@ -82,7 +88,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
     columns = points.flatten(_floats(config.get('grid', {})), 'config.grid')
     tuned = _tuning_columns(config)
     patterns = pattern_sections(config)
-    problem_makers = _problems(config, list(patterns), columns)
+    draws = first_draws(config)
+    by_pattern = problem_makers(config, list(patterns), columns, draws)
     algorithms = {
         label: _algorithm(config, label, {**columns, **tuned}) for label in config['algorithms']
     }
@@ -90,15 +97,23 @@ def build(config: Mapping[str, Any]) -> Experiment:
     if untuned and _RATE not in {**columns, **tuned}:
         requirement = f"have 'learning_rates', as {untuned[0]} has no learning_rate"
         raise errors.invalid('config.tuning', requirement, sorted(config.get('tuning', {})))
-    fields = 'baseline', 'metric', 'direction', 'names', 'reports', 'log', 'grid_mode'
-    fields = (*fields, 'evaluate_start')
+    fields = (
+        'baseline',
+        'metric',
+        'direction',
+        'names',
+        'reports',
+        'log',
+        'grid_mode',
+        'evaluate_start',
+    )
     first = config.get('first_seed', 0)
     try:
         experiment = Experiment(
             title=config['title'],
-            problem=problem_makers,
+            problem=by_pattern,
             patterns={
-                label: _pattern(path, section, problem_makers[label], columns)
+                label: pattern_maker(path, section, by_pattern[label], columns, draws)
                 for label, (path, section) in patterns.items()
             },
             algorithms=algorithms,
@@ -110,6 +125,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
             eval_fn=_eval_fn(config),
             config=config,
             caption=plain.filled(config.get('caption', ''), config),
+            redraw=config.get('redraw', {}),
             **{field: config[field] for field in fields if field in config},
         )
     except ValueError as error:
@@ -176,72 +192,6 @@ def _floats(grid: Any) -> Any:
     }
 
 
-# Patterns and problems.
-
-
-def pattern_sections(config: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
-    """Path and section of every pattern of a config, by label."""
-    if 'patterns' not in config:
-        return {LINKS: ('links', config['links'])}
-    return {label: (f'patterns.{label}', section) for label, section in config['patterns'].items()}
-
-
-def _problems(
-    config: Mapping[str, Any], labels: Sequence[str], columns: points.Columns
-) -> dict[str, Maker[Problem]]:
-    """One maker by pattern; patterns share it unless their problem differs."""
-    own = config.get('problems', {})
-    for label in own:
-        checks.choice('config.problems', label, labels)
-    names = [name for name in columns if name.startswith('problem.')]
-
-    def maker(section: Section) -> Maker[Problem]:
-        made: dict[str, Any] = {}  # patterns look at the same data
-
-        def make(**values: Any) -> Any:
-            if repr(values) not in made:
-                made[repr(values)] = sections.problem(_replaced(section, values, 'problem'))
-            return made[repr(values)]
-
-        return Maker(make, dict.fromkeys(names, REQUIRED))
-
-    shared = maker(config['problem'])
-    return {
-        label: maker({**config['problem'], **own[label]}) if label in own else shared
-        for label in labels
-    }
-
-
-def _pattern(
-    prefix: str, section: Any, problem: Maker[Problem], columns: points.Columns
-) -> Maker[Participation]:
-    """A pattern; it takes its problem's columns too, as it is made for that problem's clients."""
-    own = [name for name in columns if name.startswith(f'{prefix}.')]
-
-    def make(**values: Any) -> Any:
-        data = problem.make(**{name: values[name] for name in problem.columns})
-        changed = _replaced(section, {name: values[name] for name in own}, prefix)
-        return sections.links(changed, data, f'config.{prefix}')[0]
-
-    return Maker(make, dict.fromkeys((*own, *problem.columns), REQUIRED))
-
-
-def _replaced(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
-    """A section with values at dotted paths that begin with its own."""
-    changed = section
-    for path, value in values.items():
-        changed = _with(changed, path.removeprefix(f'{prefix}.').split('.'), value)
-    return changed
-
-
-def _with(section: Any, path: Sequence[str], value: Any) -> Any:
-    if not path:
-        return value
-    inner = {'name': section} if isinstance(section, str) else section or {}
-    first, *rest = path
-    return {**inner, first: _with(inner.get(first), rest, value)}
-
-
 # Algorithms and tuning.
 
 
@@ -271,13 +221,13 @@ def _algorithm(config: Mapping[str, Any], label: str, columns: points.Columns) -
         client, own = shared, dict(section)
         for name, value in values.items():
             if name == _RATE and 'learning_rate' in own_client:
-                own = _with(own, ['client', 'learning_rate'], value)
+                own = with_value(own, ['client', 'learning_rate'], value)
             elif name.startswith('client.'):
-                client = _with(client, name.removeprefix('client.').split('.'), value)
+                client = with_value(client, name.removeprefix('client.').split('.'), value)
             elif name == _SERVER_LR:
                 own[_SERVER_LR] = value
             else:
-                own = _with(own, name.removeprefix(prefix).split('.'), value)
+                own = with_value(own, name.removeprefix(prefix).split('.'), value)
         return sections.algorithm(label, own, client)
 
     return Maker(make, taken)

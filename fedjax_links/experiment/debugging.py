@@ -7,16 +7,25 @@ every client's local steps. Nothing in the folder changes.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checkpoints, checks, errors, journal, runs, simulation, tree
-from fedjax_links.base import Array, FederationState, Key, Params, Problem, PyTree
+from fedjax_links import checkpoints, checks, errors, journal, prng, runs, simulation, tree
+from fedjax_links.base import (
+    Array,
+    FederationState,
+    Key,
+    Links,
+    Params,
+    Participation,
+    Problem,
+    PyTree,
+)
 from fedjax_links.client_data import BatchLoss, watched
-from fedjax_links.experiment import choosing, programs
+from fedjax_links.experiment import choosing, training
 from fedjax_links.experiment import lanes as lanes_
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.lanes import Lane
@@ -63,9 +72,9 @@ def _look_at_all(
 ) -> Iterator[str]:
     built: dict[Any, _Rounds] = {}
     for lane in lanes:
-        problem = experiment.problem_at(lane.pattern, lane.point)
-        pattern = experiment.pattern_at(lane.pattern, lane.point)
-        _, built_in = programs.split(experiment, lane)
+        problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
+        pattern = experiment.pattern_at(lane.pattern, lane.point, lane.seed)
+        _, built_in = training.split(experiment, lane)
         key = lane.algorithm, repr(built_in), id(pattern), id(problem)
         if key not in built:
             built[key] = _Rounds(experiment, lane)
@@ -125,38 +134,57 @@ def _lanes(experiment: Experiment, run: runs.Results) -> Iterator[Lane]:
 # One round.
 
 
+class _Keys(NamedTuple):
+    """Of the streams of draws that are keys of a seed."""
+
+    init: Key
+    links: Key
+    batches: Key
+
+
+def _with_key(pattern: Participation, key: Key) -> Participation:
+    """A pattern that draws with a key of its own."""
+
+    def sample(carry: PyTree, _: Key, round: Array) -> tuple[PyTree, Links]:
+        return pattern.sample(carry, prng.round_key(key, 'participation', round), round)
+
+    return pattern._replace(init=lambda _: pattern.init(prng.pattern_key(key)), sample=sample)
+
+
 class _Rounds:
     """The rounds of lanes with one algorithm, pattern and problem."""
 
     def __init__(self, experiment: Experiment, lane: Lane) -> None:
         """Compiles nothing yet."""
         self._experiment = experiment
-        self._problem = experiment.problem_at(lane.pattern, lane.point)
+        self._problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
         self._steps: dict[tuple[int, int], np.ndarray] = {}
-        pattern = experiment.pattern_at(lane.pattern, lane.point)
-        _, built_in = programs.split(experiment, lane)
+        drawn = experiment.pattern_at(lane.pattern, lane.point, lane.seed)
+        _, built_in = training.split(experiment, lane)
 
         def algorithm(columns: Mapping[str, Any]) -> Any:
             return experiment.algorithm_at(lane.algorithm, {**built_in, **columns})
 
-        def start(key: Key, columns: Mapping[str, Any], problem: Problem) -> FederationState:
-            return simulation.init(key, algorithm(columns), pattern, problem)
+        def start(keys: _Keys, columns: Mapping[str, Any], problem: Problem) -> FederationState:
+            pattern = _with_key(drawn, keys.links)
+            return simulation.init(keys.init, algorithm(columns), pattern, problem)
 
         def turn(
-            state: FederationState, key: Key, columns: Mapping[str, Any], problem: Problem
+            state: FederationState, keys: _Keys, columns: Mapping[str, Any], problem: Problem
         ) -> tuple[FederationState, Any]:
-            return simulation.run_round(state, key, algorithm(columns), pattern, problem)
+            pattern = _with_key(drawn, keys.links)
+            return simulation.run_round(state, keys.batches, algorithm(columns), pattern, problem)
 
         def advance(
             state: FederationState,
             stop: Array,
-            key: Key,
+            keys: _Keys,
             columns: Mapping[str, Any],
             problem: Problem,
         ) -> FederationState:
             final: FederationState = jax.lax.while_loop(
                 lambda s: (s.round < stop) & tree.all_finite(s.algorithm),
-                lambda s: turn(s, key, columns, problem)[0],
+                lambda s: turn(s, keys, columns, problem)[0],
                 state,
             )
             return final
@@ -175,8 +203,11 @@ class _Rounds:
         Returns:
           A clause.
         """
-        columns, _ = programs.split(self._experiment, lane)
-        inputs = jax.random.key(np.uint32(lane.seed)), columns, self._problem
+        columns, _ = training.split(self._experiment, lane)
+        draws = self._experiment.draws
+        seeds = (draws.seed_of(stream, lane.seed, lane.point) for stream in _Keys._fields)
+        keys = _Keys(*(jax.random.key(np.uint32(seed)) for seed in seeds))
+        inputs = keys, columns, self._problem
         first = self._begin(files, inputs)
         state = self._advance(first, np.int32(round), *inputs)
         if bad := _first_in(state.algorithm):

@@ -10,43 +10,18 @@ import jax
 
 from fedjax_links import checks, errors, evaluation, prng, runs, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
-from fedjax_links.experiment import limits, points
+from fedjax_links.experiment import families, limits, points, redraws
 from fedjax_links.experiment.choosing import BEST
-from fedjax_links.experiment.points import Columns, Maker, Part, Point
+from fedjax_links.experiment.made_parts import Parts
+from fedjax_links.experiment.points import Maker, Point
+from fedjax_links.experiment.tuning import Tuning
 
-FIRST_TUNING_SEED = 10_000
 LINKS = 'links'
 """What ``log`` calls the realised links of every seed."""
 
 ProblemPart = Problem | Maker[Problem] | Callable[..., Problem]
 PatternPart = Participation | Maker[Participation] | Callable[..., Participation]
 AlgorithmPart = Algorithm | Maker[Algorithm] | Callable[..., Algorithm]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Tuning:
-    """How the values that suit each algorithm are found before the experiment proper.
-
-    Attributes:
-      grid: columns to try, values by name; each algorithm tries the combinations of those that its
-        maker takes and that are not given in the experiment's own grid.
-      num_rounds: rounds of each try, a multiple of ``eval_every``.
-      num_seeds: seeds of each try, from 10,000 on, so none of the experiment's.
-      pattern: label of the links to tune on; the first by default.
-      model: candidate model whose last evaluation decides: a name such as ``'server'``, or
-        ``'best'`` for whichever is ahead.
-    """
-
-    grid: Columns
-    num_rounds: int
-    num_seeds: int = 1
-    pattern: str | None = None
-    model: str = BEST
-
-    @property
-    def seeds(self) -> range:
-        """The seeds of every try."""
-        return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.num_seeds)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,6 +42,11 @@ class Experiment:
       eval_every: rounds between evaluations, a divisor of ``num_rounds``; lanes advance in periods
         of this length.
       seeds: S seeds in ``[0, 2**32)``.
+      redraw: ``'by_seed'`` or ``'fixed'`` by stream of draws, see `redraws`, or one of them for all
+        streams: which of ``data``, ``partition``, ``links_quality``, ``init``, ``links`` and
+        ``batches`` every seed draws anew. By default the first three are fixed. All algorithms of
+        a seed meet the same. Makers that take ``data_seed``, ``partition_seed`` or
+        ``links_quality_seed`` are given the seed where the stream is by seed.
       grid: values by column; nested grids have columns with dots, ``client.learning_rate``.
       grid_mode: ``'cross'`` runs all combinations, ``'together'`` one point per row.
       tuning: how missing values are found; None for no tuning.
@@ -93,6 +73,7 @@ class Experiment:
     num_rounds: int
     eval_every: int
     seeds: Sequence[int] = (0,)
+    redraw: Mapping[str, str] | str = dataclasses.field(default_factory=dict)
     grid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     grid_mode: str = 'cross'
     tuning: Tuning | None = None
@@ -132,6 +113,12 @@ class Experiment:
         loggers.check(self.log)
         _check_names(self.names, (*self.patterns, *self.algorithms))
         self._check_columns()
+        makers: tuple[Maker[Any], ...] = (
+            *self.pattern_makers.values(),
+            *self.problem_makers.values(),
+        )
+        taken = {name for maker in makers for name in maker.columns}
+        redraws.check(self.redraw, len(self.seeds), taken, points.flatten(self.grid))
         for pattern in self.patterns:
             for point in self.grid_points:
                 checks.choice('metric', self.metric_name, self._metrics(pattern, point))
@@ -170,26 +157,31 @@ class Experiment:
         """An algorithm at values of its columns, which may be traced."""
         return self.algorithm_makers[label].make(**columns)
 
-    def pattern_at(self, label: str, point: Point) -> Participation:
-        """A pattern at a point; the same object for the same values."""
+    def pattern_at(self, label: str, point: Point, seed: int | None = None) -> Participation:
+        """A pattern at a point, as a seed (the first) draws it; the same for the same values."""
         maker = self.pattern_makers[label]
-        return self._made(('pattern', label), maker, maker.at(point))
+        values = maker.at({**point, **self.draws.columns(seed, point)})
+        return self._parts.made(('pattern', label), maker, values)
 
-    def problem_at(self, pattern: str, point: Point) -> Problem:
-        """The problem of a pattern at a point; the same object for the same values."""
-        maker = self.problem_makers[pattern]
-        return self._made(('problem', id(maker)), maker, maker.at(point))
+    def problem_at(self, pattern: str, point: Point, seed: int | None = None) -> Problem:
+        """The problem of a pattern at a point, as a seed draws it; likewise."""
+        drawn = self.draws.columns(seed, point)
+        return self._parts.problem(self.problem_makers[pattern], point, drawn)
 
-    def _made(self, which: tuple[Any, ...], maker: Maker[Part], values: Mapping[str, Any]) -> Part:
-        key = (*which, repr(values))
-        if key not in self._cache:
-            self._cache[key] = maker.make(**values)
-        made: Part = self._cache[key]
-        return made
+    def family_of(self, problem: Problem) -> families.Family:
+        """The problems that share a program with one that `problem_at` gave."""
+        return self._parts.family_of(problem)
 
     @functools.cached_property
-    def _cache(self) -> dict[Any, Any]:
-        return {}
+    def draws(self) -> redraws.Draws:
+        """Which seed each draw has."""
+        tuning = self.tuning.seeds if self.tuning else ()
+        alone = points.flatten(self.grid).get(redraws.GRID, ())
+        return redraws.Draws(self.redraw, [*self.seeds, *tuning], alone)
+
+    @functools.cached_property
+    def _parts(self) -> Parts:
+        return Parts(self.draws.every())
 
     # How results are judged.
 
@@ -272,7 +264,7 @@ class Experiment:
 
     @functools.cached_property
     def _facts(self) -> dict[str, Any]:
-        tuning = self.tuning
+        tuning, ways = self.tuning, self.draws.ways()
         return {
             'title': self.title,
             'caption': self.caption,
@@ -293,7 +285,15 @@ class Experiment:
             'reports': dict(self.reports),
             'log': list(self.log),
             'draws': prng.DRAWS,
+            **({} if ways == redraws.DEFAULTS else {'redraw': dict(ways)}),
+            **({'attainable': known} if (known := self._attainable()) else {}),
         }
+
+    def _attainable(self) -> str:
+        """What is known of the difficulty, if it is the same everywhere."""
+        problems = (self.problem_at(k, p) for k in self.pattern_makers for p in self.grid_points)
+        known = {evaluation.attainable_text(problem) for problem in problems}
+        return known.pop() if len(known) == 1 else ''
 
     # Checks.
 
@@ -322,7 +322,7 @@ class Experiment:
             *self.pattern_makers.values(),
             *self.problem_makers.values(),
         )
-        taken = {name for maker in makers for name in maker.columns}
+        taken = {redraws.GRID, *(name for maker in makers for name in maker.columns)}
         for name in points.flatten(self.grid):
             if name not in taken:
                 raise errors.unknown_name('grid', name, taken)

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import memory, tree
+from fedjax_links import evaluation, memory, tree
 from fedjax_links.base import Problem
-from fedjax_links.experiment import lanes
+from fedjax_links.experiment import lanes, redraws
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.programs import Programs
 from fedjax_links.problems import owners, partition
@@ -34,8 +34,9 @@ def text(experiment: Experiment) -> str:
         whose = f' ({", ".join(labels)})' if len(problems) > 1 else ''
         lines += _describe_problem(problem, whose)
     lines += _describe_work(experiment, len(problems))
+    lines += _describe_redraws(experiment)
     lines += _describe_phases(experiment)
-    data = sum(tree.num_bytes(problem.data) for problem, _ in problems)
+    data = sum(_data_bytes(experiment.family_of(problem).members) for problem, _ in problems)
     lines.append(
         f'memory   data {memory.size(data)}; states and links beside them, without the work '
         'space of a round:'
@@ -83,7 +84,26 @@ def _describe_problem(problem: Problem, whose: str) -> list[str]:
             f'data     {np.mean(mix.classes_held):.1f} of {mix.class_mix.shape[1]} labels per '
             f'client, total variation {np.mean(mix.total_variation):.2f} from the global mix'
         )
+    if known := evaluation.attainable_text(problem):
+        lines.append(f"best     {known} (the population's best model, exact)")
     return lines
+
+
+def _data_bytes(members: Sequence[Problem]) -> int:
+    """Bytes of the data of problems that may hold arrays together."""
+    leaves = {id(leaf): leaf for member in members for leaf in jax.tree.leaves(member.data)}
+    return sum(tree.num_bytes(leaf) for leaf in leaves.values())
+
+
+def _describe_redraws(experiment: Experiment) -> list[str]:
+    """Which draws are made anew by every seed, unless that is as always."""
+    ways = experiment.draws.ways()
+    if ways == redraws.DEFAULTS:
+        return []
+    by_seed = [name for name, way in ways.items() if way == redraws.BY_SEED]
+    fixed = [name for name in ways if name not in by_seed]
+    also = f'; fixed: {", ".join(fixed)}' if fixed else ''
+    return [f'draws    by seed: {", ".join(by_seed)}{also}']
 
 
 def _describe_work(experiment: Experiment, num_problems: int) -> list[str]:

@@ -27,7 +27,7 @@ from fedjax_links import checkpoints, checks, errors, prng, runs
 from fedjax_links.base import FederationState, PyTree
 from fedjax_links.experiment import hooks, past, running
 from fedjax_links.experiment import lanes as lanes_
-from fedjax_links.experiment.config import pattern_sections
+from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.lanes import Lane
 from fedjax_links.experiment.programs import Group, Programs
@@ -202,8 +202,9 @@ class Fork(hooks.Origin):
         if _LINKS not in fields:  # of another kind, and only reported
             fields[_LINKS] = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shape.links)
         if _CARRY not in fields or not self._same_pattern(lane, name):
-            pattern = self._experiment.pattern_at(lane.pattern, lane.point)
-            key = jax.random.key(np.uint32(lane.seed))
+            pattern = self._experiment.pattern_at(lane.pattern, lane.point, lane.seed)
+            seed = self._experiment.draws.seed_of('links', lane.seed, lane.point)
+            key = jax.random.key(np.uint32(seed))
             fields[_CARRY] = pattern.init(prng.pattern_key(key))
         return FederationState(**fields)
 
@@ -212,6 +213,8 @@ class Fork(hooks.Origin):
         ours, theirs = self._experiment.config, self._past.config
         if ours is None or theirs is None:
             return True
+        if ours.get('redraw') != theirs.get('redraw'):
+            return False
         labels = self._past.labels(name)
         ours_now = _section(ours, lane.pattern, lane.point)
         return bool(ours_now == _section(theirs, labels['pattern'], labels))

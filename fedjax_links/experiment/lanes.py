@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedjax_links.experiment import points
-from fedjax_links.experiment.definition import Experiment, Tuning
+from fedjax_links.experiment import points, redraws
+from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.points import Point
+from fedjax_links.experiment.tuning import Tuning
 
 MAIN, TUNING = 'main', 'tuning'
 _PLAIN = (bool, int, float, str)
@@ -143,12 +144,14 @@ def _points_of(experiment: Experiment, label: str, pattern: str) -> list[dict[st
         *_columns(experiment, label),
         *experiment.pattern_makers[pattern].columns,
         *experiment.problem_makers[pattern].columns,
+        redraws.GRID,
     }
     return points.project(experiment.grid_points, names)
 
 
 def _complete(experiment: Experiment, label: str, pattern: str, point: Point) -> dict[str, Any]:
     """A point with the fixed values of all columns that it does not give."""
+    drawn = experiment.draws.columns()  # of the seed, which stands beside the point
     makers = (
         experiment.problem_makers[pattern],
         experiment.pattern_makers[pattern],
@@ -158,7 +161,7 @@ def _complete(experiment: Experiment, label: str, pattern: str, point: Point) ->
         name: value[pattern] if isinstance(value, Mapping) else value
         for maker in makers
         for name, value in maker.columns.items()
-        if value is not points.REQUIRED
+        if value is not points.REQUIRED and name not in drawn
     }
     shown = {name: v for name, v in fixed.items() if v is None or isinstance(v, _PLAIN)}
     return {**shown, **point}

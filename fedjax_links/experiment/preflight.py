@@ -13,7 +13,8 @@ from fedjax_links.experiment import lanes
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.description import memory_by_algorithm
 from fedjax_links.experiment.lanes import Lane
-from fedjax_links.experiment.programs import Group, Programs, peak_bytes
+from fedjax_links.experiment.programs import Group, Programs
+from fedjax_links.experiment.training import peak_bytes
 
 _TIMED_SECONDS = 1.0
 _FEW_ROUNDS, _SMALL_MODEL = 50_000, 2**14

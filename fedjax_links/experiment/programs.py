@@ -6,34 +6,20 @@ so there are as many programs as algorithms plus patterns, and memory holds one 
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import devices, memory, simulation, tree
+from fedjax_links import devices, memory, tree
 from fedjax_links.base import FederationState, Key, Links, Participation, Problem, PyTree
 from fedjax_links.devices import Place
-from fedjax_links.experiment import drawing, points
+from fedjax_links.experiment import drawing, training
 from fedjax_links.experiment.definition import Experiment
+from fedjax_links.experiment.families import Family
 from fedjax_links.experiment.lanes import Lane
-
-
-class Program(NamedTuple):
-    """What trains the lanes of one algorithm, problem and set of built-in values.
-
-    Attributes:
-      start: ``(key, columns, links, problem) -> state`` before the first round, jitted; of the
-        links (leaves [1, ...]) only the kind matters.
-      advance: ``(state, key, links, columns, problem) -> (state, record)``, one period, jitted;
-        the state is donated.
-      evaluate: ``(state, key, columns, problem) -> evals`` of a state as it is, jitted.
-    """
-
-    start: Any
-    advance: Any
-    evaluate: Any
+from fedjax_links.experiment.training import Program, peak_bytes, split
 
 
 class Programs:
@@ -70,17 +56,23 @@ class Programs:
     def key(self, lane: Lane) -> Any:
         """Lanes with the same key can share a program and its data."""
         _, built_in = split(self.experiment, lane)
-        problem = self.experiment.problem_at(lane.pattern, lane.point)
-        pattern = self.experiment.pattern_at(lane.pattern, lane.point)
+        family = self.family(lane)
+        pattern = self.experiment.pattern_at(lane.pattern, lane.point, lane.seed)
         leaves, kind = jax.tree.flatten(self.links(pattern).silent)
         shapes = tuple(leaf.shape for leaf in leaves)
-        return lane.algorithm, repr(built_in), id(problem), kind, shapes
+        return lane.algorithm, repr(built_in), id(family), kind, shapes
+
+    def family(self, lane: Lane) -> Family:
+        """The problems that lanes with this one's program have."""
+        problem = self.experiment.problem_at(lane.pattern, lane.point, lane.seed)
+        return self.experiment.family_of(problem)
 
     def training(self, lane: Lane, place: Place) -> Program:
         """The program of a lane; one device is like another, a mesh is not."""
         key = self.key(lane), place if place.is_mesh else None
         if key not in self._training:
-            self._training[key] = self._build(lane, place)
+            family = self.family(lane) if self.side_by_side else None
+            self._training[key] = training.build(self.experiment, lane, place, family)
         return self._training[key]
 
     def links(self, pattern: Participation) -> drawing.LinkProgram:
@@ -127,14 +119,19 @@ class Programs:
         """How many lanes like this one run in one program or, on a CPU, at the same time."""
         if self.side_by_side:
             return memory.lanes_that_fit(self.lane_bytes(lane), num_lanes)
-        data = tree.num_bytes(self.experiment.problem_at(lane.pattern, lane.point))
+        data = tree.num_bytes(self.experiment.problem_at(lane.pattern, lane.point, lane.seed))
         wanted, copies = min(num_lanes, len(self.places)), self.places[0].num_copies
         return memory.lanes_that_fit(copies * (self.lane_bytes(lane) + data), wanted)
 
     def lane_bytes(self, lane: Lane) -> int:
-        """Bytes of a lane's state and of one period of its links, without the work of a round."""
+        """Bytes of a lane's state and of one period of its links, without the work of a round.
+
+        Side by side with others, those of the data that it has for itself, too.
+        """
         (state,) = Group(self._alone, [lane]).shapes()
-        return tree.num_bytes(state) + self.experiment.eval_every * tree.num_bytes(state.links)
+        data = self.family(lane).own_bytes if self.side_by_side else 0
+        links = self.experiment.eval_every * tree.num_bytes(state.links)
+        return tree.num_bytes(state) + links + data
 
     @functools.cached_property
     def _alone(self) -> 'Programs':
@@ -149,80 +146,6 @@ class Programs:
 
     def _whose(self, group: 'Group') -> Any:
         return self.key(group.lanes[0]), len(group.lanes), group.place
-
-    def _laned(self, fn: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
-        return jax.vmap(fn, in_axes=axes) if self.side_by_side else fn
-
-    def _build(self, lane: Lane, place: Place) -> Program:
-        experiment = self.experiment
-        _, built_in = split(experiment, lane)
-        period = experiment.eval_every
-
-        def algorithm(columns: Mapping[str, Any]) -> Any:
-            return experiment.algorithm_at(lane.algorithm, {**built_in, **columns})
-
-        def start(
-            key: Key, columns: Mapping[str, Any], links: Links, problem: Problem
-        ) -> FederationState:
-            silent = drawing.recorded(links, problem.num_clients)
-            return simulation.init(key, algorithm(columns), silent, problem)
-
-        def train_period(
-            state: FederationState,
-            key: Key,
-            links: Links,
-            columns: Mapping[str, Any],
-            problem: Problem,
-        ) -> tuple[FederationState, Any]:
-            result = simulation.simulate(
-                key,
-                algorithm(columns),
-                drawing.recorded(links, problem.num_clients),
-                problem,
-                num_rounds=period,
-                eval_every=period,
-                eval_fn=experiment.eval_fn_for(problem),
-                initial_state=state,
-            )
-            sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), result.rounds)
-            evals = jax.tree.map(lambda a: a[0], result.evals)
-            return result.state, (sums, evals)
-
-        def evaluate(
-            state: FederationState, key: Key, columns: Mapping[str, Any], problem: Problem
-        ) -> Any:
-            eval_fn = experiment.eval_fn_for(problem)
-            return simulation.evaluate(state, key, algorithm(columns), problem, eval_fn)
-
-        return Program(
-            jax.jit(place.shared(self._laned(start, (0, 0, None, None)))),
-            jax.jit(place.shared(self._laned(train_period, (0, 0, 0, 0, None))), donate_argnums=0),
-            jax.jit(place.shared(self._laned(evaluate, (0, 0, 0, None)))),
-        )
-
-
-def split(experiment: Experiment, lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
-    """The columns of a lane's algorithm: arguments of its program, and what is built into it."""
-    values = experiment.algorithm_makers[lane.algorithm].at(lane.point)
-    traced = {name: np.float32(v) for name, v in values.items() if points.is_traced(v)}
-    return traced, {name: v for name, v in values.items() if name not in traced}
-
-
-def peak_bytes(compiled: Any, place: Place) -> int | None:
-    """What a program needs at once: states, data and work space; None where nothing says.
-
-    Args:
-      compiled: the program.
-      place: where it runs.
-
-    Returns:
-      Bytes of a device or, on a CPU, of the whole place.
-    """
-    found = compiled.memory_analysis()
-    if not found:
-        return None
-    sizes = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-    return place.num_copies * int(sizes - found.alias_size_in_bytes)
 
 
 class Group:
@@ -245,12 +168,19 @@ class Group:
         self._lead = (len(lanes),) if self._together else ()
         self._period = programs.experiment.eval_every
         experiment, first = programs.experiment, lanes[0]
-        self.problem = experiment.problem_at(first.pattern, first.point)
+        problems = [experiment.problem_at(lane.pattern, lane.point, lane.seed) for lane in lanes]
+        self.problem = problems[0]
+        self._is_joint = self._together and any(programs.family(first).varies)
+        if self._is_joint:
+            self.problem = programs.family(first).together(problems)
         self.program = programs.training(first, self.place)
         self._columns = self._stack([split(experiment, lane)[0] for lane in lanes])
-        self._keys = self._stack([jax.random.key(np.uint32(lane.seed)) for lane in lanes])
-        self._link_keys = self._keys  # patterns draw on one device
-        self._patterns = [experiment.pattern_at(lane.pattern, lane.point) for lane in lanes]
+        self._init_keys = self._keys_of('init')
+        self._keys = self._keys_of('batches')
+        self._link_keys = self._keys_of('links')  # patterns draw on one device
+        self._patterns = [
+            experiment.pattern_at(lane.pattern, lane.point, lane.seed) for lane in lanes
+        ]
         self._links = [programs.links(pattern) for pattern in self._patterns]
         self._silent = self._links[0].silent
         self._states: FederationState | None = None
@@ -266,7 +196,13 @@ class Group:
         self._carries = self._by_pattern(lambda links, keys, _: links.start(keys))
 
     def _beginning(self) -> tuple[Any, ...]:
-        return self._keys, self._columns, self._silent, self.problem
+        return self._init_keys, self._columns, self._silent, self.problem
+
+    def _keys_of(self, stream: str) -> Key:
+        seed_of = self._programs.experiment.draws.seed_of
+        seeds = [np.uint32(seed_of(stream, lane.seed, lane.point)) for lane in self.lanes]
+        keys: Key = self._stack([jax.random.key(seed) for seed in seeds])
+        return keys
 
     def inputs(self) -> tuple[Any, ...]:
         """The shapes of what one period of these lanes takes."""
@@ -303,10 +239,13 @@ class Group:
         if self._is_settled:
             return
         self._is_settled = True
-        self.problem = self._programs.placed(self.problem, self.place)
-        self._link_keys = jax.device_put(self._keys, self.place.home)
-        alone = self._keys, self._columns, self._silent
-        self._keys, self._columns, self._silent = self.place.put(alone)
+        if self._is_joint:
+            self.problem = self.place.put(self.problem)
+        else:
+            self.problem = self._programs.placed(self.problem, self.place)
+        self._link_keys = jax.device_put(self._link_keys, self.place.home)
+        alone = self._keys, self._init_keys, self._columns, self._silent
+        self._keys, self._init_keys, self._columns, self._silent = self.place.put(alone)
 
     def states(self) -> list[FederationState]:
         """The lanes' states, with the patterns' carries."""

@@ -130,6 +130,7 @@ def _links(experiment: Experiment, programs: Programs, origin: Origin) -> dict[s
         for place, seed in enumerate(seeds):
             name = f'{label}/{seed}' if place else label
             carry = origin.carry(label, seed)
+            pattern = experiment.pattern_at(label, point, seed)
             masks, probs = _realised(programs, pattern, seed, origin.round, carry)
             arrays[f'mask/{name}'] = np.packbits(masks, axis=-1)
             if LINKS in experiment.log:
@@ -143,7 +144,8 @@ def _realised(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Who takes part, bool[T, N], and the reported probabilities float[T, N], from a round on."""
     program, experiment = programs.links(pattern), programs.experiment
-    key = jax.random.key(np.uint32(seed))
+    point = experiment.grid_points[0]
+    key = jax.random.key(np.uint32(experiment.draws.seed_of('links', seed, point)))
     keys = key[None] if programs.side_by_side else key
     masks, probs = [], []
     if carry is None:

@@ -2,7 +2,8 @@
 
 `from_arrays` and `from_flax` take anybody's data; `generated` makes a client's when it trains;
 `images` spreads a named data set over clients, normalised and augmented inside the program;
-`quadratic` has exact answers; `PROBLEMS` names the ready-made ones.
+`quadratic` has exact answers, `gaussians` and `gaussian_regression` have a known difficulty, and
+`label_noise` adds more; `PROBLEMS` names the ready-made ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +11,10 @@ from collections.abc import Callable, Mapping
 from fedjax_links.base import Problem
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
 from fedjax_links.problems.classification import digits, federate, images, owners
+from fedjax_links.problems.gaussian_regression import gaussian_regression
+from fedjax_links.problems.gaussians import gaussians
 from fedjax_links.problems.generated import generated
+from fedjax_links.problems.noisy_labels import label_noise
 from fedjax_links.problems.quadratic import counterexample, quadratic
 from fedjax_links.problems.robust_regression import robust_regression
 from fedjax_links.problems.synthetic import synthetic
@@ -19,6 +23,8 @@ from fedjax_links.problems.toy import triangle
 PROBLEMS: Mapping[str, Callable[..., Problem]] = {
     'counterexample': counterexample,
     'digits': digits,
+    'gaussian_regression': gaussian_regression,
+    'gaussians': gaussians,
     'images': images,
     'quadratic': quadratic,
     'robust_regression': robust_regression,
@@ -34,8 +40,11 @@ __all__ = [
     'federate',
     'from_arrays',
     'from_flax',
+    'gaussian_regression',
+    'gaussians',
     'generated',
     'images',
+    'label_noise',
     'owners',
     'quadratic',
     'robust_regression',

@@ -147,7 +147,8 @@ def from_flax(
     better = _names_of_metrics(better, measured)
     outputs_loss = loss if callable(loss) else _LOSSES[loss]
     prepare = preprocess or (lambda features: features)
-    example = prepare(jnp.asarray(np.asarray(features)[:1]))
+    first = np.asarray(features)[:1]
+    example = prepare(jnp.zeros(first.shape, jnp.asarray(first).dtype))  # only its shape matters
     takes_train = 'train' in inspect.signature(type(module).__call__).parameters
     evaluating: dict[str, Any] = {'train': False} if takes_train else {}
 

@@ -12,6 +12,7 @@ from flax import linen as nn
 from fedjax_links import checks, errors, tree
 from fedjax_links.base import Array, Key, Problem
 from fedjax_links.problems import augmentation, datasets, models, partitioners
+from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems.arrays import from_flax
 from fedjax_links.problems.partitioners import Partitioner
 
@@ -41,6 +42,8 @@ def digits(
     model: Model = 'softmax',
     partition: str | Partitioner = 'dirichlet',
     seed: int = 0,
+    data_seed: int | None = None,
+    partition_seed: int | None = None,
     **options: Any,
 ) -> Problem:
     """Handwritten digits (1797 real 8x8 images, embedded) over clients with skewed labels.
@@ -50,7 +53,9 @@ def digits(
       model: as in `federate`.
       partition: as in `federate`; the equal-volume Dirichlet partition by default, with
         ``alpha=0.1`` unless given.
-      seed: seed of the split and the partition.
+      seed: seed of the split, the partition and label noise.
+      data_seed: seed of the split and label noise in its place.
+      partition_seed: seed of the partition in its place.
       **options: further options of `federate`, those of the partition (``alpha``,
         ``shards_per_client``, ...) among them.
 
@@ -61,13 +66,14 @@ def digits(
       ValueError: for an unknown model, partition or option.
     """
     _check_options(digits, partition, options)
+    data_seed = seed if data_seed is None else data_seed
     return federate(
-        datasets.digits(seed=seed),
+        datasets.digits(seed=data_seed),
         num_clients=num_clients,
         model=model,
         partition=partition,
-        seed=seed,
-        **options,
+        seed=seed if partition_seed is None else partition_seed,
+        **{'noise_seed': data_seed, **options},
     )
 
 
@@ -82,6 +88,9 @@ def images(
     augment: Sequence[str] = (),
     store: str = 'float32',
     data: Mapping[str, Any] | None = None,
+    label_noise: Mapping[str, Any] | None = None,
+    data_seed: int | None = None,
+    partition_seed: int | None = None,
     **partition_options: Any,
 ) -> Problem:
     """A data set by name, spread over clients.
@@ -94,11 +103,15 @@ def images(
       model: as in `federate`.
       partition: as in `federate`; the equal-volume Dirichlet partition by default, with
         ``alpha=0.1`` unless given.
-      seed: seed of the partition.
+      seed: seed of the partition and label noise.
       normalise: as in `federate`.
       augment: as in `federate`.
       store: as in `federate`.
       data: options of the data set's loader, such as ``data_dir`` or its own ``seed``.
+      label_noise: as in `federate`.
+      data_seed: seed of label noise in place of ``seed``, and of the loader in place of its own,
+        where it has one.
+      partition_seed: seed of the partition in place of ``seed``.
       **partition_options: passed on to the partition (``alpha``, ``shards_per_client``, ...).
 
     Returns:
@@ -114,17 +127,22 @@ def images(
     checks.options('data', datasets.DATASETS[dataset], data or {})
     _check_options(images, partition, partition_options)
     _check_names(model, normalise, augment, store)
+    options = dict(data or {})
+    if data_seed is not None and 'seed' in partitioners.keywords(datasets.DATASETS[dataset]):
+        options['seed'] = data_seed
     with errors.inside('data'):
-        loaded = datasets.load(dataset, **(data or {}))
+        loaded = datasets.load(dataset, **options)
     return federate(
         loaded,
         num_clients=num_clients,
         model=model,
         partition=partition,
-        seed=seed,
+        seed=seed if partition_seed is None else partition_seed,
         normalise=normalise,
         augment=augment,
         store=store,
+        label_noise=label_noise,
+        noise_seed=seed if data_seed is None else data_seed,
         **partition_options,
     )
 
@@ -139,6 +157,8 @@ def federate(
     normalise: str | None = None,
     augment: Sequence[str] = (),
     store: str = 'float32',
+    label_noise: Mapping[str, Any] | None = None,
+    noise_seed: int | None = None,
     **partition_options: Any,
 ) -> Problem:
     """Spreads a dataset's training examples over clients; the test examples evaluate.
@@ -159,6 +179,11 @@ def federate(
         ``crop_each`` and ``mirror_each`` once per image.
       store: ``'float32'``, or ``'uint8'`` to hold images as 8-bit pixels in a quarter of the memory
         and scale them to [0, 1] inside the program. Values are the same to a rounding.
+      label_noise: which training labels are wrong: one kind of noise of `problems.label_noise`
+        (``rate``, ``class_rates``, ``confusion``, ``client_rates`` or ``client_range``), and
+        ``test``, whether test labels are too, at the clients' mean rate. The partition goes by the
+        true labels; links that depend on labels see those that clients hold.
+      noise_seed: seed of label noise; ``seed`` by default.
       **partition_options: passed on to the partition.
 
     Returns:
@@ -180,15 +205,22 @@ def federate(
         partition, dataset.train_labels, num_clients, seed, partition_options
     )
     _check_size(module, dataset.train_features)
+    train_labels, test_labels = noise.apply(
+        label_noise,
+        seed if noise_seed is None else noise_seed,
+        (dataset.train_labels, clients),
+        dataset.test_labels,
+        dataset.num_classes,
+    )
     train, test = dataset.train_features, dataset.test_features
     if store == 'uint8':
         train, test = _as_pixels(train), _as_pixels(test)
     return from_flax(
         train,
-        dataset.train_labels,
+        train_labels,
         clients,
         module=module,
-        eval_data=(test, dataset.test_labels),
+        eval_data=(test, test_labels),
         preprocess=_preprocessing(normalise, store),
         augment=augmentation.chain(augment) if augment else None,
     )

@@ -1,6 +1,7 @@
 """Synthetic(alpha, beta): clients whose models and whose features differ, to chosen degrees."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from fedjax_links import errors
 from fedjax_links.base import Problem
 from fedjax_links.problems import models
+from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems import partition_checks as checks
 from fedjax_links.problems.arrays import from_flax
 
@@ -116,6 +118,7 @@ def synthetic(
     num_clients: int = 30,
     max_examples: int | None = None,
     seed: int = 0,
+    label_noise: Mapping[str, Any] | None = None,
 ) -> Problem:
     """Synthetic(alpha, beta) for multinomial logistic regression, 610 parameters.
 
@@ -128,6 +131,7 @@ def synthetic(
       num_clients: N.
       max_examples: cap on n_i, at least 51; none by default.
       seed: integer in ``[0, 2**32)``.
+      label_noise: as in `federate`.
 
     Returns:
       A problem with metrics ``loss`` and ``accuracy`` on the test data.
@@ -146,10 +150,13 @@ def synthetic(
     position = np.arange(len(owners)) - np.repeat(np.cumsum(draw.counts) - draw.counts, draw.counts)
     train = position < (9 * draw.counts // 10)[owners]
     features = draw.features.astype(np.float32)
+    labels, test_labels = noise.apply(
+        label_noise, seed, (draw.labels[train], owners[train]), draw.labels[~train], _CLASSES
+    )
     return from_flax(
         features[train],
-        draw.labels[train],
+        labels,
         owners[train],
         module=models.Softmax(_CLASSES),
-        eval_data=(features[~train], draw.labels[~train]),
+        eval_data=(features[~train], test_labels),
     )

@@ -18,7 +18,7 @@ from fedjax_links import analysis, checkpoints, errors, journal, memory, problem
 from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.client_data import client_data
 from fedjax_links.experiment import Experiment, Lane, choosing
-from fedjax_links.experiment.config import pattern_sections
+from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.experiment.lanes import main_lanes
 from fedjax_links.experiment.programs import Group, Programs
 from fedjax_links.report.laws import LinkLaw, link_law
@@ -134,6 +134,8 @@ def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Cli
             own = [lane for lane in lanes[label] if lane.pattern == pattern]
             same = [lane for lane in own if lane.point == own[0].point]
             losses[label], missing[label] = _losses(final, same[:1], problem)
+            if experiment.draws.redrawn:  # the law is that of the first seed's data and links
+                same = same[:1]
             if law.weights is not None and _is_averaging(experiment, label, problem):
                 compared = _agreement(final, same, problem, law)
                 agreement |= {} if compared is None else {label: compared}

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from fedjax_links import checks, errors, sections
 from fedjax_links.base import Participation, Problem
-from fedjax_links.experiment.config import pattern_sections
+from fedjax_links.experiment import redrawn_sections
+from fedjax_links.experiment.config_parts import first_draws, pattern_sections
 from fedjax_links.report.laws import LinkLaw, link_law
 
 
@@ -60,7 +61,9 @@ def configured_links(config: Mapping[str, Any], label: str | None = None) -> Con
     path, section = found[label]
     section = {'name': section} if isinstance(section, str) else section
     own = config.get('problems', {}).get(label, {})
-    problem = sections.problem({**config['problem'], **own})
+    draws = first_draws(config)
+    problem = sections.problem(redrawn_sections.problem({**config['problem'], **own}, draws))
+    section = redrawn_sections.links(section, draws)
     return ConfiguredLinks(
         title=str(config.get('title', '')),
         problem_name=str(config['problem'].get('name')),

@@ -249,11 +249,13 @@ def kept_links(folder: Path) -> dict[str, Links]:
 
 
 def _caption(facts: Mapping[str, Any]) -> str:
-    """The caption, behind the origin of a forked run."""
-    if 'forked_from' not in facts:
-        return str(facts['caption'])
-    origin = f'Goes on from round {facts["at_round"]} of {facts["forked_from"]}.'
-    return '\n\n'.join([origin, *([facts['caption']] if facts['caption'] else [])])
+    """The caption, behind the origin of a forked run, and what is known beforehand."""
+    found = [str(facts['caption'])]
+    if 'forked_from' in facts:
+        found = [f'Goes on from round {facts["at_round"]} of {facts["forked_from"]}.', *found]
+    if 'attainable' in facts:
+        found.append(f"The population's best model, exactly: {facts['attainable']}.")
+    return '\n\n'.join(part for part in found if part)
 
 
 def _rounds(facts: Mapping[str, Any]) -> np.ndarray:

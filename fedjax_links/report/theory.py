@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis
+from fedjax_links import analysis, evaluation
 from fedjax_links.base import Problem
-from fedjax_links.experiment.config import pattern_sections
+from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.report.configured import ConfiguredLinks, configured_links
 from fedjax_links.report.laws import LinkLaw, SeparationLaw
 from fedjax_links.report.recording import LinkRecord
@@ -73,9 +73,11 @@ def text(links: ConfiguredLinks, record: LinkRecord) -> str:
 
 
 def _header(links: ConfiguredLinks, record: LinkRecord) -> list[str]:
+    known = evaluation.attainable_text(links.problem)
     lines = [
         links.title,
         f'problem  {links.problem_name}: {links.problem.num_clients:,} clients',
+        *([f"best     {known} (the population's best model, exact)"[:80]] if known else []),
         f'links    {links.name}: {links.law.description}'[:80],
     ]
     if record.duplex:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links import checkpoints, errors, sections
+from fedjax_links.experiment import redraws
 from fedjax_links.report import style
 from fedjax_links.report.layouts.bars import bars
 from fedjax_links.report.layouts.best import best
@@ -21,6 +22,7 @@ from fedjax_links.report.layouts.overview import overview
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.layouts.participation import participation
 from fedjax_links.report.layouts.rates import rates
+from fedjax_links.report.layouts.spread import spread
 from fedjax_links.report.results import Results
 
 LAYOUTS: Mapping[str, Callable[..., Page]] = {
@@ -34,6 +36,7 @@ LAYOUTS: Mapping[str, Callable[..., Page]] = {
     'curves': curves,
     'link_maps': link_maps,
     'participation': participation,
+    'spread': spread,
 }
 """By name, in the order of a report."""
 REPORT = 'report.md'
@@ -55,6 +58,8 @@ def default(results: Results) -> dict[str, Mapping[str, Any]]:
     names += ['metrics', 'overview'] if len(results.patterns) == 1 else ['curves']
     names += ['best'] if several_points and results.directions[results.metric] else []
     names += ['rates'] if results.tuning else []
+    redrawn = all(redraws.GRID in point for _, point in results.members.values())
+    names += ['spread'] if redrawn and results.num_seeds > 1 else []
     return {name: {'name': name} for name in names}
 
 

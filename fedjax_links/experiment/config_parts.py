@@ -1,0 +1,123 @@
+"""Makers of the problems and patterns of a config."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedjax_links import checks, errors, sections
+from fedjax_links.base import Participation, Problem
+from fedjax_links.experiment import points, redrawn_sections, redraws
+from fedjax_links.experiment.points import REQUIRED, Maker
+from fedjax_links.sections import Section
+
+LINKS = 'links'
+"""Label of the pattern of a config with a single section ``links``."""
+
+
+def pattern_sections(config: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+    """Path and section of every pattern of a config, by label."""
+    if 'patterns' not in config:
+        return {LINKS: ('links', config['links'])}
+    return {label: (f'patterns.{label}', section) for label, section in config['patterns'].items()}
+
+
+def first_draws(config: Mapping[str, Any]) -> dict[str, int]:
+    """The columns of streams that are drawn by seed, with the value of the first seed."""
+    alone = config.get('grid', {}).get(redraws.GRID, ())
+    with errors.inside('config'):
+        draws = redraws.Draws(config.get('redraw', {}), [config.get('first_seed', 0)], alone)
+    return draws.columns()
+
+
+def problem_makers(
+    config: Mapping[str, Any],
+    labels: Sequence[str],
+    columns: points.Columns,
+    draws: Mapping[str, int],
+) -> dict[str, Maker[Problem]]:
+    """One maker by pattern; patterns share it unless their problem differs.
+
+    Args:
+      config: nested dictionaries.
+      labels: of the patterns.
+      columns: of the grid.
+      draws: columns of streams that are drawn by seed, with the value of the first seed.
+    """
+    own = config.get('problems', {})
+    for label in own:
+        checks.choice('config.problems', label, labels)
+    names = [name for name in columns if name.startswith('problem.')]
+
+    def maker(section: Section) -> Maker[Problem]:
+        made: dict[str, Any] = {}  # patterns look at the same data
+        drawn = [name for name in redrawn_sections.problem_columns(section) if name in draws]
+
+        def make(**values: Any) -> Any:
+            if repr(values) not in made:
+                own = {name: values[name] for name in names}
+                seeds = {name: values[name] for name in drawn}
+                changed = redrawn_sections.problem(replaced(section, own, 'problem'), seeds)
+                made[repr(values)] = sections.problem(changed)
+            return made[repr(values)]
+
+        return Maker(make, dict.fromkeys((*names, *drawn), REQUIRED))
+
+    shared = maker(config['problem'])
+    return {
+        label: maker({**config['problem'], **own[label]}) if label in own else shared
+        for label in labels
+    }
+
+
+def pattern_maker(
+    prefix: str,
+    section: Any,
+    problem: Maker[Problem],
+    columns: points.Columns,
+    draws: Mapping[str, int],
+) -> Maker[Participation]:
+    """A pattern; it takes its problem's columns too, as it is made for that problem's clients.
+
+    Draws of the problem are no concern of a pattern that looks at nothing but how many there are.
+
+    Args:
+      prefix: the section's path in the config.
+      section: of the pattern.
+      problem: of whose clients.
+      columns: of the grid.
+      draws: as in `problem_makers`.
+    """
+    own = [name for name in columns if name.startswith(f'{prefix}.')]
+    named = [name for name in problem.columns if name not in draws]
+    drawn: list[str] = []
+    if redrawn_sections.are_drawn(section):
+        drawn = [name for name in problem.columns if name in draws]
+    quality = redraws.COLUMNS['links_quality']
+    if quality in draws and redrawn_sections.are_seeded(section):
+        drawn.append(quality)
+
+    def make(**values: Any) -> Any:
+        seeds = {**draws, **{name: values[name] for name in drawn}}
+        known = {**seeds, **values}
+        data = problem.make(**{name: known[name] for name in problem.columns})
+        changed = replaced(section, {name: values[name] for name in own}, prefix)
+        changed = redrawn_sections.links(changed, seeds)
+        return sections.links(changed, data, f'config.{prefix}')[0]
+
+    return Maker(make, dict.fromkeys((*own, *named, *drawn), REQUIRED))
+
+
+def replaced(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
+    """A section with values at dotted paths that begin with its own."""
+    changed = section
+    for path, value in values.items():
+        changed = with_value(changed, path.removeprefix(f'{prefix}.').split('.'), value)
+    return changed
+
+
+def with_value(section: Any, path: Sequence[str], value: Any) -> Any:
+    """A section with a value at a path, which may lead into sections that are not there."""
+    if not path:
+        return value
+    inner = {'name': section} if isinstance(section, str) else section or {}
+    first, *rest = path
+    return {**inner, first: with_value(inner.get(first), rest, value)}

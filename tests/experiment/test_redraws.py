@@ -1,0 +1,326 @@
+"""Draws that follow the seed: a lane is the run of its seed's data, partition and links."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import (
+    devices,
+    experiment,
+    local_training,
+    participation,
+    problems,
+    sections,
+    simulation,
+)
+from fedjax_links.experiment import families, lanes, redrawn_sections, redraws
+from fedjax_links.experiment.programs import Programs
+from fedjax_links.experiment.running import run
+from fedjax_links.report import layouts
+from fedjax_links.report import results as report_results
+from tests.experiment.configs import values
+
+PROBS = {'name': 'label_dependent', 'minimum': 0.2, 'seed': 0}
+PROBLEMS = {
+    'digits': {'name': 'digits', 'num_clients': 6, 'alpha': 0.5},
+    'gaussians': {
+        'name': 'gaussians',
+        'num_clients': 6,
+        'examples_per_client': 30,
+        'num_classes': 3,
+        'size_sigma': 0.5,
+        'test_examples': 60,
+        'label_noise': {'rate': 0.1},
+    },
+}
+
+
+def config(name='gaussians', **changes):
+    base = {
+        'problem': PROBLEMS[name],
+        'links': {'name': 'bernoulli', 'probs': PROBS},
+        'algorithms': {'fedavg': {}, 'fedpbc': {}},
+        'num_seeds': 3,
+        'redraw': 'by_seed',
+    }
+    return values(**{**base, **changes})
+
+
+def columns_of(results, label, seed):
+    rows = (results.columns['algorithm'] == label) & (results.columns['seed'] == seed)
+    return {k: v[rows] for k, v in results.columns.items() if k.startswith(('server', 'client_m'))}
+
+
+def direct(settings, label, seed):
+    """A run of a problem and links that are built with the seed, by `simulate` alone."""
+    data = sections.problem({**settings['problem'], 'seed': seed})
+    probs = {**PROBS, 'seed': seed}
+    links, _ = sections.links({'name': 'bernoulli', 'probs': probs}, data)
+    client = local_training.local_sgd(0.1, local_steps=2, batch_size=4)
+    result = jax.jit(
+        lambda key: simulation.simulate(
+            key,
+            fl.ALGORITHMS[label](client),
+            links,
+            data,
+            num_rounds=4,
+            eval_every=2,
+            eval_fn=fl.evaluation.train_and_eval,
+        )
+    )(jax.random.key(seed))
+    return data, links, result
+
+
+def assert_same_leaves(a, b):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+@pytest.mark.parametrize('problem', list(PROBLEMS))
+def test_a_lane_is_the_run_that_its_seed_alone_would_give(problem):
+    settings = config(problem)
+    planned = experiment.build(settings)
+    results = planned.run()
+    for seed in (0, 2):
+        data, links, wanted = direct(settings, 'fedpbc', seed)
+        assert_same_leaves(planned.problem_at('links', {}, seed), data)
+        sample = [
+            pattern.sample((), jax.random.key(3), np.int32(0))
+            for pattern in (links, planned.pattern_at('links', {}, seed))
+        ]
+        assert_same_leaves(*sample)
+        found = columns_of(results, 'fedpbc', seed)
+        for model, metrics in wanted.evals.items():
+            for name, value in metrics.items():
+                np.testing.assert_allclose(found[f'{model}/{name}'], value, rtol=1e-6)
+    first, last = (planned.problem_at('links', {}, seed) for seed in (0, 2))
+    assert not np.array_equal(first.data.features, last.data.features)
+
+
+def test_one_program_of_each_algorithm_serves_all_seeds(monkeypatch):
+    compiled = []
+    compile_all = devices.compile_all
+
+    def counted(lowered):
+        compiled.extend(lowered)
+        return compile_all(lowered)
+
+    monkeypatch.setattr(devices, 'compile_all', counted)
+    planned = experiment.build(config(num_seeds=4))
+    planned.run()
+    assert len(compiled) == 2
+    sizes = [np.asarray(planned.problem_at('links', {}, seed).counts) for seed in range(4)]
+    assert len({tuple(size) for size in sizes}) == 4
+    assert len({planned.problem_at('links', {}, seed).max_examples for seed in range(4)}) == 1
+
+
+def test_lanes_side_by_side_meet_their_own_data():
+    planned = experiment.build(config(num_seeds=3))
+    alone, together = run(planned), run(planned, side_by_side=True)
+    for label in ('fedavg', 'fedpbc'):
+        for seed in range(3):
+            found = columns_of(together, label, seed)
+            for name, column in columns_of(alone, label, seed).items():
+                np.testing.assert_allclose(found[name], column, rtol=2e-5, err_msg=name)
+
+
+def test_full_local_data_of_unequal_sizes_share_a_program_too():
+    client = {'learning_rate': 0.1, 'local_steps': 1}
+    planned = experiment.build(config(client={**client, 'batch_size': 0}))
+    found = columns_of(planned.run(), 'fedavg', 2)
+    lone = experiment.build(config(client={**client, 'batch_size': 0}, num_seeds=1, first_seed=2))
+    wanted = columns_of(lone.run(), 'fedavg', 2)
+    for name, column in wanted.items():
+        np.testing.assert_allclose(found[name], column, rtol=1e-5)
+
+
+@pytest.mark.parametrize('stream', redraws.STREAMS)
+def test_a_stream_alone_follows_the_seed(stream):
+    ways = {name: 'by_seed' if name == stream else 'fixed' for name in redraws.STREAMS}
+    planned = experiment.build(config(redraw=ways, num_seeds=2, algorithms={'fedavg': {}}))
+    first, second = (planned.problem_at('links', {}, seed) for seed in (0, 1))
+    same_labels = np.array_equal(first.data.labels, second.data.labels)
+    same_sizes = np.array_equal(first.counts, second.counts)
+    same_test = np.array_equal(first.eval_data.features, second.eval_data.features)
+    assert same_sizes == (stream != 'partition')
+    assert same_labels == (stream not in ('data', 'partition'))
+    assert same_test == (stream != 'data')
+    probs = [
+        np.asarray(planned.pattern_at('links', {}, s).sample((), jax.random.key(0), 0)[1].prob)
+        for s in (0, 1)
+    ]
+    assert np.array_equal(*probs) == (stream not in ('data', 'partition', 'links_quality'))
+    results = planned.run()
+    runs = [columns_of(results, 'fedavg', seed)['server/eval_loss'] for seed in (0, 1)]
+    assert not np.array_equal(*runs)
+    at_start = [Programs(planned).family(lane) for lane in lanes.main_lanes(planned, 'fedavg')]
+    assert at_start[0] is at_start[1]
+    fixed = dict.fromkeys(redraws.STREAMS, 'fixed')
+    alone = experiment.build(config(redraw=fixed, num_seeds=1, algorithms={'fedavg': {}}))
+    np.testing.assert_array_equal(columns_of(alone.run(), 'fedavg', 0)['server/eval_loss'], runs[0])
+
+
+def test_algorithms_of_a_seed_meet_the_same_problem_and_links():
+    planned = experiment.build(config())
+    one, other = (lanes.main_lanes(planned, label) for label in ('fedavg', 'fedpbc'))
+    for a, b in zip(one, other, strict=True):
+        assert planned.problem_at(a.pattern, a.point, a.seed) is planned.problem_at(
+            b.pattern, b.point, b.seed
+        )
+        assert planned.pattern_at(a.pattern, a.point, a.seed) is planned.pattern_at(
+            b.pattern, b.point, b.seed
+        )
+
+
+def test_tuning_has_draws_of_its_own():
+    settings = config(
+        client={'local_steps': 1, 'batch_size': 4},
+        tuning={'learning_rates': [0.1, 0.2], 'pattern': 'links', 'num_rounds': 2, 'num_seeds': 1},
+        num_seeds=2,
+    )
+    planned = experiment.build(settings)
+    lane = lanes.tuning_lanes(planned, 'fedavg')[0]
+    problem = planned.problem_at(lane.pattern, lane.point, lane.seed)
+    wanted = sections.problem({**settings['problem'], 'seed': 10_000})
+    assert_same_leaves(problem, wanted)
+    assert set(planned.run().columns['seed']) == {0, 1, 10_000}
+
+
+def test_patterns_that_see_no_draw_are_made_once():
+    links = {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}}
+    planned = experiment.build(config(links=links))
+    assert planned.pattern_at('links', {}, 0) is planned.pattern_at('links', {}, 2)
+
+
+def test_seeds_of_nested_patterns_are_found():
+    either = {'name': 'either', 'patterns': [{'name': 'bernoulli', 'probs': dict(PROBS)}]}
+    found = redrawn_sections.links(either, {'links_quality_seed': 7})
+    assert found['patterns'][0]['probs'] == {**PROBS, 'seed': 7}
+    assert either['patterns'][0]['probs'] == PROBS
+    assert redrawn_sections.are_seeded(either)
+    assert redrawn_sections.are_drawn(either)
+
+
+def quadratics(*, data_seed=0):
+    """A problem whose start is closed over, and differs from seed to seed."""
+    targets = np.random.default_rng(data_seed).standard_normal((4, 2))
+    return problems.quadratic(targets, initial_point=targets[0])
+
+
+def python_experiment(problem, **changes):
+    algorithm = fl.ALGORITHMS['fedavg'](local_training.local_sgd(0.1, local_steps=1))
+    return fl.Experiment(
+        title='objects',
+        problem=problem,
+        patterns={'links': participation.bernoulli(np.full(4, 0.5, np.float32))},
+        algorithms={'fedavg': algorithm},
+        num_rounds=2,
+        eval_every=2,
+        seeds=(0, 1),
+        **changes,
+    )
+
+
+def test_makers_of_python_take_the_seed():
+    planned = python_experiment(quadratics, redraw={'data': 'by_seed'})
+    results = planned.run()
+    for seed in (0, 1):
+        problem = planned.problem_at('links', {}, seed)
+        np.testing.assert_array_equal(problem.data, quadratics(data_seed=seed).data)
+        start = problem.init_params(jax.random.key(0))
+        np.testing.assert_array_equal(start, problem.data[0])
+    assert 'data_seed' not in results.columns
+
+
+def test_functions_that_differ_are_not_shared():
+    """Where a function encloses what a seed drew, every seed keeps its own."""
+    made = [quadratics(data_seed=seed) for seed in (0, 1)]
+    assert len(families.families(made)) == 2
+    targets = [np.random.default_rng(seed).standard_normal((4, 2)) for seed in (0, 1)]
+    made = [problems.quadratic(target, initial_point=[1.0, 2.0]) for target in targets]
+    (family,) = families.families(made)
+    assert family.members[1].init_params is made[0].init_params
+    np.testing.assert_array_equal(family.members[1].data, made[1].data)
+    stacked = family.together(family.members)
+    np.testing.assert_array_equal(stacked.data, jnp.stack([m.data for m in made]))
+    assert stacked.owned.counts.shape == (4,)  # all have the same
+
+
+def test_nothing_said_is_as_before():
+    settings = config(num_seeds=2)
+    del settings['redraw']
+    planned = experiment.build(settings)
+    assert planned.draws.ways() == redraws.DEFAULTS
+    assert 'redraw' not in planned.facts()
+    assert planned.problem_at('links', {}, 0) is planned.problem_at('links', {}, 1)
+    assert planned.pattern_at('links', {}, 0) is planned.pattern_at('links', {}, 1)
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        (
+            {'redraw': {'partitions': 'by_seed'}},
+            "`config.redraw` has no 'partitions'; did you mean 'partition'?",
+        ),
+        (
+            {'redraw': {'partition': 'by seed'}},
+            "`config.redraw.partition` has no 'by seed'; did you mean 'by_seed'?",
+        ),
+        (
+            {'redraw': 'fixed'},
+            "`config.redraw` must have a stream by seed for 3 seeds, got 'fixed'.",
+        ),
+        (
+            {
+                'redraw': {'links_quality': 'by_seed'},
+                'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+            },
+            "`config.redraw.links_quality` must be fixed, as no pattern draws it, got 'by_seed'.",
+        ),
+        (
+            {
+                'redraw': {'partition': 'by_seed'},
+                'problem': {'name': 'counterexample', 'num_clients': 4},
+                'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+            },
+            "`config.redraw.partition` must be fixed, as no problem draws it, got 'by_seed'.",
+        ),
+    ],
+)
+def test_what_cannot_be_redrawn_is_refused(changes, message):
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+        experiment.build(config(**changes))
+
+
+def test_a_grid_of_streams_runs_them_one_at_a_time():
+    """Each point is the experiment with that stream by seed; one program serves them all."""
+    settings = config(redraw=None, algorithms={'fedavg': {}}, num_seeds=3)
+    several = {**settings, 'grid': {'redraw': ['by_seed', 'partition', 'batches', 'links_quality']}}
+    planned = experiment.build(several)
+    programs = Programs(planned)
+    every = lanes.main_lanes(planned, 'fedavg')
+    assert len({programs.key(lane) for lane in every}) == 1
+    results = planned.run()
+    page = layouts.spread(report_results.of_run(results))
+    (table,) = page.tables
+    assert table.header[2:] == ['by seed', 'partition', 'batches', 'links quality']
+    for place, stream in enumerate(several['grid']['redraw']):
+        fixed = dict.fromkeys(redraws.STREAMS, 'fixed')
+        ways = 'by_seed' if stream == 'by_seed' else {**fixed, stream: 'by_seed'}
+        alone = experiment.build({**settings, 'redraw': ways}).run()
+        at = results.columns['redraw'] == stream
+        for name in ('server/eval_accuracy', 'server/eval_loss', 'rounds/loss_sum'):
+            np.testing.assert_array_equal(results.columns[name][at], alone.columns[name])
+        last = alone.columns['server/eval_accuracy'][alone.columns['round'] == 4]
+        assert table.rows[0][2 + place] == f'{100 * np.std(last, ddof=1):.2f}'
+
+
+def test_a_grid_of_what_is_no_stream_is_refused():
+    message = "`config.grid.redraw` has no 'batch'; did you mean 'batches'?"
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+        experiment.build(config(redraw=None, grid={'redraw': ['batch']}))

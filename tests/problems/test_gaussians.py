@@ -1,0 +1,143 @@
+"""Gaussian classes and regressions against the laws that they are drawn from."""
+
+import re
+
+import jax
+import numpy as np
+import pytest
+from scipy.spatial import distance as distances
+
+from fedjax_links import analysis, experiment, problems
+from fedjax_links.problems.gaussian_regression import draw_clients
+from fedjax_links.problems.gaussians import simplex
+from fedjax_links.problems.partition import dirichlet_shares
+from fedjax_links.report import configured, recording, results, theory
+
+LIMIT = 4.5
+
+
+@pytest.mark.parametrize('num_points', [2, 3, 10])
+def test_vertices_of_a_simplex_are_equally_far_apart(num_points):
+    points = simplex(num_points, 2.5)
+    assert points.shape == (num_points, num_points - 1)
+    np.testing.assert_allclose(distances.pdist(points), 2.5)
+    np.testing.assert_allclose(points.mean(axis=0), 0, atol=1e-15)
+
+
+@pytest.mark.statistical
+def test_the_best_linear_rule_has_the_stated_accuracy_on_the_test_data():
+    problem = problems.gaussians(num_clients=2, test_examples=100_000, bayes_accuracy=0.75)
+    means = simplex(10, analysis.equidistant_distance(0.75, 10))
+    chosen = np.argmax(np.asarray(problem.eval_data.features) @ means.T, axis=1)
+    hits = np.mean(chosen == np.asarray(problem.eval_data.labels))
+    assert problem.attainable['accuracy'] == pytest.approx(0.75, abs=1e-12)
+    assert abs(hits - 0.75) < LIMIT * np.sqrt(0.75 * 0.25 / 100_000)
+
+
+@pytest.mark.statistical
+def test_clients_follow_their_shares_and_features_their_classes():
+    problem = problems.gaussians(
+        num_clients=20, examples_per_client=2000, num_classes=4, dimension=5, distance=3.0, seed=3
+    )
+    shares = dirichlet_shares(20, 4, alpha=0.1, seed=3)
+    labels = np.asarray(problem.data.labels).reshape(20, 2000)
+    counts = np.stack([np.bincount(row, minlength=4) for row in labels])
+    deviations = np.sqrt(2000 * shares * (1 - shares))
+    assert np.all(np.abs(counts - 2000 * shares) <= LIMIT * deviations + 1)
+    means = np.c_[simplex(4, 3.0), np.zeros((4, 2))]
+    noise = np.asarray(problem.data.features, float) - means[labels.ravel()]
+    assert np.all(np.abs(noise.mean(axis=0)) < LIMIT / np.sqrt(len(noise)))
+    assert np.all(np.abs((noise**2).mean(axis=0) - 1) < LIMIT * np.sqrt(2 / len(noise)))
+    assert np.all(np.bincount(problem.eval_data.labels) == 2500)
+
+
+@pytest.mark.statistical
+def test_sizes_are_lognormal_of_one_sum():
+    problem = problems.gaussians(
+        num_clients=2000, examples_per_client=500, num_classes=2, test_examples=2, size_sigma=0.5
+    )
+    counts = np.asarray(problem.counts)
+    assert counts.sum() == 2000 * 500
+    logs = np.log(counts)
+    assert abs(logs.std() - 0.5) < LIMIT * 0.5 / np.sqrt(2 * 2000) + 0.002  # and rounding
+    assert abs(np.mean((logs - logs.mean()) ** 3)) < LIMIT * 0.5**3 * np.sqrt(6 / 2000)
+
+
+def test_data_and_partition_have_seeds_of_their_own():
+    def made(**seeds):
+        return problems.gaussians(num_clients=5, num_classes=3, size_sigma=0.3, **seeds)
+
+    base, data, parts = made(seed=1), made(seed=1, data_seed=2), made(seed=1, partition_seed=2)
+    np.testing.assert_array_equal(base.counts, data.counts)
+    assert not np.array_equal(base.data.features, data.data.features)
+    assert not np.array_equal(base.counts, parts.counts)
+    np.testing.assert_array_equal(base.eval_data.features, made(seed=1).eval_data.features)
+    both = made(data_seed=2, partition_seed=2)
+    np.testing.assert_array_equal(both.data.features, made(seed=2).data.features)
+
+
+@pytest.mark.statistical
+def test_regression_on_fresh_draws_has_the_stated_error():
+    settings = {'dimension': 3, 'heterogeneity': 0.8, 'shift': 1.5}
+    problem = problems.gaussian_regression(
+        num_clients=50, examples_per_client=2000, sigma=0.3, seed=4, **settings
+    )
+    clients = draw_clients(num_clients=50, seed=4, **settings)
+    fit = analysis.best_linear_fit(clients.vectors, clients.shifts, sigma=0.3)
+    x, y = (np.asarray(part, float) for part in problem.data)
+    for model in (fit.vector, np.zeros(3)):
+        squares = np.square(x @ model - y)
+        found = problem.metrics(np.float32(model), problem.eval_data)
+        error = np.sqrt(np.mean(squares.reshape(50, -1).var(axis=1)) / len(y))
+        assert abs(squares.mean() - found['loss']) < LIMIT * error
+    assert float(problem.attainable['loss']) == fit.error
+    np.testing.assert_allclose(
+        problem.metrics(np.float32(fit.vector), problem.eval_data)['loss'], fit.error, rtol=1e-6
+    )
+    gradient = jax.grad(problem.loss_fn)(np.float32(fit.vector), problem.data)
+    assert np.all(np.abs(gradient) < 0.1)  # w* is of the population
+
+
+def test_what_is_known_is_printed_before_a_run():
+    config = {
+        'title': 'known',
+        'problem': {'name': 'gaussians', 'bayes_accuracy': 0.6, 'num_clients': 4},
+        'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+        'client': {'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 4},
+        'algorithms': {'fedavg': {}},
+        'num_rounds': 2,
+        'eval_every': 2,
+    }
+    known = "The population's best model, exactly: accuracy 0.6000."
+    assert results.blank(experiment.build(config)).caption == known
+    line = "best     accuracy 0.6000 (the population's best model, exact)"
+    assert line in experiment.build(config).describe().splitlines()
+    links = configured.configured_links(config)
+    record = recording.record_links(links.participation, num_rounds=32, seed=0)
+    assert line in theory.text(links, record).splitlines()
+
+
+@pytest.mark.parametrize('name', ['gaussians', 'gaussian_regression'])
+def test_problems_are_registered(name):
+    assert problems.PROBLEMS[name] is getattr(problems, name)
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        (
+            {'bayes_accuracy': 0.1},
+            '`bayes_accuracy` must lie between 1 / num_classes = 0.1 and 1, got 0.1.',
+        ),
+        (
+            {'bayes_accuracy': 0.5, 'distance': 2.0},
+            '`distance` must be None beside bayes_accuracy, got 2.0.',
+        ),
+        ({'dimension': 8}, '`dimension` must be an integer in [9, 2147483647], got 8.'),
+        ({'size_sigma': -1}, '`size_sigma` must lie in [0, 100], got -1.'),
+        ({'alpha': 0}, '`alpha` must be positive, got 0.'),
+    ],
+)
+def test_arguments_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+        problems.gaussians(**options)
