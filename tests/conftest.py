@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
-jax.config.update('jax_debug_key_reuse', True)
+
+KEYS_CHECKED = {'algorithms', 'conformance'}
+"""The default run looks for reused keys here, where every algorithm and every pattern runs.
+
+To follow each key through each program takes a sixth of the time, and the other tests draw by the
+same few functions; the slow tests, and a run with marks of its own, look everywhere.
+"""
 
 AS_USERS_COMPILE = {
     'xla_backend_optimization_level': 3,
@@ -41,6 +47,13 @@ def pytest_configure(config):
         jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.05)
         os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', folder)  # for processes that tests start
         os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.05')
+
+
+@pytest.fixture(autouse=True, scope='module')
+def _key_reuse(request):
+    """Has JAX raise where a random key is used twice; JAX keeps the programs of both apart."""
+    everywhere = request.config.option.markexpr != 'not slow'
+    jax.config.update('jax_debug_key_reuse', everywhere or request.path.parent.name in KEYS_CHECKED)
 
 
 @pytest.fixture(autouse=True)

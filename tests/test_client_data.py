@@ -1,5 +1,7 @@
 """Which rows a client's local steps are taken on."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -8,11 +10,14 @@ from fedjax_links.client_data import client_data
 from tests.reference.local_loops import COUNTS, client_key, regression, rows_drawn
 
 
+@functools.partial(jax.jit, static_argnums=(1, 3))
+def rows_by_key(client, local_steps, key, batch_size):
+    (rows, _), _ = client_data(regression(), client, key, local_steps, batch_size)
+    return rows
+
+
 def rows_of(client, local_steps, batch_size):
-    (rows, _), _ = client_data(
-        regression(), np.int32(client), client_key(client), local_steps, batch_size
-    )
-    return np.asarray(rows)
+    return np.asarray(rows_by_key(client, local_steps, client_key(client), batch_size))
 
 
 @pytest.mark.parametrize('client', range(len(COUNTS)))

@@ -154,6 +154,7 @@ def test_clients_that_keep_nothing(rng):
     assert nothing == ()
 
 
+@pytest.mark.slow
 def test_integer_and_low_precision_rows_keep_their_dtypes():
     rows = {'a': jnp.zeros((N, 2), jnp.bfloat16), 'b': jnp.zeros(N, jnp.int8)}
     for cohort in (cohorts.make_cohort(jnp.asarray(MASKS['some'])), cohorts.everyone(N)):

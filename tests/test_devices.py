@@ -64,6 +64,7 @@ print('by default', bits(swept(None)) == bits(results[1]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.optimised
 def test_the_number_of_devices_changes_no_bit_of_a_sweep():
     """Four lanes on one to four devices, which three do not divide."""

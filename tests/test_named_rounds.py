@@ -12,12 +12,13 @@ from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.participation import rejection
 from fedjax_links.problems import generated
 from fedjax_links.testing import federation
+from tests.tiers import cases
 
 PROGRAM = local_training.local_sgd(0.1, local_steps=2, batch_size=2)
 MANY = 1_000_003  # no other array of the round has this length
 
 
-@pytest.mark.parametrize('name', ALGORITHMS)
+@pytest.mark.parametrize('name', cases(ALGORITHMS, ['fedavg', 'fedpbc']))
 def test_every_algorithm_treats_a_named_cohort_as_its_mask(name, monkeypatch):
     problem, key = federation.problem(), jax.random.key(2)
     entry = ALGORITHMS[name]
@@ -110,7 +111,9 @@ FREE = {'parameter', 'get-tuple-element', 'bitcast', 'constant'}
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize('name', ['fedavg', 'fedavg_known', 'debiased_fedavg'])
+@pytest.mark.parametrize(
+    'name', cases(['fedavg', 'fedavg_known', 'debiased_fedavg'], ['fedavg_known'])
+)
 def test_no_operation_of_a_round_makes_an_array_of_all_clients(name):
     """But the tables of the pattern and the counters, which are written in place."""
     make = getattr(algorithms, name)
@@ -125,6 +128,7 @@ def test_no_operation_of_a_round_makes_an_array_of_all_clients(name):
     assert sum(opcode in IN_PLACE for opcode in found) == tables
 
 
+@pytest.mark.slow
 @pytest.mark.optimised
 def test_a_mask_over_all_clients_would_be_noticed():
     cohort = participation.uniform_cohort(MANY, 5)

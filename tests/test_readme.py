@@ -54,6 +54,7 @@ def test_the_pieces_run_as_shown():
     assert len(re.findall(r'0\.\d+', printed(blocks('python')[2]))) == 5
 
 
+@pytest.mark.slow
 def test_the_experiment_runs_as_shown():
     text = printed(blocks('python')[1])
     assert '1 algorithm x 2 patterns x 2 points x 3 seeds x 40 rounds: 480 rounds' in text
@@ -61,6 +62,7 @@ def test_the_experiment_runs_as_shown():
     assert len(re.findall(r'0\.\d{4,}', text)) == 2 * 2 * 3 * 2
 
 
+@pytest.mark.slow
 def test_the_first_command_prints_the_table_that_readme_shows(tmp_path):
     """The command after installation, letter for letter but for the interpreter and the folder."""
     install_and_run = blocks('bash')[0].strip().split(' && ')
@@ -110,7 +112,9 @@ def test_links_lead_somewhere():
 @pytest.mark.parametrize(
     'line',
     [
-        pytest.param(c, marks=pytest.mark.slow if {'simulate', 'figure'} & set(c.split()) else ())
+        pytest.param(
+            c, marks=pytest.mark.slow if {'simulate', 'figure', 'links'} & set(c.split()) else ()
+        )
         for c in OTHER_COMMANDS
         if 'report' not in c
     ],

@@ -34,6 +34,7 @@ def past(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_replayed_links_give_the_same_run_to_the_bit(tmp_path, past):
     """Masks and probabilities: the algorithm that divides by them sees no difference."""
     was = runs.read(past)
@@ -61,6 +62,7 @@ def test_masks_are_kept_of_the_first_seed_and_probabilities_where_asked_for(tmp_
         recordings.recorded(tmp_path, num_clients=8, seed=1)
 
 
+@pytest.mark.slow
 def test_links_of_a_fork_stand_at_their_rounds(tmp_path):
     planned = build(links=MARKOV, num_rounds=8, eval_every=2)
     planned.run(tmp_path / 'run')

@@ -12,6 +12,7 @@ from fedjax_links.base import RoundMetrics
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.testing import federation
 from tests.reference import quadratic_loops
+from tests.tiers import cases
 
 NUM_CLIENTS, NUM_ROUNDS = federation.NUM_CLIENTS, federation.NUM_ROUNDS
 PROBS = np.linspace(0.2, 0.8, NUM_CLIENTS)
@@ -113,6 +114,7 @@ def test_evaluations_hold_the_states_after_every_period():
             assert_close(ours, expected)
 
 
+@pytest.mark.slow
 def test_evaluating_does_not_change_the_run():
     plain = run()
     for eval_every in (3, 12):
@@ -174,7 +176,14 @@ def test_impossible_arguments_are_refused(arguments, message):
         )
 
 
-@pytest.mark.parametrize('links', [BERNOULLI, MARKOV, participation.uniform_cohort(NUM_CLIENTS, 2)])
+@pytest.mark.parametrize(
+    'links',
+    [
+        BERNOULLI,
+        pytest.param(MARKOV, marks=pytest.mark.slow),
+        pytest.param(participation.uniform_cohort(NUM_CLIENTS, 2), marks=pytest.mark.slow),
+    ],
+)
 def test_counters_and_last_links_follow_from_the_masks(links):
     result = run(links=links)
     sample = simulation.realised_links(KEY, links, num_rounds=NUM_ROUNDS)
@@ -249,7 +258,7 @@ def test_the_first_bad_round_is_remembered(where, bad_rounds, first):
     assert bool(state.finite) == (first < 0)
 
 
-@pytest.mark.parametrize('name', ['fedavg_all', 'fedpbc', 'mifa'])
+@pytest.mark.parametrize('name', cases(['fedavg_all', 'fedpbc', 'mifa'], ['fedpbc']))
 def test_every_algorithm_meets_the_same_links_and_the_same_batches(name):
     """All start from one model, so in round 0 only links and batches make the losses."""
     reference, other = run(), run(algorithms.ALGORITHMS[name].factory)
@@ -261,6 +270,7 @@ def test_every_algorithm_meets_the_same_links_and_the_same_batches(name):
     assert abs(elsewhere.rounds.loss_sum[0] - reference.rounds.loss_sum[0]) > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.optimised
 def test_replaying_the_realised_links_repeats_the_run_bit_for_bit():
     make = algorithms.fedavg
@@ -282,6 +292,7 @@ def test_data_of_clients_that_never_deliver_leave_no_trace():
     assert not heard.state.finite
 
 
+@pytest.mark.slow
 def test_a_run_can_be_forked_under_other_links():
     """Rounds 4 to 7 under full participation equal those of one run whose recording says so."""
     trunk = run(links=MARKOV, num_rounds=4)

@@ -96,7 +96,7 @@ def test_the_count_of_compilations_can_fail(caplog):
 
 @pytest.mark.parametrize(
     'batching, rtol',
-    [pytest.param('map', 0, marks=pytest.mark.optimised), ('vmap', 2e-6)],
+    [pytest.param('map', 0, marks=[pytest.mark.optimised, pytest.mark.slow]), ('vmap', 2e-6)],
 )
 def test_every_lane_is_a_run_of_its_own(batching, rtol):
     grid = {

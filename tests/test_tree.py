@@ -41,17 +41,21 @@ def test_results_keep_the_dtype_of_the_first_tree(dtype):
     y = jax.tree.map(jnp.asarray, sample(1))
     rows = jax.tree.map(lambda a: jnp.asarray(a, dtype), sample(2, clients=5))
     count = jnp.int32(3)
-    results = [
-        tree.add_scaled(x, jnp.float32(0.1), y),
-        tree.subtract(x, y),
-        tree.scale(jnp.float32(0.1), x),
-        tree.zeros_like(x),
-        tree.select(jnp.array(False), x, y),
-        tree.divide(x, count),
-        tree.client_mean(rows),
-        tree.broadcast(x, 2),
-    ]
-    for result in results:
+
+    @jax.jit
+    def results(x, y, rows, count):
+        return [
+            tree.add_scaled(x, jnp.float32(0.1), y),
+            tree.subtract(x, y),
+            tree.scale(jnp.float32(0.1), x),
+            tree.zeros_like(x),
+            tree.select(jnp.array(False), x, y),
+            tree.divide(x, count),
+            tree.client_mean(rows),
+            tree.broadcast(x, 2),
+        ]
+
+    for result in results(x, y, rows, count):
         assert {leaf.dtype for leaf in jax.tree.leaves(result)} == {jnp.dtype(dtype)}
 
 

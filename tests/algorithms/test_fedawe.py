@@ -65,6 +65,7 @@ def test_a_client_that_hears_nothing_back_keeps_its_model_and_starts_a_new_echo(
     np.testing.assert_array_equal(state.staleness, [1, 1, 2, 2])
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_client_mean_is_unbiased_and_the_server_model_is_not(x64):
     """Claim: asymptotically unbiased whatever the availability.

@@ -68,6 +68,7 @@ def test_the_engine_is_a_plain_loop(rule):
     assert proof['rounds']['difference'] < 1e-4  # so small a network turns no unit
 
 
+@pytest.mark.slow
 def test_a_proof_tells_the_algorithms_apart():
     with pytest.raises(ValueError, match='amplified_fedavg, rounds: results differ'):
         prove(RULES[2], RULES[2]._replace(amplification=1.99))

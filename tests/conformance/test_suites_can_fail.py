@@ -11,6 +11,7 @@ from fedjax_links import (
     cohorts,
     local_training,
     participation,
+    simulation,
     testing,
     tree,
 )
@@ -150,3 +151,15 @@ def test_a_check_without_a_promise_says_so_and_the_suite_goes_on():
     with pytest.raises(testing.DoesNotApply, match='over time only'):
         testing.PARTICIPATION_CHECKS['marginals_match'](certain, promises)
     testing.check_participation(certain)
+
+
+def test_a_key_used_twice_is_noticed():
+    """In the program of a round too: this package is one of those where the suite looks for it."""
+
+    def sample(carry, key, round):
+        mask = jax.random.uniform(key, (4,)) < jax.random.uniform(key, (4,))
+        return carry, base.LinkSample(mask, jnp.full(4, 0.5))
+
+    pattern = participation.bernoulli(np.full(4, 0.5))._replace(sample=sample)
+    with pytest.raises(jax.errors.KeyReuseError):
+        simulation.realised_links(jax.random.key(0), pattern, num_rounds=3)

@@ -57,6 +57,7 @@ for path in sorted(folder.iterdir()):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('saving', ['always', pytest.param('never', marks=pytest.mark.slow)])
 def test_the_devices_change_nothing_that_is_kept(tmp_path, saving):
     """Nor does it matter on how many of them an interrupted run goes on."""

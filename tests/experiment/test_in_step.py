@@ -89,6 +89,7 @@ def of_two_processes(folder):
     return [(folder / f'said by {own}').read_text().splitlines() for own in range(2)]
 
 
+@pytest.mark.slow
 def test_two_processes_keep_what_one_keeps(tmp_path, monkeypatch):
     """Also if the second ends the run and they go on; what the first refuses, both do."""
     monkeypatch.setattr(journal.SaveClock, 'is_due', lambda clock: True)

@@ -21,6 +21,7 @@ PATTERNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('side_by_side', [False, True])
 def test_lanes_and_kept_links_are_those_of_plain_simulations(monkeypatch, tmp_path, side_by_side):
     monkeypatch.setattr(rejection, 'FEWEST_CLIENTS', 1)

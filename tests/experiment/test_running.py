@@ -153,6 +153,7 @@ def test_the_model_that_decides_can_be_named():
         assert set(rows(results)['client.learning_rate']) == {chosen[model]}
 
 
+@pytest.mark.slow
 def test_a_grid_can_change_links_data_and_what_is_built_into_a_program():
     grid = {
         'client': {'local_steps': (1, 3)},
@@ -176,6 +177,7 @@ def test_a_grid_can_change_links_data_and_what_is_built_into_a_program():
             np.testing.assert_array_equal(lane[name], expected[name])
 
 
+@pytest.mark.slow
 def test_side_by_side_lanes_agree_to_rounding():
     planned = experiment.build(tuned())
     one_by_one, together = (running.run(planned, side_by_side=s) for s in (False, True))

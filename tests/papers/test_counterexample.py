@@ -13,6 +13,7 @@ from scipy import stats
 from fedjax_links import analysis, problems, sizes
 from fedjax_links.papers.counterexample import paused_mean
 from tests.papers.shipped import half_a_unit, numbers
+from tests.tiers import cases
 
 BOUND = 4.5
 SMALL = {'num_clients': 40, 'dimension': 40}
@@ -39,7 +40,7 @@ def curve(columns, computing, algorithm, pair):
     return {name: column[rows] for name, column in columns.items()}
 
 
-@pytest.mark.parametrize('name', SETTINGS)
+@pytest.mark.parametrize('name', cases(SETTINGS, ['xiang2023_figure2']))
 def test_the_mean_client_of_fedpbc_approaches_at_one_rate_whatever_the_links(name):
     columns, (rate, steps) = numbers(name, **SHORT), SETTINGS[name]
     targets = np.asarray(problems.counterexample(**SMALL).data, float)
@@ -53,7 +54,7 @@ def test_the_mean_client_of_fedpbc_approaches_at_one_rate_whatever_the_links(nam
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize('name', SETTINGS)
+@pytest.mark.parametrize('name', cases(SETTINGS, ['xiang2023_figure2']))
 def test_the_mean_square_over_seeds_is_the_exact_one(name):
     num_seeds = SHORT['num_seeds']
     columns = numbers(name, **SHORT)
@@ -74,9 +75,8 @@ def test_the_mean_square_over_seeds_is_the_exact_one(name):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    'name', ['xiang2023_figure2', pytest.param('xiang2024_figure3', marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('name', SETTINGS)
 def test_the_quick_figure_ends_where_theory_says(name):
     """At its shipped size; the spread around the exact bias is exact too."""
     columns = numbers(name)

@@ -54,7 +54,7 @@ PATTERNS = {
 @pytest.mark.parametrize(
     'name',
     [
-        pytest.param(name, marks=() if name in ('uniform', 'markov', 'trace') else pytest.mark.slow)
+        pytest.param(name, marks=() if name in ('uniform', 'markov') else pytest.mark.slow)
         for name in PATTERNS
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from fedjax_links import analysis
 from fedjax_links.participation import minimum_separation, selection
 from tests.participation.sampling import advance, assert_frequencies, masks, refuses, roll
+from tests.tiers import cases
 
 DESIGNS = ['product', 'successive', 'sum']
 SEEDS = 20_000
@@ -74,7 +75,7 @@ def test_second_cohort_given_the_first(design):
 @pytest.mark.optimised  # here and below: runs longer than it compiles
 @pytest.mark.parametrize(
     'num_clients, size, separation, burn_in',
-    [(9, 3, 1, 40), pytest.param(12, 3, 2, 300, marks=pytest.mark.slow), (8, 1, 5, 400)],
+    cases([(9, 3, 1, 40), (12, 3, 2, 300), (8, 1, 5, 400)], [(9, 3, 1, 40)]),
 )
 def test_product_design_has_the_closed_form(num_clients, size, separation, burn_in):
     # The longer the separation the slower a run forgets its start: hence the burn-in.
@@ -108,7 +109,7 @@ def test_separation_per_client_against_the_enumerated_chain():
 
 @pytest.mark.statistical
 @pytest.mark.optimised
-@pytest.mark.parametrize('separation', [0, pytest.param(5, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize('separation', cases([0, 5, 8], [8]))
 def test_groups_of_the_paper(separation):
     # 20 groups of 5 clients, p_g ~ g^-1.5; whole groups participate.
     weights, groups = np.arange(1.0, 21) ** -1.5, np.repeat(np.arange(20), 5)

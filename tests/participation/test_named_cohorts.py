@@ -1,5 +1,7 @@
 """Cohorts that are named instead of marked: the same laws, clients and probabilities."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +24,7 @@ from fedjax_links.participation import (
     uniform_cohort,
 )
 from tests.participation.sampling import advance, assert_frequencies, masks, roll
+from tests.tiers import cases
 
 SEEDS = 20_000
 BOUND = rejection.FEWEST_CLIENTS
@@ -110,8 +113,10 @@ def test_uniform_cohorts_are_uniform_over_sets(named):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize('design', ['successive', 'sum'])
-@pytest.mark.parametrize('size', [2, 3, 5])
+@pytest.mark.parametrize(
+    'size, design',
+    cases(itertools.product([2, 3, 5], ['successive', 'sum']), [(3, 'successive'), (3, 'sum')]),
+)
 def test_first_cohort_against_enumeration(named, design, size):
     weights = np.array([0.1, 1.0, 2.0, 5.0, 0.5])
     pattern = minimum_separation(weights, separation=0, cohort_size=size, design=design)
@@ -122,6 +127,7 @@ def test_first_cohort_against_enumeration(named, design, size):
     assert_frequencies((found[:, None] == sets).sum(axis=0), law.probs, SEEDS)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize('design', ['successive', 'sum'])
 def test_marginals_of_the_enumerated_chain(named, design):
@@ -137,7 +143,9 @@ def test_marginals_of_the_enumerated_chain(named, design):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize('size, separation, burn_in', [(1, 2, 100), (3, 1, 40)])
+@pytest.mark.parametrize(
+    'size, separation, burn_in', cases([(1, 2, 100), (3, 1, 40)], [(3, 1, 40)])
+)
 def test_stationary_law_in_closed_form(named, size, separation, burn_in):
     # One client by falling weights, and cohorts by equal ones: there all designs are one.
     weights = np.arange(1.0, 10) ** (-1.5 if size == 1 else 0)
@@ -158,7 +166,9 @@ def test_weight_zero_is_never(named, design):
     assert (mask.sum(axis=2) == 2).all()
 
 
-@pytest.mark.parametrize('num_clients, cohort_size', [(12, 4), (10, 4), (7, 7), (5, 1)])
+@pytest.mark.parametrize(
+    'num_clients, cohort_size', cases([(12, 4), (10, 4), (7, 7), (5, 1)], [(10, 4), (5, 1)])
+)
 def test_the_deck_deals_the_cohorts_of_the_permutation(monkeypatch, num_clients, cohort_size):
     marked = roll(regularized(num_clients, cohort_size), 30)
     monkeypatch.setattr(rejection, 'FEWEST_CLIENTS', 1)
@@ -219,6 +229,7 @@ def test_a_sample_reads_as_masks_and_probabilities():
     np.testing.assert_array_equal(deep.prob, np.stack([prob] * 2))
 
 
+@pytest.mark.slow
 def test_in_pieces_and_side_by_side(named):
     for pattern in (
         minimum_separation(np.ones(9), separation=2, cohort_size=2),

@@ -12,9 +12,10 @@ from fedjax_links import problems
 from fedjax_links.problems import datasets, models
 from fedjax_links.problems.classification import MODELS
 from fedjax_links.problems.partitioners import PARTITIONS
+from tests.tiers import cases
 
 
-@pytest.mark.parametrize('model', MODELS)
+@pytest.mark.parametrize('model', cases(MODELS, ['softmax', 'wang_fashion_mnist', 'sun_cifar10']))
 def test_shapes_and_ranges(model):
     problem = problems.digits(num_clients=12, model=model)
     assert problem.num_clients == 12

@@ -11,6 +11,7 @@ import pytest
 
 from fedjax_links import algorithms, local_training, participation, problems, simulation
 from fedjax_links.problems import models
+from tests.tiers import cases
 
 NUM_CLIENTS, DIMENSION, CHUNK = 24, 40, 8
 LOOPS = {'fedavg': 3, 'fedpbc': 2}  # rounds, chunks of active clients, local steps
@@ -92,14 +93,17 @@ def softmax():
 @pytest.mark.parametrize('name', LOOPS)
 @pytest.mark.parametrize(
     'build, batch_size',
-    [(quadratic, None), (quadratic, 4), (robust_regression, None), (softmax, 4)],
+    cases(
+        [(quadratic, None), (quadratic, 4), (robust_regression, None), (softmax, 4)],
+        [(quadratic, None)],
+    ),
 )
 def test_local_steps_move_no_models(build, batch_size, name):
     assert moved(build(), name, batch_size) == []
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize('name', LOOPS)
+@pytest.mark.parametrize('name', cases(LOOPS, ['fedavg']))
 def test_the_count_of_moves_can_fail(name):
     """A mean over an axis of examples that is squeezed out of the models' sum."""
 

@@ -256,6 +256,7 @@ def test_an_unknown_emnist_is_refused():
         datasets.emnist(config='letter')
 
 
+@pytest.mark.slow
 def test_reading_needs_no_tensorflow(tmp_path):
     prepared_data.write_array_record(tmp_path, 'mnist', (28, 28, 1), 10)
     program = (

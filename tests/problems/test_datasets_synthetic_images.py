@@ -38,7 +38,7 @@ def nearest_prototype_accuracy(data):
     return np.mean(distances.argmin(axis=1) == data.test_labels)
 
 
-@pytest.mark.parametrize('shape', [(28, 28, 1), (32, 32, 3)])
+@pytest.mark.parametrize('shape', [(28, 28, 1), pytest.param((32, 32, 3), marks=pytest.mark.slow)])
 @pytest.mark.parametrize('seed', [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_difficulty_is_monotone(shape, seed):
     accuracies = [

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import algorithms, local_training, participation, problems, simulation
+from tests.tiers import cases
 
 N, M = 9, 4
 SEED = 3
@@ -39,7 +40,7 @@ def stored():
     return problems.from_arrays(features, labels, owners, init_params=init_params, loss_fn=loss_fn)
 
 
-@pytest.mark.parametrize('batch_size', [2, None])
+@pytest.mark.parametrize('batch_size', cases([2, None], [None]))
 def test_training_is_that_on_stored_examples(batch_size):
     program = local_training.local_sgd(0.2, local_steps=3, batch_size=batch_size)
     links = participation.uniform_cohort(N, 4)

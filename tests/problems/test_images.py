@@ -118,7 +118,10 @@ def by_hand(problem, names, *, seed=5, normalise=None):
     return server
 
 
-@pytest.mark.parametrize('names', [('crop', 'mirror'), ('mirror_each', 'crop_each')])
+@pytest.mark.parametrize(
+    'names',
+    [('crop', 'mirror'), pytest.param(('mirror_each', 'crop_each'), marks=pytest.mark.slow)],
+)
 def test_training_is_the_loop_by_hand(names):
     problem = build(augment=names, normalise='fashion_mnist')
     expected = by_hand(problem, names, normalise='fashion_mnist')
@@ -145,6 +148,7 @@ def test_evaluation_sees_images_as_they_are():
     assert len(losses) == 8
 
 
+@pytest.mark.slow
 def test_normalising_in_the_program_is_normalising_beforehand():
     raw, augment = dataset(), ('crop',)
     ahead = raw._replace(
@@ -197,6 +201,7 @@ def test_a_minibatch_shares_its_draw_and_images_have_their_own(name, together):
 KEY = jax.random.key(0)
 
 
+@pytest.mark.slow
 def test_full_data_of_unequal_clients_are_augmented_one_by_one():
     """As documented: there is no batch to draw for."""
     labels = np.arange(23) % CLASSES
@@ -209,6 +214,7 @@ def test_full_data_of_unequal_clients_are_augmented_one_by_one():
     assert apart(alone, plain) > 1e-2
 
 
+@pytest.mark.slow
 def test_dropout_and_augmentation_each_have_half_of_the_key():
     module = models.CNN(CLASSES, channels=(2,), hidden=(8,), dropout_rate=0.5)
     both, dropout = build(model=module, augment=('mirror',)), build(model=module)
@@ -232,6 +238,7 @@ def test_dropout_and_augmentation_each_have_half_of_the_key():
     assert abs(alone - expected) > 1e-4
 
 
+@pytest.mark.slow
 def test_lanes_side_by_side_are_runs_of_their_own():
     problem = build(augment=('crop_each', 'mirror'), normalise='fashion_mnist')
 

@@ -1,5 +1,6 @@
 """The papers' networks: size, initialisation, and the parts that flax has no equal for."""
 
+import itertools
 import math
 
 import jax
@@ -10,6 +11,7 @@ import pytest
 from fedjax_links import local_training, problems, tree
 from fedjax_links.problems import models
 from fedjax_links.problems.classification import MODELS
+from tests.tiers import cases
 
 CIFAR, FASHION = (32, 32, 3), (28, 28, 1)
 SIZES = {
@@ -74,7 +76,7 @@ def test_all_layers_are_kaiming_normal_but_the_last(name):
             np.testing.assert_array_equal(values['bias'], 0)
 
 
-@pytest.mark.parametrize('name', ['sun_mnist', 'sun_cifar10'])
+@pytest.mark.parametrize('name', cases(['sun_mnist', 'sun_cifar10'], ['sun_cifar10']))
 def test_sun_s_networks_are_drawn_uniformly(name):
     params = init(MODELS[name](10), SIZES[name][0])
     for layer, values in params.items():
@@ -181,14 +183,14 @@ IMAGES = (4, 4, 1)
 
 def test_dropout_is_for_training_alone():
     problem = classification((4, 4), dropped(), IMAGES)
-    params = problem.init_params(jax.random.key(0))
-    expected = classification((4, 4), dropped(0.0), IMAGES).loss_fn(params, problem.data)
-    np.testing.assert_array_equal(problem.loss_fn(params, problem.data), expected)
-    values = problem.metrics(params, problem.data)
+    params = jax.jit(problem.init_params)(jax.random.key(0))
+    whole = classification((4, 4), dropped(0.0), IMAGES)
+    expected = jax.jit(whole.loss_fn)(params, problem.data)
+    np.testing.assert_array_equal(jax.jit(problem.loss_fn)(params, problem.data), expected)
+    values = jax.jit(problem.metrics)(params, problem.data)
     np.testing.assert_allclose(values['loss'], expected, rtol=1e-6)
-    losses = [
-        float(problem.random_loss_fn(params, problem.data, jax.random.key(i))) for i in (0, 0, 1)
-    ]
+    random_loss = jax.jit(problem.random_loss_fn)
+    losses = [float(random_loss(params, problem.data, jax.random.key(i))) for i in (0, 0, 1)]
     assert losses[0] == losses[1] != losses[2]
     assert abs(losses[0] - float(expected)) > 1e-4
 
@@ -197,8 +199,10 @@ def test_modules_without_the_flag_have_no_random_loss():
     assert classification((4, 4), models.Softmax(3), IMAGES).random_loss_fn is None
 
 
-@pytest.mark.parametrize('counts', [(4, 4), (4, 6)])
-@pytest.mark.parametrize('batch_size', [None, 3])
+@pytest.mark.parametrize(
+    'batch_size, counts',
+    cases(itertools.product([None, 3], [(4, 4), (4, 6)]), [(3, (4, 6))]),
+)
 def test_units_are_dropped_by_seed_and_step(counts, batch_size):
     problem = classification(counts, dropped(), IMAGES)
     first, again, other = map(trainer(problem, batch_size=batch_size), (2, 2, 3))
@@ -209,6 +213,7 @@ def test_units_are_dropped_by_seed_and_step(counts, batch_size):
     assert float(first.loss) != float(none.loss)
 
 
+@pytest.mark.slow
 def test_dropout_draws_do_not_move_the_batches():
     """A rate too small to drop anything trains as no dropout does."""
     tiny, none = (

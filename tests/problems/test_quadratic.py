@@ -13,14 +13,17 @@ TARGETS = np.array([[1.0, 0.0], [3.0, -2.0], [-1.0, 5.0]])
 def test_loss_gradient_and_metrics(x64):
     problem = problems.quadratic(TARGETS)
     x = np.array([0.5, 1.5])
+    value_and_gradient = jax.jit(jax.value_and_grad(problem.loss_fn))
     for i, u in enumerate(TARGETS):
         batch = problem.data[i : i + 1]
-        np.testing.assert_allclose(problem.loss_fn(x, batch), 0.5 * np.sum((x - u) ** 2))
-        np.testing.assert_allclose(jax.grad(problem.loss_fn)(x, batch), x - u, rtol=1e-12)
-    metrics = problem.metrics(x, problem.eval_data)
+        loss, gradient = value_and_gradient(x, batch)
+        np.testing.assert_allclose(loss, 0.5 * np.sum((x - u) ** 2))
+        np.testing.assert_allclose(gradient, x - u, rtol=1e-12)
+    measure = jax.jit(problem.metrics)
+    metrics = measure(x, problem.eval_data)
     np.testing.assert_allclose(metrics['loss'], np.mean(0.5 * np.sum((x - TARGETS) ** 2, axis=1)))
     np.testing.assert_allclose(metrics['distance'], np.linalg.norm(x - TARGETS.mean(axis=0)))
-    at_optimum = problem.metrics(TARGETS.mean(axis=0), problem.eval_data)
+    at_optimum = measure(TARGETS.mean(axis=0), problem.eval_data)
     np.testing.assert_allclose(at_optimum['distance'], 0, atol=1e-15)
 
 
@@ -29,8 +32,9 @@ def test_local_steps_contract_towards_the_own_target(x64, batch_size):
     problem = problems.quadratic(TARGETS, initial_point=[2.0, 2.0])
     program = local_training.local_sgd(0.3, local_steps=4, batch_size=batch_size)
     start = problem.init_params(jax.random.key(9))
+    run = jax.jit(program.run)
     for i, u in enumerate(TARGETS):
-        update = program.run(start, jnp.int32(i), jnp.int32(0), jax.random.key(0), problem)
+        update = run(start, jnp.int32(i), jnp.int32(0), jax.random.key(0), problem)
         np.testing.assert_allclose(update.params, u + 0.7**4 * (start - u), rtol=1e-12)
 
 

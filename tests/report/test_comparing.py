@@ -11,6 +11,7 @@ from fedjax_links import journal, participation, runs
 from fedjax_links.experiment import Tuning, running
 from fedjax_links.report import comparing
 from tests.report.standing import experiment, second_entry, standing
+from tests.tiers import cases
 
 
 class EveryPeriod(journal.SaveClock):
@@ -54,7 +55,8 @@ def test_order_and_words_make_no_difference(first, tmp_path):
     assert found.text().endswith('equal (8 lanes in common, 32 lines of metrics, 16 states)')
 
 
-@pytest.mark.parametrize('units', [3, -2])
+@pytest.mark.slow
+@pytest.mark.parametrize('units', cases([3, -2], [3]))
 def test_a_nudged_model_is_found_in_metrics_and_states(first, tmp_path, units):
     experiment(odd={'nudge': (6,), 'units': units}).run(tmp_path)
     found = comparing.compare(first, tmp_path)
@@ -101,6 +103,8 @@ def test_masks_and_counts_are_compared_too(first, tmp_path):
     assert 'True | False, 1 unit (bool)' in found.text()
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_lanes_that_ran_side_by_side_are_found_in_the_journal(first, tmp_path):
     running.run(experiment(), tmp_path, side_by_side=True)
     found = comparing.compare(first, tmp_path)

@@ -1,6 +1,7 @@
 """The report says which simulations diverged, and in which round."""
 
 import numpy as np
+import pytest
 
 from fedjax_links import experiment, report
 from fedjax_links.report import layouts
@@ -9,6 +10,7 @@ from tests.experiment.configs import values
 from tests.report.made import ends, results
 
 
+@pytest.mark.slow
 def test_who_diverged_stands_in_the_report_with_its_round(tmp_path):
     config = values(
         algorithms={'fedavg': {}, 'fedpbc': {}},

@@ -82,6 +82,7 @@ def get_config():
 """
 
 
+@pytest.mark.slow
 def test_the_command_draws_a_figure_of_the_configs_own_folder(tmp_path):
     (tmp_path / 'ramp.py').write_text(CONFIG)
     (tmp_path / 'mine.py').write_text('from tests.report.test_figure import ramp as ramp\n')

@@ -124,6 +124,7 @@ def final_models(built, label):
     return {name: np.array([models[name] for models in found], float) for name in found[0]}
 
 
+@pytest.mark.slow
 def test_losses_and_fixed_point_are_those_of_plain_simulations(finished):
     built, folder = finished
     kept = clients.kept(folder)['links']
@@ -175,6 +176,7 @@ def test_the_worst_clients_are_named_beside_their_participation():
     }
 
 
+@pytest.mark.slow
 def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
     target = np.random.default_rng(0).normal(size=(4, 2))
     client = fl.local_training.local_sgd(1e38, local_steps=2)

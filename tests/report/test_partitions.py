@@ -51,7 +51,7 @@ def test_the_map_shows_shares_in_that_order():
     [
         (OWNERS, LABELS),
         (np.zeros(3, int), np.zeros(3, int)),
-        (np.arange(300) % 250, np.arange(300) % 62),
+        pytest.param(np.arange(300) % 250, np.arange(300) % 62, marks=pytest.mark.slow),
     ],
 )
 def test_the_picture_is_drawn_for_few_and_many(tmp_path, clients, labels):

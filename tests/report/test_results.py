@@ -134,6 +134,7 @@ def test_a_metric_of_unknown_direction_is_an_error_where_it_matters():
         found.larger_is_better('eval_accuracy')
 
 
+@pytest.mark.slow
 def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
     planned = experiment.build(tuned(num_seeds=1, grid={'client': {'batch_size': (2, 4)}}))
     blank, real = results.blank(planned), results.of_run(running.run(planned, tmp_path))

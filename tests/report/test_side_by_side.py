@@ -50,7 +50,7 @@ def shown(mean, half_width):
     return f'{mean:+.4g} ± {half_width:.4g}{star}'
 
 
-@pytest.mark.parametrize('seeds', [(0, 3, 4), (4, 0, 3)])
+@pytest.mark.parametrize('seeds', [(0, 3, 4), pytest.param((4, 0, 3), marks=pytest.mark.slow)])
 def test_runs_with_the_same_seeds_and_links_are_paired(first, tmp_path, seeds):
     run(tmp_path, rate=0.05, seeds=seeds)
     if seeds[0] != 0:  # then it kept the links of another seed than the first run
@@ -82,9 +82,10 @@ def test_runs_with_the_same_seeds_and_links_are_paired(first, tmp_path, seeds):
             {'patterns': {'some': participation.bernoulli(PROBS[::-1])}},
             'links differ (seed 0, for the first time in round 0)',
         ),
-        (
+        pytest.param(
             {'num_rounds': 8},
             'links differ (6 rounds of 6 clients | 8 rounds of 6 clients)',
+            marks=pytest.mark.slow,
         ),
     ],
 )

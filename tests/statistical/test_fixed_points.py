@@ -13,6 +13,7 @@ import pytest
 
 from fedjax_links import algorithms, analysis, local_training, participation, problems, simulation
 from tests.reference.statistics import BOUND, z_scores
+from tests.tiers import cases
 
 pytestmark = pytest.mark.statistical
 
@@ -61,7 +62,10 @@ def variance_scores(sample, expected):
     return (variance - expected) / error
 
 
-@pytest.mark.parametrize('name', SETTINGS)
+@pytest.mark.parametrize(
+    'name',
+    cases(SETTINGS, ['pair, five steps', 'five clients, large steps', 'mostly empty rounds']),
+)
 def test_the_mean_over_seeds_is_the_exact_fixed_point(name):
     (probs, targets), *_ = SETTINGS[name]
     expected = analysis.fedavg_fixed_point(probs, targets)
@@ -94,7 +98,9 @@ def test_mean_and_variance_in_the_limit(name):
     np.testing.assert_allclose(moments.variance[-1], limit, rtol=1e-3)
 
 
-@pytest.mark.parametrize('name', ['pair, one small step', 'mostly empty rounds'])
+@pytest.mark.parametrize(
+    'name', cases(['pair, one small step', 'mostly empty rounds'], ['mostly empty rounds'])
+)
 @pytest.mark.parametrize('num_rounds', [3, 10])
 def test_mean_and_variance_on_the_way(name, num_rounds):
     """Early rounds still remember the start, and empty ones slow the approach at random."""
