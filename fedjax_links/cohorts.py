@@ -123,7 +123,11 @@ def gather(cohort: Cohort, client_tree: PyTree) -> PyTree:
     Returns:
       Leaves [K, ...]; an empty slot repeats the last client's row and must not be used.
     """
-    return jax.tree.map(lambda a: jnp.take(a, cohort.ids, axis=0, mode='clip'), client_tree)
+    return _rows_at(cohort.ids, client_tree)
+
+
+def _rows_at(places: Array, client_tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda a: jnp.take(a, places, axis=0, mode='clip'), client_tree)
 
 
 def scatter(cohort: Cohort, client_tree: PyTree, new_rows: PyTree) -> PyTree:
@@ -193,7 +197,12 @@ def map_reduce(
     if not meshes.is_inside():
         return _map_reduce(fn, cohort, client_tree, chunk_size)
     chunk_size = math.ceil(chunk_size / _MESH_SHARES)
-    return _map_reduce(fn, cohort, client_tree, chunk_size, axis=meshes.AXIS)
+    if not isinstance(client_tree, meshes.Share):
+        return _map_reduce(fn, cohort, client_tree, chunk_size, axis=meshes.AXIS)
+    total, rows = _map_reduce(
+        fn, cohort, client_tree.rows, chunk_size, axis=meshes.AXIS, is_share=True
+    )
+    return total, meshes.Share(rows, client_tree.num_clients)
 
 
 def _map_reduce(
@@ -202,8 +211,9 @@ def _map_reduce(
     client_tree: PyTree,
     chunk_size: int,
     axis: str | None = None,
+    is_share: bool = False,
 ) -> tuple[PyTree, PyTree]:
-    """`map_reduce`, with the chunks divided over the devices of an axis."""
+    """`map_reduce`, with the chunks divided over the devices of an axis, and perhaps the table."""
     num_slots = cohort.ids.shape[0]
     num_devices = jax.lax.axis_size(axis) if axis else 1
     run = jax.vmap(fn)
@@ -236,13 +246,15 @@ def _map_reduce(
             num_clients=cohort.num_clients,
         )
         in_range = jnp.minimum(chunk.ids, cohort.num_clients - 1)
-        contributions, new_rows = run(in_range, gather(chunk, table))
+        of_turn = jax.lax.dynamic_slice_in_dim(ids, turn * at_once, at_once)
+        contributions, new_rows = run(in_range, read(table, chunk, of_turn))
         chunk_sum = weighted_sum(chunk, contributions)
-        rows = chunk.ids, tree.cast_like(new_rows, table)
+        new_rows = tree.cast_like(new_rows, table)
         if axis is None:
-            return jax.tree.map(jnp.add, total, chunk_sum), table, ((), *rows)
-        sums, rows = jax.lax.all_gather((chunk_sum, rows), axis)
-        return total, table, (sums, *jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), rows))
+            return jax.tree.map(jnp.add, total, chunk_sum), table, ((), of_turn, new_rows)
+        sums, rows = meshes.gathered((chunk_sum, new_rows))
+        rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), rows)
+        return total, table, (sums, of_turn, rows)
 
     def add(total: PyTree, sums: PyTree) -> PyTree:
         """Adds the sums of a turn's chunks, one after the other.
@@ -254,7 +266,16 @@ def _map_reduce(
             total = jax.tree.map(lambda a, b, d=place: a + b[d], total, sums)
         return total
 
+    def read(table: PyTree, chunk: Cohort, of_turn: Array) -> PyTree:
+        if not is_share:
+            return gather(chunk, table)
+        in_range = jnp.minimum(of_turn, cohort.num_clients - 1)
+        return meshes.brought(lambda at: _rows_at(at, table), in_range, cohort.num_clients)
+
     def store(table: PyTree, ids: Array, new_rows: PyTree) -> PyTree:
+        if is_share:
+            places = meshes.own_places(ids, cohort.num_clients)
+            return jax.tree.map(lambda a, r: a.at[places].set(r, mode='drop'), table, new_rows)
         return scatter(Cohort(ids, at_once, cohort.num_clients), table, new_rows)
 
     nobody = jnp.full(at_once, cohort.num_clients, jnp.int32)
@@ -326,6 +347,10 @@ def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: in
     Returns:
       Leaves [N, ...].
     """
+    if isinstance(client_tree, meshes.Share):
+        nobody = jnp.zeros(cohort.num_clients, bool)
+        members = nobody.at[cohort.ids].set(True, mode='drop', indices_are_sorted=True)
+        return tree.fill_rows(members, tree.cast_like(value, client_tree), client_tree)
     width = min(chunk_size, cohort.ids.shape[0])
     _, table = _map_reduce(lambda i, row: ((), value), cohort, client_tree, width)
     return table

@@ -113,32 +113,42 @@ class Place:
         return sum(device.process_index == self.home.process_index for device in self.devices)
 
     @functools.cached_property
-    def sharding(self) -> jax.sharding.Sharding | None:
-        """Of arrays on a mesh, whole on each device; None where there is no mesh."""
+    def mesh(self) -> jax.sharding.Mesh | None:
+        """The mesh, for `simulation.simulate`; None where there is none."""
         if not self.is_mesh:
             return None
-        spec: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
-        return jax.sharding.NamedSharding(self._mesh, spec())
-
-    def put(self, values: PyTree) -> PyTree:
-        """Arrays of this process, the same in all, whole on each device of the place."""
-        sharding = self.sharding
-        if sharding is None:
-            return jax.device_put(values, self.home)
-
-        def whole(a: Any) -> Array:
-            copies = [jax.device_put(a, device) for device in self._mesh.local_devices]
-            return jax.make_array_from_single_device_arrays(copies[0].shape, sharding, copies)
-
-        return jax.tree.map(whole, values)
-
-    def shared(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """A function as it runs here: inside the mesh, if it is one."""
-        return meshes.shared(fn, self._mesh) if self.is_mesh else fn
+        return jax.sharding.Mesh(np.array(self.devices), (meshes.AXIS,))
 
     @functools.cached_property
-    def _mesh(self) -> jax.sharding.Mesh:
-        return jax.sharding.Mesh(np.array(self.devices), (meshes.AXIS,))
+    def sharding(self) -> jax.sharding.NamedSharding | None:
+        """Of arrays on a mesh, whole on each device; None where there is no mesh."""
+        if self.mesh is None:
+            return None
+        spec: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
+        return jax.sharding.NamedSharding(self.mesh, spec())
+
+    def put(self, values: PyTree, shardings: PyTree | None = None) -> PyTree:
+        """Arrays of this process, the same in all, on the devices of the place.
+
+        Args:
+          values: the arrays.
+          shardings: how each lies on the mesh; whole on each device by default.
+        """
+        if self.sharding is None:
+            return jax.device_put(values, self.home)
+        if shardings is None:
+            shardings = jax.tree.map(lambda _: self.sharding, values)
+
+        def parts(a: Any, sharding: jax.sharding.NamedSharding) -> Array:
+            places = sharding.addressable_devices_indices_map(np.shape(a))
+            is_whole = sharding.is_fully_replicated
+            copies = [
+                jax.device_put(a if is_whole else np.asarray(a)[place], device)
+                for device, place in places.items()
+            ]
+            return jax.make_array_from_single_device_arrays(np.shape(a), sharding, copies)
+
+        return jax.tree.map(parts, values, shardings)
 
 
 def mesh_size(text: str | None) -> int | None:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import devices, memory, simulation, tree
+from fedjax_links import devices, memory, meshes, processes, simulation, tree
 from fedjax_links.base import FederationState, Key, Links, Participation, Problem, PyTree
 from fedjax_links.devices import Place
 from fedjax_links.experiment import drawing, points
@@ -28,10 +28,12 @@ class Program(NamedTuple):
         links (leaves [1, ...]) only the kind matters.
       advance: ``(state, key, links, columns, problem) -> (state, record)``, one period, jitted;
         the state is donated.
+      layout: ``(key, columns, links, problem) -> how the state lies on a mesh``; None without one.
     """
 
     start: Any
     advance: Any
+    layout: Callable[..., meshes.Layout] | None
 
 
 class Programs:
@@ -125,17 +127,20 @@ class Programs:
         """How many lanes like this one run in one program or, on a CPU, at the same time."""
         if self.side_by_side:
             return memory.lanes_that_fit(self.lane_bytes(lane), num_lanes)
-        data = tree.num_bytes(self.experiment.problem_at(lane.pattern, lane.point))
+        group = Group(self, [lane])
+        copied, divided = self.lane_bytes(lane) + tree.num_bytes(group.problem), 0
+        if (layout := group.layout) is not None:
+            divided = layout.table_bytes(group.shapes()[0]._replace(participation=()))
         wanted, copies = min(num_lanes, len(self.places)), self.places[0].num_copies
-        return memory.lanes_that_fit(copies * (self.lane_bytes(lane) + data), wanted)
+        return memory.lanes_that_fit(copies * (copied - divided) + divided, wanted)
 
     def lane_bytes(self, lane: Lane) -> int:
         """Bytes of a lane's state and of one period of its links, without the work of a round."""
-        (state,) = Group(self._alone, [lane]).shapes()
+        (state,) = Group(self.alone, [lane]).shapes()
         return tree.num_bytes(state) + self.experiment.eval_every * tree.num_bytes(state.links)
 
     @functools.cached_property
-    def _alone(self) -> 'Programs':
+    def alone(self) -> 'Programs':
         """Of lanes that run one by one on a device, to ask for shapes."""
         return Programs(self.experiment, side_by_side=False)
 
@@ -154,16 +159,20 @@ class Programs:
     def _build(self, lane: Lane, place: Place) -> Program:
         experiment = self.experiment
         _, built_in = split(experiment, lane)
-        period = experiment.eval_every
+        period, mesh = experiment.eval_every, place.mesh
 
         def algorithm(columns: Mapping[str, Any]) -> Any:
             return experiment.algorithm_at(lane.algorithm, {**built_in, **columns})
 
         def start(
-            key: Key, columns: Mapping[str, Any], links: Links, problem: Problem
+            mesh: jax.sharding.Mesh | None,
+            key: Key,
+            columns: Mapping[str, Any],
+            links: Links,
+            problem: Problem,
         ) -> FederationState:
             silent = drawing.recorded(links, problem.num_clients)
-            return simulation.init(key, algorithm(columns), silent, problem)
+            return simulation.init(key, algorithm(columns), silent, problem, mesh=mesh)
 
         def train_period(
             state: FederationState,
@@ -181,14 +190,16 @@ class Programs:
                 eval_every=period,
                 eval_fn=experiment.eval_fn_for(problem),
                 initial_state=state,
+                mesh=mesh,
             )
             sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), result.rounds)
             evals = jax.tree.map(lambda a: a[0], result.evals)
             return result.state, (sums, evals)
 
         return Program(
-            jax.jit(place.shared(self._laned(start, (0, 0, None, None)))),
-            jax.jit(place.shared(self._laned(train_period, (0, 0, 0, 0, None))), donate_argnums=0),
+            jax.jit(self._laned(functools.partial(start, mesh), (0, 0, None, None))),
+            jax.jit(self._laned(train_period, (0, 0, 0, 0, None)), donate_argnums=0),
+            mesh and functools.partial(meshes.Layout, functools.partial(start, None), mesh),
         )
 
 
@@ -262,10 +273,12 @@ class Group:
     def inputs(self) -> tuple[Any, ...]:
         """The shapes of what one period of these lanes takes."""
         sharding = self.place.sharding
-        states = jax.tree.map(
-            lambda a: _shape(a.shape, a.dtype, sharding),
-            jax.eval_shape(self.program.start, *self._beginning()),
-        )
+        states = jax.eval_shape(self.program.start, *self._beginning())
+        if self.layout is not None:
+            leaves, treedef = jax.tree.flatten(states)
+            pairs = zip(leaves, self.layout.shardings, strict=True)
+            shapes = [_shape(a.shape, a.dtype, s) for a, s in pairs]
+            states = jax.tree.unflatten(treedef, shapes)
         links = jax.tree.map(
             lambda a: _shape((*self._lead, self._period, *a.shape[1:]), a.dtype, sharding),
             self._links[0].silent,
@@ -274,6 +287,8 @@ class Group:
 
     def shapes(self) -> list[FederationState]:
         """The shapes of the lanes' states, with the pattern's carry, as `states` gives them."""
+        if self.place.is_mesh:
+            return Group(self._programs.alone, self.lanes).shapes()
         states = jax.eval_shape(self.program.start, *self._beginning())
         if self._together:
             states = jax.tree.map(lambda a: _shape(a.shape[1:], a.dtype), states)
@@ -287,7 +302,11 @@ class Group:
         carries = [state.participation for state in states]
         self._carries = jax.device_put(carries, self.place.home)
         alone = [state._replace(participation=()) for state in states]
-        self._states = self._stack(self.place.put(alone))
+        if self.layout is None:
+            self._states = self._stack(self.place.put(alone))
+            return
+        leaves = self.place.put(self.layout.entered(alone[0]), self.layout.shardings)
+        self._states = self.layout.left(leaves, in_shares=True)
 
     def settle(self) -> None:
         """Puts what all periods take where the lanes run."""
@@ -299,6 +318,12 @@ class Group:
         alone = self._keys, self._columns, self._silent
         self._keys, self._columns, self._silent = self.place.put(alone)
 
+    @functools.cached_property
+    def layout(self) -> meshes.Layout | None:
+        """How the state of these lanes, of which a mesh has one, lies on it."""
+        make = self.program.layout
+        return None if make is None else make(*self._beginning())
+
     def states(self) -> list[FederationState]:
         """The lanes' states, with the patterns' carries."""
         assert self._states is not None
@@ -306,6 +331,8 @@ class Group:
         if self._together:
             places = range(len(self.lanes))
             alone = [jax.tree.map(lambda a, i=i: a[i], self._states) for i in places]
+        if self.layout is not None:
+            alone = [self.layout.whole(self._states, processes.whole)]
         return [
             state._replace(participation=carry)
             for state, carry in zip(alone, self._carries, strict=True)
