@@ -1,9 +1,9 @@
 """Inside a mesh: whether a trace is, what each device keeps there, and how it gets to the others.
 
 A program is traced inside a mesh where it is the body of a `jax.shard_map` over an axis
-``'clients'``, as `simulation.simulate` makes it. All is whole on each device but client tables,
-of which a device keeps a `Share`. What devices tell each other is moved and never added up on the
-way, so that no bit depends on their number.
+``'clients'``, as `simulation.simulate` makes it. All is whole on each device but client tables, of
+which a device keeps a `Share`, and examples that `devices.divided` has divided. What devices tell
+each other is moved and never added up on the way, so that no bit depends on their number.
 """
 
 import dataclasses
@@ -76,22 +76,21 @@ def own_places(ids: jax.Array, num_clients: int) -> jax.Array:
     return jnp.where(is_own, places, size)
 
 
-def brought(read: Callable[[jax.Array], Any], ids: jax.Array, num_clients: int) -> Any:
+def brought(ids: jax.Array, num_clients: int, read: Callable[[jax.Array], Any]) -> Any:
     """What is kept of clients, on the devices that are to have it.
 
     Args:
-      read: ``places [W] -> leaves [W, ...]``, what this device keeps there; a place may be K.
       ids: int32[D * w], below N: w clients of each of the D devices.
       num_clients: N.
+      read: ``ids [W] -> leaves [W, ...]``, what this device keeps of clients; anything for those it
+        keeps nothing of.
 
     Returns:
       Leaves [w, ...], of this device's clients.
     """
     num_devices = jax.lax.axis_size(AXIS)
     width = ids.shape[0] // num_devices
-    sent = jax.tree.map(
-        lambda a: a.reshape(num_devices, width, *a.shape[1:]), read(own_places(ids, num_clients))
-    )
+    sent = jax.tree.map(lambda a: a.reshape(num_devices, width, *a.shape[1:]), read(ids))
     received = _packed(lambda a: _all_to_all(a, AXIS, 0, 0), sent, kept_axes=1)
     own = jax.lax.dynamic_slice_in_dim(ids, jax.lax.axis_index(AXIS) * width, width)
     keepers, slots = own // _share_size(num_clients), jnp.arange(width)

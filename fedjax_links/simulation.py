@@ -1,5 +1,6 @@
 """The driver: thousands of rounds as one pure function, the only scan over rounds."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from fedjax_links.base import (
     Algorithm,
     Array,
     CohortLinkSample,
+    DividedRows,
     FederationState,
     Key,
     Links,
@@ -116,7 +118,7 @@ def simulate(
     start, in_shares = None, False
     if initial_state is not None:
         start, in_shares = layout.entered(initial_state), layout.is_in_shares(initial_state)
-    in_specs = whole(), whole(), None if start is None else layout.specs
+    in_specs = whole(), _specs(problem, mesh), None if start is None else layout.specs
     out_specs: Any = (layout.specs, whole(), whole())
     run = meshes.on_each(advance_share, mesh, in_specs, out_specs)
     state, rounds, evals = run(key, problem, start)
@@ -144,12 +146,15 @@ def _simulate(
         return SimulationResult(state, rounds, {})
 
     period = eval_every or num_rounds
+    seen = problem
+    if isinstance(problem.owned, DividedRows) and meshes.is_inside():
+        seen = dataclasses.replace(problem, data=None)  # no device has all of it
 
     def advance_and_evaluate(
         state: FederationState, _: None
     ) -> tuple[FederationState, tuple[RoundMetrics, Mapping[str, PyTree]]]:
         state, rounds = _scan(advance, state, period)
-        return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
+        return state, (rounds, evaluate(state, key, algorithm, seen, eval_fn))
 
     state, (rounds, evals) = _scan(advance_and_evaluate, start, num_rounds // period)
     rounds = jax.tree.map(lambda a: a.reshape(num_rounds, *a.shape[2:]), rounds)
@@ -177,6 +182,18 @@ def _scan(
         0, 1 + jnp.minimum(state.round, 0), turn, (state, tree.zeros_like(output))
     )
     return state, jax.tree.map(lambda a: a[None], output)
+
+
+def _specs(problem: Problem, mesh: jax.sharding.Mesh) -> Any:
+    """How a problem lies on a mesh."""
+    spec: Callable[..., jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
+    if not isinstance(problem.owned, DividedRows):
+        return spec()
+    if problem.owned.num_devices != mesh.size:
+        requirement = f'have the {problem.owned.num_devices} devices that keep the examples'
+        raise errors.invalid('mesh', requirement, mesh.size)
+    whole: Any = spec()
+    return dataclasses.replace(problem, data=spec(meshes.AXIS), owned=whole, eval_data=whole)
 
 
 def state_layout(
@@ -221,7 +238,8 @@ def init(
         def share(key: Key, problem: Problem) -> list[Array]:
             return jax.tree.leaves(init(key, algorithm, participation, problem))
 
-        run = meshes.on_each(share, mesh, out_specs=layout.specs)
+        whole: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
+        run = meshes.on_each(share, mesh, (whole(), _specs(problem, mesh)), layout.specs)
         state: FederationState = layout.left(run(key, problem), in_shares=True)
         return state
     num_clients = problem.num_clients

@@ -106,7 +106,7 @@ class Programs:
         done = devices.compile_all(list(lowered.values()))
         for key, compiled in zip(lowered, done, strict=True):
             (label, *_), _, place = key
-            needed = peak_bytes(compiled, place)
+            needed = memory.peak_bytes(compiled, place.num_copies)
             if needed is not None:
                 memory.refuse_if_above(memory.available_bytes(), needed, label)
             self._compiled[key] = compiled
@@ -165,14 +165,10 @@ class Programs:
             return experiment.algorithm_at(lane.algorithm, {**built_in, **columns})
 
         def start(
-            mesh: jax.sharding.Mesh | None,
-            key: Key,
-            columns: Mapping[str, Any],
-            links: Links,
-            problem: Problem,
+            on: Any, key: Key, columns: Mapping[str, Any], links: Links, problem: Problem
         ) -> FederationState:
             silent = drawing.recorded(links, problem.num_clients)
-            return simulation.init(key, algorithm(columns), silent, problem, mesh=mesh)
+            return simulation.init(key, algorithm(columns), silent, problem, mesh=on)
 
         def train_period(
             state: FederationState,
@@ -208,23 +204,6 @@ def split(experiment: Experiment, lane: Lane) -> tuple[dict[str, np.float32], di
     values = experiment.algorithm_makers[lane.algorithm].at(lane.point)
     traced = {name: np.float32(v) for name, v in values.items() if points.is_traced(v)}
     return traced, {name: v for name, v in values.items() if name not in traced}
-
-
-def peak_bytes(compiled: Any, place: Place) -> int | None:
-    """What a program needs at once: states, data and work space; None where nothing says.
-
-    Args:
-      compiled: the program.
-      place: where it runs.
-
-    Returns:
-      Bytes of a device or, on a CPU, of the whole place.
-    """
-    found = compiled.memory_analysis()
-    if not found:
-        return None
-    sizes = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-    return place.num_copies * int(sizes - found.alias_size_in_bytes)
 
 
 class Group:
@@ -275,10 +254,8 @@ class Group:
         sharding = self.place.sharding
         states = jax.eval_shape(self.program.start, *self._beginning())
         if self.layout is not None:
-            leaves, treedef = jax.tree.flatten(states)
-            pairs = zip(leaves, self.layout.shardings, strict=True)
-            shapes = [_shape(a.shape, a.dtype, s) for a, s in pairs]
-            states = jax.tree.unflatten(treedef, shapes)
+            lying = jax.tree.unflatten(jax.tree.structure(states), self.layout.shardings)
+            states = jax.tree.map(lambda a, s: _shape(a.shape, a.dtype, s), states, lying)
         links = jax.tree.map(
             lambda a: _shape((*self._lead, self._period, *a.shape[1:]), a.dtype, sharding),
             self._links[0].silent,
