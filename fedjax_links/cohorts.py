@@ -253,7 +253,9 @@ def _map_reduce(
             num_clients=cohort.num_clients,
         )
         in_range = jnp.minimum(chunk.ids, cohort.num_clients - 1)
-        of_turn = jax.lax.dynamic_slice_in_dim(ids, turn * at_once, at_once)
+        of_turn = chunk.ids
+        if axis is not None:
+            of_turn = jax.lax.dynamic_slice_in_dim(ids, turn * at_once, at_once)
         inputs = [in_range, read(table, chunk, of_turn)]
         if lent is not None:
             inputs.append(bring(of_turn, lent))
