@@ -193,6 +193,25 @@ class Rows(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
+class DividedRows:
+    """Who owns which of the examples that the devices of a mesh keep between them.
+
+    Each keeps those of its share of the clients (`meshes.Share`), and as many rows as any other;
+    what fills them up belongs to nobody. See `devices.divided`.
+
+    Attributes:
+      offsets: int32[N], first row of each client among those of all devices.
+      counts: int32[N], number of rows of each client, at least one.
+      num_devices: D, of the mesh.
+    """
+
+    offsets: Array
+    counts: Array
+    num_devices: int = dataclasses.field(metadata={'static': True})
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class Source:
     """What makes a client's examples.
 
@@ -218,7 +237,8 @@ class Problem:
     Attributes:
       data: pytree with leaves [E, ...], E examples over all clients; what ``source`` reads where
         examples are made.
-      owned: the rows of every client, or the `Source` that makes its examples.
+      owned: the rows of every client, also if a mesh divides them, or the `Source` that makes its
+        examples.
       eval_data: pytree that ``metrics`` reads.
       init_params: ``key -> params``.
       loss_fn: ``(params, batch) -> []``, mean loss over a batch of ``data`` rows.
@@ -235,7 +255,7 @@ class Problem:
     """
 
     data: PyTree
-    owned: Rows | Source
+    owned: Rows | DividedRows | Source
     eval_data: PyTree
     init_params: Callable[[Key], Params] = dataclasses.field(metadata={'static': True})
     loss_fn: Callable[[Params, PyTree], Array] = dataclasses.field(metadata={'static': True})

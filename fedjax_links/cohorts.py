@@ -7,9 +7,10 @@ guessed and nobody is dropped. A chunk's empty slots compute something that is t
 selection.
 
 On a mesh, inside a `jax.shard_map` over an axis ``'clients'``, every device takes a chunk in each
-turn. All of them then add what these chunks contributed, and store their rows, in the order of
-chunks. Chunks are as wide on any mesh, so all meshes give the same bits; an algorithm that is
-written with `map_reduce` need not know where it runs.
+turn. All of them then add what these chunks contributed in the order of chunks, and store the new
+rows: all of them or, of a table that is divided (`meshes.Share`), those that a device keeps. Rows
+are brought to whoever trains their clients. Chunks are as wide on any mesh, so all meshes give the
+same bits; an algorithm that is written with `map_reduce` need not know where it runs.
 """
 
 import math
@@ -123,7 +124,11 @@ def gather(cohort: Cohort, client_tree: PyTree) -> PyTree:
     Returns:
       Leaves [K, ...]; an empty slot repeats the last client's row and must not be used.
     """
-    return jax.tree.map(lambda a: jnp.take(a, cohort.ids, axis=0, mode='clip'), client_tree)
+    return _rows_at(cohort.ids, client_tree)
+
+
+def _rows_at(places: Array, client_tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda a: jnp.take(a, places, axis=0, mode='clip'), client_tree)
 
 
 def scatter(cohort: Cohort, client_tree: PyTree, new_rows: PyTree) -> PyTree:
@@ -171,11 +176,12 @@ def weighted_sum(cohort: Cohort, slot_tree: PyTree, weights: Array | None = None
 
 
 def map_reduce(
-    fn: Callable[[Array, PyTree], tuple[PyTree, PyTree]],
+    fn: Callable[..., tuple[PyTree, PyTree]],
     cohort: Cohort,
     client_tree: PyTree,
     *,
     chunk_size: int,
+    lent: Callable[[Array], PyTree] | None = None,
 ) -> tuple[PyTree, PyTree]:
     """Runs ``fn`` for every member, sums what it contributes, stores the rows it returns.
 
@@ -183,9 +189,13 @@ def map_reduce(
       fn: ``(client id, the client's row) -> (contribution, new row)``, written for one client. The
         new row has the structure of the row; both may be ``()``.
       cohort: who takes part.
-      client_tree: leaves [N, ...], the table the rows come from; ``()`` if clients keep nothing.
+      client_tree: leaves [N, ...], the table the rows come from, or a `meshes.Share` of it; ``()``
+        if clients keep nothing.
       chunk_size: members that run side by side, on a mesh an eighth of it per device. Memory is
         this many contributions.
+      lent: on a mesh, ``ids [W] -> leaves [W, ...]``, what a device keeps of clients (anything for
+        those of others) and lends to those that train them: ``fn`` then takes it, too, of one
+        client.
 
     Returns:
       The sum of the contributions (zero for an empty cohort) and the updated table.
@@ -193,17 +203,24 @@ def map_reduce(
     if not meshes.is_inside():
         return _map_reduce(fn, cohort, client_tree, chunk_size)
     chunk_size = math.ceil(chunk_size / _MESH_SHARES)
-    return _map_reduce(fn, cohort, client_tree, chunk_size, axis=meshes.AXIS)
+    if not isinstance(client_tree, meshes.Share):
+        return _map_reduce(fn, cohort, client_tree, chunk_size, axis=meshes.AXIS, lent=lent)
+    total, rows = _map_reduce(
+        fn, cohort, client_tree.rows, chunk_size, axis=meshes.AXIS, is_share=True, lent=lent
+    )
+    return total, meshes.Share(rows, client_tree.num_clients)
 
 
 def _map_reduce(
-    fn: Callable[[Array, PyTree], tuple[PyTree, PyTree]],
+    fn: Callable[..., tuple[PyTree, PyTree]],
     cohort: Cohort,
     client_tree: PyTree,
     chunk_size: int,
     axis: str | None = None,
+    is_share: bool = False,
+    lent: Callable[[Array], PyTree] | None = None,
 ) -> tuple[PyTree, PyTree]:
-    """`map_reduce`, with the chunks divided over the devices of an axis."""
+    """`map_reduce`, with the chunks divided over the devices of an axis, and perhaps the table."""
     num_slots = cohort.ids.shape[0]
     num_devices = jax.lax.axis_size(axis) if axis else 1
     run = jax.vmap(fn)
@@ -236,13 +253,20 @@ def _map_reduce(
             num_clients=cohort.num_clients,
         )
         in_range = jnp.minimum(chunk.ids, cohort.num_clients - 1)
-        contributions, new_rows = run(in_range, gather(chunk, table))
+        of_turn = chunk.ids
+        if axis is not None:
+            of_turn = jax.lax.dynamic_slice_in_dim(ids, turn * at_once, at_once)
+        inputs = [in_range, read(table, chunk, of_turn)]
+        if lent is not None:
+            inputs.append(bring(of_turn, lent))
+        contributions, new_rows = run(*inputs)
         chunk_sum = weighted_sum(chunk, contributions)
-        rows = chunk.ids, tree.cast_like(new_rows, table)
+        new_rows = tree.cast_like(new_rows, table)
         if axis is None:
-            return jax.tree.map(jnp.add, total, chunk_sum), table, ((), *rows)
-        sums, rows = jax.lax.all_gather((chunk_sum, rows), axis)
-        return total, table, (sums, *jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), rows))
+            return jax.tree.map(jnp.add, total, chunk_sum), table, ((), of_turn, new_rows)
+        sums, rows = meshes.gathered((chunk_sum, new_rows))
+        rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), rows)
+        return total, table, (sums, of_turn, rows)
 
     def add(total: PyTree, sums: PyTree) -> PyTree:
         """Adds the sums of a turn's chunks, one after the other.
@@ -254,13 +278,29 @@ def _map_reduce(
             total = jax.tree.map(lambda a, b, d=place: a + b[d], total, sums)
         return total
 
+    def bring(of_turn: Array, own: Callable[[Array], PyTree]) -> PyTree:
+        in_range = jnp.minimum(of_turn, cohort.num_clients - 1)
+        return meshes.brought(in_range, cohort.num_clients, own)
+
+    def read(table: PyTree, chunk: Cohort, of_turn: Array) -> PyTree:
+        if not is_share:
+            return gather(chunk, table)
+
+        def own_rows(ids: Array) -> PyTree:
+            return _rows_at(meshes.own_places(ids, cohort.num_clients), table)
+
+        return bring(of_turn, own_rows)
+
     def store(table: PyTree, ids: Array, new_rows: PyTree) -> PyTree:
+        if is_share:
+            places = meshes.own_places(ids, cohort.num_clients)
+            return jax.tree.map(lambda a, r: a.at[places].set(r, mode='drop'), table, new_rows)
         return scatter(Cohort(ids, at_once, cohort.num_clients), table, new_rows)
 
     nobody = jnp.full(at_once, cohort.num_clients, jnp.int32)
     no_rows = jax.tree.map(lambda a: jnp.zeros((at_once, *a.shape[1:]), a.dtype), client_tree)
     turns_needed = (cohort.size + at_once - 1) // at_once
-    nothing = _no_contribution(fn, client_tree)
+    nothing = _no_contribution(fn, client_tree, lent)
     no_sums: PyTree = ()
     if axis is not None:
         no_sums = jax.tree.map(lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), nothing)
@@ -306,11 +346,16 @@ def _one_by_one(
 
 
 def _no_contribution(
-    fn: Callable[[Array, PyTree], tuple[PyTree, PyTree]], client_tree: PyTree
+    fn: Callable[..., tuple[PyTree, PyTree]],
+    client_tree: PyTree,
+    lent: Callable[[Array], PyTree] | None = None,
 ) -> PyTree:
     struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
-    one_row = jax.tree.map(lambda a: struct(a.shape[1:], a.dtype), client_tree)
-    contribution, _ = jax.eval_shape(fn, struct((), jnp.int32), one_row)
+    tables = [client_tree]
+    if lent is not None:
+        tables.append(jax.eval_shape(lent, struct((1,), jnp.int32)))
+    rows = jax.tree.map(lambda a: struct(a.shape[1:], a.dtype), tables)
+    contribution, _ = jax.eval_shape(fn, struct((), jnp.int32), *rows)
     return tree.zeros_like(contribution)
 
 
@@ -319,13 +364,17 @@ def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: in
 
     Args:
       cohort: K slots.
-      client_tree: leaves [N, ...].
+      client_tree: leaves [N, ...], or a `meshes.Share` of them.
       value: leaves [...].
       chunk_size: rows written side by side.
 
     Returns:
       Leaves [N, ...].
     """
+    if isinstance(client_tree, meshes.Share):
+        nobody = jnp.zeros(cohort.num_clients, bool)
+        members = nobody.at[cohort.ids].set(True, mode='drop', indices_are_sorted=True)
+        return tree.fill_rows(members, tree.cast_like(value, client_tree), client_tree)
     width = min(chunk_size, cohort.ids.shape[0])
     _, table = _map_reduce(lambda i, row: ((), value), cohort, client_tree, width)
     return table

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import checks, environment, errors, meshes
-from fedjax_links.base import Array, PyTree
+from fedjax_links.base import Array, DividedRows, Problem, PyTree, Rows
 
 Devices = int | Sequence[jax.Device] | None
 """The number of devices of this process to use, or the devices themselves; None for all of them."""
@@ -73,7 +74,7 @@ def chosen(devices: Devices = None) -> list[jax.Device]:
 
 
 def mesh(devices: Devices = None) -> jax.sharding.Mesh:
-    """A mesh for `simulation.simulate`, whose devices share the work of each round's clients.
+    """A mesh for `simulation.simulate`: devices share each round's work and what clients keep.
 
     Args:
       devices: how many devices of this process, or which; all by default.
@@ -85,6 +86,46 @@ def mesh(devices: Devices = None) -> jax.sharding.Mesh:
       ValueError: as `chosen`.
     """
     return jax.sharding.Mesh(np.array(chosen(devices)), (meshes.AXIS,))
+
+
+def divided(problem: Problem, mesh: jax.sharding.Mesh) -> Problem:
+    """A problem whose clients' examples a mesh divides, for `simulation.simulate` with this mesh.
+
+    Each device keeps the examples of a contiguous range of clients. Where a client trains on
+    another device, its examples are brought there for as long. An ``eval_fn`` then sees no
+    ``data``, as no device has all of it; ``eval_data`` is whole on each.
+
+    Args:
+      problem: concrete, with examples that are stored.
+      mesh: with the axis ``'clients'``.
+
+    Returns:
+      The problem, with the rows of `base.DividedRows`.
+
+    Raises:
+      ValueError: if examples are made, or divided already.
+    """
+    owned = problem.owned
+    if not isinstance(owned, Rows):
+        raise errors.invalid('problem', 'store its examples whole', type(owned).__name__)
+    first, counts = np.asarray(owned.offsets), np.asarray(owned.counts)
+    share = math.ceil(len(counts) / mesh.size)
+    parts = [np.arange(d * share, min((d + 1) * share, len(counts))) for d in range(mesh.size)]
+    kept = [
+        np.concatenate([np.arange(0), *(first[i] + np.arange(counts[i]) for i in part)])
+        for part in parts
+    ]
+    size = max(map(len, kept))
+    rows = np.concatenate([np.pad(part, (0, size - len(part)), mode='constant') for part in kept])
+    offsets = [d * size + np.cumsum(counts[p]) - counts[p] for d, p in enumerate(parts)]
+    spec: Callable[..., jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
+    sharding = jax.sharding.NamedSharding(mesh, spec(meshes.AXIS))
+    place = Place(tuple(mesh.devices.flat), is_mesh=True)
+    data = jax.tree.map(lambda a: place.put(np.asarray(a)[rows], sharding), problem.data)
+    new = DividedRows(
+        jnp.asarray(np.concatenate(offsets), jnp.int32), jnp.asarray(counts), mesh.size
+    )
+    return dataclasses.replace(problem, data=data, owned=new)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,32 +154,42 @@ class Place:
         return sum(device.process_index == self.home.process_index for device in self.devices)
 
     @functools.cached_property
-    def sharding(self) -> jax.sharding.Sharding | None:
-        """Of arrays on a mesh, whole on each device; None where there is no mesh."""
+    def mesh(self) -> jax.sharding.Mesh | None:
+        """The mesh, for `simulation.simulate`; None where there is none."""
         if not self.is_mesh:
             return None
-        spec: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
-        return jax.sharding.NamedSharding(self._mesh, spec())
-
-    def put(self, values: PyTree) -> PyTree:
-        """Arrays of this process, the same in all, whole on each device of the place."""
-        sharding = self.sharding
-        if sharding is None:
-            return jax.device_put(values, self.home)
-
-        def whole(a: Any) -> Array:
-            copies = [jax.device_put(a, device) for device in self._mesh.local_devices]
-            return jax.make_array_from_single_device_arrays(copies[0].shape, sharding, copies)
-
-        return jax.tree.map(whole, values)
-
-    def shared(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """A function as it runs here: inside the mesh, if it is one."""
-        return meshes.shared(fn, self._mesh) if self.is_mesh else fn
+        return jax.sharding.Mesh(np.array(self.devices), (meshes.AXIS,))
 
     @functools.cached_property
-    def _mesh(self) -> jax.sharding.Mesh:
-        return jax.sharding.Mesh(np.array(self.devices), (meshes.AXIS,))
+    def sharding(self) -> jax.sharding.NamedSharding | None:
+        """Of arrays on a mesh, whole on each device; None where there is no mesh."""
+        if self.mesh is None:
+            return None
+        spec: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
+        return jax.sharding.NamedSharding(self.mesh, spec())
+
+    def put(self, values: PyTree, shardings: PyTree | None = None) -> PyTree:
+        """Arrays of this process, the same in all, on the devices of the place.
+
+        Args:
+          values: the arrays.
+          shardings: how each lies on the mesh; whole on each device by default.
+        """
+        if self.sharding is None:
+            return jax.device_put(values, self.home)
+        if shardings is None:
+            shardings = jax.tree.map(lambda _: self.sharding, values)
+
+        def parts(a: Any, sharding: jax.sharding.NamedSharding) -> Array:
+            places = sharding.addressable_devices_indices_map(np.shape(a))
+            is_whole = sharding.is_fully_replicated
+            copies = [
+                jax.device_put(a if is_whole else np.asarray(a)[place], device)
+                for device, place in places.items()
+            ]
+            return jax.make_array_from_single_device_arrays(np.shape(a), sharding, copies)
+
+        return jax.tree.map(parts, values, shardings)
 
 
 def mesh_size(text: str | None) -> int | None:

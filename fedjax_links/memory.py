@@ -1,6 +1,7 @@
 """How much memory there is, and how to say so."""
 
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -15,6 +16,23 @@ def available_bytes() -> int | None:
         return None
     fields = dict(line.split(':', 1) for line in meminfo.read_text().splitlines())
     return int(fields['MemAvailable'].split()[0]) * 1024
+
+
+def peak_bytes(compiled: Any, num_copies: int) -> int | None:
+    """What a program needs at once: states, data and work space; None where nothing says.
+
+    Args:
+      compiled: the program, as one device runs it.
+      num_copies: devices that run it in one memory.
+
+    Returns:
+      Bytes of that memory.
+    """
+    found = compiled.memory_analysis()
+    if not found:
+        return None
+    sizes = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
+    return num_copies * int(sizes - found.alias_size_in_bytes)
 
 
 def size(num_bytes: int) -> str:

@@ -99,6 +99,14 @@ def any_of(flag: bool) -> bool:
     return bool(np.any(gather(np.array(flag))))
 
 
+def whole(array: jax.Array) -> np.ndarray:
+    """An array that lies on devices of several processes, in every one of them."""
+    if array.is_fully_addressable:
+        return np.asarray(array)
+    gather: Callable[..., Any] = multihost_utils.process_allgather
+    return np.asarray(gather(array, tiled=True))
+
+
 def _from_leader(value: np.ndarray) -> np.ndarray:
     broadcast: Callable[[np.ndarray], Any] = multihost_utils.broadcast_one_to_all
     return np.asarray(broadcast(value))

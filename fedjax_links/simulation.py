@@ -1,8 +1,9 @@
 """The driver: thousands of rounds as one pure function, the only scan over rounds."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from fedjax_links.base import (
     Algorithm,
     Array,
     CohortLinkSample,
+    DividedRows,
     FederationState,
     Key,
     Links,
@@ -70,9 +72,10 @@ def simulate(
       initial_state: where to go on from, with its round counter. With the same key, a simulation in
         pieces is the simulation in one.
       mesh: devices, along an axis ``'clients'``, that share the work of each round's clients (see
-        `cohorts`); arguments and results are whole on each of them. Meshes of any size give the
-        same bits, and those of no mesh up to rounding. For models that are large: devices meet
-        after every few clients.
+        `cohorts`) and divide what the clients keep: a table's leaves [N, ...] are sharded by client
+        in the result where the devices divide N, whole on each where they do not, as all else is.
+        Meshes of any size give the same bits, and those of no mesh up to rounding. For models that
+        are large: devices meet after every few clients.
 
     Returns:
       The final state, metrics per round and evaluations.
@@ -104,8 +107,22 @@ def simulate(
         return advance_all(key, problem, initial_state)
     if mesh.axis_names != (meshes.AXIS,):
         raise errors.invalid('mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names)
-    result: SimulationResult = meshes.shared(advance_all, mesh)(key, problem, initial_state)
-    return result
+    layout = state_layout(key, algorithm, participation, problem, mesh)
+
+    def advance_share(key: Key, problem: Problem, leaves: list[Array] | None) -> PyTree:
+        start = None if leaves is None else layout.inside(leaves)
+        result = advance_all(key, problem, start)
+        return jax.tree.leaves(result.state), result.rounds, result.evals
+
+    whole: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
+    start, in_shares = None, False
+    if initial_state is not None:
+        start, in_shares = layout.entered(initial_state), layout.is_in_shares(initial_state)
+    in_specs = whole(), _specs(problem, mesh), None if start is None else layout.specs
+    out_specs: Any = (layout.specs, whole(), whole())
+    run = meshes.on_each(advance_share, mesh, in_specs, out_specs)
+    state, rounds, evals = run(key, problem, start)
+    return SimulationResult(layout.left(state, in_shares=in_shares), rounds, evals)
 
 
 def _simulate(
@@ -129,12 +146,15 @@ def _simulate(
         return SimulationResult(state, rounds, {})
 
     period = eval_every or num_rounds
+    seen = problem
+    if isinstance(problem.owned, DividedRows) and meshes.is_inside():
+        seen = dataclasses.replace(problem, data=None)  # no device has all of it
 
     def advance_and_evaluate(
         state: FederationState, _: None
     ) -> tuple[FederationState, tuple[RoundMetrics, Mapping[str, PyTree]]]:
         state, rounds = _scan(advance, state, period)
-        return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
+        return state, (rounds, evaluate(state, key, algorithm, seen, eval_fn))
 
     state, (rounds, evals) = _scan(advance_and_evaluate, start, num_rounds // period)
     rounds = jax.tree.map(lambda a: a.reshape(num_rounds, *a.shape[2:]), rounds)
@@ -164,8 +184,40 @@ def _scan(
     return state, jax.tree.map(lambda a: a[None], output)
 
 
+def _specs(problem: Problem, mesh: jax.sharding.Mesh) -> Any:
+    """How a problem lies on a mesh."""
+    spec: Callable[..., jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
+    if not isinstance(problem.owned, DividedRows):
+        return spec()
+    if problem.owned.num_devices != mesh.size:
+        requirement = f'have the {problem.owned.num_devices} devices that keep the examples'
+        raise errors.invalid('mesh', requirement, mesh.size)
+    whole: Any = spec()
+    return dataclasses.replace(problem, data=spec(meshes.AXIS), owned=whole, eval_data=whole)
+
+
+def state_layout(
+    key: Key,
+    algorithm: Algorithm,
+    participation: Participation,
+    problem: Problem,
+    mesh: jax.sharding.Mesh,
+) -> meshes.Layout:
+    """How the state of a federation lies on a mesh; the arguments may be shapes."""
+
+    def make(key: Key, problem: Problem) -> FederationState:
+        return init(key, algorithm, participation, problem)
+
+    return meshes.Layout(make, mesh, key, problem)
+
+
 def init(
-    key: Key, algorithm: Algorithm, participation: Participation, problem: Problem
+    key: Key,
+    algorithm: Algorithm,
+    participation: Participation,
+    problem: Problem,
+    *,
+    mesh: jax.sharding.Mesh | None = None,
 ) -> FederationState:
     """The federation before round 0.
 
@@ -174,10 +226,22 @@ def init(
       algorithm: the algorithm.
       participation: the pattern.
       problem: data, loss and initial parameters.
+      mesh: where its tables are to lie, divided; where its devices do not divide the clients, with
+        rows that belong to nobody at their ends.
 
     Returns:
       The state; its ``links`` are all down until the first round sets them.
     """
+    if mesh is not None:
+        layout = state_layout(key, algorithm, participation, problem, mesh)
+
+        def share(key: Key, problem: Problem) -> list[Array]:
+            return jax.tree.leaves(init(key, algorithm, participation, problem))
+
+        whole: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
+        run = meshes.on_each(share, mesh, (whole(), _specs(problem, mesh)), layout.specs)
+        state: FederationState = layout.left(run(key, problem), in_shares=True)
+        return state
     num_clients = problem.num_clients
     carry = participation.init(prng.pattern_key(key))
     _, links = jax.eval_shape(participation.sample, carry, key, jnp.int32(0))

@@ -61,6 +61,8 @@ def divide(x: PyTree, count: Array) -> PyTree:
 
 def cast_like(x: PyTree, like: PyTree) -> PyTree:
     """``x`` in the dtypes of ``like``."""
+    if isinstance(like, meshes.Share):
+        like = like.rows
     return jax.tree.map(lambda a, b: a.astype(b.dtype), x, like)
 
 
@@ -86,12 +88,17 @@ def broadcast(x: PyTree, num_clients: int) -> PyTree:
 
 def fill_rows(mask: Array, value: PyTree, client_tree: PyTree) -> PyTree:
     """``client_tree`` with the rows in ``mask`` replaced by ``value``."""
+    if isinstance(client_tree, meshes.Share):
+        filled = fill_rows(meshes.own_entries(mask), value, client_tree.rows)
+        return meshes.Share(filled, client_tree.num_clients)
     return jax.tree.map(lambda a, v: jnp.where(rows(mask, a), v[None], a), client_tree, value)
 
 
 def client_mean(client_tree: PyTree, like: PyTree | None = None) -> PyTree:
     """Mean over the leading client axis, in the dtypes of ``like``; in its own by default."""
     dtypes = client_tree if like is None else like
+    if isinstance(client_tree, meshes.Share):
+        return meshes.mean(client_tree, client_tree.rows if like is None else like)
     return jax.tree.map(lambda a, x: jnp.mean(a, axis=0, dtype=x.dtype), client_tree, dtypes)
 
 

@@ -185,39 +185,136 @@ def test_meshes_of_any_size_give_the_same_bits_and_those_of_none_up_to_rounding(
     ]
 
 
-COUNTS = """
+WORK = """
+import collections
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
-from fedjax_links import cohorts, devices
+from fedjax_links import cohorts, devices, meshes
 
-def turns(num_devices):
-    '''Clients that each device trains, counted while the program runs.'''
-    counted = []
-    def body(table):
+CLIENTS, SIZE = 32, 64
+matrix = jnp.asarray(np.random.default_rng(0).normal(size=(SIZE, SIZE)) / SIZE, jnp.float32)
+
+def counted(num_devices, noting):
+    # The program; and the clients that each device trained, noted while it ran.
+    noted = collections.defaultdict(list)
+    def body():
+        table = meshes.table(CLIENTS, lambda count: jnp.ones((count, SIZE, SIZE)))
         def fn(i, row):
-            jax.debug.callback(lambda i: counted.append(int(i)), i)
-            return row, row + i
-        return cohorts.map_reduce(fn, cohorts.everyone(32), table, chunk_size=16)
-    whole = PartitionSpec()
-    run = jax.shard_map(
-        body, mesh=devices.mesh(num_devices), in_specs=whole, out_specs=whole, check_vma=False
-    )
-    total, table = jax.block_until_ready(jax.jit(run)(jnp.arange(32.0)))
+            if noting:
+                here = jax.lax.axis_index('clients')
+                jax.debug.callback(lambda i, here: noted[int(here)].append(int(i)), i, here)
+            return i, row + i + matrix @ (matrix @ row)
+        total, share = cohorts.map_reduce(fn, cohorts.everyone(CLIENTS), table, chunk_size=16)
+        return total, share.rows
+    specs = PartitionSpec(), PartitionSpec('clients')
+    run = jax.jit(meshes.on_each(body, devices.mesh(num_devices), (), specs)).lower().compile()
+    total, table = jax.block_until_ready(run())
     jax.effects_barrier()
-    return counted, float(total), np.array_equal(table, 2 * np.arange(32.0))
+    assert int(total) == sum(range(CLIENTS))
+    grown = 1 + np.asarray(matrix) @ np.asarray(matrix) @ np.ones((SIZE, SIZE))
+    expected = grown + np.arange(CLIENTS)[:, None, None]
+    np.testing.assert_allclose(table, expected, rtol=1e-5)
+    return run, noted
 
 for n in (1, 2, 4):
-    counted, total, stored = turns(n)
-    print(n, sorted(counted) == list(range(32)), total, stored)
+    run, _ = counted(n, noting=False)
+    _, noted = counted(n, noting=True)
+    trained = sorted(i for clients in noted.values() for i in clients) == list(range(CLIENTS))
+    (turns,) = {len(clients) / 2 for clients in noted.values()}  # of two clients each
+    products = run.cost_analysis()['flops'] * turns / (CLIENTS * 4 * SIZE**3)
+    print(n, trained, turns, 1 <= products * n < 1.15)
 """
 
 
-def test_every_client_is_trained_on_one_device_of_a_mesh_alone():
-    """So a device does its share of the work, and no more."""
-    assert in_a_process(COUNTS, as_users_compile=False) == [
-        f'{count} True {sum(range(32))}.0 True' for count in (1, 2, 4)
+def test_the_compiled_work_of_a_device_is_its_share():
+    """Operations of a turn as compiled, times the turns of each device: one n-th of all."""
+    assert in_a_process(WORK) == ['1 True 16.0 True', '2 True 8.0 True', '4 True 4.0 True']
+
+
+MEMORY = """
+import numpy as np
+import fedjax_links as fl
+
+SIZE = 1024
+client = fl.local_training.local_sgd(0.1, local_steps=1, chunk_size=8)
+
+def bytes_of(name, clients, num_devices):
+    problem = fl.problems.quadratic(np.zeros((clients, SIZE)))
+    algorithm, links = fl.ALGORITHMS[name](client), fl.participation.always(clients)
+    mesh, key = fl.devices.mesh(num_devices), jax.random.key(0)
+    start = fl.simulation.init(key, algorithm, links, problem, mesh=mesh)
+    run = jax.jit(lambda state, problem: fl.simulate(
+        key, algorithm, links, problem, num_rounds=2, initial_state=state, mesh=mesh
+    ).state, donate_argnums=0).lower(start, problem).compile()
+    sizes, end = run.memory_analysis(), run(start, problem)
+    rows = [
+        a.addressable_shards[0].data.shape[0]
+        for a in jax.tree.leaves(end.algorithm) if a.ndim == 2
     ]
+    return rows, sizes.alias_size_in_bytes, sizes.temp_size_in_bytes
+
+for name, sizes in {'fedpbc': (1, 4), 'scaffold': (2,)}.items():
+    for n in sizes:
+        rows, kept, work = bytes_of(name, 64, n)
+        more, kept_of_more, work_of_more = bytes_of(name, 128, n)
+        row = 4 * SIZE
+        print(
+            name, n, rows, more, 64 * row / n <= kept_of_more - kept <= 64 * row / n + 1024,
+            work_of_more - work < row,
+        )
+print(bytes_of('fedpbc', 6, 4)[0])
+"""
+
+
+def test_client_tables_are_divided():
+    """64 clients more cost a device its share of their rows; and no copy of them in the work."""
+    assert in_a_process(MEMORY) == [
+        *(
+            f'{name} {count} [{64 // count}] [{128 // count}] True True'
+            for name, count in (('fedpbc', 1), ('fedpbc', 4), ('scaffold', 2))
+        ),
+        '[2]',
+    ]
+
+
+EXAMPLES = """
+import numpy as np
+import fedjax_links as fl
+
+counts = [3, 9, 1, 4, 6, 2, 5]
+rng = np.random.default_rng(0)
+features = np.float32(rng.normal(size=(sum(counts), 5)))
+problem = fl.problems.from_arrays(
+    features, rng.integers(0, 2, len(features)), np.repeat(np.arange(len(counts)), counts),
+    init_params=lambda key: np.zeros(5, np.float32),
+    loss_fn=lambda w, batch: jax.numpy.mean((batch.features @ w - batch.labels) ** 2),
+)
+links = fl.participation.bernoulli(np.full(len(counts), 0.6))
+for batch_size in (None, 2):
+    client = fl.local_training.local_sgd(0.1, local_steps=2, batch_size=batch_size)
+    algorithm = fl.ALGORITHMS['mifa'](client)
+    for n in (1, 3):
+        mesh = fl.devices.mesh(n)
+        run = jax.jit(lambda problem: fl.simulate(
+            jax.random.key(0), algorithm, links, problem, num_rounds=5, eval_every=1, mesh=mesh
+        ))
+        parts = fl.devices.divided(problem, mesh)
+        kept = {shard.data.shape for shard in parts.data.features.addressable_shards}
+        pairs = zip(jax.tree.leaves(run(problem)), jax.tree.leaves(run(parts)), strict=True)
+        print(n, kept, all(np.array_equal(a, b) for a, b in pairs))
+try:
+    fl.simulate(jax.random.key(0), algorithm, links, parts, num_rounds=1, mesh=fl.devices.mesh(2))
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_examples_that_a_mesh_divides_train_as_the_whole_ones_do():
+    """Seven clients on three devices keep 13, 12 and 5 examples, in as much room."""
+    message = '`mesh` must have the 3 devices that keep the examples, got 2.'
+    found = in_a_process(EXAMPLES, as_users_compile=False)
+    assert found == [*['1 {(30, 5)} True', '3 {(13, 5)} True'] * 2, message]
 
 
 @pytest.mark.parametrize('axes', [('runs',), ('clients', 'runs')])

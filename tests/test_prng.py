@@ -90,7 +90,7 @@ def test_integers_are_exact_products_of_their_bits(rng, monkeypatch, count):
     traced = jax.jit(lambda count: prng.integers(None, (len(chosen),), count))(np.int32(count))
     np.testing.assert_array_equal(traced, drawn)
     mesh = devices.mesh(1)
-    on_a_mesh = meshes.shared(lambda count: prng.integers(None, (len(chosen),), count), mesh)
+    on_a_mesh = meshes.on_each(lambda count: prng.integers(None, (len(chosen),), count), mesh)
     np.testing.assert_array_equal(jax.jit(on_a_mesh)(np.int32(count)), drawn)
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from fedjax_links import checks, errors, tree
+from fedjax_links import checks, errors, meshes, tree
 from fedjax_links.base import Array, Params, Problem
 
 
@@ -56,7 +56,8 @@ def every_client_at(
 ) -> ClientModelsState:
     """x_i^0 = x^0 for every client, in the table's dtype; the parameters' own by default."""
     row = jax.tree.map(lambda a: a.astype(table_dtype or a.dtype), params)
-    return ClientModelsState(server=params, clients=tree.broadcast(row, problem.num_clients))
+    clients = meshes.table(problem.num_clients, lambda count: tree.broadcast(row, count))
+    return ClientModelsState(server=params, clients=clients)
 
 
 def server_model(state: HasServer) -> Mapping[str, Params]:
@@ -89,9 +90,11 @@ class MemoryState(NamedTuple):
 
 def zero_table(params: Params, problem: Problem, table_dtype: DTypeLike | None) -> Params:
     """One row of zeros per client, leaves [N, ...], of the given or the parameters' dtypes."""
-    return jax.tree.map(
-        lambda a: jnp.zeros((problem.num_clients, *a.shape), table_dtype or a.dtype), params
-    )
+
+    def zeros(count: int) -> Params:
+        return jax.tree.map(lambda a: jnp.zeros((count, *a.shape), table_dtype or a.dtype), params)
+
+    return meshes.table(problem.num_clients, zeros)
 
 
 def empty_memory(params: Params, problem: Problem, table_dtype: DTypeLike | None) -> MemoryState:

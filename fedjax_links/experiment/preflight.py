@@ -14,7 +14,6 @@ from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.description import memory_by_algorithm
 from fedjax_links.experiment.lanes import Lane
 from fedjax_links.experiment.programs import Group, Programs
-from fedjax_links.experiment.training import peak_bytes
 
 _TIMED_SECONDS = 1.0
 _FEW_ROUNDS, _SMALL_MODEL = 50_000, 2**14
@@ -135,7 +134,7 @@ def _estimate(programs: Programs, lanes: Sequence[Lane]) -> dict[str, Any]:
     for group in groups:
         group.collect()
     compiled = time.perf_counter() - began
-    peak = peak_bytes(programs.compiled(groups[0]), used[0])
+    peak = memory.peak_bytes(programs.compiled(groups[0]), used[0].num_copies)
     sharers = len(used) if used[0].home.platform == 'cpu' else 1  # of one memory
     began, periods = time.perf_counter(), 0
     while not periods or time.perf_counter() - began < _TIMED_SECONDS:

@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import devices, memory, tree
+from fedjax_links import devices, memory, meshes, processes, tree
 from fedjax_links.base import FederationState, Key, Links, Participation, Problem, PyTree
 from fedjax_links.devices import Place
 from fedjax_links.experiment import drawing, training
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.families import Family
 from fedjax_links.experiment.lanes import Lane
-from fedjax_links.experiment.training import Program, peak_bytes, split
+from fedjax_links.experiment.training import Program, split
 
 
 class Programs:
@@ -98,7 +98,7 @@ class Programs:
         done = devices.compile_all(list(lowered.values()))
         for key, compiled in zip(lowered, done, strict=True):
             (label, *_), _, place = key
-            needed = peak_bytes(compiled, place)
+            needed = memory.peak_bytes(compiled, place.num_copies)
             if needed is not None:
                 memory.refuse_if_above(memory.available_bytes(), needed, label)
             self._compiled[key] = compiled
@@ -119,22 +119,25 @@ class Programs:
         """How many lanes like this one run in one program or, on a CPU, at the same time."""
         if self.side_by_side:
             return memory.lanes_that_fit(self.lane_bytes(lane), num_lanes)
-        data = tree.num_bytes(self.experiment.problem_at(lane.pattern, lane.point, lane.seed))
+        group = Group(self, [lane])
+        copied, divided = self.lane_bytes(lane) + tree.num_bytes(group.problem), 0
+        if (layout := group.layout) is not None:
+            divided = layout.table_bytes(group.shapes()[0]._replace(participation=()))
         wanted, copies = min(num_lanes, len(self.places)), self.places[0].num_copies
-        return memory.lanes_that_fit(copies * (self.lane_bytes(lane) + data), wanted)
+        return memory.lanes_that_fit(copies * (copied - divided) + divided, wanted)
 
     def lane_bytes(self, lane: Lane) -> int:
         """Bytes of a lane's state and of one period of its links, without the work of a round.
 
         Side by side with others, those of the data that it has for itself, too.
         """
-        (state,) = Group(self._alone, [lane]).shapes()
+        (state,) = Group(self.alone, [lane]).shapes()
         data = self.family(lane).own_bytes if self.side_by_side else 0
         links = self.experiment.eval_every * tree.num_bytes(state.links)
         return tree.num_bytes(state) + links + data
 
     @functools.cached_property
-    def _alone(self) -> 'Programs':
+    def alone(self) -> 'Programs':
         """Of lanes that run one by one on a device, to ask for shapes."""
         return Programs(self.experiment, side_by_side=False)
 
@@ -207,10 +210,10 @@ class Group:
     def inputs(self) -> tuple[Any, ...]:
         """The shapes of what one period of these lanes takes."""
         sharding = self.place.sharding
-        states = jax.tree.map(
-            lambda a: _shape(a.shape, a.dtype, sharding),
-            jax.eval_shape(self.program.start, *self._beginning()),
-        )
+        states = jax.eval_shape(self.program.start, *self._beginning())
+        if self.layout is not None:
+            lying = jax.tree.unflatten(jax.tree.structure(states), self.layout.shardings)
+            states = jax.tree.map(lambda a, s: _shape(a.shape, a.dtype, s), states, lying)
         links = jax.tree.map(
             lambda a: _shape((*self._lead, self._period, *a.shape[1:]), a.dtype, sharding),
             self._links[0].silent,
@@ -219,6 +222,8 @@ class Group:
 
     def shapes(self) -> list[FederationState]:
         """The shapes of the lanes' states, with the pattern's carry, as `states` gives them."""
+        if self.place.is_mesh:
+            return Group(self._programs.alone, self.lanes).shapes()
         states = jax.eval_shape(self.program.start, *self._beginning())
         if self._together:
             states = jax.tree.map(lambda a: _shape(a.shape[1:], a.dtype), states)
@@ -232,7 +237,11 @@ class Group:
         carries = [state.participation for state in states]
         self._carries = jax.device_put(carries, self.place.home)
         alone = [state._replace(participation=()) for state in states]
-        self._states = self._stack(self.place.put(alone))
+        if self.layout is None:
+            self._states = self._stack(self.place.put(alone))
+            return
+        leaves = self.place.put(self.layout.entered(alone[0]), self.layout.shardings)
+        self._states = self.layout.left(leaves, in_shares=True)
 
     def settle(self) -> None:
         """Puts what all periods take where the lanes run."""
@@ -247,6 +256,12 @@ class Group:
         alone = self._keys, self._init_keys, self._columns, self._silent
         self._keys, self._init_keys, self._columns, self._silent = self.place.put(alone)
 
+    @functools.cached_property
+    def layout(self) -> meshes.Layout | None:
+        """How the state of these lanes, of which a mesh has one, lies on it."""
+        make = self.program.layout
+        return None if make is None else make(*self._beginning())
+
     def states(self) -> list[FederationState]:
         """The lanes' states, with the patterns' carries."""
         assert self._states is not None
@@ -254,6 +269,8 @@ class Group:
         if self._together:
             places = range(len(self.lanes))
             alone = [jax.tree.map(lambda a, i=i: a[i], self._states) for i in places]
+        if self.layout is not None:
+            alone = [self.layout.whole(self._states, processes.whole)]
         return [
             state._replace(participation=carry)
             for state, carry in zip(alone, self._carries, strict=True)
@@ -293,7 +310,9 @@ class Group:
 
     def evaluate(self) -> list[dict[str, Any]]:
         """The lanes' models as they are: records without sums over rounds."""
-        evals = self.program.evaluate(self._states, self._keys, self._columns, self.problem)
+        evals = self.program.evaluate(
+            self._init_keys, self._keys, self._columns, self._silent, self.problem
+        )
         return self._records({}, evals)
 
     def _records(self, sums: Mapping[str, Any], evals: Any) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The compiled program of an algorithm: its start, and one period of one lane or of several."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -7,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import simulation
+from fedjax_links import meshes, simulation
 from fedjax_links.base import FederationState, Key, Links, Problem
 from fedjax_links.devices import Place
 from fedjax_links.experiment import drawing, points
@@ -24,12 +25,15 @@ class Program(NamedTuple):
         links (leaves [1, ...]) only the kind matters.
       advance: ``(state, key, links, columns, problem) -> (state, record)``, one period, jitted;
         the state is donated.
-      evaluate: ``(state, key, columns, problem) -> evals`` of a state as it is, jitted.
+      evaluate: ``(key, keys of training, columns, links, problem) -> evals`` of the state that
+        ``start`` makes, jitted.
+      layout: ``(key, columns, links, problem) -> how the state lies on a mesh``; None without one.
     """
 
     start: Any
     advance: Any
     evaluate: Any
+    layout: Callable[..., meshes.Layout] | None
 
 
 def build(experiment: Experiment, lane: Lane, place: Place, family: Family | None) -> Program:
@@ -51,10 +55,10 @@ def build(experiment: Experiment, lane: Lane, place: Place, family: Family | Non
         return experiment.algorithm_at(lane.algorithm, {**built_in, **columns})
 
     def start(
-        key: Key, columns: Mapping[str, Any], links: Links, problem: Problem
+        on: Any, key: Key, columns: Mapping[str, Any], links: Links, problem: Problem
     ) -> FederationState:
         silent = drawing.recorded(links, problem.num_clients)
-        return simulation.init(key, algorithm(columns), silent, problem)
+        return simulation.init(key, algorithm(columns), silent, problem, mesh=on)
 
     def train_period(
         state: FederationState,
@@ -72,28 +76,32 @@ def build(experiment: Experiment, lane: Lane, place: Place, family: Family | Non
             eval_every=period,
             eval_fn=experiment.eval_fn_for(problem),
             initial_state=state,
+            mesh=place.mesh,
         )
         sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), result.rounds)
         evals = jax.tree.map(lambda a: a[0], result.evals)
         return result.state, (sums, evals)
 
     def evaluate(
-        state: FederationState, key: Key, columns: Mapping[str, Any], problem: Problem
+        key: Key, own: Key, columns: Mapping[str, Any], links: Links, problem: Problem
     ) -> Any:
+        state = start(None, key, columns, links, problem)
         eval_fn = experiment.eval_fn_for(problem)
-        return simulation.evaluate(state, key, algorithm(columns), problem, eval_fn)
+        return simulation.evaluate(state, own, algorithm(columns), problem, eval_fn)
 
-    alone: tuple[Callable[..., Any], ...] = start, train_period, evaluate
+    begin = functools.partial(start, place.mesh)
+    alone: tuple[Callable[..., Any], ...] = begin, train_period, evaluate
     if family is not None:
         alone = (
-            jax.vmap(start, in_axes=(0, 0, None, family.axes)),
+            jax.vmap(begin, in_axes=(0, 0, None, family.axes)),
             jax.vmap(train_period, in_axes=(0, 0, 0, 0, family.axes)),
-            jax.vmap(evaluate, in_axes=(0, 0, 0, family.axes)),
+            jax.vmap(evaluate, in_axes=(0, 0, 0, None, family.axes)),
         )
     return Program(
-        jax.jit(place.shared(alone[0])),
-        jax.jit(place.shared(alone[1]), donate_argnums=0),
-        jax.jit(place.shared(alone[2])),
+        jax.jit(alone[0]),
+        jax.jit(alone[1], donate_argnums=0),
+        jax.jit(alone[2]),
+        place.mesh and functools.partial(meshes.Layout, functools.partial(start, None), place.mesh),
     )
 
 
@@ -102,20 +110,3 @@ def split(experiment: Experiment, lane: Lane) -> tuple[dict[str, np.float32], di
     values = experiment.algorithm_makers[lane.algorithm].at(lane.point)
     traced = {name: np.float32(v) for name, v in values.items() if points.is_traced(v)}
     return traced, {name: v for name, v in values.items() if name not in traced}
-
-
-def peak_bytes(compiled: Any, place: Place) -> int | None:
-    """What a program needs at once: states, data and work space; None where nothing says.
-
-    Args:
-      compiled: the program.
-      place: where it runs.
-
-    Returns:
-      Bytes of a device or, on a CPU, of the whole place.
-    """
-    found = compiled.memory_analysis()
-    if not found:
-        return None
-    sizes = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-    return place.num_copies * int(sizes - found.alias_size_in_bytes)
