@@ -17,7 +17,7 @@ from fedjax_links import (
     sections,
     simulation,
 )
-from fedjax_links.experiment import families, lanes, redrawn_sections, redraws
+from fedjax_links.experiment import debugging, families, lanes, redrawn_sections, redraws
 from fedjax_links.experiment.programs import Programs
 from fedjax_links.experiment.running import run
 from fedjax_links.report import layouts
@@ -188,6 +188,33 @@ def test_tuning_has_draws_of_its_own():
     wanted = sections.problem({**settings['problem'], 'seed': 10_000})
     assert_same_leaves(problem, wanted)
     assert set(planned.run().columns['seed']) == {0, 1, 10_000}
+
+
+class _End(experiment.Callback):
+    """Stops in the second seed's first period."""
+
+    def on_period(self, lane, record):
+        if lane.seed == 1 and record['round'] == 2:
+            raise experiment.Stop
+
+
+def test_an_interrupted_run_goes_on_with_its_draws_and_can_be_looked_into(tmp_path):
+    planned = experiment.build(config(num_seeds=2, algorithms={'fedpbc': {}}))
+    planned.run(tmp_path / 'whole')
+    with pytest.raises(experiment.Stop):
+        planned.run(tmp_path / 'ended', [_End()])
+    planned.run(tmp_path / 'ended')
+    first, second = (
+        (tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')
+    )
+    assert first == second
+    found = list(debugging.debug_round(planned, tmp_path / 'whole', 1))
+    assert len(found) == 2
+    assert all('everything is finite (6 clients trained)' in line for line in found)
+    with pytest.raises(ValueError, match='redraw'):
+        experiment.build(config(num_seeds=2, algorithms={'fedpbc': {}}, redraw=None)).run(
+            tmp_path / 'whole'
+        )
 
 
 def test_patterns_that_see_no_draw_are_made_once():
