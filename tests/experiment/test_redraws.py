@@ -17,7 +17,7 @@ from fedjax_links import (
     sections,
     simulation,
 )
-from fedjax_links.experiment import families, lanes, redrawn_sections, redraws
+from fedjax_links.experiment import debugging, families, lanes, redrawn_sections, redraws
 from fedjax_links.experiment.programs import Programs
 from fedjax_links.experiment.running import run
 from fedjax_links.report import layouts
@@ -138,10 +138,16 @@ def test_full_local_data_of_unequal_sizes_share_a_program_too():
         np.testing.assert_allclose(found[name], column, rtol=1e-5)
 
 
+def alone(stream):
+    """The config with one stream by seed, or all of them; two seeds."""
+    fixed = dict.fromkeys(redraws.STREAMS, 'fixed')
+    ways = stream if stream == 'by_seed' else {**fixed, stream: 'by_seed'}
+    return config(redraw=ways, num_seeds=2, algorithms={'fedavg': {}})
+
+
 @pytest.mark.parametrize('stream', redraws.STREAMS)
 def test_a_stream_alone_follows_the_seed(stream):
-    ways = {name: 'by_seed' if name == stream else 'fixed' for name in redraws.STREAMS}
-    planned = experiment.build(config(redraw=ways, num_seeds=2, algorithms={'fedavg': {}}))
+    planned = experiment.build(alone(stream))
     first, second = (planned.problem_at('links', {}, seed) for seed in (0, 1))
     same_labels = np.array_equal(first.data.labels, second.data.labels)
     same_sizes = np.array_equal(first.counts, second.counts)
@@ -154,14 +160,8 @@ def test_a_stream_alone_follows_the_seed(stream):
         for s in (0, 1)
     ]
     assert np.array_equal(*probs) == (stream not in ('data', 'partition', 'links_quality'))
-    results = planned.run()
-    runs = [columns_of(results, 'fedavg', seed)['server/eval_loss'] for seed in (0, 1)]
-    assert not np.array_equal(*runs)
-    at_start = [Programs(planned).family(lane) for lane in lanes.main_lanes(planned, 'fedavg')]
-    assert at_start[0] is at_start[1]
-    fixed = dict.fromkeys(redraws.STREAMS, 'fixed')
-    alone = experiment.build(config(redraw=fixed, num_seeds=1, algorithms={'fedavg': {}}))
-    np.testing.assert_array_equal(columns_of(alone.run(), 'fedavg', 0)['server/eval_loss'], runs[0])
+    for name in ('init', 'links', 'batches'):
+        assert planned.draws.seed_of(name, 1) == (1 if name == stream else 0)
 
 
 def test_algorithms_of_a_seed_meet_the_same_problem_and_links():
@@ -188,6 +188,33 @@ def test_tuning_has_draws_of_its_own():
     wanted = sections.problem({**settings['problem'], 'seed': 10_000})
     assert_same_leaves(problem, wanted)
     assert set(planned.run().columns['seed']) == {0, 1, 10_000}
+
+
+class _End(experiment.Callback):
+    """Stops in the second seed's first period."""
+
+    def on_period(self, lane, record):
+        if lane.seed == 1 and record['round'] == 2:
+            raise experiment.Stop
+
+
+def test_an_interrupted_run_goes_on_with_its_draws_and_can_be_looked_into(tmp_path):
+    planned = experiment.build(config(num_seeds=2, algorithms={'fedpbc': {}}))
+    planned.run(tmp_path / 'whole')
+    with pytest.raises(experiment.Stop):
+        planned.run(tmp_path / 'ended', [_End()])
+    planned.run(tmp_path / 'ended')
+    first, second = (
+        (tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')
+    )
+    assert first == second
+    found = list(debugging.debug_round(planned, tmp_path / 'whole', 1))
+    assert len(found) == 2
+    assert all('everything is finite (6 clients trained)' in line for line in found)
+    with pytest.raises(ValueError, match='redraw'):
+        experiment.build(config(num_seeds=2, algorithms={'fedpbc': {}}, redraw=None)).run(
+            tmp_path / 'whole'
+        )
 
 
 def test_patterns_that_see_no_draw_are_made_once():
@@ -299,25 +326,28 @@ def test_what_cannot_be_redrawn_is_refused(changes, message):
 
 def test_a_grid_of_streams_runs_them_one_at_a_time():
     """Each point is the experiment with that stream by seed; one program serves them all."""
-    settings = config(redraw=None, algorithms={'fedavg': {}}, num_seeds=3)
-    several = {**settings, 'grid': {'redraw': ['by_seed', 'partition', 'batches', 'links_quality']}}
-    planned = experiment.build(several)
+    streams = ['by_seed', *redraws.STREAMS]
+    settings = config(redraw=None, algorithms={'fedavg': {}}, num_seeds=2)
+    planned = experiment.build({**settings, 'grid': {'redraw': streams}})
     programs = Programs(planned)
-    every = lanes.main_lanes(planned, 'fedavg')
-    assert len({programs.key(lane) for lane in every}) == 1
+    assert len({programs.key(lane) for lane in lanes.main_lanes(planned, 'fedavg')}) == 1
     results = planned.run()
-    page = layouts.spread(report_results.of_run(results))
-    (table,) = page.tables
-    assert table.header[2:] == ['by seed', 'partition', 'batches', 'links quality']
-    for place, stream in enumerate(several['grid']['redraw']):
-        fixed = dict.fromkeys(redraws.STREAMS, 'fixed')
-        ways = 'by_seed' if stream == 'by_seed' else {**fixed, stream: 'by_seed'}
-        alone = experiment.build({**settings, 'redraw': ways}).run()
-        at = results.columns['redraw'] == stream
-        for name in ('server/eval_accuracy', 'server/eval_loss', 'rounds/loss_sum'):
-            np.testing.assert_array_equal(results.columns[name][at], alone.columns[name])
-        last = alone.columns['server/eval_accuracy'][alone.columns['round'] == 4]
+    (table,) = layouts.spread(report_results.of_run(results)).tables
+    assert table.header[2:] == [stream.replace('_', ' ') for stream in streams]
+    rows = {
+        stream: {k: v[results.columns['redraw'] == stream] for k, v in results.columns.items()}
+        for stream in streams
+    }
+    for place, own in enumerate(rows.values()):
+        last = own['server/eval_accuracy'][own['round'] == 4]
         assert table.rows[0][2 + place] == f'{100 * np.std(last, ddof=1):.2f}'
+        losses = [own['server/eval_loss'][own['seed'] == seed] for seed in (0, 1)]
+        assert not np.array_equal(*losses)  # the stream does something
+        np.testing.assert_array_equal(losses[0], rows['by_seed']['server/eval_loss'][:2])
+    for stream in ('partition', 'batches'):
+        wanted = experiment.build(alone(stream)).run().columns
+        for name in ('server/eval_accuracy', 'server/eval_loss', 'rounds/loss_sum'):
+            np.testing.assert_array_equal(rows[stream][name], wanted[name])
 
 
 def test_a_grid_of_what_is_no_stream_is_refused():

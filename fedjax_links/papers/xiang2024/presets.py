@@ -38,6 +38,7 @@ _RELEASED_LINKS = (
 )
 _RELEASED_TRAINING = (
     'clients of unequal volume',
+    'partition and class weights drawn anew by every seed',
     "FedAvg known with the last client's probability for everyone",
     'F3AST with positions among the active clients for client ids',
 )
@@ -146,7 +147,7 @@ def departures(code: str, *, links: bool, training: bool = True) -> str:
 
 def experiment(code: str) -> Section:
     """What the experiments of section 7.2 share, without title, problem, length and reports."""
-    return {
+    found: Section = {
         'patterns': patterns(code),
         'client': {'decay': 'inverse_sqrt', 'local_steps': 5, 'batch_size': 16},
         'algorithms': algorithms(code),
@@ -162,6 +163,9 @@ def experiment(code: str) -> Section:
         'num_seeds': 3,
         'names': PATTERN_NAMES + ALGORITHM_NAMES,
     }
+    if code != 'paper':
+        found['redraw'] = {'partition': 'by_seed', 'links_quality': 'by_seed'}
+    return found
 
 
 def quick(code: str, *, learning_rates: tuple[float, ...], tuning_rounds: int) -> Section:
