@@ -8,6 +8,12 @@ as an oracle for the rest.
 
 from fedjax_links.analysis.cohort_chain import MinimumSeparationChain, minimum_separation_chain
 from fedjax_links.analysis.cohort_designs import CohortLaw, cohort_law
+from fedjax_links.analysis.gaussian_classes import (
+    GaussianAccuracy,
+    gaussian_accuracy,
+    gaussian_minimiser,
+)
+from fedjax_links.analysis.gradient_flow import weighted_gradient_flow
 from fedjax_links.analysis.implicit_objective import EffectiveWeights, effective_weights
 from fedjax_links.analysis.independent_links import (
     expected_mixing_matrix,
@@ -17,12 +23,14 @@ from fedjax_links.analysis.independent_links import (
     mixing_rate,
     mixing_rate_bound,
 )
+from fedjax_links.analysis.linear_models import LinearModel
 from fedjax_links.analysis.markov import (
     gap_distribution,
     markov_autocorrelation,
     markov_stationary,
     truncated_interval_mean,
 )
+from fedjax_links.analysis.minimisers import WeightedMinimiser, weighted_minimiser
 from fedjax_links.analysis.minimum_separation import (
     debiasing_weights,
     inclusion_probabilities,
@@ -46,8 +54,11 @@ __all__ = [
     'FedavgMoments',
     'FedpbcFixedPoint',
     'FedpbcMoments',
+    'GaussianAccuracy',
+    'LinearModel',
     'MinimumSeparationChain',
     'ParticipationReport',
+    'WeightedMinimiser',
     'cohort_law',
     'debiasing_weights',
     'effective_weights',
@@ -59,6 +70,8 @@ __all__ = [
     'fedpbc_fixed_point',
     'fedpbc_mean_and_covariance',
     'gap_distribution',
+    'gaussian_accuracy',
+    'gaussian_minimiser',
     'inclusion_probabilities',
     'markov_autocorrelation',
     'markov_stationary',
@@ -71,4 +84,6 @@ __all__ = [
     'participation_report',
     'poisson_binomial_pmf',
     'truncated_interval_mean',
+    'weighted_gradient_flow',
+    'weighted_minimiser',
 ]
