@@ -23,7 +23,7 @@ from fedjax_links.analysis.independent_links import (
     mixing_rate,
     mixing_rate_bound,
 )
-from fedjax_links.analysis.linear_models import LinearModel
+from fedjax_links.analysis.linear_models import LinearModel, linear_loss
 from fedjax_links.analysis.markov import (
     gap_distribution,
     markov_autocorrelation,
@@ -73,6 +73,7 @@ __all__ = [
     'gaussian_accuracy',
     'gaussian_minimiser',
     'inclusion_probabilities',
+    'linear_loss',
     'markov_autocorrelation',
     'markov_stationary',
     'minimum_separation_chain',

@@ -1,6 +1,7 @@
-r"""Linear models under client weights: ``F(B, b) = sum_i w_i mean_{e of i} loss(B^T x_e + b, y_e)``.
+r"""Linear models under client weights.
 
-Three losses of the scores ``s = B^T x + b``:
+``F(B, b) = sum_i w_i mean_{e of i} loss(B^T x_e + b, y_e)``, with one of three losses of the
+scores ``s = B^T x + b``:
 
 * ``softmax``: ``log sum_c exp(s_c) - s_y``, labels 0 to C - 1;
 * ``logistic``: ``log(1 + exp(s)) - y s`` of one score, labels 0 and 1;
@@ -15,6 +16,10 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from fedjax_links.analysis import _checks
+
+# Multiplications in a product that BLAS leaves to one thread. Threads that wait for each other cost
+# such small ones tens of times their work where cores are busy with something else.
+_SMALL = 2**18
 
 SOFTMAX, LOGISTIC, LEAST_SQUARES = 'softmax', 'logistic', 'least_squares'
 
@@ -98,13 +103,45 @@ _LOSSES = {
 }
 
 
+def linear_loss(
+    model: LinearModel,
+    features: ArrayLike,
+    labels: ArrayLike,
+    *,
+    loss: str = SOFTMAX,
+    l2: float = 0.0,
+) -> float:
+    """Mean loss of a linear model over examples, ``l2 / 2 |B|^2`` included.
+
+    Args:
+      model: the model.
+      features: float[E, ...].
+      labels: as in `weighted_minimiser`.
+      loss: as there.
+      l2: weight of the penalty.
+
+    Returns:
+      The loss.
+    """
+    outputs = model.intercept.size
+    classes = None if loss == LEAST_SQUARES else 2 if loss == LOGISTIC else outputs
+    owners = np.zeros(len(np.asarray(labels)), int)
+    objective = weighted_loss(
+        features, labels, owners, [1.0], loss=loss, num_classes=classes, l2=l2
+    )
+    parameters = np.concatenate([model.coefficients, model.intercept[None]])
+    return objective.value_and_gradient(parameters)[0]
+
+
 class WeightedLoss(NamedTuple):
     """The objective F over parameters float64[D, C], a row for each feature and one for b.
 
     Attributes:
-      design: float64[E, D], features and a last column of ones.
-      targets: int64[E] or float64[E, C]; examples of clients without weight are left out.
+      design: float64[E, D], features and a last column of ones; examples of clients without
+        weight are left out, and empty ones, without weight either, fill up the last block.
+      targets: int64[E] or float64[E, C].
       shares: float64[E], ``w_i / n_i`` of the owner.
+      block: examples that are multiplied at a time, of which E is a multiple.
       num_outputs: C.
       loss: the loss.
       penalty: float64[D], what ``|parameters|^2 / 2`` is weighted by: `l2`, 0 for b.
@@ -113,20 +150,36 @@ class WeightedLoss(NamedTuple):
     design: np.ndarray
     targets: np.ndarray
     shares: np.ndarray
+    block: int
     num_outputs: int
     loss: _Loss
     penalty: np.ndarray
 
+    def scores(self, parameters: np.ndarray) -> np.ndarray:
+        """float64[E, C] of parameters float64[D, C]."""
+        found: np.ndarray = self._blocks(self.design) @ parameters
+        return found.reshape(len(self.design), -1)
+
+    def _blocks(self, rows: np.ndarray) -> np.ndarray:
+        return rows.reshape(-1, self.block, rows.shape[1])
+
+    def _summed(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """``first^T second``, block by block."""
+        left = self._blocks(first)
+        right = left if second is first else self._blocks(second)
+        found: np.ndarray = (left.swapaxes(1, 2) @ right).sum(axis=0)
+        return found
+
     def value_and_gradient(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """F and its gradient, float64[D, C]."""
-        values, slopes = self.loss.value_and_slope(self.design @ parameters, self.targets)
+        values, slopes = self.loss.value_and_slope(self.scores(parameters), self.targets)
         pull = self.penalty[:, None] * parameters
-        gradient = self.design.T @ (self.shares[:, None] * slopes) + pull
+        gradient = self._summed(self.design, self.shares[:, None] * slopes) + pull
         return float(self.shares @ values + 0.5 * np.sum(pull * parameters)), gradient
 
     def hessian(self, parameters: np.ndarray) -> np.ndarray:
         """float64[D C, D C]; positive along shifts of all scores, where F is flat."""
-        curvature = self.loss.curvature(self.design @ parameters)
+        curvature = self.loss.curvature(self.scores(parameters))
         size, outputs = self.design.shape[1], self.num_outputs
         found = np.zeros((size, outputs, size, outputs))
         for a in range(outputs):
@@ -135,7 +188,7 @@ class WeightedLoss(NamedTuple):
                 if not curved.any():
                     continue
                 rows = np.sqrt(self.shares * np.abs(curved))[:, None] * self.design
-                block = (1 if a == b else -1) * (rows.T @ rows)
+                block = (1 if a == b else -1) * self._summed(rows, rows)
                 found[:, a, :, b] = found[:, b, :, a] = block
         places = np.arange(size)
         for a in range(outputs):
@@ -147,20 +200,22 @@ class WeightedLoss(NamedTuple):
 
     def smoothness(self) -> float:
         """A bound of the largest eigenvalue of the Hessian, anywhere."""
-        gram = self.design.T @ (self.shares[:, None] * self.design)
+        rows = np.sqrt(self.shares)[:, None] * self.design
+        gram = self._summed(rows, rows)
         curved = self.loss.most_curved(self.num_outputs)
         return float(curved * np.linalg.eigvalsh(gram)[-1] + self.penalty.max())
 
     def separates(self, parameters: np.ndarray) -> bool:
         """Whether every example is on its own side: then larger parameters are always better."""
-        scores = self.design @ parameters
-        if self.loss is _LOSSES[LOGISTIC]:
-            return bool(np.all((2 * self.targets - 1) * scores[:, 0] > 0))
         if self.loss is _LOSSES[LEAST_SQUARES]:
             return False
+        real = self.shares > 0
+        scores, targets = self.scores(parameters)[real], self.targets[real]
+        if self.loss is _LOSSES[LOGISTIC]:
+            return bool(np.all((2 * targets - 1) * scores[:, 0] > 0))
         rows = np.arange(len(scores))
-        own = scores[rows, self.targets]
-        scores[rows, self.targets] = -np.inf
+        own = scores[rows, targets]
+        scores[rows, targets] = -np.inf
         return bool(np.all(own > scores.max(axis=1)))
 
     def model(self, parameters: np.ndarray) -> LinearModel:
@@ -190,10 +245,26 @@ def weighted_loss(
     if not 0 <= l2 < np.inf:
         raise ValueError(f'`l2` must be finite and at least 0, got {l2}.')
     counted = shares > 0
-    design = np.empty((int(counted.sum()), rows.shape[1] + 1))
-    design[:, :-1], design[:, -1] = rows[counted], 1.0
-    penalty = np.append(np.full(rows.shape[1], float(l2)), 0.0)
-    return WeightedLoss(design, targets[counted], shares[counted], outputs, _LOSSES[loss], penalty)
+    size, width = int(counted.sum()), rows.shape[1] + 1
+    block = min(max(_SMALL // width**2, 16), 256)
+    filled = -(-size // block) * block
+    design = np.zeros((filled, width))
+    design[:size, :-1], design[:size, -1] = rows[counted], 1.0
+    return WeightedLoss(
+        design=design,
+        targets=_padded(targets[counted], filled),
+        shares=_padded(shares[counted], filled),
+        block=block,
+        num_outputs=outputs,
+        loss=_LOSSES[loss],
+        penalty=np.append(np.full(width - 1, float(l2)), 0.0),
+    )
+
+
+def _padded(values: np.ndarray, length: int) -> np.ndarray:
+    return np.concatenate(
+        [values, np.zeros((length - len(values), *values.shape[1:]), values.dtype)]
+    )
 
 
 def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.ndarray:

@@ -16,8 +16,12 @@ from fedjax_links.analysis.linear_models import (
 _TOLERANCE = 1e-8  # of the gradient's norm
 _STILL = 1e-6  # what Newton's step may still add to a score
 _MOST_STEPS = 60
-_MOST_BEYOND = 12  # steps with a gradient below the tolerance that still move the scores
+_MOST_BEYOND = 4  # steps with a gradient below the tolerance that still move the scores
 _RANK = 1e-10  # singular values below this part of the largest one are zero
+
+
+class NoMinimiserError(ValueError):
+    """A loss falls for ever: some labels are separable."""
 
 
 class WeightedMinimiser(NamedTuple):
@@ -44,12 +48,12 @@ def weighted_minimiser(
     num_classes: int | None = None,
     l2: float = 0.0,
 ) -> WeightedMinimiser:
-    r"""Minimises ``sum_i w_i F_i(B, b) + l2 / 2 |B|^2`` over linear models, F_i client i's mean loss.
+    r"""Minimises ``sum_i w_i F_i(B, b) + l2 / 2 |B|^2`` over linear models.
 
-    FedAvg with small steps ends at the minimiser under its implicit weights
-    (`fedavg_weights`, `effective_weights`), the mean of FedPBC's client models at the one under
-    equal weights. L-BFGS in coordinates where the features are uncorrelated, then Newton steps with
-    the exact Hessian.
+    F_i is client i's mean loss. FedAvg with small steps ends at the minimiser under its implicit
+    weights (`fedavg_weights`, `effective_weights`), the mean of FedPBC's client models at the one
+    under equal weights. L-BFGS in coordinates where the features are uncorrelated, then Newton
+    steps with the exact Hessian.
 
     Args:
       features: float[E, ...], flattened.
@@ -64,7 +68,8 @@ def weighted_minimiser(
       The minimiser.
 
     Raises:
-      ValueError: if an argument is out of range, or if there is no minimiser: labels that a linear
+      ValueError: if an argument is out of range.
+      NoMinimiserError: a ValueError, if there is no minimiser: labels that a linear
         model separates, some or all, pull it to infinity unless ``l2`` is positive, and a class
         without an example does in any case.
     """
@@ -86,7 +91,7 @@ def weighted_minimiser(
         norm = float(np.linalg.norm(objective.value_and_gradient(basis @ coordinates)[1]))
         if norm < _TOLERANCE and factor is not None:
             # On the way to infinity the gradient vanishes, too, but not what Newton's step does.
-            if np.abs(reduced.design @ _solved(factor, slope)).max() < _STILL:
+            if np.abs(reduced.scores(_solved(factor, slope))).max() < _STILL:
                 return WeightedMinimiser(objective.model(basis @ coordinates), value, norm)
             beyond += 1
         if beyond > _MOST_BEYOND:
@@ -97,8 +102,8 @@ def weighted_minimiser(
     raise _no_minimiser('some labels are')
 
 
-def _no_minimiser(which: str) -> ValueError:
-    return ValueError(
+def _no_minimiser(which: str) -> NoMinimiserError:
+    return NoMinimiserError(
         f'`labels` must overlap or `l2` be positive for a minimiser to exist, got {which} '
         'separated by a linear model.'
     )
@@ -124,7 +129,7 @@ def _approached(objective: WeightedLoss) -> np.ndarray:
         value, gradient = objective.value_and_gradient(vector.reshape(shape))
         return value, gradient.ravel()
 
-    options = {'maxiter': 200, 'gtol': 1e-5, 'ftol': 1e-12}
+    options = {'maxiter': 300, 'gtol': 1e-6, 'ftol': 1e-14}
     start = np.zeros(shape[0] * shape[1])
     found = optimize.minimize(flat, start, jac=True, method='L-BFGS-B', options=options)
     point: np.ndarray = found.x.reshape(shape)

@@ -7,7 +7,7 @@
 
 from collections.abc import Callable, Mapping
 
-from fedjax_links.base import Problem
+from fedjax_links.base import LinearObjective, Problem
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
 from fedjax_links.problems.classification import digits, federate, images, owners
 from fedjax_links.problems.generated import generated
@@ -29,6 +29,7 @@ PROBLEMS: Mapping[str, Callable[..., Problem]] = {
 __all__ = [
     'PROBLEMS',
     'Batch',
+    'LinearObjective',
     'counterexample',
     'digits',
     'federate',
