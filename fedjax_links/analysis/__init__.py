@@ -8,6 +8,7 @@ as an oracle for the rest.
 
 from fedjax_links.analysis.cohort_chain import MinimumSeparationChain, minimum_separation_chain
 from fedjax_links.analysis.cohort_designs import CohortLaw, cohort_law
+from fedjax_links.analysis.finite_steps import fedavg_finite_steps
 from fedjax_links.analysis.gaussian_classes import (
     GaussianAccuracy,
     gaussian_accuracy,
@@ -63,6 +64,7 @@ __all__ = [
     'debiasing_weights',
     'effective_weights',
     'expected_mixing_matrix',
+    'fedavg_finite_steps',
     'fedavg_fixed_point',
     'fedavg_mean_and_covariance',
     'fedavg_weights',

@@ -175,7 +175,15 @@ class WeightedLoss(NamedTuple):
         values, slopes = self.loss.value_and_slope(self.scores(parameters), self.targets)
         pull = self.penalty[:, None] * parameters
         gradient = self._summed(self.design, self.shares[:, None] * slopes) + pull
-        return float(self.shares @ values + 0.5 * np.sum(pull * parameters)), gradient
+        return float(np.sum(self.shares * values) + 0.5 * np.sum(pull * parameters)), gradient
+
+    def curved(self, parameters: np.ndarray, along: np.ndarray) -> np.ndarray:
+        """The Hessian times a direction float64[D, C]."""
+        curvature = self.loss.curvature(self.scores(parameters))
+        moved = np.einsum('eab,eb->ea', curvature, self.scores(along))
+        summed = self._summed(self.design, self.shares[:, None] * moved)
+        found: np.ndarray = summed + self.penalty[:, None] * along
+        return found
 
     def hessian(self, parameters: np.ndarray) -> np.ndarray:
         """float64[D C, D C]; positive along shifts of all scores, where F is flat."""

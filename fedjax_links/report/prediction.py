@@ -204,7 +204,7 @@ def lines(found: Predictions, rounds: int | None) -> list[str]:
     if found.fedavg.limit and found.fedpbc.limit:
         told.append(f'in the long run {_pair(found.fedavg.limit, found.fedpbc.limit)}{source}')
     else:
-        told.append('no limit in the long run: a linear model separates the labels')
+        told.append('no limit in the long run: a linear model separates some labels')
     return told
 
 
