@@ -224,6 +224,27 @@ class Source:
     num_clients: int = dataclasses.field(metadata={'static': True})
 
 
+class LinearObjective(NamedTuple):
+    """A statement about a problem: its loss is that of a linear model, so its limits are known.
+
+    The scores of an example are ``B^T x + b``, x its inputs, B and b all that there is to train.
+
+    Attributes:
+      loss: ``'softmax'``, ``'logistic'`` or ``'least_squares'``, as in
+        `fedjax_links.analysis.weighted_minimiser`.
+      inputs: ``data -> (inputs [E, ...], labels [E, ...])``.
+      coefficients: ``params -> (B [d, C], b [C])``.
+      params: ``(B, b) -> params``, the inverse.
+      l2: what ``|B|^2 / 2`` is weighted by in the loss.
+    """
+
+    loss: str
+    inputs: Callable[[PyTree], tuple[Array, Array]]
+    coefficients: Callable[[Params], tuple[Array, Array]]
+    params: Callable[[Array, Array], Params]
+    l2: float = 0.0
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Problem:
@@ -252,6 +273,7 @@ class Problem:
         ``distance`` have a known direction (smaller).
       attainable: by metric, the best value that any model can have, where it is known; further
         names for what else is known beforehand. Numbers, float64[] on the host.
+      objective: what is known of the loss; None: nothing, so that no limit is predicted.
     """
 
     data: PyTree
@@ -271,6 +293,7 @@ class Problem:
         default=None, metadata={'static': True}
     )
     attainable: Mapping[str, Array | np.ndarray] = dataclasses.field(default_factory=dict)
+    objective: LinearObjective | None = dataclasses.field(default=None, metadata={'static': True})
 
     @property
     def num_clients(self) -> int:

@@ -8,12 +8,19 @@ as an oracle for the rest.
 
 from fedjax_links.analysis.cohort_chain import MinimumSeparationChain, minimum_separation_chain
 from fedjax_links.analysis.cohort_designs import CohortLaw, cohort_law
-from fedjax_links.analysis.gaussian_classes import (
+from fedjax_links.analysis.equidistant_classes import (
     accuracy_on_noisy_labels,
     equidistant_accuracy,
     equidistant_distance,
     symmetric_confusion,
 )
+from fedjax_links.analysis.finite_steps import fedavg_finite_steps
+from fedjax_links.analysis.gaussian_classes import (
+    GaussianAccuracy,
+    gaussian_accuracy,
+    gaussian_minimiser,
+)
+from fedjax_links.analysis.gradient_flow import weighted_gradient_flow
 from fedjax_links.analysis.implicit_objective import EffectiveWeights, effective_weights
 from fedjax_links.analysis.independent_links import (
     expected_mixing_matrix,
@@ -23,6 +30,7 @@ from fedjax_links.analysis.independent_links import (
     mixing_rate,
     mixing_rate_bound,
 )
+from fedjax_links.analysis.linear_models import LinearModel, linear_loss
 from fedjax_links.analysis.linear_regression import LinearFit, best_linear_fit
 from fedjax_links.analysis.markov import (
     gap_distribution,
@@ -30,6 +38,7 @@ from fedjax_links.analysis.markov import (
     markov_stationary,
     truncated_interval_mean,
 )
+from fedjax_links.analysis.minimisers import WeightedMinimiser, weighted_minimiser
 from fedjax_links.analysis.minimum_separation import (
     debiasing_weights,
     inclusion_probabilities,
@@ -53,9 +62,12 @@ __all__ = [
     'FedavgMoments',
     'FedpbcFixedPoint',
     'FedpbcMoments',
+    'GaussianAccuracy',
     'LinearFit',
+    'LinearModel',
     'MinimumSeparationChain',
     'ParticipationReport',
+    'WeightedMinimiser',
     'accuracy_on_noisy_labels',
     'best_linear_fit',
     'cohort_law',
@@ -64,6 +76,7 @@ __all__ = [
     'equidistant_accuracy',
     'equidistant_distance',
     'expected_mixing_matrix',
+    'fedavg_finite_steps',
     'fedavg_fixed_point',
     'fedavg_mean_and_covariance',
     'fedavg_weights',
@@ -71,7 +84,10 @@ __all__ = [
     'fedpbc_fixed_point',
     'fedpbc_mean_and_covariance',
     'gap_distribution',
+    'gaussian_accuracy',
+    'gaussian_minimiser',
     'inclusion_probabilities',
+    'linear_loss',
     'markov_autocorrelation',
     'markov_stationary',
     'minimum_separation_chain',
@@ -84,4 +100,6 @@ __all__ = [
     'poisson_binomial_pmf',
     'symmetric_confusion',
     'truncated_interval_mean',
+    'weighted_gradient_flow',
+    'weighted_minimiser',
 ]

@@ -8,7 +8,7 @@
 
 from collections.abc import Callable, Mapping
 
-from fedjax_links.base import Problem
+from fedjax_links.base import LinearObjective, Problem
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
 from fedjax_links.problems.classification import digits, federate, images, owners
 from fedjax_links.problems.gaussian_regression import gaussian_regression
@@ -35,6 +35,7 @@ PROBLEMS: Mapping[str, Callable[..., Problem]] = {
 __all__ = [
     'PROBLEMS',
     'Batch',
+    'LinearObjective',
     'counterexample',
     'digits',
     'federate',

@@ -13,7 +13,8 @@ from flax import linen as nn
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
-from fedjax_links.base import Array, Key, Params, Problem, Rows
+from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, Rows
+from fedjax_links.problems import models
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
 
@@ -43,6 +44,7 @@ def from_arrays(
     eval_data: tuple[ArrayLike, ArrayLike] | None = None,
     random_loss_fn: Callable[[Params, Batch, Key], Array] | None = None,
     larger_is_better: Collection[str] | None = None,
+    objective: LinearObjective | None = None,
 ) -> Problem:
     """A federated problem from arrays and the owner of each example.
 
@@ -59,6 +61,8 @@ def from_arrays(
         of the seed, round, client and local step.
       larger_is_better: names of the ``metrics`` that are better when larger; all others are then
         better when smaller. None: not stated.
+      objective: states that ``loss_fn`` is that of a linear model, so that limits and accuracies
+        can be predicted; None: not stated.
 
     Returns:
       The problem. Examples are stored once, sorted by owner.
@@ -99,6 +103,7 @@ def from_arrays(
         max_examples=int(counts.max()),
         random_loss_fn=random_loss_fn,
         larger_is_better=larger_is_better,
+        objective=objective,
     )
 
 
@@ -135,7 +140,8 @@ def from_flax(
         ``()``, no metric, for other losses.
 
     Returns:
-      The problem; its metrics are ``loss`` and, for cross-entropy, ``accuracy`` as fractions.
+      The problem; its metrics are ``loss`` and, for cross-entropy, ``accuracy`` as fractions. It
+      states its `LinearObjective` for `models.Softmax` and ``nn.Dense`` without augmentation.
 
     Raises:
       ValueError: for an unknown loss or metric, or a module with variables besides parameters.
@@ -195,8 +201,32 @@ def from_flax(
         metrics=metrics,
         eval_data=eval_data,
         random_loss_fn=random_loss_fn if takes_train or augment is not None else None,
+        objective=None if augment is not None else _linear_objective(module, loss, prepare),
     )
     return dataclasses.replace(problem, larger_is_better=better)
+
+
+def _linear_objective(
+    module: nn.Module, loss: str | Callable[..., Array], prepare: Callable[[Array], Array]
+) -> LinearObjective | None:
+    """What is known of a module's loss; None for all but a single plain layer."""
+    wrapped = type(module) is models.Softmax
+    plain = type(module) is nn.Dense and module == nn.Dense(module.features)
+    if not (wrapped or plain) or not isinstance(loss, str):
+        return None
+
+    def inputs(data: Batch) -> tuple[Array, Array]:
+        return prepare(data.features), data.labels
+
+    def coefficients(params: Params) -> tuple[Array, Array]:
+        layer = params['Dense_0'] if wrapped else params
+        return layer['kernel'], layer['bias']
+
+    def params(kernel: Array, bias: Array) -> Params:
+        layer = {'kernel': kernel, 'bias': bias}
+        return {'Dense_0': layer} if wrapped else layer
+
+    return LinearObjective(_OBJECTIVES[loss], inputs, coefficients, params)
 
 
 def _cross_entropy(outputs: Array, labels: Array) -> Array:
@@ -208,6 +238,7 @@ def _squared_error(outputs: Array, labels: Array) -> Array:
 
 
 _LOSSES = {'cross_entropy': _cross_entropy, 'squared_error': _squared_error}
+_OBJECTIVES = {'cross_entropy': 'softmax', 'squared_error': 'least_squares'}
 
 
 def _names_of_metrics(names: Collection[str], measured: Collection[str]) -> tuple[str, ...]:

@@ -3,11 +3,29 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fedjax_links import checks, errors, sections
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import checks, choices, errors, sections
 from fedjax_links.base import Participation, Problem
-from fedjax_links.experiment import redrawn_sections
+from fedjax_links.experiment import points, redrawn_sections
 from fedjax_links.experiment.config_parts import first_draws, pattern_sections
 from fedjax_links.report.laws import LinkLaw, link_law
+
+_PLAIN = {'learning_rate', 'decay', 'local_steps', 'batch_size'}
+
+
+class Horizon(NamedTuple):
+    """How far a config's FedAvg and FedPBC go, with plain local SGD and server rates of 1.
+
+    Attributes:
+      rounds: T.
+      time: the sum of the local rates over all local steps.
+    """
+
+    rounds: int
+    time: float
 
 
 class ConfiguredLinks(NamedTuple):
@@ -22,6 +40,7 @@ class ConfiguredLinks(NamedTuple):
       participation: the pattern.
       law: what is known of it exactly.
       seed: the first of the config.
+      horizon: how far its runs go; None where that is not a matter of rates and steps alone.
     """
 
     title: str
@@ -32,6 +51,7 @@ class ConfiguredLinks(NamedTuple):
     participation: Participation
     law: LinkLaw
     seed: int
+    horizon: Horizon | None = None
 
     @property
     def name(self) -> str:
@@ -73,4 +93,25 @@ def configured_links(config: Mapping[str, Any], label: str | None = None) -> Con
         participation=sections.links(section, problem, f'config.{path}')[0],
         law=link_law(section, problem),
         seed=int(config.get('first_seed', 0)),
+        horizon=_horizon(config),
     )
+
+
+def _horizon(config: Mapping[str, Any]) -> Horizon | None:
+    """The horizon of all algorithms that share the section ``client``."""
+    client, rounds = config.get('client'), config.get('num_rounds')
+    if not isinstance(client, Mapping) or not isinstance(rounds, int) or 'tuning' in config:
+        return None
+    swept = {field.split('.')[0] for field in points.flatten(config.get('grid') or {})}
+    rate, steps = client.get('learning_rate'), client.get('local_steps')
+    if not isinstance(rate, int | float) or not isinstance(steps, int):
+        return None
+    if client.keys() - _PLAIN or swept & {'client', 'algorithms', 'problem'}:
+        return None
+    for label in ('fedavg', 'fedpbc'):
+        if config.get('algorithms', {}).get(label):  # options of its own
+            return None
+    decay = client.get('decay', 'constant')
+    rates = sections.named('config.client.decay', decay, choices.LEARNING_RATES, rate)
+    by_round = jax.vmap(rates)(jnp.arange(rounds))
+    return Horizon(rounds, steps * float(np.asarray(by_round, np.float64).sum()))

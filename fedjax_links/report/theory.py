@@ -8,6 +8,7 @@ import numpy as np
 from fedjax_links import analysis, evaluation
 from fedjax_links.base import Problem
 from fedjax_links.experiment.config_parts import pattern_sections
+from fedjax_links.report import prediction as expected
 from fedjax_links.report.configured import ConfiguredLinks, configured_links
 from fedjax_links.report.laws import LinkLaw, SeparationLaw
 from fedjax_links.report.recording import LinkRecord
@@ -18,6 +19,7 @@ _NUM_BATCHES = 32
 _MAX_LISTED_LABELS = 10
 _MAX_MATRIX_CLIENTS = 1500
 _ENOUGH_EVENTS = 25
+_FEW_PATTERNS = 4  # whose problems may be as large as they may be at all
 
 
 def prediction(config: Mapping[str, Any]) -> str:
@@ -27,10 +29,13 @@ def prediction(config: Mapping[str, Any]) -> str:
       config: nested dictionaries.
 
     Returns:
-      Who takes part how often, and how far FedAvg's implicit weights are from equal, where known.
+      Who takes part how often, and how far FedAvg's implicit weights are from equal, where known;
+      what FedAvg and FedPBC are expected to end at, for linear models of moderate size.
     """
     lines = []
-    for label in pattern_sections(config):
+    patterns = pattern_sections(config)
+    most_work = expected.MOST_WORK * min(1, _FEW_PATTERNS / len(patterns))
+    for label in patterns:
         links = configured_links(config, label)
         lines.append(f'links    {label}: {links.name}, {links.law.description}')
         rates, weights = links.law.rates, links.law.weights
@@ -41,6 +46,7 @@ def prediction(config: Mapping[str, Any]) -> str:
         if weights is not None:
             bias = np.abs(weights - 1 / weights.size).sum()
             lines[-1] += f"; FedAvg's implicit weights are {bias:.2f} from equal (L1, exact)"
+        lines += [f'         {line}' for line in expected.of_links(links, most_work=most_work)]
     return '\n'.join(lines)
 
 
@@ -63,6 +69,7 @@ def text(links: ConfiguredLinks, record: LinkRecord) -> str:
         _rates(law, record),
         _weights(law, weights, active),
         _bias(links.problem, law, weights, active),
+        [f'  {line}' for line in expected.of_links(links, active)],
         _gossip(law, active),
         _separation(law.separation),
         _memory(law),

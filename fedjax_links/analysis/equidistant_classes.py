@@ -1,0 +1,122 @@
+"""Accuracy that nothing exceeds on Gaussian classes at equal distances, and under label noise."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize, special
+
+from fedjax_links.analysis import _checks
+
+_REACH = 12.0  # the normal density beyond is below 1e-31
+_NODES = 4801
+_FARTHEST = 60.0  # where the accuracy is 1 in float64, whatever the number of classes
+
+
+def equidistant_accuracy(distance: float, num_classes: int) -> float:
+    """Bayes accuracy of K equally likely classes ``N(m_c, I)`` whose means are equally far apart.
+
+    With ``|m_c - m_k| = D`` for all pairs, scores ``<x, m_c>`` are, up to what all share, K
+    independent normals of which the true one is ahead by ``D / sqrt 2``, so the accuracy is
+    ``E[Phi(z + D / sqrt 2)^(K - 1)]``, z standard normal. Bayes' rule picks the largest score and
+    is linear: no model does better, and softmax regression reaches it.
+
+    Args:
+      distance: D, at least 0, in standard deviations of a class.
+      num_classes: K, at least 2.
+
+    Returns:
+      A probability in [1 / K, 1]. The trapezoidal rule that gives it errs by a few 1e-16, as it
+      converges geometrically for entire functions that decay like the normal density.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    References:
+      Trefethen and Weideman, The exponentially convergent trapezoidal rule, SIAM Review, 2014.
+    """
+    classes = _checks.checked_int('num_classes', num_classes, minimum=2)
+    if not 0 <= distance < np.inf:
+        raise ValueError(f'`distance` must be at least 0 and finite, got {distance}.')
+    z = np.linspace(-_REACH, _REACH, _NODES)
+    weights = np.exp(-0.5 * z**2)
+    correct = np.exp((classes - 1) * special.log_ndtr(z + distance / np.sqrt(2)))
+    return float(weights @ correct / weights.sum())
+
+
+def equidistant_distance(accuracy: float, num_classes: int) -> float:
+    """The distance of class means at which `equidistant_accuracy` has a given value.
+
+    Args:
+      accuracy: wanted Bayes accuracy, in [1 / K, 1).
+      num_classes: K, at least 2.
+
+    Returns:
+      D, at least 0; for two classes ``2 Phi^-1(accuracy)``.
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    least = equidistant_accuracy(0.0, num_classes)
+    if not least - 1e-12 <= accuracy <= 1 - 1e-12:
+        raise ValueError(
+            f'`accuracy` must lie in [{least:g}, 1), chance and below certainty, got {accuracy}.'
+        )
+    if accuracy <= least:
+        return 0.0
+    found: float = optimize.brentq(
+        lambda distance: equidistant_accuracy(distance, num_classes) - accuracy,
+        0.0,
+        _FARTHEST,
+        xtol=1e-13,
+        rtol=1e-14,
+    )
+    return found
+
+
+def symmetric_confusion(rates: ArrayLike, num_classes: int) -> np.ndarray:
+    """Confusion of labels that are replaced, at some rate, by one of the others at random.
+
+    Args:
+      rates: the rate, or float[K], one per true class; in [0, 1].
+      num_classes: K, at least 2.
+
+    Returns:
+      float64[K, K], row c the law of the label of an example of class c.
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    classes = _checks.checked_int('num_classes', num_classes, minimum=2)
+    flipped = np.broadcast_to(_checks.checked_rate('rates', rates), (classes,))
+    off = np.broadcast_to(flipped[:, None] / (classes - 1), (classes, classes)).copy()
+    np.fill_diagonal(off, 1 - flipped)
+    return off
+
+
+def accuracy_on_noisy_labels(accuracy: float, confusion: ArrayLike) -> float:
+    """Accuracy, counted on noisy labels, of a model whose accuracy on clean ones is known.
+
+    For K equally likely classes and a model that errs towards all other classes alike, as Bayes'
+    rule does on equidistant Gaussian classes:
+    ``a q + (1 - a) (1 - q) / (K - 1)`` with q the mean of the confusion's diagonal. Under symmetric
+    noise below a rate of ``(K - 1) / K`` it increases with a, and Bayes' rule for clean labels is
+    that for noisy ones: then this is what is attainable where a is. Under other noise it is what
+    the best model for clean labels has, and a model made for noisy ones may have more.
+
+    Args:
+      accuracy: a, on clean labels, in [0, 1].
+      confusion: float[K, K], row c the law of the label of an example of class c.
+
+    Returns:
+      A probability.
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    clean = float(_checks.checked_rate('accuracy', accuracy))
+    table = _checks.checked_rate('confusion', confusion)
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
+        raise ValueError(f'`confusion` must have shape [K, K], got {list(table.shape)}.')
+    if not np.allclose(table.sum(axis=1), 1.0, rtol=0, atol=1e-6):
+        raise ValueError(f'`confusion` must have rows of sum 1, got {table.sum(axis=1)}.')
+    kept = np.trace(table) / len(table)
+    return float(clean * kept + (1 - clean) * (1 - kept) / (len(table) - 1))

@@ -1,0 +1,254 @@
+"""Minimisers of weighted losses against losses written out example by example, and refusals."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import analysis
+from tests.analysis.refusals import refuses
+
+CLIENTS, EACH, CLASSES, DIM = 6, 30, 4, 3
+
+
+@pytest.fixture
+def data(rng):
+    """Overlapping classes: features, labels, owners and weights."""
+    labels = rng.integers(CLASSES, size=CLIENTS * EACH)
+    features = rng.normal(size=(CLASSES, DIM))[labels] + rng.normal(size=(len(labels), DIM))
+    owners = rng.permutation(np.repeat(np.arange(CLIENTS), EACH))
+    return features, labels, owners, rng.dirichlet(np.ones(CLIENTS))
+
+
+def by_client(weights, owners, losses):
+    """``sum_i w_i mean of client i's losses``, client by client."""
+    return sum(w * np.mean(losses[owners == i]) for i, w in enumerate(weights) if w)
+
+
+def softmax_losses(features, labels, coefficients, intercept):
+    scores = features @ coefficients + intercept
+    return np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(labels)), labels]
+
+
+def numerical_gradient(function, point, step=1e-5):
+    steps = step * np.eye(point.size)
+    return np.array([(function(point + h) - function(point - h)) / (2 * step) for h in steps])
+
+
+@pytest.mark.parametrize('l2', [0.0, 0.03])
+def test_softmax_is_stationary_by_differences(data, l2):
+    features, labels, owners, weights = data
+    found = analysis.weighted_minimiser(features, labels, owners, weights, l2=l2)
+
+    def objective(flat):
+        table = flat.reshape(DIM + 1, CLASSES)
+        losses = softmax_losses(features, labels, table[:-1], table[-1])
+        return by_client(weights, owners, losses) + l2 / 2 * np.sum(table[:-1] ** 2)
+
+    flat = np.concatenate([found.model.coefficients, found.model.intercept[None]]).ravel()
+    assert np.abs(numerical_gradient(objective, flat)).max() < 1e-9
+    assert found.gradient_norm < 1e-8
+    assert found.loss == pytest.approx(objective(flat), rel=1e-12)
+    np.testing.assert_allclose(found.model.coefficients.sum(axis=1), 0, atol=1e-7)
+
+
+def test_logistic_is_softmax_of_two_classes(data):
+    features, labels, owners, weights = data
+    labels = labels % 2
+    one = analysis.weighted_minimiser(features, labels, owners, weights, loss='logistic').model
+    two = analysis.weighted_minimiser(features, labels, owners, weights).model
+    scores = two.scores(features)
+    np.testing.assert_allclose(
+        one.scores(features)[:, 0], scores[:, 1] - scores[:, 0], rtol=1e-6, atol=1e-7
+    )
+
+
+def test_least_squares_are_the_normal_equations(data, rng):
+    features, _, owners, weights = data
+    targets = rng.normal(size=(len(owners), 2))
+    found = analysis.weighted_minimiser(features, targets, owners, weights, loss='least_squares')
+    scale = np.sqrt(weights[owners] / EACH)[:, None]
+    design = np.c_[features, np.ones(len(features))]
+    wanted = np.linalg.lstsq(scale * design, scale * targets, rcond=None)[0]
+    np.testing.assert_allclose(found.model.coefficients, wanted[:-1], atol=1e-10)
+    np.testing.assert_allclose(found.model.intercept, wanted[-1], atol=1e-10)
+
+
+def test_features_that_repeat_or_stand_still_are_no_obstacle(data):
+    features, labels, owners, weights = data
+    more = np.c_[features, np.full(len(features), 3.0), np.zeros(len(features)), features[:, :1]]
+    one = analysis.weighted_minimiser(features, labels, owners, weights)
+    two = analysis.weighted_minimiser(more, labels, owners, weights)
+    np.testing.assert_allclose(two.model.scores(more), one.model.scores(features), atol=1e-6)
+    assert two.loss == pytest.approx(one.loss, rel=1e-12)
+
+
+def test_clients_without_weight_do_not_count(data):
+    features, labels, owners, weights = data
+    weights[2] = 0
+    kept = owners != 2
+    one = analysis.weighted_minimiser(features, labels, owners, weights)
+    two = analysis.weighted_minimiser(features[kept], labels[kept], owners[kept], weights)
+    np.testing.assert_array_equal(one.model.coefficients, two.model.coefficients)
+
+
+LINE = np.arange(8.0)[:, None]
+WHOSE = np.zeros(8, int)
+MESSAGE = (
+    '`labels` must overlap or `l2` be positive for a minimiser to exist, got {} separated by a '
+    'linear model.'
+)
+
+
+@pytest.mark.parametrize(
+    'labels, which',
+    [
+        ([0, 0, 0, 0, 1, 1, 1, 1], 'all labels are'),
+        ([0, 1, 0, 1, 0, 1, 2, 2], 'some labels are'),
+    ],
+)
+def test_separable_labels_have_no_minimiser(labels, which):
+    labels = np.array(labels)
+    with pytest.raises(ValueError, match=r'^`labels` must overlap .* linear model\.$') as said:
+        analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0])
+    if which.startswith('all'):
+        assert str(said.value) == MESSAGE.format(which)
+    assert analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0], l2=0.1).gradient_norm < 1e-8
+
+
+@pytest.mark.parametrize('l2', [0.0, 0.1])
+def test_a_class_without_example_is_pushed_away_for_ever(l2):
+    labels = np.array([0, 1, 1, 0, 0, 1, 0, 1])
+    with refuses(MESSAGE.format('some labels are')):
+        analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0], num_classes=3, l2=l2)
+
+
+def test_labels_that_overlap_in_one_example_have_a_minimiser():
+    labels = np.array([0, 0, 1, 0, 1, 1, 1, 1])
+    found = analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0])
+    losses = softmax_losses(LINE, labels, *found.model)
+    assert found.loss == pytest.approx(losses.mean(), rel=1e-12)
+    flat = np.concatenate([found.model.coefficients[0], found.model.intercept])
+    slope = numerical_gradient(
+        lambda v: softmax_losses(LINE, labels, v[None, :2], v[2:]).mean(), flat
+    )
+    assert np.abs(slope).max() < 1e-8
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'loss': 'hinge'}, '`loss` must be one of softmax, logistic, least_squares, got hinge'),
+        ({'l2': -1.0}, '`l2` must be finite and at least 0, got -1.0.'),
+        ({'weights': [-1.0]}, '`weights` must be at least 0, got -1.0 at client 0.'),
+        ({'weights': [0.0]}, '`weights` must hold a positive weight, got 1 zeros.'),
+        ({'clients': WHOSE + 1}, '`clients` must hold ids from 0 to 0, got 1.'),
+        ({'labels': WHOSE - 1}, '`labels` must lie in 0 to -1, got -1.'),
+        (
+            {'weights': [1.0, 1.0]},
+            '`clients` must give every client with a weight an example, got none for client 1.',
+        ),
+    ],
+)
+def test_refusals(changes, message):
+    given = {'features': LINE, 'labels': WHOSE, 'clients': WHOSE, 'weights': [1.0], **changes}
+    if 'hinge' in message:
+        message = message.replace('got hinge', "got 'hinge'.")
+    with refuses(message):
+        analysis.weighted_minimiser(**given)
+
+
+def test_the_flow_is_that_of_small_explicit_steps(data):
+    features, labels, owners, weights = data
+    start = analysis.LinearModel(np.full((DIM, CLASSES), 0.1), np.arange(4.0))
+    found = analysis.weighted_gradient_flow(
+        features, labels, owners, weights, time=3.0, start=start, num_steps=160
+    )
+    design = np.c_[features, np.ones(len(features))]
+    shares = weights[owners] / EACH
+    point = np.concatenate([start.coefficients, start.intercept[None]])
+
+    def slope(at):
+        chances = np.exp(design @ at)
+        chances /= chances.sum(axis=1, keepdims=True)
+        return design.T @ (shares[:, None] * (np.eye(CLASSES)[labels] - chances))
+
+    for _ in range(3000):
+        point = point + 1e-3 * slope(point + 5e-4 * slope(point))
+    np.testing.assert_allclose(found.coefficients, point[:-1], atol=3e-5)
+    np.testing.assert_allclose(found.intercept, point[-1], atol=3e-5)
+
+
+def test_the_flow_ends_at_the_minimiser(data):
+    features, labels, owners, weights = data
+    found = analysis.weighted_gradient_flow(features, labels, owners, weights, time=1e5)
+    limit = analysis.weighted_minimiser(features, labels, owners, weights).model
+    np.testing.assert_allclose(found.coefficients, limit.coefficients, atol=1e-6)
+
+
+def test_a_least_squares_flow_is_an_exponential(data, rng):
+    features, _, owners, weights = data
+    targets = rng.normal(size=len(owners))
+    found = analysis.weighted_gradient_flow(
+        features, targets, owners, weights, time=0.7, loss='least_squares', num_steps=400
+    )
+    design = np.c_[features, np.ones(len(features))]
+    shares = 2 * weights[owners] / EACH
+    gram, pull = design.T @ (shares[:, None] * design), design.T @ (shares * targets)
+    rates, basis = np.linalg.eigh(gram)
+    wanted = basis @ (-np.expm1(-0.7 * rates) / rates * (basis.T @ pull))
+    np.testing.assert_allclose(found.coefficients[:, 0], wanted[:-1], atol=2e-6)
+
+
+def test_no_time_is_the_start(data):
+    features, labels, owners, weights = data
+    found = analysis.weighted_gradient_flow(features, labels, owners, weights, time=0.0)
+    assert not np.any(found.coefficients)
+    with refuses('`time` must be finite and at least 0, got -1.0.'):
+        analysis.weighted_gradient_flow(features, labels, owners, weights, time=-1.0)
+
+
+def test_gaussian_classes_need_no_minimisation(rng):
+    """The population's minimiser against that of points of a Gauss-Hermite rule."""
+    means, proportions = rng.normal(size=(3, 2)), rng.dirichlet(np.ones(3), size=5)
+    weights = rng.dirichlet(np.ones(5))
+    exact = analysis.gaussian_minimiser(means, proportions, weights)
+    nodes, masses = np.polynomial.hermite_e.hermegauss(40)
+    masses /= masses.sum()
+    grid = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
+    mass = np.outer(masses, masses).ravel()
+
+    def objective(flat):
+        table = flat.reshape(3, 3)
+        return sum(
+            weights[i] * q[c] * mass @ softmax_losses(grid + means[c], here(c), table[:2], table[2])
+            for i, q in enumerate(proportions)
+            for c in range(3)
+        )
+
+    def here(c):
+        return np.full(len(grid), c)
+
+    flat = np.concatenate([exact.coefficients, exact.intercept[None]]).ravel()
+    assert np.abs(numerical_gradient(objective, flat)).max() < 1e-8
+
+
+def test_gaussian_accuracy_is_that_of_many_draws(rng):
+    means = 1.5 * rng.normal(size=(10, 10))
+    model = analysis.gaussian_minimiser(means, rng.dirichlet(np.full(10, 0.3), size=8), np.ones(8))
+    found = analysis.gaussian_accuracy(model, means)
+    labels = rng.integers(10, size=200_000)
+    hits = model.scores(means[labels] + rng.normal(size=(len(labels), 10))).argmax(axis=1) == labels
+    error = np.hypot(found.error, np.sqrt(hits.var() / len(hits)))
+    assert abs(hits.mean() - found.accuracy) < 5 * error  # false alarm: 6e-7
+    assert found.error < 3e-4
+
+
+def test_gaussian_accuracy_of_two_classes_is_exact():
+    model = analysis.gaussian_minimiser([[-1.0], [1.0]], [[0.5, 0.5]], [1.0])
+    found = analysis.gaussian_accuracy(model, [[-1.0], [1.0]])
+    assert found.accuracy == pytest.approx(0.8413447460685429, rel=1e-14)
+    assert found.error == 0
+
+
+def test_a_class_without_share_has_no_minimiser():
+    with refuses('`proportions` must give every class a share, got 0 for class 1.'):
+        analysis.gaussian_minimiser([[0.0], [1.0]], [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0])

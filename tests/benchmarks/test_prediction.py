@@ -1,0 +1,32 @@
+"""Cells of docs/prediction.md, made again."""
+
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+from benchmarks import prediction
+
+PAGE = (pathlib.Path(__file__).parents[2] / 'docs' / 'prediction.md').read_text()
+
+
+def cells():
+    """The first row of digits: predicted, simulated and its standard error, for FedAvg."""
+    row = re.search(r'^\| 0, \.02, 1,000, 5 \| (\S+) \| (\S+) ± (\S+) \|', PAGE, flags=re.MULTILINE)
+    return map(float, row.groups())
+
+
+def test_the_predicted_cell():
+    wanted, _, _ = cells()
+    found = prediction.predicted(prediction.digits(0.0, 0.02, 1000, 5))
+    assert f'{100 * found.fedavg.reached["accuracy"]:.1f}' == f'{wanted}'
+    assert not found.fedavg.limit
+
+
+@pytest.mark.slow
+def test_the_simulated_cell():
+    """Another compiler's roundings: the mean of the same five seeds, in standard errors."""
+    _, wanted, error = cells()
+    last = prediction.simulated(prediction.digits(0.0, 0.02, 1000, 5), 'fedavg')['server'][:, -1]
+    assert abs(np.mean(last) - wanted) < 3 * error
