@@ -5,6 +5,9 @@ Flower and FedJAX run FedAvg as `benchmarks.peer_loops` does, in the interpreter
 ``PEER_PYTHON_FLOWER`` and ``PEER_PYTHON_FEDJAX`` name (by default this one): 10 of 100 clients,
 5 steps on the full data of 16 examples, so that nothing but who trains is drawn, and that is
 given. One run after the other, in turns; theirs count from when their first rounds are done.
+
+On a machine with other work, ``taskset -c 0`` before the command gives all of them the same core;
+threads that wait for each other in a loop take many times as long where a core is not theirs.
 """
 
 import os
@@ -59,7 +62,7 @@ class Peer(NamedTuple):
 
 
 PEERS = {
-    'flower': Peer("Flower's simulation", 40),
+    'flower': Peer("Flower's simulation", 30),
     'fedjax': Peer('FedJAX', 400, target=60.0),
 }
 UNTIMED = 10
@@ -170,7 +173,7 @@ def compare(name: str, settings: micro.Settings, num_rounds: int, repeats: int) 
             seconds['engine'].append(took / ENGINE_ROUNDS)
     rates = {which: round(1 / float(np.median(took)), 1) for which, took in seconds.items()}
     row = summary.ratio_row(
-        f'FedAvg, 10 of 100 clients, speed relative to {peer.label} {version}',
+        f'FedAvg, 10 of 100 clients, {_cores()}: speed relative to {peer.label} {version}',
         seconds[name],
         seconds['engine'],
         peer.target,
@@ -188,7 +191,8 @@ def compare(name: str, settings: micro.Settings, num_rounds: int, repeats: int) 
 
 def compiled(quick: bool) -> dict[str, Any]:
     """`fashion` and `cifar`'s FedAvg against PyTorch compiled."""
-    small, colour = fashion.WORKLOAD, cifar.WORKLOAD._replace(num_rounds=10)
+    small = fashion.WORKLOAD._replace(num_rounds=3)
+    colour = cifar.WORKLOAD._replace(num_rounds=2)
     if quick:
         small, colour = fashion.QUICK, cifar.QUICK
     found: dict[str, Any] = {}
@@ -206,11 +210,16 @@ def compiled(quick: bool) -> dict[str, Any]:
             loops=COMPILED,
         )
     rows = [
-        {**row, 'what': f'{name}: {row["what"]}'}
+        {**row, 'what': f'{name}, {_cores()}: {row["what"]}'}
         for name, record in found.items()
         for row in record.pop('rows')
     ]
     return {**found, 'rows': rows}
+
+
+def _cores() -> str:
+    count = common.num_cores()
+    return f'{count} cores' if count > 1 else 'one core'
 
 
 def parts(quick: bool) -> dict[str, tuple[str, str, Callable[[], dict[str, Any]]]]:
