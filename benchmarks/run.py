@@ -16,13 +16,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import summary
+from benchmarks import peer_loops, summary
 
 SUITES = {
     'engine': ('micro', 'bernoulli', 'quadratic', 'start'),
     'images': ('convolution', 'fashion', 'cifar', 'pfl'),
     'scale': ('million',),
     'devices': ('seeds',),
+    'peers': ('peers',),
     'accelerator': ('accelerator',),
 }
 ROOT = Path(__file__).parent.parent
@@ -46,9 +47,17 @@ def named(given: Sequence[str]) -> list[str]:
 
 
 def needs(name: str) -> str | None:
-    """The optional package without which a benchmark does not run here, if any."""
-    absent = importlib.util.find_spec('torch') is None
-    return 'torch' if absent and name in ('fashion', 'cifar') else None
+    """The optional package without which a benchmark does not run here, if any.
+
+    A record is replaced as a whole, so all peers must be there; ``python -m benchmarks.peers``
+    does with some of them.
+    """
+    if name in ('fashion', 'cifar', 'peers') and importlib.util.find_spec('torch') is None:
+        return 'torch'
+    for peer, (_, package) in peer_loops.PEERS.items() if name == 'peers' else ():
+        if not peer_loops.imports(peer_loops.interpreter(peer), package):
+            return package
+    return None
 
 
 def readme_with(text: str, table: str) -> str:

@@ -1,5 +1,6 @@
 """How much memory there is, and how to say so."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,22 +43,25 @@ def size(num_bytes: int) -> str:
     return f'{num_bytes / 2**20:,.1f} MiB'
 
 
-def refuse_if_above(available: int | None, needed: int, whose: str) -> None:
+def refuse_if_above(
+    available: int | None, needed: int, whose: str, remedies: Sequence[str] = ()
+) -> None:
     """Raises if what is needed is known not to fit.
 
     Args:
       available: free bytes; None if unknown.
       needed: bytes.
       whose: who needs them, for the error.
+      remedies: what is known to fit instead.
 
     Raises:
-      ValueError: naming both numbers.
+      ValueError: naming both numbers and the remedies.
     """
     if available and needed > available:
         raise ValueError(
             f'`config` must fit into memory: {whose} needs {size(needed)}, '
-            f'{size(available)} are free; fewer clients, a smaller model, or a narrower '
-            '`table_dtype` of an algorithm that keeps rows per client would fit.'
+            f'{size(available)} are free; {", ".join([*remedies, "fewer clients"])} or a smaller '
+            'model would fit.'
         )
 
 

@@ -55,11 +55,16 @@ def memory_by_algorithm(
     """By label, bytes of a lane beside the data and how many lanes run together."""
     found = {}
     for label in experiment.algorithms:
-        every = lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
-        largest = max(_one_per_problem(programs, every), key=programs.lane_bytes)
-        together = programs.num_at_a_time(largest, len(every))
+        largest, count = largest_lane(experiment, programs, label)
+        together = programs.num_at_a_time(largest, count)
         found[label] = (programs.lane_bytes(largest), together)
     return found
+
+
+def largest_lane(experiment: Experiment, programs: Programs, label: str) -> tuple[lanes.Lane, int]:
+    """The main lane of an algorithm that keeps most, and how many main lanes there are."""
+    every = lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
+    return max(_one_per_problem(programs, every), key=programs.lane_bytes), len(every)
 
 
 def _problems(experiment: Experiment) -> list[tuple[Problem, list[str]]]:

@@ -12,7 +12,14 @@ import numpy as np
 
 from fedjax_links.base import Problem, Source
 
-_FUNCTIONS = ('init_params', 'loss_fn', 'metrics', 'random_loss_fn', 'larger_is_better')
+_FUNCTIONS = (
+    'init_params',
+    'loss_fn',
+    'metrics',
+    'random_loss_fn',
+    'larger_is_better',
+    'objective',
+)
 
 
 class Family(NamedTuple):

@@ -9,9 +9,9 @@ import jax
 
 from fedjax_links import memory, tree
 from fedjax_links.devices import Place
-from fedjax_links.experiment import lanes
+from fedjax_links.experiment import lanes, tables
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.description import memory_by_algorithm
+from fedjax_links.experiment.description import largest_lane
 from fedjax_links.experiment.lanes import Lane
 from fedjax_links.experiment.programs import Group, Programs
 
@@ -40,9 +40,9 @@ def check(experiment: Experiment) -> None:
                     f'`config.algorithms.{label}` cannot run on pattern {lane.pattern}: '
                     f'{type(error).__name__}: {reason[0]}'
                 ) from error
-    needed = memory_by_algorithm(experiment, programs)
-    most = max(needed, key=lambda label: needed[label][0])
-    memory.refuse_if_above(memory.available_bytes(), needed[most][0], most)
+    largest = [largest_lane(experiment, programs, label)[0] for label in experiment.algorithms]
+    most = max(largest, key=programs.lane_bytes)
+    tables.refuse_if_above(experiment, Group(programs, [most]), programs.lane_bytes(most))
 
 
 def is_short(experiment: Experiment) -> bool:
@@ -92,6 +92,8 @@ def dry_run(experiment: Experiment, places: Sequence[Place] | None = None) -> It
             f'{1 / estimate["round"]:,.0f} rounds/s, {_duration(seconds)} in all; '
             f'needs {estimate["peak"]} at its peak'
         )
+        if estimate['table']:
+            yield f'{"":16s} {estimate["table"]}'
         programs.forget()
     free = memory.available_bytes()
     device = programs.places[0].home.device_kind
@@ -136,6 +138,11 @@ def _estimate(programs: Programs, lanes: Sequence[Lane]) -> dict[str, Any]:
     compiled = time.perf_counter() - began
     peak = memory.peak_bytes(programs.compiled(groups[0]), used[0].num_copies)
     sharers = len(used) if used[0].home.platform == 'cpu' else 1  # of one memory
+    kept, table = tables.table(groups[0]), ''
+    if kept is not None and peak is not None:
+        copies, size = sharers * used[0].num_copies, len(used[0].devices)
+        count = groups[0].problem.num_clients
+        table = tables.describe(kept, count, peak * sharers, copies, size)
     began, periods = time.perf_counter(), 0
     while not periods or time.perf_counter() - began < _TIMED_SECONDS:
         periods += 1
@@ -148,6 +155,7 @@ def _estimate(programs: Programs, lanes: Sequence[Lane]) -> dict[str, Any]:
         'compile': max(0.0, compiled - took * period),
         'round': took / len(groups),
         'peak': 'unknown' if peak is None else memory.size(peak * sharers),
+        'table': table,
     }
 
 

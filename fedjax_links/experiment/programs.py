@@ -15,7 +15,7 @@ import numpy as np
 from fedjax_links import devices, memory, meshes, processes, tree
 from fedjax_links.base import FederationState, Key, Links, Participation, Problem, PyTree
 from fedjax_links.devices import Place
-from fedjax_links.experiment import drawing, training
+from fedjax_links.experiment import drawing, tables, training
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.families import Family
 from fedjax_links.experiment.lanes import Lane
@@ -89,18 +89,18 @@ class Programs:
         Raises:
           ValueError: if one is known not to fit.
         """
-        lowered = {}
+        new: dict[Any, Group] = {}
         for group in groups:
             key = self._whose(group)
-            if key not in self._compiled and key not in lowered:
+            if key not in self._compiled and key not in new:
                 group.settle()
-                lowered[key] = group.program.advance.lower(*group.inputs())
-        done = devices.compile_all(list(lowered.values()))
-        for key, compiled in zip(lowered, done, strict=True):
-            (label, *_), _, place = key
-            needed = memory.peak_bytes(compiled, place.num_copies)
+                new[key] = group
+        done = devices.compile_all([g.program.advance.lower(*g.inputs()) for g in new.values()])
+        for (key, group), compiled in zip(new.items(), done, strict=True):
+            copies = group.place.num_copies
+            needed = memory.peak_bytes(compiled, copies)
             if needed is not None:
-                memory.refuse_if_above(memory.available_bytes(), needed, label)
+                tables.refuse_if_above(self.experiment, group, needed, copies)
             self._compiled[key] = compiled
 
     def compiled(self, group: 'Group') -> Any:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import cifar, fashion, images, pfl, proofs, torch_loop
+from benchmarks import cifar, fashion, images, peers, pfl, proofs, torch_loop
 from fedjax_links import participation
 from fedjax_links.problems import models
 
@@ -234,6 +234,19 @@ def test_the_engine_is_the_pytorch_loop(rule):
         assert part['difference'] <= part['tolerance']
     assert isinstance(record['target_met'], bool)
     assert set(record['programs']) == {'engine', 'torch', 'torch_channels_last'}
+
+
+@pytest.mark.slow
+def test_the_engine_is_the_pytorch_loop_compiled():
+    pytest.importorskip('torch')
+    rule = RULES[0]
+    record = torch_loop.compare(
+        NETWORK, TINY, rule, pattern(rule), repeats=1, targets=[None], loops=peers.COMPILED
+    )
+    for part in record['proof'].values():
+        assert part['difference'] <= part['tolerance']
+    assert set(record['programs']) == {'engine', 'torch_compiled'}
+    assert record['rows'][0]['target'] is None
 
 
 def test_pytorch_s_network_is_flax_s():

@@ -1,0 +1,262 @@
+"""Other programs for the same work: PyTorch compiled, Flower's simulation, FedJAX.
+
+Compiled PyTorch follows `fashion` and `cifar` as `benchmarks.torch_loop` does, in this process.
+Flower and FedJAX run FedAvg as `benchmarks.peer_loops` does, in the interpreters that
+``PEER_PYTHON_FLOWER`` and ``PEER_PYTHON_FEDJAX`` name (by default this one): 10 of 100 clients,
+5 steps on the full data of 16 examples, so that nothing but who trains is drawn, and that is
+given. One run after the other, in turns; theirs count from when their first rounds are done.
+
+On a machine with other work, ``taskset -c 0`` before the command gives all of them the same core;
+threads that wait for each other in a loop take many times as long where a core is not theirs.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import (
+    cifar,
+    common,
+    fashion,
+    images,
+    micro,
+    peer_loops,
+    summary,
+    torch_loop,
+)
+from fedjax_links import algorithms, local_training, participation, problems, simulation
+from fedjax_links.base import Problem
+
+ROOT = Path(__file__).parent.parent
+TOLERANCE = 2e-5  # float32; training is convex and forgets rounding, as in `micro`
+COMPILED: torch_loop.Loops = {
+    'torch_compiled': (
+        'PyTorch compiled, channels last',
+        {'compiled': True, 'channels_last': True},
+    ),
+}
+"""Channels last alone: channels first, PyTorch 2.13 compiles `cifar`'s network to gradients that
+are zero in its convolutions, which the proof refuses."""
+
+
+class Peer(NamedTuple):
+    """Another simulator.
+
+    Attributes:
+      label: what rows call it.
+      num_rounds: T of a run; rounds take it from milliseconds to a quarter of a second.
+      target: least ratio of the engine's speed to its, if there is one.
+    """
+
+    label: str
+    num_rounds: int
+    target: float | None = None
+
+
+PEERS = {
+    'flower': Peer("Flower's simulation", 30),
+    'fedjax': Peer('FedJAX', 400, target=60.0),
+}
+UNTIMED = 10
+"""Rounds of a peer before the clock starts."""
+
+ENGINE_ROUNDS = 4_000
+"""Rounds of the engine's timed run, which take about as long as a peer's start."""
+
+
+def federation(settings: micro.Settings, num_rounds: int) -> dict[str, np.ndarray]:
+    """What all compute: data, the initial model, and who trains in every round."""
+    rng = np.random.default_rng(0)
+    shape = settings.num_clients, settings.num_samples, settings.num_features
+    features = rng.standard_normal(shape, np.float32)
+    truth = rng.standard_normal((settings.num_features, settings.num_classes), np.float32)
+    start = rng.standard_normal((settings.num_features, settings.num_classes), np.float32)
+    cohorts = [
+        rng.choice(settings.num_clients, settings.cohort_size, replace=False)
+        for _ in range(num_rounds)
+    ]
+    return {
+        'features': features,
+        'labels': np.argmax(features @ truth, axis=-1),
+        'weights': start / 10,
+        'bias': np.zeros(settings.num_classes, np.float32),
+        'cohorts': np.stack(cohorts),
+        'local_steps': np.array(settings.local_steps),
+        'learning_rate': np.array(settings.learning_rate),
+        'untimed': np.array(UNTIMED),
+    }
+
+
+def as_problem(given: dict[str, np.ndarray]) -> Problem:
+    """The same for the engine."""
+    num_clients, num_samples, num_features = given['features'].shape
+    start = {name: jnp.asarray(given[name]) for name in ('weights', 'bias')}
+    return problems.from_arrays(
+        given['features'].reshape(-1, num_features),
+        given['labels'].reshape(-1).astype(np.int32),
+        np.repeat(np.arange(num_clients), num_samples),
+        init_params=lambda key: start,
+        loss_fn=micro.loss,
+    )
+
+
+def engine(key: jax.Array, data: Problem, given: dict[str, np.ndarray], num_rounds: int) -> Any:
+    """The final model of FedAvg through `simulate`; the schedule begins anew where it ends."""
+    cohorts = given['cohorts']
+    mask = np.zeros((len(cohorts), len(given['features'])), bool)
+    np.put_along_axis(mask, cohorts, True, axis=1)
+    program = local_training.local_sgd(
+        float(given['learning_rate']), local_steps=int(given['local_steps'])
+    )
+    links, algorithm = participation.replay(mask), algorithms.fedavg(program)
+    result = simulation.simulate(key, algorithm, links, data, num_rounds=num_rounds)
+    return result.state.algorithm.server
+
+
+def run_peer(name: str, given: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+    """One run of a peer: the final model, and the seconds of its timed rounds.
+
+    Raises:
+      RuntimeError: if it fails, with the end of what it said.
+    """
+    source, target = folder / 'problem.npz', folder / 'result.npz'
+    np.savez(source, **given)  # type: ignore[arg-type]
+    quiet = {'FLWR_TELEMETRY_ENABLED': '0', 'RAY_USAGE_STATS_ENABLED': '0'}
+    done = subprocess.run(
+        [
+            peer_loops.interpreter(name),
+            '-m',
+            'benchmarks.peer_loops',
+            name,
+            str(source),
+            str(target),
+        ],
+        cwd=ROOT,
+        env={**os.environ, **quiet, 'PYTHONPATH': str(ROOT), 'JAX_PLATFORMS': 'cpu'},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f'{name}: {done.stderr[-500:]}')
+    return dict(np.load(target))
+
+
+def compare(name: str, settings: micro.Settings, num_rounds: int, repeats: int) -> dict[str, Any]:
+    """Proves the engine equal to a peer, then times both in turns."""
+    peer, key = PEERS[name], jax.random.key(0)
+    given = federation(settings, num_rounds)
+    data = as_problem(given)
+    ours = jax.jit(lambda key, data: engine(key, data, given, num_rounds))(key, data)
+    program, _ = common.compile_program(
+        lambda key, data: engine(key, data, given, ENGINE_ROUNDS), key, data
+    )
+    jax.block_until_ready(program(key, data))
+    gap, version = 0.0, ''
+    seconds: dict[str, list[float]] = {'engine': [], name: []}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(repeats):
+            found = run_peer(name, given, Path(folder))
+            theirs = {part: found[part] for part in ours}
+            gap = max(gap, common.require_close(theirs, ours, tolerance=TOLERANCE, what=name))
+            seconds[name].append(float(found['seconds']) / (num_rounds - UNTIMED))
+            version = str(found['version'])
+            run = {'engine': lambda: jax.block_until_ready(program(key, data))}
+            (took,) = common.take_turns(run, repeats=1)['engine']
+            seconds['engine'].append(took / ENGINE_ROUNDS)
+    rates = {which: round(1 / float(np.median(took)), 1) for which, took in seconds.items()}
+    row = summary.ratio_row(
+        f'FedAvg, 10 of 100 clients, {_cores()}: speed relative to {peer.label} {version}',
+        seconds[name],
+        seconds['engine'],
+        peer.target,
+        detail=f'{rates["engine"]:,.0f} and {rates[name]:.3g} rounds/s',
+    )
+    return {
+        'settings': {**settings._asdict(), 'num_rounds': num_rounds, 'untimed': UNTIMED},
+        'version': version,
+        'largest_difference': gap,
+        'tolerance': TOLERANCE,
+        'rounds_per_second': rates,
+        'rows': [row],
+    }
+
+
+def compiled(quick: bool) -> dict[str, Any]:
+    """`fashion` and `cifar`'s FedAvg against PyTorch compiled."""
+    small = fashion.WORKLOAD._replace(num_rounds=3)
+    colour = cifar.WORKLOAD._replace(num_rounds=2)
+    if quick:
+        small, colour = fashion.QUICK, cifar.QUICK
+    found: dict[str, Any] = {}
+    for name, module, workload, rule, links in (
+        ('fashion', fashion.NETWORK, small, fashion.RULE, fashion.links(small, 10)),
+        ('cifar', cifar.NETWORK, colour, images.Rule('fedavg'), cifar.links(colour)),
+    ):
+        found[name] = torch_loop.compare(
+            module,
+            workload,
+            rule,
+            links,
+            repeats=1 if quick else 5,
+            targets=[None],
+            loops=COMPILED,
+        )
+    rows = [
+        {**row, 'what': f'{name}, {_cores()}: {row["what"]}'}
+        for name, record in found.items()
+        for row in record.pop('rows')
+    ]
+    return {**found, 'rows': rows}
+
+
+def _cores() -> str:
+    count = common.num_cores()
+    return f'{count} cores' if count > 1 else 'one core'
+
+
+def parts(quick: bool) -> dict[str, tuple[str, str, Callable[[], dict[str, Any]]]]:
+    """By name, the interpreter and the package that a comparison needs, and what makes it."""
+    settings = micro.Settings(num_samples=16)
+    made: dict[str, tuple[str, str, Callable[[], dict[str, Any]]]] = {
+        'torch': (sys.executable, 'torch', lambda: compiled(quick))
+    }
+    for name, peer in PEERS.items():
+
+        def one(name: str = name, peer: Peer = peer) -> dict[str, Any]:
+            rounds = 2 * UNTIMED if quick else peer.num_rounds
+            return compare(name, settings, rounds, 1 if quick else 5)
+
+        made[name] = peer_loops.interpreter(name), peer_loops.PEERS[name][1], one
+    return made
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    """The record of this benchmark; what does not import is named as skipped.
+
+    Raises:
+      SystemExit: with one line if none of them imports.
+    """
+    record: dict[str, Any] = {'skipped': []}
+    rows: list[dict[str, Any]] = []
+    for name, (python, package, one) in parts(quick).items():
+        if not peer_loops.imports(python, package):
+            print(f'{name}: skipped, {package} is not installed for {python}', file=sys.stderr)
+            record['skipped'].append(name)
+            continue
+        record[name] = one()
+        rows += record[name].pop('rows')
+    if not rows:
+        raise SystemExit('peers: none of them is installed')
+    return {**record, 'rows': rows}
+
+
+if __name__ == '__main__':
+    common.main('peers', 'PyTorch compiled, Flower and FedJAX at the same work.', measure)
