@@ -71,7 +71,7 @@ def get_config() -> ConfigDict:
             'metric': 'eval_accuracy',
             'num_rounds': 1007,
             'eval_every': 19,  # all of the cycles of 100 and 40 rounds are seen
-            'num_seeds': 5,
-            'first_seed': 0,
+            'redraw': 'by_seed',
+            'num_seeds': 10,
         }
     )

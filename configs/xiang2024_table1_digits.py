@@ -10,7 +10,7 @@ The paper reports mean accuracies over the last 100 of 4,000 (SVHN) or 10,000 ro
 best of the algorithms without memory on every pattern. Deviations: see the caption, which report.md
 repeats; after a colon, as_released (:as_released) or first_commit run what the released code does
 differently, as for xiang2024_table1.py. With noisy (:noisy) a fifth of the training labels is
-wrong and the model linear, so that they cannot be interpolated; every seed draws everything anew.
+wrong and the model linear, so that they cannot be interpolated. Seeds draw everything anew.
 """
 
 from ml_collections import ConfigDict
@@ -28,11 +28,10 @@ def get_config(argument: str = '') -> ConfigDict:
     """
     code, labels = common.chosen(argument, presets.CODES, ('clean', 'noisy'))
     model, network, data = {'name': 'mlp', 'hidden': (64,)}, 'one hidden layer of 64', ''
-    noise, draws = {}, {}
+    noise = {}
     if labels == 'noisy':
         model, network, data = 'softmax', 'no hidden layer', ', a fifth of them mislabelled'
         noise = {'label_noise': {'rate': 0.2}}
-        draws = {'redraw': 'by_seed', 'num_seeds': 10}
     return ConfigDict(
         {
             'title': f'Table 1 of Xiang et al. 2024 in small: handwritten digits{data}',
@@ -45,7 +44,8 @@ def get_config(argument: str = '') -> ConfigDict:
                 'seed': 0,
             },
             **presets.in_small(code),
-            **draws,
+            'redraw': 'by_seed',
+            'num_seeds': 10,
             'tuning': {
                 'learning_rates': (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05),
                 'pattern': 'bernoulli_sine',

@@ -21,6 +21,8 @@ from fedjax_links.experiment import Experiment, Lane, choosing
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.experiment.lanes import main_lanes
 from fedjax_links.experiment.programs import Group, Programs
+from fedjax_links.report import prediction
+from fedjax_links.report.configured import configured_links
 from fedjax_links.report.laws import LinkLaw, link_law
 
 FILE = 'clients.npz'
@@ -53,6 +55,8 @@ class Clients(NamedTuple):
         first seed, at the first point of the grid.
       agreement: by algorithm.
       missing: by algorithm, why it has no losses.
+      expected: by algorithm and metric on evaluation data, what small steps lead to in the rounds
+        of the run, or in the long run where these are not known; empty where nothing is predicted.
     """
 
     weights: np.ndarray
@@ -60,6 +64,7 @@ class Clients(NamedTuple):
     losses: Mapping[str, np.ndarray]
     agreement: Mapping[str, Agreement]
     missing: Mapping[str, str]
+    expected: Mapping[str, Mapping[str, float]] = {}
 
 
 def keep(experiment: Experiment, run: runs.Results) -> None:
@@ -78,6 +83,11 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
         arrays |= {f'losses/{pattern}/{name}': value for name, value in found.losses.items()}
         arrays |= {f'missing/{pattern}/{k}': np.array(why) for k, why in found.missing.items()}
         arrays |= {f'agreement/{pattern}/{k}': np.array(v) for k, v in found.agreement.items()}
+        arrays |= {
+            f'expected/{pattern}/{algorithm}/{metric}': np.array(value)
+            for algorithm, metrics in found.expected.items()
+            for metric, value in metrics.items()
+        }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     with errors.on_disk(run.folder):
@@ -108,6 +118,10 @@ def kept(folder: Path) -> dict[str, Clients]:
                 found[pattern] = own._replace(agreement={**own.agreement, algorithm[0]: entry})
             elif kind == 'losses':
                 found[pattern] = own._replace(losses={**own.losses, algorithm[0]: value})
+            elif kind == 'expected':
+                label, metric = algorithm
+                metrics = {**own.expected.get(label, {}), metric: float(value)}
+                found[pattern] = own._replace(expected={**own.expected, label: metrics})
             elif kind == 'missing':
                 found[pattern] = own._replace(missing={**own.missing, algorithm[0]: str(value)})
     return found
@@ -145,8 +159,29 @@ def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Cli
             {label: value for label, value in losses.items() if value is not None},
             agreement,
             {label: why for label, why in missing.items() if why},
+            _expected(experiment, pattern, problem),
         )
     return found
+
+
+def _expected(
+    experiment: Experiment, pattern: str, problem: Problem
+) -> dict[str, Mapping[str, float]]:
+    """What is predicted of FedAvg and FedPBC, if they run and it is found quickly."""
+    config = experiment.config
+    if config is None or not prediction.is_stated(problem) or len(experiment.grid_points) > 1:
+        return {}
+    if prediction.work(problem) > prediction.MOST_WORK / len(experiment.patterns):
+        return {}
+    found = prediction.under(configured_links(config, pattern))
+    if found is None:
+        return {}
+    every = {'fedavg': found.fedavg, 'fedpbc': found.fedpbc}
+    return {
+        label: value.reached or value.limit
+        for label, value in every.items()
+        if label in experiment.algorithms
+    }
 
 
 # Laws.

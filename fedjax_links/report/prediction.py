@@ -144,19 +144,34 @@ def of_links(
 
     Args:
       links: the pattern.
-      masks: bool[T, N], who took part, if that has been simulated.
+      masks: as in `under`.
       most_work: the most `work` of a problem that is still predicted.
 
     Returns:
-      Lines of 80 columns at most, none where nothing can be told. Weights are exact where they are
-      known, and otherwise those of the masks, or of as many rounds of the first seed as the config
-      has, 10,000 at most.
+      Lines of 80 columns at most, none where nothing can be told.
+    """
+    if not is_stated(links.problem):
+        return []
+    if work(links.problem) > most_work:
+        return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
+    found = under(links, masks)
+    horizon = links.horizon
+    return [] if found is None else lines(found, horizon.rounds if horizon else None)
+
+
+def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Predictions | None:
+    """The predictions for a pattern of a config whose problem states its objective.
+
+    Args:
+      links: the pattern.
+      masks: bool[T, N], who took part, if that has been simulated.
+
+    Returns:
+      The predictions; None where nothing can be told. Weights are exact where they are known, and
+      otherwise those of the masks, or of as many rounds of the first seed as the config has, 10,000
+      at most.
     """
     problem, law = links.problem, links.law
-    if not is_stated(problem):
-        return []
-    if work(problem) > most_work:
-        return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
     weights, some = law.weights, _non_empty(links)
     if weights is None or some is None:
         if masks is None:
@@ -167,23 +182,21 @@ def of_links(
                 links.participation, num_rounds=rounds, seed=links.seed
             ).participates
         if not masks.any():
-            return []
+            return None
         some = float(masks.any(axis=1).mean())
     exact = weights is not None
     if weights is None:
         assert masks is not None
         sizes = masks.sum(axis=1, keepdims=True)
         weights = (masks / np.maximum(sizes, 1)).sum(axis=0) / (sizes > 0).sum()
-    horizon = links.horizon
-    found = predictions(
+    return predictions(
         problem,
         weights,
         non_empty=some,
-        time=None if horizon is None else horizon.time,
+        time=None if links.horizon is None else links.horizon.time,
         seed=links.seed,
         exact=exact,
     )
-    return [] if found is None else lines(found, horizon.rounds if horizon else None)
 
 
 def lines(found: Predictions, rounds: int | None) -> list[str]:

@@ -7,11 +7,13 @@ import pytest
 from flax import linen as nn
 
 import fedjax_links as fl
-from fedjax_links import analysis, local_training, participation, problems
+from fedjax_links import analysis, experiment, local_training, participation, problems, runs
 from fedjax_links.analysis.linear_models import linear_loss
 from fedjax_links.problems import models
-from fedjax_links.report import prediction, theory
+from fedjax_links.report import clients, prediction, style, theory
 from fedjax_links.report.configured import configured_links
+from fedjax_links.report.layouts.overview import overview
+from fedjax_links.report.results import of_run
 from tests.report import plans
 
 CLIENTS, EACH, CLASSES, DIM = 12, 25, 3, 2
@@ -188,3 +190,27 @@ def test_links_without_known_weights_are_simulated():
         ).horizon
     )
     assert prediction.of_links(plan)[0].endswith('%, simulated links')
+
+
+def test_what_was_expected_is_kept_with_a_run_and_drawn(tmp_path):
+    """The line of each algorithm is where the same prediction is before the run."""
+    config = {
+        'title': 'expected',
+        'problem': {'name': 'digits', 'num_clients': 8, 'model': 'softmax', 'alpha': 0.5},
+        'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+        'client': {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4},
+        'algorithms': {'fedavg': {}, 'mifa': {}},
+        'num_rounds': 4,
+        'eval_every': 2,
+    }
+    planned = experiment.build(config)
+    run = planned.run(tmp_path)
+    clients.keep(planned, run)
+    found = prediction.under(configured_links(config))
+    kept = of_run(runs.read(tmp_path))
+    expected = kept.clients['links'].expected
+    assert expected == {'fedavg': found.fedavg.reached}
+    figure = style.pyplot().figure()
+    overview(kept).draw(figure)
+    (line,) = [x for x in figure.axes[0].lines if x.get_label() == 'fedavg, predicted']
+    assert set(line.get_ydata()) == {expected['fedavg']['accuracy']}

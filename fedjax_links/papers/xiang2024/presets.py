@@ -147,7 +147,7 @@ def departures(code: str, *, links: bool, training: bool = True) -> str:
 
 def experiment(code: str) -> Section:
     """What the experiments of section 7.2 share, without title, problem, length and reports."""
-    found: Section = {
+    return {
         'patterns': patterns(code),
         'client': {'decay': 'inverse_sqrt', 'local_steps': 5, 'batch_size': 16},
         'algorithms': algorithms(code),
@@ -160,12 +160,10 @@ def experiment(code: str) -> Section:
         },
         'baseline': 'fedavg',
         'metric': 'eval_accuracy',
+        'redraw': {'partition': 'by_seed', 'links_quality': 'by_seed'},
         'num_seeds': 3,
         'names': PATTERN_NAMES + ALGORITHM_NAMES,
     }
-    if code != 'paper':
-        found['redraw'] = {'partition': 'by_seed', 'links_quality': 'by_seed'}
-    return found
 
 
 def quick(code: str, *, learning_rates: tuple[float, ...], tuning_rounds: int) -> Section:

@@ -38,6 +38,7 @@ def overview(results: Results, *, pattern: str | None = None) -> Page:
         for panel, metric in enumerate(dict.fromkeys(metrics)):
             axes = figure.add_subplot(grid[0, panel * width : (panel + 1) * width])
             _draw_curves(axes, results, place, metric)
+            _draw_expected(axes, results, label, metric)
             if panel == 0:
                 axes.legend(frameon=False, fontsize=9)
         if kept:
@@ -64,3 +65,17 @@ def _draw_curves(axes: Any, results: Results, place: int, metric: str) -> None:
     axes.set_xlabel('round')
     axes.set_ylabel(metric.replace('_', ' '))
     axes.grid(alpha=0.25)
+
+
+def _draw_expected(axes: Any, results: Results, pattern: str, metric: str) -> None:
+    """A line where an algorithm was expected to end, before the run."""
+    kept = results.clients.get(pattern)
+    if kept is None:
+        return
+    for index, label in enumerate(results.curves):
+        algorithm, _ = results.members[label]
+        value = kept.expected.get(algorithm, {}).get(metric.removeprefix('eval_'))
+        if value is not None and not metric.startswith('train_'):
+            colour = style.COLOURS[index % len(style.COLOURS)]
+            name = f'{results.name(label)}, predicted'
+            axes.axhline(value, color=colour, linestyle=':', linewidth=1.2, label=name)
