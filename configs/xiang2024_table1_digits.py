@@ -3,14 +3,15 @@
   python -m fedjax_links simulate --config=configs/xiang2024_table1_digits.py \
       --workdir=runs/table1_digits
 
-About 12 minutes on two CPU cores, not measured on a GPU. With --quick a few
+About 20 minutes on two CPU cores, not measured on a GPU. With --quick a few
 minutes: tables of the same form, without their meaning.
 
 The paper reports mean accuracies over the last 100 of 4,000 (SVHN) or 10,000 rounds; FedPBC is the
 best of the algorithms without memory on every pattern. Deviations: see the caption, which report.md
-repeats; after a colon, as_released (:as_released) or first_commit run what the released code does
-differently, as for xiang2024_table1.py. With noisy (:noisy) a fifth of the training labels is
-wrong and the model linear, so that they cannot be interpolated. Seeds draw everything anew.
+repeats. After a colon: clean (the default) or noisy, with a fifth of the training labels wrong and
+a linear model, so that they cannot be interpolated; as_released (:clean,as_released) or
+first_commit run what the released code does differently, as for xiang2024_table1.py. Seeds draw
+everything anew.
 """
 
 from ml_collections import ConfigDict
@@ -23,10 +24,10 @@ def get_config(argument: str = '') -> ConfigDict:
     """The comparison's settings.
 
     Args:
-      argument: ``as_released`` or ``first_commit`` for the rules of the released code; ``noisy``
-        for wrong labels.
+      argument: ``clean`` or ``noisy``, and ``as_released`` or ``first_commit`` for the rules of the
+        released code.
     """
-    code, labels = common.chosen(argument, presets.CODES, ('clean', 'noisy'))
+    labels, code = common.chosen(argument, ('clean', 'noisy'), presets.CODES)
     model, network, data = {'name': 'mlp', 'hidden': (64,)}, 'one hidden layer of 64', ''
     noise = {}
     if labels == 'noisy':

@@ -267,6 +267,7 @@ print(bytes_of('fedpbc', 6, 4)[0])
 """
 
 
+@pytest.mark.slow
 def test_client_tables_are_divided():
     """64 clients more cost a device its share of their rows; and no copy of them in the work."""
     assert in_a_process(MEMORY) == [
@@ -310,6 +311,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow
 def test_examples_that_a_mesh_divides_train_as_the_whole_ones_do():
     """Seven clients on three devices keep 13, 12 and 5 examples, in as much room."""
     message = '`mesh` must have the 3 devices that keep the examples, got 2.'

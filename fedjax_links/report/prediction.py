@@ -213,9 +213,9 @@ def lines(found: Predictions, rounds: int | None) -> list[str]:
     source = '' if found.exact else ', simulated links'
     if found.fedavg.reached and rounds is not None:
         pair = _pair(found.fedavg.reached, found.fedpbc.reached)
-        told.append(f'after {rounds:,} rounds of small steps {pair}{source}')
+        told += [pair, f'  after {rounds:,} rounds of small steps{source}']
     if found.fedavg.limit and found.fedpbc.limit:
-        told.append(f'in the long run {_pair(found.fedavg.limit, found.fedpbc.limit)}{source}')
+        told += [_pair(found.fedavg.limit, found.fedpbc.limit), f'  in the long run{source}']
     else:
         told.append('no limit in the long run: a linear model separates some labels')
     return told

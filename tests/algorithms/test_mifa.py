@@ -69,6 +69,7 @@ def test_a_wrong_waiting_variant_would_be_caught(wrong, memory):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_mean_reaches_the_optimum(x64):
     """Claim: convergence to the optimum for arbitrary unavailability, in expectation over batches.

@@ -50,6 +50,7 @@ def test_deterministic_cycles_have_no_error():
     np.testing.assert_allclose(result.standard_errors, 0.0, atol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_standard_errors_cover_links_with_memory(rng):
     """Markov links with the exact answer of equal stationary probabilities: uniform weights.

@@ -74,6 +74,7 @@ def test_a_proof_tells_the_algorithms_apart():
         prove(RULES[2], RULES[2]._replace(amplification=1.99))
 
 
+@pytest.mark.slow
 def test_a_proof_notices_one_example_of_one_step():
     """The first step of one client takes another of its examples."""
 

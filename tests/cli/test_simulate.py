@@ -65,6 +65,7 @@ def test_a_mistake_costs_one_line(arguments, message):
     assert done.stderr.startswith('error: ')
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_like_an_unbroken_one(plain, tmp_path):
     small = [*plain, '--config.num_rounds=2000', '--config.eval_every=4']
     whole = run(*small, f'--workdir={tmp_path / "whole"}')
@@ -152,6 +153,7 @@ def get_config():
 """
 
 
+@pytest.mark.slow
 def test_a_comparison_goes_on_and_its_words_may_change(tmp_path):
     config, folder = tmp_path / 'few.py', tmp_path / 'run'
     config.write_text(FEW)

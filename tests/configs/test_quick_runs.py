@@ -66,6 +66,7 @@ def test_waiting_longer_biases_fedavg_less_and_debiasing_reaches_uniform():
     assert max(off) < 0.1 * (losses[0] - fedavg['uniform'])
 
 
+@pytest.mark.slow
 @pytest.mark.optimised
 @pytest.mark.statistical
 @pytest.mark.parametrize('separation, rate, num_rounds', [(0, 0.05, 8_000), (5, 0.1, 8_000)])

@@ -129,6 +129,7 @@ print('forked', all(
 """
 
 
+@pytest.mark.slow
 def test_the_size_of_meshes_changes_nothing_that_is_kept(tmp_path):
     """Nor where lanes go on, or what is computed again for a fork; without one, all is rounded."""
     assert in_a_process(MESHES, tmp_path, as_users_compile=False) == [

@@ -285,6 +285,7 @@ def test_an_interrupted_fork_ends_byte_for_byte_like_an_unbroken_one(tmp_path, p
     assert_same_future(tmp_path / 'cut', tmp_path / 'whole', 12)
 
 
+@pytest.mark.slow
 def test_tuning_is_taken_over_where_it_would_be_the_same(tmp_path):
     planned = experiment.build(tuned())
     planned.run(tmp_path / 'run')

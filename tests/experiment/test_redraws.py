@@ -118,6 +118,7 @@ def test_one_program_of_each_algorithm_serves_all_seeds(monkeypatch):
     assert len({planned.problem_at('links', {}, seed).max_examples for seed in range(4)}) == 1
 
 
+@pytest.mark.slow
 def test_lanes_side_by_side_meet_their_own_data():
     planned = experiment.build(config(num_seeds=3))
     alone, together = run(planned), run(planned, side_by_side=True)
@@ -128,6 +129,7 @@ def test_lanes_side_by_side_meet_their_own_data():
                 np.testing.assert_allclose(found[name], column, rtol=2e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_full_local_data_of_unequal_sizes_share_a_program_too():
     client = {'learning_rate': 0.1, 'local_steps': 1}
     planned = experiment.build(config(client={**client, 'batch_size': 0}))

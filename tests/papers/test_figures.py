@@ -116,6 +116,7 @@ def test_the_exact_law_starts_with_the_weights_and_ends_stationary():
     np.testing.assert_allclose(law[-1], stationary, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_law_mixes_later_and_the_shares_settle_earlier_for_larger_separations():
     columns = numbers('sun2025_figure5', separations=(0, 5, 20, 50), num_rounds=100)
     by_round = {name: columns[name].reshape(4, 100) for name in ('low', 'high', 'error', 'running')}

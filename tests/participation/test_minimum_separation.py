@@ -107,6 +107,7 @@ def test_separation_per_client_against_the_enumerated_chain():
         assert found.min(initial=9) > separation[client]
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.optimised
 @pytest.mark.parametrize('separation', cases([0, 5, 8], [8]))

@@ -329,8 +329,8 @@ def test_mistakes_cost_one_line_and_no_reading(changes, message):
         ({'normalise': 'svhn'}, '`images` must have 3 channels, got shape (1, 12, 12, 1).'),
         (
             {'partition': 'iid', 'alpha': 1.0},
-            "`federate (iid)` has no 'alpha'; valid names: augment, model, normalise, num_clients, "
-            'partition, seed, store.',
+            "`federate (iid)` has no 'alpha'; valid names: augment, label_noise, model, "
+            'noise_seed, normalise, num_clients, partition, seed, store.',
         ),
     ],
 )
