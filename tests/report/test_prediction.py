@@ -190,7 +190,9 @@ def test_links_without_known_weights_are_simulated():
             }
         ).horizon
     )
-    assert prediction.of_links(plan)[0].endswith('%, simulated links')
+    said = prediction.of_links(plan)
+    assert said[0].endswith(' %')
+    assert said[1].endswith(' rounds of small steps, simulated links')
 
 
 def test_what_was_expected_is_kept_with_a_run_and_drawn(tmp_path):
