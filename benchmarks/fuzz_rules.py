@@ -8,6 +8,7 @@ _TOP = {
     *('title', 'problem', 'problems', 'patterns', 'links', 'algorithms', 'client', 'grid'),
     *('grid_mode', 'num_rounds', 'eval_every', 'num_seeds', 'first_seed', 'tuning', 'eval_fn'),
     *('metric', 'direction', 'baseline', 'names', 'reports', 'caption', 'log', 'quick'),
+    *('redraw', 'evaluate_start'),
 }
 _COUNTS = {  # at least one
     *('num_rounds', 'eval_every', 'num_seeds', 'num_clients', 'cohort_size', 'local_steps'),
@@ -68,6 +69,9 @@ _OPTIONS = (
         *('server_lrs', 'grid', 'b1', 'b2', 'eps', 'eps_root', 'weight_decay', 'rounds_per_day'),
         *('up_hours', 'phase', 'peak', 'dropout_rate', 'overlaps', 'shapes', 'initial_scale'),
         *('initial_accumulator_value', 'max_deviation', 'test_fraction', 'models', 'deviations'),
+        *('above', 'x', 'y', 'bayes_accuracy', 'distance', 'size_sigma', 'test_examples', 'test'),
+        *('label_noise', 'rate', 'class_rates', 'client_rates', 'client_range', 'confusion'),
+        *('data_seed', 'partition_seed', 'noise_seed', 'heterogeneity', 'shift', 'redraw'),
     }
 )
 _LARGEST = 2**32
