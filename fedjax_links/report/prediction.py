@@ -95,7 +95,7 @@ def predictions(
         raise ValueError('`problem` must state an `objective` to be predicted, got none.')
     inputs, labels = (np.asarray(part) for part in objective.inputs(problem.data))
     clients = owners(problem)
-    initial = problem.init_params(prng.model_key(jax.random.key(seed)))
+    initial = jax.jit(problem.init_params)(prng.model_key(jax.random.key(seed)))
     kernel, bias = (np.asarray(part, np.float64) for part in objective.coefficients(initial))
     start = analysis.LinearModel(kernel, bias)
     classes = None if objective.loss == 'least_squares' else bias.size
@@ -251,5 +251,5 @@ def _is_as_stated(problem: Problem, start: analysis.LinearModel) -> bool:
     model = analysis.LinearModel(*(part + rng.normal(scale=0.1, size=part.shape) for part in start))
     stated = analysis.linear_loss(model, inputs, labels, loss=objective.loss, l2=objective.l2)
     params = objective.params(*(jnp.asarray(part, jnp.float32) for part in model))
-    own = float(problem.loss_fn(params, batch))
+    own = float(jax.jit(problem.loss_fn)(params, batch))
     return bool(abs(own - stated) <= _AGREE * max(abs(stated), 1e-3))
