@@ -38,7 +38,6 @@ _RELEASED_LINKS = (
 )
 _RELEASED_TRAINING = (
     'clients of unequal volume',
-    'partition and class weights drawn anew by every seed',
     "FedAvg known with the last client's probability for everyone",
     'F3AST with positions among the active clients for client ids',
 )
