@@ -2,9 +2,9 @@
 
   python -m fedjax_links figure --config=configs/predicted_map.py --workdir=runs/predicted_map
 
-TIME on one CPU core; less with --quick. With --config.figure.folder=runs/map, the folder of a run
-of configs/map.py: its points and seeds, the simulated differences beside the predicted ones, and
-what is left. docs/map.md says more.
+Half a minute on one CPU core, a few seconds with --quick. With --config.figure.folder=runs/map
+--config.height=110, the folder of a run of configs/map.py: its points and seeds, the simulated
+differences below the predicted ones, and what is left. docs/map.md says more.
 """
 
 from ml_collections import ConfigDict
@@ -20,13 +20,15 @@ def get_config() -> ConfigDict:
                 'bayes_accuracies': tuple(k / 100 for k in range(50, 99, 2)),
                 'sigmas': tuple(k / 2 for k in range(21)),
                 'alphas': (0.05, 0.1, 1.0),
-                'num_draws': 10,
+                'num_draws': 20,
                 'first_seed': 0,
                 'num_clients': 100,
                 'examples_per_client': 200,
                 'num_classes': 10,
                 'minimum': 0.02,
                 'folder': '',
+                'best_over': ('client.learning_rate',),
+                'tail': 0.4,
             },
             'caption': (
                 'Ten Gaussian classes at equal distances, softmax regression, 100 clients of 200 '

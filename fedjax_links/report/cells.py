@@ -22,7 +22,8 @@ class Cells(NamedTuple):
       x: name and values.
       y: name and values.
       third: name of the third column; None for none.
-      at_edge: number of cells whose best value lies at an edge of what was tried.
+      at_edge: number of cells whose best value lies at an edge of what was tried; None where no
+        column had more than two.
     """
 
     values: Mapping[str, np.ndarray]
@@ -30,7 +31,7 @@ class Cells(NamedTuple):
     x: tuple[str, Sequence[Any]]
     y: tuple[str, Sequence[Any]]
     third: str | None
-    at_edge: int
+    at_edge: int | None
 
 
 def of_results(
@@ -99,7 +100,7 @@ def of_results(
         x=(across, axes[across]),
         y=(up, axes[up]),
         third=free[0] if free else None,
-        at_edge=at_edge,
+        at_edge=at_edge if any(len(axes[name]) > 2 for name in best_over) else None,
     )
 
 

@@ -6,7 +6,7 @@ weighted class shares (`analysis.gaussian_minimiser`), and its accuracy one inte
 (`analysis.equidistant_skewed_accuracy`). FedPBC has equal weights. See docs/map.md.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,8 +132,9 @@ def predicted_map(
       examples_per_client: n.
       num_classes: K.
       minimum: smallest link probability.
-      folder: of a run of configs/map.py with ``fedavg`` and ``fedpbc``: then its values, its seeds
-        and its simulated differences; empty for none.
+      folder: of a run of configs/map.py with ``fedavg`` and ``fedpbc``: then its values, seeds,
+        sizes and smallest probability in place of all others, and its simulated differences; empty
+        for none.
       best_over: columns of that run of which both algorithms take the best value at a cell.
       tail: share of that run's evaluations that are averaged over.
 
@@ -148,18 +149,22 @@ def predicted_map(
     checks.within('tail', tail, 0, 1)
     axes = {'bayes_accuracy': bayes_accuracies, 'sigma': sigmas, 'alpha': alphas}
     seeds: Sequence[int] = range(first_seed, first_seed + num_draws)
+    options: dict[str, Any] = {
+        'num_clients': num_clients,
+        'examples_per_client': examples_per_client,
+        'num_classes': num_classes,
+        'minimum': minimum,
+    }
     simulated = None
     if folder:
         axes, seeds, simulated = _simulated(Path(folder), best_over, tail)
+        options |= _options(Path(folder), options)
     found = limits(
         bayes_accuracies=axes['bayes_accuracy'],
         sigmas=axes['sigma'],
         alphas=axes['alpha'],
         seeds=seeds,
-        num_clients=num_clients,
-        examples_per_client=examples_per_client,
-        num_classes=num_classes,
-        minimum=minimum,
+        **options,
     )
     differences = [Difference.of('predicted', found.fedpbc - found.fedavg)]
     if simulated is not None:
@@ -214,6 +219,13 @@ def _simulated(
         'alpha': [third for _, third in map_.panels],
     }
     return axes, run.facts['seeds'], map_.values['fedpbc'] - map_.values['fedavg']
+
+
+def _options(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """What a run's config says of its clients and their links."""
+    config = runs.read_json(folder, runs.CONFIG)
+    given = {**config['problem'], **config['links']['probs']}
+    return {name: given[name] for name in names if name in given}
 
 
 def _as_columns(

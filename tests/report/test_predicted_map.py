@@ -83,7 +83,7 @@ def made_key():
 def test_a_run_stands_beside_its_prediction(tmp_path):
     run = experiment.build(config()).run(tmp_path)
     found = predicted_map.predicted_map(
-        bayes_accuracies=(), sigmas=(), alphas=(), folder=str(tmp_path), tail=0.5, **SIZES
+        bayes_accuracies=(), sigmas=(), alphas=(), folder=str(tmp_path), tail=0.5
     )
     exact = predicted_map.limits(**AXES, **SIZES, seeds=(0, 1))
     columns = found.columns

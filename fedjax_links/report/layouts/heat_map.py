@@ -22,7 +22,8 @@ from fedjax_links.report.layouts.page import (
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
-_WIDEST, _CELL, _HEIGHT = 5.5, 0.46, 0.3  # inches: of a panel at most, and of a cell
+_NARROWEST, _WIDEST, _LOWEST = 1.7, 5.5, 3.6  # inches: of a panel's width, of the picture
+_CELL, _HEIGHT = 0.46, 0.3  # inches: of a cell
 
 
 def heat_map(
@@ -70,16 +71,19 @@ def heat_map(
     caption = f'{unit(metric)}: {when}.'
     if best_over:
         shown = ' and '.join(map(_short, best_over))
-        caption += (
-            f' Every algorithm has the {shown} that is best at the cell, by the same seeds; in '
-            f'{found.at_edge} of {_count(found)} cells that is an edge of what was tried.'
-        )
+        caption += f' Every algorithm has the {shown} that is best at the cell, by the same seeds'
+        if found.at_edge is not None:
+            caption += (
+                f'; in {found.at_edge} of {_count(found)} cells that is an edge of what was tried'
+            )
+        caption += '.'
     tables = [_best_table(results, found, leaders, metric, caption)]
     if compared:
         tables.append(_difference_table(results, found, compared, metric))
     panels, side = len(found.panels), 1 + len(compared)
-    width = min(_CELL * len(found.x[1]), _WIDEST)
-    size = (side * (width + 0.25) + 1.6, panels * (_HEIGHT * len(found.y[1]) + 0.35) + 1.3)
+    width = min(max(_CELL * len(found.x[1]), _NARROWEST), _WIDEST)
+    height = panels * (_HEIGHT * len(found.y[1]) + 0.35) + 1.3
+    size = (side * (width + 0.25) + 1.6, max(height, _LOWEST))
 
     def draw(figure: Any) -> None:
         _draw(figure, results, found, compared, leaders, metric, sign, width / len(found.x[1]))
