@@ -12,6 +12,7 @@ from fedjax_links.analysis.equidistant_classes import (
     accuracy_on_noisy_labels,
     equidistant_accuracy,
     equidistant_distance,
+    equidistant_skewed_accuracy,
     symmetric_confusion,
 )
 from fedjax_links.analysis.finite_steps import fedavg_finite_steps
@@ -75,6 +76,7 @@ __all__ = [
     'effective_weights',
     'equidistant_accuracy',
     'equidistant_distance',
+    'equidistant_skewed_accuracy',
     'expected_mixing_matrix',
     'fedavg_finite_steps',
     'fedavg_fixed_point',

@@ -12,6 +12,7 @@ from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.participation import schedules
 
 _PROBS, _LINKS = 0, 1
+_UP_RATE = 0.05
 
 
 class MarkovState(NamedTuple):
@@ -24,7 +25,12 @@ class MarkovState(NamedTuple):
     up: Array
 
 
-def markov(schedule: schedules.ScheduleLike, up_rate: ArrayLike = 0.05) -> Participation:
+def markov(
+    schedule: schedules.ScheduleLike,
+    up_rate: ArrayLike = _UP_RATE,
+    *,
+    correlation_time: ArrayLike | None = None,
+) -> Participation:
     """Each link goes up with probability ``q*`` and down with ``q = q* (1 - p) / p`` per round.
 
     ``q* = up_rate``, unless that makes q exceed one: then ``q = 1`` and ``q* = p / (1 - p)``. For
@@ -32,11 +38,16 @@ def markov(schedule: schedules.ScheduleLike, up_rate: ArrayLike = 0.05) -> Parti
     k is ``(1 - q - q*)^k``. The initial state makes one transition before round 0 is read. Where p
     varies, the chain moves with the rates of the round that it enters.
 
+    With ``correlation_time`` tau in place of ``up_rate``, ``q* = p (1 - m)`` and
+    ``q = (1 - p) (1 - m)`` with ``m = exp(-1 / tau)``: every link forgets at one rate, whatever its
+    p, with autocorrelation ``exp(-k / tau)`` at lag k. Short times give independent rounds.
+
     Args:
       schedule: a `schedules.Schedule`, a vector float[N] of constant probabilities, or a function
         ``(key, round) -> float[N]``. Links with p = 0 never rise from down and leave up at once;
         links with p = 1 never leave up.
       up_rate: q*, in (0, 1], one number or float[N].
+      correlation_time: tau in rounds, positive, one number or float[N].
 
     Returns:
       The pattern. It reports the schedule's mean ``p_i^t`` as ``prob``: the marginal probability
@@ -49,7 +60,17 @@ def markov(schedule: schedules.ScheduleLike, up_rate: ArrayLike = 0.05) -> Parti
       Xiang et al. 2024, appendix B and figure 7.
     """
     schedule = schedules.as_schedule(schedule)
-    up_rate = as_up_rate(up_rate, schedule.num_clients)
+    rates = as_up_rate(up_rate, schedule.num_clients)
+    times = None
+    if correlation_time is not None:
+        if up_rate is not _UP_RATE:
+            raise errors.invalid('up_rate', 'be left out beside correlation_time', up_rate)
+        times = _as_correlation_time(correlation_time, schedule.num_clients)
+
+    def moved(up: Array, uniforms: Array, probs: Array) -> Array:
+        if times is None:
+            return move(up, uniforms, probs, rates)
+        return _forget(up, uniforms, probs, times)
 
     def init(key: Key) -> MarkovState:
         probs = schedule(jax.random.fold_in(key, _PROBS), jnp.int32(0))
@@ -59,12 +80,27 @@ def markov(schedule: schedules.ScheduleLike, up_rate: ArrayLike = 0.05) -> Parti
     def sample(carry: MarkovState, key: Key, round: Array) -> tuple[MarkovState, LinkSample]:
         probs = schedule(jax.random.fold_in(key, _PROBS), round)
         uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
-        up = move(carry.up, uniforms, probs, up_rate)
+        up = moved(carry.up, uniforms, probs)
         return MarkovState(up=up), LinkSample(mask=up, prob=schedule.mean(round))
 
     return Participation(
         init=init, sample=sample, num_clients=schedule.num_clients, cycle=schedule.cycle
     )
+
+
+def _as_correlation_time(correlation_time: ArrayLike, num_clients: int) -> Array:
+    """Validated correlation times, float[] or float[N]."""
+    checks.positive('correlation_time', correlation_time)
+    if np.shape(correlation_time) not in ((), (num_clients,)):
+        got = f'shape {np.shape(correlation_time)}'
+        raise errors.invalid('correlation_time', f'be one number or {num_clients}', got)
+    return jnp.asarray(correlation_time, jnp.result_type(float))
+
+
+def _forget(up: Array, uniforms: Array, probs: Array, correlation_time: Array) -> Array:
+    """One transition of chains that forget their state at the rate of their correlation time."""
+    forgotten = -jnp.expm1(-1 / correlation_time)
+    return jnp.where(up, uniforms >= (1 - probs) * forgotten, uniforms < probs * forgotten)
 
 
 def as_up_rate(up_rate: ArrayLike, num_clients: int) -> Array:

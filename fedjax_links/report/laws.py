@@ -122,7 +122,7 @@ def _scheduled(
     if name != 'markov' and kind in _STEADY_SCHEDULES:
         return _independent('independent over clients and rounds', probs)
     if kind == 'constant':
-        up, down = _markov_rates(probs, np.asarray(options.get('up_rate', 0.05), np.float64))
+        up, down = _markov_rates(probs, options)
         return LinkLaw(
             'two-state Markov chains, independent over clients',
             probs=probs,
@@ -157,9 +157,12 @@ def _mean_weights(probs: np.ndarray) -> np.ndarray | None:
     return some[some > 0] @ weights / some.sum()
 
 
-def _markov_rates(probs: np.ndarray, up_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _markov_rates(probs: np.ndarray, options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Transition probabilities of links whose stationary probabilities are ``probs``."""
-    up_rate = np.broadcast_to(up_rate, probs.shape)
+    if options.get('correlation_time') is not None:
+        forgotten = -np.expm1(-1 / np.asarray(options['correlation_time'], np.float64))
+        return probs * forgotten, (1 - probs) * forgotten
+    up_rate = np.broadcast_to(np.asarray(options.get('up_rate', 0.05), np.float64), probs.shape)
     ratio = (1 - probs) / np.where(probs > 0, probs, 1)
     capped = (probs == 0) | (up_rate * ratio > 1)
     rise = np.where(capped, probs / np.where(capped, 1 - probs, 1), up_rate)

@@ -92,6 +92,21 @@ def test_linear_fit_agrees_with_least_squares_on_draws():
     assert abs(shares @ values.mean(axis=1) - exact) < LIMIT * error
 
 
+@pytest.mark.parametrize('num_classes', [2, 3, 10])
+def test_skewed_accuracy_agrees_with_the_accuracy_of_the_minimiser(num_classes):
+    rng = np.random.default_rng(num_classes)
+    for distance in (0.5, 2.0, 5.0):
+        shares = rng.dirichlet(np.full(num_classes, 0.5)) + 1e-6
+        means = np.eye(num_classes) * distance / np.sqrt(2)
+        model = analysis.gaussian_minimiser(means, shares[None], [1.0])
+        wanted = analysis.gaussian_accuracy(model, means)
+        found = analysis.equidistant_skewed_accuracy(distance, shares)
+        assert abs(found - wanted.accuracy) < LIMIT * wanted.error + 1e-12
+        equal = analysis.equidistant_skewed_accuracy(distance, np.full(num_classes, 7.0))
+        best = analysis.equidistant_accuracy(distance, num_classes)
+        np.testing.assert_allclose(equal, best, rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize(
     'call, message',
     [
@@ -102,6 +117,18 @@ def test_linear_fit_agrees_with_least_squares_on_draws():
         (
             lambda: analysis.equidistant_accuracy(1.0, 1),
             '`num_classes` must be an integer of at least 2, got 1.',
+        ),
+        (
+            lambda: analysis.equidistant_skewed_accuracy(0.0, [1, 1]),
+            '`distance` must be positive and finite, got 0.0.',
+        ),
+        (
+            lambda: analysis.equidistant_skewed_accuracy(1.0, [1, 0]),
+            '`shares` must be positive, got 0.0.',
+        ),
+        (
+            lambda: analysis.equidistant_skewed_accuracy(1.0, [1]),
+            '`shares` must have at least 2 entries, got 1.',
         ),
         (
             lambda: analysis.equidistant_distance(1.0, 4),

@@ -38,6 +38,24 @@ def test_autocorrelation(up_rate):
         assert_frequencies(both, np.where(law > 1e-15, law, 0), SEEDS)
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize('time', [0.4, 6.0])
+def test_every_link_forgets_at_the_rate_of_the_correlation_time(time):
+    mask = masks(markov(PROBS, correlation_time=time), 12, SEEDS)
+    for lag in (0, 1, 2, 5, 10):
+        assert_frequencies(mask[:, lag].sum(axis=0), PROBS, SEEDS)
+        both = (mask[:, 1] & mask[:, 1 + lag]).sum(axis=0)
+        law = PROBS**2 + PROBS * (1 - PROBS) * np.exp(-lag / time)
+        assert_frequencies(both, law, SEEDS)
+
+
+def test_a_correlation_time_leaves_certain_links_certain():
+    mask = roll(markov([0.0, 1.0, 0.5], correlation_time=[1e-3, 5.0, 1e9]), 200).mask
+    assert not mask[:, 0].any()
+    assert mask[:, 1].all()
+    assert len(np.unique(mask[:, 2])) == 1  # never forgets
+
+
 def test_capped_links_never_stay_up():
     mask = masks(markov(PROBS[:1]), 200, 50)[..., 0]
     assert mask.any()
@@ -115,4 +133,16 @@ def test_errors():
     refuses(lambda: markov([0.5], 0.0), '`up_rate` must be positive, got 0.0.')
     refuses(lambda: markov([0.5], 1.5), '`up_rate` must lie in [0, 1], got 1.5.')
     refuses(lambda: markov([0.5], [0.1, 0.2]), '`up_rate` must be one number or 1, got shape (2,).')
+    refuses(
+        lambda: markov([0.5], 0.2, correlation_time=3.0),
+        '`up_rate` must be left out beside correlation_time, got 0.2.',
+    )
+    refuses(
+        lambda: markov([0.5], correlation_time=0.0),
+        '`correlation_time` must be positive, got 0.0.',
+    )
+    refuses(
+        lambda: markov([0.5], correlation_time=[1.0, 2.0]),
+        '`correlation_time` must be one number or 1, got shape (2,).',
+    )
     refuses(lambda: markov([0.5, 1.5]), '`p` must lie in [0, 1], got 1.5 at client 1.')

@@ -17,6 +17,7 @@ KNOWN = {
         'schedule': {'name': 'diurnal', 'rounds_per_day': 6, 'trough': 0.05},
     },
     'markov': {'name': 'markov', 'probs': _HALVES, 'up_rate': 0.3},
+    'markov_time': {'name': 'markov', 'probs': _HALVES, 'correlation_time': 4.0},
     'uniform_cohort': {'name': 'uniform_cohort', 'cohort_size': 4},
     'regularized': {'name': 'regularized', 'cohort_size': 5},
     'periodic_groups': {

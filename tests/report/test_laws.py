@@ -60,6 +60,12 @@ def test_what_is_not_known_is_not_claimed(name):
     assert not law.memoryless
 
 
+def test_links_of_one_correlation_time_forget_alike():
+    law = plans.plan(plans.KNOWN['markov_time']).law
+    np.testing.assert_allclose(law.up_rate / (law.up_rate + law.down_rate), law.probs)
+    np.testing.assert_allclose(1 - law.up_rate - law.down_rate, np.exp(-1 / 4))
+
+
 def test_cyclic_rates_count_whole_cycles():
     plan = plans.plan(plans.UNKNOWN['cyclic'])
     law = plan.law

@@ -15,6 +15,7 @@ from fedjax_links.report.layouts.bars import bars
 from fedjax_links.report.layouts.best import best
 from fedjax_links.report.layouts.curves import curves
 from fedjax_links.report.layouts.first_rounds import first_rounds
+from fedjax_links.report.layouts.heat_map import heat_map
 from fedjax_links.report.layouts.levels import levels
 from fedjax_links.report.layouts.link_maps import link_maps
 from fedjax_links.report.layouts.metrics import metrics
@@ -34,6 +35,7 @@ LAYOUTS: Mapping[str, Callable[..., Page]] = {
     'rates': rates,
     'bars': bars,
     'curves': curves,
+    'heat_map': heat_map,
     'link_maps': link_maps,
     'participation': participation,
     'spread': spread,

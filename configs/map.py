@@ -1,0 +1,107 @@
+"""Which algorithm wins, by overlap of the classes, inequality of the links and heterogeneity.
+
+  python -m fedjax_links simulate --config=configs/map.py --workdir=runs/map
+
+Computed, not run: 1.2 to 2 core-hours, half an hour of a core behind :rounds, an hour or more
+behind :correlation (docs/map.md). With --quick a minute or less: a map of two by two points.
+
+Six algorithms on Gaussian classes that nobody tells apart more often than the Bayes accuracy says,
+over links that are as good as their client's labels are lucky, the more unequal the larger sigma.
+Every algorithm has the best of three or four rates at every point. After a colon: `space` for
+overlap, sigma and alpha, which is the default; `rounds` for who is ahead when; `correlation` for
+links with memory. Every seed draws data, partition, link qualities, links and batches anew.
+"""
+
+from ml_collections import ConfigDict
+
+from fedjax_links.papers import common
+
+OVERLAPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.98)
+RATES = {
+    'space': (0.005, 0.02, 0.08),
+    'rounds': (0.005, 0.02, 0.08, 0.3),
+    'correlation': (0.005, 0.02, 0.08),
+}
+RATE, OVERLAP = 'client.learning_rate', 'problem.bayes_accuracy'
+NAMES = {
+    'fedavg': 'FedAvg',
+    'fedpbc': 'FedPBC',
+    'fedau': 'FedAU',
+    'fedavg_known': 'FedAvg known',
+    'scaffold': 'SCAFFOLD',
+    'mifa': 'MIFA',
+}
+
+
+def get_config(argument: str = '') -> ConfigDict:
+    """The settings of a map.
+
+    Args:
+      argument: ``space``, ``rounds`` or ``correlation``.
+    """
+    (which,) = common.chosen(argument, ('space', 'rounds', 'correlation'))
+    kind, grid, quick_grid, x, tail, num_rounds, eval_every = {
+        'space': (
+            'bernoulli',
+            {
+                'problem': {'alpha': (0.05, 0.1, 1.0)},
+                'links': {'probs': {'sigma': (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)}},
+            },
+            {'problem': {'alpha': (0.1,)}, 'links': {'probs': {'sigma': (0.0, 10.0)}}},
+            'links.probs.sigma',
+            0.4,
+            2000,
+            400,
+        ),
+        'rounds': ('bernoulli', {}, {}, 'round', 0.0, 5120, 40),
+        'correlation': (
+            'markov',
+            {'links': {'correlation_time': (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)}},
+            {'links': {'correlation_time': (1.0, 100.0)}},
+            'links.correlation_time',
+            0.5,
+            4000,
+            500,
+        ),
+    }[which]
+    probs = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
+    grid.setdefault('problem', {})['bayes_accuracy'] = OVERLAPS
+    quick_grid.setdefault('problem', {})['bayes_accuracy'] = (0.6, 0.9)
+    return ConfigDict(
+        {
+            'title': 'Which algorithm wins where',
+            'problem': {
+                'name': 'gaussians',
+                'num_clients': 100,
+                'examples_per_client': 200,
+                'bayes_accuracy': 0.7,
+                'alpha': 0.1,
+            },
+            'links': {'name': kind, 'probs': probs},
+            'client': {'local_steps': 5, 'batch_size': 16},
+            'algorithms': {label: {} for label in NAMES},
+            'names': tuple(NAMES.items()),
+            'baseline': 'fedavg',
+            'redraw': 'by_seed',
+            'grid': {**grid, 'client': {'learning_rate': RATES[which]}},
+            'num_rounds': num_rounds,
+            'eval_every': eval_every,
+            'num_seeds': 5,
+            'reports': {
+                'map': {
+                    'name': 'heat_map',
+                    'x': x,
+                    'y': OVERLAP,
+                    'best_over': (RATE,),
+                    'tail': tail,
+                }
+            },
+            'quick': {
+                'problem': {'num_clients': 30, 'examples_per_client': 50},
+                'grid': {**quick_grid, 'client': {'learning_rate': (0.06, 0.2)}},
+                'num_rounds': 4 * 40,
+                'eval_every': 40,
+                'num_seeds': 2,
+            },
+        }
+    )

@@ -1,0 +1,300 @@
+"""Who is ahead where: differences to the baseline over two columns of the grid."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import checks, evaluation
+from fedjax_links.report import cells, heat, style
+from fedjax_links.report.cells import ROUND, Cells
+from fedjax_links.report.layouts.page import (
+    Page,
+    interval,
+    is_share,
+    metric_of,
+    number,
+    number_of,
+    seeds,
+    span,
+    unit,
+)
+from fedjax_links.report.results import Results
+from fedjax_links.report.tables import Table
+
+_NARROWEST, _WIDEST, _LOWEST = 1.7, 5.5, 3.6  # inches: of a panel's width, of the picture
+_CELL, _HEIGHT = 0.46, 0.3  # inches: of a cell
+
+
+def heat_map(
+    results: Results,
+    *,
+    x: str | None = None,
+    y: str | None = None,
+    best_over: Sequence[str] = (),
+    metric: str | None = None,
+    tail: float = 0.1,
+) -> Page:
+    """Paired differences to the baseline over two axes, and who is best; one panel per algorithm.
+
+    Every algorithm at the model that the papers evaluate. A third column of the grid and several
+    patterns each have panels below each other.
+
+    Args:
+      results: what ran, over a grid.
+      x: the column along the horizontal axis; the last one by default. ``'round'`` for rounds: the
+        last evaluation, that at half its round, at a quarter, ... as long as there are any.
+      y: the column along the vertical axis, or ``'round'``; the last of the others by default.
+      best_over: columns, such as rates, of which every algorithm takes the value that is best at a
+        cell by its mean over seeds.
+      metric: which metric; that of the results by default.
+      tail: share of the evaluations, the last ones, that each seed is averaged over; not with
+        rounds as an axis.
+
+    Returns:
+      The picture, a table of the best and one of differences.
+
+    Raises:
+      ValueError: for an unknown column or metric, a grid of other than two or three columns beside
+        `best_over`, or a metric that nothing says which way is better.
+    """
+    metric = metric_of(results, metric)
+    checks.within('tail', tail, 0, 1)
+    sign = 1 if results.larger_is_better(metric) else -1
+    found = cells.of_results(results, x=x, y=y, best_over=best_over, metric=metric, tail=tail)
+    base = found.values.get(results.baseline)
+    compared = {} if base is None else _differences(found, results.baseline)
+    leaders = _leaders(found, sign)
+    when = (
+        'mean over ' + seeds(results) if ROUND in (found.x[0], found.y[0]) else span(results, tail)
+    )
+    caption = f'{unit(metric)}: {when}.'
+    if best_over:
+        shown = ' and '.join(map(_short, best_over))
+        caption += f' Every algorithm has the {shown} that is best at the cell, by the same seeds'
+        if found.at_edge is not None:
+            caption += (
+                f'; in {found.at_edge} of {_count(found)} cells that is an edge of what was tried'
+            )
+        caption += '.'
+    tables = [_best_table(results, found, leaders, metric, caption)]
+    if compared:
+        tables.append(_difference_table(results, found, compared, metric))
+    panels, side = len(found.panels), 1 + len(compared)
+    width = min(max(_CELL * len(found.x[1]), _NARROWEST), _WIDEST)
+    height = panels * (_HEIGHT * len(found.y[1]) + 0.35) + 1.3
+    size = (side * (width + 0.25) + 1.6, max(height, _LOWEST))
+
+    def draw(figure: Any) -> None:
+        _draw(figure, results, found, compared, leaders, metric, sign, width / len(found.x[1]))
+
+    return Page('Who is ahead where', tables, draw, size)
+
+
+def _differences(found: Cells, baseline: str) -> dict[str, evaluation.Interval]:
+    """Paired differences [K, Y, X] to the baseline by algorithm."""
+    base = np.moveaxis(found.values[baseline], -1, 0)
+    return {
+        algorithm: evaluation.paired_interval(np.moveaxis(values, -1, 0), base)
+        for algorithm, values in found.values.items()
+        if algorithm != baseline
+    }
+
+
+class _Leaders(NamedTuple):
+    """Who is best: place among the algorithms int[K, Y, X], its level, whether it is clear."""
+
+    place: np.ndarray
+    level: np.ndarray
+    clear: np.ndarray
+
+
+def _leaders(found: Cells, sign: int) -> _Leaders:
+    """The best by the mean; clear where its paired difference to the second excludes zero."""
+    values = np.stack(list(found.values.values()))
+    means = sign * values.mean(axis=-1)
+    order = np.argsort(np.where(np.isnan(means), np.inf, -means), axis=0, kind='stable')
+    ranked = np.take_along_axis(values, order[..., None], axis=0)
+    level = ranked[0].mean(axis=-1)
+    if len(values) == 1:
+        return _Leaders(order[0], level, np.ones(level.shape, bool))
+    lead = evaluation.paired_interval(*(np.moveaxis(ranked[k], -1, 0) for k in (0, 1)))
+    return _Leaders(order[0], level, ~(np.abs(lead.mean) <= lead.half_width))
+
+
+def _count(found: Cells) -> int:
+    return sum(int(np.prod(values.shape[:-1])) for values in found.values.values())
+
+
+def _short(name: str) -> str:
+    return name.rsplit('.', 1)[-1].replace('_', ' ')
+
+
+def _panel(results: Results, found: Cells, place: int) -> list[str]:
+    """What tells a row of panels apart."""
+    pattern, third = found.panels[place]
+    words = [results.name(pattern)] if len(results.patterns) > 1 else []
+    return words if found.third is None else [*words, number_of(third)]
+
+
+def _heads(results: Results, found: Cells) -> list[str]:
+    words = ['pattern'] if len(results.patterns) > 1 else []
+    return words if found.third is None else [*words, _short(found.third)]
+
+
+def _columns(found: Cells) -> list[str]:
+    first, *rest = (number_of(value) for value in found.x[1])
+    return [f'{_short(found.x[0])} {first}', *rest]
+
+
+def _best_table(
+    results: Results, found: Cells, leaders: _Leaders, metric: str, caption: str
+) -> Table:
+    names = [results.names.get(algorithm, algorithm) for algorithm in found.values]
+    rows = [
+        [
+            *_panel(results, found, panel),
+            number_of(value),
+            *(
+                ''
+                if np.isnan(level)
+                else f'{names[place]} {number(metric, level)}{"" if clear else " ~"}'
+                for place, level, clear in zip(
+                    *(part[panel, row].tolist() for part in leaders), strict=True
+                )
+            ),
+        ]
+        for panel in range(len(found.panels))
+        for row, value in enumerate(found.y[1])
+    ]
+    caption += (
+        ' ~ where the paired 95 % interval of its lead over the second includes zero. Empty where '
+        'all diverged or nothing ran.'
+    )
+    return Table([*_heads(results, found), _short(found.y[0]), *_columns(found)], rows, caption)
+
+
+def _difference_table(
+    results: Results, found: Cells, compared: Mapping[str, evaluation.Interval], metric: str
+) -> Table:
+    rows = []
+    for algorithm, difference in compared.items():
+        for panel in range(len(found.panels)):
+            for row, value in enumerate(found.y[1]):
+                line = [results.names.get(algorithm, algorithm)]
+                line += [*_panel(results, found, panel), number_of(value)]
+                means, halves = difference.mean[panel, row], difference.half_width[panel, row]
+                line += [_cell(metric, *pair) for pair in zip(means, halves, strict=True)]
+                rows.append(line)
+    baseline = results.names.get(results.baseline, results.baseline)
+    caption = (
+        f'Difference to {baseline} at the same cell; ± is the 95 % interval over seeds (Student t) '
+        'of differences between runs with the same links and batches; * where zero is outside.'
+    )
+    header = ['algorithm', *_heads(results, found), _short(found.y[0]), *_columns(found)]
+    return Table(header, rows, caption)
+
+
+def _cell(metric: str, mean: float, half: float) -> str:
+    if np.isnan(mean):
+        return ''
+    star = ' *' if abs(mean) > half else ''
+    return interval(metric, float(mean), float(half), signed=True) + star
+
+
+def _in_cell(metric: str, mean: float) -> str:
+    if np.isnan(mean):
+        return ''
+    return f'{mean:+.1f}' if is_share(metric) else f'{mean:+.2g}'
+
+
+def _draw(
+    figure: Any,
+    results: Results,
+    found: Cells,
+    compared: Mapping[str, evaluation.Interval],
+    leaders: _Leaders,
+    metric: str,
+    sign: int,
+    cell: float,
+) -> None:
+    from matplotlib.patches import Patch
+
+    rows, algorithms = len(found.panels), list(found.values)
+    grid = figure.subplots(rows, 1 + len(compared), squeeze=False, sharex=True, sharey=True)
+    scale = 100 if is_share(metric) else 1
+    means = [scale * difference.mean for difference in compared.values()]
+    most = np.nanmax(np.abs([0.0, *np.ravel(means)]))
+    faces = [_pale(style.COLOURS[k % len(style.COLOURS)]) for k in range(len(algorithms))]
+    image = None
+    for panel, line in enumerate(grid):
+        _draw_leaders(line[0], leaders, panel, faces, metric, cell)
+        for axes, difference in zip(line[1:], compared.values(), strict=True):
+            values = scale * difference.mean[panel]
+            half = scale * difference.half_width[panel]
+            texts = [[_in_cell(metric, value) for value in row] for row in values]
+            image = heat.draw_differences(
+                axes,
+                values,
+                most,
+                texts=texts if heat.fits(texts, cell) else None,
+                unclear=np.abs(values) <= half,
+                reverse=sign < 0,
+            )
+    x, y = ((_short(name), [number_of(v) for v in values]) for name, values in (found.x, found.y))
+    for panel, line in enumerate(grid):
+        head = ', '.join(
+            f'{name} {word}' if name != 'pattern' else word
+            for name, word in zip(
+                _heads(results, found), _panel(results, found, panel), strict=True
+            )
+        )
+        for place, axes in enumerate(line):
+            heat.label_axes(
+                axes,
+                (x[0] if panel == rows - 1 else '', x[1]),
+                (f'{head}\n{y[0]}'.strip() if place == 0 else '', y[1]),
+            )
+    baseline = results.names.get(results.baseline, results.baseline)
+    grid[0, 0].set_title('best', fontsize=10)
+    for axes, algorithm in zip(grid[0, 1:], compared, strict=True):
+        axes.set_title(f'{results.names.get(algorithm, algorithm)} - {baseline}', fontsize=10)
+    if image is not None:
+        figure.colorbar(
+            image,
+            ax=list(grid[:, -1]),
+            label=f'difference, {unit(metric)}',
+            fraction=0.06,
+        )
+    names = [results.names.get(algorithm, algorithm) for algorithm in algorithms]
+    seen = sorted(set(leaders.place.ravel().tolist()))
+    figure.legend(
+        [Patch(facecolor=faces[k], edgecolor='black', linewidth=0.5) for k in seen],
+        [names[k] for k in seen],
+        loc='outside lower center',
+        title='best; hatched where a 95 % interval includes zero',
+        title_fontsize=9,
+        fontsize=9,
+        ncols=len(seen),
+        frameon=False,
+    )
+
+
+def _draw_leaders(
+    axes: Any, leaders: _Leaders, panel: int, faces: Sequence[Any], metric: str, cell: float
+) -> None:
+    """The best algorithm's colour in every cell, and its level."""
+    colours = np.array([faces[k] for k in leaders.place[panel].ravel()])
+    axes.imshow(colours.reshape(*leaders.place[panel].shape, 3), origin='lower', aspect='auto')
+    levels = leaders.level[panel]
+    texts = [['' if np.isnan(v) else number(metric, v) for v in line] for line in levels]
+    if heat.fits(texts, cell):
+        heat.write_cells(axes, texts, np.full(levels.shape, 'black'))
+    heat.hatch(axes, ~leaders.clear[panel])
+
+
+def _pale(colour: str) -> tuple[float, ...]:
+    """Closer to white, so that black text reads well."""
+    from matplotlib import colors
+
+    return tuple(0.3 + 0.7 * part for part in colors.to_rgb(colour))

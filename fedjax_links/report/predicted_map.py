@@ -1,0 +1,327 @@
+"""FedAvg's and FedPBC's limits over overlap, inequality of links and heterogeneity, not simulated.
+
+On Gaussian classes at equal distances all is known: FedAvg's implicit weights under independent
+links are exact (`analysis.fedavg_weights`), the minimiser of weighted losses is Bayes' rule for the
+weighted class shares (`analysis.gaussian_minimiser`), and its accuracy one integral
+(`analysis.equidistant_skewed_accuracy`). FedPBC has equal weights. See docs/map.md.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import analysis, checks, errors, evaluation, runs
+from fedjax_links.participation import label_dependent_probs
+from fedjax_links.problems import gaussians, owners, partition
+from fedjax_links.report import cells, heat, results
+from fedjax_links.report.figure import FigureResult
+from fedjax_links.report.tables import Table
+
+_COLUMNS = {
+    'bayes_accuracy': 'problem.bayes_accuracy',
+    'sigma': 'links.probs.sigma',
+    'alpha': 'problem.alpha',
+}
+_MOST_SHOWN = 6  # values of an axis in the table
+_FEW = 12  # cells with their value
+_CONTOURS = (0.5, 1, 2, 5, 10, 20, 30)
+
+
+class Limits(NamedTuple):
+    """Accuracies of the limits of small steps and many rounds.
+
+    Attributes:
+      fedavg: FedAvg's model, float[A, B, S, D] by alpha, Bayes accuracy, sigma and draw.
+      fedpbc: the mean of FedPBC's client models, likewise.
+    """
+
+    fedavg: np.ndarray
+    fedpbc: np.ndarray
+
+
+def limits(
+    *,
+    bayes_accuracies: Sequence[float],
+    sigmas: Sequence[float],
+    alphas: Sequence[float],
+    seeds: Sequence[int],
+    num_clients: int = 100,
+    examples_per_client: int = 200,
+    num_classes: int = 10,
+    minimum: float = 0.02,
+) -> Limits:
+    """The limits at every point, over the population of the classes that clients hold.
+
+    Every seed draws partition, labels and class weights as a run that redraws by seed does; only
+    features are not drawn but known.
+
+    Args:
+      bayes_accuracies: B values in (1 / K, 1).
+      sigmas: S values of `label_dependent_probs`, each at least 0.
+      alphas: A concentrations of `problems.gaussians`.
+      seeds: D seeds.
+      num_clients: N.
+      examples_per_client: n.
+      num_classes: K.
+      minimum: smallest link probability.
+
+    Returns:
+      The limits.
+
+    Raises:
+      ValueError: if an argument is out of range, or nobody holds a class.
+    """
+    given = {'bayes_accuracies': bayes_accuracies, 'sigmas': sigmas, 'alphas': alphas}
+    for name, values in {**given, 'seeds': seeds}.items():
+        if not len(values):
+            raise errors.invalid(name, 'hold at least one value', values)
+    distances = [analysis.equidistant_distance(a, num_classes) for a in bayes_accuracies]
+    shape = len(alphas), len(bayes_accuracies), len(sigmas), len(seeds)
+    found = Limits(np.empty(shape), np.empty(shape))
+
+    def accuracies(weights: np.ndarray, mix: np.ndarray) -> list[float]:
+        shares = weights @ mix
+        return [analysis.equidistant_skewed_accuracy(d, shares) for d in distances]
+
+    equal = np.full(num_clients, 1 / num_clients)
+    for row, alpha in enumerate(alphas):
+        for draw, seed in enumerate(seeds):
+            problem = gaussians(
+                num_clients=num_clients,
+                examples_per_client=examples_per_client,
+                num_classes=num_classes,
+                alpha=alpha,
+                seed=seed,
+                test_examples=num_classes,
+            )
+            mix = partition.class_mix(owners(problem), np.asarray(problem.data.labels))
+            found.fedpbc[row, :, :, draw] = np.array(accuracies(equal, mix))[:, None]
+            for column, sigma in enumerate(sigmas):
+                probs = label_dependent_probs(mix, sigma=sigma, minimum=minimum, seed=seed)
+                weights = analysis.fedavg_weights(probs)
+                found.fedavg[row, :, column, draw] = accuracies(weights, mix)
+    return found
+
+
+def predicted_map(
+    *,
+    bayes_accuracies: Sequence[float],
+    sigmas: Sequence[float],
+    alphas: Sequence[float],
+    num_draws: int = 10,
+    first_seed: int = 0,
+    num_clients: int = 100,
+    examples_per_client: int = 200,
+    num_classes: int = 10,
+    minimum: float = 0.02,
+    folder: str = '',
+    best_over: Sequence[str] = ('client.learning_rate',),
+    tail: float = 0.1,
+) -> FigureResult:
+    """The predicted difference of FedPBC to FedAvg, and beside it the simulated one.
+
+    Args:
+      bayes_accuracies: along the vertical axis, see `limits`.
+      sigmas: along the horizontal axis.
+      alphas: one panel each.
+      num_draws: D, the number of seeds.
+      first_seed: the first of them.
+      num_clients: N.
+      examples_per_client: n.
+      num_classes: K.
+      minimum: smallest link probability.
+      folder: of a run of configs/map.py with ``fedavg`` and ``fedpbc``: then its values, seeds,
+        sizes and smallest probability in place of all others, and its simulated differences; empty
+        for none.
+      best_over: columns of that run of which both algorithms take the best value at a cell.
+      tail: share of that run's evaluations that are averaged over.
+
+    Returns:
+      The figure.
+
+    Raises:
+      ValueError: if an argument is out of range, or the run has no such grid.
+    """
+    checks.static_int('num_draws', num_draws)
+    checks.static_int('first_seed', first_seed, minimum=0)
+    checks.within('tail', tail, 0, 1)
+    axes = {'bayes_accuracy': bayes_accuracies, 'sigma': sigmas, 'alpha': alphas}
+    seeds: Sequence[int] = range(first_seed, first_seed + num_draws)
+    options: dict[str, Any] = {
+        'num_clients': num_clients,
+        'examples_per_client': examples_per_client,
+        'num_classes': num_classes,
+        'minimum': minimum,
+    }
+    simulated = None
+    if folder:
+        axes, seeds, simulated = _simulated(Path(folder), best_over, tail)
+        options |= _options(Path(folder), options)
+    found = limits(
+        bayes_accuracies=axes['bayes_accuracy'],
+        sigmas=axes['sigma'],
+        alphas=axes['alpha'],
+        seeds=seeds,
+        **options,
+    )
+    differences = [Difference.of('predicted', found.fedpbc - found.fedavg)]
+    if simulated is not None:
+        differences.append(Difference.of('simulated', simulated))
+        off = simulated - (found.fedpbc - found.fedavg)
+        differences.append(Difference.of('simulated - predicted', off))
+    columns = _as_columns(axes, found, differences)
+    return FigureResult(columns, _table(axes, differences, len(seeds)), _drawing(axes, differences))
+
+
+class Difference(NamedTuple):
+    """A difference of FedPBC to FedAvg in points of a per cent.
+
+    Attributes:
+      name: predicted, simulated, or both.
+      mean: float[A, B, S] over draws.
+      half_width: of the 95 % interval over draws; NaN for a single one.
+    """
+
+    name: str
+    mean: np.ndarray
+    half_width: np.ndarray
+
+    @classmethod
+    def of(cls, name: str, values: np.ndarray) -> 'Difference':
+        """From accuracies float[A, B, S, D] by draw."""
+        found = evaluation.seed_interval(100 * values, axis=-1)
+        return cls(name, found.mean, found.half_width)
+
+
+def _simulated(
+    folder: Path, best_over: Sequence[str], tail: float
+) -> tuple[dict[str, Sequence[float]], Sequence[int], np.ndarray]:
+    """A run's axes, its seeds, and FedPBC's differences to FedAvg, float[A, B, S, D]."""
+    run = runs.read(folder)
+    found = results.of_run(run)
+    map_ = cells.of_results(
+        found,
+        x=_COLUMNS['sigma'],
+        y=_COLUMNS['bayes_accuracy'],
+        best_over=best_over,
+        metric=found.metric,
+        tail=tail,
+    )
+    for label in ('fedavg', 'fedpbc'):
+        checks.choice('algorithm', label, list(map_.values))
+    if map_.third != _COLUMNS['alpha'] or len(found.patterns) > 1:
+        raise errors.invalid('folder', f'have a grid of {", ".join(_COLUMNS.values())}', folder)
+    axes = {
+        'bayes_accuracy': map_.y[1],
+        'sigma': map_.x[1],
+        'alpha': [third for _, third in map_.panels],
+    }
+    return axes, run.facts['seeds'], map_.values['fedpbc'] - map_.values['fedavg']
+
+
+def _options(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """What a run's config says of its clients and their links."""
+    config = runs.read_json(folder, runs.CONFIG)
+    given = {**config['problem'], **config['links']['probs']}
+    return {name: given[name] for name in names if name in given}
+
+
+def _as_columns(
+    axes: Mapping[str, Sequence[float]], found: Limits, differences: Sequence[Difference]
+) -> dict[str, np.ndarray]:
+    """One row per point, in per cent."""
+    order = ('alpha', 'bayes_accuracy', 'sigma')
+    mesh = np.meshgrid(*(np.asarray(axes[name], float) for name in order), indexing='ij')
+    columns = {name: values.ravel() for name, values in zip(order, mesh, strict=True)}
+    for name, accuracy in found._asdict().items():
+        columns[f'{name}_predicted'] = 100 * accuracy.mean(axis=-1).ravel()
+    for difference in differences:
+        name = difference.name.replace(' - ', '_minus_')
+        columns[f'difference_{name}'] = difference.mean.ravel()
+        columns[f'half_width_{name}'] = difference.half_width.ravel()
+    return columns
+
+
+def _some(values: Sequence[float]) -> list[int]:
+    """Places of a few values, the first and the last among them."""
+    count = min(len(values), _MOST_SHOWN)
+    return np.unique(np.rint(np.linspace(0, len(values) - 1, count)).astype(int)).tolist()
+
+
+def _table(
+    axes: Mapping[str, Sequence[float]], differences: Sequence[Difference], num_draws: int
+) -> Table:
+    columns = _some(axes['sigma'])
+    first, *rest = (f'{axes["sigma"][column]:g}' for column in columns)
+    rows = [
+        [
+            difference.name,
+            f'{alpha:g}',
+            f'{axes["bayes_accuracy"][row]:g}',
+            *(
+                _cell(
+                    difference.mean[place, row, column], difference.half_width[place, row, column]
+                )
+                for column in columns
+            ),
+        ]
+        for difference in differences
+        for place, alpha in enumerate(axes['alpha'])
+        for row in _some(axes['bayes_accuracy'])
+    ]
+    caption = (
+        f'FedPBC minus FedAvg, accuracy in points, mean over {num_draws} draws of partition and '
+        'link quality; ± is the 95 % interval over draws (Student t).'
+    )
+    header = ['difference', 'alpha', 'bayes accuracy', f'sigma {first}', *rest]
+    return Table(header, rows, caption)
+
+
+def _cell(mean: float, half: float) -> str:
+    return _points(mean) + ('' if np.isnan(half) else f' ± {half:.1f}')
+
+
+def _points(value: float) -> str:
+    return f'{round(value, 1) + 0.0:+.1f}'  # no -0.0
+
+
+def _drawing(
+    axes: Mapping[str, Sequence[float]], differences: Sequence[Difference]
+) -> Callable[[Any], None]:
+    few = max(len(axes['sigma']), len(axes['bayes_accuracy'])) <= _FEW
+    x, y = ([f'{value:g}' for value in axes[name]] for name in ('sigma', 'bayes_accuracy'))
+
+    def draw(figure: Any) -> None:
+        shape = len(differences), len(axes['alpha'])
+        grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
+        levels = [np.nanmax(np.abs([0.0, *d.mean.ravel()])) for d in differences]
+        levels[:2] = [max(levels[:2])] * len(levels[:2])
+        for row, (difference, most) in enumerate(zip(differences, levels, strict=True)):
+            line, last = grid[row], row == len(grid) - 1
+            for place, panel in enumerate(line):
+                mean = difference.mean[place]
+                texts = [[_points(value) for value in values] for values in mean]
+                unclear = np.abs(mean) <= difference.half_width[place]
+                image = heat.draw_differences(
+                    panel,
+                    mean,
+                    most,
+                    texts=texts if few else None,
+                    unclear=unclear if few else None,
+                )
+                if not few:
+                    shown = [c for c in _CONTOURS if mean.min() < c < mean.max()]
+                    lines = panel.contour(mean, levels=shown, colors='black', linewidths=0.6)
+                    panel.clabel(lines, fmt='%g', fontsize=7)
+                heat.label_axes(
+                    panel,
+                    ('sigma of the links' if last else '', x),
+                    (f'{difference.name}\nBayes accuracy' if place == 0 else '', y),
+                )
+            figure.colorbar(image, ax=list(line), label='FedPBC minus FedAvg, points')
+        for panel, alpha in zip(grid[0], axes['alpha'], strict=True):
+            panel.set_title(f'alpha = {alpha:g}', fontsize=10)
+
+    return draw

@@ -1,0 +1,189 @@
+"""Maps over two columns of a grid, read back from tables and pictures."""
+
+import itertools
+
+import matplotlib.colors
+import numpy as np
+import pytest
+
+from fedjax_links.report import style
+from fedjax_links.report.layouts import heat_map
+from tests.report.made import results
+
+X, Y, RATE = 'links.probs.sigma', 'problem.bayes_accuracy', 'client.learning_rate'
+NOISE = np.array([-0.1, 0.0, 0.1])
+
+
+@pytest.fixture
+def drawn():
+    """Draws a page at its size; returns the figure."""
+    pyplot = style.pyplot()
+
+    def draw(page):
+        figure = pyplot.figure(figsize=page.size, layout='constrained')
+        page.draw(figure)
+        figure.canvas.draw()
+        return figure
+
+    yield draw
+    pyplot.close('all')
+
+
+def over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):
+    """Results of ``level(algorithm, **point)``, the same noise of three seeds on everybody."""
+    axes = {{'x': X, 'y': Y, 'rate': RATE}.get(name, name): v for name, v in axes.items()}
+    curves, members = {}, {}
+    for algorithm in algorithms:
+        for values in itertools.product(*axes.values()):
+            point = dict(zip(axes, values, strict=True))
+            label = f'{algorithm} {values}'
+            members[label] = algorithm, point
+            found = np.broadcast_to(level(algorithm, *values), evals)
+            curves[label] = (NOISE[:, None] + found)[None]
+    return results(curves, members=members)
+
+
+def rows(table):
+    return [list(row) for row in table.rows]
+
+
+def images(figure):
+    return [axes.images[0].get_array() for axes in figure.axes if axes.images]
+
+
+def hatched(axes):
+    """Cells (x, y) that are hatched."""
+    return {tuple(np.round(np.add(p.get_xy(), 0.5))) for p in axes.patches if p.get_hatch()}
+
+
+def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
+    ahead = {(0.0, 0.5): 0.0, (1.0, 0.5): 0.1, (0.0, 0.9): -0.2, (1.0, 0.9): 0.3}
+    found = over(lambda a, x, y: 0.5 + (a == 'fedpbc') * ahead[x, y], x=(0.0, 1.0), y=(0.5, 0.9))
+    page = heat_map(found, x=X, y=Y)
+    best, differences = page.tables
+    assert list(best.header) == ['bayes accuracy', 'sigma 0', '1']
+    assert rows(best) == [
+        ['0.5', 'fedavg 50.0 ~', 'fedpbc 60.0'],
+        ['0.9', 'fedavg 50.0', 'fedpbc 80.0'],
+    ]
+    assert rows(differences) == [
+        ['fedpbc', '0.5', '+0.0 ± 0.0', '+10.0 ± 0.0 *'],
+        ['fedpbc', '0.9', '-20.0 ± 0.0 *', '+30.0 ± 0.0 *'],
+    ]
+    figure = drawn(page)
+    leaders, image = images(figure)
+    np.testing.assert_allclose(image, [[0, 10], [-20, 30]], atol=1e-9)
+    first, second, *_ = figure.axes
+    assert hatched(first) == hatched(second) == {(0, 0)}
+    assert second.images[0].get_clim() == pytest.approx((-30, 30))
+    assert [text.get_text() for text in second.texts] == ['+0.0', '+10.0', '-20.0', '+30.0']
+    faces = [tuple(leaders[row, column]) for row, column in ((0, 0), (1, 0), (0, 1), (1, 1))]
+    assert faces[0] == faces[1] != faces[2] == faces[3]
+
+
+def test_better_is_blue_whichever_way_a_metric_is_better(drawn):
+    for metric, sign in (('eval_accuracy', 1), ('loss', -1)):
+        curves, members = {}, {}
+        for algorithm, (x, y) in itertools.product(('fedavg', 'fedpbc'), ((0, 0), (0, 1), (1, 0))):
+            label = f'{algorithm} {x} {y}'
+            members[label] = algorithm, {'x': x, 'y': y}
+            level = 0.5 + sign * 0.2 * (algorithm == 'fedpbc')
+            curves[label] = {'server': {metric: np.full((1, 1, 1), level)}}
+        page = heat_map(results(curves, members=members, metric=metric))
+        image = drawn(page).axes[1].images[0]
+        red, _, blue, _ = image.to_rgba(image.get_array())[0, 0]
+        assert blue > red
+        assert page.tables[0].rows[1][2] == ''
+        assert page.tables[0].rows[0][1].startswith('fedpbc')
+        grey = image.to_rgba(image.get_array())[1, 1, :3]  # no such point
+        np.testing.assert_allclose(grey, matplotlib.colors.to_rgb('#dddddd'), atol=1e-6)
+
+
+def test_every_algorithm_takes_its_best_rate_at_every_cell():
+    rates = {('fedavg', 0): 0.1, ('fedavg', 1): 0.3, ('fedpbc', 0): 0.3, ('fedpbc', 1): 1.0}
+
+    def level(algorithm, x, y, rate):
+        return 0.8 - abs(rate - rates[algorithm, x]) - 0.1 * y - 0.05 * (algorithm == 'fedavg')
+
+    found = over(level, x=(0, 1), y=(0, 1), rate=(0.1, 0.3, 1.0))
+    best, differences = heat_map(found, x=X, y=Y, best_over=(RATE,)).tables
+    assert [row[1:] for row in rows(differences)] == [[y, *['+5.0 ± 0.0 *'] * 2] for y in '01']
+    assert [row[1:] for row in rows(best)] == [['fedpbc 80.0'] * 2, ['fedpbc 70.0'] * 2]
+    assert 'in 4 of 8 cells that is an edge' in best.caption
+
+
+def test_rounds_can_be_an_axis():
+    def level(algorithm, y, rate):
+        steep = {0.1: 0.01, 1.0: 0.03}[rate]  # the large rate is ahead first, and stops at 0.3
+        return np.minimum(steep * np.arange(1, 25), {0.1: 1.0, 1.0: 0.12}[rate]) + 0.1 * y
+
+    found = over(level, evals=24, y=(0, 1), rate=(0.1, 1.0))
+    best, _ = heat_map(found, x='round', y=Y, best_over=(RATE,)).tables
+    assert list(best.header[1:]) == ['round 30', '60', '120', '240']
+    levels = [[cell.split()[1] for cell in row[1:]] for row in best.rows]
+    assert levels == [['9.0', '12.0', '12.0', '24.0'], ['19.0', '22.0', '22.0', '34.0']]
+
+
+def test_a_third_column_and_patterns_have_panels_below_each_other(drawn):
+    found = over(lambda a, third, y, x: 0.1 * third + 0.01 * x, third=(1, 2), y=(0, 1), x=(0, 1, 2))
+    twice = {
+        label: {'server': {'eval_accuracy': np.repeat(models['server']['eval_accuracy'], 2, 0)}}
+        for label, models in found.curves.items()
+    }
+    twice = {
+        k: {'server': {'eval_accuracy': v['server']['eval_accuracy']}} for k, v in twice.items()
+    }
+    for models in twice.values():
+        models['server']['eval_accuracy'][1] += 0.4
+    found = found._replace(curves=twice, patterns=['one', 'two'])
+    page = heat_map(found)
+    best = page.tables[0]
+    assert list(best.header) == ['pattern', 'third', 'bayes accuracy', 'sigma 0', '1', '2']
+    told = [(row[0], row[1], row[3].split()[1]) for row in best.rows[::2]]
+    assert told == [
+        ('one', '1', '10.0'),
+        ('one', '2', '20.0'),
+        ('two', '1', '50.0'),
+        ('two', '2', '60.0'),
+    ]
+    assert len(images(drawn(page))) == 8
+
+
+def test_an_algorithm_that_a_column_does_not_reach_is_the_same_along_it():
+    found = over(lambda a, x, y: 0.5 + 0.1 * x, x=(0, 1), y=(0, 1), algorithms=('fedpbc',))
+    alone = over(lambda a, x: 0.4 + 0.1 * x, x=(0, 1), algorithms=('fedavg',))
+    both = found._replace(
+        curves={**found.curves, **alone.curves}, members={**found.members, **alone.members}
+    )
+    _, differences = heat_map(both, x=X, y=Y).tables
+    assert {cell for row in differences.rows for cell in row[2:]} == {'+10.0 ± 0.0 *'}
+
+
+def test_the_client_mean_stands_for_an_algorithm_that_keeps_client_models():
+    found = over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
+    for label, (algorithm, _) in found.members.items():
+        if algorithm == 'fedpbc':
+            found.curves[label]['client_mean'] = {
+                'eval_accuracy': found.curves[label]['server']['eval_accuracy'] + 0.1
+            }
+    _, differences = heat_map(found, x=X, y=Y).tables
+    assert {cell for row in differences.rows for cell in row[2:]} == {'+10.0 ± 0.0 *'}
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        ({'x': 'links.sigma'}, "`x` has no 'links.sigma'; did you mean 'links.probs.sigma'?"),
+        ({'x': X, 'y': X}, '`y` must be another column than x, got links.probs.sigma.'),
+        ({'best_over': ('rate',)}, "`best_over` has no 'rate'"),
+        ({'best_over': (X,)}, '`grid` must have two or three columns beside links.probs.sigma'),
+        ({'metric': 'loss'}, '`metric`'),
+        ({'tail': 2}, '`tail` must lie in [0, 1], got 2.'),
+    ],
+)
+def test_errors(options, message):
+    found = over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
+    with pytest.raises(ValueError, match='`') as caught:
+        heat_map(found, **options)
+    assert str(caught.value).startswith(message)
+    assert '\n' not in str(caught.value)

@@ -1,0 +1,126 @@
+"""The predicted map against brute force at single points, and beside a run."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fedjax_links import analysis, experiment
+from fedjax_links.problems import owners
+from fedjax_links.report import figure, predicted_map
+
+AXES = {'bayes_accuracies': (0.5, 0.8), 'sigmas': (0.0, 2.0, 10.0), 'alphas': (0.1, 1.0)}
+SIZES = {'num_clients': 9, 'examples_per_client': 30, 'num_classes': 4}
+
+
+def config(**changes):
+    """A map of the least size."""
+    return {
+        'title': 'A small map',
+        'problem': {'name': 'gaussians', **SIZES},
+        'links': {
+            'name': 'bernoulli',
+            'probs': {'name': 'label_dependent', 'sigma': 1.0, 'minimum': 0.02, 'seed': 0},
+        },
+        'client': {'local_steps': 1, 'batch_size': 4},
+        'algorithms': {'fedavg': {}, 'fedpbc': {}},
+        'redraw': 'by_seed',
+        'grid': {
+            'problem': {'bayes_accuracy': [0.5, 0.8], 'alpha': [0.1, 1.0]},
+            'links': {'probs': {'sigma': [0.0, 2.0, 10.0]}},
+            'client': {'learning_rate': [0.1]},
+        },
+        'num_rounds': 2,
+        'eval_every': 1,
+        'num_seeds': 2,
+        **changes,
+    }
+
+
+def brute_force_weights(probs):
+    """E[1{i in A} / |A| given A not empty], by listing all sets."""
+    weights, some = np.zeros(len(probs)), 0.0
+    for mask in itertools.product([0, 1], repeat=len(probs)):
+        mask = np.array(mask)
+        if mask.any():
+            prob = np.prod(np.where(mask, probs, 1 - probs))
+            weights += prob * mask / mask.sum()
+            some += prob
+    return weights / some
+
+
+def test_a_point_is_the_minimiser_on_the_classes_that_a_run_of_that_seed_holds():
+    found = predicted_map.limits(**AXES, **SIZES, seeds=(3, 5))
+    made = experiment.build(config(first_seed=3, num_seeds=3))
+    means = np.eye(4) * analysis.equidistant_distance(0.8, 4) / np.sqrt(2)
+    for row, column, draw, seed in ((0, 2, 1, 5), (1, 1, 0, 3)):
+        point = {
+            'problem.bayes_accuracy': 0.8,
+            'problem.alpha': AXES['alphas'][row],
+            'links.probs.sigma': AXES['sigmas'][column],
+        }
+        problem = made.problem_at('links', point, seed)
+        labels = np.asarray(problem.data.labels)
+        mix = np.zeros((9, 4))
+        np.add.at(mix, (owners(problem), labels), 1 / 30)
+        lane = made.pattern_at('links', point, seed)
+        _, links = lane.sample(lane.init(made_key()), made_key(), 0)
+        weights = brute_force_weights(np.asarray(links.prob, np.float64))
+        for shares, ours in ((weights, found.fedavg), (np.full(9, 1 / 9), found.fedpbc)):
+            model = analysis.gaussian_minimiser(means, mix, shares)
+            wanted = analysis.gaussian_accuracy(model, means)
+            assert abs(ours[row, 1, column, draw] - wanted.accuracy) < 4.5 * wanted.error + 1e-6
+    assert np.ptp(found.fedpbc, axis=2).max() == 0
+    np.testing.assert_allclose(found.fedavg[:, :, 0], found.fedpbc[:, :, 0], atol=1e-12)
+
+
+def made_key():
+    import jax
+
+    return jax.random.key(0)
+
+
+def test_a_run_stands_beside_its_prediction(tmp_path):
+    run = experiment.build(config()).run(tmp_path)
+    found = predicted_map.predicted_map(
+        bayes_accuracies=(), sigmas=(), alphas=(), folder=str(tmp_path), tail=0.5
+    )
+    exact = predicted_map.limits(**AXES, **SIZES, seeds=(0, 1))
+    columns = found.columns
+    place = 1 * 6 + 1 * 3 + 2  # alpha 1, Bayes accuracy 0.8, sigma 10
+    point = [columns[name][place] for name in ('alpha', 'bayes_accuracy', 'sigma')]
+    assert point == [1.0, 0.8, 10.0]
+    wanted = 100 * (exact.fedpbc - exact.fedavg)[1, 1, 2].mean()
+    assert columns['difference_predicted'][place] == pytest.approx(wanted)
+    rows = run.columns
+    chosen = (rows['problem.alpha'] == 1.0) & (rows['problem.bayes_accuracy'] == 0.8)
+    chosen &= (rows['links.probs.sigma'] == 10.0) & (rows['round'] == 2)
+    ends = {
+        label: 100 * rows[f'{model}/eval_accuracy'][chosen & (rows['algorithm'] == label)]
+        for label, model in (('fedavg', 'server'), ('fedpbc', 'client_mean'))
+    }
+    simulated = np.mean(ends['fedpbc'].astype(float) - ends['fedavg'].astype(float))
+    assert columns['difference_simulated'][place] == pytest.approx(simulated, abs=1e-5)
+    left = columns['difference_simulated_minus_predicted'][place]
+    assert left == pytest.approx(simulated - wanted, abs=1e-5)
+    assert [row[0] for row in found.table.rows[::4]] == [
+        'predicted',
+        'simulated',
+        'simulated - predicted',
+    ]
+    values = {'title': 'A map', 'caption': 'Small.', 'figure': {'name': 'x:y'}}
+    figure.write(tmp_path, values, found)
+    assert (tmp_path / figure.PICTURE).stat().st_size > 10_000
+
+
+def test_a_run_without_such_a_grid_is_refused(tmp_path):
+    grid = {'problem': {'bayes_accuracy': [0.5, 0.8]}, 'links': {'probs': {'sigma': [0.0, 1.0]}}}
+    client = {'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 4}
+    experiment.build(config(grid=grid, client=client, algorithms={'fedavg': {}})).run(tmp_path)
+    with pytest.raises(ValueError, match=r'`algorithm` has no .fedpbc.') as caught:
+        predicted_map.predicted_map(
+            bayes_accuracies=(), sigmas=(), alphas=(), folder=str(tmp_path), best_over=()
+        )
+    assert '\n' not in str(caught.value)
+    with pytest.raises(ValueError, match='`sigmas` must hold at least one value'):
+        predicted_map.predicted_map(bayes_accuracies=(0.5,), sigmas=(), alphas=(0.1,))
