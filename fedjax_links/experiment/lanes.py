@@ -71,12 +71,15 @@ def main_lanes(experiment: Experiment, label: str, chosen: Sequence[Point] = ())
       The lanes, seeds varying fastest.
     """
     found: list[Lane] = []
-    best = dict(zip(map(repr, tuned_points(experiment, label)), chosen, strict=True))
-    names = _columns(experiment, label)
+    best = list(zip(tuned_points(experiment, label), chosen, strict=True))
     for pattern in experiment.pattern_makers:
         for point in _points_of(experiment, label, pattern):
-            own = {name: value for name, value in point.items() if name in names}
-            added = best.get(repr(own), {})
+            suits = (
+                values
+                for tuned, values in best
+                if all(point.get(name, value) == value for name, value in tuned.items())
+            )
+            added = next(suits, {})  # without a column of the tuned pattern, of its first value
             full = _complete(experiment, label, pattern, {**point, **added})
             for seed in experiment.seeds:
                 place = len(found)
@@ -85,10 +88,19 @@ def main_lanes(experiment: Experiment, label: str, chosen: Sequence[Point] = ())
 
 
 def tuned_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
-    """The points of the grid, as far as they concern an algorithm, that are tuned one by one."""
+    """The points of the grid that an algorithm is tuned at one by one.
+
+    As far as they concern the algorithm, or the problem and the links that it is tuned on.
+    """
     if experiment.tuning is None or not tuning_points(experiment, label):
         return []
-    return points.project(experiment.grid_points, _columns(experiment, label))
+    pattern = _tuned_pattern(experiment.tuning, experiment)
+    names = {
+        *_columns(experiment, label),
+        *experiment.pattern_makers[pattern].columns,
+        *experiment.problem_makers[pattern].columns,
+    }
+    return points.project(experiment.grid_points, names)
 
 
 def tuning_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
@@ -117,7 +129,7 @@ def tuning_lanes(experiment: Experiment, label: str) -> list[Lane]:
     found: list[Lane] = []
     if tuning is None:
         return found
-    pattern = tuning.pattern or next(iter(experiment.pattern_makers))
+    pattern = _tuned_pattern(tuning, experiment)
     for point in tuned_points(experiment, label):
         for tried in tuning_points(experiment, label):
             full = _complete(experiment, label, pattern, {**point, **tried})
@@ -132,6 +144,11 @@ def count_rounds(experiment: Experiment, label: str) -> int:
     main = main_lanes(experiment, label, first_tried(experiment, label))
     lanes = tuning_lanes(experiment, label) + main
     return sum(lane.num_rounds for lane in lanes)
+
+
+def _tuned_pattern(tuning: Tuning, experiment: Experiment) -> str:
+    """The links that algorithms are tuned on."""
+    return tuning.pattern or next(iter(experiment.pattern_makers))
 
 
 def _columns(experiment: Experiment, label: str) -> Mapping[str, Any]:

@@ -14,7 +14,8 @@ class Tuning:
 
     Attributes:
       grid: columns to try, values by name; each algorithm tries the combinations of those that its
-        maker takes and that are not given in the experiment's own grid.
+        maker takes and that are not given in the experiment's own grid, at every point of that grid
+        as far as it concerns the algorithm, or the problem and the links that it is tuned on.
       num_rounds: rounds of each try, a multiple of ``eval_every``.
       num_seeds: seeds of each try, from 10,000 on, so none of the experiment's.
       pattern: label of the links to tune on; the first by default.
