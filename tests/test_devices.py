@@ -227,6 +227,7 @@ for n in (1, 2, 4):
 """
 
 
+@pytest.mark.slow
 def test_the_compiled_work_of_a_device_is_its_share():
     """Operations of a turn as compiled, times the turns of each device: one n-th of all."""
     assert in_a_process(WORK) == ['1 True 16.0 True', '2 True 8.0 True', '4 True 4.0 True']

@@ -92,6 +92,7 @@ def one_line(done):
     return done.stderr
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_costs_one_line_and_no_earlier_data(config, tmp_path):
     """A limit on the size of files stands in for the disk."""
     import resource

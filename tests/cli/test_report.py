@@ -54,6 +54,7 @@ def compared(tmp_path_factory):
     return folder / 'run', done.stdout
 
 
+@pytest.mark.slow
 def test_a_finished_comparison_gets_the_report_that_it_wrote(compared, tmp_path):
     folder, printed = compared
     again = tmp_path / 'again'

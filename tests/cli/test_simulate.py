@@ -96,6 +96,7 @@ def test_a_killed_run_goes_on_and_ends_like_an_unbroken_one(plain, tmp_path):
     ).read_text()
 
 
+@pytest.mark.slow
 def test_more_rounds_another_future_and_other_configs_of_a_run(plain, tmp_path):
     done = run(*plain, f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr

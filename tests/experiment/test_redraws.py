@@ -23,6 +23,7 @@ from fedjax_links.experiment.running import run
 from fedjax_links.report import layouts
 from fedjax_links.report import results as report_results
 from tests.experiment.configs import values
+from tests.tiers import cases
 
 PROBS = {'name': 'label_dependent', 'minimum': 0.2, 'seed': 0}
 PROBLEMS = {
@@ -80,7 +81,7 @@ def assert_same_leaves(a, b):
         np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
 
 
-@pytest.mark.parametrize('problem', list(PROBLEMS))
+@pytest.mark.parametrize('problem', cases(PROBLEMS, ['gaussians']))
 def test_a_lane_is_the_run_that_its_seed_alone_would_give(problem):
     settings = config(problem)
     planned = experiment.build(settings)

@@ -143,9 +143,7 @@ def test_marginals_of_the_enumerated_chain(named, design):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    'size, separation, burn_in', cases([(1, 2, 100), (3, 1, 40)], [(3, 1, 40)])
-)
+@pytest.mark.parametrize('size, separation, burn_in', cases([(1, 2, 100), (3, 1, 40)], []))
 def test_stationary_law_in_closed_form(named, size, separation, burn_in):
     # One client by falling weights, and cohorts by equal ones: there all designs are one.
     weights = np.arange(1.0, 10) ** (-1.5 if size == 1 else 0)
