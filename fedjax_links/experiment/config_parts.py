@@ -100,7 +100,7 @@ def pattern_maker(
         known = {**seeds, **values}
         data = problem.make(**{name: known[name] for name in problem.columns})
         changed = replaced(section, {name: values[name] for name in own}, prefix)
-        changed = redrawn_sections.links(changed, seeds)
+        changed = redrawn_sections.links(changed, seeds, f'config.{prefix}')
         return sections.links(changed, data, f'config.{prefix}')[0]
 
     return Maker(make, dict.fromkeys((*own, *named, *drawn), REQUIRED))

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedjax_links import choices, sections
+from fedjax_links import checks, choices, sections
 from fedjax_links.experiment.redraws import COLUMNS
 from fedjax_links.problems import PROBLEMS
 
@@ -31,6 +31,9 @@ def problem(section: Any, draws: Mapping[str, int], where: str = 'config.problem
     """A problem's section with the seeds of columns that have a value."""
     named = {'name': section} if isinstance(section, str) else dict(section)
     options = problem_columns(section, where)
+    given = {name: named[name] for name in (*options.values(), 'seed') if name in named}
+    if draws.keys() & options.keys():
+        _check_seeds(where, given)
     return {**named, **{options[name]: seed for name, seed in draws.items() if name in options}}
 
 
@@ -44,21 +47,23 @@ def are_seeded(section: Any) -> bool:
     return any(_is_seeded(*part) for part in _parts(section))
 
 
-def links(section: Any, draws: Mapping[str, int]) -> Any:
+def links(section: Any, draws: Mapping[str, int], where: str = 'config.links') -> Any:
     """A pattern's section whose draws of probabilities, weights and groups have a given seed."""
     seed = draws.get(COLUMNS['links_quality'])
-    return section if seed is None else _seeded(section, seed)
+    return section if seed is None else _seeded(section, seed, where)
 
 
-def _seeded(section: Any, seed: int) -> Any:
+def _seeded(section: Any, seed: int, where: str) -> Any:
     if isinstance(section, list | tuple):
-        return [_seeded(part, seed) for part in section]
+        return [_seeded(part, seed, f'{where}[{k}]') for k, part in enumerate(section)]
     if not isinstance(section, Mapping):
         return section
-    found = {name: _seeded(value, seed) for name, value in section.items()}
+    found = {name: _seeded(value, seed, f'{where}.{name}') for name, value in section.items()}
     for name in _TABLES.keys() & section.keys():
         if isinstance(section[name], Mapping | str) and _is_seeded(name, section[name]):
             part = section[name]
+            if isinstance(part, Mapping) and 'seed' in part:
+                _check_seeds(f'{where}.{name}', {'seed': part['seed']})
             found[name] = {**({'name': part} if isinstance(part, str) else part), 'seed': seed}
     return found
 
@@ -88,6 +93,13 @@ def _is_seeded(field: str, section: Any) -> bool:
 def _depends(field: str, section: Any) -> bool:
     factory, _ = sections.lookup(f'config.links.{field}', section, _TABLES[field])
     return factory not in _TABLES[field].values() or 'seed' in _parameters(factory)
+
+
+def _check_seeds(where: str, seeds: Mapping[str, Any]) -> None:
+    """Raises unless what is replaced could have been a seed."""
+    for name, seed in seeds.items():
+        if seed is not None:
+            checks.static_int(f'{where}.{name}', seed, minimum=0, maximum=2**32 - 1)
 
 
 def _parameters(factory: Any) -> set[str]:

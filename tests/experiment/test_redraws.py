@@ -357,3 +357,24 @@ def test_a_grid_of_what_is_no_stream_is_refused():
     message = "`config.grid.redraw` has no 'batch'; did you mean 'batches'?"
     with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
         experiment.build(config(redraw=None, grid={'redraw': ['batch']}))
+
+
+@pytest.mark.parametrize(
+    'field, message',
+    [
+        (('links', 'probs', 'seed'), r'^`config\.links\.probs\.seed` must be at most 4294967295'),
+        (('problem', 'partition_seed'), r'^`config\.problem\.partition_seed` must be at most'),
+        (('problem', 'seed'), r'^`config\.problem\.seed` must be at most'),
+    ],
+)
+def test_a_seed_that_is_replaced_is_looked_at_all_the_same(field, message):
+    probs = {'name': 'label_dependent', 'seed': 0}
+    config = values(links={'name': 'bernoulli', 'probs': probs}, redraw='by_seed')
+    *path, name = field
+    section = config
+    for part in path:
+        section[part] = dict(section[part])
+        section = section[part]
+    section[name] = 2**40
+    with pytest.raises(ValueError, match=message):
+        experiment.build(config)
