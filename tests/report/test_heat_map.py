@@ -6,27 +6,11 @@ import matplotlib.colors
 import numpy as np
 import pytest
 
-from fedjax_links.report import style
 from fedjax_links.report.layouts import heat_map
 from tests.report.made import results
 
 X, Y, RATE = 'links.probs.sigma', 'problem.bayes_accuracy', 'client.learning_rate'
 NOISE = np.array([-0.1, 0.0, 0.1])
-
-
-@pytest.fixture
-def drawn():
-    """Draws a page at its size; returns the figure."""
-    pyplot = style.pyplot()
-
-    def draw(page):
-        figure = pyplot.figure(figsize=page.size, layout='constrained')
-        page.draw(figure)
-        figure.canvas.draw()
-        return figure
-
-    yield draw
-    pyplot.close('all')
 
 
 def over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from fedjax_links.report import style
 from fedjax_links.report.layouts import bars, curves, link_maps
 from fedjax_links.report.results import Links
 from tests.report.made import results
@@ -19,21 +18,6 @@ SIX = (
     'Cyclic no reset',
     'Cyclic with reset',
 )
-
-
-@pytest.fixture
-def drawn():
-    """Draws a page at its size; returns the figure."""
-    pyplot = style.pyplot()
-
-    def draw(page):
-        figure = pyplot.figure(figsize=page.size, layout='constrained')
-        page.draw(figure)
-        figure.canvas.draw()
-        return figure
-
-    yield draw
-    pyplot.close('all')
 
 
 def values(rng, patterns=1, seeds=3, evals=20):
