@@ -84,7 +84,7 @@ def _label_dependent(
     *,
     sigma: float = 10.0,
     minimum: float = 0.02,
-    seed: int,
+    seed: int = 0,
     mean: float = 0.0,
 ) -> np.ndarray:
     """Clients of favoured classes deliver more often; see `label_dependent_probs`."""

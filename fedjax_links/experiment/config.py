@@ -21,6 +21,7 @@ from fedjax_links.experiment.config_parts import (
     pattern_maker,
     pattern_sections,
     problem_makers,
+    redraw,
     with_value,
 )
 from fedjax_links.experiment.definition import Experiment
@@ -68,7 +69,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
     (sections by label; the label is the name unless there is one; ``client`` in it overrides);
     ``client`` (``learning_rate``, a number or numbers by pattern, ``decay``, ``local_steps``,
     ``batch_size``, 0 for the full local data, ...); ``num_rounds``, ``eval_every``, ``num_seeds``,
-    ``first_seed``; ``redraw`` (``by_seed`` or ``fixed``, by stream of draws, or one for all);
+    ``first_seed``; ``redraw`` (``by_seed`` or ``fixed``, by stream of draws, or one for all; where
+    several algorithms are compared, by seed is by default all to which no section gives a seed);
     ``grid`` (nested like the config, lists of values at its leaves) and ``grid_mode``; ``tuning``
     (``learning_rates`` and ``server_lrs``, or a nested ``grid``; ``pattern``, ``num_rounds``,
     ``num_seeds``, ``model``); ``eval_fn``, ``evaluate_start``, ``metric``, ``direction``,
@@ -125,7 +127,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
             eval_fn=_eval_fn(config),
             config=config,
             caption=plain.filled(config.get('caption', ''), config),
-            redraw=config.get('redraw', {}),
+            redraw=redraw(config),
             **{field: config[field] for field in fields if field in config},
         )
     except ValueError as error:

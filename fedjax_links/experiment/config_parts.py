@@ -24,8 +24,30 @@ def first_draws(config: Mapping[str, Any]) -> dict[str, int]:
     """The columns of streams that are drawn by seed, with the value of the first seed."""
     alone = config.get('grid', {}).get(redraws.GRID, ())
     with errors.inside('config'):
-        draws = redraws.Draws(config.get('redraw', {}), [config.get('first_seed', 0)], alone)
+        draws = redraws.Draws(redraw(config), [config.get('first_seed', 0)], alone)
     return draws.columns()
+
+
+def redraw(config: Mapping[str, Any]) -> Mapping[str, str] | str:
+    """What a config says of its draws or, where it compares algorithms and does not, the default.
+
+    By seed is then whatever no section gives a seed of its own.
+    """
+    if 'redraw' in config:
+        given: Mapping[str, str] | str = config['redraw']
+        return given
+    swept = points.flatten(config.get('grid') or {}, 'config.grid')
+    if len(config['algorithms']) < 2 or any(
+        name.endswith(('seed', redraws.GRID)) for name in swept
+    ):
+        return {}
+    shared = config['problem']
+    own = [{**shared, **fields} for fields in config.get('problems', {}).values()]
+    free = [redrawn_sections.free_streams(section) for section in (shared, *own)]
+    by_seed = set.intersection(*free)
+    if redrawn_sections.are_free([section for _, section in pattern_sections(config).values()]):
+        by_seed.add('links_quality')
+    return dict.fromkeys(sorted(by_seed), redraws.BY_SEED)
 
 
 def problem_makers(

@@ -27,6 +27,15 @@ def problem_columns(section: Any, where: str = 'config.problem') -> dict[str, st
     return {column: names[0] for column, names in found.items() if names}
 
 
+def free_streams(section: Mapping[str, Any], where: str = 'config.problem') -> set[str]:
+    """The streams that a problem draws and to which its section gives no seed."""
+    options = problem_columns(section, where)
+    if 'seed' in section:
+        return set()
+    streams = {column: stream for stream, column in COLUMNS.items()}
+    return {streams[column] for column, option in options.items() if option not in section}
+
+
 def problem(section: Any, draws: Mapping[str, int], where: str = 'config.problem') -> Any:
     """A problem's section with the seeds of columns that have a value."""
     named = {'name': section} if isinstance(section, str) else dict(section)
@@ -45,6 +54,12 @@ def are_drawn(section: Any) -> bool:
 def are_seeded(section: Any) -> bool:
     """Whether links have a seed of their own."""
     return any(_is_seeded(*part) for part in _parts(section))
+
+
+def are_free(section: Any) -> bool:
+    """Whether links have a seed of their own and no part of them gives it a value."""
+    seeded = [part for field, part in _parts(section) if _is_seeded(field, part)]
+    return bool(seeded) and not any(isinstance(p, Mapping) and 'seed' in p for p in seeded)
 
 
 def links(section: Any, draws: Mapping[str, int], where: str = 'config.links') -> Any:

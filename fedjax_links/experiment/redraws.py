@@ -13,7 +13,8 @@ stream              what it draws                                               
 
 The first three are columns of the makers of problems and patterns, ``data_seed``,
 ``partition_seed`` and ``links_quality_seed``, whose value is then the seed; the others are keys of
-the seed. A fixed stream of the latter is that of the experiment's first seed.
+the seed. A fixed stream of the latter is that of the experiment's first seed. A config that
+compares algorithms has the first three by seed as well, where no section gives them a seed.
 
 A grid with a column ``redraw`` runs the experiment with one stream at a time by seed, and with all
 of them at the value ``'by_seed'``; the layout `spread` then says how much each moves the results.
