@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import errors, journal, seals
+from fedjax_links import archives, errors, journal, seals
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
 METRICS, LINKS, CHECKPOINTS = journal.METRICS, 'links.npz', 'checkpoints'
@@ -65,10 +65,10 @@ class Results(NamedTuple):
 
 
 def read(folder: str | Path) -> Results:
-    """The metrics of a run folder, finished or not.
+    """The metrics of a run folder, finished or not, or of its archive.
 
     Args:
-      folder: what ``--workdir`` was.
+      folder: what ``--workdir`` was, or the folder of an archive (`archives`).
 
     Returns:
       The columns up to the last save.
@@ -77,6 +77,9 @@ def read(folder: str | Path) -> Results:
       ValueError: if the folder holds no run, or its files were changed.
     """
     path, (facts, _) = Path(folder), described(folder)
+    archive = path / archives.METRICS
+    if archive.exists():
+        return Results(archives.read(archive), facts, path)
     with errors.on_disk(path):
         _, lines = journal.read(path)
     return Results(as_columns(lines), facts, path)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checkpoints, environment, errors, journal, runs, seals
+from fedjax_links import archives, checkpoints, environment, errors, journal, runs, seals
 from fedjax_links.base import PyTree
 
 _MAY_GROW = 'num_rounds'
@@ -97,6 +97,9 @@ class RunFolder(Memory):
         """
         self.path = Path(folder).absolute()
         self._warn = warn
+        if (self.path / archives.METRICS).exists():
+            requirement = 'be the folder of a run, not of an archive, which has no states'
+            raise errors.invalid('workdir', requirement, folder)
         with errors.on_disk(self.path):
             (self.path / runs.CHECKPOINTS).mkdir(parents=True, exist_ok=True)
             self._lock = (self.path / _LOCK).open('a+')

@@ -19,7 +19,7 @@ _ENGINE = _CORE | {
     'algorithms',
 }
 _DRIVERS = {'simulation', 'evaluation', 'devices', 'processes', 'sweeps'}
-_RUNS = {'memory', 'checkpoints', 'journal', 'seals', 'environment', 'runs', 'stores'}
+_RUNS = {'archives', 'memory', 'checkpoints', 'journal', 'seals', 'environment', 'runs', 'stores'}
 _UPPER = _RUNS | {'recordings', 'choices', 'sections', 'experiment'}
 
 MAY_SEE = {
@@ -50,11 +50,12 @@ MAY_SEE = {
     'testing': _ENGINE | _DRIVERS,
     'memory': set(),
     'checkpoints': {'errors', 'base'},
+    'archives': {'errors'},
     'journal': {'errors', 'checkpoints'},
     'seals': {'errors', 'checkpoints'},
     'environment': set(),
-    'runs': _CORE | {'journal', 'seals'},
-    'stores': _CORE | {'checkpoints', 'journal', 'seals', 'environment', 'runs'},
+    'runs': _CORE | {'archives', 'journal', 'seals'},
+    'stores': _CORE | {'archives', 'checkpoints', 'journal', 'seals', 'environment', 'runs'},
     'recordings': _CORE | {'participation', 'runs', 'seals'},
     'choices': _ENGINE | _DRIVERS | {'recordings'},
     'sections': _ENGINE | {'recordings', 'choices'},

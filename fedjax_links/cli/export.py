@@ -4,6 +4,8 @@ python -m fedjax_links export runs/quickstart --to=exported
 
 Models as npz, or as safetensors where that package is installed; metrics as CSV, and as parquet
 where pandas and pyarrow are; links as npz. `pip install 'fedjax_links[export]'` brings all three.
+With --archive a few small files instead, that `report` reads like a run, to be kept beside a page;
+--metrics=eval_accuracy keeps that metric alone.
 """
 
 from absl import flags
@@ -13,6 +15,8 @@ from fedjax_links.cli import app
 _FORMAT = flags.DEFINE_string(
     'format', None, 'Of the models: npz, or safetensors; the latter where installed by default.'
 )
+_ARCHIVE = flags.DEFINE_bool('archive', False, 'Write an archive, without states and links.')
+_METRICS = flags.DEFINE_list('metrics', None, 'Metrics that an archive keeps; all by default.')
 _TO = flags.DEFINE_string('to', None, 'Folder for the files.')
 
 
@@ -24,7 +28,12 @@ def main(*folders: str) -> None:
         raise ValueError('`to` must name a folder for the files, such as --to=exported.')
     from fedjax_links.report import exporting
 
-    done = exporting.export(folders[0], _TO.value, format=_FORMAT.value)
+    if _METRICS.value is not None and not _ARCHIVE.value:
+        raise ValueError('`metrics` must go with --archive, got it without.')
+    if _ARCHIVE.value:
+        done = exporting.archive(folders[0], _TO.value, metrics=_METRICS.value)
+    else:
+        done = exporting.export(folders[0], _TO.value, format=_FORMAT.value)
     for note in done.notes:
         print(note)
     print(f'Wrote {len(done.files)} files to {_TO.value}')

@@ -12,9 +12,10 @@ from urllib.parse import quote
 import jax
 import numpy as np
 
-from fedjax_links import checkpoints, checks, errors, experiment, runs
+from fedjax_links import archives, checkpoints, checks, errors, experiment, runs, seals
 from fedjax_links.experiment import programs
 from fedjax_links.report import folders
+from fedjax_links.report.clients import FILE as CLIENTS
 from fedjax_links.report.folders import Folder, KeptLane
 
 MODELS, STATES, CSV, PARQUET = 'models', 'states', 'metrics.csv', 'metrics.parquet'
@@ -95,6 +96,38 @@ def export(folder: str | Path, to: str | Path, *, format: str | None = None) -> 
         else:
             notes.append('No links were kept.')
     return Exported(files, notes)
+
+
+def archive(
+    folder: str | Path, to: str | Path, *, metrics: Sequence[str] | None = None
+) -> Exported:
+    """Writes what reports need of a run in a few small files (`archives`); the run is only read.
+
+    Args:
+      folder: a run folder, finished or not.
+      to: the folder to write to, created if missing.
+      metrics: which to keep, of all models; all by default.
+
+    Returns:
+      The files, and what was left behind.
+
+    Raises:
+      ValueError: if the folder holds no run, ``to`` is the folder of a run, or for an unknown
+        metric.
+    """
+    run, source, target = runs.read(folder), Path(folder), Path(to)
+    if (target / runs.EXPERIMENT).exists():
+        raise errors.invalid('to', 'be another folder than that of a run', to)
+    whole = {
+        name: content
+        for name in (runs.EXPERIMENT, runs.CONFIG, runs.ENVIRONMENT, CLIENTS)
+        if (content := seals.read(source, name)) is not None
+    }
+    files = {archives.METRICS: archives.encoded(run.columns, metrics), **whole}
+    with errors.on_disk(target):
+        for name, content in files.items():
+            _write(target / name, content)
+    return Exported(list(files), ['States and links stay behind: nothing can go on from it.'])
 
 
 # Models and states.

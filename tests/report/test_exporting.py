@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from fedjax_links import errors, experiment, runs
+from fedjax_links import archives, errors, experiment, report, runs
 from fedjax_links.report import exporting
 from tests.experiment.configs import values
 from tests.report import standing
@@ -187,3 +187,55 @@ def test_a_mistake_costs_one_line(in_python, tmp_path):
     (tmp_path / 'file').touch()
     with pytest.raises(ValueError, match=r'file.* cannot be used: '):
         exporting.export(in_python, tmp_path / 'file', format='npz')
+
+
+# Archives.
+
+
+def test_an_archive_is_read_like_the_run(configured, tmp_path):
+    done = exporting.archive(configured, tmp_path)
+    assert set(done.files) >= {'metrics.npz', 'config.json', 'experiment.json'}
+    run, kept = runs.read(configured), runs.read(tmp_path)
+    assert kept.facts == run.facts
+    assert list(kept.columns) == list(run.columns)
+    for name, column in run.columns.items():
+        same(kept[name], column)
+    text, _, _ = report.write(kept).rpartition('\nWrote')
+    assert len(text) > 1000
+    assert report.write(run).startswith(text)  # links come last, and stay behind
+
+
+def test_an_archive_holds_any_column_and_what_was_asked_for(tmp_path):
+    mixed = np.empty(3, object)
+    mixed[:] = ['a', None, 2]
+    columns = {
+        'stage': np.array(['main', 'main', 'tuning']),
+        'rule': mixed,
+        'round': np.array([1, 300, 2**40]),
+        'finite': np.array([True, False, True]),
+        'server/loss': np.array([0.1, np.nan, 1e-300]),
+        'server/accuracy': np.array([0.5, np.inf, np.nan]),
+    }
+    path = tmp_path / 'metrics.npz'
+    path.write_bytes(archives.encoded(columns))
+    for name, column in archives.read(path).items():
+        if name == 'rule':
+            assert column.tolist() == mixed.tolist()
+        else:
+            same(column, columns[name])
+    path.write_bytes(archives.encoded(columns, ['accuracy']))
+    assert set(archives.read(path)) == set(columns) - {'server/loss'}
+    with pytest.raises(ValueError, match=r"has no 'acuracy'; did you mean 'accuracy'\?"):
+        archives.encoded(columns, ['acuracy'])
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(ValueError, match='hold a readable metrics'):
+        archives.read(path)
+
+
+def test_nothing_goes_on_from_an_archive(configured, tmp_path):
+    exporting.archive(configured, tmp_path / 'kept')
+    planned = experiment.build(values(algorithms={'fedpbc': {}}))
+    with pytest.raises(ValueError, match='not of an archive'):
+        planned.run(tmp_path / 'kept')
+    with pytest.raises(ValueError, match='another folder than that of a run'):
+        exporting.archive(configured, configured)
