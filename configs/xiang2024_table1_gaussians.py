@@ -12,8 +12,9 @@ cannot be interpolated; else N = 100, Dirichlet(0.1), links that follow the labe
 client and server rates tuned on time-varying Bernoulli links, as in the paper. SCAFFOLD and
 FedVARP, with more memory, are added. Each of the ten seeds draws data, partition, class weights,
 initial model, links and batches. The paper column is SVHN's test accuracy, to compare orders.
-After a colon, as_released (:as_released) or first_commit run what the released code does
-differently, as for xiang2024_table1.py. docs/table1_gaussians.md has the outcome.
+After a colon, as_released (:table,as_released) or first_commit run what the released code does
+differently, as for xiang2024_table1.py; `rules` compares known-p and F3AST as written with the same
+two as released. docs/table1_gaussians.md has the outcome.
 """
 
 from ml_collections import ConfigDict
@@ -26,10 +27,30 @@ def get_config(argument: str = '') -> ConfigDict:
     """The comparison's settings.
 
     Args:
-      argument: ``as_released`` or ``first_commit`` for the rules of the released code.
+      argument: ``as_released`` or ``first_commit`` for the rules of the released code; ``rules``
+        for two rules as written beside the same as released.
     """
-    (code,) = common.chosen(argument, presets.CODES)
+    code, which = common.chosen(argument, presets.CODES, ('table', 'rules'))
     shared = presets.in_small(code)
+    algorithms = {**shared['algorithms'], 'scaffold': {}, 'fedvarp': {}}
+    names = (*shared['names'], ('scaffold', 'SCAFFOLD'), ('fedvarp', 'FedVARP'))
+    paper = (
+        'The paper column is SVHN, test accuracy (Xiang et al. 2024, Table 1), to compare orders, '
+        'not levels. '
+    )
+    if which == 'rules':
+        paper = ''
+        written, released = presets.algorithms('paper'), presets.algorithms('as_released')
+        algorithms = {label: written[label] for label in ('fedavg_known', 'f3ast')}
+        algorithms |= {f'{label}_released': released[label] for label in algorithms}
+        names = (
+            *presets.PATTERN_NAMES,
+            ('fedavg_known', 'FedAvg known'),
+            ('fedavg_known_released', 'FedAvg known, last client for all'),
+            ('f3ast', 'F3AST'),
+            ('f3ast_released', 'F3AST, positions for ids'),
+        )
+        shared = {**shared, 'baseline': 'fedavg_known', 'reports': {'levels': {'name': 'levels'}}}
     return ConfigDict(
         {
             'title': 'Table 1 of Xiang et al. 2024 on Gaussian classes that overlap',
@@ -41,16 +62,15 @@ def get_config(argument: str = '') -> ConfigDict:
                 'alpha': 0.1,
             },
             **shared,
-            'algorithms': {**shared['algorithms'], 'scaffold': {}, 'fedvarp': {}},
+            'algorithms': algorithms,
             'tuning': {**shared['tuning'], 'num_rounds': 465},
             'redraw': 'by_seed',
             'num_rounds': 3_999,
             'eval_every': 93,
             'num_seeds': 10,
-            'names': (*shared['names'], ('scaffold', 'SCAFFOLD'), ('fedvarp', 'FedVARP')),
+            'names': names,
             'caption': (
-                'The paper column is SVHN, test accuracy (Xiang et al. 2024, Table 1), to compare '
-                'orders, not levels. Deviations: ten Gaussian classes with a Bayes accuracy of '
+                f'{paper}Deviations: ten Gaussian classes with a Bayes accuracy of '
                 '{config.problem.bayes_accuracy} and softmax regression in place of images and '
                 'convolutions; {config.num_rounds} rounds, evaluated every {config.eval_every}, so '
                 'that all of a cycle is seen, in place of 4,000; rates tuned after '

@@ -37,7 +37,7 @@ def redraw(config: Mapping[str, Any]) -> Mapping[str, str] | str:
         given: Mapping[str, str] | str = config['redraw']
         return given
     swept = points.flatten(config.get('grid') or {}, 'config.grid')
-    if len(config['algorithms']) < 2 or any(
+    if len(config.get('algorithms', ())) < 2 or any(
         name.endswith(('seed', redraws.GRID)) for name in swept
     ):
         return {}

@@ -8,6 +8,7 @@ import numpy as np
 from fedjax_links import analysis, evaluation
 from fedjax_links.base import Problem
 from fedjax_links.experiment.config_parts import pattern_sections
+from fedjax_links.report import deciding
 from fedjax_links.report import prediction as expected
 from fedjax_links.report.configured import ConfiguredLinks, configured_links
 from fedjax_links.report.laws import LinkLaw, SeparationLaw
@@ -59,7 +60,8 @@ def text(links: ConfiguredLinks, record: LinkRecord) -> str:
 
     Returns:
       Lines of at most 80 columns: rates, effective weights, FedAvg's bias, gossip, what is special
-      to the pattern, and the participation report of the record.
+      to the pattern, what decides which algorithm to take, and the participation report of the
+      record.
     """
     law = links.law
     active = record.participates
@@ -73,6 +75,7 @@ def text(links: ConfiguredLinks, record: LinkRecord) -> str:
         _gossip(law, active),
         _separation(law.separation),
         _memory(law),
+        deciding.lines(links, record),
         [f'As simulated ({len(active):,} rounds of seed {record.seed})']
         + ['  ' + line for line in analysis.participation_report(active).text().splitlines()],
     ]

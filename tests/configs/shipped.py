@@ -28,7 +28,7 @@ ARGUMENTS = {
     'xiang2024_figure9': (('alpha', 'gamma', 'delta', 'sigma'), _COMMITS),
     'xiang2024_table1': (_XIANG, _COMMITS),
     'xiang2024_table1_digits': (('clean', 'noisy'), _COMMITS),
-    'xiang2024_table1_gaussians': ((), _COMMITS),
+    'xiang2024_table1_gaussians': (('table', 'rules'), _COMMITS),
     'xiang2024_table1_synthetic': ((), _COMMITS),
     'xiang2024_table2': (_XIANG, _COMMITS),
 }
