@@ -65,7 +65,7 @@ def get_config(argument: str = '') -> ConfigDict:
         ),
     }[which]
     probs = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
-    overlaps = OVERLAPS[::2] if which == 'correlation' else OVERLAPS
+    overlaps = (0.6, 0.9) if which == 'correlation' else OVERLAPS
     grid.setdefault('problem', {})['bayes_accuracy'] = overlaps
     quick_grid.setdefault('problem', {})['bayes_accuracy'] = (0.6, 0.9)
     return ConfigDict(
