@@ -54,7 +54,7 @@ def amplified_scaffold(
     amplification: Number,
     table_dtype: DTypeLike | None = None,
 ) -> Algorithm:
-    """SCAFFOLD whose controls and amplification act at the end of every ``period`` rounds.
+    """Amplified SCAFFOLD: controls change, and progress is amplified, every ``period`` rounds.
 
     Every round: local steps along ``g - c_i + c``, then ``x <- x + mean_{i in A} Delta_i``. At the
     end of every P-th round: ``x <- x_0 + gamma (x - x_0)``, ``x_0 <- x``; every client that
@@ -120,10 +120,11 @@ def amplified_scaffold(
             correction = tree.subtract(state.control, c_i)
             update = train(state.server, correction=correction)
             descent = 1 / (update.num_steps * eta)
+            share = 1 / common.as_float(1 + heard)  # multiplied by: meshes may divide differently
 
             def averaged(old: Array, shift: Array, delta: Array) -> Array:
                 gradient = -shift - descent * delta
-                return ((heard * old + gradient) / (heard + 1)).astype(delta.dtype)
+                return ((1 - share) * old + share * gradient).astype(delta.dtype)
 
             new_mean = jax.tree.map(averaged, mean, correction, update.delta)
             new_mean = tree.round_to(new_mean, mean)

@@ -39,7 +39,6 @@ def test_a_wrong_variant_would_be_caught(wrong):
     )
 
 
-@pytest.mark.slow
 def test_it_ends_at_the_optimum_whatever_the_links(x64):
     algorithm = algorithms.amplified_scaffold(limits.program(), period=20, amplification=1.5)
     assert limits.distance(algorithm) < limits.ROUNDING

@@ -1,9 +1,12 @@
 """FedBuff against its listing, its relatives, and its bias."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms
+from fedjax_links import algorithms, local_training, problems, simulation
+from fedjax_links.base import DuplexLinkSample
 from tests.reference import harness, limits, newer_loops, quadratic_loops
 
 
@@ -47,7 +50,27 @@ def test_staleness_counts_the_moves_that_a_client_missed(x64):
     np.testing.assert_array_equal(result.rounds.extra['staleness_sum'], [0, 1, 2, 3] + [3] * 8)
 
 
-@pytest.mark.slow
+def test_a_client_that_hears_nothing_back_keeps_its_model_and_version():
+    problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
+    algorithm = algorithms.fedbuff(
+        local_training.local_sgd(0.1, local_steps=1), buffer_size=2, table_dtype=jnp.bfloat16
+    )
+    links = DuplexLinkSample(
+        mask=jnp.array([True, True, False, True]),
+        prob=jnp.full(4, 0.5),
+        downlink=jnp.array([True, False, True, True]),
+        compute=jnp.array([True, True, True, False]),
+    )
+    ctx = simulation.round_context(jax.random.key(0), 0, links)
+    state, metrics = algorithm.round_step(algorithm.init(jnp.zeros(2), problem), ctx, problem)
+    assert metrics.num_active == 2
+    np.testing.assert_allclose(state.server, [0.1, 0.2], rtol=1e-6)
+    assert state.clients.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(state.clients[0], state.server.astype(jnp.bfloat16))
+    np.testing.assert_array_equal(state.clients[1:], np.zeros((3, 2)))
+    np.testing.assert_array_equal(state.versions, [1, 0, 0, 0])
+
+
 def test_its_limit_is_biased_towards_those_who_arrive_often(x64):
     """As FedAvg's, towards the mean by link probabilities, far beyond what it scatters."""
     models = limits.late_models(algorithms.fedbuff(limits.program(), buffer_size=5))

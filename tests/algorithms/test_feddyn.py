@@ -32,7 +32,6 @@ def test_a_wrong_variant_would_be_caught(wrong):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('exactly', [True, False])
 def test_it_ends_at_the_optimum_whatever_the_links(x64, exactly):
     """With exact local minimisation, one step of length 1 / (1 + alpha), and with few steps."""

@@ -27,6 +27,5 @@ def test_a_wrong_variant_would_be_caught(wrong):
     harness.assert_caught(newer_loops.focus(setting)[0], newer_loops.focus(setting, wrong=wrong)[0])
 
 
-@pytest.mark.slow
 def test_it_ends_at_the_optimum_whatever_the_links(x64):
     assert limits.distance(algorithms.focus(limits.program())) < limits.ROUNDING
