@@ -110,6 +110,11 @@ _ALGORITHMS: dict[str, Any] = {
         'name': 'fedvarp',
         'client': {'decay': {'name': 'warmup', 'initial': 0.2, 'rounds': 3}},
     },
+    'focus': {'server_lr': 0.02},
+    'amplified_scaffold': {'period': 4, 'amplification': 1.5},
+    'fedstale': {'stale_weight': 0.5},
+    'feddyn': {'alpha': 0.1},
+    'fedbuff': {'buffer_size': 4},
     'fednova': {'client': {'client_steps': [1, 2, 1, 2, 1, 2]}},
 }
 

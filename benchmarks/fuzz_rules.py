@@ -14,14 +14,14 @@ _COUNTS = {  # at least one
     *('num_rounds', 'eval_every', 'num_seeds', 'num_clients', 'cohort_size', 'local_steps'),
     *('period', 'cutoff', 'budget', 'active_rounds', 'num_groups', 'size', 'columns', 'count'),
     *('dimension', 'examples_per_client', 'max_examples', 'num_train', 'num_test', 'num_classes'),
-    *('shards_per_client', 'chunk_size', 'kernel_size', 'every'),
+    *('shards_per_client', 'chunk_size', 'kernel_size', 'every', 'buffer_size'),
 }
 _FROM_ZERO = {'first_seed', 'batch_size', 'separation', 'start_round', 'seed', 'from_round'} | {
     *('min_examples', 'rounds', 'start', 'stop', 'times', 'cycle_length'),
 }
 _POSITIVE = {'learning_rate', 'server_lr', 'amplification', 'initial', 'innovation_clip', 'tick'}
 _SHARES = {'up_rate', 'beta', 'tail', 'smoothing', 'minimum', 'trough', 'similarity', 'share'} | {
-    *('first', 'second', 'difficulty', 'momentum'),
+    *('first', 'second', 'difficulty', 'momentum', 'stale_weight'),
 }
 _TEXT = {'title', 'caption', 'metric', 'direction', 'baseline', 'grid_mode', 'rule', 'design'} | {
     *('compute', 'memory', 'store', 'dataset', 'normalise', 'lines', 'band'),
@@ -32,6 +32,7 @@ _MAY_BE_NONE = {  # fields whose default is None, which says "as usual"
     *('max_examples', 'metric', 'count', 'every', 'groups', 'weights', 'clients', 'wrap', 'data'),
     *('initial_point', 'table_dtype', 'downlink', 'compute', 'published', 'momentum', 'prob'),
     *('mu_dtype', 'mask', 'pattern', 'accumulator_dtype', 'cache_dir', 'data_dir', 'levels'),
+    'server_lr',  # of FOCUS: its local rate
 }
 _OPTIONS = (
     _COUNTS

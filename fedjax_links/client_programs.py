@@ -37,12 +37,15 @@ class LocalUpdate(NamedTuple):
       delta: L_i(start) - start.
       loss: float[], training loss of the start, on the batch of the first local step.
       num_steps: int32[], local steps performed.
+      gradient: the last step's, before ``correction`` and ``proximal`` are added; None unless asked
+        for.
     """
 
     params: Params
     delta: Params
     loss: Array
     num_steps: Array
+    gradient: Params | None = None
 
 
 class Run(Protocol):
@@ -58,6 +61,8 @@ class Run(Protocol):
         *,
         lr_scale: Number = 1.0,
         correction: Params | None = None,
+        proximal: Number | None = None,
+        keep_gradient: bool = False,
     ) -> LocalUpdate:
         """Trains.
 
@@ -69,6 +74,8 @@ class Run(Protocol):
           problem: data and loss.
           lr_scale: float[], multiplies the rate.
           correction: a pytree like the parameters, added to every gradient; None for nothing.
+          proximal: float[], a; ``a (x - start)`` is added to every gradient; None for nothing.
+          keep_gradient: whether to return the last step's gradient.
 
         Returns:
           What the client holds after its local steps.
@@ -223,6 +230,8 @@ def _gradient_steps(
         *,
         lr_scale: Number = 1.0,
         correction: Params | None = None,
+        proximal: Number | None = None,
+        keep_gradient: bool = False,
     ) -> LocalUpdate:
         batches, batch_loss = client_data(problem, client, key, local_steps, batch_size)
         steps = make_optimizer(rate(round) * lr_scale)
@@ -241,27 +250,31 @@ def _gradient_steps(
             return (loss if penalty is None else loss + penalty(params, start)), loss
 
         def step(
-            carry: tuple[Params, PyTree], inputs: tuple[PyTree, Array | None]
-        ) -> tuple[tuple[Params, PyTree], Array | None]:
+            carry: tuple[Params, PyTree, Params | None], inputs: tuple[PyTree, Array | None]
+        ) -> tuple[tuple[Params, PyTree, Params | None], Array | None]:
             batch, index = inputs
-            params, optimizer_state = carry
+            params, optimizer_state, _ = carry
             grad, loss = jax.grad(objective, has_aux=True)(params, batch)
+            kept = grad if keep_gradient else None
             if correction is not None:
                 grad = tree.add_scaled(grad, 1, correction)
+            if proximal is not None:
+                grad = tree.add_scaled(grad, proximal, tree.subtract(params, start))
             updates, optimizer_state = steps.update(grad, optimizer_state, params)
-            new_carry = (tree.add_scaled(params, 1, updates), optimizer_state)
+            new_carry = (tree.add_scaled(params, 1, updates), optimizer_state, kept)
             if index is not None:  # past its last step a client stands still
                 new_carry = tree.select(index < num_steps, new_carry, carry)
             return new_carry, loss if few_steps else None
 
-        (params, _), losses = jax.lax.scan(
-            step, (start, steps.init(start)), (batches, indices), length=local_steps
+        no_gradient = tree.zeros_like(start) if keep_gradient else None
+        (params, _, gradient), losses = jax.lax.scan(
+            step, (start, steps.init(start), no_gradient), (batches, indices), length=local_steps
         )
         if losses is None:
             loss = batch_loss(start, jax.tree.map(lambda a: a[0], batches))
         else:
             loss = losses[0]
-        return LocalUpdate(params, tree.subtract(params, start), loss, num_steps)
+        return LocalUpdate(params, tree.subtract(params, start), loss, num_steps, gradient)
 
     return ClientProgram(run, rate, local_steps, chunk_size)
 

@@ -68,7 +68,13 @@ class Train(Protocol):
     """One client's training, with its data, key and round filled in."""
 
     def __call__(
-        self, start: Params, *, lr_scale: Number = 1.0, correction: Params | None = None
+        self,
+        start: Params,
+        *,
+        lr_scale: Number = 1.0,
+        correction: Params | None = None,
+        proximal: Number | None = None,
+        keep_gradient: bool = False,
     ) -> LocalUpdate:
         """What the client holds after its local steps from ``start``; see `client_programs.Run`."""
         ...
@@ -91,7 +97,7 @@ def train_cohort(
       problem: data and loss.
       per_client: the body of the loop, written for one client: ``(train, client, row) ->
         (Contribution, new row)``. ``client`` is its id, ``row`` its row of ``client_tree``, and
-        ``train(start, lr_scale=1.0, correction=None)`` gives its `LocalUpdate`.
+        ``train(start)`` gives its `LocalUpdate`; see `Train` for adjustments.
       client_tree: leaves [N, ...], what the clients keep between rounds; ``()`` if nothing.
 
     Returns:

@@ -113,6 +113,23 @@ def test_the_rate_can_be_scaled_and_the_gradient_corrected():
     np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
 
 
+def test_the_last_gradient_is_returned_where_asked_for_without_what_is_added_to_it():
+    correction = {'w': jnp.array([0.3, -0.1]), 'b': jnp.array(0.6)}
+    adjustments = {'correction': correction, 'proximal': 0.7}
+    added = lambda x: flat(correction) + 0.7 * (x - FLAT_START)  # noqa: E731
+    for client_steps, steps in ((None, 4), ([4, 3, 4, 4], 3)):
+        program = local_sgd(0.2, local_steps=4, batch_size=2, client_steps=client_steps)
+        update = run(program, 1, **adjustments, keep_gradient=True)
+        reference = Reference(1)
+        end, loss = reference.descend(steps, 2, lambda g: -0.2 * g, extra=added)
+        last, _ = reference.descend(steps - 1, 2, lambda g: -0.2 * g, extra=added)
+        _, expected = reference.loss_and_grad(last, reference.batch(steps - 1, 2))
+        np.testing.assert_allclose(flat(update.params), end, rtol=2e-5, atol=2e-6)
+        np.testing.assert_allclose(flat(update.gradient), expected, rtol=2e-5, atol=2e-6)
+        np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
+        assert run(program, 1, **adjustments).gradient is None
+
+
 def test_proximal_steps_pull_back_to_the_start():
     update = run(proximal_sgd(0.2, mu=0.7, local_steps=6, batch_size=3), 1)
     pull = lambda x: 0.7 * (x - FLAT_START)  # noqa: E731

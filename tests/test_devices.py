@@ -158,7 +158,7 @@ links = fl.participation.bernoulli(np.linspace(0.2, 0.9, clients))
 
 def result(name, num_devices):
     mesh = fl.devices.mesh(num_devices) if num_devices else None
-    algorithm = fl.ALGORITHMS[name](client)
+    algorithm = fl.ALGORITHMS[name](client, **fl.ALGORITHMS[name].example)
     run = jax.jit(lambda key, problem: fl.simulate(
         key, algorithm, links, problem, num_rounds=4, eval_every=2, mesh=mesh
     ))
@@ -168,7 +168,7 @@ def result(name, num_devices):
 def bits(result):
     return [a.tobytes() for a in jax.tree.leaves(result)]
 
-for name in ('fedavg', 'fedpbc'):
+for name in ('fedavg', 'fedpbc', 'amplified_scaffold', 'fedbuff'):
     results = {n: result(name, n) for n in (None, 1, 2, 4)}
     print(name, [bits(results[n]) == bits(results[1]) for n in (2, 4)], all(
         np.allclose(a, b, rtol=1e-4, atol=1e-6)
@@ -182,6 +182,8 @@ def test_meshes_of_any_size_give_the_same_bits_and_those_of_none_up_to_rounding(
     assert in_a_process(MESHES, as_users_compile=True) == [
         'fedavg [True, True] True',
         'fedpbc [True, True] True',
+        'amplified_scaffold [True, True] True',
+        'fedbuff [True, True] True',
     ]
 
 

@@ -6,16 +6,21 @@ import optax
 
 from fedjax_links import local_training
 from fedjax_links.algorithms.amplified_fedavg import amplified_fedavg
+from fedjax_links.algorithms.amplified_scaffold import amplified_scaffold
 from fedjax_links.algorithms.debiased_fedavg import debiased_fedavg
 from fedjax_links.algorithms.f3ast import f3ast
 from fedjax_links.algorithms.fedau import fedau
 from fedjax_links.algorithms.fedavg import fedavg, fedavg_all
 from fedjax_links.algorithms.fedavg_known import fedavg_known
 from fedjax_links.algorithms.fedawe import fedawe
+from fedjax_links.algorithms.fedbuff import fedbuff
+from fedjax_links.algorithms.feddyn import feddyn
 from fedjax_links.algorithms.fednova import fednova
 from fedjax_links.algorithms.fedopt import fedopt
 from fedjax_links.algorithms.fedpbc import fedpbc
+from fedjax_links.algorithms.fedstale import fedstale
 from fedjax_links.algorithms.fedvarp import fedvarp
+from fedjax_links.algorithms.focus import focus
 from fedjax_links.algorithms.mifa import mifa, mifa_waiting
 from fedjax_links.algorithms.scaffold import scaffold
 from fedjax_links.algorithms.wait_for_all import wait_for_all
@@ -27,6 +32,11 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = {
         example={'period': 3, 'amplification': 1.5},
         full_participation_is_fedavg=False,
     ),
+    'amplified_scaffold': AlgorithmEntry(
+        amplified_scaffold,
+        example={'period': 3, 'amplification': 1.5},
+        full_participation_is_fedavg=False,
+    ),
     'debiased_fedavg': AlgorithmEntry(debiased_fedavg),
     'f3ast': AlgorithmEntry(f3ast, full_participation_is_fedavg=False),
     'fedau': AlgorithmEntry(fedau),
@@ -34,13 +44,21 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = {
     'fedavg_all': AlgorithmEntry(fedavg_all),
     'fedavg_known': AlgorithmEntry(fedavg_known),
     'fedawe': AlgorithmEntry(fedawe),
+    'fedbuff': AlgorithmEntry(fedbuff, example={'buffer_size': 3}),
+    'feddyn': AlgorithmEntry(feddyn, example={'alpha': 0.1}, full_participation_is_fedavg=False),
     'fednova': AlgorithmEntry(fednova),
     'fedopt': AlgorithmEntry(fedopt, example={'server_optimizer': optax.sgd(1.0)}),
     'fedpbc': AlgorithmEntry(fedpbc),
     'fedprox': AlgorithmEntry(
         fedavg, client_program=local_training.proximal_sgd, client_example={'mu': 0.1}
     ),
+    'fedstale': AlgorithmEntry(
+        fedstale, example={'stale_weight': 0.5}, empty_round_keeps_server=False
+    ),
     'fedvarp': AlgorithmEntry(fedvarp),
+    'focus': AlgorithmEntry(
+        focus, full_participation_is_fedavg=False, empty_round_keeps_server=False
+    ),
     'mifa': AlgorithmEntry(mifa, empty_round_keeps_server=False),
     'mifa_waiting': AlgorithmEntry(
         mifa_waiting, full_participation_is_fedavg=False, empty_round_keeps_server=False
@@ -58,6 +76,7 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = {
 __all__ = [
     'ALGORITHMS',
     'amplified_fedavg',
+    'amplified_scaffold',
     'debiased_fedavg',
     'f3ast',
     'fedau',
@@ -65,10 +84,14 @@ __all__ = [
     'fedavg_all',
     'fedavg_known',
     'fedawe',
+    'fedbuff',
+    'feddyn',
     'fednova',
     'fedopt',
     'fedpbc',
+    'fedstale',
     'fedvarp',
+    'focus',
     'mifa',
     'mifa_waiting',
     'scaffold',

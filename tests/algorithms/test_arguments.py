@@ -10,13 +10,18 @@ from fedjax_links.algorithms import ALGORITHMS
 PROGRAM = local_training.local_sgd(0.1, local_steps=1)
 NOT_POSITIVE = [
     ('amplified_fedavg', 'amplification'),
+    ('amplified_scaffold', 'amplification'),
     ('f3ast', 'server_lr'),
     ('fedau', 'server_lr'),
     ('fedavg_known', 'server_lr'),
     ('fedawe', 'innovation_clip'),
     ('fedawe', 'server_lr'),
+    ('fedbuff', 'server_lr'),
+    ('feddyn', 'alpha'),
     ('fednova', 'server_lr'),
+    ('fedstale', 'server_lr'),
     ('fedvarp', 'server_lr'),
+    ('focus', 'server_lr'),
     ('mifa', 'server_lr'),
     ('mifa_waiting', 'server_lr'),
     ('scaffold', 'server_lr'),
@@ -24,8 +29,10 @@ NOT_POSITIVE = [
 COUNTS = [
     ('amplified_fedavg', 'period', 1),
     ('amplified_fedavg', 'start_round', 0),
+    ('amplified_scaffold', 'period', 1),
     ('f3ast', 'budget', 1),
     ('fedau', 'cutoff', 1),
+    ('fedbuff', 'buffer_size', 1),
     ('wait_for_all', 'period', 1),
     ('wait_for_all', 'start_round', 0),
 ]
@@ -66,7 +73,13 @@ def test_an_unknown_memory_is_refused_with_the_nearest(name):
         make(name, memory='deltas')
 
 
-@pytest.mark.parametrize('name', ['mifa', 'mifa_waiting', 'fedvarp', 'scaffold'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        *('amplified_scaffold', 'fedbuff', 'feddyn', 'fedstale', 'fedvarp', 'focus', 'mifa'),
+        *('mifa_waiting', 'scaffold'),
+    ],
+)
 def test_a_table_of_integers_is_refused(name):
     message = r'^`table_dtype` must be a floating-point dtype, got int8\.$'
     with pytest.raises(ValueError, match=message):
@@ -76,7 +89,7 @@ def test_a_table_of_integers_is_refused(name):
 @pytest.mark.parametrize(
     'name, argument, value',
     [(name, argument, 0.5) for name, argument in NOT_POSITIVE]
-    + [('f3ast', 'beta', 0.5)]
+    + [('f3ast', 'beta', 0.5), ('fedstale', 'stale_weight', 0.5)]
     + [(name, argument, 2) for name, argument, _ in COUNTS if argument != 'budget'],
 )
 def test_traced_values_pass_unread(name, argument, value):

@@ -8,7 +8,14 @@ import pytest
 from fedjax_links import algorithms, local_training, participation, problems, simulation, tree
 
 NUM_CLIENTS, DIMENSION = 50, 30
-WITH_TABLE = ['fedvarp', 'mifa', 'mifa_waiting', 'scaffold']
+WITH_TABLE = ['feddyn', 'fedstale', 'fedvarp', 'focus', 'mifa', 'mifa_waiting', 'scaffold']
+OPTIONS = {
+    'amplified_scaffold': {'period': 5, 'amplification': 1.2},
+    'fedbuff': {'buffer_size': 8},
+    'feddyn': {'alpha': 1.0},
+    'fedstale': {'stale_weight': 1.0},
+    'focus': {'server_lr': 0.005},
+}
 
 
 def federation(num_clients=NUM_CLIENTS, dimension=DIMENSION):
@@ -18,7 +25,7 @@ def federation(num_clients=NUM_CLIENTS, dimension=DIMENSION):
 
 def build(name, **kwargs):
     program = local_training.local_sgd(0.05, local_steps=3)
-    return getattr(algorithms, name)(program, **kwargs)
+    return getattr(algorithms, name)(program, **OPTIONS.get(name, {}), **kwargs)
 
 
 def simulate(algorithm, problem, num_rounds, num_active=10):
@@ -68,6 +75,27 @@ def test_fedpbc_keeps_a_model_per_client(dtype, width):
     algorithm = build('fedpbc', table_dtype=dtype)
     state = jax.eval_shape(algorithm.init, jnp.zeros(DIMENSION), federation())
     assert tree.num_bytes(state) == 4 * DIMENSION + width * NUM_CLIENTS * DIMENSION
+
+
+@pytest.mark.parametrize('dtype, width', [(None, 4), (jnp.bfloat16, 2)])
+def test_what_else_keeps_more_than_a_row(dtype, width):
+    problem, row = federation(), width * NUM_CLIENTS * DIMENSION
+    for name, num_models, num_rows, num_integers in (
+        ('amplified_scaffold', 4, 2, NUM_CLIENTS),
+        ('fedbuff', 2, 1, NUM_CLIENTS + 2),
+    ):
+        algorithm = build(name, table_dtype=dtype)
+        state = jax.eval_shape(algorithm.init, jnp.zeros(DIMENSION), problem)
+        kept = 4 * (num_models * DIMENSION + num_integers) + num_rows * row
+        assert tree.num_bytes(state) == kept, name
+
+
+def test_with_narrow_rows_the_controls_sum_is_that_of_the_rounded_means():
+    state = simulate(build('amplified_scaffold', table_dtype=jnp.bfloat16), federation(), 62)
+    means = np.asarray(state.clients[1].astype(jnp.float32), float)
+    assert state.clients[1].dtype == jnp.bfloat16
+    error = np.abs(np.asarray(state.mean_sum, float) - means.sum(axis=0)).max()
+    assert error < 1e-5 * NUM_CLIENTS * np.abs(means).max()
 
 
 def test_rounded_client_models_stay_within_their_precision():
@@ -133,8 +161,10 @@ def test_a_bfloat16_table_ends_near_the_full_one(name):
 @pytest.mark.parametrize(
     'name',
     [
-        pytest.param(name, marks=() if name in ('scaffold', 'fedawe') else pytest.mark.slow)
-        for name in [*WITH_TABLE, 'fedawe']
+        pytest.param(
+            name, marks=() if name in ('scaffold', 'fedawe', 'fedbuff') else pytest.mark.slow
+        )
+        for name in [*WITH_TABLE, 'fedawe', 'fedbuff', 'amplified_scaffold']
     ],
 )
 def test_a_round_neither_copies_nor_sums_the_table(name):
@@ -146,7 +176,7 @@ def test_a_round_neither_copies_nor_sums_the_table(name):
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize('name', [*WITH_TABLE, 'fedpbc', 'fedavg_all'])
+@pytest.mark.parametrize('name', [*WITH_TABLE, 'amplified_scaffold', 'fedpbc', 'fedavg_all'])
 def test_large_models_are_trained_one_by_one_in_a_table_replaced_in_place(name):
     """Of models that clients train one by one: a few in scratch memory, and no second table."""
     num_clients, dimension = 60, 20_000

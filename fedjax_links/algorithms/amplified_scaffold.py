@@ -1,0 +1,155 @@
+"""Amplified SCAFFOLD: control variates over windows of rounds, whose progress is amplified.
+
+References:
+  Crawshaw and Liu 2024, Federated learning under periodic client participation and heterogeneous
+  data: a new communication-efficient algorithm and analysis.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from fedjax_links import checks, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    RoundMetrics,
+)
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+
+
+class AmplifiedScaffoldState(NamedTuple):
+    """State of amplified SCAFFOLD.
+
+    Attributes:
+      server: the server model x.
+      reference: x_0, the model after the last amplification.
+      control: c, constant within a window.
+      clients: a pair of tables, leaves [N, ...], in the table's dtype: c_i, and the mean gradient
+        of the last window in which the client delivered, which becomes c_i once that is over.
+      mean_sum: the sum of those means, kept up to date by differences as in `MemoryState`.
+      num_heard: int32[N], rounds of this window in which the client delivered.
+    """
+
+    server: Params
+    reference: Params
+    control: Params
+    clients: PyTree
+    mean_sum: Params
+    num_heard: Array
+
+
+def amplified_scaffold(
+    local_train: ClientProgram,
+    *,
+    period: int,
+    amplification: Number,
+    table_dtype: DTypeLike | None = None,
+) -> Algorithm:
+    """Amplified SCAFFOLD: controls change, and progress is amplified, every ``period`` rounds.
+
+    Every round: local steps along ``g - c_i + c``, then ``x <- x + mean_{i in A} Delta_i``. At the
+    end of every P-th round: ``x <- x_0 + gamma (x - x_0)``, ``x_0 <- x``; every client that
+    delivered in this window takes ``c_i <- mean of its gradients g in it``; ``c <- mean of all N
+    c_i``. All controls start at zero. Within a window they stay, whoever delivers how often.
+
+    Where it converges, it ends at the optimum for any links that let every client deliver now and
+    then, to rounding with full gradients and without knowing a probability: at the optimum with
+    ``c_i = grad F_i`` local steps stand still. Amplification scales steps; the authors divide the
+    local rate by gamma.
+
+    A client's new c_i is made when it next delivers, so that the end of a window costs no pass over
+    the clients' tables. For SGD steps ``c_i - c - Delta_i / (s eta)`` is the mean gradient of a
+    round; with another local optimizer it is not one.
+
+    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    start from x. An empty round keeps x, and the clock of P rounds runs on, so that the last round
+    of a window amplifies even if it is empty.
+
+    Memory: 4 + 2 N models and one integer per client; half of the 2 N with
+    ``table_dtype=jnp.bfloat16``: a mean is then rounded whenever its client delivers, and c is the
+    mean of the rounded ones.
+
+    Args:
+      local_train: the client program, plain SGD, with eta as its rate and s steps.
+      period: P, rounds per window, at least 1.
+      amplification: gamma, positive; at least 1 in the paper.
+      table_dtype: dtype of the clients' tables; the parameters' own by default.
+
+    Returns:
+      The algorithm; models: ``server``.
+
+    Raises:
+      ValueError: for a period below 1, an amplification that is not positive or a dtype that is not
+        floating-point.
+
+    References:
+      Crawshaw and Liu 2024, Algorithm 1.
+    """
+    common.check_count('period', period)
+    checks.positive('amplification', amplification)
+    common.check_table_dtype(table_dtype)
+
+    def init(params: Params, problem: Problem) -> AmplifiedScaffoldState:
+        return AmplifiedScaffoldState(
+            server=params,
+            reference=params,
+            control=tree.zeros_like(params),
+            clients=common.zero_table((params, params), problem, table_dtype),
+            mean_sum=tree.zeros_like(params),
+            num_heard=jnp.zeros(problem.num_clients, jnp.int32),
+        )
+
+    def round_step(
+        state: AmplifiedScaffoldState, ctx: RoundContext, problem: Problem
+    ) -> tuple[AmplifiedScaffoldState, RoundMetrics]:
+        cohort = cohorts.participating(ctx.links)
+        eta = local_train.learning_rate(ctx.round)
+
+        def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
+            (c_i, mean), heard = row, state.num_heard[i]
+            c_i = tree.select(heard == 0, mean, c_i)  # its last window is over
+            correction = tree.subtract(state.control, c_i)
+            update = train(state.server, correction=correction)
+            descent = 1 / (update.num_steps * eta)
+            share = 1 / common.as_float(1 + heard)  # multiplied by: meshes may divide differently
+
+            def averaged(old: Array, shift: Array, delta: Array) -> Array:
+                gradient = -shift - descent * delta
+                return ((1 - share) * old + share * gradient).astype(delta.dtype)
+
+            new_mean = jax.tree.map(averaged, mean, correction, update.delta)
+            new_mean = tree.round_to(new_mean, mean)
+            sums = (update.delta, tree.subtract(new_mean, mean))
+            return Contribution(sums, update.loss), (c_i, new_mean)
+
+        total, clients = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
+        deltas, mean_changes = total.value
+        num_active = cohorts.num_members(cohort)
+        server = tree.add_scaled(state.server, 1, tree.divide(deltas, num_active))
+        mean_sum = tree.add_scaled(state.mean_sum, 1, mean_changes)
+        progress = tree.subtract(server, state.reference)
+        amplified = tree.add_scaled(state.reference, amplification, progress)
+        window_ends = jnp.mod(ctx.round + 1, period) == 0
+        server = tree.select(window_ends, amplified, server)
+        control = tree.scale(1 / problem.num_clients, mean_sum)
+        num_heard = cohorts.count(ctx.links, state.num_heard)
+        new_state = AmplifiedScaffoldState(
+            server=server,
+            reference=tree.select(window_ends, server, state.reference),
+            control=tree.select(window_ends, control, state.control),
+            clients=clients,
+            mean_sum=mean_sum,
+            num_heard=jnp.where(window_ends, 0, num_heard),
+        )
+        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+
+    return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -1,0 +1,138 @@
+"""FedBuff: updates arrive late, and the server moves once a buffer of them is full.
+
+References:
+  Nguyen et al. 2022, Federated learning with buffered asynchronous aggregation.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from fedjax_links import base, checks, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    RoundMetrics,
+)
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+
+
+class FedBuffState(NamedTuple):
+    """State of FedBuff.
+
+    Attributes:
+      server: the server model x.
+      clients: the model that each client received last, leaves [N, ...], in the table's dtype.
+      versions: int32[N], the version of x that this was.
+      buffer: the weighted sum of the updates that wait.
+      num_buffered: int32[], how many they are.
+      version: int32[], how often x has moved.
+    """
+
+    server: Params
+    clients: Params
+    versions: Array
+    buffer: Params
+    num_buffered: Array
+    version: Array
+
+
+def fedbuff(
+    local_train: ClientProgram,
+    *,
+    buffer_size: int,
+    server_lr: Number = 1.0,
+    table_dtype: DTypeLike | None = None,
+) -> Algorithm:
+    """FedBuff in rounds: an active link is an arrival, of an update to the model held since then.
+
+    Client i trains from the model z_i that it received when it last arrived, x^0 at first:
+    ``Delta_i = L_i(z_i) - z_i``. On arrival ``(1 + tau_i)^{-1/2} Delta_i`` enters the buffer, tau_i
+    the number of times that x has moved since. At the end of a round in which the buffer holds at
+    least K updates, ``x <- x + eta_g buffer / (number in it)``, and it is emptied. Then those who
+    arrived receive x. Every pattern becomes an arrival process; several may arrive in one round, so
+    that a buffer may hold more than K.
+
+    Clients that arrive often enter often: the limit is biased towards them, as FedAvg's is.
+
+    Link semantics: only clients whose uplink delivers count, from the model that they hold; what
+    they compute is the same whenever they compute it, so it is computed on arrival, with the rate
+    and batches of that round. A client that delivers but hears nothing back keeps its model and its
+    version. An empty round keeps x.
+
+    Memory: 2 + N models and one integer per client; half of the N with
+    ``table_dtype=jnp.bfloat16``: a client then trains from the rounded model, and its update is the
+    difference to that.
+
+    Args:
+      local_train: the client program L_i.
+      buffer_size: K, at least 1; 10 in the paper.
+      server_lr: eta_g, positive.
+      table_dtype: dtype of the client models; the parameters' own by default.
+
+    Returns:
+      The algorithm; models: ``server``. ``extra['num_steps']`` counts the server's moves and
+      ``extra['staleness_sum']`` adds up tau_i over A.
+
+    Raises:
+      ValueError: for a size below 1, a rate that is not positive or a dtype that is not
+        floating-point.
+
+    References:
+      Nguyen et al. 2022, Algorithm 1; the weight is that of its section 5.
+    """
+    common.check_count('buffer_size', buffer_size)
+    checks.positive('server_lr', server_lr)
+    common.check_table_dtype(table_dtype)
+
+    def init(params: Params, problem: Problem) -> FedBuffState:
+        return FedBuffState(
+            server=params,
+            clients=common.every_client_at(params, problem, table_dtype).clients,
+            versions=jnp.zeros(problem.num_clients, jnp.int32),
+            buffer=tree.zeros_like(params),
+            num_buffered=jnp.zeros((), jnp.int32),
+            version=jnp.zeros((), jnp.int32),
+        )
+
+    def round_step(
+        state: FedBuffState, ctx: RoundContext, problem: Problem
+    ) -> tuple[FedBuffState, RoundMetrics]:
+        cohort = cohorts.delivering(ctx.links)
+
+        def client(train: Train, i: Array, z_i: PyTree) -> tuple[Contribution, PyTree]:
+            staleness = state.version - state.versions[i]
+            update = train(tree.cast_like(z_i, state.server))
+            weight = 1 / jnp.sqrt(common.as_float(1 + staleness))
+            late = tree.scale(weight, update.delta)
+            return Contribution((late, staleness), update.loss), z_i
+
+        total, clients = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
+        arrived, staleness_sum = total.value
+        num_active = cohorts.num_members(cohort)
+        buffer = tree.add_scaled(state.buffer, 1, arrived)
+        num_buffered = state.num_buffered + num_active
+        is_full = num_buffered >= buffer_size
+        moved = tree.add_scaled(state.server, server_lr, tree.divide(buffer, num_buffered))
+        server = tree.select(is_full, moved, state.server)
+        version = state.version + is_full
+        hears = base.delivers(ctx.links) & base.receives(ctx.links)
+        new_state = FedBuffState(
+            server=server,
+            clients=cohorts.assign(cohorts.make_cohort(hears), clients, server),
+            versions=jnp.where(hears, version, state.versions),
+            buffer=tree.select(is_full, tree.zeros_like(buffer), buffer),
+            num_buffered=jnp.where(is_full, 0, num_buffered),
+            version=version,
+        )
+        extra = {'num_steps': is_full.astype(jnp.int32), 'staleness_sum': staleness_sum}
+        return new_state, RoundMetrics(num_active, num_active, total.loss, extra)
+
+    return Algorithm(init=init, round_step=round_step, models=common.server_model)

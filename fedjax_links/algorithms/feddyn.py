@@ -1,0 +1,82 @@
+"""FedDyn: every client's objective gets a linear term that aligns its minimiser with the optimum.
+
+References:
+  Acar et al. 2021, Federated learning based on dynamic regularization.
+"""
+
+from jax.typing import DTypeLike
+
+from fedjax_links import checks, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+
+
+def feddyn(
+    local_train: ClientProgram, *, alpha: Number, table_dtype: DTypeLike | None = None
+) -> Algorithm:
+    """FedDyn: clients descend ``F_i(w) - <g_i, w> + (alpha / 2) |w - x|^2`` from x.
+
+    Then ``g_i <- g_i - alpha Delta_i`` for i in A, ``h <- h - (alpha / N) sum_A Delta_i`` and
+    ``x <- mean_{i in A} w_i - h / alpha``; all start at zero, so that h is the mean of all g_i. The
+    mean of the models is over A and the sum in h is divided by N.
+
+    Where it converges, it ends at the optimum for any links that let every client deliver now and
+    then, to rounding with full gradients and without knowing a probability: there ``h = 0`` and
+    ``g_i = grad F_i(x)``, at which any number of local steps stands still. The paper minimises
+    exactly; g_i is then the gradient at w_i. Fewer local steps follow more slowly.
+
+    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    start from x. An empty round keeps x and h: there is no mean model, which the paper, with its
+    cohorts of one size, never meets. An update lost on the way must not advance the client's g_i.
+
+    Memory: 2 + N models: x, the rows g_i and their running sum N h (see `MemoryState` for its
+    drift). With ``table_dtype=jnp.bfloat16`` the rows take half the space, and h is the mean of the
+    rounded rows.
+
+    Args:
+      local_train: the client program, without a penalty of its own.
+      alpha: strength of the dynamic regularisation, positive; 0.01 to 0.1 in the paper.
+      table_dtype: dtype of the rows; the parameters' own by default.
+
+    Returns:
+      The algorithm; models: ``server``.
+
+    Raises:
+      ValueError: for a strength that is not positive or a dtype that is not floating-point.
+
+    References:
+      Acar et al. 2021, Algorithm 1.
+    """
+    checks.positive('alpha', alpha)
+    common.check_table_dtype(table_dtype)
+
+    def round_step(
+        state: common.MemoryState, ctx: RoundContext, problem: Problem
+    ) -> tuple[common.MemoryState, RoundMetrics]:
+        cohort = cohorts.participating(ctx.links)
+
+        def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:
+            g = tree.cast_like(g_i, state.server)
+            update = train(state.server, correction=tree.scale(-1, g), proximal=alpha)
+            new_g = tree.round_to(tree.add_scaled(g, -alpha, update.delta), g_i)
+            return Contribution((update.delta, tree.subtract(new_g, g)), update.loss), new_g
+
+        total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
+        deltas, row_changes = total.value
+        num_active = cohorts.num_members(cohort)
+        memory_sum = tree.add_scaled(state.memory_sum, 1, row_changes)
+        mean_model = tree.add_scaled(state.server, 1, tree.divide(deltas, num_active))
+        moved = tree.add_scaled(mean_model, -1 / (alpha * problem.num_clients), memory_sum)
+        new_state = common.MemoryState(
+            server=tree.select(num_active > 0, moved, state.server),
+            memory=table,
+            memory_sum=memory_sum,
+        )
+        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+
+    return Algorithm(
+        init=lambda params, problem: common.empty_memory(params, problem, table_dtype),
+        round_step=round_step,
+        models=common.server_model,
+    )

@@ -1,0 +1,88 @@
+"""FedStale: known probabilities, with remembered updates to bring the variance down.
+
+References:
+  Rodio and Neglia 2024, FedStale: leveraging stale client updates in federated learning.
+"""
+
+from jax.typing import DTypeLike
+
+from fedjax_links import base, checks, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+
+
+def fedstale(
+    local_train: ClientProgram,
+    *,
+    stale_weight: Number,
+    server_lr: Number = 1.0,
+    table_dtype: DTypeLike | None = None,
+) -> Algorithm:
+    """FedStale: ``v = (1 / N) sum_A (Delta_i - beta h_i) / p_i + beta hbar``, ``x <- x + eta_g v``.
+
+    h_i is client i's last update, zero at first, and hbar the mean of all N of them **before** this
+    round's are stored; then ``h_i <- Delta_i`` for i in A. As ``E[1{i in A}] = p_i``, v is unbiased
+    for the mean update at any beta. beta = 0 is known-p FedAvg; beta = 1 an unbiased FedVARP.
+
+    On quadratics x is without bias on average at any beta. With full gradients it scatters around
+    its mean by the order of ``1 - beta``, since only ``Delta_i - beta h_i`` is weighted at random;
+    at beta = 1 it ends at the optimum to rounding.
+
+    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    start from x. p_i is ``links.prob`` of the round, as for known-p FedAvg: where a pattern does
+    not know it (NaN), an active client makes the server model NaN. No weight is clipped. **An empty
+    round moves x** by ``eta_g beta hbar``.
+
+    Memory: 2 + N models: x, the rows and their running sum (see `MemoryState` for its drift). With
+    ``table_dtype=jnp.bfloat16`` the rows take half the space; they are rounded when stored, hbar is
+    the mean of the rounded rows, and Delta_i itself enters v unrounded.
+
+    Args:
+      local_train: the client program L_i.
+      stale_weight: beta, in [0, 1].
+      server_lr: eta_g, positive.
+      table_dtype: dtype of the rows; the parameters' own by default.
+
+    Returns:
+      The algorithm; models: ``server``.
+
+    Raises:
+      ValueError: for a weight outside [0, 1], a rate that is not positive or a dtype that is not
+        floating-point.
+
+    References:
+      Rodio and Neglia 2024, Algorithm 1.
+    """
+    checks.within('stale_weight', stale_weight, 0, 1)
+    checks.positive('server_lr', server_lr)
+    common.check_table_dtype(table_dtype)
+
+    def round_step(
+        state: common.MemoryState, ctx: RoundContext, problem: Problem
+    ) -> tuple[common.MemoryState, RoundMetrics]:
+        cohort = cohorts.participating(ctx.links)
+
+        def client(train: Train, i: Array, h_i: PyTree) -> tuple[Contribution, PyTree]:
+            update = train(state.server)
+            fresh = tree.add_scaled(update.delta, -stale_weight, h_i)
+            weighted = tree.scale(1 / base.prob_of(ctx.links, i), fresh)
+            new_row = tree.round_to(update.delta, h_i)
+            return Contribution((weighted, tree.subtract(new_row, h_i)), update.loss), new_row
+
+        total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
+        innovation, row_changes = total.value
+        v = tree.add_scaled(innovation, stale_weight, state.memory_sum)  # N times v
+        new_state = common.MemoryState(
+            server=tree.add_scaled(state.server, server_lr / problem.num_clients, v),
+            memory=table,
+            memory_sum=tree.add_scaled(state.memory_sum, 1, row_changes),
+        )
+        num_active = cohorts.num_members(cohort)
+        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+
+    return Algorithm(
+        init=lambda params, problem: common.empty_memory(params, problem, table_dtype),
+        round_step=round_step,
+        models=common.server_model,
+    )

@@ -1,0 +1,85 @@
+"""FOCUS: the server adds up every client's last gradient, and clients push theirs into the sum.
+
+References:
+  Ying, Li and Yang 2025, Exact and linear convergence for federated learning under arbitrary client
+  participation is attainable.
+"""
+
+from jax.typing import DTypeLike
+
+from fedjax_links import checks, cohorts, tree
+from fedjax_links.algorithms import common
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+
+
+def focus(
+    local_train: ClientProgram,
+    *,
+    server_lr: Number | None = None,
+    table_dtype: DTypeLike | None = None,
+) -> Algorithm:
+    """FOCUS: local steps along ``y_i``, the change of client i's gradient; ``x <- x - eta Y``.
+
+    A client keeps the last gradient g_i that it computed, zero at first. In every local step of an
+    active one ``y_i <- y_i + grad - g_i`` (y_i = 0 before the first) and ``g_i <- grad``; between
+    steps it moves by ``-eta y_i``. The sum telescopes, so that y_i is the gradient minus the g_i
+    that the round began with: SGD steps with a constant correction. The server adds
+    ``Y <- Y + sum_A y_i`` and never resets it: Y is the **sum** of all N last gradients, and the
+    step N times that of a mean gradient. Take a local rate, or ``server_lr``, of order 1 / N.
+
+    Where it converges, it ends at the optimum for any links that let every client deliver now and
+    then, to rounding with full gradients and without knowing a probability: at ``Y = 0`` with all
+    gradients taken at one x, local steps stand still too.
+
+    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    start from x. Everybody's gradient moves the server in every round, so that **an empty round
+    moves x as well**. An update lost on the way must not advance the client's own g_i.
+
+    Memory: 2 + N models: x, the rows g_i and their sum Y (see `MemoryState` for its drift). With
+    ``table_dtype=jnp.bfloat16`` the rows take half the space, and Y is the sum of the rounded rows.
+
+    Args:
+      local_train: the client program, plain SGD, with eta as its rate.
+      server_lr: the rate that multiplies Y, positive; by default the local rate of the round.
+      table_dtype: dtype of the rows; the parameters' own by default.
+
+    Returns:
+      The algorithm; models: ``server``.
+
+    Raises:
+      ValueError: for a rate that is not positive or a dtype that is not floating-point.
+
+    References:
+      Ying, Li and Yang 2025, Algorithm 1.
+    """
+    if server_lr is not None:
+        checks.positive('server_lr', server_lr)
+    common.check_table_dtype(table_dtype)
+
+    def round_step(
+        state: common.MemoryState, ctx: RoundContext, problem: Problem
+    ) -> tuple[common.MemoryState, RoundMetrics]:
+        cohort = cohorts.participating(ctx.links)
+
+        def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:
+            update = train(state.server, correction=tree.scale(-1, g_i), keep_gradient=True)
+            new_g_i = tree.round_to(update.gradient, g_i)
+            return Contribution(tree.subtract(new_g_i, g_i), update.loss), new_g_i
+
+        total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
+        rate = local_train.learning_rate(ctx.round) if server_lr is None else server_lr
+        memory_sum = tree.add_scaled(state.memory_sum, 1, total.value)
+        new_state = common.MemoryState(
+            server=tree.add_scaled(state.server, -rate, memory_sum),
+            memory=table,
+            memory_sum=memory_sum,
+        )
+        num_active = cohorts.num_members(cohort)
+        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+
+    return Algorithm(
+        init=lambda params, problem: common.empty_memory(params, problem, table_dtype),
+        round_step=round_step,
+        models=common.server_model,
+    )

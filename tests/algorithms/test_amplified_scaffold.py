@@ -1,0 +1,44 @@
+"""Amplified SCAFFOLD against its listing, and its limit against the optimum."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms
+from tests.reference import harness, limits, newer_loops, quadratic_loops
+
+
+@pytest.mark.parametrize('period, chunk_size', [(1, None), (6, None), (6, 2), (200, None)])
+def test_it_follows_the_listing(x64, period, chunk_size):
+    """Windows of one round and of several, the last one open, and one that never ends."""
+    setting = quadratic_loops.hard_setting()
+    program = harness.client_program(setting, chunk_size=chunk_size)
+    expected, control, means = newer_loops.amplified_scaffold(setting, period, 1.2)
+    algorithm = algorithms.amplified_scaffold(program, period=period, amplification=1.2)
+    state = harness.follow(setting, algorithm, expected).state.algorithm
+    np.testing.assert_allclose(state.control, control, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(state.clients[1], means, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(state.mean_sum, means.sum(axis=0), rtol=0, atol=1e-9)
+    heard = setting.mask[len(setting.mask) // period * period :].sum(axis=0)
+    np.testing.assert_array_equal(state.num_heard, heard)
+
+
+@pytest.mark.parametrize(
+    'wrong',
+    [
+        'keeps corrected gradients',
+        'last round of the window',
+        'controls in every round',
+        'divides by heard',
+    ],
+)
+def test_a_wrong_variant_would_be_caught(wrong):
+    setting = quadratic_loops.hard_setting()
+    harness.assert_caught(
+        newer_loops.amplified_scaffold(setting, 6, 1.2)[0],
+        newer_loops.amplified_scaffold(setting, 6, 1.2, wrong=wrong)[0],
+    )
+
+
+def test_it_ends_at_the_optimum_whatever_the_links(x64):
+    algorithm = algorithms.amplified_scaffold(limits.program(), period=20, amplification=1.5)
+    assert limits.distance(algorithm) < limits.ROUNDING

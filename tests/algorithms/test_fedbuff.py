@@ -1,0 +1,82 @@
+"""FedBuff against its listing, its relatives, and its bias."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, local_training, problems, simulation
+from fedjax_links.base import DuplexLinkSample
+from tests.reference import harness, limits, newer_loops, quadratic_loops
+
+
+@pytest.mark.parametrize('size, chunk_size', [(1, None), (5, None), (5, 2), (1000, None)])
+def test_it_follows_the_listing(x64, size, chunk_size):
+    setting = quadratic_loops.hard_setting()
+    program = harness.client_program(setting, chunk_size=chunk_size)
+    expected, models, versions = newer_loops.fedbuff(setting, size)
+    algorithm = algorithms.fedbuff(program, buffer_size=size, server_lr=1.3)
+    result = harness.follow(setting, algorithm, expected)
+    state = result.state.algorithm
+    np.testing.assert_allclose(state.clients, models, rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(state.versions, versions)
+    assert int(state.version) == int(result.rounds.extra['num_steps'].sum())
+
+
+@pytest.mark.parametrize(
+    'wrong',
+    [
+        'difference against the current model',
+        'no discount',
+        'receives before the step',
+        'divides by K',
+    ],
+)
+def test_a_wrong_variant_would_be_caught(wrong):
+    setting = quadratic_loops.hard_setting()
+    harness.assert_caught(
+        newer_loops.fedbuff(setting, 5)[0], newer_loops.fedbuff(setting, 5, wrong=wrong)[0]
+    )
+
+
+def test_staleness_counts_the_moves_that_a_client_missed(x64):
+    """One arrival a round, in turn, K = 1: from the second turn on, N - 1 moves of the others."""
+    num_clients = 4
+    mask = np.tile(np.eye(num_clients, dtype=bool), (3, 1))
+    setting = quadratic_loops.hard_setting()
+    setting = setting._replace(mask=mask, prob=None, targets=setting.targets[:num_clients])
+    program = harness.client_program(setting)
+    _, result = harness.run(setting, algorithms.fedbuff(program, buffer_size=1))
+    np.testing.assert_array_equal(result.rounds.extra['staleness_sum'], [0, 1, 2, 3] + [3] * 8)
+
+
+def test_a_client_that_hears_nothing_back_keeps_its_model_and_version():
+    problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
+    algorithm = algorithms.fedbuff(
+        local_training.local_sgd(0.1, local_steps=1), buffer_size=2, table_dtype=jnp.bfloat16
+    )
+    links = DuplexLinkSample(
+        mask=jnp.array([True, True, False, True]),
+        prob=jnp.full(4, 0.5),
+        downlink=jnp.array([True, False, True, True]),
+        compute=jnp.array([True, True, True, False]),
+    )
+    ctx = simulation.round_context(jax.random.key(0), 0, links)
+    state, metrics = algorithm.round_step(algorithm.init(jnp.zeros(2), problem), ctx, problem)
+    assert metrics.num_active == 2
+    np.testing.assert_allclose(state.server, [0.1, 0.2], rtol=1e-6)
+    assert state.clients.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(state.clients[0], state.server.astype(jnp.bfloat16))
+    np.testing.assert_array_equal(state.clients[1:], np.zeros((3, 2)))
+    np.testing.assert_array_equal(state.versions, [1, 0, 0, 0])
+
+
+def test_its_limit_is_biased_towards_those_who_arrive_often(x64):
+    """As FedAvg's, towards the mean by link probabilities, far beyond what it scatters."""
+    models = limits.late_models(algorithms.fedbuff(limits.program(), buffer_size=5))
+    fedavg = limits.late_models(algorithms.fedavg(limits.program()))
+    bias, its_bias = (m.mean(axis=0) - limits.OPTIMUM for m in (models, fedavg))
+    assert np.linalg.norm(bias) > 10 * models.std(axis=0).max()
+    assert 0.7 < np.linalg.norm(bias) / np.linalg.norm(its_bias) < 1.5
+    by_rate = limits.PROBS @ limits.TARGETS / limits.PROBS.sum()
+    assert np.linalg.norm(models.mean(axis=0) - by_rate) < 0.3 * np.linalg.norm(bias)

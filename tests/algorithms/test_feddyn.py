@@ -1,0 +1,40 @@
+"""FedDyn against its listing, and its limit against the optimum."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms
+from tests.reference import harness, limits, newer_loops, quadratic_loops
+
+
+def test_it_follows_the_listing(x64):
+    setting = quadratic_loops.hard_setting()
+    program = harness.client_program(setting)
+    expected, h, gradients = newer_loops.feddyn(setting, 0.3)
+    state = harness.follow(setting, algorithms.feddyn(program, alpha=0.3), expected).state
+    np.testing.assert_allclose(state.algorithm.memory, gradients, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(state.algorithm.memory_sum / 7, h, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    'wrong',
+    [
+        'penalty without the half',
+        'h over active',
+        'sums models, subtracts x once',
+        'moves in empty rounds',
+    ],
+)
+def test_a_wrong_variant_would_be_caught(wrong):
+    setting = quadratic_loops.hard_setting()
+    harness.assert_caught(
+        newer_loops.feddyn(setting, 0.3)[0], newer_loops.feddyn(setting, 0.3, wrong=wrong)[0]
+    )
+
+
+@pytest.mark.parametrize('exactly', [True, False])
+def test_it_ends_at_the_optimum_whatever_the_links(x64, exactly):
+    """With exact local minimisation, one step of length 1 / (1 + alpha), and with few steps."""
+    alpha = 0.05
+    program = limits.program(1 / (1 + alpha), local_steps=1) if exactly else limits.program(0.2)
+    assert limits.distance(algorithms.feddyn(program, alpha=alpha)) < limits.ROUNDING

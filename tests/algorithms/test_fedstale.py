@@ -1,0 +1,77 @@
+"""FedStale against its listing, its relatives, and its limit against the optimum."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, local_training
+from tests.reference import harness, limits, newer_loops, quadratic_loops, statistics
+
+
+@pytest.mark.parametrize('beta', [0.4, 1.0])
+def test_it_follows_the_listing(x64, beta):
+    setting = quadratic_loops.gentle_setting()
+    program = harness.client_program(setting)
+    expected, rows = newer_loops.fedstale(setting, beta)
+    algorithm = algorithms.fedstale(program, stale_weight=beta, server_lr=1.3)
+    state = harness.follow(setting, algorithm, expected).state.algorithm
+    np.testing.assert_allclose(state.memory, rows, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(state.memory_sum, rows.sum(axis=0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize('wrong', ['unweighted correction', 'new mean', 'rests in empty rounds'])
+def test_a_wrong_variant_would_be_caught(wrong):
+    setting = quadratic_loops.gentle_setting()
+    harness.assert_caught(
+        newer_loops.fedstale(setting, 0.4)[0], newer_loops.fedstale(setting, 0.4, wrong=wrong)[0]
+    )
+
+
+def test_without_stale_updates_it_is_known_p_fedavg(x64):
+    setting = quadratic_loops.gentle_setting()
+    program = harness.client_program(setting)
+    ours, _ = harness.run(setting, algorithms.fedstale(program, stale_weight=0, server_lr=1.3))
+    theirs, _ = harness.run(setting, algorithms.fedavg_known(program, server_lr=1.3))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-13)
+
+
+def test_an_unknown_probability_is_not_passed_over_in_silence(x64):
+    setting = quadratic_loops.gentle_setting()._replace(prob=None)
+    algorithm = algorithms.fedstale(harness.client_program(setting), stale_weight=0.5)
+    _, result = harness.run(setting, algorithm)
+    assert not bool(result.state.finite)
+    assert int(result.state.first_bad_round) == np.flatnonzero(setting.mask.any(axis=1))[0]
+
+
+@pytest.mark.parametrize('weight', [-0.1, 1.5, float('nan')])
+def test_a_weight_that_is_no_share_is_refused(weight):
+    with pytest.raises(ValueError, match=r'`stale_weight` must lie in \[0, 1\], got'):
+        algorithms.fedstale(local_training.local_sgd(0.1, local_steps=1), stale_weight=weight)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize('beta', [0.0, 0.5])
+def test_the_mean_reaches_the_optimum_under_unequal_links(x64, beta):
+    """Two coordinates at 4.5 standard errors: false alarm 1.4e-5."""
+    noisy = statistics.final_models(
+        algorithms.fedstale(
+            local_training.local_sgd(0.02, local_steps=4, batch_size=1), stale_weight=beta
+        ),
+        statistics.noisy_quadratic(statistics.TARGETS),
+        num_rounds=300,
+        num_seeds=2000,
+    )
+    assert np.abs(statistics.z_scores(noisy, statistics.OPTIMUM)).max() < statistics.BOUND
+
+
+@pytest.mark.slow
+def test_the_scatter_shrinks_with_stale_updates_down_to_none(x64):
+    """To first order in the step x scatters by 1 - beta times what it does at beta = 0."""
+    spread = {
+        beta: limits.late_models(algorithms.fedstale(limits.program(), stale_weight=beta))
+        for beta in (0.0, 0.5, 1.0)
+    }
+    deviation = {beta: models.std(axis=0).max() for beta, models in spread.items()}
+    assert 0.4 < deviation[0.5] / deviation[0.0] < 0.6
+    assert deviation[1.0] < limits.ROUNDING
+    assert np.abs(spread[1.0] - limits.OPTIMUM).max() < limits.ROUNDING

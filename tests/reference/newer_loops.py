@@ -1,0 +1,142 @@
+"""Newer rules for arbitrary participation, one Python loop per listing, float64.
+
+``wrong`` switches on one classic misreading, so that tests can show that it would be caught.
+"""
+
+import numpy as np
+
+from tests.reference.quadratic_loops import Setting, local
+
+
+def focus(s: Setting, server_lr: float | None = None, *, wrong: str | None = None):
+    """Push-pull with last gradients; returns path and the clients' gradients."""
+    x, path, total = s.start.copy(), [], np.zeros(s.start.size)
+    last = np.zeros((len(s.targets), x.size))
+    for t, active in enumerate(s.mask):
+        eta, pushed = s.rate(t), []
+        for i in np.flatnonzero(active):
+            z, y = x.copy(), np.zeros_like(x)
+            for k in range(s.local_steps):
+                if k > 0:
+                    z = z - eta * y
+                gradient = z - s.targets[i]
+                y = y + gradient - last[i]
+                last[i] = gradient
+            if wrong == 'gradient after the last step':
+                y, last[i] = y - eta * y, gradient - eta * y
+            pushed.append(y)
+        if wrong == 'reset in every round':
+            total = np.zeros_like(x)
+        total = total + np.sum(pushed, axis=0) if pushed else total
+        if active.any() or wrong != 'rests in empty rounds':
+            divisor = len(s.targets) if wrong == 'a mean' else 1
+            x = x - (eta if server_lr is None else server_lr) * total / divisor
+        path.append(x)
+    return np.array(path), last
+
+
+def amplified_scaffold(s: Setting, period: int, amplification: float, *, wrong: str | None = None):
+    """Controls from windows of rounds; returns path, c and the clients' next c_i."""
+    num_clients = len(s.targets)
+    x, path, c = s.start.copy(), [], np.zeros(s.start.size)
+    reference, controls = x.copy(), np.zeros((num_clients, x.size))
+    raw = [[] for _ in range(num_clients)]
+    for t, active in enumerate(s.mask):
+        models = []
+        for i in np.flatnonzero(active):
+            z = x.copy()
+            for _ in range(s.local_steps):
+                gradient = z - s.targets[i]
+                corrected = gradient - controls[i] + c
+                raw[i].append(corrected if wrong == 'keeps corrected gradients' else gradient)
+                z = z - s.rate(t) * corrected
+            models.append(z)
+            if wrong == 'last round of the window':
+                raw[i] = raw[i][-s.local_steps :]
+        if models:
+            x = np.mean(models, axis=0)
+        ends = (t + 1) % period == 0
+        if ends:
+            x = reference + amplification * (x - reference)
+            reference = x.copy()
+        if ends or wrong == 'controls in every round':
+            heard = [i for i in range(num_clients) if raw[i]]
+            new = controls.copy()
+            for i in heard:
+                new[i], raw[i] = np.mean(raw[i], axis=0), []
+            divisor = max(len(heard), 1) if wrong == 'divides by heard' else num_clients
+            c, controls = c + (new - controls).sum(axis=0) / divisor, new
+        path.append(x)
+    after = [np.mean(raw[i], axis=0) if raw[i] else controls[i] for i in range(num_clients)]
+    return np.array(path), c, np.array(after)
+
+
+def fedstale(s: Setting, beta: float, *, wrong: str | None = None):
+    """Known probabilities and stale updates; returns path and rows."""
+    num_clients = len(s.targets)
+    x, path = s.start.copy(), []
+    rows = np.zeros((num_clients, x.size))
+    for t, active in enumerate(s.mask):
+        v, old = np.zeros_like(x), rows.copy()
+        for i in np.flatnonzero(active):
+            p = s.prob[t, i]
+            delta = local(s, x, i, t) - x
+            stale = beta * old[i] if wrong == 'unweighted correction' else beta * old[i] / p
+            v += (delta / p - stale) / num_clients
+            rows[i] = delta
+        used = rows if wrong == 'new mean' else old
+        if active.any() or wrong != 'rests in empty rounds':
+            x = x + s.server_lr * (v + beta * used.mean(axis=0))
+        path.append(x)
+    return np.array(path), rows
+
+
+def feddyn(s: Setting, alpha: float, *, wrong: str | None = None):
+    """Dynamic regularisation by gradient steps; returns path, h and the clients' gradients."""
+    num_clients = len(s.targets)
+    x, path, h = s.start.copy(), [], np.zeros(s.start.size)
+    g = np.zeros((num_clients, x.size))
+    for t, active in enumerate(s.mask):
+        models = []
+        for i in np.flatnonzero(active):
+            w = x.copy()
+            for _ in range(s.local_steps):
+                pull = alpha * (w - x) * (2 if wrong == 'penalty without the half' else 1)
+                w = w - s.rate(t) * (w - s.targets[i] - g[i] + pull)
+            g[i] = g[i] - alpha * (w - x)
+            models.append(w)
+        if models:
+            divisor = len(models) if wrong == 'h over active' else num_clients
+            h = h - alpha / divisor * np.sum(np.array(models) - x, axis=0)
+            if wrong == 'sums models, subtracts x once':
+                h = h - alpha / num_clients * (len(models) - 1) * x
+            x = np.mean(models, axis=0) - h / alpha
+        elif wrong == 'moves in empty rounds':
+            x = x - h / alpha
+        path.append(x)
+    return np.array(path), h, g
+
+
+def fedbuff(s: Setting, size: int, *, wrong: str | None = None):
+    """Arrivals fill a buffer; returns path, the clients' models and versions."""
+    num_clients = len(s.targets)
+    x, path, version, buffer = s.start.copy(), [], 0, []
+    models, versions = np.tile(x, (num_clients, 1)), np.zeros(num_clients, int)
+    for t, active in enumerate(s.mask):
+        arrived = np.flatnonzero(active)
+        for i in arrived:
+            delta = local(s, models[i], i, t) - models[i]
+            if wrong == 'difference against the current model':
+                delta = local(s, models[i], i, t) - x
+            staleness = version - versions[i]
+            buffer.append(delta if wrong == 'no discount' else delta / np.sqrt(1 + staleness))
+        if wrong == 'receives before the step':
+            models[arrived], versions[arrived] = x, version
+        if len(buffer) >= size:
+            divisor = size if wrong == 'divides by K' else len(buffer)
+            x = x + s.server_lr * np.sum(buffer, axis=0) / divisor
+            buffer, version = [], version + 1
+        if wrong != 'receives before the step':
+            models[arrived], versions[arrived] = x, version
+        path.append(x)
+    return np.array(path), models, versions
