@@ -149,9 +149,12 @@ LINKS: Mapping[str, Callable[..., Participation]] = {'recorded': recordings.reco
 TRACE_FORMATS: Mapping[str, Callable[..., Intervals]] = {
     'csv': trace_formats.from_csv,
     'events': trace_formats.from_events,
+    'fedscale': trace_formats.from_fedscale,
+    'flash': trace_formats.from_flash,
+    'matrix': trace_formats.from_matrix,
     'pings': trace_formats.from_pings,
 }
-"""``format`` of a pattern ``trace`` with a ``path``: given the path."""
+"""``format`` of ``trace`` and ``look_alike`` with a ``path``: given the path."""
 
 __all__ = [
     'CLIENT_PROGRAMS',

@@ -100,15 +100,15 @@ def recorded(
 
 
 def read_log(
-    argument: str, reader: Callable[[Path], Intervals], path: Any, num_clients: int
+    argument: str, reader: Callable[[Path], Intervals], path: Any, num_clients: int | None
 ) -> Intervals:
-    """A log of availability, for the pattern ``trace``.
+    """A log of availability, for the patterns ``trace`` and ``look_alike``.
 
     Args:
       argument: the path's place in the config, for errors.
       reader: of `participation.trace_formats`, its options bound.
       path: as in `locate`.
-      num_clients: N, which must be the log's.
+      num_clients: N, which must be the log's; None if it may have any.
 
     Returns:
       The intervals.
@@ -123,7 +123,7 @@ def read_log(
     except (OSError, ValueError, csv.Error) as error:
         reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
         raise errors.invalid(argument, 'name a readable log', f'{found}: {reason}') from None
-    if len(intervals.names) != num_clients:
+    if num_clients is not None and len(intervals.names) != num_clients:
         requirement = f"have the problem's {num_clients} clients (see option 'clients' of 'format')"
         raise errors.invalid(argument, requirement, f'{found} with {len(intervals.names)}')
     return intervals

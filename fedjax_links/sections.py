@@ -332,7 +332,7 @@ def link_options(
         checks.options(f'{where}.format', reader, given, path)
         bound = functools.partial(reader, **given)
         options['intervals'] = recordings.read_log(
-            f'{where}.path', bound, path, problem.num_clients
+            f'{where}.path', bound, path, None if 'num_clients' in wanted else problem.num_clients
         )
     patterns = {name for name, kind in kinds.annotations(target).items() if _is_pattern(kind)}
     for parameter, value in options.items():

@@ -37,6 +37,7 @@ MAY_SEE = {
     'mixing': _CORE,
     'participation': _CORE,
     'problems': _CORE | {'analysis'},
+    'raw_data': {'errors', 'checks', 'problems'},
     'client_data': _CORE,
     'client_programs': _CORE | {'learning_rates', 'client_data'},
     'local_training': _CORE | {'cohorts', 'mixing', 'client_programs'},
@@ -63,7 +64,7 @@ MAY_SEE = {
     'sizes': {'errors'},
     'report': _ENGINE | _DRIVERS | _UPPER | {'analysis'},
     '__main__': {'errors', 'algorithms', 'choices', 'participation', 'problems'},
-    'cli': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'report', 'sizes', 'testing'},
+    'cli': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'raw_data', 'report', 'sizes', 'testing'},
 }
 MAY_SEE['papers'] = MAY_SEE.keys() - {'', 'cli'}  # seen by configs alone
 """By part of the package: the other parts that it may import."""
@@ -74,6 +75,7 @@ _LIBRARIES = {
     'errors': set(),
     'analysis': {'numpy', 'scipy'},
     'problems': {'jax', 'numpy', 'scipy', 'flax', 'optax', 'sklearn', 'tensorflow_datasets', 'PIL'},
+    'raw_data': {'numpy', 'scipy', 'PIL', 'pooch'},
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
     'runs': {'jax', 'numpy', 'pandas'},
     'report': {'jax', 'numpy', 'scipy', 'safetensors'},

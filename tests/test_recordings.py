@@ -1,5 +1,6 @@
 """Links from files: those of an earlier run, and logs of availability."""
 
+import json
 import shutil
 
 import jax
@@ -147,6 +148,22 @@ def test_a_trace_is_read_in_every_format(tmp_path, text, options):
     ).mask
     rounds = np.arange(10)[:, None] - np.arange(8)
     np.testing.assert_array_equal(mask, (rounds >= 0) & (rounds < 3))
+
+
+def test_a_look_alike_has_the_problems_clients_whatever_the_logs(tmp_path):
+    phones = {
+        name: {'trace_start': 0, 'trace_end': 172_800, 'ready_time': [[3600, end]]}
+        for name, end in (('a', 40_000), ('b', 20_000), ('c', 90_000))
+    }
+    (tmp_path / 'timers.json').write_text(json.dumps(phones))
+    section = {'path': str(tmp_path / 'timers.json'), 'format': 'flash', 'tick': 3600}
+    pattern = build(links={'name': 'look_alike', **section}).pattern_at('links', {})
+    assert (pattern.num_clients, pattern.cycle) == (8, 24)
+    with pytest.raises(ValueError, match=r"have the problem's 8 clients .*, got .* with 3\.$"):
+        build(links={'name': 'trace', **section})
+    section['format'] = {'name': 'flash', 'clients': 9}
+    with pytest.raises(ValueError, match='`clients` must be at most 3, got 9'):
+        build(links={'name': 'look_alike', **section})
 
 
 def test_relative_paths_lead_beside_the_config_or_to_the_working_directory(tmp_path, monkeypatch):

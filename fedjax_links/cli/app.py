@@ -18,7 +18,13 @@ _QUICK = flags.DEFINE_bool(
 )
 
 
-def run(main: Callable[..., None], config_flag: Any = None, *, positional: bool = False) -> None:
+def run(
+    main: Callable[..., None],
+    config_flag: Any = None,
+    *,
+    positional: bool = False,
+    instead: Any = None,
+) -> None:
     """Runs ``main(config)``; a user's mistake ends in one line on stderr and exit status 2.
 
     Args:
@@ -26,19 +32,22 @@ def run(main: Callable[..., None], config_flag: Any = None, *, positional: bool 
         positional arguments, each as one more.
       config_flag: holder of the ``--config`` flag; None for a command without.
       positional: whether the command takes any number of arguments that are no flags.
+      instead: holder of a flag that stands in the config's place where it is given; ``main`` then
+        has no config.
     """
 
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1 and not positional:
             _fail(f'unexpected argument {argv[1]!r}; overrides look like --config.num_rounds=100.')
         configs = []
-        if config_flag is not None:
+        without = config_flag is None or (instead is not None and instead.value is not None)
+        if not without:
             configs = [_at_size(_read_config(config_flag), config_flag)]
         if not flags.FLAGS['verbosity'].present:
             logging.set_verbosity(logging.WARNING)
         _use_compilation_cache()
         try:
-            with _importable(config_flag):
+            with _importable(None if without else config_flag):
                 main(*configs, *argv[1:])
         except (ValueError, errors.MissingPackageError) as error:
             _fail(str(error))

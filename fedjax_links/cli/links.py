@@ -1,8 +1,11 @@
 """Draws the links of a config: who takes part when, rates, gaps, memory, course of the day.
 
 python -m fedjax_links links --config=configs/quickstart.py --workdir=runs/links
+python -m fedjax_links links --log=cached_timers.json --format=flash --tick=600 --workdir=runs/log
 
-On the terminal always; with a folder also as a picture and as a table of clients.
+On the terminal always; with a folder also as a picture and as a table of clients. A log of
+availability in a config's place is looked at by itself: its day, its absences, and the bias that
+averaging over whoever is there would have, beside clients that were fitted to it.
 """
 
 from typing import Any
@@ -20,24 +23,62 @@ _CONFIG = config_flags.DEFINE_config_file(
 _WORKDIR = flags.DEFINE_string('workdir', None, f'Folder for {PICTURE} and {TABLE}.')
 _PATTERN = flags.DEFINE_string('pattern', None, 'Label of the links; the first by default.')
 _ROUNDS = flags.DEFINE_integer(
-    'rounds', 10_000, 'Rounds of the first seed to simulate.', lower_bound=2
+    'rounds',
+    None,
+    'Rounds of the first seed to simulate, 10,000 by default; of a log, all whole days by default.',
+    lower_bound=2,
 )
+_LOG = flags.DEFINE_string('log', None, "A log of availability, in the config's place.")
+_FORMAT = flags.DEFINE_string('format', 'csv', 'Of the log, as `format` of the pattern `trace`.')
+_CLIENTS = flags.DEFINE_integer('clients', None, 'Only so many clients of the log.', lower_bound=1)
+_TICK = flags.DEFINE_float('tick', 600.0, "Seconds per round of the log's.")
+_OVERLAPS = flags.DEFINE_string('overlaps', 'reject', 'Of a client in the log: reject or merge.')
 
 
-def main(values: dict[str, Any]) -> None:
-    """Builds the links, simulates them without training, and draws them."""
+def main(values: dict[str, Any] | None = None) -> None:
+    """Draws the links of a config, or a log."""
+    folder = None if _WORKDIR.value is None else app.output_folder(_WORKDIR.value)
+    if values is None:
+        _draw_log(str(_LOG.value), folder)
+        return
     from fedjax_links.report import configured, links, recording, terminal
 
-    folder = None if _WORKDIR.value is None else app.output_folder(_WORKDIR.value)
     found = configured.configured_links(values, _PATTERN.value)
-    record = recording.record_links(found.participation, num_rounds=_ROUNDS.value, seed=found.seed)
+    record = recording.record_links(
+        found.participation, num_rounds=_ROUNDS.value or 10_000, seed=found.seed
+    )
     law, title = found.law, f'{found.title} ({found.name}, seed {found.seed})'
     print(terminal.picture(title, record, law))
     if folder is not None:
         links.picture(folder / PICTURE, title, record, law)
         links.write_csv(folder / TABLE, record)
-        print(f'Wrote {PICTURE} and {TABLE} to {folder}')
+        _say(folder)
+
+
+def _draw_log(path: str, folder) -> None:
+    """Reads a log, and looks at it at the times of rounds."""
+    from fedjax_links import checks, choices, recordings
+    from fedjax_links.report import availability
+
+    checks.choice('format', _FORMAT.value, choices.TRACE_FORMATS)
+    reader = choices.TRACE_FORMATS[_FORMAT.value]
+    log = recordings.read_log('log', reader, path, None)
+    if _CLIENTS.value is not None:
+        log = log.first(_CLIENTS.value)
+    found = availability.of_log(
+        log, tick=_TICK.value, rounds=_ROUNDS.value, overlaps=_OVERLAPS.value
+    )
+    title = f'{path} ({_FORMAT.value})'
+    print(availability.text(title, found))
+    if folder is not None:
+        availability.picture(folder / PICTURE, title, found)
+        availability.write_csv(folder / TABLE, found, log.names)
+        _say(folder)
+
+
+def _say(folder) -> None:
+    print(f'Wrote {PICTURE} and {TABLE} to {folder}')
 
 
 if __name__ == '__main__':
-    app.run(main, _CONFIG)
+    app.run(main, _CONFIG, instead=_LOG)

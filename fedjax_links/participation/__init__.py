@@ -16,6 +16,7 @@ from fedjax_links.participation.always import always
 from fedjax_links.participation.bernoulli import bernoulli
 from fedjax_links.participation.cyclic import cyclic
 from fedjax_links.participation.duplex import duplex, unavailable
+from fedjax_links.participation.look_alike import look_alike
 from fedjax_links.participation.markov import markov
 from fedjax_links.participation.minimum_separation import minimum_separation
 from fedjax_links.participation.periodic_groups import periodic_groups
@@ -23,7 +24,7 @@ from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.regularized import regularized
 from fedjax_links.participation.replay import replay
 from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, jitter, sine
-from fedjax_links.participation.trace import Intervals, intervals, trace
+from fedjax_links.participation.trace import Intervals, availability, intervals, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort
 from fedjax_links.registry import ParticipationEntry
 
@@ -72,6 +73,10 @@ PARTICIPATION: Mapping[str, ParticipationEntry] = {
     'cyclic': _E(cyclic, lambda n: cyclic(_probs(n), cycle_length=10), prob_is_marginal=False),
     'duplex': _E(duplex, lambda n: duplex(uplink=_some(n), downlink=always(n), compute=_some(n))),
     'either': _E(either, lambda n: either(_some(n), markov(_probs(n)))),
+    'look_alike': _E(
+        look_alike,
+        lambda n: look_alike(_log(n), num_clients=n, tick=10_800.0, overlaps='merge'),
+    ),
     'markov': _E(markov, lambda n: markov(_probs(n), 0.2)),
     'minimum_separation': _E(
         minimum_separation,
@@ -99,6 +104,7 @@ __all__ = [
     'PARTICIPATION',
     'SCHEDULES',
     'always',
+    'availability',
     'bernoulli',
     'both',
     'by_group',
@@ -111,6 +117,7 @@ __all__ = [
     'intervals',
     'jitter',
     'label_dependent_probs',
+    'look_alike',
     'markov',
     'minimum_separation',
     'mixture',

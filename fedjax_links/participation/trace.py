@@ -17,6 +17,7 @@ from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 
 WRAPS = {'day': 86_400.0, 'week': 604_800.0}
+_Columns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
 _TOLERANCE = 1e-9  # of a tick: a time this close to a tick is on it
 
 
@@ -42,6 +43,18 @@ class Intervals(NamedTuple):
     unit: str
     names: tuple[str, ...]
     period: NDArray[np.float64] | None = None
+
+    def first(self, num_clients: int) -> 'Intervals':
+        """Those of the first clients, or of all if there are not so many."""
+        keep = self.client < num_clients
+        return self._replace(
+            client=self.client[keep],
+            start=self.start[keep],
+            end=self.end[keep],
+            source=self.source[keep],
+            names=self.names[:num_clients],
+            period=None if self.period is None else self.period[:num_clients],
+        )
 
 
 class PackedTrace(NamedTuple):
@@ -104,6 +117,7 @@ def trace(
     tick: float = 1.0,
     wrap: str | ArrayLike | None = None,
     overlaps: str = 'reject',
+    rounds: int | None = None,
 ) -> Participation:
     """Round t plays the recording at time ``t * tick``: who is up then can deliver.
 
@@ -116,6 +130,8 @@ def trace(
         beginning.
       overlaps: ``'reject'`` refuses intervals of one client that overlap, ``'merge'`` takes their
         union. Intervals that touch are merged in either case.
+      rounds: plays the first so many rounds again and again. Wraps then need not be multiples of
+        ``tick``, as those of logs that were measured are not, see `availability`.
 
     Returns:
       The pattern. It has no carry and reports probability one or zero: nothing is random.
@@ -125,7 +141,12 @@ def trace(
         the wrap or overlaps another; the message names its line or row.
     """
     recording = _as_intervals(intervals)
-    packed = pack(recording, tick=tick, wrap=wrap, overlaps=overlaps)
+    if rounds is None:
+        packed = pack(recording, tick=tick, wrap=wrap, overlaps=overlaps)
+    else:
+        packed = _packed_mask(
+            availability(recording, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
+        )
     edges, offsets = jnp.asarray(packed.edges), jnp.asarray(packed.offsets)
     period = jnp.asarray(packed.period)
     steps = int(np.diff(packed.offsets).max(initial=0)).bit_length()
@@ -147,6 +168,73 @@ def trace(
         sample=sample,
         num_clients=len(recording.names),
         cycle=math.lcm(*set(packed.period.tolist())),
+    )
+
+
+def availability(
+    intervals: Intervals | ArrayLike,
+    *,
+    tick: float = 1.0,
+    rounds: int,
+    wrap: str | ArrayLike | None = None,
+    overlaps: str = 'reject',
+) -> NDArray[np.bool_]:
+    """Who is up at the times ``0, tick, 2 tick, ...`` of rounds.
+
+    Every client's log repeats after its own length, whatever that is in ticks.
+
+    Args:
+      intervals: as in `trace`.
+      tick: seconds per round, positive.
+      rounds: T.
+      wrap: as in `trace`, but any positive number of seconds; the last end is not rounded up.
+      overlaps: as in `trace`.
+
+    Returns:
+      bool[T, N], which `replay` plays and `analysis` describes.
+
+    Raises:
+      ValueError: as for `trace`, and if the matrix exceeds the memory of the machine.
+    """
+    checks.positive('tick', tick)
+    checks.static_int('rounds', rounds)
+    checks.choice('overlaps', overlaps, ('reject', 'merge'))
+    recording = _as_intervals(intervals)
+    if not len(recording.client):
+        raise errors.invalid('intervals', 'have at least one interval', 'none')
+    _check_times(recording)
+    num_clients = len(recording.names)
+    checks.fits('rounds', rounds, float(rounds) * num_clients)
+    period = _seconds(recording, wrap)
+    period = np.broadcast_to(recording.end.max() if period is None else period, (num_clients,))
+    if (period <= 0).any():
+        raise errors.invalid('wrap', 'be positive', period.min())
+    _check_starts(recording, period)
+    client, start, end, source = _sorted(_split_at_wrap(recording, period))
+    if overlaps == 'reject':
+        _check_overlaps(recording, client, start, end, source, tick)
+    mask = np.zeros((num_clients, rounds), bool)
+    offsets = np.searchsorted(client, np.arange(num_clients + 1))
+    nearly = _TOLERANCE * tick
+    times = np.arange(rounds) * np.float64(tick) + nearly
+    for i in np.unique(client):
+        begins = start[offsets[i] : offsets[i + 1]]
+        reach = np.maximum.accumulate(end[offsets[i] : offsets[i + 1]])
+        phase = np.mod(times, period[i])
+        last = np.searchsorted(begins, phase, side='right') - 1
+        mask[i] = (last >= 0) & (phase < reach[last] + nearly * 0.5)
+    return mask.T
+
+
+def _packed_mask(mask: NDArray[np.bool_]) -> PackedTrace:
+    """The edges of recorded rounds, which repeat after the last."""
+    num_rounds, num_clients = mask.shape
+    edges = np.pad(mask.T, ((0, 0), (1, 1)))
+    client, round = np.nonzero(edges[:, 1:] != edges[:, :-1])
+    return PackedTrace(
+        edges=round.astype(np.int32) if len(round) else np.zeros(1, np.int32),
+        offsets=np.searchsorted(client, np.arange(num_clients + 1)).astype(np.int32),
+        period=np.full(num_clients, num_rounds, np.int32),
     )
 
 
@@ -180,24 +268,45 @@ def pack(
         raise errors.invalid('intervals', 'have at least one interval', 'none')
     _check_times(intervals)
     period = _period(intervals, tick, wrap)
-    late = np.flatnonzero(intervals.start >= period[intervals.client] * tick)
+    _check_starts(intervals, np.float64(tick) * period)
+    client, start, end, source = _sorted(_split_at_wrap(intervals, np.float64(tick) * period))
+    if overlaps == 'reject':
+        _check_overlaps(intervals, client, start, end, source, tick)
+    first, last = _round_up(start, tick), _round_up(end, tick)
+    keep = last > first  # shorter than a tick and between two: no round sees it
+    return _merge(client[keep], first[keep], last[keep], period)
+
+
+def _check_starts(intervals: Intervals, period: NDArray[np.float64]) -> None:
+    late = np.flatnonzero(intervals.start >= period[intervals.client])
     if late.size:
-        limit = period[intervals.client[late[0]]] * tick
+        limit = period[intervals.client[late[0]]]
         raise _rejection(intervals, f'start before the wrap at {limit:g} s', int(late[0]))
-    client, start, end, source = _split_at_wrap(intervals, np.float64(tick) * period)
+
+
+def _sorted(columns: _Columns) -> _Columns:
+    """Intervals by client, start and end."""
+    client, start, end, source = columns
     order = np.lexsort((end, start, client))
-    client, start, end, source = client[order], start[order], end[order], source[order]
-    # Sorted by start, intervals are disjoint if and only if neighbours are.
+    return client[order], start[order], end[order], source[order]
+
+
+def _check_overlaps(
+    intervals: Intervals,
+    client: NDArray[np.int64],
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+    source: NDArray[np.int64],
+    tick: float,
+) -> None:
+    """Sorted by start, intervals are disjoint if and only if neighbours are."""
     early = (client[1:] == client[:-1]) & (start[1:] < end[:-1] - _TOLERANCE * tick)
-    if overlaps == 'reject' and early.any():
+    if early.any():
         row = int(np.argmax(early))
         lines = sorted((int(source[row]), int(source[row + 1])))
         name = intervals.names[client[row]]
         what = f'client {name} on {intervals.unit}s {lines[0]} and {lines[1]}'
         raise errors.invalid('intervals', 'not overlap', what)
-    first, last = _round_up(start, tick), _round_up(end, tick)
-    keep = last > first  # shorter than a tick and between two: no round sees it
-    return _merge(client[keep], first[keep], last[keep], period)
 
 
 def _check_times(intervals: Intervals) -> None:
@@ -219,23 +328,33 @@ def _rejection(intervals: Intervals, requirement: str, row: int) -> ValueError:
 
 def _period(intervals: Intervals, tick: float, wrap: str | ArrayLike | None) -> NDArray[np.int64]:
     """Rounds per repetition of each client."""
+    seconds = _seconds(intervals, wrap)
+    if seconds is None:
+        seconds = _round_up(np.array([intervals.end.max()]), tick)[0] * np.asarray(tick, float)
+        checks.positive('wrap', seconds)
+    rounds: NDArray[np.float64] = np.broadcast_to(seconds / tick, (len(intervals.names),))
+    whole = np.rint(rounds)
+    if (np.abs(rounds - whole) > 1e-6).any() or (whole < 1).any() or (whole > 2**30).any():
+        worst = rounds[np.argmax(np.abs(rounds - whole))]
+        requirement = 'be a whole number of ticks (unless `rounds` are given)'
+        raise errors.invalid('wrap', requirement, f'{worst:g} ticks')
+    return whole.astype(np.int64)
+
+
+def _seconds(intervals: Intervals, wrap: str | ArrayLike | None) -> NDArray[np.float64] | None:
+    """The wrap in seconds, one number or float[N]; None where nothing says it."""
     if isinstance(wrap, str):
         checks.choice('wrap', wrap, WRAPS)
         wrap = WRAPS[wrap]
     if wrap is None:
         wrap = intervals.period
     if wrap is None:
-        wrap = _round_up(np.array([intervals.end.max()]), tick)[0] * tick
+        return None
     if np.shape(wrap) not in ((), (len(intervals.names),)):
         allowed = f'be one number or {len(intervals.names)}'
         raise errors.invalid('wrap', allowed, f'shape {np.shape(wrap)}')
     checks.positive('wrap', wrap)
-    rounds = np.broadcast_to(np.asarray(wrap, float) / tick, (len(intervals.names),))
-    whole = np.rint(rounds)
-    if (np.abs(rounds - whole) > 1e-6).any() or (whole < 1).any() or (whole > 2**30).any():
-        worst = rounds[np.argmax(np.abs(rounds - whole))]
-        raise errors.invalid('wrap', 'be a whole number of ticks', f'{worst:g} ticks')
-    return whole.astype(np.int64)
+    return np.asarray(wrap, float)
 
 
 def _round_up(times: NDArray[np.float64], tick: float) -> NDArray[np.int64]:
@@ -244,9 +363,7 @@ def _round_up(times: NDArray[np.float64], tick: float) -> NDArray[np.int64]:
     return np.ceil(rounds - _TOLERANCE * np.maximum(1, rounds)).astype(np.int64)
 
 
-def _split_at_wrap(
-    intervals: Intervals, period: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+def _split_at_wrap(intervals: Intervals, period: NDArray[np.float64]) -> _Columns:
     """Intervals within one period: those that run past its end go on at its beginning."""
     client, start, source = intervals.client, intervals.start, intervals.source
     limit = period[client]

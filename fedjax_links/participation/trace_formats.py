@@ -4,7 +4,8 @@
 * `from_events`: one change of state per line, ``client,time,state``.
 * `from_pings`: one sign of life per line, ``id,timestamp``, as in the usage log behind FLGo's phone
   simulator.
-* `from_fedscale`: FedScale's availability traces, a mapping by client.
+* `from_matrix`: a line of 0 and 1 per round, or per client.
+* `from_flash`, `from_fedscale`: measured on phones, see `device_logs`.
 
 No availability format of Plato could be found (it simulates speeds and latencies); `from_events`
 takes any log of changes of state.
@@ -12,13 +13,24 @@ takes any log of changes of state.
 
 import csv
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from fedjax_links import checks, errors
+from fedjax_links.participation.device_logs import from_fedscale, from_flash
 from fedjax_links.participation.trace import Intervals
+
+__all__ = [
+    'SECONDS',
+    'from_csv',
+    'from_events',
+    'from_fedscale',
+    'from_flash',
+    'from_matrix',
+    'from_pings',
+]
 
 SECONDS = {'s': 1.0, 'min': 60.0, 'h': 3600.0, 'd': 86_400.0}
 _UP = {'1': True, 'on': True, 'up': True, 'true': True}
@@ -151,54 +163,52 @@ def from_pings(
     return result._replace(period=np.full(len(names), (slots.max() + 1) * width))
 
 
-def from_fedscale(
-    traces: Mapping[Any, Mapping[str, Any]], *, clients: Sequence[Any] | None = None
-) -> Intervals:
-    """Intervals from FedScale's client availability traces.
-
-    Each value holds ``active`` and ``inactive``, equally long lists of the seconds in which the
-    client comes up and goes down, and ``finish_time``, the seconds after which it starts again.
-    The files are pickles: load only those you trust, and pass what they hold.
-
-    FedScale counts the second in which a client goes down as up; here intervals are half open. An
-    interval is cut at ``finish_time``, beyond which FedScale never looks.
+def from_matrix(path: Path, *, seconds: float = 1.0, by: str = 'round') -> Intervals:
+    """Intervals from a CSV file of 0 and 1, without ids.
 
     Args:
-      traces: availability by client.
-      clients: the clients to import, in the order of their new ids; all by default.
+      path: the file. A first line with anything but 0 and 1 names the columns; clients are named by
+        it, or numbered.
+      seconds: from one column or line to the next in time, positive.
+      by: what a line is: a ``'round'``, with a column per client, or a ``'client'``, with a column
+        per round.
 
     Returns:
-      The intervals, whose sources are rows of a client's lists, with each client's period.
+      The intervals. The log repeats after its last round.
 
     Raises:
-      ValueError: for an unknown client, a missing field or lists of different lengths.
-
-    References:
-      Lai et al., FedScale: benchmarking model and system performance of federated learning at
-      scale, ICML 2022.
+      ValueError: for another entry or a line of another length, with its line.
     """
-    chosen = list(traces) if clients is None else list(clients)
-    parts, period = [], []
-    for index, name in enumerate(chosen):
-        if name not in traces:
-            raise errors.unknown_name('clients', str(name), [str(known) for known in traces])
-        fields = {}
-        for field in ('active', 'inactive', 'finish_time'):
-            if field not in traces[name]:
-                raise errors.invalid('traces', f'have the field {field!r}', f'client {name}')
-            fields[field] = np.asarray(traces[name][field], float)
-        up, down = fields['active'], fields['inactive']
-        if up.shape != down.shape:
-            what = f'{up.size} and {down.size} at client {name}'
-            raise errors.invalid('traces', 'have as many `active` as `inactive`', what)
-        finish = float(fields['finish_time'])
-        seen = up < finish
-        row = np.arange(len(up))
-        parts.append(np.stack([0 * up + index, up, np.minimum(down, finish), row])[:, seen])
-        period.append(finish)
-    ids, start, end, row = np.concatenate(parts, axis=1)
-    result = _intervals(ids.astype(np.int64), start, end, row, tuple(map(str, chosen)))
-    return result._replace(unit='row', period=np.array(period))
+    checks.positive('seconds', seconds)
+    checks.choice('by', by, ('round', 'client'))
+    rows: list[np.ndarray] = []
+    header: list[str] | None = None
+    with open(path, newline='', encoding='utf-8-sig') as file:
+        reader = csv.reader(file)
+        for cells in reader:
+            row = [cell.strip() for cell in cells]
+            if not any(row):
+                continue
+            odd = next((cell for cell in row if cell not in ('0', '1')), None)
+            if odd is not None and header is None and not rows:
+                header = row
+                continue
+            width = len(header if not rows and header else rows[0] if rows else row)
+            if odd is not None or len(row) != width:
+                requirement = f'have {width} values 0 or 1 per line'
+                what = f'{odd!r} on line' if odd is not None else f'{len(row)} on line'
+                raise errors.invalid('path', requirement, f'{what} {reader.line_num}')
+            rows.append(np.array(row) == '1')
+    if not rows:
+        raise errors.invalid('path', 'hold lines of 0 and 1', 'none')
+    mask = np.stack(rows) if by == 'round' else np.stack(rows).T
+    changes = np.diff(np.pad(mask.T, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    client, start = np.nonzero(changes == 1)
+    _, end = np.nonzero(changes == -1)
+    named = header is not None and by == 'round'
+    names = tuple(header) if named and header else tuple(map(str, range(mask.shape[1])))
+    found = _intervals(client, start * seconds, end * seconds, np.arange(len(client)), names)
+    return found._replace(unit='row', period=np.full(mask.shape[1], len(mask) * float(seconds)))
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:

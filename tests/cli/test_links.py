@@ -1,5 +1,9 @@
 """The commands that draw links and figures."""
 
+import json
+
+import numpy as np
+
 from tests.cli.command import run
 
 
@@ -33,3 +37,49 @@ def test_a_figure_is_one_command(tmp_path):
     assert names == ['figure.csv', 'figure.md', 'figure.png']
     assert 'Deviations: its random p_i are not specified' in ' '.join(done.stdout.split())
     assert 'lognormal draws, sigma 1' in done.stdout
+
+
+def test_a_log_is_looked_at_without_a_config(tmp_path):
+    rng = np.random.default_rng(0)
+    timers = {}
+    for k in range(12):
+        starts = 86_400 * np.arange(7) + rng.integers(0, 30_000, 7)
+        ends = starts + rng.integers(5_000, 40_000, 7)
+        timers[f'phone{k}'] = {
+            'isSuccess': True,
+            'trace_start': 0.0,
+            'trace_end': 604_800.0 + int(k),
+            'ready_time': np.stack([starts, ends], axis=1).tolist(),
+        }
+    path, folder = tmp_path / 'cached_timers.json', tmp_path / 'new'
+    path.write_text(json.dumps(timers))
+    log = ['links', f'--log={path}', '--format=flash', '--tick=1800']
+    done = run(*log, f'--workdir={folder}')
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[1] == '12 clients, 336 rounds of 1800 s (7 days)'
+    assert lines[2].split() == ['log', 'look-alike']
+    assert len([line for line in lines if ' h |' in line]) == 24
+    assert max(map(len, lines[:-1])) <= 80
+    assert lines[-1] == f'Wrote links.png and links.csv to {folder}'
+    assert (folder / 'links.png').read_bytes().startswith(b'\x89PNG')
+    assert (folder / 'links.csv').read_text().splitlines()[1].startswith('phone0,')
+    few = run(*log, '--clients=3', '--rounds=100', '--tick=1000')
+    assert few.stdout.splitlines()[1] == '3 clients, 100 rounds of 1000 s (1.16 days)'
+    assert few.stdout.splitlines()[2].split() == ['log']
+
+
+def test_mistakes_about_a_log_cost_one_line(tmp_path):
+    path = tmp_path / 'log.csv'
+    path.write_text('client,start,end\n0,5,1\n')
+    for flags, message in (
+        ([f'--log={path}', '--format=flush'], "`format` has no 'flush'; did you mean 'flash'?"),
+        ([f'--log={path}', '--format=flash'], f'`log` must name a readable log, got {path}: '),
+        ([f'--log={path}'], '`intervals` must end after they start, got 5 to 1 s on line 2.'),
+        ([f'--log={tmp_path}/none'], f'`log` must name a readable log, got {tmp_path}/none: No '),
+        ([], '`config` must name a file, such as --config=configs/quickstart.py.'),
+    ):
+        done = run('links', *flags)
+        assert (done.returncode, done.stdout) == (2, '')
+        assert done.stderr.startswith(f'error: {message}')
+        assert len(done.stderr.splitlines()) == 1

@@ -55,7 +55,8 @@ def test_a_config_without_a_problem_costs_one_line():
         ),
         (
             {'dataset': 'cifar10', 'data': {'data_dir': '/nowhere'}},
-            '`config.problem.data.data_dir` must hold prepared data (run `tfds build cifar10',
+            '`config.problem.data.data_dir` must hold the data set (run `python -m fedjax_links '
+            'data fetch cifar10 --data_dir=/nowhere`), got neither /nowhere/cifar10.npz nor ',
         ),
     ],
 )

@@ -34,11 +34,9 @@ def test_a_mistake_costs_one_line(arguments, message):
     assert done.stderr.count('\n') == 1
 
 
-def test_data_that_were_not_prepared_cost_one_line_with_the_command(tmp_path, monkeypatch):
+def test_data_that_are_not_there_cost_one_line_with_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
     done = run('simulate', f'{TABLE}:svhn', '--dry_run')
     assert done.returncode == 2
-    assert (
-        f'tfds build svhn_cropped --file_format=array_record --data_dir={tmp_path}' in done.stderr
-    )
+    assert '(run `python -m fedjax_links data fetch svhn`), got neither ' in done.stderr
     assert done.stderr.count('\n') == 1

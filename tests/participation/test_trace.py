@@ -139,7 +139,7 @@ def test_errors_name_the_row():
     refuses(lambda: trace(log, tick=0.0), '`tick` must be positive, got 0.0.')
     refuses(
         lambda: trace(log, tick=3.0, wrap=10.0),
-        '`wrap` must be a whole number of ticks, got 3.33333 ticks.',
+        '`wrap` must be a whole number of ticks (unless `rounds` are given), got 3.33333 ticks.',
     )
     refuses(lambda: trace(log, wrap='weak'), "`wrap` has no 'weak'; did you mean 'week'?")
     refuses(lambda: trace(log, wrap=[1.0, 2.0]), '`wrap` must be one number or 1, got shape (2,).')

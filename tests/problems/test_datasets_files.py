@@ -185,13 +185,13 @@ def test_cinic10_is_looked_for_beside_the_prepared_data(tmp_path, monkeypatch):
     monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
     missing = tmp_path / 'cinic10' / 'train' / 'airplane'
     assert_raises(
-        '`data_dir` must hold the extracted archive CINIC-10.tar.gz (train, valid, test), '
-        f'got no {missing}.',
+        '`data_dir` must hold the data set (run `python -m fedjax_links data fetch cinic10`), '
+        f'got neither {tmp_path}/cinic10.npz nor a tree with {missing}.',
         datasets.cinic10,
     )
     write_tree(tmp_path / 'cinic10', ['train', 'test'], CINIC10, number=1)
     assert datasets.cinic10().train_features.shape == (10, 32, 32, 3)
-    with pytest.raises(ValueError, match=r'got no .*/valid/airplane'):
+    with pytest.raises(ValueError, match=r'cinic10/valid`\), got neither .*/valid/airplane\.$'):
         datasets.cinic10(include_valid=True)
 
 

@@ -179,23 +179,47 @@ def test_a_cache_that_cannot_be_written_costs_a_warning(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'load, name',
+    'load, name, prepared',
     [
-        (datasets.mnist, 'mnist'),
-        (datasets.fashion_mnist, 'fashion_mnist'),
-        (datasets.cifar10, 'cifar10'),
-        (datasets.svhn_cropped, 'svhn_cropped'),
-        (datasets.emnist, 'emnist/balanced'),
+        (datasets.mnist, 'mnist', 'mnist'),
+        (datasets.fashion_mnist, 'fashion_mnist', 'fashion_mnist'),
+        (datasets.cifar10, 'cifar10', 'cifar10'),
+        (datasets.svhn_cropped, 'svhn', 'svhn_cropped'),
+        (datasets.emnist, 'emnist/balanced', 'emnist/balanced'),
     ],
 )
-def test_absent_data_name_the_command(load, name, tmp_path):
+def test_absent_data_name_the_command(load, name, prepared, tmp_path):
     root = tmp_path / 'my data'
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         load(data_dir=root)
+    file = root / f'{name.replace("/", "-")}.npz'
     assert str(caught.value) == (
-        f'`data_dir` must hold prepared data (run `tfds build {name} --file_format=array_record '
-        f"--data_dir='{root}'`, which needs TensorFlow), got none in {root / name}."
+        f'`data_dir` must hold the data set (run `python -m fedjax_links data fetch {name} '
+        f"--data_dir='{root}'`), got neither {file} nor prepared data in {root / prepared}."
     )
+
+
+def test_what_else_is_absent_names_the_command_of_tfds(tmp_path):
+    root = tmp_path / 'my data'
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        datasets.from_tfds('kmnist', data_dir=root)
+    assert str(caught.value) == (
+        '`data_dir` must hold prepared data (run `tfds build kmnist --file_format=array_record '
+        f"--data_dir='{root}'`, which needs TensorFlow), got none in {root / 'kmnist'}."
+    )
+
+
+def test_what_was_fetched_comes_before_what_was_prepared(tmp_path):
+    parts = prepared_data.write_tfrecord(tmp_path, 'mnist', (28, 28, 1), 10)
+    drawn = datasets.synthetic_images(num_train=4, num_test=2, shape=(28, 28, 1), num_classes=10)
+    datasets.save_npz(drawn, tmp_path / 'mnist.npz')
+    fetched = datasets.mnist(data_dir=tmp_path)
+    np.testing.assert_array_equal(fetched.train_features, drawn.train_features)
+    assert fetched.name == 'mnist'
+    assert_holds(datasets.mnist(data_dir=tmp_path, version='3.0.1'), parts, (28, 28, 1), 10)
+    (tmp_path / 'mnist.npz').write_bytes(b'PK')
+    with pytest.raises(ValueError, match=r'^`data_dir.path` must name an npz file, got an unread'):
+        datasets.mnist(data_dir=tmp_path)
 
 
 def test_a_missing_shard_is_named(tmp_path):

@@ -15,8 +15,8 @@ import numpy as np
 
 from fedjax_links import errors
 from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
+from fedjax_links.problems.datasets.places import PathLike
 
-PathLike = str | os.PathLike[str]
 Arrays = Mapping[str, np.ndarray]
 
 _REQUIRED = ('train_features', 'train_labels', 'test_features', 'test_labels')
@@ -51,16 +51,31 @@ def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
       ValueError: if the file is missing or no npz file, or its arrays do not fit.
     """
     file = pathlib.Path(path)
-    if not file.is_file():
-        raise errors.invalid('path', 'name an npz file', file)
-    try:
-        arrays = _read(file)
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
-        raise errors.invalid('path', 'name an npz file', f'an unreadable {file}') from error
+    arrays = read_file(file)
     try:
         return from_mapping(arrays, name=file.stem if name is None else name)
     except ValueError as error:
         raise ValueError(f'{str(error).removesuffix(".")} in {file}.') from None
+
+
+def read_file(file: pathlib.Path) -> dict[str, np.ndarray]:
+    """The arrays under the keys of `from_npz` that a file has.
+
+    Args:
+      file: an npz file.
+
+    Returns:
+      The arrays as they are stored.
+
+    Raises:
+      ValueError: if the file is missing, damaged or no npz file.
+    """
+    if not file.is_file():
+        raise errors.invalid('path', 'name an npz file', file)
+    try:
+        return _read_arrays(file)
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        raise errors.invalid('path', 'name an npz file', f'an unreadable {file}') from error
 
 
 def save_npz(dataset: Dataset, path: PathLike) -> None:
@@ -76,7 +91,7 @@ def save_npz(dataset: Dataset, path: PathLike) -> None:
     file = pathlib.Path(path)
     if not file.parent.is_dir():
         raise errors.invalid('path', 'lie in an existing folder', file)
-    _write(file, {key: getattr(dataset, key) for key in _REQUIRED + _OPTIONAL})
+    write_arrays(file, {key: getattr(dataset, key) for key in _REQUIRED + _OPTIONAL})
 
 
 def from_mapping(arrays: Arrays, *, name: str) -> Dataset:
@@ -128,12 +143,12 @@ def cached(
     slug = re.sub(r'[^\w.-]+', '_', name)
     file = folder / f'{slug}-{_digest(settings, files)}.npz'
     try:
-        return from_mapping(_read(file), name=name)
+        return from_mapping(_read_arrays(file), name=name)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):  # of the cache alone
         arrays = read()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(file, arrays)
+        write_arrays(file, arrays)
     except OSError as error:
         reason = error.strerror or error
         warnings.warn(f'{name} could not be cached in {folder}: {reason}.', stacklevel=3)
@@ -154,7 +169,7 @@ def _digest(settings: object, files: Iterable[pathlib.Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _read(file: pathlib.Path) -> dict[str, np.ndarray]:
+def _read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     try:
         loaded = np.load(file, allow_pickle=False) if zipfile.is_zipfile(file) else None
@@ -178,7 +193,7 @@ def _read(file: pathlib.Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _write(file: pathlib.Path, arrays: Mapping[str, Any]) -> None:
+def write_arrays(file: pathlib.Path, arrays: Mapping[str, Any]) -> None:
     """Writes beside the file and renames, so that no reader sees half of it."""
     half = file.with_name(f'.{file.name}.{os.getpid()}.tmp')
     try:

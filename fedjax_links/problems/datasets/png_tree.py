@@ -8,10 +8,10 @@ import numpy as np
 from fedjax_links import errors
 from fedjax_links.problems import partition_checks as checks
 from fedjax_links.problems.datasets.dataset import Dataset
-from fedjax_links.problems.datasets.npz import Arrays, PathLike, cached
-from fedjax_links.problems.datasets.tfds import data_root
+from fedjax_links.problems.datasets.npz import Arrays, cached, from_npz
+from fedjax_links.problems.datasets.places import PathLike, data_root, missing, npz_file
 
-_CINIC10_CLASSES = (
+CINIC10_CLASSES = (
     'airplane',
     'automobile',
     'bird',
@@ -62,16 +62,7 @@ def from_png_tree(
     if channels == 2:
         raise errors.invalid('channels', 'be 1 or 3', channels)
     root = pathlib.Path(data_dir).expanduser()
-    classes: list[str] | None = None
-    files: dict[str, list[list[pathlib.Path]]] = {}
-    for split in dict.fromkeys((*train, *test)):
-        names, files[split] = _list_split(root, split)
-        if classes is not None and names != classes:
-            differing = sorted(set(names) ^ set(classes))[0]
-            raise errors.invalid(
-                'data_dir', 'have the same classes in all folders', f'{differing} not in all'
-            )
-        classes = names
+    files = _list_tree(root, (*train, *test))
     return cached(
         lambda: _read(files, train, test, channels),
         name=root.name if name is None else name,
@@ -92,8 +83,9 @@ def cinic10(
     """CINIC-10: 90000 images each for training, validation and test, 32 x 32, 10 classes.
 
     Args:
-      data_dir: folder with ``train``, ``valid`` and ``test`` as in the published archive; by
-        default ``cinic10`` in ``TFDS_DATA_DIR`` or else in ``~/tensorflow_datasets``.
+      data_dir: folder with the npz that ``data fetch`` makes, by default ``TFDS_DATA_DIR`` or else
+        ``~/tensorflow_datasets``; or with ``train``, ``valid`` and ``test`` as in the published
+        archive, by default ``cinic10`` in the same.
       include_valid: whether the validation images follow the training data; otherwise they are not
         read.
       cache: whether to keep the arrays as an npz file, see `from_png_tree`.
@@ -109,18 +101,39 @@ def cinic10(
     References:
       Darlow, Crowley, Antoniou and Storkey, CINIC-10 is not ImageNet or CIFAR-10, 2018.
     """
+    name = 'cinic10/valid' if include_valid else 'cinic10'
+    fetched = npz_file(name, data_dir)
+    if fetched.is_file():
+        with errors.inside('data_dir'):
+            return from_npz(fetched, name='cinic10')
     root = data_root(None) / 'cinic10' if data_dir is None else pathlib.Path(data_dir).expanduser()
     train = ('train', 'valid') if include_valid else ('train',)
     for split in (*train, 'test'):
         present = {child.name for child in root.glob(f'{split}/*')}
-        missing = [label for label in _CINIC10_CLASSES if label not in present]
-        if missing:
-            raise errors.invalid(
-                'data_dir',
-                'hold the extracted archive CINIC-10.tar.gz (train, valid, test)',
-                f'no {root / split / missing[0]}',
-            )
+        absent = [label for label in CINIC10_CLASSES if label not in present]
+        if absent:
+            raise missing(name, data_dir, f'a tree with {root / split / absent[0]}')
     return from_png_tree(root, train=train, name='cinic10', cache=cache, cache_dir=cache_dir)
+
+
+def read_tree(root: pathlib.Path, train: Sequence[str], test: Sequence[str]) -> Arrays:
+    """The arrays of `from_png_tree`, in colour, under the keys of `from_npz` and as uint8."""
+    return _read(_list_tree(root, (*train, *test)), train, test, channels=3)
+
+
+def _list_tree(root: pathlib.Path, splits: Sequence[str]) -> dict[str, list[list[pathlib.Path]]]:
+    """By split and class, the sorted files; raises unless all splits have the same classes."""
+    classes: list[str] | None = None
+    files: dict[str, list[list[pathlib.Path]]] = {}
+    for split in dict.fromkeys(splits):
+        names, files[split] = _list_split(root, split)
+        if classes is not None and names != classes:
+            differing = sorted(set(names) ^ set(classes))[0]
+            raise errors.invalid(
+                'data_dir', 'have the same classes in all folders', f'{differing} not in all'
+            )
+        classes = names
+    return files
 
 
 def _list_split(root: pathlib.Path, split: str) -> tuple[list[str], list[list[pathlib.Path]]]:

@@ -1,4 +1,8 @@
-"""Image data prepared by TensorFlow Datasets, read without TensorFlow and without a network."""
+"""Image data prepared by TensorFlow Datasets, read without TensorFlow and without a network.
+
+The stock sets are read from the npz that ``python -m fedjax_links data fetch`` makes, where there
+is one, and else from what TensorFlow Datasets prepared.
+"""
 
 import os
 import pathlib
@@ -11,7 +15,8 @@ import numpy as np
 
 from fedjax_links import checks, errors
 from fedjax_links.problems.datasets.dataset import Dataset
-from fedjax_links.problems.datasets.npz import Arrays, PathLike, cached
+from fedjax_links.problems.datasets.npz import Arrays, cached, from_npz
+from fedjax_links.problems.datasets.places import PathLike, data_root, missing, npz_file
 from fedjax_links.problems.datasets.tfrecord import read_records
 
 _CHUNK = 1024
@@ -63,17 +68,10 @@ def from_tfds(
     """
     folder = _prepared(name, data_root(data_dir), version)
     builder = _open(folder)
-    files = [folder / 'dataset_info.json', folder / 'features.json']
-    for split in (*train, *test):
-        checks.choice('split', split, builder.info.splits)
-        files += map(pathlib.Path, builder.info.splits[split].filepaths)
-    for file in files:
-        if not file.is_file():
-            raise errors.invalid('data_dir', f'hold every file of {name}', f'no {file}')
     return cached(
         lambda: _read(builder, train, test),
         name=name,
-        files=files,
+        files=_files(builder, folder, name, (*train, *test)),
         settings=(tuple(train), tuple(test)),
         cache=cache,
         cache_dir=cache_dir,
@@ -96,7 +94,7 @@ def mnist(**options: Unpack[Place]) -> Dataset:
       LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document recognition,
       Proceedings of the IEEE, 1998.
     """
-    return from_tfds('mnist', **options)
+    return _stock('mnist', 'mnist', **options)
 
 
 def fashion_mnist(**options: Unpack[Place]) -> Dataset:
@@ -114,7 +112,7 @@ def fashion_mnist(**options: Unpack[Place]) -> Dataset:
     References:
       Xiao, Rasul and Vollgraf, Fashion-MNIST, 2017.
     """
-    return from_tfds('fashion_mnist', **options)
+    return _stock('fashion_mnist', 'fashion_mnist', **options)
 
 
 def cifar10(**options: Unpack[Place]) -> Dataset:
@@ -132,7 +130,7 @@ def cifar10(**options: Unpack[Place]) -> Dataset:
     References:
       Krizhevsky, Learning multiple layers of features from tiny images, 2009.
     """
-    return from_tfds('cifar10', **options)
+    return _stock('cifar10', 'cifar10', **options)
 
 
 def svhn_cropped(*, extra: bool = False, **options: Unpack[Place]) -> Dataset:
@@ -151,7 +149,9 @@ def svhn_cropped(*, extra: bool = False, **options: Unpack[Place]) -> Dataset:
     References:
       Netzer et al., Reading digits in natural images with unsupervised feature learning, 2011.
     """
-    return from_tfds('svhn_cropped', train=('train', 'extra') if extra else ('train',), **options)
+    if extra:
+        return _stock('svhn/extra', 'svhn_cropped', train=('train', 'extra'), **options)
+    return _stock('svhn', 'svhn_cropped', **options)
 
 
 def emnist(*, config: str = 'balanced', **options: Unpack[Place]) -> Dataset:
@@ -175,7 +175,9 @@ def emnist(*, config: str = 'balanced', **options: Unpack[Place]) -> Dataset:
       Cohen, Afshar, Tapson and van Schaik, EMNIST: extending MNIST to handwritten letters, 2017.
     """
     checks.choice('config', config, _EMNIST_CONFIGS)
-    stored = from_tfds(f'emnist/{config}', **options)
+    stored = _stock(f'emnist/{config}', f'emnist/{config}', **options)
+    if stored.name == 'emnist':  # fetched: upright already, and numbered from 0
+        return stored
     upright = stored._replace(
         train_features=np.ascontiguousarray(stored.train_features.swapaxes(1, 2)),
         test_features=np.ascontiguousarray(stored.test_features.swapaxes(1, 2)),
@@ -188,20 +190,60 @@ def emnist(*, config: str = 'balanced', **options: Unpack[Place]) -> Dataset:
     )
 
 
-def data_root(data_dir: PathLike | None) -> pathlib.Path:
-    """``data_dir``, or ``TFDS_DATA_DIR`` from the environment, or ``~/tensorflow_datasets``."""
-    chosen = data_dir or os.environ.get('TFDS_DATA_DIR') or '~/tensorflow_datasets'
-    return pathlib.Path(chosen).expanduser()
+def read_prepared(
+    folder: pathlib.Path, *, train: Sequence[str] = ('train',), test: Sequence[str] = ('test',)
+) -> Arrays:
+    """The arrays of one prepared version, as they are stored.
+
+    Args:
+      folder: the version's, with ``dataset_info.json``.
+      train: splits that make the training data, one after the other.
+      test: splits that make the test data.
+
+    Returns:
+      Arrays under the keys of `from_npz`, pixels as uint8.
+
+    Raises:
+      ValueError: if the data are incomplete, damaged, or not of this kind.
+      ImportError: if TensorFlow Datasets is not installed.
+    """
+    builder = _open(folder)
+    _files(builder, folder, folder.name, (*train, *test))
+    return _read(builder, train, test)
+
+
+def _stock(
+    name: str,
+    prepared: str,
+    *,
+    data_dir: PathLike | None = None,
+    version: str | None = None,
+    train: Sequence[str] = ('train',),
+    cache: bool = True,
+    cache_dir: PathLike | None = None,
+) -> Dataset:
+    """A data set of ``data fetch``; what TensorFlow Datasets prepared if not fetched."""
+    file = npz_file(name, data_dir)
+    if version is None and file.is_file():
+        with errors.inside('data_dir'):
+            return from_npz(file, name=prepared.partition('/')[0])
+    folder = data_root(data_dir) / prepared
+    if version is None and not versions(folder):
+        raise missing(name, data_dir, f'prepared data in {folder}')
+    return from_tfds(
+        prepared,
+        data_dir=data_dir,
+        version=version,
+        train=train,
+        cache=cache,
+        cache_dir=cache_dir,
+    )
 
 
 def _prepared(name: str, root: pathlib.Path, version: str | None) -> pathlib.Path:
     """The folder of a prepared version."""
     folder = root / name
-    found = {
-        tuple(map(int, child.name.split('.'))): child
-        for child in (folder.iterdir() if folder.is_dir() else ())
-        if re.fullmatch(r'\d+\.\d+\.\d+', child.name) and (child / 'dataset_info.json').is_file()
-    }
+    found = versions(folder)
     if not found:
         build = f'tfds build {name} --file_format=array_record --data_dir={shlex.quote(str(root))}'
         raise errors.invalid(
@@ -214,6 +256,29 @@ def _prepared(name: str, root: pathlib.Path, version: str | None) -> pathlib.Pat
     names = {child.name: child for child in found.values()}
     checks.choice('version', version, names)
     return names[version]
+
+
+def versions(folder: pathlib.Path) -> dict[tuple[int, ...], pathlib.Path]:
+    """The prepared versions in a folder."""
+    return {
+        tuple(map(int, child.name.split('.'))): child
+        for child in (folder.iterdir() if folder.is_dir() else ())
+        if re.fullmatch(r'\d+\.\d+\.\d+', child.name) and (child / 'dataset_info.json').is_file()
+    }
+
+
+def _files(
+    builder: Any, folder: pathlib.Path, name: str, splits: Sequence[str]
+) -> list[pathlib.Path]:
+    """Every file that the splits need; raises if one is not there."""
+    files = [folder / 'dataset_info.json', folder / 'features.json']
+    for split in splits:
+        checks.choice('split', split, builder.info.splits)
+        files += map(pathlib.Path, builder.info.splits[split].filepaths)
+    for file in files:
+        if not file.is_file():
+            raise errors.invalid('data_dir', f'hold every file of {name}', f'no {file}')
+    return files
 
 
 def _open(folder: pathlib.Path) -> Any:

@@ -1,0 +1,127 @@
+"""Brings published image data: downloads and converts them, or takes files that are there.
+
+python -m fedjax_links data list
+python -m fedjax_links data fetch mnist cifar10
+python -m fedjax_links data convert svhn --source=my/downloads
+
+Downloads need `pip install 'fedjax_links[data]'`. Data sets are kept where configs look for them,
+in TFDS_DATA_DIR or else in ~/tensorflow_datasets, one npz each.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+from absl import flags
+
+from fedjax_links import errors
+from fedjax_links.cli import app
+
+ACTIONS = ('list', 'fetch', 'convert')
+
+_SOURCE = flags.DEFINE_string(
+    'source', None, 'For convert: file or folder with what was published, or prepared by TFDS.'
+)
+_DATA_DIR = flags.DEFINE_string('data_dir', None, 'Folder of the data sets.')
+_MIRROR = flags.DEFINE_string(
+    'mirror', None, "For fetch: address of a folder that is used in the publisher's place."
+)
+
+
+def main(*arguments: str) -> None:
+    """Does what the first argument says with the data sets that follow."""
+    action, *names = arguments or ('list',)
+    if action not in ACTIONS:
+        raise errors.unknown_name('data', action, ACTIONS)
+    if action == 'list':
+        _print_list()
+        return
+    if not names:
+        raise ValueError(f'`data {action}` must be given a data set; `data list` names them.')
+    if action == 'fetch':
+        for name in names:
+            _fetch(name)
+        return
+    if len(names) > 1 or _SOURCE.value is None:
+        raise ValueError('`data convert` must be given one data set and --source=FOLDER.')
+    _convert(names[0], _SOURCE.value)
+
+
+def _print_list() -> None:
+    from fedjax_links import raw_data
+    from fedjax_links.problems.datasets import places
+    from fedjax_links.raw_data.converting import megabytes
+
+    print(f'Data sets in {places.data_root(_DATA_DIR.value)}')
+    for name in raw_data.RECIPES:
+        found = raw_data.status(name, data_dir=_DATA_DIR.value)
+        if found.place is None:
+            line = f'missing; {megabytes(found.size)} to download'
+        elif found.size:
+            line = f'{found.place.name}, {megabytes(found.size)}'
+        else:
+            line = f'prepared in {found.place}'
+        print(f'  {name:<16} {line}')
+
+
+def _fetch(name: str) -> None:
+    from fedjax_links import raw_data
+    from fedjax_links.raw_data.converting import full_name, megabytes
+
+    found = raw_data.status(full_name(name), data_dir=_DATA_DIR.value)
+    if found.place is not None and found.size:
+        print(f'{name}: {found.place} is there, {megabytes(found.size)}')
+        return
+    with _bar() as report:
+        fetched = raw_data.fetch(
+            name, data_dir=_DATA_DIR.value, mirror=_MIRROR.value, report=report
+        )
+    for file, digest in fetched.unpublished.items():
+        print(f'{file}: no SHA-256 is published; this one has {digest}')
+    _say(name, fetched.done)
+    size = sum(file.stat().st_size for file in fetched.downloads.iterdir())
+    print(f"The publisher's files, {megabytes(size)}, can be deleted: {fetched.downloads}")
+
+
+def _convert(name: str, source: str) -> None:
+    from fedjax_links import raw_data
+
+    _say(name, raw_data.convert(name, source, data_dir=_DATA_DIR.value))
+
+
+def _say(name: str, done) -> None:
+    from fedjax_links.raw_data.converting import megabytes
+
+    print(
+        f'{name}: {done.num_train:,} training and {done.num_test:,} test images, '
+        f'{megabytes(done.size)} in {done.file}'
+    )
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Callable[[str, int, int], None]]:
+    """One live line per file, on a terminal alone."""
+    from tqdm import tqdm
+
+    bars: dict[str, tqdm] = {}
+
+    def report(name: str, now: int, whole: int) -> None:
+        if name not in bars:
+            bars[name] = tqdm(
+                desc=name,
+                total=whole,
+                unit='B',
+                unit_scale=True,
+                disable=not sys.stderr.isatty(),
+            )
+        bars[name].update(now - bars[name].n)
+
+    try:
+        yield report
+    finally:
+        for bar in bars.values():
+            bar.close()
+
+
+if __name__ == '__main__':
+    app.run(main, positional=True)

@@ -1,0 +1,11 @@
+"""Published image data, from the publishers' own files to the npz that `problems.images` reads.
+
+`fetch` downloads and converts, `convert` takes files that are there already, `status` says what is
+there. `RECIPES` holds, by name, what is published: addresses, checksums, shapes, numbers.
+"""
+
+from fedjax_links.raw_data.converting import Done, Status, convert, status
+from fedjax_links.raw_data.fetching import fetch
+from fedjax_links.raw_data.recipes import RECIPES, File, Recipe
+
+__all__ = ['RECIPES', 'Done', 'File', 'Recipe', 'Status', 'convert', 'fetch', 'status']

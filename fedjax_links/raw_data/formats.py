@@ -1,0 +1,255 @@
+"""The publishers' file formats, read into plain arrays; nothing is unpickled.
+
+Every reader takes a file or a folder, at any depth of which its files may lie, and returns arrays
+under the keys of `from_npz`, pixels as uint8.
+"""
+
+import contextlib
+import gzip
+import io
+import math
+import os
+import pathlib
+import struct
+import tarfile
+import zipfile
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from fedjax_links import errors
+from fedjax_links.problems.datasets.npz import Arrays
+from fedjax_links.problems.datasets.png_tree import CINIC10_CLASSES, read_tree
+
+_CIFAR10_RECORD = 1 + 32 * 32 * 3
+
+
+def read_mnist(source: pathlib.Path) -> Arrays:
+    """Four IDX files, gzipped or not: MNIST, and what was published in its likeness."""
+    return _idx_arrays(
+        {
+            'train_features': _idx_file(source, 'train-images', 3),
+            'train_labels': _idx_file(source, 'train-labels', 1),
+            'test_features': _idx_file(source, 't10k-images', 3),
+            'test_labels': _idx_file(source, 't10k-labels', 1),
+        }
+    )
+
+
+def read_emnist(source: pathlib.Path, *, part: str) -> Arrays:
+    """A part of EMNIST: four IDX files, gzipped or not, or the publisher's ``gzip.zip``."""
+    stems = {
+        f'{split}_{kind}': (f'emnist-{part}-{split}-{file}', rank)
+        for split in ('train', 'test')
+        for kind, file, rank in (('features', 'images', 3), ('labels', 'labels', 1))
+    }
+    archive = find(source, ['gzip.zip'])
+    arrays = {}
+    for key, (stem, rank) in stems.items():
+        if archive is None or find(source, _idx_names(stem, rank)) is not None:
+            arrays[key] = _idx_file(source, stem, rank)
+        else:
+            arrays[key] = _idx_member(archive, f'{stem}-idx{rank}-ubyte.gz', rank)
+    return upright(_idx_arrays(arrays), first_label=1 if part == 'letters' else 0)
+
+
+def upright(arrays: Arrays, *, first_label: int) -> Arrays:
+    """EMNIST with images transposed and labels from 0; the published files have neither."""
+    return {
+        key: np.ascontiguousarray(array.swapaxes(1, 2))
+        if key.endswith('features')
+        else array - np.int32(first_label)
+        for key, array in arrays.items()
+        if key != 'num_classes'
+    }
+
+
+def read_cifar10(source: pathlib.Path) -> Arrays:
+    """The binary version of CIFAR-10, as ``cifar-10-binary.tar.gz`` or unpacked."""
+    names = [*(f'data_batch_{k}.bin' for k in range(1, 6)), 'test_batch.bin']
+    archive = find(source, ['cifar-10-binary.tar.gz', 'cifar-10-binary.tar'])
+    files = {name: find(source, [name]) for name in names}
+    if archive is not None and None in files.values():
+        with _intact(archive), tarfile.open(archive) as tar:
+            members = {pathlib.PurePath(member.name).name: member for member in tar}
+            missing = [name for name in names if name not in members]
+            if missing:
+                raise EOFError(f'no {missing[0]} in it')
+            streams = {name: tar.extractfile(members[name]) for name in names}
+            found = {name: file.read() if file else b'' for name, file in streams.items()}
+    else:
+        if find(source, ['data_batch_1', 'cifar-10-python.tar.gz']):
+            requirement = 'hold the binary version of CIFAR-10 (cifar-10-binary.tar.gz)'
+            raise errors.invalid('source', requirement, 'pickles, which run code when read')
+        found = {name: _needed(source, [name]).read_bytes() for name in names}
+    batches = [_cifar10_batch(name, found[name], source) for name in names]
+    images, labels = ([batch[k] for batch in batches] for k in range(2))
+    return {
+        'train_features': np.concatenate(images[:5]),
+        'train_labels': np.concatenate(labels[:5]),
+        'test_features': images[5],
+        'test_labels': labels[5],
+    }
+
+
+def read_svhn(source: pathlib.Path, *, train: Sequence[str]) -> Arrays:
+    """Cropped house numbers: ``train_32x32.mat``, ``test_32x32.mat`` and ``extra_32x32.mat``.
+
+    Args:
+      source: file or folder.
+      train: the files that make the training data, one after the other.
+    """
+    parts = {split: _svhn_file(_needed(source, [f'{split}_32x32.mat'])) for split in train}
+    test = _svhn_file(_needed(source, ['test_32x32.mat']))
+    features, labels = ([part[k] for part in parts.values()] for k in range(2))
+    return {
+        'train_features': np.concatenate(features),
+        'train_labels': np.concatenate(labels),
+        'test_features': test[0],
+        'test_labels': test[1],
+    }
+
+
+def read_cinic10(source: pathlib.Path, *, train: Sequence[str]) -> Arrays:
+    """CINIC-10, as ``CINIC-10.tar.gz`` or as its tree ``<split>/<class>/*.png``.
+
+    Args:
+      source: file or folder.
+      train: the splits that make the training data, one after the other.
+    """
+    for root in (source, source / 'CINIC-10', source / 'cinic10'):
+        if (root / 'train').is_dir():
+            return read_tree(root, train, ['test'])
+    archive = _needed(source, ['CINIC-10.tar.gz', 'CINIC-10.tar'])
+    with _intact(archive):
+        images = _pngs(archive, {*train, 'test'})
+    arrays: dict[str, np.ndarray] = {}
+    for part, splits in (('train', train), ('test', ['test'])):
+        names = sorted(
+            (name for name in images if name[0] in splits),
+            key=lambda name: (splits.index(name[0]), *name[1:]),
+        )
+        if not names:
+            raise errors.invalid('source', f'hold images of {splits[0]}', f'none in {archive}')
+        pixels = [images.pop(name) for name in names]
+        odd = next((k for k, image in enumerate(pixels) if image.shape != pixels[0].shape), None)
+        if odd is not None:
+            got = f'{list(pixels[odd].shape)} of {"/".join(names[odd])}'
+            raise errors.invalid('source', f'hold images of shape {list(pixels[0].shape)}', got)
+        arrays[f'{part}_features'] = np.stack(pixels)
+        labels = [CINIC10_CLASSES.index(label) for _, label, _ in names]
+        arrays[f'{part}_labels'] = np.array(labels, np.int32)
+    return arrays
+
+
+def find(source: pathlib.Path, names: Sequence[str]) -> pathlib.Path | None:
+    """The first file of one of these names, the source itself or in it; None if there is none."""
+    if source.is_file():
+        return source if source.name in names else None
+    found: dict[str, pathlib.Path] = {}
+    for folder, _, files in os.walk(source):
+        for name in names:
+            if name in files:
+                found.setdefault(name, pathlib.Path(folder) / name)
+    return next((found[name] for name in names if name in found), None)
+
+
+def _needed(source: pathlib.Path, names: Sequence[str]) -> pathlib.Path:
+    path = find(source, names)
+    if path is None:
+        raise errors.invalid('source', f'hold {" or ".join(names)}', f'none in {source}')
+    return path
+
+
+@contextlib.contextmanager
+def _intact(path: pathlib.Path) -> Iterator[None]:
+    """Makes whatever a decoder says of damaged bytes one line."""
+    try:
+        yield
+    except errors.MissingPackageError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk, not the bytes
+            raise
+        said = errors.one_line(f'{type(error).__name__}: {error}')
+        raise errors.invalid('source', f'hold intact files ({said})', path) from error
+
+
+def _idx_names(stem: str, rank: int) -> list[str]:
+    names = [f'{stem}-idx{rank}-ubyte', f'{stem}.idx{rank}-ubyte']
+    return [*names, *(f'{name}.gz' for name in names)]
+
+
+def _idx_file(source: pathlib.Path, stem: str, rank: int) -> np.ndarray:
+    path = _needed(source, _idx_names(stem, rank))
+    with _intact(path):
+        return _idx(path.read_bytes(), rank)
+
+
+def _idx_member(archive: pathlib.Path, name: str, rank: int) -> np.ndarray:
+    with _intact(archive), zipfile.ZipFile(archive) as file:
+        member = next((m for m in file.namelist() if pathlib.PurePath(m).name == name), None)
+        if member is None:
+            raise EOFError(f'no {name} in it')
+        return _idx(file.read(member), rank)
+
+
+def _idx(data: bytes, rank: int) -> np.ndarray:
+    """IDX: two zeros, 8 for unsigned bytes, the rank, big-endian dimensions, then the entries."""
+    if data[:2] == b'\x1f\x8b':
+        data = gzip.decompress(data)
+    if data[:4] != bytes([0, 0, 8, rank]):
+        raise ValueError(f'no IDX file of bytes of rank {rank}')
+    shape = struct.unpack(f'>{rank}I', data[4 : 4 + 4 * rank])
+    entries = len(data) - 4 - 4 * rank
+    if entries != math.prod(shape):
+        raise ValueError(f'{entries} bytes for {" x ".join(map(str, shape))}')
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
+def _idx_arrays(arrays: Arrays) -> Arrays:
+    return {
+        key: array[..., None] if key.endswith('features') else array.astype(np.int32)
+        for key, array in arrays.items()
+    }
+
+
+def _cifar10_batch(name: str, data: bytes, source: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """Records of a label and 32 x 32 pixels, all red ones first, then green, then blue."""
+    if not data or len(data) % _CIFAR10_RECORD:
+        requirement = f'hold whole records of {_CIFAR10_RECORD} bytes in {name}'
+        raise errors.invalid('source', requirement, f'{len(data)} bytes in {source}')
+    records = np.frombuffer(data, np.uint8).reshape(-1, _CIFAR10_RECORD)
+    images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(images), records[:, 0].astype(np.int32)
+
+
+def _svhn_file(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """``X`` [32, 32, 3, E] and ``y`` [E, 1], where 10 stands for the digit 0."""
+    import scipy.io  # slow to import, so only here
+
+    with _intact(path):
+        held = scipy.io.loadmat(os.fspath(path), variable_names=['X', 'y'])
+        X, y = held['X'], held['y'].reshape(-1)
+        if X.ndim != 4 or len(y) != X.shape[-1]:
+            raise ValueError(f'X of shape {list(X.shape)} and {len(y)} labels')
+    labels = y.astype(np.int32)
+    return np.ascontiguousarray(X.transpose(3, 0, 1, 2)), np.where(labels == 10, 0, labels)
+
+
+def _pngs(archive: pathlib.Path, splits: set[str]) -> dict[tuple[str, str, str], np.ndarray]:
+    """The images of a tar by split, class and file name, read in the order of the archive."""
+    try:
+        from PIL import Image  # slow to import, so only here
+    except ImportError as error:
+        raise errors.missing_package('PNG files need Pillow', 'pillow') from error
+    images = {}
+    with tarfile.open(archive, 'r|*') as tar:
+        for member in tar:
+            split, label, name = ('', '', *pathlib.PurePath(member.name).parts)[-3:]
+            if split not in splits or label not in CINIC10_CLASSES or not name.endswith('.png'):
+                continue
+            stream = tar.extractfile(member)
+            with Image.open(io.BytesIO(b'' if stream is None else stream.read())) as image:
+                images[split, label, name] = np.asarray(image.convert('RGB'))
+    return images

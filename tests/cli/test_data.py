@@ -1,0 +1,75 @@
+"""The command that brings data, from nothing to a problem that reads them."""
+
+import pytest
+
+from fedjax_links.problems import datasets
+from fedjax_links.raw_data.converting import megabytes
+from tests.cli.command import run
+from tests.raw_data import published
+from tests.raw_data.published import TEST, TRAIN, small
+from tests.raw_data.test_fetching import serving
+
+
+def fails(done, message):
+    assert (done.returncode, done.stdout) == (2, '')
+    assert done.stderr.startswith(f'error: {message}')
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_fetch_list_and_use(tmp_path, monkeypatch):
+    pytest.importorskip('pooch')
+    monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path / 'data'))
+    published.write_mnist(tmp_path / 'served')
+    small(monkeypatch, 'mnist', tmp_path / 'served')
+    before = run('data', 'list').stdout.splitlines()
+    assert before[0] == f'Data sets in {tmp_path}/data'
+    assert before[1].split(maxsplit=1)[0] == 'mnist'
+    assert 'missing' in before[1]
+    assert '  cifar10          missing; 170 MB to download' in before
+    with serving(tmp_path / 'served') as (mirror, told):
+        done = run('data', 'fetch', 'mnist', f'--mirror={mirror}')
+        assert (done.returncode, done.stderr) == (0, '')
+        first, second = done.stdout.splitlines()
+        file = tmp_path / 'data' / 'mnist.npz'
+        size = megabytes(file.stat().st_size)
+        assert first == f'mnist: {TRAIN} training and {TEST} test images, {size} in {file}'
+        assert second.startswith("The publisher's files, ")
+        asked = len(told['asked'])
+        again = run('data', 'fetch', 'mnist', f'--mirror={mirror}')
+        assert again.stdout == f'mnist: {file} is there, {size}\n'
+        assert len(told['asked']) == asked
+    assert run('data').stdout.splitlines()[1] == f'  mnist            mnist.npz, {size}'
+    assert len(datasets.mnist().train_labels) == TRAIN
+
+
+def test_the_sum_of_a_file_without_a_published_one_is_shown(tmp_path, monkeypatch):
+    pytest.importorskip('pooch')
+    published.write_cinic10(tmp_path / 'served')
+    small(monkeypatch, 'cinic10', tmp_path / 'served', counts=((TRAIN, TRAIN),))
+    with serving(tmp_path / 'served') as (mirror, _):
+        done = run('data', 'fetch', 'cinic10', f'--mirror={mirror}', f'--data_dir={tmp_path}')
+    line = done.stdout.splitlines()[0]
+    assert line.startswith('CINIC-10.tar.gz: no SHA-256 is published; this one has ')
+    assert len(line.split()[-1]) == 64
+
+
+def test_convert(tmp_path, monkeypatch):
+    small(monkeypatch, 'svhn')
+    published.write_svhn(tmp_path / 'raw', 'train', 'test')
+    done = run('data', 'convert', 'svhn', f'--source={tmp_path}/raw', f'--data_dir={tmp_path}')
+    assert (done.returncode, done.stderr) == (0, '')
+    assert done.stdout.startswith(f'svhn: {TRAIN} training and {TEST} test images, ')
+    assert len(datasets.svhn_cropped(data_dir=tmp_path).test_labels) == TEST
+
+
+def test_mistakes_cost_one_line(tmp_path):
+    fails(run('data', 'fetsh', 'mnist'), "`data` has no 'fetsh'; did you mean 'fetch'?")
+    fails(run('data', 'fetch', 'minst'), "`data` has no 'minst'; did you mean 'mnist'?")
+    fails(run('data', 'fetch'), '`data fetch` must be given a data set; `data list` names them.')
+    fails(run('data', 'convert', 'mnist'), '`data convert` must be given one data set and ')
+    missing = run('data', 'convert', 'mnist', f'--source={tmp_path}', f'--data_dir={tmp_path}')
+    fails(missing, '`source` must hold train-images-idx3-ubyte or ')
+    (tmp_path / 'file').touch()
+    place = f'--data_dir={tmp_path}/file'
+    pytest.importorskip('pooch')
+    fails(run('data', 'fetch', 'mnist', '--mirror=http://127.0.0.1:1', place), '`/')

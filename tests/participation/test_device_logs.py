@@ -1,0 +1,274 @@
+"""Availability as it was measured: the true formats, and rounds that fit no log's length."""
+
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from fedjax_links.participation import (
+    availability,
+    plain_pickles,
+    replay,
+    trace,
+    trace_formats,
+)
+from tests.participation.sampling import refuses, roll
+
+TIMERS = {
+    'b7': {
+        'isSuccess': True,
+        'trace_start': 100_000.0,
+        'trace_end': 190_000.0,
+        'ready_time': [[100_500.0, 104_000.0], [150_000.0, 189_999.0]],
+    },
+    'a1': {'isSuccess': False, 'trace_start': None, 'trace_end': None, 'ready_time': []},
+    'c3': {
+        'isSuccess': True,
+        'trace_start': 5_000.0,
+        'trace_end': 12_001.0,
+        'ready_time': [[6_000.0, 6_700.0]],
+    },
+}
+BEHAVIOUR = {
+    11: {
+        'duration': 40_000,
+        'inactive': [7_000, 61_000],
+        'finish_time': 59_999,
+        'active': [500, 40_000],
+        'model': 'x',
+    },
+    5: {'duration': 9, 'inactive': [1_300], 'finish_time': 8_191, 'active': [250], 'model': 'y'},
+}
+
+
+def flash_ready(timer, time):
+    """The rule of FLASH, for times in whole seconds, with the end taken away."""
+    begin, length = timer['trace_start'], int(timer['trace_end'] - timer['trace_start'])
+    now = int(time - begin) % length + begin
+    return any(start <= now < end for start, end in timer['ready_time'])
+
+
+def fedscale_active(fields, time):
+    """The rule of FedScale, likewise."""
+    now = time % fields['finish_time']
+    pairs = zip(fields['active'], fields['inactive'], strict=True)
+    return any(start <= now < end for start, end in pairs)
+
+
+@pytest.fixture
+def flash(tmp_path):
+    path = tmp_path / 'cached_timers.json'
+    path.write_text(json.dumps(TIMERS))
+    return path
+
+
+@pytest.fixture
+def fedscale(tmp_path):
+    path = tmp_path / 'client_behave_trace'
+    path.write_bytes(pickle.dumps(BEHAVIOUR))
+    return path
+
+
+def test_flash_rounds_follow_its_rule(flash):
+    log = trace_formats.from_flash(flash)
+    assert log.names == ('b7', 'c3')
+    np.testing.assert_array_equal(log.period, [90_000, 7_001])
+    mask = availability(log, tick=613, rounds=400)
+    expected = [[flash_ready(TIMERS[name], 613 * t) for name in log.names] for t in range(400)]
+    np.testing.assert_array_equal(mask, expected)
+    assert 0.1 < mask.mean() < 0.9
+    np.testing.assert_array_equal(roll(trace(log, tick=613, rounds=400), 400).mask, mask)
+
+
+def test_fedscale_rounds_follow_its_rule(fedscale):
+    log = trace_formats.from_fedscale(fedscale)
+    mask = availability(log, tick=97, rounds=1500)
+    expected = [[fedscale_active(BEHAVIOUR[c], 97 * t) for c in (11, 5)] for t in range(1500)]
+    np.testing.assert_array_equal(mask, expected)
+    short = trace(log, tick=97, rounds=9)
+    assert short.cycle == 9
+    np.testing.assert_array_equal(roll(short, 20).mask, np.tile(mask[:9], (3, 1))[:20])
+
+
+def test_rounds_of_whole_ticks_are_those_of_the_trace(fedscale):
+    log = trace_formats.from_fedscale(fedscale, clients=['5'])
+    whole = log._replace(period=np.array([8_200.0]))
+    played = roll(trace(whole, tick=100), 200).mask
+    np.testing.assert_array_equal(availability(whole, tick=100, rounds=200), played)
+    np.testing.assert_array_equal(roll(replay(played), 200).mask, played)
+
+
+def test_overlaps_are_refused_or_merged():
+    rows = [(0, 0, 5), (0, 3, 9), (0, 4, 6), (1, 2, 3)]
+    refuses(
+        lambda: availability(rows, rounds=12),
+        '`intervals` must not overlap, got client 0 on rows 0 and 1.',
+    )
+    mask = availability(rows, rounds=12, wrap=12, overlaps='merge')
+    np.testing.assert_array_equal(mask[:, 0], np.arange(12) < 9)
+    refuses(lambda: availability(rows, rounds=0), '`rounds` must be at least 1, got 0.')
+    refuses(
+        lambda: availability(rows, rounds=3, wrap=2),
+        '`intervals` must start before the wrap at 2 s, got 3 to 9 s on row 1.',
+    )
+
+
+def test_clients_by_name_and_by_number(flash, fedscale):
+    assert trace_formats.from_flash(flash, clients=['c3']).names == ('c3',)
+    assert trace_formats.from_flash(flash, clients=1).names == ('b7',)
+    assert trace_formats.from_flash(flash).first(1).names == ('b7',)
+    assert trace_formats.from_fedscale(fedscale, clients=[5]).names == ('5',)
+    refuses(
+        lambda: trace_formats.from_flash(flash, clients=['c4']),
+        "`clients` has no 'c4'; did you mean 'c3'?",
+    )
+    refuses(
+        lambda: trace_formats.from_fedscale(fedscale, clients=3),
+        '`clients` must be at most 2, got 3.',
+    )
+
+
+@pytest.mark.parametrize(
+    'held, message',
+    [
+        ('{"a": ', '`path` must be a JSON file, got Expecting value: line 1 column 7 (char 6).'),
+        ('[1, 2]', '`path` must hold a description by client, got [1, 2].'),
+        ('{"a": 3}', '`path` must hold a description by client, got 3 for client a.'),
+        (
+            '{"a": {"trace_start": 0, "trace_end": 9}}',
+            "`traces` must have the field 'ready_time', got client a.",
+        ),
+        (
+            '{"a": {"trace_start": 0, "trace_end": 9, "ready_time": [1, 2]}}',
+            '`ready_time` must be a list of pairs of numbers, got [1, 2] at client a.',
+        ),
+        (
+            '{"a": {"trace_start": "0", "trace_end": 9, "ready_time": []}}',
+            "`trace_start` must be a number, got '0' at client a.",
+        ),
+        (
+            '{"a": {"trace_start": 9, "trace_end": 9, "ready_time": []}}',
+            '`path` must have logs of positive length, got client a.',
+        ),
+        (
+            '{"a": {"trace_start": 0, "trace_end": 9, "ready_time": [[0, 10]]}}',
+            '`path` must be up no longer than its log, got client a.',
+        ),
+    ],
+)
+def test_a_flash_file_of_another_kind_costs_one_line(held, message, tmp_path):
+    path = tmp_path / 'timers.json'
+    path.write_text(held)
+    refuses(lambda: trace_formats.from_flash(path), message)
+
+
+def test_matrices_by_round_and_by_client(tmp_path, rng):
+    mask = rng.random((7, 3)) < 0.5
+    mask[0], mask[1] = [True, False, False], True
+    lines = '\n'.join(','.join(str(int(cell)) for cell in row) for row in mask)
+    path = tmp_path / 'mask.csv'
+    path.write_text(lines)
+    log = trace_formats.from_matrix(path, seconds=60)
+    assert log.names == ('0', '1', '2')
+    np.testing.assert_array_equal(roll(trace(log, tick=60), 14).mask, np.tile(mask, (2, 1)))
+    np.testing.assert_array_equal(availability(log, tick=20, rounds=21), np.repeat(mask, 3, axis=0))
+    path.write_text('phone, laptop ,x\n' + lines + '\n\n')
+    assert trace_formats.from_matrix(path).names == ('phone', 'laptop', 'x')
+    turned = trace_formats.from_matrix(path, by='client')
+    np.testing.assert_array_equal(availability(turned, rounds=3), mask.T)
+    path.write_text('1,0\n0,2\n')
+    message = "`path` must have 2 values 0 or 1 per line, got '2' on line 2."
+    refuses(lambda: trace_formats.from_matrix(path), message)
+    path.write_text('1,0\n0\n')
+    message = '`path` must have 2 values 0 or 1 per line, got 1 on line 2.'
+    refuses(lambda: trace_formats.from_matrix(path), message)
+    path.write_text('a,b\n')
+    refuses(lambda: trace_formats.from_matrix(path), '`path` must hold lines of 0 and 1, got none.')
+
+
+PLAIN = {
+    1: {
+        'a': [1, -2, 2**40, 2**70],
+        'b': (),
+        'c': (1,),
+        'd': (1, 2),
+        'e': (1, 2, 3),
+        'f': tuple('four'),
+    },
+    'text': ['é' * 300, '', 'x', None, True, False, 0.5, -1e300, {}, [], [[1], [2]]],
+    (1, 'k'): list(range(2000)),
+}
+PLAIN['again'] = PLAIN['text']
+
+
+@pytest.mark.parametrize('protocol', range(6))
+def test_plain_containers_come_back_from_every_protocol(protocol, tmp_path):
+    path = tmp_path / 'plain'
+    path.write_bytes(pickle.dumps(PLAIN, protocol))
+    found = plain_pickles.load(path)
+    assert found == PLAIN
+    assert found['again'] is found['text']
+    assert [type(item) for item in found['text']] == [type(item) for item in PLAIN['text']]
+
+
+class Attack:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, file):
+        """Names the file that would be touched."""
+        self.command = f'touch {file}'
+
+    def __reduce__(self):
+        """What a pickle would call."""
+        return os.system, (self.command,)
+
+
+@pytest.mark.parametrize('protocol', range(6))
+def test_whatever_would_run_code_is_refused_and_not_run(protocol, tmp_path):
+    path, touched = tmp_path / 'evil', tmp_path / 'touched'
+    for what in (Attack(touched), {1: [Attack(touched)]}, np.arange(3), {1, 2}, 1j, b'bytes'):
+        path.write_bytes(pickle.dumps(what, protocol))
+        with pytest.raises(
+            ValueError,
+            match=r'^`path` must be a pickle of plain containers, got [A-Z_48]+ at byte \d+\.$',
+        ):
+            plain_pickles.load(path)
+    assert not touched.exists()
+
+
+def test_damaged_pickles_cost_one_line(tmp_path):
+    path = tmp_path / 'damaged'
+    whole = pickle.dumps({1: [1, 2], 'a': (3, 4)})
+    for cut in range(len(whole)):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(ValueError, match=r'^`path` must be an intact pickle, got .*\.$'):
+            plain_pickles.load(path)
+    for raw in (
+        b'}].',
+        b'(.',
+        b'].].',
+        b'a.',
+        b'\x86.',
+        b'(]s.',
+        b'h\x07.',
+        b'}(]K\x01u.',
+        b']K\x01s.',
+        b'e.',
+    ):
+        path.write_bytes(raw)
+        if raw == b'].].':
+            assert plain_pickles.load(path) == []  # what follows the end is not read
+            continue
+        with pytest.raises(ValueError, match=r'^`path` must be an intact pickle, got .*\.$'):
+            plain_pickles.load(path)
+
+
+def test_a_fedscale_file_with_more_than_plain_containers_is_refused(tmp_path):
+    path = tmp_path / 'client_behave_trace'
+    path.write_bytes(pickle.dumps({1: {**BEHAVIOUR[5], 'active': np.array([250])}}))
+    with pytest.raises(
+        ValueError, match='must be a pickle of plain containers, got STACK_GLOBAL at'
+    ):
+        trace_formats.from_fedscale(path)

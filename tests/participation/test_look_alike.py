@@ -1,0 +1,166 @@
+"""Clients fitted to a log: their law beside the log's, in standard errors."""
+
+import numpy as np
+import pytest
+
+from fedjax_links.participation import availability, intervals, look_alike
+from fedjax_links.participation.look_alike import daily_rates, rounds_per_day
+from tests.participation.sampling import assert_frequencies, masks, refuses, roll
+
+TICK, DAY = 3600.0, 24
+RISE_BY = 1 + 0.9 * np.sin(2 * np.pi * (np.arange(DAY) - 16) / DAY)
+FALL_BY = 1 + 0.6 * np.cos(2 * np.pi * np.arange(DAY) / DAY)
+
+
+def written_log(num_clients, days, seed=0):
+    """Chains of known rates, drawn in NumPy, as bool[T, N] after a week that is thrown away."""
+    rng = np.random.default_rng(seed)
+    rise = rng.uniform(0.05, 0.3, num_clients)
+    fall = rng.uniform(0.1, 0.4, num_clients)
+    up = rng.random(num_clients) < 0.5
+    rows = []
+    for t in range((days + 7) * DAY):
+        draw, hour = rng.random(num_clients), t % DAY
+        up = np.where(up, draw >= fall * FALL_BY[hour], draw < rise * RISE_BY[hour])
+        rows.append(up)
+    return np.stack(rows[7 * DAY :]), rise, fall
+
+
+def as_intervals(mask):
+    """Hours in which clients are up, as the intervals that a log has."""
+    changes = np.diff(np.pad(mask.T, ((0, 0), (1, 1))).astype(int), axis=1)
+    client, start = np.nonzero(changes == 1)
+    _, end = np.nonzero(changes == -1)
+    log = intervals(client, start * TICK, end * TICK, num_clients=mask.shape[1])
+    return log._replace(period=np.full(mask.shape[1], len(mask) * TICK))
+
+
+@pytest.fixture(scope='module')
+def log():
+    """A hundred days of 150 clients, and their rates."""
+    return written_log(150, 100)
+
+
+def test_rates_are_found_again(log):
+    """A factor behind k events has a relative standard error of at most 1 / sqrt(k)."""
+    mask, rise, fall = log
+    found = daily_rates(mask, rounds_per_day=DAY)
+    before, hours = np.roll(mask, 1, axis=0), np.arange(len(mask)) % DAY
+    for events, rates, by, true, true_by in (
+        (~before & mask, found.rise, found.up_by, rise, RISE_BY),
+        (before & ~mask, found.fall, found.down_by, fall, FALL_BY),
+    ):
+        assert abs(by.mean() - 1) < 1e-9
+        assert np.abs((rates / true - 1) * np.sqrt(events.sum(axis=0))).max() < 5
+        by_hour = np.array([events[hours == h].sum() for h in range(DAY)])
+        assert np.abs((by / true_by - 1) * np.sqrt(by_hour)).max() < 5
+
+
+def test_the_margins_of_the_counts_are_met(log):
+    """What the estimate solves: as many rises expected as seen, by client and by hour."""
+    mask, _, _ = log
+    found = daily_rates(mask, rounds_per_day=DAY)
+    before = np.roll(mask, 1, axis=0)
+    hours = np.arange(len(mask)) % DAY
+    for events, state, rates, by in (
+        (~before & mask, ~before, found.rise, found.up_by),
+        (before & ~mask, before, found.fall, found.down_by),
+    ):
+        expected = state * rates * by[hours][:, None]
+        np.testing.assert_allclose(expected.sum(axis=0), events.sum(axis=0), rtol=1e-6)
+        by_hour = [(np.array(k)[hours == h].sum()) for k in (expected, events) for h in range(DAY)]
+        np.testing.assert_allclose(by_hour[:DAY], by_hour[DAY:], rtol=1e-6)
+
+
+def test_the_reported_course_is_the_law_of_the_links(log):
+    """Over independent runs clients are up as often as is reported, in the first day and later."""
+    pattern = look_alike(as_intervals(log[0]), num_clients=9, tick=TICK, seed=3)
+    links = roll(pattern, 60)
+    assert pattern.cycle == DAY
+    np.testing.assert_array_equal(links.prob[:DAY], links.prob[DAY : 2 * DAY])
+    runs = masks(pattern, 60, 4000)
+    for t in (0, 1, 7, 30, 59):
+        assert_frequencies(runs[:, t].sum(axis=0), links.prob[t].astype(float), 4000)
+
+
+def test_the_fitted_day_is_the_logs(log):
+    """No draw of clients in between: the mean course beside the days of the log."""
+    mask, _, _ = log
+    days = mask.mean(axis=1).reshape(-1, DAY)
+    fitted = daily_rates(mask, rounds_per_day=DAY).marginal.mean(axis=1)
+    errors = days.std(axis=0, ddof=1) / np.sqrt(len(days))
+    assert np.abs((fitted - days.mean(axis=0)) / errors).max() < 4
+    assert np.ptp(fitted) > 30 * errors.max()
+
+
+def clientwise(numerators, denominators):
+    """A ratio of sums over clients, with the standard error of independent clients."""
+    ratio = numerators.sum() / denominators.sum()
+    residuals = numerators - ratio * denominators
+    return ratio, np.sqrt((residuals**2).sum()) / denominators.sum()
+
+
+def absences(mask, longer_than):
+    """By client, absences that end within the record: those that are longer, and all."""
+    counts = np.zeros((2, mask.shape[1]))
+    for i in range(mask.shape[1]):
+        lengths = np.diff(np.flatnonzero(mask[:, i])) - 1
+        counts[:, i] = (lengths > longer_than).sum(), (lengths > 0).sum()
+    return counts
+
+
+def test_mean_day_and_absences_are_those_of_the_log_in_standard_errors(log):
+    """Both are drawn: the difference is measured in the standard errors of both."""
+    mask, _, _ = log
+    pattern = look_alike(as_intervals(mask), num_clients=400, tick=TICK, seed=1)
+    copy = roll(pattern, 60 * DAY, seed=5).mask
+
+    def compare(measure):
+        (a, error_a), (b, error_b) = (clientwise(*measure(which)) for which in (mask, copy))
+        assert abs(a - b) < 4 * np.hypot(error_a, error_b), (a, b, error_a, error_b)
+        return a
+
+    overall = compare(lambda m: (m.mean(axis=0), np.ones(m.shape[1])))
+    hours = [
+        compare(lambda m, h=h: (m[h::DAY].mean(axis=0), np.ones(m.shape[1]))) for h in range(DAY)
+    ]
+    assert max(hours) - min(hours) > 0.15 > 6 * clientwise(mask.mean(axis=0), np.ones(150))[1]
+    assert min(hours) < overall < max(hours)
+    shares = [compare(lambda m, k=k: absences(m, k)) for k in (1, 2, 4, 8, 16)]
+    assert 0 < shares[-1] < 0.2 < shares[0]
+
+
+def test_without_a_day_each_client_has_its_own_availability():
+    """The chain of a log that repeats has exactly its availability, never and always included."""
+    rng = np.random.default_rng(0)
+    mask = rng.random((DAY * 40, 6)) < np.array([0.1, 0.3, 0.5, 0.9, 1.0, 0.0])
+    found = daily_rates(mask, rounds_per_day=1)
+    np.testing.assert_allclose(found.marginal[0], mask.mean(axis=0), rtol=1e-9)
+    pattern = look_alike(as_intervals(mask), num_clients=300, tick=86_400.0, rounds=40)
+    assert pattern.cycle == 1
+
+
+def test_any_number_of_clients_and_the_draw_of_them(log):
+    small = as_intervals(log[0][:, :5])
+    first, again, other = (
+        roll(look_alike(small, num_clients=1000, tick=TICK, seed=seed), 2).prob[0]
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+    assert len(np.unique(first)) == 5
+    assert look_alike(small, num_clients=1, tick=TICK).num_clients == 1
+
+
+def test_what_does_not_fit_is_refused(log):
+    small = as_intervals(log[0][:, :2])
+    refuses(lambda: rounds_per_day(7.0), '`tick` must divide the 86400 s of a day, got 7.0.')
+    refuses(
+        lambda: look_alike(small, num_clients=3, tick=100_000.0),
+        '`tick` must divide the 86400 s of a day, got 100000.0.',
+    )
+    refuses(
+        lambda: look_alike(small, num_clients=0, tick=TICK),
+        '`num_clients` must be at least 1, got 0.',
+    )
+    assert availability(small, tick=TICK, rounds=5).shape == (5, 2)

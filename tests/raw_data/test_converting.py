@@ -1,0 +1,223 @@
+"""Every published format, read back through the loader that configs use."""
+
+import gzip
+import re
+
+import numpy as np
+import pytest
+
+from fedjax_links import raw_data
+from fedjax_links.problems import datasets
+from fedjax_links.raw_data import RECIPES
+from tests.problems import prepared_data
+from tests.raw_data import published
+from tests.raw_data.published import TEST, TRAIN, small
+
+
+def assert_holds(data, train, test, name, num_classes=10):
+    """What a loader gives is what was written, in its order."""
+    for (images, labels), found, classes in (
+        (train, data.train_features, data.train_labels),
+        (test, data.test_features, data.test_labels),
+    ):
+        np.testing.assert_array_equal(found, np.float32(images) / np.float32(255))
+        np.testing.assert_array_equal(classes, labels)
+    assert (data.name, data.num_classes) == (name, num_classes)
+
+
+@pytest.mark.parametrize('name', ['mnist', 'fashion_mnist'])
+@pytest.mark.parametrize('layout', [{}, {'zipped': False}, {'zipped': False, 'dot': True}])
+def test_idx(name, layout, tmp_path, monkeypatch):
+    small(monkeypatch, name)
+    parts = published.write_mnist(tmp_path / 'raw' / 'deep', **layout)
+    done = raw_data.convert(name, tmp_path / 'raw', data_dir=tmp_path / 'new')
+    assert done == (tmp_path / 'new' / f'{name}.npz', done.file.stat().st_size, TRAIN, TEST)
+    data = datasets.load(name, data_dir=tmp_path / 'new')
+    assert_holds(data, parts['train'], parts['test'], name)
+    assert [file.name for file in (tmp_path / 'new').iterdir()] == [f'{name}.npz']
+
+
+def test_emnist_comes_out_upright_and_numbered_from_zero(tmp_path, monkeypatch):
+    for part, num_classes, first in (('balanced', 47, 0), ('letters', 26, 1)):
+        small(monkeypatch, f'emnist/{part}')
+        parts = published.write_emnist(tmp_path, part, num_classes, first_label=first)
+        raw_data.convert(f'emnist/{part}', tmp_path, data_dir=tmp_path)
+        data = datasets.emnist(config=part, data_dir=tmp_path)
+        assert_holds(data, parts['train'], parts['test'], 'emnist', num_classes)
+    again = raw_data.convert('emnist', tmp_path / 'emnist-balanced.npz', data_dir=tmp_path / 'new')
+    assert again.file.read_bytes() == (tmp_path / 'emnist-balanced.npz').read_bytes()
+
+
+@pytest.mark.parametrize('packed', [True, False])
+def test_cifar10(packed, tmp_path, monkeypatch):
+    small(monkeypatch, 'cifar10')
+    parts = published.write_cifar10(tmp_path, packed=packed)
+    raw_data.convert('cifar10', tmp_path, data_dir=tmp_path)
+    assert_holds(datasets.cifar10(data_dir=tmp_path), parts['train'], parts['test'], 'cifar10')
+
+
+def test_svhn_with_and_without_extra(tmp_path, monkeypatch):
+    small(monkeypatch, 'svhn')
+    small(monkeypatch, 'svhn/extra', counts=((2 * TRAIN, TEST),))
+    parts = published.write_svhn(tmp_path, 'train', 'test', 'extra')
+    for name in ('svhn', 'svhn/extra'):
+        raw_data.convert(name, tmp_path, data_dir=tmp_path)
+    plain, more = (datasets.svhn_cropped(data_dir=tmp_path, extra=k) for k in (False, True))
+    assert_holds(plain, parts['train'], parts['test'], 'svhn_cropped')
+    both = [np.concatenate(pair) for pair in zip(parts['train'], parts['extra'], strict=True)]
+    assert_holds(more, both, parts['test'], 'svhn_cropped')
+
+
+@pytest.mark.parametrize('packed', [True, False])
+def test_cinic10_is_the_same_packed_unpacked_and_read_as_a_tree(packed, tmp_path, monkeypatch):
+    raw = tmp_path / 'raw'
+    small(monkeypatch, 'cinic10', counts=((TRAIN, TRAIN),))
+    small(monkeypatch, 'cinic10/valid', counts=((2 * TRAIN, TRAIN),))
+    parts = published.write_cinic10(raw, packed=packed)
+    for name in ('cinic10', 'cinic10/valid'):
+        raw_data.convert(name, raw, data_dir=tmp_path)
+    plain, more = (datasets.cinic10(data_dir=tmp_path, include_valid=k) for k in (False, True))
+    assert_holds(plain, parts['train'], parts['test'], 'cinic10')
+    both = [np.concatenate(pair) for pair in zip(parts['train'], parts['valid'], strict=True)]
+    assert_holds(more, both, parts['test'], 'cinic10')
+    if not packed:
+        tree = datasets.cinic10(data_dir=raw, cache=False)
+        np.testing.assert_array_equal(tree.train_features, plain.train_features)
+        np.testing.assert_array_equal(tree.train_labels, plain.train_labels)
+
+
+@pytest.mark.parametrize('below', ['', 'cifar10', 'cifar10/3.0.1'])
+def test_what_tfds_prepared_gives_the_same_data_faster(below, tmp_path, monkeypatch):
+    small(monkeypatch, 'cifar10', counts=((prepared_data.TRAIN, prepared_data.TEST),))
+    parts = prepared_data.write_tfrecord(tmp_path / 'raw', 'cifar10', (32, 32, 3), 10)
+    raw_data.convert('cifar10', tmp_path / 'raw' / below, data_dir=tmp_path)
+    assert_holds(datasets.cifar10(data_dir=tmp_path), parts['train'], parts['test'], 'cifar10')
+
+
+def test_tfds_emnist_is_turned_as_the_loader_turns_it(tmp_path, monkeypatch):
+    counts = ((prepared_data.TRAIN, prepared_data.TEST),)
+    small(monkeypatch, 'emnist/letters', counts=counts)
+    raw = tmp_path / 'raw'
+    prepared_data.write_array_record(raw, 'emnist/letters', (28, 28, 1), 27, first_label=1)
+    raw_data.convert('emnist/letters', raw, data_dir=tmp_path)
+    straight = datasets.emnist(config='letters', data_dir=raw, cache=False)
+    converted = datasets.emnist(config='letters', data_dir=tmp_path)
+    for a, b in zip(straight, converted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def fails(name, source, message):
+    """One line, and nothing half-written."""
+    target = source / 'new'
+    with pytest.raises(ValueError, match=message) as caught:
+        raw_data.convert(name, source, data_dir=target)
+    assert str(caught.value).count('\n') == 0
+    assert not list(target.glob('*'))
+
+
+def test_missing_files_are_named(tmp_path):
+    for name, wanted in (
+        ('mnist', 'train-images-idx3-ubyte or train-images.idx3-ubyte or '),
+        ('emnist', 'emnist-balanced-train-images-idx3-ubyte or '),
+        ('cifar10', 'data_batch_1.bin'),
+        ('svhn', 'train_32x32.mat'),
+        ('cinic10', 'CINIC-10.tar.gz or CINIC-10.tar'),
+    ):
+        fails(name, tmp_path, f'^`source` must hold {re.escape(wanted)}.*, got none in ')
+    gone = tmp_path / 'gone'
+    with pytest.raises(ValueError, match=f'^`source` must name a file or folder, got {gone}'):
+        raw_data.convert('mnist', gone)
+    with pytest.raises(ValueError, match=r"^`data` has no 'minst'; did you mean 'mnist'"):
+        raw_data.convert('minst', tmp_path)
+
+
+@pytest.mark.parametrize(
+    'name, write, file',
+    [
+        ('mnist', published.write_mnist, 'train-images-idx3-ubyte.gz'),
+        ('emnist', lambda f: published.write_emnist(f, 'balanced', 47), 'gzip.zip'),
+        ('cifar10', published.write_cifar10, 'cifar-10-binary.tar.gz'),
+        ('svhn', lambda f: published.write_svhn(f, 'train', 'test'), 'test_32x32.mat'),
+        ('cinic10', published.write_cinic10, 'CINIC-10.tar.gz'),
+    ],
+)
+def test_files_cut_short_or_damaged_cost_one_line(name, write, file, tmp_path, monkeypatch):
+    small(monkeypatch, 'emnist/balanced' if name == 'emnist' else name)
+    write(tmp_path)
+    whole = (tmp_path / file).read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:40], b'', b'<html>not here</html>' * 9):
+        (tmp_path / file).write_bytes(damaged)
+        fails(name, tmp_path, rf'^`source` must hold intact files \(.*\), got {tmp_path}/{file}')
+
+
+def test_pickles_are_refused_and_never_opened(tmp_path):
+    (tmp_path / 'data_batch_1').write_bytes(b'cos\nsystem\n(Vtouch pickled\ntR.')
+    fails('cifar10', tmp_path, r'^`source` must hold the binary version of CIFAR-10 .*pickles')
+
+
+def test_other_data_than_published_are_refused(tmp_path, monkeypatch):
+    published.write_mnist(tmp_path)
+    fails(
+        'mnist', tmp_path, r'^`source` must hold 60000 and 10000 training and test images, got 20'
+    )
+    labels = tmp_path / 't10k-labels-idx1-ubyte.gz'
+    whole = labels.read_bytes()
+    for changed, message in (
+        (np.full(TEST, 10), 'labels from 0 to 9, got 10 to 10 of test'),
+        (np.zeros(TEST - 1), r'a label per image, got shape \[9\] for 10 of test'),
+    ):
+        labels.write_bytes(gzip.compress(published.idx(changed)))
+        fails('mnist', tmp_path, f'^`source` must hold {message}')
+    labels.write_bytes(whole)
+    small(monkeypatch, 'mnist', shape=(32, 32, 1))
+    fails(
+        'mnist', tmp_path, r'^`source` must hold images of shape \[32, 32, 1\], got \[28, 28, 1\]'
+    )
+    batch = tmp_path / 'data_batch_1.bin'
+    for name in [*(f'data_batch_{k}.bin' for k in range(1, 6)), 'test_batch.bin']:
+        (tmp_path / name).write_bytes(bytes(3073))
+    batch.write_bytes(bytes(3072))
+    fails('cifar10', tmp_path, '^`source` must hold whole records of 3073 bytes in data_batch_1')
+
+
+def test_real_numbers_in_an_npz_are_refused(tmp_path):
+    data = datasets.synthetic_images(num_train=4, num_test=2, shape=(28, 28, 1), num_classes=2)
+    datasets.save_npz(data, tmp_path / 'mine.npz')
+    with pytest.raises(ValueError, match=r'^`source` must hold uint8 pixels and integer labels'):
+        raw_data.convert('mnist', tmp_path / 'mine.npz', data_dir=tmp_path)
+
+
+def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
+    small(monkeypatch, 'mnist')
+    published.write_mnist(tmp_path)
+    file = raw_data.convert('mnist', tmp_path, data_dir=tmp_path / 'new').file
+    before = file.read_bytes()
+
+    def full(stream, **arrays):
+        stream.write(b'half of it')
+        raise OSError(28, 'No space left on device')
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, 'savez', full)
+        with pytest.raises(ValueError, match=r'cannot be used: No space left on device\.$'):
+            raw_data.convert('mnist', tmp_path, data_dir=tmp_path / 'new')
+        patch.setattr('shutil.disk_usage', lambda path: type('', (), {'free': 1500}))
+        message = r'^`data_dir` must have room for 0.0236 MB, got 0.0015 MB in '
+        with pytest.raises(ValueError, match=message):
+            raw_data.convert('mnist', tmp_path, data_dir=tmp_path / 'new')
+    assert file.read_bytes() == before
+    assert [child.name for child in file.parent.iterdir()] == ['mnist.npz']
+
+
+def test_every_recipe_has_its_loader(tmp_path, monkeypatch):
+    """The loader of each name looks for the file that is written for it, and names the command."""
+    monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
+    options = {'svhn/extra': {'extra': True}, 'cinic10/valid': {'include_valid': True}}
+    for name in RECIPES:
+        stem, _, part = name.partition('/')
+        given = {'config': part} if stem == 'emnist' else options.get(name, {})
+        command = f'python -m fedjax_links data fetch {name}`'
+        with pytest.raises(ValueError, match=command) as caught:
+            datasets.load('svhn_cropped' if stem == 'svhn' else stem, **given)
+        assert f'{tmp_path}/{name.replace("/", "-")}.npz' in str(caught.value)
+        assert raw_data.status(name) == (None, sum(file.size for file in RECIPES[name].files))
