@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks import predicted_points
 from fedjax_links import experiment
+from fedjax_links.report import predicted_map
 from tests.cli.command import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.optimised]
@@ -80,6 +82,11 @@ def bare(cell):
     return cell.removesuffix(' ↑')
 
 
+def numbers(cell):
+    """The numbers of a cell, such as a mean and its interval."""
+    return [float(number) for number in re.findall(r'[+-]?[\d.]+', cell)]
+
+
 @pytest.mark.parametrize(
     'page, name, argument, pattern, algorithm',
     [
@@ -93,5 +100,46 @@ def test_the_level_of_fedavg_in_a_comparison(page, name, argument, pattern, algo
     (recorded,) = (row['ours'] for row in table if row.get('pattern') == pattern)
     (chosen,) = (row['chosen'] for row in table if 'chosen' in row)
     settings = alone(config(name, argument), 'fedavg', 'bernoulli', chosen)
-    wanted = [float(number) for number in recorded.split(' ± ')]
-    np.testing.assert_allclose(level(settings), wanted, atol=UNIT)
+    np.testing.assert_allclose(level(settings), numbers(recorded), atol=UNIT)
+
+
+def test_a_cell_of_the_predicted_map():
+    settings = config('predicted_map')['figure']
+    own = {name: settings[name] for name in ('num_clients', 'examples_per_client', 'num_classes')}
+    found = predicted_map.limits(
+        bayes_accuracies=(0.6,),
+        sigmas=(10.0,),
+        alphas=(0.1,),
+        seeds=range(settings['num_draws']),
+        minimum=settings['minimum'],
+        **own,
+    )
+    differences = 100 * (found.fedpbc - found.fedavg).ravel()
+    scale = stats.t.isf(0.025, differences.size - 1) / differences.size**0.5
+    (recorded,) = (
+        row['10']
+        for row in rows('map')
+        if (row.get('alpha'), row.get('Bayes accuracy')) == ('0.1', '0.6') and 'sigma 0' in row
+    )
+    again = differences.mean(), scale * differences.std(ddof=1)
+    np.testing.assert_allclose(again, numbers(recorded), atol=0.06)
+
+
+def test_a_point_of_the_predictions():
+    setting, pattern = predicted_points.SETTINGS[3], 'markov'
+    values = predicted_points.config(setting, rate=0.01, rounds=7998, seeds=3)
+    values['patterns'] = {pattern: values['patterns'][pattern]}
+    shown = ', '.join(f'{value:g}' for value in setting[:3])
+    (recorded,) = (
+        row
+        for row in rows('prediction')
+        if (row.get('Bayes, alpha, sigma'), row.get('pattern')) == (shown, pattern)
+    )
+    fedavg, fedpbc = predicted_points.points(values, setting)
+    for point, predicted, simulated in (
+        (fedavg, 'FedAvg predicted', 'simulated'),
+        (fedpbc, 'FedPBC predicted', 'client mean simulated'),
+    ):
+        assert abs(point.predicted - numbers(recorded[predicted])[0]) < 0.02
+        again = point.simulated, point.error
+        np.testing.assert_allclose(again, numbers(recorded[simulated])[:2], atol=UNIT)
