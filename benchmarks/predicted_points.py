@@ -4,7 +4,7 @@ python -m benchmarks.predicted_points
 
 Seven settings of overlap, heterogeneity and link inequality, six patterns of links each. Data,
 partition and link qualities of a setting are one draw, as a prediction is for one; links, batches
-and initial models follow the seed. A quarter of an hour on two CPU cores.
+and initial models follow the seed. Three quarters of an hour on a CPU core.
 """
 
 from collections.abc import Iterator
@@ -33,9 +33,9 @@ PERIOD = 93  # prime to the cycle of 100 rounds
 LAST = 0.25
 NEAR, ERRORS = 0.3, 3.0
 
-_RATE = flags.DEFINE_float('rate', 0.02, 'Learning rate of the clients.')
-_ROUNDS = flags.DEFINE_integer('rounds', 43 * PERIOD, f'Rounds, a multiple of {PERIOD}.')
-_SEEDS = flags.DEFINE_integer('seeds', 4, 'Runs of each setting and pattern.')
+_RATE = flags.DEFINE_float('rate', 0.01, 'Learning rate of the clients.')
+_ROUNDS = flags.DEFINE_integer('rounds', 86 * PERIOD, f'Rounds, a multiple of {PERIOD}.')
+_SEEDS = flags.DEFINE_integer('seeds', 3, 'Runs of each setting and pattern.')
 
 
 class Point(NamedTuple):
