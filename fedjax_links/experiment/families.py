@@ -1,4 +1,8 @@
-"""Problems that differ in their arrays alone, so that lanes with any of them share a program."""
+"""Problems that differ in their arrays alone, so that lanes with any of them share a program.
+
+A family is what lanes side by side may have: one point of the grid, drawn by several seeds. Lanes
+that run one by one share programs over points too.
+"""
 
 import dataclasses
 import functools
@@ -90,6 +94,28 @@ def families(problems: Sequence[Problem]) -> list[Family]:
         if len(kinds) == 1:
             return [_shared(changed)]
     return [Family((problem,), (False,) * len(jax.tree.leaves(problem))) for problem in problems]
+
+
+def adopted(first: Problem, problems: Sequence[Problem]) -> list[Problem]:
+    """Problems of other points, so that their lanes can have the program of the first one's.
+
+    Args:
+      first: a problem of the same maker.
+      problems: at any point.
+
+    Returns:
+      The problems; those that are like the first, with clients of the same range of sizes, have its
+      functions and share equal arrays with it.
+    """
+    sizes = first.min_examples, first.max_examples
+
+    def one(problem: Problem) -> Problem:
+        if (problem.min_examples, problem.max_examples) != sizes:
+            return problem
+        found = families([first, problem])
+        return found[0].members[1] if len(found) == 1 else problem
+
+    return [one(problem) for problem in problems]
 
 
 def _replaced(problem: Problem, first: Problem, values: Mapping[str, Any]) -> Problem:

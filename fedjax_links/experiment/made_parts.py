@@ -20,6 +20,7 @@ class Parts:
         self._every = list(every)
         self._made: dict[Any, Any] = {}
         self._families: dict[int, families.Family] = {}
+        self._firsts: dict[int, Problem] = {}
 
     def made(self, which: tuple[Any, ...], maker: Maker[Part], values: Mapping[str, Any]) -> Part:
         """What a maker makes of values; the same object for the same values."""
@@ -33,7 +34,7 @@ class Parts:
         """The problem at a point as a seed draws it; those of all seeds are made together."""
         names = [name for name in maker.columns if name in drawn]
         if not names:
-            return self.made(('problem', id(maker)), maker, maker.at(point))
+            return self._alone(maker, maker.at(point))
         rows = [{name: row[name] for name in names} for row in (drawn, *self._every)]
         at = (
             id(maker),
@@ -42,18 +43,30 @@ class Parts:
         if (at, repr(rows[0])) not in self._made:
             wanted = {repr(row): row for row in rows}
             made = [maker.make(**maker.at({**point, **row})) for row in wanted.values()]
-            members = [member for family in self._kin(made) for member in family.members]
+            members = [member for family in self._kin(maker, made) for member in family.members]
             self._made |= {(at, key): m for key, m in zip(wanted, members, strict=True)}
         problem: Problem = self._made[at, repr(rows[0])]
         return problem
 
     def family_of(self, problem: Problem) -> families.Family:
         """The problems that share a program with one that was made here."""
-        if id(problem) not in self._families:
-            self._kin([problem])
         return self._families[id(problem)]
 
-    def _kin(self, drawn: Sequence[Problem]) -> list[families.Family]:
-        found = families.families(drawn)
+    def _alone(self, maker: Maker[Problem], values: Mapping[str, Any]) -> Problem:
+        """The one problem at a point."""
+        key = ('problem', id(maker), repr(values))
+        if key not in self._made:
+            (family,) = self._kin(maker, [maker.make(**values)])
+            self._made[key] = family.members[0]
+        problem: Problem = self._made[key]
+        return problem
+
+    def _kin(self, maker: Maker[Problem], drawn: Sequence[Problem]) -> list[families.Family]:
+        """The families of what a maker made at a point."""
+        members = [m for family in families.families(drawn) for m in family.members]
+        first = self._firsts.setdefault(id(maker), members[0])
+        if first is not members[0]:
+            members = families.adopted(first, members)
+        found = families.families(members)
         self._families |= {id(member): family for family in found for member in family.members}
         return found

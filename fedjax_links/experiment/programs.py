@@ -56,11 +56,18 @@ class Programs:
     def key(self, lane: Lane) -> Any:
         """Lanes with the same key can share a program and its data."""
         _, built_in = split(self.experiment, lane)
-        family = self.family(lane)
         pattern = self.experiment.pattern_at(lane.pattern, lane.point, lane.seed)
         leaves, kind = jax.tree.flatten(self.links(pattern).silent)
         shapes = tuple(leaf.shape for leaf in leaves)
-        return lane.algorithm, repr(built_in), id(family), kind, shapes
+        return lane.algorithm, repr(built_in), self._problem_key(lane), kind, shapes
+
+    def _problem_key(self, lane: Lane) -> Any:
+        """Lanes side by side share a family, lanes one by one any arrays of the same shapes."""
+        if self.side_by_side:
+            return id(self.family(lane))
+        problem = self.experiment.problem_at(lane.pattern, lane.point, lane.seed)
+        leaves, kind = jax.tree.flatten(problem)
+        return kind, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
     def family(self, lane: Lane) -> Family:
         """The problems that lanes with this one's program have."""

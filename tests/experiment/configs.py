@@ -5,7 +5,7 @@ def values(**changes):
     """Two algorithms over one kind of links, four rounds."""
     base = {
         'title': 'test',
-        'problem': {'name': 'digits', 'num_clients': 8, 'alpha': 0.5},
+        'problem': {'name': 'digits', 'num_clients': 8, 'alpha': 0.5, 'seed': 0},
         'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
         'client': {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4},
         'algorithms': {'fedavg': {}},

@@ -354,6 +354,25 @@ def test_what_cannot_be_redrawn_is_refused(changes, message):
         experiment.build(config(**changes))
 
 
+def test_points_that_change_arrays_alone_share_a_program_and_keep_their_bits(caplog):
+    grid = {'problem': {'label_noise': {'rate': [0.1, 0.3]}, 'alpha': [0.1, 1.0]}}
+    equal = {**PROBLEMS['gaussians'], 'size_sigma': 0.0}
+    settings = config(problem=equal, num_seeds=2, grid=grid)
+    caplog.set_level('WARNING', logger='jax')
+    with jax.log_compiles():
+        together = experiment.build(settings).run()
+    compiled = [record.getMessage() for record in caplog.records]
+    started = [m for m in compiled if m.startswith('Compiling') and 'jit(train_period)' in m]
+    assert len(started) == 2, started  # FedAvg and FedPBC, not each of four points
+    last = {'problem': {'label_noise': {'rate': [0.3]}, 'alpha': [1.0]}}
+    alone = experiment.build({**settings, 'grid': last}).run()
+    columns = together.columns
+    rows = (columns['problem.label_noise.rate'] == 0.3) & (columns['problem.alpha'] == 1.0)
+    assert rows.sum() == len(alone.columns['round']) > 0
+    for name, column in alone.columns.items():
+        np.testing.assert_array_equal(columns[name][rows], column, err_msg=name)
+
+
 def test_a_grid_of_streams_runs_them_one_at_a_time():
     """Each point is the experiment with that stream by seed; one program serves them all."""
     streams = ['by_seed', *redraws.STREAMS]
