@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import io
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -106,24 +107,31 @@ def archive(
     Args:
       folder: a run folder, finished or not.
       to: the folder to write to, created if missing.
-      metrics: which to keep, of all models; all by default.
+      metrics: which to keep, of all models, the run's own among them; all by default.
 
     Returns:
       The files, and what was left behind.
 
     Raises:
-      ValueError: if the folder holds no run, ``to`` is the folder of a run, or for an unknown
-        metric.
+      ValueError: if the folder holds no run, ``to`` is the folder of a run, or for metrics that are
+        unknown or without the run's own.
     """
     run, source, target = runs.read(folder), Path(folder), Path(to)
     if (target / runs.EXPERIMENT).exists():
         raise errors.invalid('to', 'be another folder than that of a run', to)
-    whole = {
-        name: content
-        for name in (runs.EXPERIMENT, runs.CONFIG, runs.ENVIRONMENT, CLIENTS)
-        if (content := seals.read(source, name)) is not None
+    facts = dict(run.facts)
+    if metrics is not None:
+        known = facts['directions']
+        facts['directions'] = {name: way for name, way in known.items() if name in metrics}
+        if facts['metric'] not in metrics:
+            raise errors.invalid('metrics', f"hold {facts['metric']!r}, the run's own", metrics)
+    files = {
+        archives.METRICS: archives.encoded(run.columns, metrics),
+        runs.EXPERIMENT: (json.dumps(facts, indent=1) + '\n').encode(),
     }
-    files = {archives.METRICS: archives.encoded(run.columns, metrics), **whole}
+    for name in (runs.CONFIG, runs.ENVIRONMENT, CLIENTS):
+        if (content := seals.read(source, name)) is not None:
+            files[name] = content
     with errors.on_disk(target):
         for name, content in files.items():
             _write(target / name, content)

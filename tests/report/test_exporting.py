@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import archives, errors, experiment, report, runs
-from fedjax_links.report import exporting
+from fedjax_links.report import exporting, results
 from tests.experiment.configs import values
 from tests.report import standing
 
@@ -230,6 +230,19 @@ def test_an_archive_holds_any_column_and_what_was_asked_for(tmp_path):
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match='hold a readable metrics'):
         archives.read(path)
+
+
+def test_an_archive_of_one_metric_has_its_report(configured, tmp_path):
+    exporting.archive(configured, tmp_path / 'kept', metrics=['eval_loss', 'eval_accuracy'])
+    kept = results.of_run(runs.read(tmp_path / 'kept'))
+    assert kept.metrics == ['eval_accuracy', 'eval_loss']
+    whole = results.of_run(runs.read(configured))
+    for label, models in kept.curves.items():
+        for model, named in models.items():
+            same(named['eval_loss'], whole.curves[label][model]['eval_loss'])
+    assert 'Wrote report.md' in report.write(runs.read(tmp_path / 'kept'))
+    with pytest.raises(ValueError, match=r"must hold 'eval_accuracy', the run's own"):
+        exporting.archive(configured, tmp_path / 'other', metrics=['eval_loss'])
 
 
 def test_nothing_goes_on_from_an_archive(configured, tmp_path):
