@@ -15,6 +15,10 @@ from tests.cli.command import ROOT
 pytestmark = [pytest.mark.slow, pytest.mark.optimised]
 
 UNIT = 0.1  # of what is printed; another processor may round differently
+RATES = {  # of FedAvg and FOCUS in docs/exactness.md
+    'bernoulli': ('0.02', '0.1'),
+    'groups': ('0.0002', '0.005'),
+}
 SHOWN = 'Bernoulli time-invariant', 'FedAvg'  # of the pattern bernoulli and fedavg
 
 
@@ -59,22 +63,22 @@ def alone(settings, algorithm, pattern, chosen):
     }
 
 
-def level(settings):
-    """Mean over seeds of the last tenth of the evaluations, and its 95 % interval, in per cent."""
+def level(settings, metric='eval_accuracy'):
+    """Mean over seeds of the last tenth of the evaluations, and its 95 % interval."""
     columns = experiment.build(settings).run().columns
     main = columns['stage'] == 'main'
     late = np.unique(columns['round'][main])
     late = late[-max(1, round(0.1 * len(late))) :]
     found = np.array(
         [
-            columns['server/eval_accuracy'][
+            columns[f'server/{metric}'][
                 main & (columns['seed'] == seed) & np.isin(columns['round'], late)
             ].mean()
             for seed in np.unique(columns['seed'][main])
         ]
     )
     scale = stats.t.isf(0.025, len(found) - 1) / len(found) ** 0.5
-    return 100 * found.mean(), 100 * scale * found.std(ddof=1)
+    return np.array([found.mean(), scale * found.std(ddof=1)])
 
 
 def bare(cell):
@@ -100,7 +104,7 @@ def test_the_level_of_fedavg_in_a_comparison(page, name, argument, pattern, algo
     (recorded,) = (row['ours'] for row in table if row.get('pattern') == pattern)
     (chosen,) = (row['chosen'] for row in table if 'chosen' in row)
     settings = alone(config(name, argument), 'fedavg', 'bernoulli', chosen)
-    np.testing.assert_allclose(level(settings), numbers(recorded), atol=UNIT)
+    np.testing.assert_allclose(100 * level(settings), numbers(recorded), atol=UNIT)
 
 
 def test_a_cell_of_the_predicted_map():
@@ -143,3 +147,17 @@ def test_a_point_of_the_predictions():
         assert abs(point.predicted - numbers(recorded[predicted])[0]) < 0.02
         again = point.simulated, point.error
         np.testing.assert_allclose(again, numbers(recorded[simulated])[:2], atol=UNIT)
+
+
+@pytest.mark.parametrize('links, title', [('bernoulli', 'independent'), ('groups', 'groups')])
+def test_where_fedavg_and_focus_end(links, title):
+    table = [row for row in rows('exactness') if 'kept per client' in row]
+    for algorithm, shown, rate in zip(
+        ('fedavg', 'focus'), ('FedAvg', 'FOCUS'), RATES[links], strict=True
+    ):
+        (recorded,) = (row[title] for row in table if row['algorithm'] == shown)
+        again = level(alone(config('exactness', links), algorithm, links, rate), 'distance')
+        if recorded == 'rounding':
+            assert again[0] < 2e-7
+        else:
+            np.testing.assert_allclose(again, numbers(recorded), atol=5e-4)

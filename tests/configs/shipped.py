@@ -24,6 +24,7 @@ ARGUMENTS = {
     'wang2022_figure_d3': (_WANG, _RELEASED),
     'wang2022_table_d1': (_WANG, _RELEASED),
     'xiang2024_figure6': ((), _RELEASED),
+    'exactness': (('bernoulli', 'cyclic', 'groups'), ()),
     'map': (('space', 'rounds', 'correlation'), ()),
     'xiang2024_figure9': (('alpha', 'gamma', 'delta', 'sigma'), _COMMITS),
     'xiang2024_table1': (_XIANG, _COMMITS),
