@@ -12,7 +12,7 @@ from fedjax_links.problems import datasets
 FOLDER = Path(__file__).parent.parent.parent / 'configs'
 PATHS = sorted(FOLDER.glob('*.py'))
 _SMALL = 'gaussians'
-_WANG = ('fashion_mnist', 'cifar10')
+_WANG = ('fashion_mnist', 'cifar10', _SMALL)
 _XIANG = ('svhn', 'cifar10', 'cinic10')
 _RELEASED = ('as_released',)
 _COMMITS = ('as_released', 'first_commit')
