@@ -17,8 +17,8 @@ _XIANG = ('svhn', 'cifar10', 'cinic10')
 _RELEASED = ('as_released',)
 _COMMITS = ('as_released', 'first_commit')
 ARGUMENTS = {
-    'sun2025_figure3': ((), _RELEASED),
-    'sun2025_table1': ((), _RELEASED),
+    'sun2025_figure3': (('mnist', _SMALL), _RELEASED),
+    'sun2025_table1': (('cifar10', _SMALL), _RELEASED),
     'wang2022_figure1': (_WANG, _RELEASED),
     'wang2022_figure2': (_WANG, _RELEASED),
     'wang2022_figure_d1': (_WANG, ()),
