@@ -37,6 +37,20 @@ ARGUMENTS = {
 """What a config takes after a colon, by its name: what it is about, on which data, and last whose
 code it follows."""
 
+SMALL = {
+    'sun2025_figure3': 'mnist',
+    'sun2025_table1': 'cifar10',
+    'wang2022_figure1': 'fashion_mnist',
+    'wang2022_figure2': 'fashion_mnist',
+    'wang2022_figure_d1': 'fashion_mnist',
+    'wang2022_figure_d2': 'fashion_mnist',
+    'wang2022_figure_d3': 'fashion_mnist',
+    'wang2022_table_d1': 'fashion_mnist',
+    'xiang2024_figure9': 'cifar10',
+    'xiang2024_table2': 'cifar10',
+}
+"""The configs with a small version, and the data whose length it has."""
+
 _SHAPES = {
     'cifar10': (32, 32, 3),
     'cinic10': (32, 32, 3),

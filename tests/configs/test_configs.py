@@ -43,6 +43,32 @@ def test_every_config_builds_and_says_what_it_runs(variant, monkeypatch):
     assert values['title'] in planned.describe()
 
 
+def without_rates(section):
+    """A section without local rates, which a small version may tune to its data."""
+    if not isinstance(section, dict):
+        return section
+    return {k: without_rates(v) for k, v in section.items() if k != 'learning_rate'}
+
+
+@pytest.mark.parametrize('name, like', shipped.SMALL.items())
+def test_small_versions_keep_all_but_data_and_see_all_of_a_cycle(name, like):
+    path = shipped.FOLDER / f'{name}.py'
+    small = shipped.values(path, 'gaussians', 'full')
+    large = shipped.values(path, like, 'full')
+    for field in ('patterns', 'algorithms', 'client'):
+        assert without_rates(small[field]) == without_rates(large[field])
+    for field in ('learning_rates', 'server_lrs', 'pattern', 'num_seeds'):
+        assert small.get('tuning', {}).get(field) == large.get('tuning', {}).get(field)
+    for field in ('num_clients', 'partition', 'similarity'):
+        assert small['problem'].get(field, 'dirichlet') == large['problem'].get(field, 'dirichlet')
+    assert small['num_rounds'] == pytest.approx(large['num_rounds'], rel=0.011)
+    assert small['num_seeds'] >= large['num_seeds']
+    assert small['redraw'] == 'by_seed'
+    assert 'Gaussian classes' in small['title']
+    assert 'in place of images' in small['caption']
+    assert not re.search('^warning', experiment.build(small).describe(), re.MULTILINE)
+
+
 @pytest.mark.parametrize('path', shipped.PATHS, ids=lambda path: path.stem)
 def test_the_header_says_how_to_run_it_and_how_long_it_takes(path):
     header = shipped.module(path).__doc__
