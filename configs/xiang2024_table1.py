@@ -57,6 +57,6 @@ def get_config(argument: str = '') -> ConfigDict:
                 'client models, as in the released code. With --quick: synthetic images, 20 '
                 'clients and 40 rounds, whose levels mean nothing.'
             ),
-            'quick': presets.quick(code, learning_rates=(0.5, 0.1), tuning_rounds=40),
+            'quick': presets.quick(dataset, code, learning_rates=(0.5, 0.1), tuning_rounds=40),
         }
     )

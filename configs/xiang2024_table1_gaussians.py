@@ -54,28 +54,19 @@ def get_config(argument: str = '') -> ConfigDict:
     return ConfigDict(
         {
             'title': 'Table 1 of Xiang et al. 2024 on Gaussian classes that overlap',
-            'problem': {
-                'name': 'gaussians',
-                'num_clients': 100,
-                'examples_per_client': 200,
-                'bayes_accuracy': 0.64,
-                'alpha': 0.1,
-            },
             **shared,
+            **presets.setting('gaussians', code),
             'algorithms': algorithms,
             'tuning': {**shared['tuning'], 'num_rounds': 465},
-            'redraw': 'by_seed',
             'num_rounds': 3_999,
             'eval_every': 93,
-            'num_seeds': 10,
             'names': names,
             'caption': (
-                f'{paper}Deviations: ten Gaussian classes with a Bayes accuracy of '
-                '{config.problem.bayes_accuracy} and softmax regression in place of images and '
-                'convolutions; {config.num_rounds} rounds, evaluated every {config.eval_every}, so '
-                'that all of a cycle is seen, in place of 4,000; rates tuned after '
-                '{config.tuning.num_rounds} rounds; seeds redraw everything; minibatches drawn '
-                f'with replacement. {presets.departures(code, links=True)}'
+                f'{paper}Deviations: {presets.replaced("gaussians")}'
+                '{config.num_rounds} rounds, evaluated every {config.eval_every}, so that all of a '
+                'cycle is seen, in place of 4,000; rates tuned after {config.tuning.num_rounds} '
+                'rounds; minibatches drawn with replacement. '
+                f'{presets.departures(code, links=True)}'
             ),
             'quick': {
                 'problem': {'num_clients': 20, 'examples_per_client': 50},

@@ -13,9 +13,11 @@ from fedjax_links import errors
 from fedjax_links.base import Problem
 from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems import partition_checks as checks
+from fedjax_links.problems import partitioners
 from fedjax_links.problems.classification import Model, federate
 from fedjax_links.problems.datasets import Dataset
 from fedjax_links.problems.partition_dirichlet import dirichlet_shares
+from fedjax_links.problems.partitioners import Partitioner
 
 _STREAM, _SIZES = 0x4743, 0x4753  # keep these draws apart from others that use the same seed
 
@@ -32,16 +34,19 @@ def gaussians(
     size_sigma: float = 0.0,
     test_examples: int = 10_000,
     model: Model = 'softmax',
+    partition: str | Partitioner | None = None,
     label_noise: Mapping[str, Any] | None = None,
     seed: int = 0,
     data_seed: int | None = None,
     partition_seed: int | None = None,
+    **partition_options: Any,
 ) -> Problem:
     """Classes ``N(m_c, I)`` with ``|m_c - m_k| = D`` for all pairs, and clients of skewed labels.
 
     Every client draws its own examples: a label from its shares nu_i ~ Dir(alpha 1), features from
     the label's class. Nothing runs out, so clients have the shares that they aim at, and volumes
-    are free. Test data are fresh, with equally many examples of each class.
+    are free. With a ``partition`` E examples, equally many of each class, are dealt out in its way
+    instead. Test data are fresh, with equally many examples of each class.
 
     Bayes' rule is linear, so ``attainable['accuracy']`` is at once the Bayes accuracy and what
     softmax regression reaches on the population (`analysis.equidistant_accuracy`): exact, no
@@ -57,15 +62,18 @@ def gaussians(
       distance: D, positive, in standard deviations of a class.
       bayes_accuracy: what D follows from if it is not given, in ``(1 / K, 1)``; 0.75 by default.
       dimension: of the features, at least K - 1, the default; means use the first K - 1.
-      alpha: concentration of the label shares: small is one class per client.
-      size_sigma: standard deviation of the logarithm of client sizes; 0 for equal sizes. Sizes are
-        rescaled to E together, at least 1 each.
+      alpha: concentration of the label shares: small is one class per client. Partitions named
+        ``dirichlet...`` take it too, others do not read it.
+      size_sigma: standard deviation of the logarithm of client sizes; 0 for equal sizes, and with
+        a ``partition``. Sizes are rescaled to E together, at least 1 each.
       test_examples: T, at least K.
       model: as in `federate`.
+      partition: as in `federate`; None for clients that draw their own examples.
       label_noise: as in `federate`.
       seed: integer in ``[0, 2**32)``.
       data_seed: seed of labels, features and label noise, in place of ``seed``.
-      partition_seed: seed of label shares and sizes, in place of ``seed``.
+      partition_seed: seed of label shares and sizes or of the partition, in place of ``seed``.
+      **partition_options: passed on to the partition (``similarity``, ``shards_per_client``, ...).
 
     Returns:
       A problem with metrics ``loss`` and ``accuracy``.
@@ -96,6 +104,11 @@ def gaussians(
         distance = analysis.equidistant_distance(wanted, num_classes)
     checks.positive('distance', distance)
     numbers.within('size_sigma', size_sigma, 0, 100)
+    if partition is not None and size_sigma != 0:
+        raise errors.invalid('size_sigma', 'be 0 beside partition', size_sigma)
+    if isinstance(partition, str) and partition.startswith('dirichlet'):
+        partition_options['alpha'] = alpha
+    _check_partition(partition, partition_options)
     noise.check(label_noise, num_classes, num_clients)
     checks.fits(
         'examples_per_client',
@@ -105,13 +118,20 @@ def gaussians(
     data_seed = seed if data_seed is None else data_seed
     partition_seed = seed if partition_seed is None else partition_seed
     checks.integer('seed', data_seed, 0, 2**32 - 1)
-    shares = dirichlet_shares(num_clients, num_classes, alpha=alpha, seed=partition_seed)
-    counts = _sizes(num_clients, num_clients * examples_per_client, size_sigma, partition_seed)
-    owners = np.repeat(np.arange(num_clients), counts)
     rng = np.random.default_rng([int(data_seed), _STREAM])
     means = np.zeros((num_classes, dimension))
     means[:, : num_classes - 1] = simplex(num_classes, distance)
-    labels = _labels(rng, shares, owners)
+    total = num_clients * examples_per_client
+    if partition is None:
+        shares = dirichlet_shares(num_clients, num_classes, alpha=alpha, seed=partition_seed)
+        counts = _sizes(num_clients, total, size_sigma, partition_seed)
+        owners = np.repeat(np.arange(num_clients), counts)
+        labels = _labels(rng, shares, owners)
+    else:
+        labels = rng.permutation(np.arange(total) % num_classes).astype(np.int32)
+        owners = partitioners.owners(
+            partition, labels, num_clients, partition_seed, partition_options
+        )
     test_labels = (np.arange(test_examples) % num_classes).astype(np.int32)
     dataset = Dataset(
         train_features=_features(rng, means, labels),
@@ -160,6 +180,15 @@ def simplex(num_points: int, distance: float) -> NDArray[np.float64]:
         basis[:, k - 1] /= np.sqrt(k * (k + 1))
     vertices: NDArray[np.float64] = basis * distance / np.sqrt(2)
     return vertices
+
+
+def _check_partition(partition: str | Partitioner | None, options: Mapping[str, Any]) -> None:
+    """Raises for options that neither `gaussians` nor the partition knows."""
+    own = partitioners.keywords(gaussians)
+    if partition is not None:
+        partitioners.check('gaussians', partition, options, own)
+    elif options:
+        raise errors.unknown_name('gaussians', next(iter(options)), own)
 
 
 def _sizes(num_clients: int, total: int, sigma: float, seed: int) -> NDArray[np.int64]:

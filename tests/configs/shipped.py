@@ -1,6 +1,7 @@
 """The configs that ship with the project, and stand-ins for data that must be prepared."""
 
 import importlib.util
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,14 @@ from fedjax_links.problems import datasets
 
 FOLDER = Path(__file__).parent.parent.parent / 'configs'
 PATHS = sorted(FOLDER.glob('*.py'))
-_WANG = ('fashion_mnist', 'cifar10')
+_SMALL = 'gaussians'
+_WANG = ('fashion_mnist', 'cifar10', _SMALL)
 _XIANG = ('svhn', 'cifar10', 'cinic10')
 _RELEASED = ('as_released',)
 _COMMITS = ('as_released', 'first_commit')
 ARGUMENTS = {
-    'sun2025_figure3': ((), _RELEASED),
-    'sun2025_table1': ((), _RELEASED),
+    'sun2025_figure3': (('mnist', _SMALL), _RELEASED),
+    'sun2025_table1': (('cifar10', _SMALL), _RELEASED),
     'wang2022_figure1': (_WANG, _RELEASED),
     'wang2022_figure2': (_WANG, _RELEASED),
     'wang2022_figure_d1': (_WANG, ()),
@@ -26,14 +28,29 @@ ARGUMENTS = {
     'xiang2024_figure6': ((), _RELEASED),
     'exactness': (('bernoulli', 'cyclic', 'groups'), ()),
     'map': (('space', 'rounds', 'correlation'), ()),
-    'xiang2024_figure9': (('alpha', 'gamma', 'delta', 'sigma'), _COMMITS),
+    'xiang2024_figure9': (('alpha', 'gamma', 'delta', 'sigma'), ('cifar10', _SMALL), _COMMITS),
     'xiang2024_table1': (_XIANG, _COMMITS),
     'xiang2024_table1_digits': (('clean', 'noisy'), _COMMITS),
     'xiang2024_table1_gaussians': (('table', 'rules'), _COMMITS),
     'xiang2024_table1_synthetic': ((), _COMMITS),
-    'xiang2024_table2': (_XIANG, _COMMITS),
+    'xiang2024_table2': ((*_XIANG, _SMALL), _COMMITS),
 }
-"""What a config takes after a colon, by its name: what it is about, and whose code it follows."""
+"""What a config takes after a colon, by its name: what it is about, on which data, and last whose
+code it follows."""
+
+SMALL = {
+    'sun2025_figure3': 'mnist',
+    'sun2025_table1': 'cifar10',
+    'wang2022_figure1': 'fashion_mnist',
+    'wang2022_figure2': 'fashion_mnist',
+    'wang2022_figure_d1': 'fashion_mnist',
+    'wang2022_figure_d2': 'fashion_mnist',
+    'wang2022_figure_d3': 'fashion_mnist',
+    'wang2022_table_d1': 'fashion_mnist',
+    'xiang2024_figure9': 'cifar10',
+    'xiang2024_table2': 'cifar10',
+}
+"""The configs with a small version, and the data whose length it has."""
 
 _SHAPES = {
     'cifar10': (32, 32, 3),
@@ -53,9 +70,12 @@ def module(path):
 
 
 def arguments(name):
-    """Texts after the colon: every subject, or None, and every kind of code with a subject."""
-    subjects, codes = ARGUMENTS.get(name, ((), ()))
-    return (*(subjects or (None,)), *(','.join([*subjects[-1:], code]) for code in codes))
+    """Texts after the colon: all subjects, or None, and every kind of code with two of them."""
+    *subjects, codes = ARGUMENTS.get(name, ((), ()))
+    texts = [','.join(words) for words in itertools.product(*filter(None, subjects))]
+    some = list(dict.fromkeys([texts[0], texts[-1]]))
+    released = [','.join(filter(None, (text, code))) for code in codes for text in some]
+    return (*(text or None for text in texts), *released)
 
 
 def variants():

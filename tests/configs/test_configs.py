@@ -43,6 +43,32 @@ def test_every_config_builds_and_says_what_it_runs(variant, monkeypatch):
     assert values['title'] in planned.describe()
 
 
+def without_rates(section):
+    """A section without local rates, which a small version may tune to its data."""
+    if not isinstance(section, dict):
+        return section
+    return {k: without_rates(v) for k, v in section.items() if k != 'learning_rate'}
+
+
+@pytest.mark.parametrize('name, like', shipped.SMALL.items())
+def test_small_versions_keep_all_but_data_and_see_all_of_a_cycle(name, like):
+    path = shipped.FOLDER / f'{name}.py'
+    small = shipped.values(path, 'gaussians', 'full')
+    large = shipped.values(path, like, 'full')
+    for field in ('patterns', 'algorithms', 'client'):
+        assert without_rates(small[field]) == without_rates(large[field])
+    for field in ('learning_rates', 'server_lrs', 'pattern', 'num_seeds'):
+        assert small.get('tuning', {}).get(field) == large.get('tuning', {}).get(field)
+    for field in ('num_clients', 'partition', 'similarity'):
+        assert small['problem'].get(field, 'dirichlet') == large['problem'].get(field, 'dirichlet')
+    assert small['num_rounds'] == pytest.approx(large['num_rounds'], rel=0.011)
+    assert small['num_seeds'] >= large['num_seeds']
+    assert small['redraw'] == 'by_seed'
+    assert 'Gaussian classes' in small['title']
+    assert 'in place of images' in small['caption']
+    assert not re.search('^warning', experiment.build(small).describe(), re.MULTILINE)
+
+
 @pytest.mark.parametrize('path', shipped.PATHS, ids=lambda path: path.stem)
 def test_the_header_says_how_to_run_it_and_how_long_it_takes(path):
     header = shipped.module(path).__doc__
@@ -78,7 +104,7 @@ def test_the_guide_names_every_config_and_its_words():
         assert all(f'`{word}`' in rows[name] for group in groups for word in group)
 
 
-WITH_RELEASED_CODE = [name for name, (_, codes) in shipped.ARGUMENTS.items() if codes]
+WITH_RELEASED_CODE = [name for name, (*_, codes) in shipped.ARGUMENTS.items() if codes]
 
 
 def released_parts(section):
@@ -92,9 +118,9 @@ def released_parts(section):
 
 @pytest.mark.parametrize('name', WITH_RELEASED_CODE)
 def test_released_code_is_asked_for_by_a_word_and_named_in_the_caption(name):
-    subjects, codes = shipped.ARGUMENTS[name]
+    *subjects, codes = shipped.ARGUMENTS[name]
     path = shipped.FOLDER / f'{name}.py'
-    assert f':{",".join([*subjects[:1], "as_released"])}' in shipped.module(path).__doc__
+    assert f':{",".join([*subjects[0][:1], "as_released"])}' in shipped.module(path).__doc__
     paper = shipped.values(path, None, None)
     assert not released_parts(paper)
     assert 'As in the released code, and not' not in paper['caption']

@@ -76,6 +76,27 @@ def test_data_and_partition_have_seeds_of_their_own():
     np.testing.assert_array_equal(both.data.features, made(seed=2).data.features)
 
 
+def test_a_partition_deals_out_equally_many_examples_of_each_class():
+    def made(**options):
+        return problems.gaussians(
+            num_clients=20, examples_per_client=100, partition='similarity', **options
+        )
+
+    problem = made(similarity=0.05, seed=3)
+    labels, owner = np.asarray(problem.data.labels), problems.owners(problem)
+    assert np.all(np.bincount(labels) == 200)
+    majority = labels == owner // 2  # 20 clients, two per class, in order
+    spread = 0.05 * 0.9  # of those dealt out at random a tenth meet their class
+    assert abs(majority.mean() - (1 - spread)) < LIMIT * np.sqrt(spread * (1 - spread) / 2000)
+    own = problems.gaussians(num_clients=20, examples_per_client=100, seed=3)
+    assert problem.attainable == own.attainable
+    other = made(seed=3, partition_seed=4)
+    np.testing.assert_array_equal(other.eval_data.features, problem.eval_data.features)
+    assert not np.array_equal(other.data.labels, labels)
+    unequal = problems.gaussians(num_clients=20, partition='dirichlet_unequal', alpha=0.5)
+    assert np.ptp(np.asarray(unequal.counts)) > 50
+
+
 @pytest.mark.statistical
 def test_regression_on_fresh_draws_has_the_stated_error():
     settings = {'dimension': 3, 'heterogeneity': 0.8, 'shift': 1.5}
@@ -136,6 +157,15 @@ def test_problems_are_registered(name):
         ({'dimension': 8}, '`dimension` must be an integer in [9, 2147483647], got 8.'),
         ({'size_sigma': -1}, '`size_sigma` must lie in [0, 100], got -1.'),
         ({'alpha': 0}, '`alpha` must be positive, got 0.'),
+        (
+            {'partition': 'similarity', 'size_sigma': 1.0},
+            '`size_sigma` must be 0 beside partition, got 1.0.',
+        ),
+        ({'modle': 'mlp'}, "`gaussians` has no 'modle'; did you mean 'model'?"),
+        (
+            {'partition': 'similarity', 'similarty': 0.1},
+            "`gaussians (similarity)` has no 'similarty'; did you mean 'similarity'?",
+        ),
     ],
 )
 def test_arguments_out_of_range_are_refused(options, message):

@@ -4,6 +4,8 @@ from fedjax_links.papers.common import Section
 
 CODES = ('paper', 'as_released')
 """Whose rules are run: those of the paper, or of its notebook where it differs."""
+SMALL = 'gaussians'
+"""What small versions have in place of images."""
 NUM_CLIENTS, NUM_GROUPS = 100, 20
 NUM_ROUNDS = 2_000
 ALGORITHM_NAMES = (
@@ -61,7 +63,33 @@ def learning_rates(rates: tuple[float, ...], code: str) -> tuple[float, ...]:
     return rates + tuple(rate / NUM_GROUPS for rate in rates if code == 'as_released')
 
 
-def images(
+def problem(dataset: str) -> Section:
+    """100 clients, every class dealt out by Dirichlet(0.5): of images, or of Gaussian classes."""
+    shared = {'num_clients': NUM_CLIENTS, 'partition': 'dirichlet_per_class', 'alpha': 0.5}
+    if dataset == SMALL:
+        return {**shared, 'name': 'gaussians', 'examples_per_client': 200, 'bayes_accuracy': 0.64}
+    return {
+        **shared,
+        'name': 'images',
+        'dataset': dataset,
+        'model': {'name': f'sun_{dataset}'},
+        'seed': 1,
+        'store': 'uint8',
+    }
+
+
+def replaced(dataset: str) -> str:
+    """What small versions have in place of images, for the deviations of a caption."""
+    if dataset != SMALL:
+        return ''
+    return (
+        'ten Gaussian classes with a Bayes accuracy of {config.problem.bayes_accuracy} and softmax '
+        'regression in place of images and a network; {config.num_seeds} seeds that redraw '
+        'everything; evaluated every {config.eval_every} rounds; '
+    )
+
+
+def experiment(
     dataset: str,
     separations: tuple[int, ...],
     code: str,
@@ -71,33 +99,26 @@ def images(
     local_steps: tuple[int, int],
     quick_problem: Section,
 ) -> Section:
-    """What the experiments with images share.
+    """What Figure 3 and Table 1 share.
 
     Args:
-      dataset: ``'mnist'`` or ``'cifar10'``; data must have been prepared.
+      dataset: ``'mnist'`` or ``'cifar10'``, whose data must have been prepared, or `SMALL`.
       separations: values of R.
       code: one of `CODES`.
       rates: to try, at full size and in the quick version.
       tuned_on: pattern to try them on.
       local_steps: s, at full size and in the quick version.
-      quick_problem: ``model`` and ``data`` of the quick version, which draws synthetic images.
+      quick_problem: ``model`` and ``data`` of the quick version, which draws synthetic images in
+        place of real ones.
 
     Returns:
       A config without title, metric, reports and caption.
     """
     num_quick_rounds = 150
-    released = code == 'as_released'
+    released, small = code == 'as_released', dataset == SMALL
+    synthetic = {'dataset': 'synthetic_images', 'store': 'float32', **quick_problem}
     return {
-        'problem': {
-            'name': 'images',
-            'dataset': dataset,
-            'num_clients': NUM_CLIENTS,
-            'model': {'name': f'sun_{dataset}'},
-            'partition': 'dirichlet_per_class',
-            'alpha': 0.5,
-            'seed': 1,
-            'store': 'uint8',
-        },
+        'problem': problem(dataset),
         'patterns': patterns(separations),
         'client': {'local_steps': local_steps[0], 'batch_size': 8},
         'algorithms': algorithms(code),
@@ -111,12 +132,14 @@ def images(
         'num_rounds': NUM_ROUNDS,
         'eval_every': 10,
         'num_seeds': 3,
+        **({'num_seeds': 10, 'redraw': 'by_seed'} if small else {}),
         'names': pattern_names(separations) + ALGORITHM_NAMES,
         'quick': {
-            'problem': {'dataset': 'synthetic_images', 'store': 'float32', **quick_problem},
+            'problem': {'examples_per_client': 50} if small else synthetic,
             'client': {'local_steps': local_steps[1]},
             'algorithms': {'debiased_fedavg': {'num_rounds': num_quick_rounds}} if released else {},
             'tuning': {'learning_rates': learning_rates(rates[1], code), 'num_rounds': 50},
             'num_rounds': num_quick_rounds,
+            **({'num_seeds': 2} if small else {}),
         },
     }

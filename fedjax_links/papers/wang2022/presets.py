@@ -7,10 +7,15 @@ from fedjax_links.papers.common import Section, synthetic_images
 CODES = ('paper', 'as_released')
 """Whose selection of clients is run: that of the paper, or of its released code."""
 PRINTED_DATASETS = {'fashion_mnist': 'FashionMNIST', 'cifar10': 'CIFAR-10'}
-INITIAL_RATES = {'fashion_mnist': 0.1, 'cifar10': 0.05}
-WARM_UP_ROUNDS = {'fashion_mnist': 2_000, 'cifar10': 4_000}
-NUM_ROUNDS = {'fashion_mnist': 300_000, 'cifar10': 600_000}
-NUM_SEEDS = {'fashion_mnist': 10, 'cifar10': 5}
+SMALL = 'gaussians'
+"""What the small version has in place of images: Gaussian classes, else as FashionMNIST."""
+DATASETS = {**PRINTED_DATASETS, SMALL: 'Gaussian classes'}
+INITIAL_RATES = {'fashion_mnist': 0.1, 'cifar10': 0.05, SMALL: 0.1}
+WARM_UP_ROUNDS = {'fashion_mnist': 2_000, 'cifar10': 4_000, SMALL: 2_000}
+NUM_ROUNDS = {'fashion_mnist': 300_000, 'cifar10': 600_000, SMALL: 300_033}
+EVAL_EVERY = {'fashion_mnist': 50, 'cifar10': 50, SMALL: 153}
+"""As in the paper, and in small so that evaluations see all of a cycle of 500 rounds."""
+NUM_SEEDS = {'fashion_mnist': 10, 'cifar10': 5, SMALL: 10}
 PERIOD = 500
 QUICK_WARM_UP_ROUNDS, QUICK_PERIOD = 100, 50
 METHOD_NAMES = (
@@ -22,12 +27,23 @@ METHOD_NAMES = (
 TABLE_D1 = {
     'fashion_mnist': {'waiting': 0.1, 'plain': 1e-5, 'amplified': 1e-5},
     'cifar10': {'waiting': 0.05, 'plain': 5e-5, 'amplified': 5e-6},
+    SMALL: {'waiting': 0.1, 'plain': 1e-4, 'amplified': 1e-4},
 }
-"""Local rates after the warm-up, as printed."""
+"""Local rates after the warm-up, as printed. In small our choice, from the same multiples of the
+initial rate: the least training loss of one seed over 300,033 rounds."""
 
 
 def problem(dataset: str) -> Section:
-    """250 clients whose data are 5 % alike; prepared FashionMNIST or CIFAR-10."""
+    """250 clients whose data are 5 % alike; prepared FashionMNIST or CIFAR-10, or Gaussians."""
+    if dataset == SMALL:
+        return {
+            'name': 'gaussians',
+            'num_clients': 250,
+            'examples_per_client': 200,
+            'bayes_accuracy': 0.64,
+            'partition': 'similarity',
+            'similarity': 0.05,
+        }
     return {
         'name': 'images',
         'dataset': dataset,
@@ -42,10 +58,42 @@ def problem(dataset: str) -> Section:
     }
 
 
-def small_problem() -> Section:
-    """`common.synthetic_images` of 50 clients with the paper's partition; needs no file."""
+def quick_problem(dataset: str) -> Section:
+    """50 clients with the paper's partition, of Gaussians or `common.synthetic_images`."""
+    if dataset == SMALL:
+        return {'num_clients': 50, 'examples_per_client': 40}
     partition = {'partition': 'similarity', 'similarity': 0.05}
     return synthetic_images(50, 2_000, difficulty=0.5, partition=partition)
+
+
+def replaced(dataset: str, *, own_rates: bool = False) -> str:
+    """What the small version has in place of the paper's, for the deviations of a caption.
+
+    Args:
+      dataset: one of `DATASETS`.
+      own_rates: whether rates are those of `TABLE_D1`.
+
+    Returns:
+      Clauses, none unless the data set is `SMALL`.
+    """
+    if dataset != SMALL:
+        return ''
+    return (
+        'ten Gaussian classes with a Bayes accuracy of {config.problem.bayes_accuracy} and softmax '
+        'regression in place of images and convolutions; seeds redraw everything; '
+        '{config.num_rounds} rounds, evaluated every {config.eval_every}, so that all of a cycle '
+        f'is seen; {"rates chosen by one seed from the multiples of Table D.1; " * own_rates}'
+    )
+
+
+def quick_data(dataset: str) -> str:
+    """What the quick version runs on, for a caption."""
+    return '50 clients' if dataset == SMALL else 'synthetic images, 50 clients'
+
+
+def quick_rate(dataset: str) -> float:
+    """A local rate that suits amplification by 10 in the quick version."""
+    return 0.002 if dataset == SMALL else 0.005
 
 
 def periodic(
@@ -133,7 +181,7 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
     """What the experiments of Figures 1 and 2 and of appendix D share.
 
     Args:
-      dataset: ``'fashion_mnist'`` or ``'cifar10'``.
+      dataset: one of `DATASETS`.
       code: one of `CODES`.
       item: which figure.
 
@@ -141,15 +189,16 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
       A config without algorithms, names and caption, in its section ``quick`` too.
     """
     return {
-        'title': f'{PRINTED_DATASETS[dataset]} (Wang and Ji 2022, {item})',
+        'title': f'{DATASETS[dataset]} (Wang and Ji 2022, {item})',
         'problem': problem(dataset),
         'patterns': {'periodic': periodic(code)},
         'client': client(INITIAL_RATES[dataset], WARM_UP_ROUNDS[dataset]),
         'baseline': 'plain',
         'metric': 'eval_accuracy',
         'num_rounds': NUM_ROUNDS[dataset],
-        'eval_every': 50,
+        'eval_every': EVAL_EVERY[dataset],
         'num_seeds': NUM_SEEDS[dataset],
+        **({'redraw': 'by_seed'} if dataset == SMALL else {}),
         'reports': {
             'curves': {
                 'name': 'curves',
@@ -161,7 +210,7 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
             'levels': {'name': 'levels', 'tail': 0.03},
         },
         'quick': {
-            'problem': small_problem(),
+            'problem': quick_problem(dataset),
             'patterns': {'periodic': quick_periodic(code)},
             'client': {'decay': {'initial': 0.1, 'rounds': QUICK_WARM_UP_ROUNDS}},
             'num_rounds': 507,
@@ -172,7 +221,7 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
 
 
 def quick_periodic(code: str) -> Section:
-    """`periodic` for `small_problem`: cycles of 50 rounds."""
+    """`periodic` for `quick_problem`: cycles of 50 rounds."""
     return periodic(code, active_rounds=10, cohort_size=5, group_size=10)
 
 
