@@ -18,6 +18,8 @@ _STYLES: Mapping[str, Sequence[Any]] = {
 _LINES = ('algorithms', 'patterns')
 _BANDS = ('interval', 'deviation')
 
+_NARROWEST = 6.4  # inches, for titles and legends
+
 
 def curves(
     results: Results,
@@ -76,7 +78,7 @@ def curves(
             for model in _models(results, label, all_models)
         )
     )
-    width = 3.6 * columns + 0.6
+    width = max(3.6 * columns + 0.6, _NARROWEST)
     side_by_side = legend_columns(names, width)
     size = (width, 2.6 * rows + 0.7 + 0.22 * -(-len(names) // side_by_side))
 
