@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from benchmarks import predicted_points
-from fedjax_links import experiment
+from fedjax_links import experiment, runs
 from fedjax_links.report import predicted_map
 from tests.cli.command import ROOT
 
@@ -26,7 +26,8 @@ def config(name, argument=''):
     spec = importlib.util.spec_from_file_location(name, ROOT / 'configs' / f'{name}.py')
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.get_config(*([argument] if argument else [])).to_dict()
+    found = module.get_config(*([argument] if argument else [])).to_dict()
+    return {name: value for name, value in found.items() if name != 'quick'}
 
 
 def rows(page):
@@ -53,7 +54,7 @@ def alone(settings, algorithm, pattern, chosen):
     }
     if 'server_lrs' in tuning:
         tuning['server_lrs'] = rates[1:]
-    dropped = ('baseline', 'names', 'reports', 'caption', 'quick')
+    dropped = ('baseline', 'names', 'reports', 'caption')
     kept = {name: value for name, value in settings.items() if name not in dropped}
     return {
         **kept,
@@ -161,3 +162,33 @@ def test_where_fedavg_and_focus_end(links, title):
             assert again[0] < 2e-7
         else:
             np.testing.assert_allclose(again, numbers(recorded), atol=5e-4)
+
+
+@pytest.mark.parametrize(
+    'which, at',
+    [
+        ('space', {'links.probs.sigma': 10.0, 'problem.alpha': 0.1}),
+        ('rounds', {}),
+        ('correlation', {'links.correlation_time': 30.0}),
+    ],
+)
+def test_a_point_of_a_simulated_map(which, at):
+    at = {**at, 'problem.bayes_accuracy': 0.6, 'client.learning_rate': 0.02}
+    kept = runs.read(ROOT / 'docs' / 'maps' / which).columns
+    rows = kept['algorithm'] == 'fedavg'
+    for name, value in at.items():
+        rows &= kept[name] == value
+    settings = config('map', which)
+    grid = {}
+    for name, value in at.items():
+        first, *middle, last = name.split('.')
+        section = grid.setdefault(first, {})
+        for part in middle:
+            section = section.setdefault(part, {})
+        section[last] = (value,)
+    alone = {'algorithms': {'fedavg': {}}, 'names': (), 'reports': {}, 'grid': grid}
+    again = experiment.build({**settings, **alone}).run().columns
+    for name in ('seed', 'round'):
+        np.testing.assert_array_equal(again[name], kept[name][rows])
+    accuracy = 'server/eval_accuracy'
+    np.testing.assert_allclose(again[accuracy], kept[accuracy][rows], atol=0.002)
