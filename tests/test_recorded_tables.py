@@ -192,3 +192,19 @@ def test_a_point_of_a_simulated_map(which, at):
         np.testing.assert_array_equal(again[name], kept[name][rows])
     accuracy = 'server/eval_accuracy'
     np.testing.assert_allclose(again[accuracy], kept[accuracy][rows], atol=0.002)
+
+
+def test_where_robust_regression_ends():
+    page = ' '.join((ROOT / 'docs' / 'papers.md').read_text().split())
+    wanted = re.search(r'to (0\.\d+) ± (0\.\d+) at R = 15, and then no more', page).groups()
+    settings = config('sun2025_figure2')
+    kept = {name: settings[name] for name in settings.keys() - {'baseline', 'names', 'reports'}}
+    again = level(
+        {
+            **kept,
+            'algorithms': {'fedavg': {}},
+            'patterns': {'R15': settings['patterns']['R15']},
+        },
+        'loss',
+    )
+    np.testing.assert_allclose(again, [float(number) for number in wanted], atol=5e-5)
