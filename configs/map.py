@@ -2,8 +2,8 @@
 
   python -m fedjax_links simulate --config=configs/map.py --workdir=runs/map
 
-Computed, not run: 1.2 to 2 core-hours, half an hour of a core behind :rounds, an hour or more
-behind :correlation (docs/map.md). With --quick a minute or less: a map of two by two points.
+One and a half core-hours, a third of one behind :rounds or :correlation (docs/map.md, which has the
+outcome). With --quick a minute or less: a map of two by two points.
 
 Six algorithms on Gaussian classes that nobody tells apart more often than the Bayes accuracy says,
 over links that are as good as their client's labels are lucky, the more unequal the larger sigma.
