@@ -18,7 +18,6 @@ from fedjax_links import (
     simulation,
 )
 from fedjax_links.experiment import debugging, families, lanes, redrawn_sections, redraws
-from fedjax_links.experiment.config_parts import first_draws
 from fedjax_links.experiment.programs import Programs
 from fedjax_links.experiment.running import run
 from fedjax_links.report import layouts
@@ -279,42 +278,6 @@ def test_functions_that_differ_are_not_shared():
     stacked = family.together(family.members)
     np.testing.assert_array_equal(stacked.data, jnp.stack([m.data for m in made]))
     assert stacked.owned.counts.shape == (4,)  # all have the same
-
-
-def default_of(problem, probs, **changes):
-    """Ways of a comparison that says nothing of them, of the streams whose sections have seeds."""
-    settings = config(problem=problem, links={'name': 'bernoulli', 'probs': probs}, **changes)
-    del settings['redraw']
-    ways = experiment.build(settings).draws.ways()
-    return {stream for stream in redraws.COLUMNS if ways[stream] == 'by_seed'}
-
-
-def test_comparisons_redraw_by_default_what_no_section_gives_a_seed():
-    free, problem = {'name': 'label_dependent', 'minimum': 0.2}, PROBLEMS['gaussians']
-    assert default_of(problem, free) == {'data', 'partition', 'links_quality'}
-    assert default_of(problem, PROBS) == {'data', 'partition'}
-    assert default_of({**problem, 'seed': 1}, free) == {'links_quality'}
-    assert default_of({**problem, 'partition_seed': 1}, free) == {'data', 'links_quality'}
-    equal = {'name': 'equal', 'value': 0.5}
-    assert default_of({'name': 'counterexample', 'num_clients': 4}, equal) == {'data'}
-    swept = {'grid': {'problem': {'data_seed': [1, 2]}}}
-    assert default_of(problem, free, **swept) == set()
-    # The theory is that of the first seed.
-    silent = {name: value for name, value in config(first_seed=5).items() if name != 'redraw'}
-    assert first_draws(silent) == {
-        'data_seed': 5,
-        'partition_seed': 5,
-    }
-
-
-def test_alone_nothing_said_is_as_before():
-    settings = config(num_seeds=2, algorithms={'fedpbc': {}})
-    del settings['redraw']
-    planned = experiment.build(settings)
-    assert planned.draws.ways() == redraws.DEFAULTS
-    assert 'redraw' not in planned.facts()
-    assert planned.problem_at('links', {}, 0) is planned.problem_at('links', {}, 1)
-    assert planned.pattern_at('links', {}, 0) is planned.pattern_at('links', {}, 1)
 
 
 @pytest.mark.parametrize(
