@@ -3,7 +3,7 @@
   python -m fedjax_links simulate --config=configs/comparison.py --workdir=runs/comparison
 
 Digits instead of SVHN, CIFAR-10 and CINIC-10; softmax regression instead of convolutions; 50
-clients instead of 100; 1,007 rounds. About seven minutes on two CPU cores. Every algorithm meets
+clients instead of 100; 1,007 rounds. About five minutes on two CPU cores. Every algorithm meets
 the same links, with its own client rate, the best of the grid after 494 rounds on time-varying
 Bernoulli links, as the paper chose.
 """
