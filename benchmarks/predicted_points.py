@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from absl import app, flags
 
 from fedjax_links import experiment
 from fedjax_links.papers.xiang2024 import presets
@@ -33,9 +32,7 @@ PERIOD = 93  # prime to the cycle of 100 rounds
 LAST = 0.25
 NEAR, ERRORS = 0.3, 3.0
 
-_RATE = flags.DEFINE_float('rate', 0.01, 'Learning rate of the clients.')
-_ROUNDS = flags.DEFINE_integer('rounds', 86 * PERIOD, f'Rounds, a multiple of {PERIOD}.')
-_SEEDS = flags.DEFINE_integer('seeds', 3, 'Runs of each setting and pattern.')
+RATE, ROUNDS, SEEDS = 0.01, 86 * PERIOD, 3
 
 
 class Point(NamedTuple):
@@ -65,17 +62,8 @@ class Point(NamedTuple):
         return abs(self.simulated - self.predicted) <= max(NEAR, ERRORS * self.error)
 
 
-def config(
-    setting: tuple[float, float, float, int], *, rate: float, rounds: int, seeds: int
-) -> dict[str, Any]:
-    """The runs of a setting.
-
-    Args:
-      setting: Bayes accuracy, alpha, sigma, seed of the draw.
-      rate: of the clients.
-      rounds: T.
-      seeds: how many runs.
-    """
+def config(setting: tuple[float, float, float, int]) -> dict[str, Any]:
+    """The runs of a setting: Bayes accuracy, alpha, sigma, seed of the draw."""
     bayes, alpha, sigma, seed = setting
     found = {}
     for label, section in presets.patterns('paper').items():
@@ -91,12 +79,12 @@ def config(
             'seed': seed,
         },
         'patterns': found,
-        'client': {'learning_rate': rate, 'local_steps': 5, 'batch_size': 16},
+        'client': {'learning_rate': RATE, 'local_steps': 5, 'batch_size': 16},
         'algorithms': {'fedavg': {}, 'fedpbc': {}},
         'redraw': dict.fromkeys(('data', 'partition', 'links_quality'), 'fixed'),
-        'num_rounds': rounds,
+        'num_rounds': ROUNDS,
         'eval_every': PERIOD,
-        'num_seeds': seeds,
+        'num_seeds': SEEDS,
     }
 
 
@@ -123,16 +111,14 @@ def points(values: dict[str, Any], setting: tuple[float, float, float, int]) -> 
             )
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
     """Prints the table."""
-    if len(argv) > 1:
-        raise app.UsageError(f'Unexpected arguments: {argv[1:]}')
     titles = 'Bayes, alpha, sigma', 'pattern', 'FedAvg predicted', 'simulated'
     titles += 'FedPBC predicted', 'client mean simulated'
     print(f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|')
     near = {algorithm: 0 for algorithm, _ in MODELS}
     for setting in SETTINGS:
-        values = config(setting, rate=_RATE.value, rounds=_ROUNDS.value, seeds=_SEEDS.value)
+        values = config(setting)
         pairs = list(points(values, setting))
         for first, second in zip(pairs[::2], pairs[1::2], strict=True):
             cells = [', '.join(f'{value:g}' for value in setting[:3]), first.pattern]
@@ -147,4 +133,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main)
+    main()

@@ -108,6 +108,17 @@ def test_the_level_of_fedavg_in_a_comparison(page, name, argument, pattern, algo
     np.testing.assert_allclose(100 * level(settings), numbers(recorded), atol=UNIT)
 
 
+def test_what_the_slip_of_known_p_costs():
+    settings = config('xiang2024_table1_gaussians', 'rules')
+    (recorded,) = (
+        row['known-p as released']
+        for row in rows('table1_gaussians')
+        if row.get('pattern') == SHOWN[0] and 'known-p as released' in row
+    )
+    again = level(alone(settings, 'fedavg_known_released', 'bernoulli', '0.05, 50'))
+    assert abs(100 * again[0] - float(recorded)) < UNIT
+
+
 def test_a_cell_of_the_predicted_map():
     settings = config('predicted_map')['figure']
     own = {name: settings[name] for name in ('num_clients', 'examples_per_client', 'num_classes')}
@@ -132,7 +143,7 @@ def test_a_cell_of_the_predicted_map():
 
 def test_a_point_of_the_predictions():
     setting, pattern = predicted_points.SETTINGS[3], 'markov'
-    values = predicted_points.config(setting, rate=0.01, rounds=7998, seeds=3)
+    values = predicted_points.config(setting)
     values['patterns'] = {pattern: values['patterns'][pattern]}
     shown = ', '.join(f'{value:g}' for value in setting[:3])
     (recorded,) = (

@@ -30,3 +30,14 @@ def test_the_simulated_cell():
     _, wanted, error = cells()
     last = prediction.simulated(prediction.digits(0.0, 0.02, 1000, 5), 'fedavg')['server'][:, -1]
     assert abs(np.mean(last) - wanted) < 3 * error
+
+
+@pytest.mark.slow
+def test_a_predicted_cell_of_gaussian_classes():
+    row = re.search(r'^\| 0, 1\.5 \| (\S+), (\S+) \|.* \| (\S+), (\S+) \|', PAGE, re.MULTILINE)
+    setting, population = prediction.gaussians(0, 1.5, 4000)
+    found = prediction.predicted(setting)
+    data = [100 * both.limit['accuracy'] for both in found[:2]]
+    again = [population[0], data[0], population[1], data[1]]
+    wanted = [float(cell) for cell in row.groups()]
+    np.testing.assert_allclose(again, wanted, atol=0.051)
