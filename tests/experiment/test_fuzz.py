@@ -24,7 +24,7 @@ def assert_runs_or_costs_one_line(seed):
         assert verdict.text.startswith('`config'), f'{seed}: {done}\n{verdict.text}'
 
 
-@settings(CHECKED, max_examples=60)
+@settings(CHECKED, max_examples=30)
 @given(SEEDS)
 def test_a_spoilt_config_runs_or_costs_one_line(seed):
     assert_runs_or_costs_one_line(seed)
