@@ -17,7 +17,7 @@ import numpy as np
 from fedjax_links import analysis, checkpoints, errors, journal, memory, problems, runs, tree
 from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.client_data import client_data
-from fedjax_links.experiment import Experiment, Lane, choosing
+from fedjax_links.experiment import Experiment, Lane, choosing, redrawn_sections
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.experiment.lanes import main_lanes
 from fedjax_links.experiment.programs import Group, Programs
@@ -34,9 +34,10 @@ class Agreement(NamedTuple):
     """FedAvg on quadratics beside its exact fixed point.
 
     Attributes:
-      distance: of the mean over seeds to the fixed point, L2.
-      standard_error: root of the mean square of that distance, were the mean at the fixed point;
-        NaN for one seed.
+      distance: norm of the mean over seeds of the final model minus the fixed point of the data and
+        links of its seed.
+      standard_error: root of the mean square of that distance, were the mean zero; NaN for one
+        seed.
       exact: whether the fixed point is exact for every step size, or for small ones alone.
     """
 
@@ -140,7 +141,7 @@ def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Cli
     found = {}
     for pattern in experiment.pattern_makers:
         problem = experiment.problem_at(pattern, experiment.grid_points[0])
-        law = _law(experiment, pattern, problem)
+        law = _law(experiment, pattern, problem, experiment.seeds[0])
         losses: dict[str, np.ndarray | None] = {}
         missing: dict[str, str] = {}
         agreement: dict[str, Agreement] = {}
@@ -148,10 +149,8 @@ def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Cli
             own = [lane for lane in lanes[label] if lane.pattern == pattern]
             same = [lane for lane in own if lane.point == own[0].point]
             losses[label], missing[label] = _losses(final, same[:1], problem)
-            if experiment.draws.redrawn:  # the law is that of the first seed's data and links
-                same = same[:1]
             if law.weights is not None and _is_averaging(experiment, label, problem):
-                compared = _agreement(final, same, problem, law)
+                compared = _agreement(final, same, experiment)
                 agreement |= {} if compared is None else {label: compared}
         found[pattern] = Clients(
             np.zeros(0) if law.weights is None else law.weights,
@@ -187,15 +186,16 @@ def _expected(
 # Laws.
 
 
-def _law(experiment: Experiment, pattern: str, problem: Problem) -> LinkLaw:
-    """The exact law; one without numbers, that says why, where there is none."""
+def _law(experiment: Experiment, pattern: str, problem: Problem, seed: int) -> LinkLaw:
+    """The exact law of a seed's links; one without numbers, that says why, where there is none."""
     if experiment.config is None:
         return LinkLaw('made in Python, no config names the links')
     path, section = pattern_sections(experiment.config)[pattern]
     if any(name.startswith((f'{path}.', 'problem.')) for name in experiment.grid_points[0]):
         return LinkLaw('the grid changes links or data')
     section = {'name': section} if isinstance(section, str) else section
-    return link_law(section, problem)
+    drawn = experiment.draws.columns(seed)
+    return link_law(redrawn_sections.links(section, drawn, path), problem)
 
 
 def _is_averaging(experiment: Experiment, label: str, problem: Problem) -> bool:
@@ -209,23 +209,26 @@ def _is_averaging(experiment: Experiment, label: str, problem: Problem) -> bool:
     return section.get('name', label) == 'fedavg' and plain
 
 
-def _agreement(
-    final: '_Finals', lanes: Sequence[Lane], problem: Problem, law: LinkLaw
-) -> Agreement | None:
+def _agreement(final: '_Finals', lanes: Sequence[Lane], experiment: Experiment) -> Agreement | None:
+    """The lanes of all seeds, each beside the fixed point of its own data and links."""
     found = [final.model(lane, 'server') for lane in lanes]
     ends = np.array([model for model in found if not isinstance(model, str)], np.float64)
     if len(ends) < len(lanes) or not np.isfinite(ends).all():
         return None
-    targets = np.asarray(problem.data, np.float64)
-    if law.probs is not None:
-        point = analysis.fedavg_fixed_point(law.probs, targets)
-    else:
-        assert law.weights is not None
-        point = law.weights @ targets
+    off = []
+    for lane, end in zip(lanes, ends, strict=True):
+        problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
+        law = _law(experiment, lane.pattern, problem, lane.seed)
+        targets = np.asarray(problem.data, np.float64)
+        if law.probs is not None:
+            off.append(end - analysis.fedavg_fixed_point(law.probs, targets))
+        else:
+            assert law.weights is not None
+            off.append(end - law.weights @ targets)
     error = np.nan
-    if len(ends) > 1:
-        error = float(np.sqrt(ends.var(axis=0, ddof=1).sum() / len(ends)))
-    distance = float(np.linalg.norm(ends.mean(axis=0) - point))
+    if len(off) > 1:
+        error = float(np.sqrt(np.var(off, axis=0, ddof=1).sum() / len(off)))
+    distance = float(np.linalg.norm(np.mean(off, axis=0)))
     return Agreement(distance, error, law.memoryless or law.never_empty)
 
 

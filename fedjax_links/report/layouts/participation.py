@@ -169,9 +169,9 @@ def _agreement(results: Results) -> Table:
             name = results.names.get(algorithm, algorithm)
             rows.append([results.name(label), name, f'{found.distance:.4g}', ratio, valid])
     caption = (
-        "Distance of FedAvg's final model, mean over seeds, to the exact fixed point "
-        'sum_i w_i u_i, and the same in standard errors: about 1 where they agree. What training '
-        'has still to go counts as distance.'
+        "Distance of FedAvg's final model to the exact fixed point sum_i w_i u_i of the data and "
+        'links of its seed, mean over seeds, and the same in standard errors: about 1 where they '
+        'agree. What training has still to go counts as distance.'
     )
     header = ['pattern', 'algorithm', 'distance', 'standard errors', 'exact for']
     return Table(header, rows, caption)
