@@ -1,0 +1,395 @@
+"""What the papers say of their experiments, beside the runs of the repository.
+
+python -m benchmarks.claims
+
+Reads the archives in ``docs/recorded``, one a run, and prints a table. A claim is a list of pairs:
+of either the first is said to be ahead, or both alike. The sides of a pair have the same seeds; a
+number is the mean difference over seeds with its 95 % interval (Student t), positive where the
+first is ahead, and a verdict counts the pairs whose interval excludes zero.
+"""
+
+import collections
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from fedjax_links import runs
+
+ARCHIVES = Path(__file__).parents[1] / 'docs' / 'recorded'
+HOLDS, REVERSED, OPEN = 'holds', 'reversed', 'cannot be told'
+ALIKE, DIFFERENT = 'no difference seen', 'different'
+
+Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Evaluated rounds and float[S, T], a row per seed -> float[S]."""
+
+
+class Side(NamedTuple):
+    """The lanes of an algorithm on a pattern, and the model that is looked at."""
+
+    algorithm: str
+    pattern: str
+    model: str = 'server'
+
+
+class Claim(NamedTuple):
+    """One sentence of a paper.
+
+    Attributes:
+      item: figure or table.
+      text: the sentence, in our words.
+      run: the archive, named as the config and its words.
+      pairs: by label, who is said to be ahead of whom.
+      metric: that is compared.
+      statistic: what of its course.
+      sign: -1 where less is better.
+      scale: of what is printed.
+      unit: of what is printed.
+      ordered: whether the first is said to be ahead, and not just alike.
+    """
+
+    item: str
+    text: str
+    run: str
+    pairs: Mapping[str, tuple[Side, Side]]
+    metric: str = 'eval_accuracy'
+    statistic: Statistic | None = None
+    sign: int = 1
+    scale: float = 100.0
+    unit: str = 'points'
+    ordered: bool = True
+
+
+class Outcome(NamedTuple):
+    """The mean difference of a pair over its seeds, and half of the 95 % interval."""
+
+    label: str
+    difference: float
+    interval: float
+
+    def verdict(self, ordered: bool) -> str:
+        """Whether zero is outside the interval, and on which side."""
+        if not abs(self.difference) > self.interval:
+            return OPEN if ordered else ALIKE
+        if not ordered:
+            return DIFFERENT
+        return HOLDS if self.difference > 0 else REVERSED
+
+
+def final(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Mean of the last tenth of the evaluations."""
+    return values[:, -max(1, round(0.1 * len(rounds))) :].mean(axis=1)
+
+
+def rounds_to(level: float) -> Statistic:
+    """First evaluated round at a level or above it; the last round where there is none."""
+
+    def first(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
+        there = values >= level
+        return np.where(there.any(axis=1), rounds[there.argmax(axis=1)], rounds[-1])
+
+    return first
+
+
+@functools.cache
+def read(run: str) -> Mapping[str, np.ndarray]:
+    """The columns of an archive."""
+    return runs.read(ARCHIVES / run).columns
+
+
+def course(run: str, side: Side, metric: str) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluated rounds, and a row per seed."""
+    columns = read(run)
+    own = columns['stage'] == 'main'
+    for name, value in (('algorithm', side.algorithm), ('pattern', side.pattern)):
+        own &= columns[name] == value
+    seeds, rounds = (np.unique(columns[name][own]) for name in ('seed', 'round'))
+    order = np.lexsort((columns['round'][own], columns['seed'][own]))
+    values = columns[f'{side.model}/{metric}'][own][order]
+    return rounds, values.reshape(len(seeds), len(rounds))
+
+
+def outcomes(claim: Claim) -> Iterator[Outcome]:
+    """Every pair of a claim."""
+    measure = claim.statistic or final
+    for label, pair in claim.pairs.items():
+        ahead, behind = (measure(*course(claim.run, side, claim.metric)) for side in pair)
+        differences = claim.sign * claim.scale * (ahead - behind)
+        scale = stats.t.isf(0.025, len(differences) - 1) / len(differences) ** 0.5
+        yield Outcome(label, float(differences.mean()), float(scale * differences.std(ddof=1)))
+
+
+def verdict(claim: Claim, found: Iterable[Outcome]) -> str:
+    """Of all pairs: the one word, or how many of each."""
+    words = [outcome.verdict(claim.ordered) for outcome in found]
+    counts = collections.Counter(words)
+    if len(counts) == 1:
+        return words[0]
+    return ', '.join(f'{word} {count} of {len(words)}' for word, count in counts.items())
+
+
+def shown(claim: Claim, found: Iterable[Outcome]) -> str:
+    """The numbers of all pairs."""
+    digits = 2 if claim.unit != 'rounds' else 0
+    return '; '.join(
+        f'{o.label} {o.difference:+.{digits}f} ± {o.interval:.{digits}f}'.strip() for o in found
+    )
+
+
+def rows(claims: Iterable[Claim]) -> Iterator[str]:
+    """The lines of the table."""
+    yield '| item | the paper says | run | difference here | verdict |'
+    yield '| --- | --- | --- | --- | --- |'
+    for claim in claims:
+        if not (ARCHIVES / claim.run).is_dir():
+            yield f'| {claim.item} | {claim.text} | {claim.run} | not run yet | not known |'
+            continue
+        found = list(outcomes(claim))
+        run = f'[{claim.run}](recorded/{claim.run}/report.md)'
+        numbers = f'{shown(claim, found)} {claim.unit}'
+        yield f'| {claim.item} | {claim.text} | {run} | {numbers} | {verdict(claim, found)} |'
+
+
+# What they say.
+
+
+SUN_TABLE = {'R = 5': 'R05', 'R = 10': 'R10', 'R = 15': 'R15'}
+SUN_FIGURE = {'R = 5': 'R05', 'R = 8': 'R08'}
+FEDPBC = 'fedpbc', 'bernoulli_sine'
+RIVALS = {
+    'FedAvg': 'fedavg',
+    'FedAvg all': 'fedavg_all',
+    'FedAU': 'fedau',
+    'F3AST': 'f3ast',
+    'known-p': 'fedavg_known',
+    'MIFA': 'mifa',
+}
+VALUES = {
+    'alpha': ('0.05', '0.1', '1'),
+    'gamma': ('0.1', '0.2', '0.4'),
+    'delta': ('0.001', '0.02', '0.1'),
+    'sigma': ('1', '10', '20'),
+}
+AHEAD = {'alpha': '1', 'sigma': '1'}
+"""Where FedAU is said to be ahead of FedPBC."""
+HARDER = {'gamma': ('0.1', '0.4'), 'delta': ('0.02', '0.001')}
+"""The easier and the harder value."""
+ENDS = (
+    ('FedPBC', 'fedpbc', 'client_mean'),
+    *((name, label, 'server') for name, label in RIVALS.items()),
+)
+
+
+def _between(first: str, second: str, patterns: Mapping[str, str]) -> dict[str, tuple[Side, Side]]:
+    return {label: (Side(first, p), Side(second, p)) for label, p in patterns.items()}
+
+
+def _by_separation(*pairs: tuple[int, int]) -> dict[str, tuple[Side, Side]]:
+    return {
+        f'R = {b} over {a}': (Side('fedavg', f'R{b:02d}'), Side('fedavg', f'R{a:02d}'))
+        for a, b in pairs
+    }
+
+
+def _sun() -> Iterator[Claim]:
+    loss = {'metric': 'loss', 'sign': -1, 'scale': 1e5, 'unit': '1e-5 of loss'}
+    run = 'sun2025_figure2'
+    yield Claim(
+        'Sun et al. 2025, Figure 2a',
+        'FedAvg ends at a lower loss for larger R',
+        run,
+        _by_separation((0, 5), (5, 10), (10, 15), (15, 19)),
+        **loss,
+    )
+    yield Claim(
+        'Sun et al. 2025, Figure 2b',
+        'Debiasing FedAvg ends at the loss of uniform sampling',
+        run,
+        {
+            f'R = {n}': (Side('debiased_fedavg', f'R{n:02d}'), Side('fedavg', 'uniform'))
+            for n in (0, 5, 10, 15, 19)
+        },
+        **loss,
+        ordered=False,
+    )
+    item = 'Sun et al. 2025, Table 1'
+    run = 'sun2025_table1_gaussians'
+    for first, second, text in (
+        ('debiased_fedavg', 'fedavg', 'Debiasing FedAvg ahead of FedAvg, by 6.2, 6.1, 4.0 points'),
+        ('debiased_fedavg', 'fedvarp', 'Debiasing FedAvg ahead of FedVARP, by 5.8, 5.5, 1.6'),
+        ('fedvarp', 'fedavg', 'FedVARP ahead of FedAvg, by 0.4, 0.6, 2.4'),
+    ):
+        yield Claim(item, text, run, _between(first, second, SUN_TABLE))
+    yield Claim(
+        item,
+        'FedAvg gains with R',
+        run,
+        {'15 over 5': (Side('fedavg', 'R15'), Side('fedavg', 'R05'))},
+    )
+    loss = {'metric': 'train_loss', 'sign': -1, 'scale': 1000.0, 'unit': 'thousandths of loss'}
+    run = 'sun2025_figure3_gaussians'
+    uniform = Side('fedavg', 'uniform')
+    yield Claim(
+        'Sun et al. 2025, Figure 3a',
+        'Debiasing FedAvg reaches the loss of uniform sampling',
+        run,
+        {label: (Side('debiased_fedavg', p), uniform) for label, p in SUN_TABLE.items()},
+        **loss,
+        ordered=False,
+    )
+    yield Claim(
+        'Sun et al. 2025, Figure 3b',
+        "FedAvg's loss is lower for larger R",
+        run,
+        _by_separation((0, 5), (5, 10), (10, 15)),
+        **loss,
+    )
+    for second, text in (('fedavg', 'FedAvg'), ('fedvarp', 'FedVARP')):
+        yield Claim(
+            'Sun et al. 2025, Figure 3c',
+            f'Debiasing FedAvg below {text}',
+            run,
+            _between('debiased_fedavg', second, SUN_FIGURE),
+            **loss,
+        )
+
+
+def _wang() -> Iterator[Claim]:
+    yield Claim(
+        'Wang and Ji 2022, Figure D.1',
+        'regularised participation marginally ahead of independent',
+        'wang2022_figure_d1_gaussians',
+        {'': (Side('fedavg', 'regularised'), Side('fedavg', 'independent'))},
+    )
+    own = {
+        'against ' + text: label
+        for text, label in (
+            ('none', 'plain'),
+            ('wait-minibatch', 'wait_minibatch'),
+            ('wait-full', 'wait_full'),
+        )
+    }
+    yield Claim(
+        'Wang and Ji 2022, Figure 1',
+        'amplification ahead of none and of waiting',
+        'wang2022_figure1_gaussians',
+        {
+            label: (Side('amplified', 'periodic'), Side(other, 'periodic'))
+            for label, other in own.items()
+        },
+    )
+    yield Claim(
+        'Wang and Ji 2022, Figure 2',
+        'amplification helps with P below the cycle',
+        'wang2022_figure2_gaussians',
+        {
+            f'P = {5 * share}': (Side(f'period{share}', 'periodic'), Side('plain', 'periodic'))
+            for share in (20, 50, 70)
+        },
+    )
+    yield Claim(
+        'Wang and Ji 2022, Figure D.2',
+        'at the smallest local rate amplification ahead',
+        'wang2022_figure_d2_gaussians',
+        {'1e-5': (Side('amplified', 'rate4'), Side('plain', 'rate4'))},
+    )
+    yield Claim(
+        'Wang and Ji 2022, Figure D.3',
+        'factors 2 and 20 worse than 10',
+        'wang2022_figure_d3_gaussians',
+        {
+            f'10 over {n}': (Side('eta10', 'periodic'), Side(f'eta{n:02d}', 'periodic'))
+            for n in (2, 20)
+        },
+    )
+    yield Claim(
+        'Wang and Ji 2022, Figure D.3',
+        'factors 5, 10 and 15 alike',
+        'wang2022_figure_d3_gaussians',
+        {
+            f'10 over {n}': (Side('eta10', 'periodic'), Side(f'eta{n:02d}', 'periodic'))
+            for n in (5, 15)
+        },
+        ordered=False,
+    )
+
+
+def _xiang_2023() -> Iterator[Claim]:
+    run, links = 'xiang2023_figure3', {'a': 'invariant', 'b': 'varying'}
+    loss = {'metric': 'train_loss', 'sign': -1, 'scale': 1000.0, 'unit': 'thousandths of loss'}
+    for letter, pattern in links.items():
+        item = f'Xiang et al. 2023, Figure 3{letter}'
+        pairs = {
+            name: (Side('fedpbc', pattern, model), Side('fedavg', pattern))
+            for name, model in (('server model', 'server'), ('client mean', 'client_mean'))
+        }
+        yield Claim(item, 'FedPBC below FedAvg', run, pairs, **loss)
+    ends = tuple(Side('fedpbc', pattern) for pattern in links.values())
+    text = 'FedPBC ends at the same loss in both'
+    yield Claim('Xiang et al. 2023, Figure 3c', text, run, {'': ends}, **loss, ordered=False)
+
+
+def _xiang_2024() -> Iterator[Claim]:
+    item, run = 'Xiang et al. 2024, Table 2', 'xiang2024_table2_gaussians'
+    for level in (0.15, 0.3, 0.45, 0.6):
+        yield Claim(
+            item,
+            f'FedPBC reaches {100 * level:.0f} % before the others',
+            run,
+            {
+                label: (Side(*FEDPBC, 'client_mean'), Side(other, FEDPBC[1]))
+                for label, other in RIVALS.items()
+            },
+            statistic=rounds_to(level),
+            sign=-1,
+            scale=1.0,
+            unit='rounds',
+        )
+    for letter, (parameter, values) in zip('abcd', VALUES.items(), strict=True):
+        item, run = (
+            f'Xiang et al. 2024, Figure 9{letter}',
+            f'xiang2024_figure9_{parameter}_gaussians',
+        )
+        by_value = {value: f'value{k}' for k, value in enumerate(values, start=1)}
+        for other in ('FedAvg', 'F3AST', 'FedAU'):
+            among = by_value
+            if other == 'FedAU':
+                among = {
+                    value: label
+                    for value, label in by_value.items()
+                    if value != AHEAD.get(parameter)
+                }
+            yield Claim(item, f'FedPBC ahead of {other}', run, _pbc_over(RIVALS[other], among))
+        if parameter in AHEAD:
+            label = by_value[AHEAD[parameter]]
+            pair = Side('fedau', label), Side('fedpbc', label, 'client_mean')
+            yield Claim(item, 'FedAU ahead of FedPBC there', run, {AHEAD[parameter]: pair})
+        if parameter in HARDER:
+            easy, hard = HARDER[parameter]
+            pairs = {
+                name: (Side(label, by_value[easy], model), Side(label, by_value[hard], model))
+                for name, label, model in ENDS
+            }
+            yield Claim(item, f'{easy} easier than {hard} for all', run, pairs)
+        yield Claim(
+            item,
+            'MIFA at times ahead of FedPBC, by less than 2 points',
+            run,
+            {value: pair[::-1] for value, pair in _pbc_over('mifa', by_value).items()},
+        )
+
+
+def _pbc_over(other: str, by_value: Mapping[str, str]) -> dict[str, tuple[Side, Side]]:
+    return {
+        value: (Side('fedpbc', pattern, 'client_mean'), Side(other, pattern))
+        for value, pattern in by_value.items()
+    }
+
+
+CLAIMS = (*_xiang_2023(), *_xiang_2024(), *_wang(), *_sun())
+
+if __name__ == '__main__':
+    print('\n'.join(rows(CLAIMS)))

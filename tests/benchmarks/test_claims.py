@@ -1,0 +1,121 @@
+"""The table of claims: statistics by hand, rows as the page has them, its runs run again."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks import claims
+from benchmarks.claims import Claim, Side
+from fedjax_links import experiment, runs
+from tests.cli.command import ROOT
+
+KEPT = sorted(path.name for path in claims.ARCHIVES.iterdir())
+FEW = 6  # evaluations of a run that are run again
+PATTERN = {'wang2022_figure_d2_gaussians': 'rate1'}
+
+
+def made(monkeypatch, values):
+    """Columns of two algorithms with given values [algorithm, seed, evaluation]."""
+    values = np.asarray(values, float)
+    algorithm, seed, at = (axis.ravel() for axis in np.indices(values.shape))
+    shuffled = np.random.default_rng(0).permutation(values.size)
+    columns = {
+        'stage': np.full(values.size, 'main'),
+        'algorithm': np.array(['a', 'b'])[algorithm],
+        'pattern': np.full(values.size, 'p'),
+        'seed': seed,
+        'round': 10 * (at + 1),
+        'server/eval_accuracy': values.ravel(),
+    }
+    columns = {name: column[shuffled] for name, column in columns.items()}
+    monkeypatch.setattr(claims, 'read', lambda run: columns)
+
+
+def claim(**changes):
+    return Claim('item', 'text', 'run', {'': (Side('a', 'p'), Side('b', 'p'))}, **changes)
+
+
+def test_the_difference_is_that_of_pairs_of_seeds(monkeypatch, rng):
+    values = rng.normal(size=(2, 5, 20)) + 3 * rng.normal(size=(1, 5, 1))
+    made(monkeypatch, values)
+    (found,) = claims.outcomes(claim())
+    ends = values[:, :, -2:].mean(axis=2)
+    again = stats.ttest_rel(ends[0], ends[1])
+    low, high = again.confidence_interval(0.95)
+    assert found.difference == pytest.approx(100 * (ends[0] - ends[1]).mean())
+    assert found.interval == pytest.approx(100 * (high - low) / 2)
+    (turned,) = claims.outcomes(claim(sign=-1, scale=1.0))
+    assert turned.difference == pytest.approx(-found.difference / 100)
+
+
+def test_verdicts_follow_the_interval():
+    ahead, behind, near = (claims.Outcome('', d, 1.0) for d in (2.0, -2.0, 0.5))
+    assert claims.verdict(claim(), [ahead, ahead]) == 'holds'
+    assert claims.verdict(claim(), [behind]) == 'reversed'
+    mixed = claims.verdict(claim(), [ahead, near, near])
+    assert mixed == 'holds 1 of 3, cannot be told 2 of 3'
+    alike = claims.verdict(claim(ordered=False), [near, behind])
+    assert alike == 'no difference seen 1 of 2, different 1 of 2'
+
+
+def test_rounds_to_a_level_and_never(monkeypatch):
+    made(monkeypatch, [[[0.1, 0.6, 0.4], [0.1, 0.2, 0.3]], [[0.7, 0.1, 0.1], [0.1, 0.1, 0.5]]])
+    level = claim(statistic=claims.rounds_to(0.5), sign=-1, scale=1.0)
+    (found,) = claims.outcomes(level)
+    assert found.difference == -((20 - 10) + (30 - 30)) / 2
+
+
+def test_the_page_has_what_the_archives_say():
+    page = (ROOT / 'docs' / 'papers.md').read_text().splitlines()
+    missing = [line for line in claims.rows(claims.CLAIMS) if line not in page]
+    assert not missing, f'python -m benchmarks.claims prints other rows: {missing[0]}'
+
+
+def test_every_archive_belongs_to_a_claim():
+    assert set(KEPT) <= {found.run for found in claims.CLAIMS}
+
+
+def config(run):
+    name, *words = run.rsplit('_', 2) if 'figure9' in run else run.rsplit('_', 1)
+    spec = importlib.util.spec_from_file_location(name, ROOT / 'configs' / f'{name}.py')
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.get_config(','.join(words)).to_dict()
+
+
+@pytest.mark.slow
+@pytest.mark.optimised
+@pytest.mark.parametrize('run', KEPT)
+def test_the_first_rounds_of_a_run_again(run):
+    """One lane as its command makes it, shortened."""
+    settings, columns = config(run), runs.read(claims.ARCHIVES / run).columns
+    algorithm = next(
+        name
+        for name in ('fedavg', 'amplified', 'eta10', 'period50')
+        if name in settings['algorithms']
+    )
+    pattern = PATTERN.get(run, next(iter(settings['patterns'])))
+    rows = columns['stage'] == 'main'
+    for name, value in (('algorithm', algorithm), ('pattern', pattern), ('seed', 0)):
+        rows &= columns[name] == value
+    rows &= columns['round'] <= FEW * settings['eval_every']
+    section, client = settings['algorithms'][algorithm], settings['client']
+    if 'tuning' in settings:
+        client = {**client, 'learning_rate': columns['client.learning_rate'][rows][0]}
+    if 'server_lrs' in settings.get('tuning', {}):
+        section = {**section, 'server_lr': columns['server_lr'][rows][0]}
+    dropped = ('baseline', 'names', 'reports', 'caption', 'quick', 'tuning')
+    again = {name: value for name, value in settings.items() if name not in dropped} | {
+        'client': client,
+        'algorithms': {algorithm: section},
+        'patterns': {pattern: settings['patterns'][pattern]},
+        'num_rounds': FEW * settings['eval_every'],
+        'num_seeds': 1,
+    }
+    found = experiment.build(again).run().columns
+    np.testing.assert_array_equal(found['round'], columns['round'][rows])
+    accuracy = 'server/eval_accuracy'
+    np.testing.assert_allclose(found[accuracy], columns[accuracy][rows], atol=0.002)
+    assert np.ptp(found[accuracy]) > 0.01  # it learns, so that a wrong lane would be seen
