@@ -366,14 +366,15 @@ def _xiang_2024() -> Iterator[Claim]:
         if parameter in AHEAD:
             label = by_value[AHEAD[parameter]]
             pair = Side('fedau', label), Side('fedpbc', label, 'client_mean')
-            yield Claim(item, 'FedAU ahead of FedPBC there', run, {AHEAD[parameter]: pair})
+            text = f'FedAU ahead of FedPBC at {parameter} = {AHEAD[parameter]}'
+            yield Claim(item, text, run, {'': pair})
         if parameter in HARDER:
             easy, hard = HARDER[parameter]
             pairs = {
                 name: (Side(label, by_value[easy], model), Side(label, by_value[hard], model))
                 for name, label, model in ENDS
             }
-            yield Claim(item, f'{easy} easier than {hard} for all', run, pairs)
+            yield Claim(item, f'{parameter} = {easy} easier than {hard} for all', run, pairs)
         yield Claim(
             item,
             'MIFA at times ahead of FedPBC, by less than 2 points',
