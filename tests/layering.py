@@ -23,7 +23,7 @@ _RUNS = {'archives', 'memory', 'checkpoints', 'journal', 'seals', 'environment',
 _UPPER = _RUNS | {'recordings', 'choices', 'sections', 'experiment'}
 
 MAY_SEE = {
-    '': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'testing', 'report'},
+    '': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'plot', 'testing', 'report'},
     'errors': set(),
     'kinds': {'errors'},
     'checks': {'errors', 'kinds'},
@@ -62,14 +62,15 @@ MAY_SEE = {
     'sections': _ENGINE | {'recordings', 'choices'},
     'experiment': _ENGINE | _DRIVERS | _UPPER - {'experiment'},
     'sizes': {'errors'},
-    'report': _ENGINE | _DRIVERS | _UPPER | {'analysis'},
+    'plot': {'errors', 'checks', 'base', 'simulation', 'evaluation', 'analysis', 'runs'},
+    'report': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'plot'},
     '__main__': {'errors', 'algorithms', 'choices', 'participation', 'problems'},
     'cli': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'raw_data', 'report', 'sizes', 'testing'},
 }
 MAY_SEE['papers'] = MAY_SEE.keys() - {'', 'cli'}  # seen by configs alone
 """By part of the package: the other parts that it may import."""
 
-_FRONT_END_PARTS = {'report', 'cli'}
+_FRONT_END_PARTS = {'plot', 'report', 'cli'}
 _FRONT_END_LIBRARIES = {'matplotlib', 'tqdm', 'absl', 'ml_collections'}
 _LIBRARIES = {
     'errors': set(),
