@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import checks, errors
-from fedjax_links.base import Problem
+from fedjax_links.base import Problem, Source
 from fedjax_links.plot import panels
 from fedjax_links.plot.looks import COLOURS, REALISED, looks
 from fedjax_links.simulation import SimulationResult
@@ -128,14 +128,16 @@ def label_shares(data: Any) -> np.ndarray:
       ValueError: for a problem without integer labels, or shares of another shape.
     """
     if isinstance(data, Problem):
-        labels = getattr(data.data, 'labels', None)
-        if labels is None or not np.issubdtype(labels.dtype, np.integer):
+        labels = getattr(data.data, 'labels', np.zeros(0))
+        stored = not isinstance(data.owned, Source)
+        if not (stored and np.issubdtype(labels.dtype, np.integer)):
             raise errors.invalid('data', 'have integer labels', type(data.data).__name__)
-        labels, counts = np.asarray(labels), np.asarray(data.counts)
-        clients = np.repeat(np.arange(counts.size), counts)
-        held = np.zeros((counts.size, int(labels.max()) + 1))
-        np.add.at(held, (clients, labels), 1)
-        return held / np.maximum(counts, 1)[:, None]
+        labels = np.asarray(labels)
+        first, counts = np.asarray(data.offsets), np.asarray(data.counts)
+        own = [labels[start : start + count] for start, count in zip(first, counts, strict=True)]
+        length = max(int(held.max()) for held in own) + 1
+        shares: np.ndarray = np.array([np.bincount(held, minlength=length) for held in own])
+        return shares / np.asarray(counts, np.float64)[:, None]
     mix = checks.numbers('data', getattr(data, 'class_mix', data)).astype(np.float64)
     if mix.ndim != 2 or not mix.size:
         requirement = 'be a problem with labels, or shares of shape [N, C]'

@@ -138,7 +138,8 @@ def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.nd
         if window == 1:
             return values
         sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
-        return (sums[:, stop] - sums[:, start]) / (stop - start)
+        means: np.ndarray = (sums[:, stop] - sums[:, start]) / (stop - start)
+        return means
 
     over_seeds = evaluation.seed_interval(smooth(values))
     if band == 'interval':

@@ -85,7 +85,7 @@ def heat_map(
         vmax=most,
     )
     if isinstance(texts, str):
-        texts = [['' if np.isnan(v) else format(v, texts) for v in row] for row in values]
+        texts = [[_formatted(v, texts) for v in row] for row in values]
     if texts is not None:
         colours = image.cmap(image.norm(np.nan_to_num(values)))[..., :3]
         write_cells(axes, texts, text_colours(colours))
@@ -175,10 +175,19 @@ def winners(
     return axes
 
 
+def _formatted(value: float, form: str) -> str:
+    """A value without the minus of zero; '' for NaN."""
+    if np.isnan(value):
+        return ''
+    text = format(value, form)
+    nothing = text.startswith('-') and not any(digit in text for digit in '123456789')
+    return format(0.0, form) if nothing else text
+
+
 def text_colours(colours: np.ndarray) -> np.ndarray:
     """str[Y, X]: black or white, whichever reads better on float[Y, X, 3]."""
     luminance = np.asarray(colours) @ np.array([0.299, 0.587, 0.114])
-    return np.where(luminance < 0.45, 'white', 'black')
+    return np.where(luminance < 0.5, 'white', 'black')
 
 
 def write_cells(axes: Any, texts: Sequence[Sequence[str]], colours: np.ndarray) -> None:

@@ -168,5 +168,5 @@ def level_bars(
     axes.grid(axis='y', alpha=0.25)
     axes.set_axisbelow(True)
     if legend:
-        panels.legend(axes)
+        panels.legend(axes, outside=True)
     return axes

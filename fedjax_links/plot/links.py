@@ -30,7 +30,7 @@ def link_map(
 
     ::
 
-      links = fl.simulation.realised_links(key, fl.participation.bernoulli(probs), 200)
+      links = fl.simulation.realised_links(key, fl.participation.bernoulli(probs), num_rounds=200)
       fl.plot.link_map(links)
 
     Args:
@@ -112,7 +112,7 @@ def participation_rates(
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel('share of rounds')
     axes.set_ylabel('client, best link first')
-    axes.legend(frameon=False, fontsize=8, loc='lower right')
+    axes.legend(framealpha=0.85, edgecolor='none', fontsize=8, loc='lower right')
     return axes
 
 
@@ -263,7 +263,7 @@ def participants(
             axes.plot(phase, expected, '--', color=THEORY, label='sum of probabilities')
     if mean is not None:
         axes.axhline(mean, linestyle='--', color=THEORY, label='exact mean')
-    axes.set_ylim(0, None)
+    axes.set_ylim(0, 1.2 * axes.get_ylim()[1])
     axes.set_ylabel('clients')
     axes.legend(frameon=False, fontsize=8)
     return axes

@@ -116,15 +116,16 @@ def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
     axis.set_tick_params(which='minor', labelsize=8)
 
 
-def legend(axes: Any, **options: Any) -> None:
-    """A legend; beside the axes where it is long and the figure makes room for it."""
+def legend(axes: Any, *, outside: bool = False) -> None:
+    """A legend; beside the axes where asked for or long, and the figure makes room for it."""
     names = axes.get_legend_handles_labels()[1]
     if not names:
         return
-    long = len(names) > _MOST_INSIDE or max(map(len, names)) > _LONGEST_INSIDE
-    if long and axes.figure.get_layout_engine() is not None:
-        options = {'loc': 'upper left', 'bbox_to_anchor': (1.02, 1), **options}
-    axes.legend(**{'frameon': False, 'fontsize': 8, **options})
+    outside = outside or len(names) > _MOST_INSIDE or max(map(len, names)) > _LONGEST_INSIDE
+    where: dict[str, Any] = {}
+    if outside and axes.figure.get_layout_engine() is not None:
+        where = {'loc': 'upper left', 'bbox_to_anchor': (1.02, 1)}
+    axes.legend(frameon=False, fontsize=8, **where)
 
 
 def legend_columns(names: Sequence[str], width: float) -> int:

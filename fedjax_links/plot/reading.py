@@ -126,7 +126,7 @@ def _of_mapping(entries: Mapping[str, Any], metric: str | None, rounds: Any) -> 
 
 
 def _length(models: Models) -> int:
-    return next(iter(models.values())).shape[1]
+    return len(next(iter(models.values()))[0])
 
 
 def _seeds(label: str, values: Any) -> np.ndarray:
@@ -186,7 +186,7 @@ def _of_run(run: runs.Results, metric: str | None) -> Read:
             seeds.index(rows['seed'].tolist()[place]),
             int(np.searchsorted(rounds, rows['round'][place])),
         )
-        for model in facts['models'][algorithm]:
+        for model in sorted(facts['models'][algorithm], key=lambda kind: kind != 'server'):
             shape = len(seeds), len(rounds)
             values = models.setdefault(model, np.full(shape, np.nan))
             if healthy[place]:
