@@ -90,8 +90,8 @@ class SimulationResult(NamedTuple):
         """Evaluations and rounds with named axes.
 
         Variables ``<model>/<metric>`` have the axes ``point``, ``seed`` (as far as there are such)
-        and ``round``, rounds completed; ``rounds/num_active`` and its like have ``each_round`` instead.
-        The columns of a grid are coordinates along ``point``.
+        and ``round``, rounds completed; ``rounds/num_active`` and its like have ``each_round``
+        instead. The columns of a grid are coordinates along ``point``.
 
         Args:
           seeds: the S seeds of a sweep; 0, 1, ... by default.

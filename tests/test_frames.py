@@ -10,10 +10,8 @@ import fedjax_links as fl
 from fedjax_links import experiment, local_training, participation, problems, runs
 from fedjax_links.simulation import SimulationResult
 
-SEEDS, GRID = (
-    [5, 6, 7],
-    {'algorithm': {'rate': [0.1, 0.2]}, 'participation': {'p': np.full((2, 4), 0.5)}},
-)
+SEEDS = [5, 6, 7]
+GRID = {'algorithm': {'rate': [0.1, 0.2]}, 'participation': {'p': np.full((2, 4), 0.5)}}
 
 
 def fedavg(rate):

@@ -68,7 +68,7 @@ def participation_loss(
         )
     axes.set_xlabel('rounds in which the client took part')
     axes.set_ylabel('loss of the client')
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    panels.in_integers(axes.xaxis)
     axes.grid(alpha=0.25)
     if legend and any(given):
         panels.legend(axes)
@@ -109,7 +109,7 @@ def partition(data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = 
     )
     num_classes = mix.shape[1]
     axes.set_ylabel('class')
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    panels.in_integers(axes.yaxis)
     if num_classes <= _MOST_LISTED // 2:
         axes.set_yticks(np.arange(num_classes))
     _name_clients(axes, order)
@@ -212,7 +212,7 @@ def label_distances(distances: Any, *, ax: Any = None) -> Any:
     axes.set_xlim(0, limit)
     axes.set_xlabel('0: the same mix, 1: no class in common')
     axes.set_ylabel('clients')
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    panels.in_integers(axes.yaxis)
     axes.legend(frameon=False, fontsize=8)
     return axes
 
@@ -236,8 +236,8 @@ def classes_held(numbers: Any, num_classes: int, *, ax: Any = None) -> Any:
         color=REALISED,
     )
     axes.set_xlim(-0.5, num_classes + 0.5)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    panels.in_integers(axes.xaxis)
+    panels.in_integers(axes.yaxis)
     axes.set_xlabel('number of classes')
     axes.set_ylabel('clients')
     return axes

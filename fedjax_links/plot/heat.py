@@ -140,7 +140,7 @@ def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
     norm = colors.PowerNorm(0.5, vmin=0, vmax=most)
     image = axes.imshow(found, cmap='Blues', interpolation='nearest', norm=norm)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.get_major_locator().set_params(integer=True)
+        panels.in_integers(axis)
     axes.set_xlabel('client j')
     axes.set_ylabel('client i')
     if colorbar:

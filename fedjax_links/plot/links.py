@@ -74,7 +74,7 @@ def link_map(
     axes.set_xlabel('round', loc='right' if duplex else 'center')
     first = 'most rounds first' if duplex else 'best link first'
     axes.set_ylabel(f'client, {first}' if order is None else 'client')
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    panels.in_integers(axes.yaxis)
     return axes
 
 
@@ -109,7 +109,7 @@ def participation_rates(
     most = np.nanmax(np.append(rates, probs))
     axes.set_xlim(0, 1 if most > 0.5 else 1.1 * most or 1)
     axes.set_ylim(len(clients) - 0.5, -0.5)
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    panels.in_integers(axes.yaxis)
     axes.set_xlabel('share of rounds')
     axes.set_ylabel('client, best link first')
     axes.legend(framealpha=0.85, edgecolor='none', fontsize=8, loc='lower right')

@@ -2,7 +2,7 @@
 
 A registered algorithm has its colour and its line for good; relatives share a colour and differ in
 the line. Whatever else is in a picture takes the looks that nobody there has. The colours are told
-apart by the colour-blind (Okabe and Ito 2008; the last is Tol's wine).
+apart by the colour-blind (Okabe and Ito 2008; the last two are added).
 """
 
 import re
@@ -16,10 +16,10 @@ COLOURS = (
     '#CC79A7',
     '#D55E00',
     '#56B4E9',
-    '#7F7F7F',
-    '#882255',
+    '#595959',
+    '#661100',
 )
-"""Blue, orange, green, pink, vermilion, sky, grey, wine."""
+"""Blue, orange, green, pink, vermilion, sky, grey, brown."""
 EXACT = '#1a1a1a'
 REALISED = '#9a9a9a'
 THEORY = COLOURS[4]

@@ -85,6 +85,13 @@ def unit(metric: str) -> str:
     return f'{words(metric)}, %' if is_share(metric) else words(metric)
 
 
+def in_integers(axis: Any) -> None:
+    """Writes whole numbers along an axis, and no others."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator('auto', integer=True, steps=[1, 2, 5, 10]))
+
+
 def in_per_cent(axis: Any) -> None:
     """Writes shares along an axis in per cent."""
     from matplotlib.ticker import PercentFormatter
