@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_links import describing
+
 Array = jax.Array
 Key = jax.Array
 Number = float | Array
@@ -245,6 +247,7 @@ class LinearObjective(NamedTuple):
     l2: float = 0.0
 
 
+@describing.described(describing.of_problem)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Problem:
@@ -338,6 +341,9 @@ class Problem:
         return self.data, self.owned.offsets[client], self.owned.counts[client]
 
 
+@describing.described(
+    lambda it: describing.of_functions('Algorithm', (it.round_step, it.init)), line=True
+)
 class Algorithm(NamedTuple):
     """A federated algorithm as three pure functions.
 
@@ -353,6 +359,12 @@ class Algorithm(NamedTuple):
     models: Callable[[PyTree], Mapping[str, Params]]
 
 
+@describing.described(
+    lambda it: describing.of_functions(
+        'Participation', (it.sample, it.init), num_clients=it.num_clients, cycle=it.cycle
+    ),
+    line=True,
+)
 class Participation(NamedTuple):
     """A participation pattern as a sampler driven by keys.
 

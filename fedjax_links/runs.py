@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import archives, errors, journal, seals
+from fedjax_links import archives, describing, errors, frames, journal, seals
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
 METRICS, LINKS, CHECKPOINTS = journal.METRICS, 'links.npz', 'checkpoints'
@@ -34,6 +34,32 @@ MAY_DIFFER = ('baseline', 'caption', 'log', 'names', 'reports', 'title')
 """What changes how results are shown or kept, but no result."""
 
 
+def _facts(run: Any) -> describing.Facts:
+    """What ran, and where every algorithm ended: mean and range over patterns and seeds."""
+    facts, metric = run.facts, run.facts['metric']
+    rows = {
+        'folder': str(run.folder),
+        'patterns': ', '.join(facts['patterns']),
+        'seeds': str(len(facts['seeds'])),
+        'rounds': f'{facts["num_rounds"]:,}, evaluated every {facts["eval_every"]:,}',
+    }
+    for name, values in facts['grid'].items():
+        rows[name] = ', '.join(map(str, values))
+    for algorithm in facts['algorithms']:
+        rows[algorithm] = 'not finished'
+        if run.columns:
+            last = (run.columns['stage'] == 'main') & (run.columns['algorithm'] == algorithm)
+            last &= run.columns['round'] == facts['num_rounds']
+            ends = {
+                model: run.columns[f'{model}/{metric}'][last].astype(np.float64)
+                for model in facts['models'][algorithm]
+            }
+            said = [f'{model} {describing.numbers(v)}' for model, v in ends.items() if v.size]
+            rows[algorithm] = f'{metric}: {", ".join(said)}' if said else 'not finished'
+    return describing.Facts(f'Results of {facts["title"]!r}', rows)
+
+
+@describing.described(_facts)
 class Results(NamedTuple):
     """Metrics as columns of equal length, one row per lane and evaluation.
 
@@ -57,11 +83,48 @@ class Results(NamedTuple):
 
     def to_pandas(self) -> Any:
         """The columns as a table of pandas, which must be installed."""
-        try:
-            import pandas
-        except ImportError:
-            raise errors.missing_package('to_pandas needs pandas', 'pandas') from None
-        return pandas.DataFrame(dict(self.columns))
+        return frames.table(self.columns)
+
+    def to_xarray(self) -> Any:
+        """The evaluations, those of tuning left out, with named axes; xarray must be installed.
+
+        Variables ``<model>/<metric>`` have the axes ``algorithm``, ``pattern``, ``point``, ``seed``
+        and ``round``; the columns of the grid are coordinates along ``point``. NaN where nothing
+        ran, and in columns that an algorithm lacks.
+
+        Returns:
+          An `xarray.Dataset`.
+
+        Raises:
+          ImportError: without xarray, naming what to install.
+        """
+        main = self.columns['stage'] == 'main' if self.columns else np.zeros(0, bool)
+        rows = {name: column[main] for name, column in self.columns.items()}
+        grid = [name for name in self.facts['grid'] if name in rows]
+        points = list(zip(*(rows[name].tolist() for name in grid), strict=True))
+        points = points or [()] * int(main.sum())
+        keys = [repr(point) for point in points]  # NaN is itself here
+        every = dict(zip(keys, points, strict=True))
+        coords: dict[str, Any] = {
+            'algorithm': list(self.facts['algorithms']),
+            'pattern': list(self.facts['patterns']),
+            'point': list(range(len(every))),
+            'seed': list(self.facts['seeds']),
+            'round': np.unique(rows.get('round', np.zeros(0, int))).tolist(),
+        }
+        axes = tuple(coords)
+        places = {axis: {v: k for k, v in enumerate(coords[axis])} for axis in axes}
+        places['point'] = {key: k for k, key in enumerate(every)}
+        found = {axis: keys if axis == 'point' else rows[axis].tolist() for axis in axes if rows}
+        at = tuple(np.array([places[axis][v] for v in found[axis]], int) for axis in found)
+        variables = {}
+        for name in [name for name in rows if '/' in name]:
+            values = np.full([len(coords[axis]) for axis in axes], np.nan)
+            values[at] = rows[name].astype(np.float64)
+            variables[name] = axes, values
+        for place, name in enumerate(grid):
+            coords[name] = 'point', [point[place] for point in every.values()]
+        return frames.dataset(variables, coords)
 
 
 def read(folder: str | Path) -> Results:

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,24 +25,10 @@ from fedjax_links.base import (
     RoundContext,
     RoundMetrics,
 )
+from fedjax_links.simulation_results import SimulationResult as SimulationResult
 
 EvalFn = Callable[[Params, Key, Problem], PyTree]
 """``(params, key, problem) -> pytree``: what to measure of a candidate model."""
-
-
-class SimulationResult(NamedTuple):
-    """What a simulation returns.
-
-    Attributes:
-      state: the federation after the last round; pass it as ``initial_state`` to go on.
-      rounds: metrics of every round, leaves [T, ...].
-      evals: per candidate model (``'server'``, ``'client_mean'``), what ``eval_fn`` returned after
-        rounds ``eval_every, 2 eval_every, ...``; leaves [T // eval_every, ...].
-    """
-
-    state: FederationState
-    rounds: RoundMetrics
-    evals: Mapping[str, PyTree]
 
 
 def simulate(

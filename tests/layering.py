@@ -23,12 +23,15 @@ _RUNS = {'archives', 'memory', 'checkpoints', 'journal', 'seals', 'environment',
 _UPPER = _RUNS | {'recordings', 'choices', 'sections', 'experiment'}
 
 MAY_SEE = {
-    '': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'testing', 'report'},
+    '': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'plot', 'testing', 'report'},
     'errors': set(),
     'kinds': {'errors'},
     'checks': {'errors', 'kinds'},
     'registry': {'base'},
-    'base': {'errors', 'checks'},
+    'describing': set(),
+    'base': {'errors', 'checks', 'describing'},
+    'frames': {'errors', 'base'},
+    'simulation_results': {'errors', 'base', 'describing', 'frames'},
     'meshes': set(),
     'prng': {'errors', 'checks', 'base', 'meshes'},
     'tree': {'errors', 'checks', 'base', 'meshes'},
@@ -42,7 +45,7 @@ MAY_SEE = {
     'client_programs': _CORE | {'learning_rates', 'client_data'},
     'local_training': _CORE | {'cohorts', 'mixing', 'client_programs'},
     'algorithms': _CORE | {'cohorts', 'mixing', 'client_programs', 'local_training'},
-    'simulation': _CORE - {'registry'},
+    'simulation': _CORE - {'registry'} | {'simulation_results'},
     'evaluation': _CORE - {'registry'},
     'devices': _CORE - {'registry'} | {'environment'},
     'processes': {'errors', 'checks'},
@@ -55,21 +58,22 @@ MAY_SEE = {
     'journal': {'errors', 'checkpoints'},
     'seals': {'errors', 'checkpoints'},
     'environment': set(),
-    'runs': _CORE | {'archives', 'journal', 'seals'},
+    'runs': _CORE | {'archives', 'describing', 'frames', 'journal', 'seals'},
     'stores': _CORE | {'archives', 'checkpoints', 'journal', 'seals', 'environment', 'runs'},
     'recordings': _CORE | {'participation', 'runs', 'seals'},
     'choices': _ENGINE | _DRIVERS | {'recordings'},
     'sections': _ENGINE | {'recordings', 'choices'},
     'experiment': _ENGINE | _DRIVERS | _UPPER - {'experiment'},
     'sizes': {'errors'},
-    'report': _ENGINE | _DRIVERS | _UPPER | {'analysis'},
+    'plot': {'errors', 'checks', 'base', 'simulation', 'evaluation', 'analysis', 'runs'},
+    'report': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'plot'},
     '__main__': {'errors', 'algorithms', 'choices', 'participation', 'problems'},
     'cli': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'raw_data', 'report', 'sizes', 'testing'},
 }
 MAY_SEE['papers'] = MAY_SEE.keys() - {'', 'cli'}  # seen by configs alone
 """By part of the package: the other parts that it may import."""
 
-_FRONT_END_PARTS = {'report', 'cli'}
+_FRONT_END_PARTS = {'plot', 'report', 'cli'}
 _FRONT_END_LIBRARIES = {'matplotlib', 'tqdm', 'absl', 'ml_collections'}
 _LIBRARIES = {
     'errors': set(),
@@ -77,7 +81,8 @@ _LIBRARIES = {
     'problems': {'jax', 'numpy', 'scipy', 'flax', 'optax', 'sklearn', 'tensorflow_datasets', 'PIL'},
     'raw_data': {'numpy', 'scipy', 'PIL', 'pooch'},
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
-    'runs': {'jax', 'numpy', 'pandas'},
+    'runs': {'jax', 'numpy'},
+    'frames': {'jax', 'numpy', 'pandas', 'xarray'},
     'report': {'jax', 'numpy', 'scipy', 'safetensors'},
     'experiment': {'jax', 'numpy', 'scipy', 'optax', 'tensorboardX'},
     '': set(),

@@ -55,6 +55,12 @@ from fedjax_links.analysis.quadratic_moments import (
     fedpbc_mean_and_covariance,
 )
 from fedjax_links.analysis.quadratics import FedpbcFixedPoint, fedpbc_fixed_point
+from fedjax_links.analysis.recorded_links import (
+    autocorrelation,
+    expected_autocorrelation,
+    expected_gap_counts,
+    gap_counts,
+)
 from fedjax_links.analysis.report import ParticipationReport, participation_report
 
 __all__ = [
@@ -70,6 +76,7 @@ __all__ = [
     'ParticipationReport',
     'WeightedMinimiser',
     'accuracy_on_noisy_labels',
+    'autocorrelation',
     'best_linear_fit',
     'cohort_law',
     'debiasing_weights',
@@ -77,6 +84,8 @@ __all__ = [
     'equidistant_accuracy',
     'equidistant_distance',
     'equidistant_skewed_accuracy',
+    'expected_autocorrelation',
+    'expected_gap_counts',
     'expected_mixing_matrix',
     'fedavg_finite_steps',
     'fedavg_fixed_point',
@@ -85,6 +94,7 @@ __all__ = [
     'fedpbc_client_means',
     'fedpbc_fixed_point',
     'fedpbc_mean_and_covariance',
+    'gap_counts',
     'gap_distribution',
     'gaussian_accuracy',
     'gaussian_minimiser',

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, checks, errors, local_training, problems, sections, sweeps
+from fedjax_links import analysis, checks, errors, local_training, plot, problems, sections, sweeps
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Problem
 from fedjax_links.participation import bernoulli
-from fedjax_links.report import style
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table
 
@@ -280,7 +279,7 @@ def _draw_panel(
     lowest = min(curves.server[..., late].mean(axis=1).min() for curves in shown.values())
     for name, curves in shown.items():
         for g, distances in enumerate(curves.server):
-            colour = style.COLOURS[g % len(style.COLOURS)]
+            colour = plot.COLOURS[g % len(plot.COLOURS)]
             mean, spread = distances.mean(axis=0)[late], distances.std(axis=0, ddof=1)[late]
             axes.plot(times[late], mean, _LOOKS[name][1], color=colour, linewidth=1.2)
             low = np.maximum(mean - spread, mean / 10)  # a log axis has no zero
@@ -290,7 +289,7 @@ def _draw_panel(
                 within = np.where(clients > lowest / _ROOM, clients, np.nan)
                 axes.plot(times[late], within, ':', color=colour, linewidth=1.2)
             if name == 'fedavg' and curves.bias[g] > _NO_BIAS:
-                axes.plot(times[-1], curves.bias[g], '<', color=style.EXACT, clip_on=False)
+                axes.plot(times[-1], curves.bias[g], '<', color=plot.EXACT, clip_on=False)
     axes.set_yscale('log')
     axes.set_xlim(first_shown, times[-1])
     axes.set_xlabel('round t')
@@ -300,11 +299,11 @@ def _draw_panel(
 def _draw_legend(axes: Any, probs: np.ndarray, client_mean: bool) -> None:
     """Right of the axes: colours are pairs of probabilities, line styles algorithms."""
     for g, (first, second) in enumerate(probs):
-        colour = style.COLOURS[g % len(style.COLOURS)]
+        colour = plot.COLOURS[g % len(plot.COLOURS)]
         axes.plot([], [], color=colour, label=f'$p_0, p_1$ = {first:g}, {second:g}')
     for label, line in _LOOKS.values():
-        axes.plot([], [], line, color=style.EXACT, label=label)
+        axes.plot([], [], line, color=plot.EXACT, label=label)
     if client_mean:
-        axes.plot([], [], ':', color=style.EXACT, label='FedPBC, client mean')
-    axes.plot([], [], '<', color=style.EXACT, label='exact bias of FedAvg')
+        axes.plot([], [], ':', color=plot.EXACT, label='FedPBC, client mean')
+    axes.plot([], [], '<', color=plot.EXACT, label='exact bias of FedAvg')
     axes.legend(frameon=False, fontsize=9, loc='upper left', bbox_to_anchor=(1.02, 1))

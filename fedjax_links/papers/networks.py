@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import errors, sections, tree
+from fedjax_links import errors, plot, sections, tree
 from fedjax_links.problems.classification import MODELS
-from fedjax_links.report import style
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table
 
@@ -167,7 +166,7 @@ def _draw_layers(axes: Any, layers: Sequence[Layer], largest: int) -> None:
     """A bar per layer on a logarithmic axis, from the input at the top to the output."""
     kinds = list(dict.fromkeys(layer.name.split('_')[0] for layer in layers))
     for place, layer in enumerate(layers):
-        colour = style.COLOURS[kinds.index(layer.name.split('_')[0])]
+        colour = plot.COLOURS[kinds.index(layer.name.split('_')[0])]
         axes.barh(place, layer.size, color=colour, alpha=0.75)
         text = f' {layer.size:,}'
         axes.text(layer.size, place, text, va='center', fontsize=8)

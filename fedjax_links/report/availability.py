@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedjax_links import analysis
+from fedjax_links import analysis, plot
 from fedjax_links.participation.look_alike import look_alike, rounds_per_day, sampled_days
 from fedjax_links.participation.trace import WRAPS, Intervals
-from fedjax_links.report import columns, link_statistics, recording, style
-from fedjax_links.report.links import draw_link_map
+from fedjax_links.report import columns, recording, style
 
 _HOURS = 24
 _BAR = 30
@@ -87,7 +86,7 @@ def describe(mask: np.ndarray, tick: float) -> Availability:
     number = np.bincount(hour, minlength=_HOURS)
     present = np.bincount(hour, mask.mean(axis=1), minlength=_HOURS)
     day = np.where(number > 0, present / np.maximum(number, 1), np.nan)
-    gaps = link_statistics.gap_counts(mask)
+    gaps = analysis.gap_counts(mask)
     weights, bias, error = np.full(mask.shape[1], np.nan), np.nan, np.nan
     if mask.any() and len(mask) >= 2:
         found = analysis.effective_weights(masks=mask, num_batches=min(_BATCHES, len(mask)))
@@ -150,11 +149,11 @@ def picture(path: Path, title: str, report: LogReport) -> None:
     """
     kinds = [('log', report.log, '#5a5a5a', '-')]
     if report.copy is not None:
-        kinds.append(('look-alike', report.copy, style.COLOURS[4], '--'))
+        kinds.append(('look-alike', report.copy, plot.COLOURS[4], '--'))
 
     def draw(figure) -> None:
         axes = figure.subplots(2, 2)
-        draw_link_map(axes[0, 0], report.log.mask, num_rounds=600)
+        plot.link_map(report.log.mask, num_rounds=600, ax=axes[0, 0])
         axes[0, 0].set_title('Who is available in the first rounds', fontsize=10)
         for name, of, colour, line in kinds:
             options = {'color': colour, 'linestyle': line, 'label': name}

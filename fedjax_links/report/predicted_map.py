@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import analysis, checks, errors, evaluation, runs
+from fedjax_links import analysis, checks, errors, evaluation, plot, runs
 from fedjax_links.participation import label_dependent_probs
+from fedjax_links.plot import heat
 from fedjax_links.problems import gaussians, owners, partition
-from fedjax_links.report import cells, heat, results
+from fedjax_links.report import cells, results
 from fedjax_links.report.figure import FigureResult
 from fedjax_links.report.tables import Table
 
@@ -304,12 +305,13 @@ def _drawing(
                 mean = difference.mean[place]
                 texts = [[_points(value) for value in values] for values in mean]
                 unclear = np.abs(mean) <= difference.half_width[place]
-                image = heat.draw_differences(
-                    panel,
+                plot.heat_map(
                     mean,
-                    most,
+                    most=most,
                     texts=texts if few else None,
                     unclear=unclear if few else None,
+                    colorbar=False,
+                    ax=panel,
                 )
                 if not few:
                     shown = [c for c in _CONTOURS if mean.min() < c < mean.max()]
@@ -320,7 +322,7 @@ def _drawing(
                     ('sigma of the links' if last else '', x),
                     (f'{difference.name}\nBayes accuracy' if place == 0 else '', y),
                 )
-            figure.colorbar(image, ax=list(line), label='FedPBC minus FedAvg, points')
+            figure.colorbar(line[-1].images[0], ax=list(line), label='FedPBC minus FedAvg, points')
         for panel, alpha in zip(grid[0], axes['alpha'], strict=True):
             panel.set_title(f'alpha = {alpha:g}', fontsize=10)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import checks, errors, evaluation, runs
+from fedjax_links.plot.panels import unit
 from fedjax_links.report import folders, results
 from fedjax_links.report.layouts import page
 from fedjax_links.report.tables import Table
@@ -211,7 +212,7 @@ def _caption(members: Sequence[_Run], metric: str, tail: float) -> str:
         for run in members
     ]
     return (
-        f'{page.unit(metric)}: mean of the last {100 * tail:g} % of the evaluations, at least one. '
+        f'{unit(metric)}: mean of the last {100 * tail:g} % of the evaluations, at least one. '
         f'{"; ".join(runs_)}. ± is the 95 % interval over seeds (Student t); behind a difference '
         'that of differences seed by seed where both runs have the same seeds and the links that '
         'both kept are equal, and that of independent samples (Welch) where it says unpaired; '

@@ -1,4 +1,4 @@
-"""What all pictures share: a palette, matplotlib loaded on first use, a page with its caption."""
+"""Pages: a picture under its title and over its caption, as a PNG."""
 
 import io
 import textwrap
@@ -8,20 +8,8 @@ from typing import Any
 
 from fedjax_links import checkpoints
 
-COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#7F7F7F')
-EXACT = '#1a1a1a'
 _LETTERS_PER_INCH = 14
 _LINE_INCHES = 0.17
-
-
-def pyplot() -> Any:
-    """`matplotlib.pyplot` without a display."""
-    import matplotlib
-
-    matplotlib.use('Agg')
-    from matplotlib import pyplot
-
-    return pyplot
 
 
 def save_page(
@@ -36,15 +24,17 @@ def save_page(
       caption: wrapped below; may be empty.
       size: inches of the picture, to which the caption's lines are added.
     """
+    from matplotlib.figure import Figure
+
     width, height = size
     wrapped = textwrap.fill(caption, int(width * _LETTERS_PER_INCH))
     below = _LINE_INCHES * (wrapped.count('\n') + 2) if wrapped else 0.01
-    page = pyplot().figure(figsize=(width, height + below), layout='constrained')
-    top, bottom = page.subfigures(2, 1, height_ratios=[height, below])
+    page = Figure(figsize=(width, height + below), layout='constrained')
+    parts: Any = page.subfigures(2, 1, height_ratios=[height, below])
+    top, bottom = parts
     draw(top)
     top.suptitle(title)
     bottom.text(0.02, 0.95, wrapped, va='top', fontsize=8.5)
     buffer = io.BytesIO()
     page.savefig(buffer, dpi=110, format='png')
     checkpoints.write_whole(path, buffer.getvalue())
-    pyplot().close(page)

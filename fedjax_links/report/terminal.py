@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedjax_links import analysis
 from fedjax_links.report import link_statistics
 from fedjax_links.report.laws import LinkLaw
 from fedjax_links.report.recording import LinkRecord
@@ -90,7 +91,7 @@ def _sizes(active: np.ndarray, period: int | None) -> list[str]:
 
 
 def _gaps(active: np.ndarray, law: LinkLaw) -> list[str]:
-    counts = link_statistics.gap_counts(active)
+    counts = analysis.gap_counts(active)
     if not counts.any():
         return ['gaps: nobody took part twice']
     longest = int(np.flatnonzero(counts)[-1])
@@ -115,7 +116,7 @@ def _gaps(active: np.ndarray, law: LinkLaw) -> list[str]:
 
 def _memory(active: np.ndarray, law: LinkLaw) -> list[str]:
     lags = [lag for lag in _SHOWN_LAGS if lag <= len(active) // 2]
-    measured = link_statistics.autocorrelation(active, lags[-1])
+    measured = analysis.autocorrelation(active, lags[-1])
     if np.isnan(measured).all():
         return ['autocorrelation: nobody ever changes']
     exact = link_statistics.expected_autocorrelation(law, lags[-1])

@@ -1,20 +1,17 @@
 """What tests of pictures share."""
 
 import pytest
-
-from fedjax_links.report import style
+from matplotlib.figure import Figure
 
 
 @pytest.fixture
 def drawn():
     """Draws a page at its size; returns the figure."""
-    pyplot = style.pyplot()
 
     def draw(page):
-        figure = pyplot.figure(figsize=page.size, layout='constrained')
+        figure = Figure(figsize=page.size, layout='constrained')
         page.draw(figure)
-        figure.canvas.draw()
+        figure.draw_without_rendering()
         return figure
 
-    yield draw
-    pyplot.close('all')
+    return draw

@@ -92,23 +92,21 @@ def paths(up, down, rate, num_rounds):
 @pytest.mark.parametrize('up, down', [(0.3, 0.7), (0.2, 0.3), (0.5, 1.0)])
 def test_expected_gap_counts_are_means_over_all_paths(up, down):
     rate, rounds = up / (up + down), 7
-    mean = sum(
-        prob * link_statistics.gap_counts(path) for path, prob in paths(up, down, rate, rounds)
-    )
+    mean = sum(prob * analysis.gap_counts(path) for path, prob in paths(up, down, rate, rounds))
     exact = link_statistics.expected_gap_counts(chain(up, down, rate), rounds, rounds - 1)
     np.testing.assert_allclose(exact, mean, atol=1e-14)
 
 
 def test_gap_counts_by_hand():
     active = np.array([[1, 0], [0, 0], [1, 1], [1, 0], [0, 1]], bool)
-    np.testing.assert_array_equal(link_statistics.gap_counts(active), [0, 1, 2, 0, 0])
+    np.testing.assert_array_equal(analysis.gap_counts(active), [0, 1, 2, 0, 0])
 
 
 def test_autocorrelation_of_one_client_is_the_textbook_estimate(rng):
     active = rng.uniform(size=(500, 1)) < 0.4
     x = active[:, 0] - active.mean()
     expected = [1.0, *(np.mean(x[:-k] * x[k:]) / np.mean(x**2) for k in range(1, 6))]
-    np.testing.assert_allclose(link_statistics.autocorrelation(active, 5), expected, atol=1e-5)
+    np.testing.assert_allclose(analysis.autocorrelation(active, 5), expected, atol=1e-5)
 
 
 def test_autocorrelation_is_pooled_by_variance():
@@ -121,7 +119,7 @@ def test_autocorrelation_is_pooled_by_variance():
     exact = link_statistics.expected_autocorrelation(law, 2)
     by_hand = [1, (0.25 * 0.8 + 0.09 * 0.5) / 0.34, (0.25 * 0.64 + 0.09 * 0.25) / 0.34]
     np.testing.assert_allclose(exact, by_hand, rtol=1e-12)
-    assert np.isnan(link_statistics.autocorrelation(np.ones((9, 2), bool), 3)).all()
+    assert np.isnan(analysis.autocorrelation(np.ones((9, 2), bool), 3)).all()
 
 
 def test_fold_leaves_out_what_is_left_over():

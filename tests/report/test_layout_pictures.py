@@ -2,10 +2,12 @@
 
 import itertools
 
+import matplotlib.colors
 import numpy as np
 import pytest
 
-from fedjax_links.report.layouts import bars, curves, link_maps
+from fedjax_links import plot
+from fedjax_links.report.layouts import bars, curves, link_maps, overview
 from fedjax_links.report.results import Links
 from tests.report.made import results
 from tests.tiers import cases
@@ -171,3 +173,38 @@ def test_link_maps_have_the_best_link_on_top(drawn):
     first, hidden = drawn(link_maps(found)).axes[0], 'pattern0'
     np.testing.assert_array_equal(first.images[0].get_array(), mask.T[[2, 1, 0]])
     assert first.get_title() != hidden
+
+
+@pytest.mark.parametrize(
+    'layout, function',
+    [
+        (curves, 'learning_curves'),
+        (overview, 'learning_curves'),
+        (overview, 'link_map'),
+        (overview, 'participation_rates'),
+        (bars, 'level_bars'),
+        (link_maps, 'link_map'),
+    ],
+)
+def test_pages_are_drawn_by_the_public_pictures(layout, function, drawn, rng, monkeypatch):
+    calls, draw = [], getattr(plot, function)
+
+    def noted(*args, **options):
+        calls.append(options['ax'])
+        return draw(*args, **options)
+
+    monkeypatch.setattr(plot, function, noted)
+    links = {'pattern0': Links(rng.uniform(size=(20, 3)) < 0.5, np.full(3, 0.5))}
+    figure = drawn(layout(results({'fedavg': values(rng), 'mifa': values(rng)}, links=links)))
+    assert calls
+    assert set(calls) <= set(figure.axes)
+
+
+def test_an_algorithm_has_one_colour_on_all_pages(drawn, rng):
+    found = results({'mifa': values(rng), 'fedavg': values(rng)})
+    alone = results({'mifa': values(rng)})
+    colours = [drawn(page).axes[0].lines[0].get_color() for page in (curves(found), curves(alone))]
+    colours.append(drawn(overview(found)).axes[0].lines[0].get_color())
+    assert set(colours) == {plot.looks(['mifa'])['mifa'].colour}
+    patch = drawn(bars(found)).axes[0].patches[0]
+    assert patch.get_facecolor()[:3] == matplotlib.colors.to_rgb(colours[0])

@@ -162,13 +162,18 @@ def test_the_report_of_a_folder_needs_no_problem_again(finished):
     assert (folder / 'report.md').read_text() == text
 
 
-def test_the_worst_clients_are_named_beside_their_participation():
+def test_the_worst_clients_are_named_and_all_are_drawn_beside_their_participation(drawn):
     mask = np.ones((4, 20), bool)
     mask[1:, [3, 8]] = False
     losses = np.full(20, 0.1)
     losses[[8, 3]] = 2.0, 1.0
     kept = {'some': clients.Clients(np.zeros(0), '', {'fedavg': losses}, {}, {})}
-    (row,) = rows_of(page_of({'some': mask}, kept).tables[2])
+    page = page_of({'some': mask, 'unknown': mask}, kept)
+    (line,) = drawn(page).axes[0].lines
+    np.testing.assert_array_equal(line.get_xdata(), mask.sum(axis=0))
+    np.testing.assert_array_equal(line.get_ydata(), losses)
+    assert page_of({'some': mask}).draw is None
+    (row,) = rows_of(page.tables[2])
     rank = row.pop('rank')
     assert float(rank) < -0.9
     assert row == {

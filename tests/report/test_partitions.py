@@ -4,10 +4,13 @@ import csv
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 
-from fedjax_links import problems
+from fedjax_links import plot, problems
+from fedjax_links.plot.clients import by_largest_class
 from fedjax_links.problems import partition
-from fedjax_links.report import partitions, style
+from fedjax_links.report import partitions
 
 OWNERS = np.repeat([0, 1, 2, 3], [4, 2, 6, 4])
 LABELS = np.array([2, 2, 2, 0, 1, 1, 0, 0, 1, 1, 2, 2, 0, 0, 0, 0])
@@ -30,20 +33,18 @@ def test_effective_numbers_are_between_one_and_all():
 
 
 def test_clients_are_in_the_order_of_their_largest_class():
-    np.testing.assert_array_equal(partitions.by_largest_class(REPORT), [3, 2, 1, 0])
+    np.testing.assert_array_equal(by_largest_class(REPORT.class_mix), [3, 2, 1, 0])
     nearly = partition.report(np.repeat([0, 1], 401), np.tile([0] * 200 + [1] * 201, 2))
-    np.testing.assert_array_equal(partitions.by_largest_class(nearly), [0, 1])
+    np.testing.assert_array_equal(by_largest_class(nearly.class_mix), [0, 1])
     tied = np.concatenate([np.repeat([1, 0], [201, 200]), np.repeat([1], 9), np.repeat([0], 9)])
     three = partition.report(np.repeat([0, 1, 2], [401, 9, 9]), tied)
-    np.testing.assert_array_equal(partitions.by_largest_class(three), [2, 0, 1])
+    np.testing.assert_array_equal(by_largest_class(three.class_mix), [2, 0, 1])
 
 
 def test_the_map_shows_shares_in_that_order():
-    axes = style.pyplot().figure().add_subplot()
-    image = partitions.draw_mix(axes, REPORT, np.array([3, 2, 1, 0]))
+    axes = plot.partition(REPORT, order=[3, 2, 1, 0], ax=Figure().add_subplot())
     expected = [[1, 1 / 3, 0, 0.25], [0, 1 / 3, 1, 0], [0, 1 / 3, 0, 0.75]]
-    np.testing.assert_allclose(image.get_array(), expected)
-    style.pyplot().close(axes.figure)
+    np.testing.assert_allclose(axes.images[0].get_array(), expected)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_the_map_shows_shares_in_that_order():
 def test_the_picture_is_drawn_for_few_and_many(tmp_path, clients, labels):
     partitions.picture(tmp_path / 'x.png', 'title', partition.report(clients, labels))
     assert (tmp_path / 'x.png').read_bytes().startswith(b'\x89PNG')
-    assert not style.pyplot().get_fignums()
+    assert not pyplot.get_fignums()
 
 
 def test_the_table_counts_every_example(tmp_path):

@@ -5,12 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen as nn
+from matplotlib.figure import Figure
 
 import fedjax_links as fl
 from fedjax_links import analysis, experiment, local_training, participation, problems, runs
 from fedjax_links.analysis.linear_models import linear_loss
 from fedjax_links.problems import models
-from fedjax_links.report import clients, prediction, style, theory
+from fedjax_links.report import clients, prediction, theory
 from fedjax_links.report.configured import configured_links
 from fedjax_links.report.layouts.overview import overview
 from fedjax_links.report.results import of_run
@@ -213,7 +214,7 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(tmp_path):
     kept = of_run(runs.read(tmp_path))
     expected = kept.clients['links'].expected
     assert expected == {'fedavg': found.fedavg.reached}
-    figure = style.pyplot().figure()
+    figure = Figure()
     overview(kept).draw(figure)
     (line,) = [x for x in figure.axes[0].lines if x.get_label() == 'fedavg, predicted']
     assert set(line.get_ydata()) == {expected['fedavg']['accuracy']}

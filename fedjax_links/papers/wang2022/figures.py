@@ -6,10 +6,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import checks, errors, local_training, problems, sweeps
+from fedjax_links import checks, errors, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import amplified_fedavg
 from fedjax_links.participation import replay
-from fedjax_links.report import style
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table
 
@@ -152,16 +151,16 @@ def _path(start: np.ndarray, models: np.ndarray, period: int, factor: float) -> 
 def _draw_path(axes: Any, path: dict[str, Any], targets: np.ndarray, optimum: np.ndarray) -> None:
     points, amplified = path['points'], path['amplified']
     marks = {'linestyle': 'none', 'markersize': 8}
-    axes.plot(*targets.T, '^', color=style.COLOURS[0], label="clients' optima", **marks)
-    axes.plot(*points[0], 's', color=style.COLOURS[4], label='start', **marks)
-    axes.plot(*optimum, '*', color=style.COLOURS[1], label='optimum', **marks | {'markersize': 15})
-    axes.plot([], [], '.-', color=style.EXACT, linewidth=1, label='local steps')
+    axes.plot(*targets.T, '^', color=plot.COLOURS[0], label="clients' optima", **marks)
+    axes.plot(*points[0], 's', color=plot.COLOURS[4], label='start', **marks)
+    axes.plot(*optimum, '*', color=plot.COLOURS[1], label='optimum', **marks | {'markersize': 15})
+    axes.plot([], [], '.-', color=plot.EXACT, linewidth=1, label='local steps')
     if amplified.any():
-        axes.plot([], [], color=style.COLOURS[5], linewidth=2, label='amplification')
+        axes.plot([], [], color=plot.COLOURS[5], linewidth=2, label='amplification')
     for before, after, jump in zip(points[:-1], points[1:], amplified[1:], strict=True):
-        colour, width = (style.COLOURS[5], 2.0) if jump else (style.EXACT, 1.0)
+        colour, width = (plot.COLOURS[5], 2.0) if jump else (plot.EXACT, 1.0)
         axes.plot(*np.stack([before, after], axis=1), color=colour, linewidth=width)
-    axes.plot(*points.T, '.', color=style.EXACT, markersize=4)
+    axes.plot(*points.T, '.', color=plot.EXACT, markersize=4)
     last = f'after round {path["rounds"][-1]}'
-    axes.plot(*points[-1], 'D', mfc='none', color=style.COLOURS[4], label=last, **marks)
+    axes.plot(*points[-1], 'D', mfc='none', color=plot.COLOURS[4], label=last, **marks)
     axes.grid(alpha=0.25)

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedjax_links import checks, evaluation
-from fedjax_links.report.layouts.page import Page, edge, interval, metric_of, number_of, span, unit
+from fedjax_links.plot.panels import unit
+from fedjax_links.report.layouts.page import Page, edge, interval, metric_of, number_of, span
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 

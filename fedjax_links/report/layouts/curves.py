@@ -1,22 +1,16 @@
 """Learning curves: mean over seeds with a band, one panel per pattern or per algorithm."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from fedjax_links import checks, evaluation
-from fedjax_links.report import style
-from fedjax_links.report.layouts.page import Page, is_share, legend_columns, metric_of
+from fedjax_links import checks, plot
+from fedjax_links.plot.curves import BANDS
+from fedjax_links.plot.panels import legend_columns
+from fedjax_links.plot.reading import ALL
+from fedjax_links.report.layouts.page import Page, metric_of
 from fedjax_links.report.results import Results
 
-_STYLES: Mapping[str, Sequence[Any]] = {
-    'server': ('-', '-.', (0, (1, 1))),
-    'client_mean': ('--', (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3))),
-}
-"""By model, for the first seven lines, the next seven, and the rest, whose colours repeat."""
 _LINES = ('algorithms', 'patterns')
-_BANDS = ('interval', 'deviation')
 
 _NARROWEST = 6.4  # inches, for titles and legends
 
@@ -56,7 +50,7 @@ def curves(
       ValueError: for an unknown choice or metric, or numbers out of range.
     """
     checks.choice('lines', lines, _LINES)
-    checks.choice('band', band, _BANDS)
+    checks.choice('band', band, BANDS)
     checks.within('smoothing', smoothing, 0, 1)
     checks.static_int('columns', columns)
     checks.static_int('from_round', from_round, minimum=0, maximum=int(results.rounds[-1]))
@@ -68,7 +62,6 @@ def curves(
     ]
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    shown = results.rounds >= from_round
     window = results.count(smoothing)
     names = list(
         dict.fromkeys(
@@ -86,29 +79,32 @@ def curves(
         one_scale = len(metrics) == 1
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=one_scale)
         for axes, (metric, panel) in zip(grid.flat, panels, strict=False):
-            for place, (label, pattern) in enumerate(_members(results, lines, panel)):
-                values = results.curves[label]
+            shown = {}
+            for label, pattern in _members(results, lines, panel):
                 row = list(results.patterns).index(pattern)
-                for model in _models(results, label, all_models):
-                    mean, half = _band(values[model][metric][row] - above, window, band)
-                    _draw_one(
-                        axes,
-                        results.rounds[shown],
-                        mean[shown],
-                        half[shown],
-                        log,
-                        (0, 1) if is_share(metric) and not above else (-np.inf, np.inf),
-                        color=style.COLOURS[place % len(style.COLOURS)],
-                        label=_name(results, lines, label, pattern, model, all_models),
-                        linestyle=_line_style(model, place),
-                    )
+                models = results.curves[label]
+                shown[label if lines == 'algorithms' else pattern] = {
+                    model: models[model][metric][row]
+                    for model in _models(results, label, all_models)
+                }
+            plot.learning_curves(
+                shown,
+                metric,
+                model=ALL,
+                rounds=results.rounds,
+                names={label: results.name(label) for label in shown},
+                band=band,
+                window=window,
+                above=above,
+                log=log,
+                from_round=from_round,
+                legend=False,
+                ax=axes,
+            )
             axes.set_title(results.name(panel), fontsize=10)
-            if not one_scale or axes.get_subplotspec().is_first_col():
-                name = metric.replace('_', ' ')
-                axes.set_ylabel(f'{name} minus {above:g}' if above else name, fontsize=9)
-            axes.grid(alpha=0.25)
-            if log:
-                axes.set_yscale('log')
+            axes.set_xlabel('')
+            if one_scale and not axes.get_subplotspec().is_first_col():
+                axes.set_ylabel('')
         for column in grid.T:
             last = [axes for axes in column if axes.lines][-1]
             last.set_xlabel('round')
@@ -148,47 +144,3 @@ def _name(
     name = results.name(label if lines == 'algorithms' else pattern)
     several = len(_models(results, label, all_models)) > 1
     return f'{name} ({model.replace("_", " ")})' if several else name
-
-
-def _line_style(model: str, place: int) -> Any:
-    styles = _STYLES.get(model, (':',))
-    return styles[place // len(style.COLOURS) % len(styles)]
-
-
-def _draw_one(
-    axes: Any,
-    rounds: np.ndarray,
-    mean: np.ndarray,
-    half: np.ndarray,
-    log: bool,
-    limits: tuple[float, float],
-    **line: Any,
-) -> None:
-    """A line and its band, which stays within the limits of the metric."""
-    axes.plot(rounds, mean, linewidth=1.3, **line)
-    if np.isfinite(half).any():
-        low, high = np.clip([mean - half, mean + half], *limits)
-        if log:  # such an axis has no zero
-            low = np.maximum(low, mean / 10)
-        axes.fill_between(rounds, low, high, color=line['color'], alpha=0.15, linewidth=0)
-
-
-def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and half width of float[S, E] over seeds and the last ``window`` evaluations."""
-    stop = np.arange(1, values.shape[1] + 1)
-    start = np.maximum(stop - window, 0)
-
-    def smooth(values: np.ndarray) -> np.ndarray:
-        if window == 1:
-            return values
-        sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
-        return (sums[:, stop] - sums[:, start]) / (stop - start)
-
-    over_seeds = evaluation.seed_interval(smooth(values))
-    if band == 'interval':
-        return over_seeds.mean, over_seeds.half_width
-    count = len(values) * (stop - start)
-    centre = values[:, :1].mean()  # where rounding of the difference below is small
-    variance = smooth((values - centre) ** 2).mean(axis=0) - (over_seeds.mean - centre) ** 2
-    unbiased = np.maximum(variance, 0) * count / np.maximum(count - 1, 1)
-    return over_seeds.mean, np.where(count > 1, np.sqrt(unbiased), np.nan)

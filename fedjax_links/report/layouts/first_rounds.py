@@ -6,13 +6,8 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import checks, errors
-from fedjax_links.report.layouts.page import (
-    Page,
-    metric_of,
-    number,
-    seeds,
-    unit,
-)
+from fedjax_links.plot.panels import unit
+from fedjax_links.report.layouts.page import Page, metric_of, number, seeds
 from fedjax_links.report.published import printed
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table

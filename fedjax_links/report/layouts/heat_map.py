@@ -5,19 +5,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import checks, evaluation
-from fedjax_links.report import cells, heat, style
+from fedjax_links import checks, evaluation, plot
+from fedjax_links.plot import heat
+from fedjax_links.plot.panels import is_share, unit
+from fedjax_links.report import cells
 from fedjax_links.report.cells import ROUND, Cells
 from fedjax_links.report.layouts.page import (
     Page,
     interval,
-    is_share,
     metric_of,
     number,
     number_of,
     seeds,
     span,
-    unit,
 )
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
@@ -225,7 +225,7 @@ def _draw(
     scale = 100 if is_share(metric) else 1
     means = [scale * difference.mean for difference in compared.values()]
     most = np.nanmax(np.abs([0.0, *np.ravel(means)]))
-    faces = [_pale(style.COLOURS[k % len(style.COLOURS)]) for k in range(len(algorithms))]
+    faces = [look.face for look in plot.looks(algorithms).values()]
     image = None
     for panel, line in enumerate(grid):
         _draw_leaders(line[0], leaders, panel, faces, metric, cell)
@@ -233,14 +233,16 @@ def _draw(
             values = scale * difference.mean[panel]
             half = scale * difference.half_width[panel]
             texts = [[_in_cell(metric, value) for value in row] for row in values]
-            image = heat.draw_differences(
-                axes,
+            plot.heat_map(
                 values,
-                most,
+                most=most,
                 texts=texts if heat.fits(texts, cell) else None,
                 unclear=np.abs(values) <= half,
                 reverse=sign < 0,
+                colorbar=False,
+                ax=axes,
             )
+            image = axes.images[0]
     x, y = ((_short(name), [number_of(v) for v in values]) for name, values in (found.x, found.y))
     for panel, line in enumerate(grid):
         head = ', '.join(
@@ -284,17 +286,11 @@ def _draw_leaders(
     axes: Any, leaders: _Leaders, panel: int, faces: Sequence[Any], metric: str, cell: float
 ) -> None:
     """The best algorithm's colour in every cell, and its level."""
-    colours = np.array([faces[k] for k in leaders.place[panel].ravel()])
-    axes.imshow(colours.reshape(*leaders.place[panel].shape, 3), origin='lower', aspect='auto')
     levels = leaders.level[panel]
     texts = [['' if np.isnan(v) else number(metric, v) for v in line] for line in levels]
-    if heat.fits(texts, cell):
-        heat.write_cells(axes, texts, np.full(levels.shape, 'black'))
-    heat.hatch(axes, ~leaders.clear[panel])
-
-
-def _pale(colour: str) -> tuple[float, ...]:
-    """Closer to white, so that black text reads well."""
-    from matplotlib import colors
-
-    return tuple(0.3 + 0.7 * part for part in colors.to_rgb(colour))
+    plot.winners(
+        np.array(faces)[leaders.place[panel]],
+        texts=texts if heat.fits(texts, cell) else None,
+        unclear=~leaders.clear[panel],
+        ax=axes,
+    )

@@ -6,15 +6,8 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import checks, evaluation
-from fedjax_links.report.layouts.page import (
-    Page,
-    chosen_at_edge,
-    interval,
-    metric_of,
-    number,
-    span,
-    unit,
-)
+from fedjax_links.plot.panels import unit
+from fedjax_links.report.layouts.page import Page, chosen_at_edge, interval, metric_of, number, span
 from fedjax_links.report.published import Level, printed
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from fedjax_links import analysis
+from fedjax_links import analysis, plot
 from fedjax_links.report.layouts.page import Page
-from fedjax_links.report.links import draw_link_map
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
@@ -25,7 +24,7 @@ def link_maps(results: Results) -> Page:
     def draw(figure: Any) -> None:
         grid = figure.subplots(rows, columns, squeeze=False)
         for axes, pattern in zip(grid.flat, order, strict=False):
-            draw_link_map(axes, results.links[pattern].mask)
+            plot.link_map(results.links[pattern].mask, ax=axes)
             axes.set_title(results.name(pattern), fontsize=10)
         for axes in list(grid.flat)[len(order) :]:
             axes.set_visible(False)

@@ -2,15 +2,10 @@
 
 from typing import Any
 
-import numpy as np
-
-from fedjax_links import evaluation
-from fedjax_links.report import style
+from fedjax_links import plot
+from fedjax_links.plot.reading import ALL
 from fedjax_links.report.layouts.page import Page, metric_of
-from fedjax_links.report.links import draw_link_map, draw_rates
 from fedjax_links.report.results import Results
-
-_STYLES = {'server': '-', 'client_mean': '--'}
 
 
 def overview(results: Results, *, pattern: str | None = None) -> Page:
@@ -37,45 +32,41 @@ def overview(results: Results, *, pattern: str | None = None) -> Page:
         width = 6 // len(metrics)
         for panel, metric in enumerate(dict.fromkeys(metrics)):
             axes = figure.add_subplot(grid[0, panel * width : (panel + 1) * width])
-            _draw_curves(axes, results, place, metric)
-            _draw_expected(axes, results, label, metric)
-            if panel == 0:
-                axes.legend(frameon=False, fontsize=9)
+            _draw_curves(axes, results, place, metric, legend=panel == 0)
         if kept:
-            draw_link_map(figure.add_subplot(grid[1, :4]), kept.mask)
-            draw_rates(figure.add_subplot(grid[1, 4:]), kept.mask, kept.mean_prob)
+            plot.link_map(kept.mask, ax=figure.add_subplot(grid[1, :4]))
+            rate_axes = figure.add_subplot(grid[1, 4:])
+            plot.participation_rates(kept.mask, kept.mean_prob, ax=rate_axes)
 
     return Page('Overview', [], draw, (10.0, 7.0 if kept else 4.0))
 
 
-def _draw_curves(axes: Any, results: Results, place: int, metric: str) -> None:
+def _draw_curves(axes: Any, results: Results, place: int, metric: str, *, legend: bool) -> None:
     """Mean over seeds with its interval as a band, one line per series and candidate model."""
-    for index, (label, models) in enumerate(results.curves.items()):
-        colour = style.COLOURS[index % len(style.COLOURS)]
-        for model, named in models.items():
-            interval = evaluation.seed_interval(named[metric][place])
-            name = results.name(label)
-            if len(models) > 1:
-                name = f'{name} ({model.replace("_", " ")})'
-            look = _STYLES.get(model, ':')
-            axes.plot(results.rounds, interval.mean, look, color=colour, label=name)
-            low, high = (interval.mean + sign * interval.half_width for sign in (-1, 1))
-            if np.isfinite(low).any():
-                axes.fill_between(results.rounds, low, high, color=colour, alpha=0.15, linewidth=0)
-    axes.set_xlabel('round')
-    axes.set_ylabel(metric.replace('_', ' '))
-    axes.grid(alpha=0.25)
+    plot.learning_curves(
+        {
+            label: {model: named[metric][place] for model, named in models.items()}
+            for label, models in results.curves.items()
+        },
+        metric,
+        model=ALL,
+        rounds=results.rounds,
+        names={label: results.name(label) for label in results.curves},
+        levels=_expected(results, results.patterns[place], metric),
+        legend=legend,
+        ax=axes,
+    )
 
 
-def _draw_expected(axes: Any, results: Results, pattern: str, metric: str) -> None:
-    """A line where an algorithm was expected to end, before the run."""
+def _expected(results: Results, pattern: str, metric: str) -> dict[str, float]:
+    """Where algorithms were expected to end, before the run."""
     kept = results.clients.get(pattern)
-    if kept is None:
-        return
-    for index, label in enumerate(results.curves):
+    if kept is None or metric.startswith('train_'):
+        return {}
+    found = {}
+    for label in results.curves:
         algorithm, _ = results.members[label]
         value = kept.expected.get(algorithm, {}).get(metric.removeprefix('eval_'))
-        if value is not None and not metric.startswith('train_'):
-            colour = style.COLOURS[index % len(style.COLOURS)]
-            name = f'{results.name(label)}, predicted'
-            axes.axhline(value, color=colour, linestyle=':', linewidth=1.2, label=name)
+        if value is not None:
+            found[label] = value
+    return found

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedjax_links import checks
 from fedjax_links.experiment import choosing
+from fedjax_links.plot.panels import is_share
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
@@ -32,11 +33,6 @@ def number(metric: str, value: float) -> str:
     if value != value:
         return 'diverged'
     return f'{100 * value:.1f}' if is_share(metric) else f'{value:.4g}'
-
-
-def is_share(metric: str) -> bool:
-    """Whether a metric is a share of examples, which reads best in per cent."""
-    return metric.endswith('accuracy')
 
 
 def interval(metric: str, mean: float, half_width: float, *, signed: bool = False) -> str:
@@ -80,18 +76,6 @@ def span(results: Results, tail: float) -> str:
     count = results.count(tail)
     last = 'last evaluation' if count == 1 else f'last {count} evaluations'
     return f'mean of the {last} over {seeds(results)}'
-
-
-def legend_columns(names: Sequence[str], width: float) -> int:
-    """How many entries of a legend fit side by side into a picture of ``width`` inches."""
-    widths = [0.7 + 0.085 * len(name) for name in names]
-    return len(names) if sum(widths) < width else max(1, int(width / max(widths)))
-
-
-def unit(metric: str) -> str:
-    """The metric with its unit, as a heading."""
-    words = metric.replace('_', ' ')
-    return f'{words}, %' if is_share(metric) else words
 
 
 def number_of(value: Any) -> str:

@@ -1,8 +1,10 @@
 """What the links did to every client of the first seed, and what that did to the models."""
 
+from typing import Any
+
 import numpy as np
 
-from fedjax_links import analysis
+from fedjax_links import analysis, plot
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.results import Links, Results
 from fedjax_links.report.tables import Table
@@ -10,6 +12,7 @@ from fedjax_links.report.tables import Table
 _NUM_BATCHES, _LEAST_ROUNDS = 32, 320
 _ENOUGH = 25
 _MOST_NAMED = 8
+_NARROWEST = 6.4  # inches
 
 
 def participation(results: Results) -> Page:
@@ -19,15 +22,35 @@ def participation(results: Results) -> Page:
       results: what ran, with the links that were kept.
 
     Returns:
-      A page of tables without a picture: participation and weights; losses of clients and agreement
-      with exact theory where they were kept.
+      Participation and weights; losses of clients, drawn too, and agreement with exact theory where
+      they were kept.
     """
     tables = [_counts(results), _weights(results)]
     if any(known.losses or known.missing for known in results.clients.values()):
         tables.append(_losses(results))
     if any(known.agreement for known in results.clients.values()):
         tables.append(_agreement(results))
-    return Page('Participation', tables)
+    drawn = [
+        (label, links.mask, results.clients[label].losses)
+        for label, links in _patterns(results)
+        if label in results.clients and results.clients[label].losses
+    ]
+    if not drawn:
+        return Page('Participation', tables)
+    columns = min(3, len(drawn))
+    rows = -(-len(drawn) // columns)
+
+    def draw(figure: Any) -> None:
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes, (label, mask, losses) in zip(grid.flat, drawn, strict=False):
+            last = label == drawn[-1][0]
+            plot.participation_loss(mask, losses, names=results.names, legend=last, ax=axes)
+            axes.set_title(results.name(label), fontsize=10)
+        for axes in list(grid.flat)[len(drawn) :]:
+            axes.set_visible(False)
+
+    size = (max(3.6 * columns + 0.6, _NARROWEST), 2.8 * rows + 0.6)
+    return Page('Participation', tables, draw, size)
 
 
 def _patterns(results: Results) -> list[tuple[str, Links]]:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.experiment import choosing
-from fedjax_links.report.layouts.page import Page, edge, number, number_of, unit
+from fedjax_links.plot.panels import unit
+from fedjax_links.report.layouts.page import Page, edge, number, number_of
 from fedjax_links.report.published import printed
 from fedjax_links.report.results import CLIENT_RATE, Results
 from fedjax_links.report.tables import Table

@@ -6,7 +6,8 @@ import numpy as np
 
 from fedjax_links import checks, errors
 from fedjax_links.experiment import redraws
-from fedjax_links.report.layouts.page import Page, is_share, metric_of, number, span, unit
+from fedjax_links.plot.panels import is_share, unit
+from fedjax_links.report.layouts.page import Page, metric_of, number, span
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 

@@ -6,11 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import analysis, sections, simulation
+from fedjax_links import analysis, plot, sections, simulation
 from fedjax_links.papers.sun2025.weights import selection_weights
 from fedjax_links.participation import minimum_separation
 from fedjax_links.problems import partition
-from fedjax_links.report import style
 from fedjax_links.report.figure import FigureResult
 from fedjax_links.report.tables import Table
 
@@ -62,8 +61,8 @@ def group_distances(
 
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
-        left.plot(separations, distance, 'o-', markersize=9, mfc='none', color=style.EXACT)
-        left.errorbar(separations, mean, 4.5 * error, fmt='.', capsize=4, color=style.COLOURS[0])
+        left.plot(separations, distance, 'o-', markersize=9, mfc='none', color=plot.EXACT)
+        left.errorbar(separations, mean, 4.5 * error, fmt='.', capsize=4, color=plot.COLOURS[0])
         left.legend(['exact', 'simulated, 4.5 standard errors'], frameon=False)
         left.set_xlabel('minimum separation R')
         left.set_ylabel(r'$\|\pi_R - 1/M\|_1$')
@@ -72,7 +71,7 @@ def group_distances(
         left.grid(alpha=0.25)
         ids = np.arange(1, num_groups + 1)
         for index, R in enumerate(separations):
-            colour = style.COLOURS[index % len(style.COLOURS)]
+            colour = plot.COLOURS[index % len(plot.COLOURS)]
             right.plot(ids, exact[index], color=colour, linewidth=1, label=f'R = {R}')
             right.plot(ids, pooled[index], '.', color=colour, markersize=5)
         right.set_yscale('log')

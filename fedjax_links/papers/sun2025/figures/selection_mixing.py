@@ -7,10 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, sections, simulation
+from fedjax_links import analysis, plot, sections, simulation
 from fedjax_links.papers.sun2025.weights import selection_weights
 from fedjax_links.participation import minimum_separation
-from fedjax_links.report import style
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table
 
@@ -82,7 +81,7 @@ def selection_mixing(
         left, right = figure.subplots(1, 2)
         rounds = np.arange(num_rounds)
         for index, (R, curve) in enumerate(curves.items()):
-            colour = style.COLOURS[index % len(style.COLOURS)]
+            colour = plot.COLOURS[index % len(plot.COLOURS)]
             _draw_law(left, R, curve, colour)
             right.plot(rounds + 1, curve.running, color=colour, label=f'R = {R}')
         left.set_title(r'Law of round t, $TV(\eta_R(t), \pi_R)$', fontsize=10)

@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, sections
+from fedjax_links import analysis, plot, sections
 from fedjax_links.papers.sun2025.weights import selection_weights
-from fedjax_links.report import style
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table
 
@@ -52,7 +51,7 @@ def separation_distance(
     def draw(figure: Any) -> None:
         axes = figure.add_subplot()
         for index, (label, curve) in enumerate(curves.items()):
-            axes.plot(separations, curve, color=style.COLOURS[index], label=label)
+            axes.plot(separations, curve, color=plot.COLOURS[index], label=label)
         axes.set_xlabel('minimum separation R')
         axes.set_ylabel(r'$\|\pi_R - 1/N\|_1$')
         axes.set_ylim(0, None)

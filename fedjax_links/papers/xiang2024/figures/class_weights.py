@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from fedjax_links import plot
 from fedjax_links.participation import label_dependent_probs
 from fedjax_links.problems import partition
-from fedjax_links.report import style
 from fedjax_links.report.figure import FigureResult
 from fedjax_links.report.tables import Table
 
@@ -73,9 +73,9 @@ def class_weights(
         left.set_xlim(0, 1)
         left.set_title('Class weights r; numbers are classes', fontsize=10)
         centres, width = (_EDGES[:-1] + _EDGES[1:]) / 2, np.diff(_EDGES)[0]
-        right.bar(centres, mean, width, color=style.COLOURS[0], label=f'mean of {num_draws} draws')
-        right.errorbar(centres, mean, 1.96 * error, fmt='none', color=style.EXACT, capsize=2)
-        right.plot(centres, counts[0], 'D', color=style.COLOURS[1], label=f'seed {first_seed}')
+        right.bar(centres, mean, width, color=plot.COLOURS[0], label=f'mean of {num_draws} draws')
+        right.errorbar(centres, mean, 1.96 * error, fmt='none', color=plot.EXACT, capsize=2)
+        right.plot(centres, counts[0], 'D', color=plot.COLOURS[1], label=f'seed {first_seed}')
         right.set_xlabel('$p_i$')
         right.set_ylabel(f'clients of {num_clients}')
         right.set_yscale('symlog', linthresh=1)
@@ -109,7 +109,7 @@ def _draw_weights(axes: Any, place: int, row: np.ndarray) -> None:
     """One stacked bar; classes too thin to see go without a number."""
     start = 0.0
     for label, share in enumerate(row):
-        colour = style.COLOURS[label % len(style.COLOURS)]
+        colour = plot.COLOURS[label % len(plot.COLOURS)]
         axes.barh(place, share, left=start, color=colour, edgecolor='white', linewidth=0.5)
         if share > 0.03:
             axes.text(start + share / 2, place, str(label), ha='center', va='center')

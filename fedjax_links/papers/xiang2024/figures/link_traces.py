@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import problems, sections
-from fedjax_links.report import recording, style
+from fedjax_links import plot, problems, sections
+from fedjax_links.report import recording
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table
 
@@ -78,13 +78,13 @@ def _draw_panel(axes: Any, label: str, record: recording.LinkRecord, base: np.nd
     """Rows of blocks where the link is up, with the course of its probability behind them."""
     rounds = np.arange(record.num_rounds)
     for row in range(base.size):
-        colour = style.COLOURS[row % len(style.COLOURS)]
+        colour = plot.COLOURS[row % len(plot.COLOURS)]
         up = record.delivers[:, row]
         edges = np.flatnonzero(np.diff(np.concatenate([[0], up.astype(int), [0]])))
         starts, stops = edges[::2], edges[1::2]
         spans = list(zip(starts - 0.5, stops - starts, strict=True))
         axes.broken_barh(spans, (row - 0.4, 0.8), color=colour, alpha=0.75, linewidth=0)
-        axes.plot(rounds, row - 0.4 + 0.8 * record.prob[:, row], color=style.EXACT, linewidth=1)
+        axes.plot(rounds, row - 0.4 + 0.8 * record.prob[:, row], color=plot.EXACT, linewidth=1)
         axes.axhline(row - 0.4, color='#dddddd', linewidth=0.6, zorder=0)
         axes.axhline(row + 0.4, color='#dddddd', linewidth=0.6, zorder=0)
     axes.set_yticks(range(base.size), [f'p = {p:g}' for p in base])

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, checks
+from fedjax_links import analysis, checks, plot
 from fedjax_links.participation import markov
-from fedjax_links.report import recording, style
+from fedjax_links.report import recording
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table
 
@@ -61,7 +61,7 @@ def markov_links(
         fine = np.linspace(0.005, 0.995, 199)
         for axes, names in zip(figure.subplots(1, len(_PANELS)), _PANELS, strict=True):
             for index, name in enumerate(names):
-                colour = style.COLOURS[index]
+                colour = plot.COLOURS[index]
                 axes.plot(fine, _exact(fine, up_rate)[name], color=colour)
                 mean, error = simulated[name].T
                 label = name.replace('_', ' ')

@@ -6,10 +6,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, local_training, problems, sweeps
+from fedjax_links import analysis, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import fedavg
 from fedjax_links.participation import bernoulli
-from fedjax_links.report import style
 from fedjax_links.report.figure import FigureResult
 from fedjax_links.report.tables import Table
 
@@ -70,7 +69,7 @@ def two_client_limit(
         axes = figure.add_subplot()
         fine = np.linspace(0, 1, 201)
         curve = [analysis.fedavg_fixed_point([first_prob, p], points) for p in fine]
-        axes.plot(fine, curve, color=style.EXACT, label='exact')
+        axes.plot(fine, curve, color=plot.EXACT, label='exact')
         axes.errorbar(
             probs,
             mean,
@@ -78,10 +77,10 @@ def two_client_limit(
             fmt='o',
             markersize=4,
             capsize=3,
-            color=style.COLOURS[0],
+            color=plot.COLOURS[0],
             label=f'simulated, {num_seeds:,} seeds (95 %)',
         )
-        axes.axhline(optimum, linestyle='--', color=style.COLOURS[4], label='optimum')
+        axes.axhline(optimum, linestyle='--', color=plot.COLOURS[4], label='optimum')
         axes.set_xlabel('$p_2$')
         axes.set_ylabel(r'$\lim \, E[x^t]$ of FedAvg')
         axes.set_xlim(0, 1.02)

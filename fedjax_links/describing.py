@@ -1,0 +1,207 @@
+"""What objects say of themselves: a few honest lines, for consoles and notebooks.
+
+A factory's hyper-parameters are what its functions close over, by the names that they have there.
+Numbers are shown, arrays and tracers by dtype and shape alone, so that nothing is read from a
+device. A description never fails: what cannot be told is left out.
+"""
+
+import functools
+import html
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import numpy as np
+
+_Class = TypeVar('_Class', bound=type)
+
+_DEEPEST = 2
+_MOST_LETTERS = 160
+
+
+class Facts(NamedTuple):
+    """What is known of an object.
+
+    Attributes:
+      title: what it is.
+      rows: names and texts.
+    """
+
+    title: str
+    rows: Mapping[str, str]
+
+    def line(self) -> str:
+        """On one line."""
+        said = ', '.join(f'{name}={text}' for name, text in self.rows.items())
+        return f'<{self.title}: {said}>' if said else f'<{self.title}>'
+
+    def block(self) -> str:
+        """One line per row."""
+        return '\n'.join([self.title, *(f'  {name}: {text}' for name, text in self.rows.items())])
+
+    def html(self) -> str:
+        """As a table of a notebook."""
+        cell = '<td style="text-align:left">'
+        rows = ''.join(
+            f'<tr>{cell}{html.escape(name)}</td>{cell}{html.escape(text)}</td></tr>'
+            for name, text in self.rows.items()
+        )
+        return f'<table><caption>{html.escape(self.title)}</caption>{rows}</table>'
+
+
+def described(find: Callable[[Any], Facts], *, line: bool = False) -> Callable[[_Class], _Class]:
+    """Gives a class a ``repr``, and a ``_repr_html_`` for notebooks.
+
+    Args:
+      find: what is known of an object.
+      line: whether it fits on one line.
+    """
+
+    def give(kind: _Class) -> _Class:
+        def facts(thing: Any) -> Facts:
+            return told(lambda: find(thing), kind.__name__)
+
+        def text(thing: Any) -> str:
+            return facts(thing).line() if line else facts(thing).block()
+
+        for name, method in (('__repr__', text), ('_repr_html_', lambda it: facts(it).html())):
+            setattr(kind, name, method)
+        return kind
+
+    return give
+
+
+def told(facts: Callable[[], Facts], otherwise: str) -> Facts:
+    """What a function finds, or a bare title where it fails: leaves may be anything under JAX.
+
+    Args:
+      facts: computes them.
+      otherwise: the title then.
+    """
+    try:
+        return facts()
+    except Exception:
+        return Facts(otherwise, {})
+
+
+def of_functions(kind: str, functions: Iterable[Any], **more: Any) -> Facts:
+    """An object that is a few functions: its factory and hyper-parameters, as far as they tell.
+
+    Args:
+      kind: what it is, such as ``'Algorithm'``.
+      functions: of the object, the most telling first.
+      **more: further facts; None for none.
+    """
+    every = list(functions)
+    name, root = _maker(every[0])
+    values: dict[str, Any] = {}
+    for function in every:
+        if _maker(function)[1] == root:
+            values |= _closed_over(function, root)
+    rows = {name: _shown(value, _DEEPEST) for name, value in values.items()}
+    rows |= {name: str(value) for name, value in more.items() if value is not None}
+    return Facts(f'{kind} {name}', rows)
+
+
+def of_problem(problem: Any) -> Facts:
+    """Clients, examples, parameters, metrics and data of a `base.Problem`."""
+    least, most = problem.min_examples, problem.max_examples
+    each = f'{least:,}' if least == most else f'{least:,} to {most:,}'
+    rows = {'clients': f'{problem.num_clients:,}', 'examples per client': each}
+    params = _shapes(lambda: problem.init_params(jax.random.key(0)))
+    if params is not None:
+        sizes = [int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params)]
+        rows['parameters'] = f'{sum(sizes):,}'
+        measured = _shapes(problem.metrics, params, problem.eval_data)
+        rows['metrics'] = ', '.join(measured or ())
+    leaves = jax.tree_util.tree_leaves_with_path(problem.data)
+    rows['data'] = ', '.join(f'{_path(path)} {_shown(leaf, 0)}'.strip() for path, leaf in leaves)
+    return Facts('Problem', {name: _cut(text) for name, text in rows.items() if text})
+
+
+def numbers(values: Any) -> str:
+    """A number, or mean and range of several; dtype and shape of what cannot be read now."""
+    if isinstance(values, jax.core.Tracer):
+        return _shown(values, 0)
+    array = np.asarray(values)
+    if array.dtype.kind not in 'fiub':
+        return _shown(values, 0)
+    if array.size == 1:
+        return f'{array.item():.4g}'
+    return f'{array.mean():.4g} ({array.min():.4g} to {array.max():.4g})'
+
+
+def _maker(function: Any) -> tuple[str, str]:
+    """What to call the factory of a function, and its qualified name."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    root = getattr(function, '__qualname__', type(function).__name__).split('.<locals>')[0]
+    module = str(getattr(function, '__module__', '')).rsplit('.', 1)[-1]
+    public = not root.startswith('_') and root != '<lambda>'
+    return (root if public else f'{module}.{root}'), root
+
+
+def _closed_over(function: Any, root: str) -> dict[str, Any]:
+    """What a function and its factory's helpers close over, without what is None."""
+    found: dict[str, Any] = {}
+    if isinstance(function, functools.partial):
+        found |= function.keywords
+        function = function.func
+    for name, cell in zip(
+        _free(function), getattr(function, '__closure__', None) or (), strict=True
+    ):
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+        if callable(value) and _maker(value)[1] == root and value is not function:
+            found |= _closed_over(value, root)
+        elif value is not None:
+            found[name] = value
+    return found
+
+
+def _free(function: Any) -> tuple[str, ...]:
+    """The names that a function closes over."""
+    return getattr(getattr(function, '__code__', None), 'co_freevars', ())
+
+
+def _shown(value: Any, depth: int) -> str:
+    """A value in a few letters."""
+    if isinstance(value, str | bool | int | float | np.generic):
+        return _cut(repr(value.item() if isinstance(value, np.generic) else value))
+    if hasattr(value, 'shape') and hasattr(value, 'dtype'):
+        return f'{value.dtype}[{",".join(map(str, value.shape))}]'
+    if isinstance(value, tuple) and hasattr(value, '_fields'):
+        calls = [part for part in value if callable(part)]
+        if not calls or depth == 0:
+            return type(value).__name__
+        return _call(max(calls, key=lambda part: len(_free(part))), depth)
+    if isinstance(value, list | tuple) and depth:
+        return _cut(f'[{", ".join(_shown(part, depth - 1) for part in value)}]')
+    if callable(value):
+        return _call(value, depth)
+    return type(value).__name__
+
+
+def _call(function: Any, depth: int) -> str:
+    name, root = _maker(function)
+    values = _closed_over(function, root) if depth else {}
+    said = ', '.join(f'{key}={_shown(value, depth - 1)}' for key, value in values.items())
+    return _cut(f'{name}({said})' if said else name)
+
+
+def _shapes(function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return jax.eval_shape(function, *args)
+    except Exception:
+        return None
+
+
+def _path(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator='.')
+
+
+def _cut(text: str) -> str:
+    text = ' '.join(text.split())
+    return text if len(text) <= _MOST_LETTERS else f'{text[:_MOST_LETTERS]}...'

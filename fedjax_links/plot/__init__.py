@@ -1,0 +1,50 @@
+"""Pictures in memory: functions of results that draw on matplotlib axes and return them.
+
+Each takes ``ax``, the axes to draw on; without it a new figure of pyplot is made, whose layout
+keeps everything on the page. Nothing is shown or written, and no setting of matplotlib is changed;
+matplotlib is loaded by the first picture. Reports are made of these pictures too.
+"""
+
+from fedjax_links.plot.clients import (
+    classes_held,
+    label_distances,
+    participation_loss,
+    partition,
+    pooled_classes,
+    volumes,
+)
+from fedjax_links.plot.curves import learning_curves
+from fedjax_links.plot.heat import heat_map, mixing_matrix, winners
+from fedjax_links.plot.levels import level_bars, paired_differences
+from fedjax_links.plot.links import (
+    gap_law,
+    link_map,
+    link_memory,
+    participants,
+    participation_rates,
+)
+from fedjax_links.plot.looks import COLOURS, EXACT, Look, looks
+
+__all__ = [
+    'COLOURS',
+    'EXACT',
+    'Look',
+    'classes_held',
+    'gap_law',
+    'heat_map',
+    'label_distances',
+    'learning_curves',
+    'level_bars',
+    'link_map',
+    'link_memory',
+    'looks',
+    'mixing_matrix',
+    'paired_differences',
+    'participants',
+    'participation_loss',
+    'participation_rates',
+    'partition',
+    'pooled_classes',
+    'volumes',
+    'winners',
+]

@@ -1,0 +1,251 @@
+"""Clients: what they hold, how much of it, and how they fare beside how often they take part."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import checks, errors
+from fedjax_links.base import Problem, Source
+from fedjax_links.plot import panels
+from fedjax_links.plot.looks import COLOURS, REALISED, looks
+from fedjax_links.simulation import SimulationResult
+
+_DISTANCE_BINS = 30
+_MOST_LISTED = 40
+
+
+def participation_loss(
+    counts: Any,
+    losses: Any,
+    *,
+    names: Mapping[str, str] | None = None,
+    legend: bool = True,
+    ax: Any = None,
+) -> Any:
+    """The loss of every client against the rounds in which it took part.
+
+    ::
+
+      fl.plot.participation_loss(result, {'fedavg': losses})
+
+    Args:
+      counts: int[N], rounds by client; or bool[T, N], who took part when; or a `SimulationResult`
+        of one lane, whose counters say.
+      losses: float[N], or such by label: losses of the clients at a final model.
+      names: what to call labels.
+      legend: whether to draw one.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes, one cloud of N points per label.
+
+    Raises:
+      ValueError: for losses of another length.
+    """
+    if isinstance(counts, SimulationResult):
+        counts = counts.state.counters.participation_count
+    rounds = np.asarray(counts)
+    rounds = rounds.sum(axis=0) if rounds.ndim == 2 else rounds
+    if rounds.ndim != 1 or not rounds.size:
+        raise errors.invalid('counts', 'be int[N] or bool[T, N]', f'shape {list(rounds.shape)}')
+    given = losses if isinstance(losses, Mapping) else {'': losses}
+    axes = panels.own(ax)
+    for place, (label, look) in enumerate(looks(given).items()):
+        values = checks.numbers('losses', given[label]).astype(np.float64)
+        if values.shape != rounds.shape:
+            found = f'shape {list(values.shape)}'
+            raise errors.invalid('losses', f'have one entry for each of {rounds.size}', found)
+        axes.plot(
+            rounds,
+            values,
+            'osD^vX'[place % 6],
+            color=look.colour,
+            alpha=0.75,
+            markersize=4,
+            linestyle='none',
+            label=(names or {}).get(label, label) or None,
+        )
+    axes.set_xlabel('rounds in which the client took part')
+    axes.set_ylabel('loss of the client')
+    panels.in_integers(axes.xaxis)
+    axes.grid(alpha=0.25)
+    if legend and any(given):
+        panels.legend(axes)
+    return axes
+
+
+def partition(data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = None) -> Any:
+    """Class x client map of label shares, on a square-root scale so that small ones show.
+
+    ::
+
+      fl.plot.partition(fl.problems.digits(num_clients=20, alpha=0.1))
+
+    Args:
+      data: a problem with integer labels, a report of `problems.partition.report`, or shares
+        float[N, C] of the C classes by client.
+      order: clients from left to right; by their largest class, purest first, by default.
+      colorbar: whether to draw one.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes; the image is ``axes.images[0]``, [C, N].
+
+    Raises:
+      ValueError: for a problem without integer labels, or shares of another shape.
+    """
+    mix = label_shares(data)
+    order = by_largest_class(mix) if order is None else np.asarray(order)
+    from matplotlib import colors
+
+    axes = panels.own(ax, (8.0, 3.6))
+    image = axes.imshow(
+        mix[order].T,
+        aspect='auto',
+        cmap='Blues',
+        interpolation='nearest',
+        norm=colors.PowerNorm(0.5, vmin=0, vmax=mix.max() or 1),
+    )
+    num_classes = mix.shape[1]
+    axes.set_ylabel('class')
+    panels.in_integers(axes.yaxis)
+    if num_classes <= _MOST_LISTED // 2:
+        axes.set_yticks(np.arange(num_classes))
+    _name_clients(axes, order)
+    if colorbar:
+        axes.figure.colorbar(image, ax=axes, label="share of the client's examples")
+    return axes
+
+
+def label_shares(data: Any) -> np.ndarray:
+    """float64[N, C]: the share of every class among the examples of every client.
+
+    Args:
+      data: as in `partition`.
+
+    Raises:
+      ValueError: for a problem without integer labels, or shares of another shape.
+    """
+    if isinstance(data, Problem):
+        labels = getattr(data.data, 'labels', np.zeros(0))
+        stored = not isinstance(data.owned, Source)
+        if not (stored and np.issubdtype(labels.dtype, np.integer)):
+            raise errors.invalid('data', 'have integer labels', type(data.data).__name__)
+        labels = np.asarray(labels)
+        first, counts = np.asarray(data.offsets), np.asarray(data.counts)
+        own = [labels[start : start + count] for start, count in zip(first, counts, strict=True)]
+        length = max(int(held.max()) for held in own) + 1
+        shares: np.ndarray = np.array([np.bincount(held, minlength=length) for held in own])
+        return shares / np.asarray(counts, np.float64)[:, None]
+    mix = checks.numbers('data', getattr(data, 'class_mix', data)).astype(np.float64)
+    if mix.ndim != 2 or not mix.size:
+        requirement = 'be a problem with labels, or shares of shape [N, C]'
+        raise errors.invalid('data', requirement, f'shape {list(mix.shape)}')
+    return mix
+
+
+def by_largest_class(mix: np.ndarray) -> np.ndarray:
+    """int[N], clients by their largest class, purest first.
+
+    Shares count in whole per cent, so that shards of nearly equal length are ties; of tied classes
+    the first is the largest.
+
+    Args:
+      mix: float[N, C], class shares by client.
+    """
+    per_cent = np.rint(100 * mix)
+    return np.lexsort((-per_cent.max(axis=1), per_cent.argmax(axis=1)))
+
+
+def pooled_classes(mix: Any, *, ax: Any = None) -> Any:
+    """Shares float[C] of all examples by class, as bars to stand beside `partition`."""
+    axes = panels.own(ax)
+    axes.barh(np.arange(len(mix)), mix, height=0.9, color=REALISED)
+    axes.set_xlabel('share of all examples')
+    axes.set_ylabel('class')
+    return axes
+
+
+def volumes(counts: Any, *, order: Any = None, ax: Any = None) -> Any:
+    """Examples of every client, and their mean.
+
+    Args:
+      counts: int[N].
+      order: clients from left to right.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes.
+    """
+    counts = np.asarray(counts)
+    order = np.arange(counts.size) if order is None else np.asarray(order)
+    axes = panels.own(ax)
+    width = 0.9 if order.size < 100 else 1.0
+    axes.bar(np.arange(order.size), counts[order], width=width, color=REALISED)
+    mean = {'linestyle': '--', 'color': COLOURS[4], 'linewidth': 1, 'label': 'mean'}
+    axes.axhline(counts.mean(), **mean)
+    axes.set_ylim(0, 1.25 * counts.max())
+    axes.set_ylabel('examples')
+    _name_clients(axes, order)
+    axes.legend(frameon=False, fontsize=8, loc='upper right')
+    return axes
+
+
+def label_distances(distances: Any, *, ax: Any = None) -> Any:
+    """How far the labels of clients are from those of all: a histogram.
+
+    Args:
+      distances: float[N], total variations in [0, 1].
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes.
+    """
+    distances = np.asarray(distances)
+    most = distances.max()
+    limit = 1.0 if most > 0.5 else max(1.1 * most, 0.01)
+    axes = panels.own(ax)
+    axes.hist(distances, bins=np.linspace(0, limit, _DISTANCE_BINS + 1), color=REALISED)
+    name = f'mean {distances.mean():.3f}'
+    axes.axvline(distances.mean(), linestyle='--', color=COLOURS[4], label=name)
+    axes.set_xlim(0, limit)
+    axes.set_xlabel('0: the same mix, 1: no class in common')
+    axes.set_ylabel('clients')
+    panels.in_integers(axes.yaxis)
+    axes.legend(frameon=False, fontsize=8)
+    return axes
+
+
+def classes_held(numbers: Any, num_classes: int, *, ax: Any = None) -> Any:
+    """How many clients hold how many of the classes.
+
+    Args:
+      numbers: int[N], classes of which a client has an example.
+      num_classes: C.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes.
+    """
+    axes = panels.own(ax)
+    axes.bar(
+        np.arange(num_classes + 1),
+        np.bincount(np.asarray(numbers), minlength=num_classes + 1),
+        width=0.9,
+        color=REALISED,
+    )
+    axes.set_xlim(-0.5, num_classes + 0.5)
+    panels.in_integers(axes.xaxis)
+    panels.in_integers(axes.yaxis)
+    axes.set_xlabel('number of classes')
+    axes.set_ylabel('clients')
+    return axes
+
+
+def _name_clients(axes: Any, order: np.ndarray) -> None:
+    if order.size <= _MOST_LISTED:
+        axes.set_xticks(np.arange(order.size), order)
+        axes.set_xlabel('client')
+    else:
+        axes.set_xlabel('clients, by their largest class')

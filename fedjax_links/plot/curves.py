@@ -1,0 +1,151 @@
+"""Learning curves: the mean over seeds, and a band around it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import checks, evaluation
+from fedjax_links.plot import panels, reading
+from fedjax_links.plot.looks import looks
+
+BANDS = ('interval', 'deviation')
+
+
+def learning_curves(
+    data: Any,
+    metric: str | None = None,
+    *,
+    model: str | None = None,
+    rounds: Any = None,
+    names: Mapping[str, str] | None = None,
+    levels: Mapping[str, float] | None = None,
+    band: str = 'interval',
+    window: int = 1,
+    above: float = 0.0,
+    log: bool = False,
+    from_round: float = 0,
+    legend: bool = True,
+    ax: Any = None,
+) -> Any:
+    """Curves of a metric against the round, one line per algorithm and candidate model.
+
+    ::
+
+      fl.plot.learning_curves(fl.runs.read('runs/quickstart'))
+      fl.plot.learning_curves({'fedavg': first, 'fedpbc': second}, 'eval_accuracy', ax=axes)
+
+    Args:
+      data: ``runs.read(...)``, one panel per pattern; a `SimulationResult` of one lane, of seeds
+        [S] or of a sweep [G, S]; an array float[E] or float[S, E]; or a mapping from labels to
+        such results or arrays, or to arrays by candidate model. Algorithms keep their colours where
+        labels begin with their names in the registry.
+      metric: its name; by default that of the run, or the first usual one of a result. Of arrays it
+        is the label of the axis; names that end in ``accuracy`` are read in per cent.
+      model: a candidate model, ``'all'``, or None for the one that the papers evaluate: the
+        clients' mean where clients keep models.
+      rounds: float[E], rounds completed at each evaluation, for arrays; 1, 2, ... by default.
+      names: what to call labels and patterns.
+      levels: by label, values drawn as dotted horizontal lines: where it was predicted to end.
+      band: ``'interval'``, of the mean over seeds (95 %, Student t), or ``'deviation'``, the
+        standard deviation of all that the mean is taken over.
+      window: evaluations that a moving average spans.
+      above: what is subtracted from the values, such as a known minimum.
+      log: logarithmic axis of values.
+      from_round: first round drawn.
+      legend: whether to draw one.
+      ax: matplotlib axes, as many as there are panels; a new figure by default.
+
+    Returns:
+      The axes; an array of them where there are several panels.
+
+    Raises:
+      ValueError: for an unknown metric, model or band, or arrays of the wrong shape.
+    """
+    checks.choice('band', band, BANDS)
+    checks.static_int('window', window)
+    read = reading.read(data, metric, model=model, rounds=rounds, names=names)
+    every = looks(dict.fromkeys(label for panel in read.panels for label in panel.curves))
+    found = panels.several(ax, len(read.panels))
+    for place, (axes, panel) in enumerate(zip(found, read.panels, strict=True)):
+        shown = panel.rounds >= from_round
+        for label, models in panel.curves.items():
+            look = every[label]
+            name = read.names.get(label, label)
+            for kind, values in models.items():
+                mean, half = _band(values - above, window, band)
+                _draw_one(
+                    axes,
+                    panel.rounds[shown],
+                    mean[shown],
+                    half[shown],
+                    log,
+                    (0, 1) if panels.is_share(read.metric) and not above else (-np.inf, np.inf),
+                    color=look.colour,
+                    linestyle=look.line(kind),
+                    marker=look.marker,
+                    label=f'{name} ({panels.words(kind)})' if len(models) > 1 else name,
+                )
+            if levels is not None and label in levels:
+                line = {'color': look.colour, 'linestyle': ':', 'linewidth': 1.2}
+                axes.axhline(levels[label] - above, label=f'{name}, predicted', **line)
+        title = read.names.get(panel.title, panel.title)
+        if title:
+            axes.set_title(title, fontsize=10)
+        _label_axes(axes, read.metric, above, log)
+        if legend and place == len(found) - 1:
+            panels.legend(axes)
+    return panels.as_returned(found)
+
+
+def _label_axes(axes: Any, metric: str, above: float, log: bool) -> None:
+    axes.set_xlabel('round')
+    name = panels.words(metric)
+    axes.set_ylabel(f'{name} minus {above:g}' if above else name, fontsize=9)
+    axes.grid(alpha=0.25)
+    share = panels.is_share(metric)
+    if log:
+        panels.logarithmic(axes.yaxis, per_cent=share)
+    elif share:
+        panels.in_per_cent(axes.yaxis)
+
+
+def _draw_one(
+    axes: Any,
+    rounds: np.ndarray,
+    mean: np.ndarray,
+    half: np.ndarray,
+    log: bool,
+    limits: tuple[float, float],
+    **line: Any,
+) -> None:
+    """A line and its band, which stays within the limits of the metric."""
+    every = max(1, len(rounds) // 8)
+    axes.plot(rounds, mean, linewidth=1.3, markersize=4, markevery=every, **line)
+    if np.isfinite(half).any():
+        low, high = np.clip([mean - half, mean + half], *limits)
+        if log:  # such an axis has no zero
+            low = np.maximum(low, mean / 10)
+        axes.fill_between(rounds, low, high, color=line['color'], alpha=0.15, linewidth=0)
+
+
+def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and half width of float[S, E] over seeds and the last ``window`` evaluations."""
+    stop = np.arange(1, values.shape[1] + 1)
+    start = np.maximum(stop - window, 0)
+
+    def smooth(values: np.ndarray) -> np.ndarray:
+        if window == 1:
+            return values
+        sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
+        means: np.ndarray = (sums[:, stop] - sums[:, start]) / (stop - start)
+        return means
+
+    over_seeds = evaluation.seed_interval(smooth(values))
+    if band == 'interval':
+        return over_seeds.mean, over_seeds.half_width
+    count = len(values) * (stop - start)
+    centre = values[:, :1].mean()  # where rounding of the difference below is small
+    variance = smooth((values - centre) ** 2).mean(axis=0) - (over_seeds.mean - centre) ** 2
+    unbiased = np.maximum(variance, 0) * count / np.maximum(count - 1, 1)
+    return over_seeds.mean, np.where(count > 1, np.sqrt(unbiased), np.nan)

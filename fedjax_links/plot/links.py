@@ -1,0 +1,293 @@
+"""Links: who took part when, how often, after which gaps, with what memory."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import analysis, base, checks, errors
+from fedjax_links.plot import panels, reading
+from fedjax_links.plot.looks import COLOURS, REALISED, THEORY
+
+MAP_ROUNDS = 200
+_GAP_BINS = 30
+_LAGS = 40
+_STATES = (
+    ('takes part', '#1a1a1a'),
+    ('delivers without having heard', COLOURS[1]),
+    ('hears only', COLOURS[5]),
+)
+
+
+def link_map(
+    links: Any,
+    *,
+    order: Sequence[int] | None = None,
+    num_rounds: int = MAP_ROUNDS,
+    ax: Any = None,
+) -> Any:
+    """Client x round map: dark where the uplink delivers.
+
+    ::
+
+      links = fl.simulation.realised_links(key, fl.participation.bernoulli(probs), num_rounds=200)
+      fl.plot.link_map(links)
+
+    Args:
+      links: bool[T, N], or the links of T rounds as `simulation.realised_links` returns them; where
+        their directions differ, states have colours.
+      order: clients from top to bottom; those with most rounds first by default.
+      num_rounds: rounds shown, from the first.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes; the image is ``axes.images[0]``, [N, rounds].
+
+    Raises:
+      ValueError: for a mask of another shape.
+    """
+    checks.static_int('num_rounds', num_rounds)
+    duplex = isinstance(links, base.DuplexLinkSample)
+    sampled = isinstance(links, base.DuplexLinkSample | base.LinkSample | base.CohortLinkSample)
+    mask = reading.masks(base.participants(links) if sampled else links, 'links')
+    by_rate = np.argsort(-mask.mean(axis=0), kind='stable') if order is None else order
+    axes = panels.own(ax, (7.2, 4.2))
+    options: dict[str, Any] = {'aspect': 'auto', 'interpolation': 'nearest'}
+    if duplex:
+        from matplotlib import colors, patches
+
+        parts = [mask, *(np.asarray(part(links)) for part in (base.delivers, base.receives))]
+        state = np.select(parts, [1, 2, 3], 0)
+        colours = colors.ListedColormap(['white', *(colour for _, colour in _STATES)])
+        axes.imshow(state[:num_rounds, by_rate].T, cmap=colours, vmin=-0.5, vmax=3.5, **options)
+        axes.legend(
+            handles=[patches.Patch(color=colour, label=label) for label, colour in _STATES],
+            fontsize=8,
+            loc='upper center',
+            bbox_to_anchor=(0.5, -0.12),
+            ncols=3,
+            frameon=False,
+        )
+    else:
+        shown = mask[:num_rounds, by_rate].T
+        axes.imshow(shown, cmap='Greys', vmin=0, vmax=1.2, **options)
+    axes.set_xlabel('round', loc='right' if duplex else 'center')
+    first = 'most rounds first' if duplex else 'best link first'
+    axes.set_ylabel(f'client, {first}' if order is None else 'client')
+    panels.in_integers(axes.yaxis)
+    return axes
+
+
+def participation_rates(
+    mask: Any, probs: Any = None, *, name: str = 'nominal', ax: Any = None
+) -> Any:
+    """Share of rounds in which each client delivered, against its nominal probability.
+
+    Args:
+      mask: bool[T, N].
+      probs: float[N], nominal mean probability; NaN where unknown.
+      name: what to call it.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes, clients from top to bottom with the most rounds first.
+
+    Raises:
+      ValueError: for a mask or probabilities of another shape.
+    """
+    mask = reading.masks(mask)
+    rates = mask.mean(axis=0)
+    probs = np.full(rates.size, np.nan) if probs is None else np.asarray(probs, np.float64)
+    if probs.shape != rates.shape:
+        raise errors.invalid('probs', f'have {rates.size} entries', f'shape {list(probs.shape)}')
+    order = np.argsort(-rates, kind='stable')
+    clients = np.arange(rates.size)
+    axes = panels.own(ax)
+    axes.barh(clients, rates[order], height=1.0, color=REALISED, label='realised')
+    if not np.isnan(probs).all():
+        axes.plot(probs[order], clients, '.', color=THEORY, markersize=4, label=name)
+    most = np.nanmax(np.append(rates, probs))
+    axes.set_xlim(0, 1 if most > 0.5 else 1.1 * most or 1)
+    axes.set_ylim(len(clients) - 0.5, -0.5)
+    panels.in_integers(axes.yaxis)
+    axes.set_xlabel('share of rounds')
+    axes.set_ylabel('client, best link first')
+    axes.legend(framealpha=0.85, edgecolor='none', fontsize=8, loc='lower right')
+    return axes
+
+
+def gap_law(
+    mask: Any,
+    probs: Any = None,
+    *,
+    up_rate: Any = None,
+    down_rate: Any = None,
+    ax: Any = None,
+) -> Any:
+    """Rounds from one participation to the next over all clients, under their exact law.
+
+    ::
+
+      fl.plot.gap_law(links.mask, probs)
+
+    Args:
+      mask: bool[T, N].
+      probs: float[N], where clients deliver independently with the same probability in every round.
+      up_rate: float[N], or their P(down -> up) where they are two-state Markov chains,
+      down_rate: float[N], and their P(up -> down). Nothing exact is drawn without either.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes: bars of the realised share per round of length, and a line of the exact means of
+      `analysis.expected_gap_counts` over the same bins.
+
+    Raises:
+      ValueError: for a mask or rates of another shape, or out of range.
+    """
+    mask = reading.masks(mask)
+    rates = _rates(mask, probs, up_rate, down_rate)
+    axes = panels.own(ax)
+    counts = analysis.gap_counts(mask)
+    if not counts.any():
+        panels.note(axes, 'nobody took part twice')
+        return axes
+    longest = int(np.flatnonzero(counts)[-1])
+    edges = np.arange(1, longest + 2)
+    if longest > _GAP_BINS:
+        edges = np.unique(np.rint(np.geomspace(1, longest + 1, _GAP_BINS)).astype(int))
+    widths = np.diff(edges)
+    realised = np.add.reduceat(counts[: longest + 1], edges[:-1]) / counts.sum()
+    axes.bar(edges[:-1], realised / widths, widths, align='edge', color=REALISED, label='realised')
+    if rates is not None:
+        expected = analysis.expected_gap_counts(*rates, len(mask), longest)
+        shares = np.add.reduceat(expected, edges[:-1]) / expected.sum() / widths
+        centres = (edges[:-1] + edges[1:]) / 2
+        axes.plot(centres, shares, '.-', color=THEORY, markersize=4, label='exact mean')
+    seen = realised[realised > 0] / widths[realised > 0]
+    panels.logarithmic(axes.yaxis)
+    axes.set_ylim(seen.min() / 3, seen.max() * 3)
+    if longest > _GAP_BINS:
+        panels.logarithmic(axes.xaxis)
+    axes.set_xlabel('gap in rounds')
+    axes.set_ylabel('share of gaps per round of length')
+    axes.legend(frameon=False, fontsize=8)
+    return axes
+
+
+def link_memory(
+    mask: Any,
+    probs: Any = None,
+    *,
+    up_rate: Any = None,
+    down_rate: Any = None,
+    num_lags: int = _LAGS,
+    ax: Any = None,
+) -> Any:
+    """Autocorrelation of participation over all clients, and the exact one.
+
+    Args:
+      mask: bool[T, N].
+      probs: float[N], as in `gap_law`.
+      up_rate: float[N], as in `gap_law`.
+      down_rate: float[N], as in `gap_law`.
+      num_lags: longest lag drawn; half the rounds at most.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes.
+
+    Raises:
+      ValueError: for a mask or rates of another shape, or out of range.
+    """
+    mask = reading.masks(mask)
+    checks.static_int('num_lags', num_lags)
+    lags = min(num_lags, len(mask) // 2)
+    rates = _rates(mask, probs, up_rate, down_rate)
+    axes = panels.own(ax)
+    measured = analysis.autocorrelation(mask, lags)
+    if np.isnan(measured).all():
+        panels.note(axes, 'nobody ever changes')
+        return axes
+    axes.axhline(0, color='#cccccc', linewidth=0.8)
+    axes.plot(np.arange(lags + 1), measured, color=REALISED, linewidth=3, label='realised')
+    exact = None if rates is None else analysis.expected_autocorrelation(*rates, lags)
+    if exact is not None:
+        axes.plot(np.arange(lags + 1), exact, '--', color=THEORY, label='exact')
+    axes.set_xlabel('lag in rounds')
+    axes.set_ylabel('autocorrelation')
+    axes.legend(frameon=False, fontsize=8)
+    return axes
+
+
+def participants(
+    mask: Any,
+    *,
+    period: int | None = None,
+    expected: Any = None,
+    mean: float | None = None,
+    ax: Any = None,
+) -> Any:
+    """How many clients take part by round, or by round of a period.
+
+    Args:
+      mask: bool[T, N].
+      period: P, rounds after which links repeat, at most T: then the mean over the whole periods
+        is drawn, with a band from 5 to 95 %. None draws the first rounds as they are.
+      expected: float[P], sums of the probabilities by round of the period.
+      mean: the exact mean number of participants.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes.
+
+    Raises:
+      ValueError: for a mask of another shape or a period that is too long.
+    """
+    sizes = reading.masks(mask).sum(axis=1)
+    axes = panels.own(ax)
+    if period is None:
+        shown = sizes[:MAP_ROUNDS]
+        axes.step(np.arange(len(shown)), shown, where='mid', color=REALISED, label='realised')
+        axes.set_xlabel('round')
+    else:
+        checks.static_int('period', period, maximum=len(sizes))
+        whole = sizes[: len(sizes) // period * period].reshape(-1, period)
+        low, high = np.quantile(whole, [0.05, 0.95], axis=0)
+        phase = np.arange(period)
+        axes.plot(phase, whole.mean(axis=0), color=REALISED, linewidth=2.5, label='realised mean')
+        axes.fill_between(
+            phase, low, high, color=REALISED, alpha=0.3, linewidth=0, label='5 to 95 %'
+        )
+        axes.set_xlabel(f'round modulo {period}')
+        if expected is not None:
+            axes.plot(phase, expected, '--', color=THEORY, label='sum of probabilities')
+    if mean is not None:
+        axes.axhline(mean, linestyle='--', color=THEORY, label='exact mean')
+    axes.set_ylim(0, 1.2 * axes.get_ylim()[1])
+    axes.set_ylabel('clients')
+    axes.legend(frameon=False, fontsize=8)
+    return axes
+
+
+def _rates(
+    mask: np.ndarray, probs: Any, up_rate: Any, down_rate: Any
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Both transition probabilities, float64[N] each; None for unknown ones."""
+    if probs is not None:
+        up_rate, down_rate = probs, 1 - np.asarray(probs, np.float64)
+    if (up_rate is None) != (down_rate is None):
+        missing = 'up_rate' if up_rate is None else 'down_rate'
+        raise errors.invalid(missing, 'be given where the other rate is', None)
+    if up_rate is None:
+        return None
+    found = []
+    for name, rate in (('up_rate', up_rate), ('down_rate', down_rate)):
+        array = checks.numbers(name if probs is None else 'probs', rate).astype(np.float64)
+        if array.shape not in ((), mask.shape[1:]):
+            name = name if probs is None else 'probs'
+            raise errors.invalid(
+                name, f'have {mask.shape[1]} entries', f'shape {list(array.shape)}'
+            )
+        checks.within(name if probs is None else 'probs', array, 0, 1)
+        found.append(np.broadcast_to(array, mask.shape[1:]))
+    return found[0], found[1]

@@ -1,0 +1,146 @@
+"""Axes to draw on, and how they are labelled."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import errors
+
+_MOST_INSIDE, _LONGEST_INSIDE = 6, 28
+_PANEL = (3.6, 2.6)  # inches
+_MOST_COLUMNS = 3
+
+
+def own(ax: Any, size: tuple[float, float] = (6.4, 4.2)) -> Any:
+    """The axes to draw on: those given, or those of a new figure of pyplot.
+
+    Args:
+      ax: matplotlib axes, or None.
+      size: inches of a new figure.
+
+    Raises:
+      ValueError: for anything else.
+    """
+    if ax is None:
+        from matplotlib import pyplot
+
+        return pyplot.subplots(figsize=size, layout='constrained')[1]
+    if not hasattr(ax, 'get_subplotspec'):
+        raise errors.invalid('ax', 'be matplotlib axes or None', errors.shown(ax))
+    return ax
+
+
+def several(ax: Any, count: int) -> list[Any]:
+    """Axes for ``count`` panels: those given, or a grid of a new figure.
+
+    Args:
+      ax: None, axes for a single panel, or as many axes as there are panels.
+      count: of the panels.
+
+    Raises:
+      ValueError: for another number of axes.
+    """
+    if count == 1 and not isinstance(ax, list | tuple | np.ndarray):
+        return [own(ax)]
+    if ax is not None:
+        given = list(np.ravel(np.asarray(ax, object)))
+        if len(given) != count:
+            raise errors.invalid('ax', f'be {count} axes, one per panel', len(given))
+        return [own(axes) for axes in given]
+    from matplotlib import pyplot
+
+    columns = min(_MOST_COLUMNS, count)
+    rows = -(-count // columns)
+    size = (_PANEL[0] * columns + 0.6, _PANEL[1] * rows + 0.6)
+    shape: dict[str, Any] = {'squeeze': False, 'figsize': size, 'layout': 'constrained'}
+    grid: Any = pyplot.subplots(rows, columns, **shape)[1]
+    for axes in list(grid.flat)[count:]:
+        axes.set_visible(False)
+    return list(grid.flat)[:count]
+
+
+def as_returned(found: Sequence[Any]) -> Any:
+    """A single axes, or an array of them."""
+    if len(found) == 1:
+        return found[0]
+    array = np.empty(len(found), object)
+    array[:] = found
+    return array
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is a share of examples, which reads best in per cent."""
+    return metric.endswith('accuracy')
+
+
+def words(metric: str) -> str:
+    """A metric as it is read."""
+    return metric.replace('_', ' ')
+
+
+def unit(metric: str) -> str:
+    """The metric with its unit, as a heading."""
+    return f'{words(metric)}, %' if is_share(metric) else words(metric)
+
+
+def in_integers(axis: Any) -> None:
+    """Writes whole numbers along an axis, and no others."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator('auto', integer=True, steps=[1, 2, 5, 10]))
+
+
+def in_per_cent(axis: Any) -> None:
+    """Writes shares along an axis in per cent."""
+    from matplotlib.ticker import PercentFormatter
+
+    axis.set_major_formatter(PercentFormatter(1.0, symbol=' %'))
+
+
+def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
+    """A logarithmic axis with plain numbers; where it spans little, 2 and 5 are written too."""
+    from matplotlib.ticker import FuncFormatter
+
+    def text(value: float, _: Any) -> str:
+        low, high = sorted(axis.get_view_interval())
+        if not 0 < low < high or value <= 0:
+            return ''
+        mantissa = round(value / 10 ** math.floor(math.log10(value) + 1e-9), 3)
+        span = math.log10(high / low)
+        wanted = (1,) if span > 2 else (1, 2, 5) if span > 0.7 else range(1, 10)
+        if mantissa not in wanted:
+            return ''
+        return f'{100 * value:.6g} %' if per_cent else f'{value:.6g}'
+
+    if axis.axis_name == 'x':
+        axis.axes.set_xscale('log')
+    else:
+        axis.axes.set_yscale('log')
+    axis.set_major_formatter(FuncFormatter(text))
+    axis.set_minor_formatter(FuncFormatter(text))
+    axis.set_tick_params(which='minor', labelsize=8)
+
+
+def legend(axes: Any, *, outside: bool = False) -> None:
+    """A legend; beside the axes where asked for or long, and the figure makes room for it."""
+    names = axes.get_legend_handles_labels()[1]
+    if not names:
+        return
+    outside = outside or len(names) > _MOST_INSIDE or max(map(len, names)) > _LONGEST_INSIDE
+    where: dict[str, Any] = {}
+    if outside and axes.figure.get_layout_engine() is not None:
+        where = {'loc': 'upper left', 'bbox_to_anchor': (1.02, 1)}
+    axes.legend(frameon=False, fontsize=8, **where)
+
+
+def legend_columns(names: Sequence[str], width: float) -> int:
+    """How many entries of a legend fit side by side into a picture of ``width`` inches."""
+    widths = [0.7 + 0.085 * len(name) for name in names]
+    return len(names) if sum(widths) < width else max(1, int(width / max(widths)))
+
+
+def note(axes: Any, text: str) -> None:
+    """Says in the middle of empty axes why they are."""
+    axes.text(0.5, 0.5, text, ha='center', transform=axes.transAxes)

@@ -1,0 +1,252 @@
+"""What pictures are made of: seeds and evaluations of results of every kind, by label and model."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import checks, errors, runs
+from fedjax_links.simulation import SimulationResult
+
+ALL = 'all'
+_USUAL = ('eval_accuracy', 'accuracy', 'eval_loss', 'loss', 'train_loss', 'distance')
+
+Models = Mapping[str, np.ndarray]
+
+
+class Panel(NamedTuple):
+    """One metric under one pattern.
+
+    Attributes:
+      title: the pattern; '' where there is only one.
+      rounds: float[E], rounds completed at each evaluation.
+      curves: float[S, E] by label and candidate model; NaN where a run diverged.
+    """
+
+    title: str
+    rounds: np.ndarray
+    curves: Mapping[str, Models]
+
+
+class Read(NamedTuple):
+    """What a picture shows.
+
+    Attributes:
+      metric: its name; '' for arrays that were given without.
+      panels: one per pattern.
+      names: what to show instead of a label or a title.
+    """
+
+    metric: str
+    panels: list[Panel]
+    names: Mapping[str, str]
+
+
+def read(
+    data: Any,
+    metric: str | None = None,
+    *,
+    model: str | None = None,
+    rounds: Any = None,
+    names: Mapping[str, str] | None = None,
+) -> Read:
+    """Any results as panels of curves.
+
+    Args:
+      data: `runs.read(...)`; a `SimulationResult` of one lane, of seeds [S] or of a sweep [G, S];
+        an array float[E] or float[S, E]; or a mapping from labels to the latter two, or to such
+        arrays by candidate model.
+      metric: which of the recorded metrics; that of the run, or a usual one, by default.
+      model: a candidate model, ``'all'``, or None for the one that the papers evaluate.
+      rounds: float[E], for arrays; 1, 2, ... by default.
+      names: what to show instead of labels.
+
+    Raises:
+      ValueError: naming what is unknown, or of the wrong shape.
+    """
+    if isinstance(data, runs.Results):
+        found = _of_run(data, metric)
+    else:
+        found = _of_mapping(_labelled(data), metric, rounds)
+    panels = [
+        panel._replace(curves={k: _chosen(models, model) for k, models in panel.curves.items()})
+        for panel in found.panels
+    ]
+    return Read(found.metric, panels, {**found.names, **(names or {})})
+
+
+def _labelled(data: Any) -> Mapping[str, Any]:
+    """Everything that is not a run as entries by label; the points of a sweep each their own."""
+    given = data if isinstance(data, Mapping) else {'simulation': data}
+    if not given:
+        raise errors.invalid('data', 'hold at least one label', given)
+    found: dict[str, Any] = {}
+    for label, entry in given.items():
+        if isinstance(entry, SimulationResult) and np.ndim(entry.state.round) == 2:
+            for point in range(len(np.asarray(entry.state.round))):
+                found[f'{label} (point {point})'] = _at_point(entry, point)
+        else:
+            found[str(label)] = entry
+    return found
+
+
+def _at_point(result: SimulationResult, point: int) -> SimulationResult:
+    def row(values: Any) -> Any:
+        if isinstance(values, Mapping):
+            return {name: row(value) for name, value in values.items()}
+        return np.asarray(values)[point]
+
+    round, finite, bad = (
+        row(part)
+        for part in (result.state.round, result.state.finite, result.state.first_bad_round)
+    )
+    state = result.state._replace(round=round, finite=finite, first_bad_round=bad)
+    active = result.rounds._replace(num_active=row(result.rounds.num_active))
+    return SimulationResult(state, active, row(result.evals))
+
+
+def _of_mapping(entries: Mapping[str, Any], metric: str | None, rounds: Any) -> Read:
+    curves: dict[str, Models] = {}
+    metric, when = metric or '', None if rounds is None else np.asarray(rounds, float)
+    for label, entry in entries.items():
+        if isinstance(entry, SimulationResult):
+            metric, own, curves[label] = _of_simulation(entry, metric)
+            when = own if when is None else when
+        else:
+            given = entry if isinstance(entry, Mapping) else {'server': entry}
+            curves[label] = {model: _seeds(label, values) for model, values in given.items()}
+    lengths = {label: _length(models) for label, models in curves.items()}
+    if len(set(lengths.values())) > 1:
+        raise errors.invalid('data', 'have as many evaluations for every label', lengths)
+    count = next(iter(lengths.values()))
+    when = np.arange(1.0, count + 1) if when is None else when
+    if when.shape != (count,):
+        raise errors.invalid('rounds', f'have {count} entries', f'shape {when.shape}')
+    return Read(metric, [Panel('', when, curves)], {})
+
+
+def _length(models: Models) -> int:
+    return len(next(iter(models.values()))[0])
+
+
+def _seeds(label: str, values: Any) -> np.ndarray:
+    array = checks.numbers('data', values).astype(np.float64)
+    if array.ndim not in (1, 2) or not array.size:
+        requirement = 'be of shape [E] or [S, E], seeds by evaluations'
+        raise errors.invalid('data', requirement, f'shape {list(array.shape)} for {label!r}')
+    return np.atleast_2d(array)
+
+
+def _of_simulation(result: SimulationResult, metric: str) -> tuple[str, np.ndarray, Models]:
+    """Metric, rounds [E] and curves [S, E] of one lane or of one lane per seed."""
+    if not result.evals:
+        raise errors.invalid('data', 'have evaluations (`eval_every`)', 'a result without any')
+    last = np.atleast_1d(np.asarray(result.state.round))
+    length = np.shape(result.rounds.num_active)[-1]
+    curves, recorded = {}, _metrics(result)
+    if not metric:
+        metric = next((name for name in _USUAL if name in recorded), next(iter(recorded)))
+    checks.choice('metric', metric, recorded)
+    bad = np.atleast_1d(np.asarray(result.state.first_bad_round))
+    for model, measured in result.evals.items():
+        values = np.asarray(measured[metric] if isinstance(measured, Mapping) else measured)
+        curves[model] = np.atleast_2d(values.astype(np.float64))
+    count = _length(curves)
+    rounds = last[0] - length + length // count * np.arange(1, count + 1)
+    lost = (bad[:, None] >= 0) & (rounds > bad[:, None])  # a model of NaN has an accuracy too
+    return metric, rounds, {k: np.where(lost, np.nan, v) for k, v in curves.items()}
+
+
+def _metrics(result: SimulationResult) -> list[str]:
+    measured = next(iter(result.evals.values()))
+    return list(measured) if isinstance(measured, Mapping) else ['value']
+
+
+def _of_run(run: runs.Results, metric: str | None) -> Read:
+    facts, columns = run.facts, run.columns
+    metric = facts['metric'] if metric is None else metric
+    checks.choice('metric', metric, facts['directions'])
+    names = dict(facts['names'])
+    main = columns['stage'] == 'main' if columns else np.zeros(0, bool)
+    if not main.any():
+        raise errors.invalid('data', 'hold at least one evaluation', run.folder)
+    rows = {name: column[main] for name, column in columns.items()}
+    rounds, seeds = np.unique(rows['round']), list(facts['seeds'])
+    healthy = rows['finite'].astype(bool) if 'finite' in rows else np.ones(main.sum(), bool)
+    grid = [name for name in facts['grid'] if name in rows]
+    found: dict[str, dict[str, dict[str, np.ndarray]]] = {
+        pattern: {} for pattern in facts['patterns']
+    }
+    for place in range(int(main.sum())):
+        algorithm, pattern = str(rows['algorithm'][place]), str(rows['pattern'][place])
+        label = _label(algorithm, {name: rows[name].tolist()[place] for name in grid})
+        names.setdefault(label, names.get(algorithm, algorithm) + label.removeprefix(algorithm))
+        models = found[pattern].setdefault(label, {})
+        at = (
+            seeds.index(rows['seed'].tolist()[place]),
+            int(np.searchsorted(rounds, rows['round'][place])),
+        )
+        for model in sorted(facts['models'][algorithm], key=lambda kind: kind != 'server'):
+            shape = len(seeds), len(rounds)
+            values = models.setdefault(model, np.full(shape, np.nan))
+            if healthy[place]:
+                values[at] = rows[f'{model}/{metric}'][place]
+    panels = [
+        Panel(pattern if len(found) > 1 else '', rounds, curves)
+        for pattern, curves in found.items()
+        if curves
+    ]
+    return Read(metric, panels, names)
+
+
+def _label(algorithm: str, point: Mapping[str, Any]) -> str:
+    """An algorithm with the values of the grid that it has."""
+    shown = [
+        f'{name.rsplit(".", 1)[-1]} {value:g}'
+        if isinstance(value, float)
+        else f'{name.rsplit(".", 1)[-1]} {value}'
+        for name, value in point.items()
+        if value is not None and value == value
+    ]
+    return f'{algorithm} ({", ".join(shown)})' if shown else algorithm
+
+
+def _chosen(models: Models, model: str | None) -> Models:
+    if model == ALL:
+        return models
+    if model is None:
+        model = 'client_mean' if 'client_mean' in models else next(iter(models))
+    checks.choice('model', model, [*models, ALL])
+    return {model: models[model]}
+
+
+def ends(values: np.ndarray, tail: float) -> np.ndarray:
+    """float[S], each seed's mean over the last share of its evaluations, at least one.
+
+    Args:
+      values: float[S, E].
+      tail: the share.
+    """
+    count = max(1, round(tail * values.shape[1]))
+    mean: np.ndarray = values[:, -count:].mean(axis=1)
+    return mean
+
+
+def masks(data: Any, argument: str = 'mask', ndim: Iterable[int] = (2,)) -> np.ndarray:
+    """A mask of rounds by clients.
+
+    Args:
+      data: bool[T, N], or numbers 0 and 1.
+      argument: its name, for errors.
+      ndim: how many axes it may have.
+
+    Raises:
+      ValueError: for other values or shapes.
+    """
+    array = np.asarray(data)
+    if array.ndim not in ndim or not array.size:
+        shape = ' or '.join(('', '[N]', '[T, N]')[n] for n in ndim)
+        raise errors.invalid(argument, f'be a mask of shape {shape}', f'shape {list(array.shape)}')
+    if array.dtype != bool and not np.isin(array, (0, 1)).all():
+        raise errors.invalid(argument, 'hold truth values', errors.shown(data))
+    return array.astype(bool)

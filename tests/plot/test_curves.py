@@ -1,0 +1,250 @@
+"""Curves and differences, read back from what was drawn, against NumPy."""
+
+import jax
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from scipy import stats
+
+import fedjax_links as fl
+from fedjax_links import plot, runs
+from fedjax_links.simulation import SimulationResult
+
+
+def half(values):
+    """Half a 95 % interval over the first axis."""
+    count = len(values)
+    return stats.t.ppf(0.975, count - 1) * values.std(axis=0, ddof=1) / np.sqrt(count)
+
+
+def simulated(values, first_bad_round=-1, **more):
+    """A result whose server model was evaluated to [*lanes, E], every 5 rounds."""
+    values = np.asarray(values, np.float32)
+    lanes, rounds = values.shape[:-1], 5 * values.shape[-1]
+    zeros = np.zeros(lanes, np.int32)
+    counters = fl.base.ParticipationCounters(np.arange(3), np.arange(3))
+    links = fl.base.LinkSample(np.array([True, False, True]), np.full(3, 0.5))
+    bad = np.broadcast_to(np.asarray(first_bad_round), lanes)
+    state = fl.base.FederationState(zeros + rounds, (), (), links, counters, bad < 0, bad)
+    active = fl.base.RoundMetrics(np.zeros((*lanes, rounds), int), zeros, zeros, {})
+    return SimulationResult(state, active, {'server': {'accuracy': values, **more}})
+
+
+def a_run(**changes):
+    """Two algorithms, two patterns, two seeds, rounds 10 and 20."""
+    rows = [
+        (algorithm, pattern, seed, round)
+        for algorithm in ('fedavg', 'mifa')
+        for pattern in ('one', 'two')
+        for seed in (3, 4)
+        for round in (10, 20)
+    ]
+    columns = {
+        name: np.array(column)
+        for name, column in zip(
+            ('algorithm', 'pattern', 'seed', 'round'), zip(*rows, strict=True), strict=True
+        )
+    }
+    columns['stage'] = np.array(['main'] * len(rows))
+    columns['server/eval_accuracy'] = np.random.default_rng(3).uniform(0.3, 0.9, len(rows))
+    facts = {
+        'metric': 'eval_accuracy',
+        'directions': {'eval_accuracy': 'max'},
+        'baseline': 'fedavg',
+        'patterns': ['one', 'two'],
+        'algorithms': ['fedavg', 'mifa'],
+        'names': [['mifa', 'MIFA'], ['two', 'Two']],
+        'seeds': [3, 4],
+        'grid': {},
+        'models': {'fedavg': ['server'], 'mifa': ['server']},
+    }
+    return runs.Results({**columns, **changes}, facts)
+
+
+def test_a_curve_is_the_mean_over_seeds_and_its_band_the_interval(ax, rng):
+    values = rng.normal(size=(4, 6))
+    found = plot.learning_curves({'mine': values}, 'loss', rounds=np.arange(6) * 10, ax=ax)
+    assert found is ax
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_xdata(), np.arange(6) * 10)
+    np.testing.assert_allclose(line.get_ydata(), values.mean(axis=0))
+    heights = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert heights.max() == pytest.approx((values.mean(axis=0) + half(values)).max())
+    assert heights.min() == pytest.approx((values.mean(axis=0) - half(values)).min())
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ('round', 'loss')
+    assert not pyplot.get_fignums()
+
+
+def test_a_result_knows_its_rounds_and_seeds(ax):
+    values = np.linspace(0, 1, 8).reshape(2, 4)
+    plot.learning_curves(simulated(values, first_bad_round=[-1, 12]), ax=ax)
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_xdata(), [5, 10, 15, 20])
+    np.testing.assert_allclose(line.get_ydata()[:2], values.mean(axis=0)[:2], rtol=1e-6)
+    assert np.isnan(line.get_ydata()[2:]).all()  # a model of NaN has an accuracy too
+    assert ax.get_ylabel() == 'accuracy'
+    ax.figure.draw_without_rendering()
+    assert all(text.get_text().endswith(' %') for text in ax.get_yticklabels())
+
+
+def test_a_sweep_has_one_line_per_point(ax, rng):
+    values = rng.uniform(size=(3, 2, 4))
+    plot.learning_curves({'mifa': simulated(values)}, 'accuracy', ax=ax)
+    for line, expected in zip(ax.lines, values.mean(axis=1), strict=True):
+        np.testing.assert_allclose(line.get_ydata(), expected, rtol=1e-6)
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ['mifa (point 0)', 'mifa (point 1)', 'mifa (point 2)']
+    assert len({line.get_color() for line in ax.lines}) == 1
+
+
+def test_a_real_sweep_is_read(ax):
+    result = fl.sweep(
+        lambda rate: fl.algorithms.fedpbc(fl.local_training.local_sgd(rate, local_steps=1)),
+        lambda: fl.participation.bernoulli(np.full(3, 0.5)),
+        fl.problems.quadratic(np.arange(6.0).reshape(3, 2)),
+        seeds=[0, 1],
+        grid={'algorithm': {'rate': [0.1, 0.2]}},
+        num_rounds=4,
+        eval_every=2,
+    )
+    plot.learning_curves(result, 'loss', log=True, ax=ax)
+    for place, line in enumerate(ax.lines):
+        values = np.asarray(result.evals['client_mean']['loss'])[place]
+        np.testing.assert_allclose(line.get_ydata(), values.mean(axis=0), rtol=1e-6)
+    one = jax.tree.map(lambda a: a[0, 0], result)
+    axes = plot.mixing_matrix(one)
+    np.testing.assert_allclose(
+        axes.images[0].get_array(), fl.mixing.mixing_matrix(one.state.links.mask), rtol=1e-6
+    )
+
+
+def test_a_run_has_a_panel_per_pattern():
+    run = a_run()
+    first, second = found = plot.learning_curves(run)
+    assert len(pyplot.get_fignums()) == 1
+    assert found.shape == (2,)
+    assert [axes.get_title() for axes in found] == ['one', 'Two']
+    values = run['server/eval_accuracy'].reshape(2, 2, 2, 2)
+    for place, axes in enumerate((first, second)):
+        for algorithm, line in enumerate(axes.lines):
+            expected = values[algorithm, place].mean(axis=0)
+            np.testing.assert_allclose(line.get_ydata(), expected)
+            np.testing.assert_array_equal(line.get_xdata(), [10, 20])
+    assert [text.get_text() for text in second.get_legend().get_texts()] == ['fedavg', 'MIFA']
+    again = plot.learning_curves(run, ax=found)
+    assert list(again) == list(found)
+    assert len(pyplot.get_fignums()) == 1
+
+
+def test_what_diverged_in_a_run_is_missing(ax):
+    finite = np.ones(16, bool)
+    finite[0] = False
+    first, _ = plot.learning_curves(a_run(finite=finite))
+    assert np.isnan(first.lines[0].get_ydata()[0])
+    assert np.isfinite(first.lines[0].get_ydata()[1])
+
+
+def test_long_legends_stand_outside_where_there_is_room(rng):
+    many = {f'algorithm {k}': rng.normal(size=(2, 3)) for k in range(9)}
+    axes = plot.learning_curves(many, 'loss')
+    axes.figure.draw_without_rendering()
+    box, page = axes.get_legend().get_window_extent(), axes.figure.bbox
+    assert box.x0 >= axes.get_window_extent().x1
+    assert page.x0 <= box.x0
+    assert box.x1 <= page.x1
+    assert page.y0 <= box.y0
+    assert box.y1 <= page.y1
+
+
+@pytest.mark.parametrize(
+    'low, high, shown', [(0.3, 3, {'0.5', '1', '2'}), (1e-4, 1e2, {'0.001', '0.1', '10'})]
+)
+def test_logarithmic_axes_have_plain_numbers(ax, low, high, shown):
+    plot.learning_curves({'mine': np.geomspace(low, high, 5)}, 'loss', log=True, ax=ax)
+    ax.figure.draw_without_rendering()
+    texts = [text.get_text() for text in ax.yaxis.get_ticklabels(which='both')]
+    assert shown <= set(texts)
+    assert not any('$' in text for text in texts)
+
+
+def test_levels_are_dotted_lines(ax):
+    data = {'fedavg': [0.1, 0.2], 'mifa': [0.3, 0.4]}
+    plot.learning_curves(data, 'eval_accuracy', levels={'mifa': 0.9}, ax=ax)
+    (line,) = [line for line in ax.lines if line.get_label() == 'mifa, predicted']
+    assert set(line.get_ydata()) == {0.9}
+    assert line.get_linestyle() == ':'
+
+
+def test_differences_are_paired_and_in_points(ax, rng):
+    noise = rng.normal(size=5) / 50
+    ends = {'fedavg': 0.5 + noise, 'mifa': 0.6 + noise, 'fedpbc': 0.5 + rng.normal(size=5) / 50}
+    data = {label: np.stack([0 * values, values], axis=1) for label, values in ends.items()}
+    plot.paired_differences(data, metric='eval_accuracy', model='server', ax=ax)
+    bars = [container.lines for container in ax.containers]
+    for place, label in enumerate(('mifa', 'fedpbc')):
+        difference = ends[label] - ends['fedavg']
+        point, _, (bar,) = bars[place]
+        assert point.get_xdata()[0] == pytest.approx(100 * difference.mean())
+        low, high = bar.get_segments()[0][:, 0]
+        assert high - low == pytest.approx(200 * half(difference), abs=1e-9)
+        clear = abs(difference.mean()) > half(difference)
+        assert (point.get_markerfacecolor() != 'white') == clear
+    assert [text.get_text() for text in ax.get_yticklabels()] == ['mifa', 'fedpbc']
+    assert ax.get_xlabel() == 'eval accuracy minus that of fedavg, points'
+
+
+def test_final_values_may_stand_alone_and_runs_are_in_points(ax):
+    plot.paired_differences({'a': [1.0, 2.0], 'b': [3.0, 5.0]}, 'b', ax=ax)
+    (container,) = ax.containers
+    assert ax.get_xlabel() == 'value minus that of b'
+    assert container.lines[0].get_xdata()[0] == pytest.approx(-2.5)
+    run = a_run()
+    values = run['server/eval_accuracy'].reshape(2, 2, 2, 2)[..., -1]
+    first, second = plot.paired_differences(run)
+    for place, axes in enumerate((first, second)):
+        expected = 100 * (values[1, place] - values[0, place]).mean()
+        assert axes.containers[0].lines[0].get_xdata()[0] == pytest.approx(expected)
+        assert axes.get_xlabel() == 'eval accuracy minus that of fedavg, points'
+        assert [text.get_text() for text in axes.get_yticklabels()] == ['MIFA']
+
+
+def test_bars_have_the_means_as_heights(ax, rng):
+    levels = {'fedavg': rng.uniform(size=(2, 3)), 'mifa': rng.uniform(size=(2, 3))}
+    plot.level_bars(levels, ['one', 'two'], 'loss', ax=ax)
+    heights = [patch.get_height() for patch in ax.patches]
+    np.testing.assert_allclose(heights, np.concatenate([v.mean(axis=1) for v in levels.values()]))
+    assert [text.get_text() for text in ax.get_xticklabels()] == ['one', 'two']
+
+
+DATA = {'fedavg': np.ones((2, 3)), 'mifa': np.ones((2, 3))}
+
+
+@pytest.mark.parametrize(
+    'call, message',
+    [
+        (
+            lambda: plot.learning_curves(DATA, band='sd'),
+            "`band` has no 'sd'; valid names:",
+        ),
+        (lambda: plot.learning_curves(DATA, rounds=[1, 2]), '`rounds` must have 3 entries'),
+        (lambda: plot.learning_curves(DATA, model='sever'), "did you mean 'server'?"),
+        (lambda: plot.learning_curves(DATA, ax=3), '`ax` must be matplotlib axes or None, got 3.'),
+        (lambda: plot.learning_curves({}), '`data` must hold at least one label'),
+        (lambda: plot.learning_curves({'a': np.ones((1, 2, 3))}), '`data` must be of shape [E] or'),
+        (lambda: plot.learning_curves({**DATA, 'b': np.ones(4)}), '`data` must have as many eval'),
+        (lambda: plot.learning_curves(a_run(), 'accuracy'), "did you mean 'eval_accuracy'?"),
+        (lambda: plot.learning_curves(a_run(), ax=[None]), '`ax` must be 2 axes, one per panel'),
+        (
+            lambda: plot.learning_curves(simulated([1, 1]), 'acuracy'),
+            "did you mean 'accuracy'?",
+        ),
+        (lambda: plot.paired_differences(DATA, 'fedavgs'), "did you mean 'fedavg'?"),
+        (lambda: plot.paired_differences(DATA, tail=2), '`tail` must lie in [0, 1], got 2.'),
+        (lambda: plot.level_bars(DATA, ['one']), '`levels` must be of shape [1, S]'),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(ValueError, match='`') as caught:
+        call()
+    assert message in str(caught.value)
+    assert '\n' not in str(caught.value)

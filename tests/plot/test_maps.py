@@ -1,0 +1,193 @@
+"""Maps of links, clients and grids, read back from what was drawn, against NumPy."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import plot, problems
+from fedjax_links.base import DuplexLinkSample, LinkSample
+from tests.plot.test_curves import simulated
+
+MASK = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 1], [0, 1, 1]], bool)
+
+
+def test_the_map_has_the_best_link_on_top(ax):
+    plot.link_map(LinkSample(MASK, np.zeros((4, 3))), ax=ax)
+    np.testing.assert_array_equal(ax.images[0].get_array(), MASK.T[[2, 1, 0]])
+    plot.link_map(MASK, order=[0, 1, 2], num_rounds=2, ax=ax)
+    np.testing.assert_array_equal(ax.images[1].get_array(), MASK[:2].T)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ('round', 'client')
+
+
+def test_directions_have_states(ax):
+    mask = np.array([[1, 1, 0, 0]], bool)
+    downlink = np.array([[1, 0, 1, 0]], bool)
+    compute = np.ones((1, 4), bool)
+    links = DuplexLinkSample(mask, np.zeros((1, 4)), downlink, compute)
+    plot.link_map(links, order=range(4), ax=ax)
+    np.testing.assert_array_equal(ax.images[0].get_array()[:, 0], [1, 2, 3, 0])
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ['takes part', 'delivers without having heard', 'hears only']
+
+
+def test_rates_are_shares_of_rounds(ax):
+    plot.participation_rates(MASK, [0.1, 0.5, 0.9], ax=ax)
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], [1, 0.5, 0])
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), [0.9, 0.5, 0.1])
+
+
+def test_gaps_are_counted_and_their_law_is_geometric(ax, rng):
+    rounds, p = 4000, 0.6
+    mask = rng.uniform(size=(rounds, 2)) < p
+    plot.gap_law(mask, np.full(2, p), ax=ax)
+    gaps = np.concatenate([np.diff(np.flatnonzero(column)) for column in mask.T])
+    shares = np.bincount(gaps)[1:] / gaps.size
+    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], shares)
+    k = np.arange(1, shares.size + 1)
+    law = (1 - p) ** (k - 1) * p * (rounds - k)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), law / law.sum(), rtol=1e-9)
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), k + 0.5)
+    assert ax.get_yscale() == 'log'
+
+
+def test_memory_has_its_exact_line(ax, rng):
+    mask = rng.uniform(size=(300, 3)) < 0.5
+    plot.link_memory(mask, up_rate=np.full(3, 0.1), down_rate=np.full(3, 0.2), num_lags=4, ax=ax)
+    _, measured, exact = ax.lines
+    centred = mask - mask.mean(axis=0)
+    expected = [
+        np.mean([(centred[: 300 - k, i] * centred[k:, i]).mean() for i in range(3)])
+        for k in range(5)
+    ]
+    np.testing.assert_allclose(measured.get_ydata(), np.array(expected) / expected[0], atol=1e-5)
+    np.testing.assert_allclose(exact.get_ydata(), 0.7 ** np.arange(5))
+
+
+def test_nothing_to_draw_is_said(ax):
+    plot.gap_law(np.eye(3, dtype=bool), ax=ax)
+    plot.link_memory(np.ones((8, 2), bool), ax=ax)
+    said = [text.get_text() for text in ax.texts]
+    assert said == ['nobody took part twice', 'nobody ever changes']
+
+
+def test_participants_by_round_and_by_phase(ax):
+    plot.participants(MASK, mean=1.5, ax=ax)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), [2, 1, 1, 2])
+    assert set(ax.lines[1].get_ydata()) == {1.5}
+    plot.participants(MASK, period=2, ax=ax)
+    np.testing.assert_allclose(ax.lines[2].get_ydata(), [1.5, 1.5])
+
+
+def test_clouds_of_clients(ax):
+    losses = {'fedavg': [3.0, 2.0, 1.0], 'mine': [1.0, 1.0, 4.0]}
+    plot.participation_loss(MASK, losses, ax=ax)
+    for line, values in zip(ax.lines, losses.values(), strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), [0, 2, 4])
+        np.testing.assert_array_equal(line.get_ydata(), values)
+    assert ax.lines[0].get_color() == plot.looks(['fedavg'])['fedavg'].colour
+    plot.participation_loss(simulated(np.ones(2)), [1.0, 2.0, 3.0], ax=ax)
+    np.testing.assert_array_equal(ax.lines[2].get_xdata(), [0, 1, 2])
+
+
+def test_a_mixing_matrix_is_that_of_the_mask(ax):
+    plot.mixing_matrix(np.array([True, False, True]), colorbar=False, ax=ax)
+    by_hand = [[0.5, 0, 0.5], [0, 1, 0], [0.5, 0, 0.5]]
+    np.testing.assert_allclose(ax.images[0].get_array(), by_hand)
+    plot.mixing_matrix(MASK, colorbar=False, ax=ax)
+    mean = np.mean([[1, 0, 0, 0, 0.5, 0.5, 0, 0.5, 0.5]] * 2 + [np.eye(3).ravel()] * 2, axis=0)
+    np.testing.assert_allclose(ax.images[1].get_array(), mean.reshape(3, 3))
+
+
+def test_cells_have_values_texts_and_hatching():
+    values = np.array([[1.0, -3.0], [np.nan, -0.01]])
+    axes = plot.heat_map(
+        values,
+        x=('sigma', [0.5, 1]),
+        y=('rate', [2, 3]),
+        texts='+.1f',
+        label='d, points',
+        unclear=values == 1.0,
+    )
+    image = axes.images[0]
+    np.testing.assert_array_equal(image.get_array().filled(np.nan), values)
+    assert image.get_clim() == (-3, 3)
+    assert [text.get_text() for text in axes.texts] == ['+1.0', '-3.0', '', '+0.0']
+    assert [patch.get_xy() for patch in axes.patches] == [(-0.5, -0.5)]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ['0.5', '1']
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ('sigma', 'rate')
+    assert axes.figure.axes[1].get_ylabel() == 'd, points'
+    red, _, blue, _ = image.to_rgba(values)[0, 1]
+    assert red > blue
+    levels = plot.heat_map(np.array([[0.2, 0.8]]), around_zero=False)
+    assert levels.images[0].get_clim() == (0, 0.8)
+
+
+def test_label_shares_of_a_problem(ax):
+    problem = problems.digits(num_clients=5, alpha=0.3)
+    plot.partition(problem, order=range(5), ax=ax)
+    labels, counts = np.asarray(problem.data.labels), np.asarray(problem.counts)
+    starts = np.append(0, np.cumsum(counts))
+    shares = [
+        np.bincount(labels[a:b], minlength=10) / (b - a) for a, b in itertools.pairwise(starts)
+    ]
+    np.testing.assert_allclose(ax.images[0].get_array(), np.transpose(shares))
+
+
+def test_histograms_of_clients(ax):
+    plot.volumes([4, 2, 6], order=[2, 0, 1], ax=ax)
+    assert [bar.get_height() for bar in ax.patches] == [6, 4, 2]
+    assert set(ax.lines[0].get_ydata()) == {4}
+    bars = len(ax.patches)
+    plot.classes_held([1, 2, 2], 3, ax=ax)
+    assert [bar.get_height() for bar in ax.patches[bars:]] == [0, 1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    'call, message',
+    [
+        (
+            lambda: plot.link_map(np.ones(3)),
+            '`links` must be a mask of shape [T, N], got shape [3].',
+        ),
+        (lambda: plot.gap_law(2 * MASK), '`mask` must hold truth values'),
+        (lambda: plot.gap_law(MASK, [0.5]), '`probs` must have 3 entries, got shape [1].'),
+        (
+            lambda: plot.gap_law(MASK, [0.5, 2, 0]),
+            '`probs` must lie in [0, 1], got 2.0 at client 1.',
+        ),
+        (lambda: plot.gap_law(MASK, up_rate=0.1), '`down_rate` must be given where the other'),
+        (lambda: plot.participants(MASK, period=9), '`period` must be at most 4, got 9.'),
+        (
+            lambda: plot.participation_loss(MASK, [1, 2]),
+            '`losses` must have one entry for each of 3',
+        ),
+        (lambda: plot.mixing_matrix(np.ones((2, 3))), '`matrix` must be float[N, N], or masks'),
+        (lambda: plot.heat_map([1, 2]), '`values` must be of shape [Y, X], got shape [2].'),
+        (lambda: plot.heat_map(np.eye(2), x=('a', [1])), '`x` must have 2 values, got 1.'),
+        (
+            lambda: plot.heat_map(np.eye(2), unclear=[1]),
+            '`unclear` must be of shape [2, 2], got [1].',
+        ),
+        (lambda: plot.partition(np.ones(3)), '`data` must be a problem with labels, or shares'),
+        (
+            lambda: plot.partition(problems.quadratic(np.ones((3, 2)))),
+            '`data` must have integer labels',
+        ),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(ValueError, match='`') as caught:
+        call()
+    assert message in str(caught.value)
+    assert '\n' not in str(caught.value)
+
+
+def test_matplotlib_is_loaded_by_the_first_picture_only():
+    code = "import fedjax_links as fl, sys; fl.plot.looks; assert 'matplotlib' not in sys.modules"
+    folder = str(next(iter(fl.__path__)) + '/..')
+    subprocess.run([sys.executable, '-c', code], check=True, cwd=folder, timeout=600)
+    assert 'plot' in dir(fl)
