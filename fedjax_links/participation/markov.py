@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.participation import schedules
+from fedjax_links.references import XIANG_2024, cite
 
 _PROBS, _LINKS = 0, 1
 _UP_RATE = 0.05
@@ -25,6 +26,7 @@ class MarkovState(NamedTuple):
     up: Array
 
 
+@cite(XIANG_2024)
 def markov(
     schedule: schedules.ScheduleLike,
     up_rate: ArrayLike = _UP_RATE,

@@ -12,6 +12,7 @@ from fedjax_links import checks, errors
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
+from fedjax_links.references import SUN_2025, cite
 
 Separation = ArrayLike | Callable[[Array], Array]
 """Rounds to wait: integers, or a function ``round -> int32[]`` or ``int32[U]``."""
@@ -37,6 +38,7 @@ class SeparationClocks(NamedTuple):
     free_from: Array
 
 
+@cite(SUN_2025)
 def minimum_separation(
     weights: ArrayLike,
     *,

@@ -11,6 +11,7 @@ from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
+from fedjax_links.references import WANG_2022, cite
 
 
 class PeriodicGroupsState(NamedTuple):
@@ -23,6 +24,7 @@ class PeriodicGroupsState(NamedTuple):
     offset: Array
 
 
+@cite(WANG_2022)
 def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) -> Participation:
     """Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from fedjax_links import checks
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
 from fedjax_links.participation import rejection, selection
+from fedjax_links.references import WANG_2022, cite
 
 
 class RegularizedState(NamedTuple):
@@ -30,6 +31,7 @@ class DeckState(NamedTuple):
     deck: Array
 
 
+@cite(WANG_2022)
 def regularized(num_clients: int, cohort_size: int) -> Participation:
     """Every client exactly once in each period of ``P = ceil(N / S)`` rounds.
 
