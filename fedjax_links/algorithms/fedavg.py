@@ -79,7 +79,7 @@ def fedavg_all(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algori
     """FedAvg with absent clients counted as zero: ``x + (eta_g / N) sum_{i in A} Delta_i``.
 
     Proportional to p_i in expectation, so its fixed point on quadratics is the p-weighted mean of
-    the targets: biased, without FedAvg's 1/|A|.
+    the targets: biased, without FedAvg's ``1/|A|``.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x^t. An empty round keeps x.

@@ -37,7 +37,7 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
       cohort_size: S, at most the size of the smallest group.
 
     Returns:
-      The pattern; given the offset it reports S / |group| for the available group, zero for the
+      The pattern; given the offset it reports ``S / |group|`` for the available group, zero for the
       others. Where each group is a range of many clients, its cohort is named, in O(S)
       (`rejection`).
 
