@@ -18,7 +18,7 @@ import fedjax_links  # noqa: E402
 
 project = 'fedjax_links'
 author = 'The fedjax_links authors'
-copyright = author  # noqa: A001  Sphinx's name
+copyright = author
 version = release = fedjax_links.__version__
 
 extensions = [

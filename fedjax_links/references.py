@@ -68,6 +68,21 @@ def cite(*references: Reference) -> Callable[[_Factory], _Factory]:
 
     Returns:
       A decorator that gives back the very factory.
+
+    Example:
+      >>> from fedjax_links.references import Reference, cite, references_of
+      >>> paper = Reference('doe2020title', 'misc', 'A Title', ('Jane Doe', 'John Roe'), 2020)
+      >>> @cite(paper)
+      ... def method(): ...
+      ...
+      >>> print(references_of(method)[0].short)
+      Doe and Roe 2020
+      >>> print(paper.bibtex)
+      @misc{doe2020title,
+        title = {{A Title}},
+        author = {Jane Doe and John Roe},
+        year = {2020},
+      }
     """
 
     def mark(factory: _Factory) -> _Factory:

@@ -1,4 +1,4 @@
-"""Pages that are made when the site is built: a new algorithm, pattern or module has one at once."""
+"""Pages that are made when the site is built: a new algorithm or pattern has one at once."""
 
 import shutil
 from pathlib import Path

@@ -4,11 +4,10 @@ import importlib
 import inspect
 from pathlib import Path
 
-from generate import text
-
 import fedjax_links
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.participation import PARTICIPATION
+from generate import text
 
 _MORE = ('errors', 'references', 'registry')
 _ELSEWHERE = {
@@ -16,8 +15,8 @@ _ELSEWHERE = {
     'participation': ('patterns', {entry.factory.__name__ for entry in PARTICIPATION.values()}),
 }
 _PACKAGE = """\
-The names below are those of ``import fedjax_links as fl``; modules are loaded when they are first used.
-
+The names below are those of ``import fedjax_links as fl``; modules are loaded when they are first
+used.
 """
 
 

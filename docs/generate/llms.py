@@ -8,7 +8,8 @@ from docutils import nodes
 _HEAD = """\
 # fedjax_links
 
-> Federated learning over unreliable links and arbitrary participation, simulated exactly and fast, in JAX.
+> Federated learning over unreliable links and arbitrary participation, simulated exactly and
+> fast, in JAX.
 
 Every page below also exists as its source, under _sources/ with .txt behind its name.
 """

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from generate import pictures, text
-
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.registry import AlgorithmEntry
 from fedjax_links.testing import AlgorithmFacts, algorithm_facts
+from generate import pictures, text
 
 _HEADER = (
     'method',
@@ -30,14 +29,14 @@ _HEARING = {
     'never': 'links are not looked at',
 }
 _INTRODUCTION = """\
-N is the number of clients, p the probability that an uplink delivers; a client is *active* in a round in
-which its uplink does. The rows are not written but found, by running each algorithm
-(`fedjax_links.testing.algorithm_facts`): with the probabilities replaced by NaN, with the downlink of one
-client cut, with nobody active, and with other numbers of clients and parameters. Memory counts what the
-simulation keeps between rounds, whoever would keep it: models that exist once, and models for each client.
-No algorithm here sends anything to clients whose uplink is down. The fields stand for the registered
-example of each: FedAvg and FedPBC, for instance, have either kind of computing.
-
+N is the number of clients, p the probability that an uplink delivers; a client is *active* in a
+round in which its uplink does. The rows are not written but found, by running each algorithm
+(`fedjax_links.testing.algorithm_facts`): with the probabilities replaced by NaN, with the
+downlink of one client cut, with nobody active, and with other numbers of clients and parameters.
+Memory counts what the simulation keeps between rounds, whoever would keep it: models that exist
+once, and models for each client. What clients hear whose uplink is down matters to none of them,
+unless the column says so. The fields stand for the registered example of each: FedAvg and FedPBC,
+for instance, have either kind of computing.
 """
 
 

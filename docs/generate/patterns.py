@@ -4,18 +4,18 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from generate import pictures, text
 
 from fedjax_links import simulation
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.registry import ParticipationEntry
+from generate import pictures, text
 
 _NUM_CLIENTS = 12
 _MANY_ROUNDS = 4_000
 _INTRODUCTION = """\
-A pattern says in every round whose uplink delivers, and with which probability it was to. The last two
-columns were counted over {rounds:,} rounds of each pattern's example with {clients} clients.
-
+A pattern says in every round whose uplink delivers, and with which probability it was to. The
+last two columns were counted over {rounds:,} rounds of each pattern's example with {clients}
+clients.
 """
 
 

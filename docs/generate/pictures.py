@@ -21,14 +21,15 @@ _PROBS = np.linspace(0.1, 0.9, _NUM_CLIENTS)
 _TARGETS = np.linspace(-1, 1, _NUM_CLIENTS)[:, None]
 
 TRAJECTORY_CAPTION = """\
-Ten clients with quadratic losses; the further right a client's optimum (-1 to 1), the better its link
-(Bernoulli, 0.1 to 0.9). Mean over 16 seeds of the model, and the middle two thirds of them; the optimum is 0.
-FedAvg's exact limit is dashed, and its mean grey. Five local steps of 0.02, the registered example's
-hyper-parameters.
+Ten clients with quadratic losses; the further right a client's optimum (-1 to 1), the better its
+link (Bernoulli, 0.1 to 0.9). Mean over 16 seeds of the model, and the middle two thirds of them;
+the optimum is 0. FedAvg's exact limit is dashed, and its mean grey. Five local steps of 0.02, the
+registered example's hyper-parameters.
 """
 PATTERN_CAPTION = """\
-Eighty rounds of twelve clients (dark: the uplink delivers), and the share of the rounds that each client
-delivered in, over four thousand, with the mean of the probabilities that the pattern reports as circles.
+Eighty rounds of twelve clients (dark: the uplink delivers), and the share of the rounds that each
+client delivered in, over four thousand, with the mean of the probabilities that the pattern
+reports as circles.
 """
 
 

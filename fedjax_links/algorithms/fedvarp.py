@@ -36,7 +36,7 @@ def fedvarp(
     round's are stored; then ``y_i <- Delta_i`` for i in A. The paper draws its clients uniformly,
     and v is then unbiased for the mean update. Under unequal links it is not, but its bias is that
     of the differences, which vanish as x settles: with exact gradients it still ends at the optimum
-    if it converges. The convergence itself is for small ``eta_g``: the correction divides by ``|A|``.
+    if it converges. The convergence itself is for small ``eta_g``: the correction is a mean over A.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x^t. An empty round keeps x, as the released code does; a literal reading of v would

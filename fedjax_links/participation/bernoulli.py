@@ -24,6 +24,17 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
     Raises:
       ValueError: for probabilities outside [0, 1].
 
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.bernoulli([0.1, 0.5, 0.9])
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=4)
+      >>> print(links.mask.astype(int))
+      [[0 0 0]
+       [0 0 1]
+       [0 0 1]
+       [0 1 1]]
+
     References:
       Xiang et al. 2023, section II.
     """

@@ -58,6 +58,15 @@ def markov(
     Raises:
       ValueError: for a value out of range.
 
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.markov([0.25, 0.75], up_rate=0.4)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=16)
+      >>> print(links.mask.astype(int).T)
+      [[0 0 0 1 0 0 0 0 0 0 1 0 1 0 0 0]
+       [1 1 1 1 1 1 1 0 0 0 1 1 1 1 1 1]]
+
     References:
       Xiang et al. 2024, appendix B and figure 7.
     """

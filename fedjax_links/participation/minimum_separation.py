@@ -79,6 +79,18 @@ def minimum_separation(
     Raises:
       ValueError: for values out of range, or a separation that can leave fewer than B eligible.
 
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.minimum_separation([0.25, 0.25, 0.5], separation=1)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=5)
+      >>> print(links.mask.astype(int))
+      [[0 0 1]
+       [1 0 0]
+       [0 0 1]
+       [0 1 0]
+       [0 0 1]]
+
     References:
       Sun et al. 2025, section 3. Its text states the sum design, its Proposition 1 the product;
       its experiments select groups, with B = 1, where they agree.

@@ -44,6 +44,17 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
     Raises:
       ValueError: for labels with gaps or a cohort larger than a group.
 
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.periodic_groups([0, 0, 1, 1], active_rounds=2, cohort_size=1)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=4)
+      >>> print(links.mask.astype(int))
+      [[1 0 0 0]
+       [0 1 0 0]
+       [0 0 0 1]
+       [0 0 0 1]]
+
     References:
       Wang & Ji 2022, appendix D: 250 clients in 5 groups, turns of 100 rounds, S = 10.
     """

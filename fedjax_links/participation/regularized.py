@@ -50,6 +50,16 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     Raises:
       ValueError: for a cohort larger than the federation.
 
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.regularized(6, 2)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=3)
+      >>> print(links.mask.astype(int))
+      [[0 0 1 0 1 0]
+       [1 0 0 1 0 0]
+       [0 1 0 0 0 1]]
+
     References:
       Wang & Ji 2022, appendix D (regularised participation; N = 250, S = 10).
     """

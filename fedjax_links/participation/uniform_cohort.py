@@ -23,6 +23,16 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     Raises:
       ValueError: for a cohort larger than the federation.
 
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.uniform_cohort(5, 2)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=3)
+      >>> print(links.mask.astype(int))
+      [[1 0 0 1 0]
+       [0 0 1 0 1]
+       [1 1 0 0 0]]
+
     References:
       Wang & Ji 2022, appendix D (independent sampling).
     """
