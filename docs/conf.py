@@ -6,6 +6,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 # The pictures take small programs that run once: compiled fast, not to be fast.
 os.environ.setdefault(
     'XLA_FLAGS',
@@ -39,11 +40,11 @@ myst_enable_extensions = ['dollarmath']
 myst_heading_anchors = 3
 
 autodoc_member_order = 'bysource'
-autodoc_typehints = 'signature'
-autodoc_preserve_defaults = True
+autodoc_typehints = 'none'  # shapes and units stand in the text
 python_use_unqualified_type_names = True
 napoleon_use_ivar = True
 napoleon_use_rtype = False
+napoleon_attr_annotations = False
 
 html_theme = 'furo'
 html_title = 'fedjax_links'

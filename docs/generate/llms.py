@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from docutils import nodes
-
 _HEAD = """\
 # fedjax_links
 
@@ -44,6 +42,8 @@ def _section(name: str) -> str:
 
 
 def _line(env: Any, name: str) -> str:
+    from docutils import nodes
+
     first = next(iter(env.get_doctree(name).findall(nodes.paragraph)), None)
     about = '' if first is None else ' '.join(first.astext().split()).split('. ')[0]
     return f'- [{env.titles[name].astext()}]({name}.html): {about[:200]}'

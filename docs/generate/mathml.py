@@ -3,16 +3,17 @@
 from typing import Any
 
 from docutils import nodes
-from docutils.utils.math.latex2mathml import tex2mathml
+from latex2mathml.converter import convert
 
 
 def _inline(self: Any, node: nodes.math) -> None:
-    self.body.append(tex2mathml(node.astext()))
+    self.body.append(convert(node.astext()))
     raise nodes.SkipNode
 
 
 def _block(self: Any, node: nodes.math_block) -> None:
-    self.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    formula = convert(node.astext(), display='block')
+    self.body.append(f'<div class="math">{formula}</div>')
     raise nodes.SkipNode
 
 

@@ -9,14 +9,14 @@ from generate import pictures, text
 
 _HEADER = (
     'method',
-    'source',
+    'paper',
     'year',
     'needs p?',
     'memory, in models',
     'numbers per client',
     'who computes',
     'active clients hear the server',
-    'an empty round',
+    'empty rounds',
 )
 _COMPUTING = {
     'all': 'everybody',
@@ -36,7 +36,8 @@ downlink of one client cut, with nobody active, and with other numbers of client
 Memory counts what the simulation keeps between rounds, whoever would keep it: models that exist
 once, and models for each client. What clients hear whose uplink is down matters to none of them,
 unless the column says so. The fields stand for the registered example of each: FedAvg and FedPBC,
-for instance, have either kind of computing.
+for instance, have either kind of
+computing. The last column says what rounds without active clients do to the server's model.
 """
 
 
@@ -69,7 +70,7 @@ def row(entry: AlgorithmEntry, facts: AlgorithmFacts) -> tuple[str, ...]:
         str(facts.client_numbers or ''),
         _COMPUTING[facts.computing],
         _HEARING[facts.hearing] + (', others too' if facts.others_hear else ''),
-        'can move the server' if facts.moves_when_empty else 'keeps it',
+        'may move it' if facts.moves_when_empty else 'keep it',
     )
 
 
@@ -90,7 +91,7 @@ def _write_page(path: Path, name: str, entry: AlgorithmEntry, facts: AlgorithmFa
         made = f"fl.ALGORITHMS['{name}'](client, server_optimizer=optax.sgd(1.0))"
     program = own.__name__ if own else 'local_sgd'
     mu = ', '.join(f'{key}={value}' for key, value in entry.client_example.items())
-    client = f'local_training.{program}(0.1, {mu + ", " if mu else ""}local_steps=5)'
+    client = f'local_training.{program}(0.02, {mu + ", " if mu else ""}local_steps=5)'
     what = own or entry.factory
     parts = [
         text.heading(name),
