@@ -64,6 +64,7 @@ def readme_is_the_start(app, name, source):
 def setup(app):
     """Has the generated pages made before any is read, and the index for language models after."""
     app.connect('builder-inited', generate.write_pages)
+    app.connect('autodoc-process-docstring', generate.keep_colons, priority=400)
     app.connect('autodoc-skip-member', generate.skip_tuple_fields)
     app.connect('source-read', readme_is_the_start)
     app.connect('build-finished', generate.write_llms)

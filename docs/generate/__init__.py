@@ -31,6 +31,18 @@ def write_llms(app: Any, exception: Exception | None) -> None:
         llms.write(app.env, Path(app.outdir) / 'llms.txt')
 
 
+def keep_colons(app: Any, what: str, name: str, member: Any, options: Any, lines: Any) -> None:
+    """Has colons in what is returned, and in what a variable is, not taken for a type before them.
+
+    Docstrings here state shapes and units in words; Napoleon expects ``type: description``.
+    """
+    del app, name, member, options
+    starts = [i + 1 for i, line in enumerate(lines) if line == 'Returns:']
+    for i in [0] if what == 'data' else starts:
+        if i < len(lines):
+            lines[i] = lines[i].replace(': ', ' \N{EN DASH} ', 1)
+
+
 def skip_tuple_fields(
     app: Any, what: str, name: str, member: Any, skip: bool, options: Any
 ) -> bool | None:

@@ -1,5 +1,7 @@
 """``llms.txt``: an index of the site for language models."""
 
+import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,8 @@ def _section(name: str) -> str:
 def _line(env: Any, name: str) -> str:
     from docutils import nodes
 
-    first = next(iter(env.get_doctree(name).findall(nodes.paragraph)), None)
-    about = '' if first is None else ' '.join(first.astext().split()).split('. ')[0]
-    return f'- [{env.titles[name].astext()}]({name}.html): {about[:200]}'
+    paragraphs = env.get_doctree(name).findall(nodes.paragraph)
+    told = (p.astext() for p in paragraphs if not isinstance(p[0], nodes.image))
+    sentence = re.split(r'(?<!et al)[.:] ', ' '.join(next(told, '').split()))[0]
+    about = textwrap.shorten(sentence, 180, placeholder=' ...')
+    return f'- [{env.titles[name].astext()}]({name}.html): {about}'

@@ -70,7 +70,7 @@ def row(entry: AlgorithmEntry, facts: AlgorithmFacts) -> tuple[str, ...]:
         str(facts.client_numbers or ''),
         _COMPUTING[facts.computing],
         _HEARING[facts.hearing] + (', others too' if facts.others_hear else ''),
-        'may move it' if facts.moves_when_empty else 'keep it',
+        'may move it' if facts.moves_when_empty else 'keep the model',
     )
 
 
