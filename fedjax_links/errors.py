@@ -56,8 +56,8 @@ def inside(where: str) -> Iterator[None]:
     """Makes messages about an argument messages about a field of a section.
 
     Args:
-      where: the section's place: ``config.links`` makes `` `cohort_size` must ...`` a message about
-        `` `config.links.cohort_size` ``. What already has its place in a config keeps it.
+      where: the section's place: under ``config.links`` a message about ``cohort_size`` becomes one
+        about ``config.links.cohort_size``. What already has its place in a config keeps it.
 
     Raises:
       ValueError: the same in one line, with its place.

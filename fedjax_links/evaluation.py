@@ -92,6 +92,12 @@ def seed_interval(values: ArrayLike, *, axis: int = 0, level: float = 0.95) -> I
 
     Raises:
       ValueError: for a level outside [0, 1] or an empty seed axis.
+
+    Example:
+      >>> from fedjax_links import evaluation
+      >>> interval = evaluation.seed_interval([0.80, 0.82, 0.84])
+      >>> print(round(float(interval.mean), 3), round(float(interval.half_width), 3))
+      0.82 0.05
     """
     from scipy import stats  # 0.3 s, and only tables need it
 

@@ -22,6 +22,14 @@ def mixing_matrix(mask: Array) -> Array:
 
     Returns:
       float[N, N].
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from fedjax_links import mixing
+      >>> print(mixing.mixing_matrix(jnp.array([True, False, True])))
+      [[0.5 0.  0.5]
+       [0.  1.  0. ]
+       [0.5 0.  0.5]]
     """
     active = mask.astype(jnp.result_type(float))
     pairs = active[:, None] * active[None, :]
@@ -38,6 +46,12 @@ def active_mean(mask: Array, client_tree: PyTree) -> PyTree:
 
     Returns:
       Leaves [...]. Rows outside the mask are never read into the sum.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from fedjax_links import mixing
+      >>> print(mixing.active_mean(jnp.array([True, False, True]), jnp.array([1.0, 2.0, 5.0])))
+      3.0
     """
     kept = tree.select_rows(mask, client_tree, tree.zeros_like(client_tree))
     sums = jax.tree.map(lambda a: jnp.sum(a, axis=0, dtype=a.dtype), kept)
@@ -53,5 +67,11 @@ def mix(mask: Array, client_tree: PyTree) -> PyTree:
 
     Returns:
       Leaves [N, ...].
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from fedjax_links import mixing
+      >>> print(mixing.mix(jnp.array([True, False, True]), jnp.array([1.0, 2.0, 5.0])))
+      [3. 2. 3.]
     """
     return tree.fill_rows(mask, active_mean(mask, client_tree), client_tree)

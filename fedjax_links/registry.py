@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fedjax_links.base import Algorithm, Participation
+from fedjax_links.references import Reference, references_of
 
 
 class AlgorithmEntry(NamedTuple):
@@ -33,6 +34,16 @@ class AlgorithmEntry(NamedTuple):
         """Builds the algorithm."""
         return self.factory(*args, **kwargs)
 
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What the method comes from; of a client program of its own, what that comes from."""
+        return references_of(self.client_program or self.factory)
+
+    @property
+    def citation(self) -> str:
+        """The BibTeX entries of `references`, one after the other."""
+        return '\n\n'.join(reference.bibtex for reference in self.references)
+
 
 class ParticipationEntry(NamedTuple):
     """A registered pattern; calling the entry calls its factory.
@@ -54,3 +65,13 @@ class ParticipationEntry(NamedTuple):
     def __call__(self, *args: Any, **kwargs: Any) -> Participation:
         """Builds the pattern."""
         return self.factory(*args, **kwargs)
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What the pattern comes from; empty for what has no source, such as an outage."""
+        return references_of(self.factory)
+
+    @property
+    def citation(self) -> str:
+        """The BibTeX entries of `references`, one after the other; empty without a source."""
+        return '\n\n'.join(reference.bibtex for reference in self.references)

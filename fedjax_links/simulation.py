@@ -69,6 +69,19 @@ def simulate(
     Raises:
       ValueError: if counts are out of range, pattern and problem disagree on the clients, or the
         mesh has no axis ``'clients'``, or others besides.
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import local_training, participation, problems
+      >>> algorithm = fl.ALGORITHMS['fedavg'](local_training.local_sgd(0.1, local_steps=5))
+      >>> problem = problems.quadratic([[0.0], [1.0]])
+      >>> links = participation.always(2)
+      >>> result = fl.simulate(
+      ...     jax.random.key(0), algorithm, links, problem, num_rounds=8, eval_every=4
+      ... )
+      >>> print(result.evals['server']['distance'].round(3), result.rounds.num_active)
+      [0.061 0.007] [2 2 2 2 2 2 2 2]
     """
     checks.static_int('num_rounds', num_rounds)
     if participation.num_clients != problem.num_clients:
@@ -363,6 +376,16 @@ def realised_links(
     Returns:
       The sample of every round, leaves [T, ...], ``mask`` bool[T, N]; its mask replays in any run
       (`fedjax_links.participation.replay`).
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.replay([[True, False], [False, True]])
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=3)
+      >>> print(links.mask.astype(int))
+      [[1 0]
+       [0 1]
+       [1 0]]
     """
     checks.static_int('num_rounds', num_rounds)
 

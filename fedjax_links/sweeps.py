@@ -164,6 +164,14 @@ def product(
 
     Raises:
       ValueError: for an unknown maker or an empty list of values.
+
+    Example:
+      >>> from fedjax_links import sweeps
+      >>> grid = sweeps.product(
+      ...     algorithm={'learning_rate': [0.1, 0.2]}, participation={'p': [0.5, 0.9]}
+      ... )
+      >>> print(grid['algorithm']['learning_rate'], grid['participation']['p'])
+      [0.1 0.1 0.2 0.2] [0.5 0.9 0.5 0.9]
     """
     given = {**(values or {}), **by_maker}
     _check_makers(given)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 
 PACKAGE = 'fedjax_links'
-_LEAVES = {'errors', 'kinds', 'checks', 'registry', 'meshes'}
+_LEAVES = {'errors', 'kinds', 'checks', 'registry', 'references', 'meshes'}
 _CORE = _LEAVES | {'base', 'prng', 'tree'}
 _ENGINE = _CORE | {
     'learning_rates',
@@ -27,7 +27,8 @@ MAY_SEE = {
     'errors': set(),
     'kinds': {'errors'},
     'checks': {'errors', 'kinds'},
-    'registry': {'base'},
+    'registry': {'base', 'references'},
+    'references': set(),
     'describing': set(),
     'base': {'errors', 'checks', 'describing'},
     'frames': {'errors', 'base'},

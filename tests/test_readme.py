@@ -50,16 +50,9 @@ def test_the_example_recovers_the_exact_bias():
     assert f'{fedavg:.1f}' == '34.4'
 
 
-def test_the_pieces_run_as_shown():
-    assert len(re.findall(r'0\.\d+', printed(blocks('python')[2]))) == 5
-
-
-@pytest.mark.slow
-def test_the_experiment_runs_as_shown():
-    text = printed(blocks('python')[1])
-    assert '1 algorithm x 2 patterns x 2 points x 3 seeds x 40 rounds: 480 rounds' in text
-    assert text.count('0.1 0.1') >= 1
-    assert len(re.findall(r'0\.\d{4,}', text)) == 2 * 2 * 3 * 2
+def test_the_site_shows_the_same_commands():
+    shown = (ROOT / 'docs' / 'commands.md').read_text()
+    assert blocks('bash')[2] in shown
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from fedjax_links import checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Number, Params, Problem, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.references import WANG_2022, cite
 
 
 class AmplifiedState(NamedTuple):
@@ -26,6 +27,7 @@ class AmplifiedState(NamedTuple):
     reference: Params
 
 
+@cite(WANG_2022)
 def amplified_fedavg(
     local_train: ClientProgram, *, period: int, amplification: Number, start_round: int = 0
 ) -> Algorithm:

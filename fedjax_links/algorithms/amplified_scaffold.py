@@ -24,6 +24,7 @@ from fedjax_links.base import (
     RoundMetrics,
 )
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.references import Reference, cite
 
 
 class AmplifiedScaffoldState(NamedTuple):
@@ -47,6 +48,17 @@ class AmplifiedScaffoldState(NamedTuple):
     num_heard: Array
 
 
+@cite(
+    Reference(
+        key='crawshaw2024federated',
+        kind='inproceedings',
+        title='Federated Learning under Periodic Client Participation and Heterogeneous Data: A '
+        'New Communication-Efficient Algorithm and Analysis',
+        authors=('Michael Crawshaw', 'Mingrui Liu'),
+        year=2024,
+        venue='Advances in Neural Information Processing Systems',
+    ),
+)
 def amplified_scaffold(
     local_train: ClientProgram,
     *,

@@ -1,7 +1,8 @@
 """F3AST: a budget of clients per round, chosen and weighted by their long-term rate.
 
 References:
-  Ribero et al. 2022, Federated learning under time-varying communication budgets.
+  Ribero et al. 2022, Federated learning under intermittent client availability and time-varying
+  communication constraints.
 """
 
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from fedjax_links import base, checks, cohorts, errors, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.references import XIANG_2024, Reference, cite
 
 
 class F3astState(NamedTuple):
@@ -27,6 +29,22 @@ class F3astState(NamedTuple):
     rate: Array
 
 
+@cite(
+    Reference(
+        key='ribero2022federated',
+        kind='article',
+        title='Federated Learning Under Intermittent Client Availability and Time-Varying '
+        'Communication Constraints',
+        authors=('Mónica Ribero', 'Haris Vikalo', 'Gustavo de Veciana'),
+        year=2022,
+        venue='IEEE Journal of Selected Topics in Signal Processing',
+        volume='17',
+        pages='98--111',
+        doi='10.1109/JSTSP.2022.3224590',
+        eprint='2205.06730',
+    ),
+    XIANG_2024,
+)
 def f3ast(
     local_train: ClientProgram, *, budget: int = 10, beta: Number = 0.01, server_lr: Number = 1.0
 ) -> Algorithm:

@@ -12,6 +12,7 @@ from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.references import Reference, cite
 
 
 class FedAUState(NamedTuple):
@@ -30,6 +31,18 @@ class FedAUState(NamedTuple):
     interval_sum: Array
 
 
+@cite(
+    Reference(
+        key='wang2024lightweight',
+        kind='inproceedings',
+        title='A Lightweight Method for Tackling Unknown Participation Statistics in Federated '
+        'Averaging',
+        authors=('Shiqiang Wang', 'Mingyue Ji'),
+        year=2024,
+        venue='International Conference on Learning Representations',
+        eprint='2306.03401',
+    ),
+)
 def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1.0) -> Algorithm:
     """FedAU: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} w_i Delta_i``.
 

@@ -16,8 +16,28 @@ from fedjax_links.local_training import (
     sum_updates,
     train_cohort,
 )
+from fedjax_links.references import XIANG_2023, XIANG_2024, Reference, cite
 
 
+@cite(
+    Reference(
+        key='mcmahan2017communication',
+        kind='inproceedings',
+        title='Communication-Efficient Learning of Deep Networks from Decentralized Data',
+        authors=(
+            'Brendan McMahan',
+            'Eider Moore',
+            'Daniel Ramage',
+            'Seth Hampson',
+            'Blaise Agüera y Arcas',
+        ),
+        year=2017,
+        venue='International Conference on Artificial Intelligence and Statistics',
+        pages='1273--1282',
+        eprint='1602.05629',
+    ),
+    XIANG_2023,
+)
 def fedavg(
     local_train: ClientProgram, *, server_lr: Number = 1.0, compute: str = 'active'
 ) -> Algorithm:
@@ -54,11 +74,12 @@ def fedavg(
     return _averaging(local_train, server_lr, divide_by_all=False)
 
 
+@cite(XIANG_2024)
 def fedavg_all(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """FedAvg with absent clients counted as zero: ``x + (eta_g / N) sum_{i in A} Delta_i``.
 
     Proportional to p_i in expectation, so its fixed point on quadratics is the p-weighted mean of
-    the targets: biased, without FedAvg's 1/|A|.
+    the targets: biased, without FedAvg's ``1/|A|``.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x^t. An empty round keeps x.

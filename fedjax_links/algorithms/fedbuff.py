@@ -22,6 +22,7 @@ from fedjax_links.base import (
     RoundMetrics,
 )
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.references import Reference, cite
 
 
 class FedBuffState(NamedTuple):
@@ -44,6 +45,24 @@ class FedBuffState(NamedTuple):
     version: Array
 
 
+@cite(
+    Reference(
+        key='nguyen2022federated',
+        kind='inproceedings',
+        title='Federated Learning with Buffered Asynchronous Aggregation',
+        authors=(
+            'John Nguyen',
+            'Kshitiz Malik',
+            'Hongyuan Zhan',
+            'Ashkan Yousefpour',
+            'Michael Rabbat',
+            'Mani Malek',
+            'Dzmitry Huba',
+        ),
+        year=2022,
+        venue='International Conference on Artificial Intelligence and Statistics',
+    ),
+)
 def fedbuff(
     local_train: ClientProgram,
     *,

@@ -10,8 +10,27 @@ from fedjax_links import checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.references import Reference, cite
 
 
+@cite(
+    Reference(
+        key='acar2021federated',
+        kind='inproceedings',
+        title='Federated Learning Based on Dynamic Regularization',
+        authors=(
+            'Durmus Alp Emre Acar',
+            'Yue Zhao',
+            'Ramon Matas Navarro',
+            'Matthew Mattina',
+            'Paul N. Whatmough',
+            'Venkatesh Saligrama',
+        ),
+        year=2021,
+        venue='International Conference on Learning Representations',
+        eprint='2111.04263',
+    ),
+)
 def feddyn(
     local_train: ClientProgram, *, alpha: Number, table_dtype: DTypeLike | None = None
 ) -> Algorithm:

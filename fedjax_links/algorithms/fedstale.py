@@ -10,8 +10,19 @@ from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.references import Reference, cite
 
 
+@cite(
+    Reference(
+        key='rodio2024fedstale',
+        kind='misc',
+        title='FedStale: leveraging stale client updates in federated learning',
+        authors=('Angelo Rodio', 'Giovanni Neglia'),
+        year=2024,
+        eprint='2405.04171',
+    ),
+)
 def fedstale(
     local_train: ClientProgram,
     *,

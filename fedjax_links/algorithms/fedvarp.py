@@ -10,8 +10,23 @@ from fedjax_links import checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.references import Reference, cite
 
 
+@cite(
+    Reference(
+        key='jhunjhunwala2022fedvarp',
+        kind='inproceedings',
+        title='FedVARP: Tackling the Variance Due to Partial Client Participation in Federated '
+        'Learning',
+        authors=('Divyansh Jhunjhunwala', 'Pranay Sharma', 'Aushim Nagarkatti', 'Gauri Joshi'),
+        year=2022,
+        venue='Conference on Uncertainty in Artificial Intelligence',
+        volume='180',
+        pages='906--916',
+        eprint='2207.14130',
+    ),
+)
 def fedvarp(
     local_train: ClientProgram, *, server_lr: Number = 1.0, table_dtype: DTypeLike | None = None
 ) -> Algorithm:
@@ -21,7 +36,7 @@ def fedvarp(
     round's are stored; then ``y_i <- Delta_i`` for i in A. The paper draws its clients uniformly,
     and v is then unbiased for the mean update. Under unequal links it is not, but its bias is that
     of the differences, which vanish as x settles: with exact gradients it still ends at the optimum
-    if it converges. The convergence itself is for small ``eta_g``: the correction divides by |A|.
+    if it converges. The convergence itself is for small ``eta_g``: the correction is a mean over A.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x^t. An empty round keeps x, as the released code does; a literal reading of v would

@@ -23,6 +23,7 @@ from fedjax_links.base import (
 )
 from fedjax_links.cohorts import Cohort
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.references import Reference, cite, references_of
 
 _MEMORIES = ('delta', 'gradient')
 
@@ -41,6 +42,19 @@ class WaitingState(NamedTuple):
     num_steps: Array
 
 
+@cite(
+    Reference(
+        key='gu2021fast',
+        kind='inproceedings',
+        title='Fast Federated Learning in the Presence of Arbitrary Device Unavailability',
+        authors=('Xinran Gu', 'Kaixuan Huang', 'Jingzhao Zhang', 'Longbo Huang'),
+        year=2021,
+        venue='Advances in Neural Information Processing Systems',
+        volume='34',
+        pages='12052--12064',
+        eprint='2106.04159',
+    ),
+)
 def mifa(
     local_train: ClientProgram,
     *,
@@ -98,6 +112,7 @@ def mifa(
     )
 
 
+@cite(*references_of(mifa))
 def mifa_waiting(
     local_train: ClientProgram,
     *,

@@ -22,6 +22,7 @@ from fedjax_links.base import (
     RoundMetrics,
 )
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.references import Reference, cite
 
 
 class ScaffoldState(NamedTuple):
@@ -38,6 +39,25 @@ class ScaffoldState(NamedTuple):
     client_controls: Params
 
 
+@cite(
+    Reference(
+        key='karimireddy2020scaffold',
+        kind='inproceedings',
+        title='SCAFFOLD: Stochastic Controlled Averaging for Federated Learning',
+        authors=(
+            'Sai Praneeth Karimireddy',
+            'Satyen Kale',
+            'Mehryar Mohri',
+            'Sashank Reddi',
+            'Sebastian Stich',
+            'Ananda Theertha Suresh',
+        ),
+        year=2020,
+        venue='International Conference on Machine Learning',
+        pages='5132--5143',
+        eprint='1910.06378',
+    ),
+)
 def scaffold(
     local_train: ClientProgram, *, server_lr: Number = 1.0, table_dtype: DTypeLike | None = None
 ) -> Algorithm:

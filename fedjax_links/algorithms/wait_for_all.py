@@ -10,8 +10,10 @@ from fedjax_links import base, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Problem, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.references import WANG_2022, cite
 
 
+@cite(WANG_2022)
 def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 0) -> Algorithm:
     """At the end of every P-th round ``x <- x + mean_{all i} Delta_i``; otherwise x stands still.
 

@@ -204,6 +204,12 @@ def minimum_separation_chain(
       ValueError: if an argument is out of range, a reachable state has fewer than B selectable
         clients, or there are too many states.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> chain = analysis.minimum_separation_chain([0.25, 0.25, 0.5], 1)
+      >>> print(len(chain.states), chain.marginal.round(3))
+      3 [0.3 0.3 0.4]
+
     References:
       Sun et al., ICLR 2025, Definition 1, Proposition 1 and Eqs. (4) to (6); Section 5 for a
       separation per client. There states are ordered tuples, here their sets, which suffice.

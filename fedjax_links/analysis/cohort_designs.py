@@ -47,6 +47,12 @@ def cohort_law(weights: ArrayLike, cohort_size: int, design: str = 'product') ->
     Raises:
       ValueError: if an argument is out of range or there are over 200,000 cohorts.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> law = analysis.cohort_law([1.0, 1.0, 2.0], 2)
+      >>> print(law.cohorts.tolist(), law.probs.round(3))
+      [[0, 1], [0, 2], [1, 2]] [0.2 0.4 0.4]
+
     References:
       Sun et al., ICLR 2025: Section 3 for the sum, Eq. (3) for the product.
     """

@@ -30,6 +30,11 @@ def equidistant_accuracy(distance: float, num_classes: int) -> float:
     Raises:
       ValueError: if an argument is out of range.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(round(analysis.equidistant_accuracy(2.0, 10), 4))
+      0.4792
+
     References:
       Trefethen and Weideman, The exponentially convergent trapezoidal rule, SIAM Review, 2014.
     """
@@ -92,6 +97,11 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
 
     Raises:
       ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(round(analysis.equidistant_distance(0.9, 2), 4))
+      2.5631
     """
     least = equidistant_accuracy(0.0, num_classes)
     if not least - 1e-12 <= accuracy <= 1 - 1e-12:

@@ -61,6 +61,13 @@ def effective_weights(
     Raises:
       ValueError: if not exactly one source is given or it is invalid.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.effective_weights([0.5, 0.3]).weights.round(4))
+      [0.6538 0.3462]
+      >>> print(analysis.effective_weights(selection_law=[0.25, 0.75]).weights)
+      [0.25 0.75]
+
     References:
       Xiang et al., CDC 2023, Proposition 1; Sun et al., ICLR 2025, Theorem 1.
       Asmussen and Glynn, Stochastic Simulation, 2007 (batch means).

@@ -26,6 +26,11 @@ def fedavg_weights(probs: ArrayLike) -> np.ndarray:
     Raises:
       ValueError: if `probs` is not a vector of probabilities or holds only zeros.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.fedavg_weights([0.5, 0.3]).round(4))
+      [0.6538 0.3462]
+
     References:
       Xiang et al., Towards Bias Correction of FedAvg over Nonuniform and Time-Varying
       Communications, CDC 2023, Proposition 1.
@@ -51,6 +56,11 @@ def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
     Raises:
       ValueError: if `probs` or `targets` is invalid.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(round(float(analysis.fedavg_fixed_point([0.5, 0.3], [0.0, 100.0])), 3))
+      34.615
+
     References:
       Xiang et al., CDC 2023, Proposition 1.
     """
@@ -73,6 +83,13 @@ def mixing_matrix(mask: ArrayLike) -> np.ndarray:
 
     Raises:
       ValueError: if `mask` is empty or not boolean.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.mixing_matrix([True, False, True]))
+      [[0.5 0.  0.5]
+       [0.  1.  0. ]
+       [0.5 0.  0.5]]
 
     References:
       Xiang et al., CDC 2023, Section IV, implicit gossiping.
@@ -100,6 +117,12 @@ def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:
 
     Raises:
       ValueError: if `probs` is not a vector of probabilities.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.expected_mixing_matrix([0.5, 0.3]).round(4))
+      [[0.925 0.075]
+       [0.075 0.925]]
 
     References:
       Xiang et al., CDC 2023, the matrix M of Eq. (3).
@@ -130,6 +153,11 @@ def mixing_rate(probs: ArrayLike) -> float:
     Raises:
       ValueError: if `probs` is not a vector of probabilities.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(round(analysis.mixing_rate([0.2, 0.5, 0.9]), 4))
+      0.8388
+
     References:
       Xiang et al., CDC 2023, Eq. (3).
     """
@@ -152,6 +180,13 @@ def mixing_rate_bound(probs: ArrayLike) -> float:
 
     Raises:
       ValueError: if `probs` is not a vector of probabilities.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(round(analysis.mixing_rate_bound([0.5, 0.5, 0.9]), 4))
+      0.994
+      >>> print(round(analysis.mixing_rate([0.5, 0.5, 0.9]), 4))
+      0.6375
 
     References:
       Xiang et al., CDC 2023, Lemma 1.

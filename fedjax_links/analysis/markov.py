@@ -19,6 +19,11 @@ def markov_stationary(up_rate: ArrayLike, down_rate: ArrayLike) -> np.ndarray:
     Raises:
       ValueError: if a rate is out of range, or both are zero, where no law is singled out.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(float(analysis.markov_stationary(0.05, 0.15)))
+      0.25
+
     References:
       Xiang et al., journal version 2024, Appendix B, Fig. 7.
     """
@@ -40,6 +45,11 @@ def markov_autocorrelation(up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayL
 
     Raises:
       ValueError: if a rate or the lag is out of range, or both rates are zero.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.markov_autocorrelation(0.05, 0.15, [0, 1, 2]).round(3))
+      [1.   0.8  0.64]
 
     References:
       Levin and Peres, Markov Chains and Mixing Times, 2017 (two-state chains).
@@ -71,6 +81,11 @@ def gap_distribution(up_rate: ArrayLike, down_rate: ArrayLike, max_gap: int) -> 
 
     Raises:
       ValueError: if a rate or `max_gap` is out of range, or both rates are zero.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.gap_distribution(0.05, 0.15, max_gap=3).round(4))
+      [0.85   0.0075 0.0071]
     """
     up, down = _checked_rates(up_rate, down_rate)
     longest = _checks.checked_int('max_gap', max_gap, minimum=1)
@@ -96,6 +111,11 @@ def truncated_interval_mean(probs: ArrayLike, cutoff: int | None) -> np.ndarray:
 
     Raises:
       ValueError: if `probs` or `cutoff` is out of range.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.truncated_interval_mean([0.1, 0.5], cutoff=50).round(2))
+      [9.95 2.  ]
 
     References:
       Wang and Ji, A Lightweight Method for Tackling Unknown Participation Statistics in Federated

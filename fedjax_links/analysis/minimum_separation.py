@@ -39,6 +39,11 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
     Raises:
       ValueError: if a weight is not positive or `sample_size` is out of range.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.inclusion_probabilities([1.0, 1.0, 2.0], 2).round(3))
+      [0.6 0.6 0.8]
+
     References:
       Chen, Dempster and Liu, Weighted finite population sampling to maximize entropy, Biometrika
       1994, for the design.
@@ -70,6 +75,11 @@ def minimum_separation_stationary(
     Raises:
       ValueError: if a weight is not positive or too few clients remain to fill a cohort.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.minimum_separation_stationary([0.25, 0.25, 0.5], separation=1).round(3))
+      [0.3 0.3 0.4]
+
     References:
       Sun et al., Debiasing Federated Learning with Correlated Client Participation, ICLR 2025,
       Eq. (6), Propositions 1 and 3 (there as the solution of a linear system).
@@ -100,6 +110,13 @@ def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.nda
     Raises:
       ValueError: if a weight is not positive or `cohort_size` is out of range.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.minimum_separation_curve([0.25, 0.25, 0.5]).round(3))
+      [[0.25  0.25  0.5  ]
+       [0.3   0.3   0.4  ]
+       [0.333 0.333 0.333]]
+
     References:
       Sun et al., ICLR 2025, Figure 1 (``abs(curve - 1/N).sum(axis=1)``).
     """
@@ -123,6 +140,11 @@ def debiasing_weights(selection_law: ArrayLike) -> np.ndarray:
 
     Raises:
       ValueError: if an entry is not positive or the law does not sum to 1.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.debiasing_weights([0.2, 0.3, 0.5]).round(3))
+      [1.667 1.111 0.667]
 
     References:
       Sun et al., ICLR 2025, Lemma 2.

@@ -52,6 +52,11 @@ def poisson_binomial_pmf(probs: ArrayLike) -> np.ndarray:
 
     Raises:
       ValueError: if `probs` is not a vector of probabilities.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.poisson_binomial_pmf([0.5, 0.3]).round(3))
+      [0.35 0.5  0.15]
     """
     probs = _checks.checked_probs('probs', probs)
     pmf = np.zeros(probs.size + 1)

@@ -94,6 +94,14 @@ def fedavg_mean_and_covariance(
     Raises:
       ValueError: if an argument is out of range or the shapes disagree.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> moments = analysis.fedavg_mean_and_covariance(
+      ...     [0.5, 0.3], [0.0, 100.0], 0.02, 5, num_rounds=10
+      ... )
+      >>> print(moments.mean[10].round(2), moments.limit_mean.round(2))
+      [16.45] [34.62]
+
     References:
       Xiang et al., CDC 2023, Proposition 1 (the limit of the mean).
     """

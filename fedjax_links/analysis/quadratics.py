@@ -55,6 +55,12 @@ def fedpbc_fixed_point(
     Raises:
       ValueError: if an argument is out of range or the shapes disagree.
 
+    Example:
+      >>> from fedjax_links import analysis
+      >>> limit = analysis.fedpbc_fixed_point([0.5, 0.3], [0.0, 100.0], 0.02, 5)
+      >>> print(limit.clients.round(1), limit.client_mean.round(1), limit.server.round(1))
+      [32.4 67.6] 50.0 43.6
+
     References:
       Xiang et al., CDC 2023, Algorithm 2 and Section IV (the recursion for the client models).
     """

@@ -87,6 +87,13 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
 
     Raises:
       ValueError: if `masks` is empty, not of two axes, or not boolean.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> import numpy as np
+      >>> masks = np.array([[1, 0], [1, 1], [0, 0], [1, 0]], bool)
+      >>> print(analysis.participation_report(masks).counts)
+      [3 1]
     """
     masks = _checks.checked_masks('masks', masks, ndim=2)
     num_rounds, num_clients = masks.shape

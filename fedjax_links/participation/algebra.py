@@ -44,6 +44,16 @@ def both(first: Participation, second: Participation) -> Participation:
 
     Raises:
       ValueError: if the numbers of clients differ.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> first = participation.always(2)
+      >>> pattern = participation.both(first, participation.replay([[True, False]]))
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=2)
+      >>> print(links.mask.astype(int))
+      [[1 0]
+       [1 0]]
     """
     return _combine([first, second], _meet)
 
@@ -137,6 +147,17 @@ def outage(
 
     Raises:
       ValueError: if the window is empty or an id is unknown.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.outage(participation.always(2), start=1, stop=3, clients=[0])
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=4)
+      >>> print(links.mask.astype(int))
+      [[1 1]
+       [0 1]
+       [0 1]
+       [1 1]]
     """
     if checks.is_concrete(start) and checks.is_concrete(stop) and not 0 <= start < stop:
         raise errors.invalid('start', f'lie in [0, `stop` = {stop})', start)

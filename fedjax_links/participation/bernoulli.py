@@ -5,10 +5,12 @@ import jax
 from fedjax_links import prng
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.participation import schedules
+from fedjax_links.references import XIANG_2023, cite
 
 _PROBS, _LINKS = 0, 1
 
 
+@cite(XIANG_2023)
 def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
     """``mask_i^t ~ Bernoulli(p_i^t)``, independent over clients and, given p, over rounds.
 
@@ -21,6 +23,17 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
 
     Raises:
       ValueError: for probabilities outside [0, 1].
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.bernoulli([0.1, 0.5, 0.9])
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=4)
+      >>> print(links.mask.astype(int))
+      [[0 0 0]
+       [0 0 1]
+       [0 0 1]
+       [0 1 1]]
 
     References:
       Xiang et al. 2023, section II.

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from fedjax_links import checks
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.participation import schedules
+from fedjax_links.references import XIANG_2024, cite
 
 
 class CyclicState(NamedTuple):
@@ -21,6 +22,7 @@ class CyclicState(NamedTuple):
     offset: Array
 
 
+@cite(XIANG_2024)
 def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) -> Participation:
     """Each client is up for ``active`` rounds in a row, then down for ``inactive``, for ever.
 
@@ -41,6 +43,15 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
 
     Raises:
       ValueError: for a value out of range.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.cyclic([0.25, 0.75], cycle_length=8)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=16)
+      >>> print(links.mask.astype(int).T)
+      [[0 0 1 1 0 0 0 0 0 0 1 1 0 0 0 0]
+       [0 1 1 1 1 1 1 0 0 1 1 1 1 1 1 0]]
 
     References:
       Xiang et al. 2024, appendix B (with and without periodic reset), cycle of 100 rounds.

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.participation import schedules
+from fedjax_links.references import XIANG_2024, cite
 
 _PROBS, _LINKS = 0, 1
 _UP_RATE = 0.05
@@ -25,6 +26,7 @@ class MarkovState(NamedTuple):
     up: Array
 
 
+@cite(XIANG_2024)
 def markov(
     schedule: schedules.ScheduleLike,
     up_rate: ArrayLike = _UP_RATE,
@@ -55,6 +57,15 @@ def markov(
 
     Raises:
       ValueError: for a value out of range.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.markov([0.25, 0.75], up_rate=0.4)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=16)
+      >>> print(links.mask.astype(int).T)
+      [[0 0 0 1 0 0 0 0 0 0 1 0 1 0 0 0]
+       [1 1 1 1 1 1 1 0 0 0 1 1 1 1 1 1]]
 
     References:
       Xiang et al. 2024, appendix B and figure 7.

@@ -12,6 +12,7 @@ from fedjax_links import checks, errors
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
+from fedjax_links.references import SUN_2025, cite
 
 Separation = ArrayLike | Callable[[Array], Array]
 """Rounds to wait: integers, or a function ``round -> int32[]`` or ``int32[U]``."""
@@ -37,6 +38,7 @@ class SeparationClocks(NamedTuple):
     free_from: Array
 
 
+@cite(SUN_2025)
 def minimum_separation(
     weights: ArrayLike,
     *,
@@ -76,6 +78,18 @@ def minimum_separation(
 
     Raises:
       ValueError: for values out of range, or a separation that can leave fewer than B eligible.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.minimum_separation([0.25, 0.25, 0.5], separation=1)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=5)
+      >>> print(links.mask.astype(int))
+      [[0 0 1]
+       [1 0 0]
+       [0 0 1]
+       [0 1 0]
+       [0 0 1]]
 
     References:
       Sun et al. 2025, section 3. Its text states the sum design, its Proposition 1 the product;

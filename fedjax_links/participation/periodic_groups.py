@@ -11,6 +11,7 @@ from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
+from fedjax_links.references import WANG_2022, cite
 
 
 class PeriodicGroupsState(NamedTuple):
@@ -23,6 +24,7 @@ class PeriodicGroupsState(NamedTuple):
     offset: Array
 
 
+@cite(WANG_2022)
 def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) -> Participation:
     """Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.
 
@@ -35,12 +37,23 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
       cohort_size: S, at most the size of the smallest group.
 
     Returns:
-      The pattern; given the offset it reports S / |group| for the available group, zero for the
+      The pattern; given the offset it reports ``S / |group|`` for the available group, zero for the
       others. Where each group is a range of many clients, its cohort is named, in O(S)
       (`rejection`).
 
     Raises:
       ValueError: for labels with gaps or a cohort larger than a group.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.periodic_groups([0, 0, 1, 1], active_rounds=2, cohort_size=1)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=4)
+      >>> print(links.mask.astype(int))
+      [[1 0 0 0]
+       [0 1 0 0]
+       [0 0 0 1]
+       [0 0 0 1]]
 
     References:
       Wang & Ji 2022, appendix D: 250 clients in 5 groups, turns of 100 rounds, S = 10.

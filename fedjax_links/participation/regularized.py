@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from fedjax_links import checks
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
 from fedjax_links.participation import rejection, selection
+from fedjax_links.references import WANG_2022, cite
 
 
 class RegularizedState(NamedTuple):
@@ -30,6 +31,7 @@ class DeckState(NamedTuple):
     deck: Array
 
 
+@cite(WANG_2022)
 def regularized(num_clients: int, cohort_size: int) -> Participation:
     """Every client exactly once in each period of ``P = ceil(N / S)`` rounds.
 
@@ -47,6 +49,16 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
 
     Raises:
       ValueError: for a cohort larger than the federation.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.regularized(6, 2)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=3)
+      >>> print(links.mask.astype(int))
+      [[0 0 1 0 1 0]
+       [1 0 0 1 0 0]
+       [0 1 0 0 0 1]]
 
     References:
       Wang & Ji 2022, appendix D (regularised participation; N = 250, S = 10).

@@ -22,6 +22,16 @@ def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
 
     Raises:
       ValueError: if the shapes do not fit or the mask is not boolean.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.replay([[True, False], [True, True]])
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=3)
+      >>> print(links.mask.astype(int))
+      [[1 0]
+       [1 1]
+       [1 0]]
     """
     if np.ndim(mask) != 2 or 0 in np.shape(mask):
         raise errors.invalid('mask', 'have shape [rounds, clients]', list(np.shape(mask)))

@@ -60,6 +60,12 @@ def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
     Raises:
       ValueError: for a value out of range.
 
+    Example:
+      >>> from fedjax_links import participation
+      >>> schedule = participation.sine([0.5], gamma=0.4, period=4)
+      >>> print([round(float(schedule.mean(t)[0]), 2) for t in range(4)])
+      [0.3, 0.5, 0.3, 0.1]
+
     References:
       Xiang et al. 2024, section 7.2, with a period of 40 rounds.
     """

@@ -88,6 +88,13 @@ def intervals(
 
     Raises:
       ValueError: if shapes differ or an id is out of range.
+
+    Example:
+      >>> from fedjax_links import participation
+      >>> log = participation.intervals(client=[0, 0, 1], start=[0, 7, 3], end=[4, 9, 10])
+      >>> print(participation.availability(log, tick=1, rounds=10).astype(int).T)
+      [[1 1 1 1 0 0 0 1 1 0]
+       [0 0 0 1 1 1 1 1 1 1]]
     """
     ids, starts, ends = np.asarray(client), np.asarray(start, float), np.asarray(end, float)
     if ids.ndim != 1 or not ids.shape == starts.shape == ends.shape:

@@ -5,8 +5,10 @@ import jax.numpy as jnp
 from fedjax_links import checks
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation, PyTree
 from fedjax_links.participation import rejection, selection
+from fedjax_links.references import WANG_2022, cite
 
 
+@cite(WANG_2022)
 def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     """Every round, ``cohort_size`` of ``num_clients`` clients, uniformly, independent of the past.
 
@@ -20,6 +22,16 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
 
     Raises:
       ValueError: for a cohort larger than the federation.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.uniform_cohort(5, 2)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=3)
+      >>> print(links.mask.astype(int))
+      [[1 0 0 1 0]
+       [0 0 1 0 1]
+       [1 1 0 0 0]]
 
     References:
       Wang & Ji 2022, appendix D (independent sampling).

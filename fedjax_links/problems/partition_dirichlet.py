@@ -54,6 +54,14 @@ def dirichlet(labels: ArrayLike, *, num_clients: int, alpha: float, seed: int) -
     Raises:
       ValueError: if an argument is out of range.
 
+    Example:
+      >>> import numpy as np
+      >>> from fedjax_links.problems import partition
+      >>> labels = np.arange(60) % 2
+      >>> owners = partition.dirichlet(labels, num_clients=3, alpha=0.5, seed=0)
+      >>> print(np.bincount(owners), np.bincount(owners, weights=labels))
+      [20 20 20] [ 4. 13. 13.]
+
     References:
       Hsu, Qi and Brown, Measuring the effects of non-identical data distribution for federated
       visual classification, 2019.

@@ -80,6 +80,11 @@ def label_groups(labels: ArrayLike, *, num_clients: int) -> NDArray[np.int32]:
 
     Raises:
       ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links.problems import partition
+      >>> print(partition.label_groups([0, 0, 1, 1, 0, 1, 0, 1], num_clients=4))
+      [0 1 2 3 0 2 1 3]
     """
     labels = checks.ids('labels', labels)
     checks.integer('num_clients', num_clients, 1, 2**31 - 1)

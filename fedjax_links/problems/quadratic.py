@@ -22,6 +22,13 @@ def quadratic(targets: ArrayLike, *, initial_point: ArrayLike | None = None) -> 
     Raises:
       ValueError: if the shapes do not fit.
 
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from fedjax_links import problems
+      >>> problem = problems.quadratic([[0.0], [4.0]])
+      >>> print(problem.metrics(jnp.array([1.0]), problem.eval_data))
+      {'loss': Array(2.5, dtype=float32), 'distance': Array(1., dtype=float32)}
+
     References:
       Xiang et al. 2023, section III.
     """

@@ -3,17 +3,21 @@
 `check_algorithm` and `check_participation` run every check and raise the first failure as an
 AssertionError; `ALGORITHM_CHECKS` and `PARTICIPATION_CHECKS` hold them by name, one test each.
 Where a check has nothing to check, it raises `DoesNotApply` with the reason: a skip, not a pass.
+`algorithm_facts` runs an algorithm and tells what it needs, keeps and says to whom.
 """
 
 from fedjax_links.testing.algorithms import ALGORITHM_CHECKS, check_algorithm
 from fedjax_links.testing.applicability import DoesNotApply
+from fedjax_links.testing.facts import AlgorithmFacts, algorithm_facts
 from fedjax_links.testing.participation import PARTICIPATION_CHECKS, Promises, check_participation
 
 __all__ = [
     'ALGORITHM_CHECKS',
     'PARTICIPATION_CHECKS',
+    'AlgorithmFacts',
     'DoesNotApply',
     'Promises',
+    'algorithm_facts',
     'check_algorithm',
     'check_participation',
 ]

@@ -1,0 +1,70 @@
+"""Sphinx configuration of the site; pages of methods and of the API are made by `generate`."""
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+# The pictures take small programs that run once: compiled fast, not to be fast.
+os.environ.setdefault(
+    'XLA_FLAGS',
+    '--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true',
+)
+
+import generate  # noqa: E402  after the path
+
+import fedjax_links  # noqa: E402
+
+project = 'fedjax_links'
+author = 'The fedjax_links authors'
+copyright = author
+version = release = fedjax_links.__version__
+
+extensions = [
+    'myst_parser',
+    'sphinx.ext.autodoc',
+    'sphinx.ext.napoleon',
+    'sphinx.ext.viewcode',
+    'sphinx_copybutton',
+    'generate.mathml',
+]
+exclude_patterns = ['_build', 'generate']
+nitpicky = True
+nitpick_ignore_regex = [('py:.*', '.*')]  # types in signatures; text and links are checked
+default_role = 'py:obj'
+linkcheck_anchors = False
+
+myst_enable_extensions = ['dollarmath']
+myst_heading_anchors = 3
+
+autodoc_member_order = 'bysource'
+autodoc_typehints = 'none'  # shapes and units stand in the text
+python_use_unqualified_type_names = True
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+napoleon_attr_annotations = False
+
+html_theme = 'furo'
+html_title = 'fedjax_links'
+html_math_renderer = 'mathml'
+html_copy_source = True
+html_static_path = ['static']
+html_css_files = ['site.css']
+copybutton_exclude = '.linenos, .gp, .go'
+
+
+def readme_is_the_start(app, name, source):
+    """The README is no page of the site: links to it lead to the page that stands for it."""
+    del app, name
+    source[0] = source[0].replace('](../README.md)', '](start.md)')
+
+
+def setup(app):
+    """Has the generated pages made before any is read, and the index for language models after."""
+    app.connect('builder-inited', generate.write_pages)
+    app.connect('autodoc-process-docstring', generate.keep_colons, priority=400)
+    app.connect('autodoc-skip-member', generate.skip_tuple_fields)
+    app.connect('source-read', readme_is_the_start)
+    app.connect('build-finished', generate.write_llms)

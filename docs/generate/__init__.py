@@ -1,0 +1,51 @@
+"""Pages that are made when the site is built: a new algorithm or pattern has one at once."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from generate import api, examples, llms, methods, patterns
+
+_DOCS = Path(__file__).parent.parent
+_MADE = _DOCS / 'generated'
+
+
+def write_pages(app: Any) -> None:
+    """Writes all generated pages and pictures, from the package alone."""
+    del app
+    shutil.rmtree(_MADE, ignore_errors=True)
+    for name, write in (
+        ('algorithms', methods.write),
+        ('patterns', patterns.write),
+        ('api', api.write),
+    ):
+        folder = _MADE / name
+        folder.mkdir(parents=True)
+        write(folder)
+    examples.write(_DOCS.parent / 'examples', _MADE / 'examples')
+
+
+def write_llms(app: Any, exception: Exception | None) -> None:
+    """Writes ``llms.txt`` beside the start page: every page with its title and first sentence."""
+    if exception is None and app.builder.format == 'html':
+        llms.write(app.env, Path(app.outdir) / 'llms.txt')
+
+
+def keep_colons(app: Any, what: str, name: str, member: Any, options: Any, lines: Any) -> None:
+    """Has colons in what is returned, and in what a variable is, not taken for a type before them.
+
+    Docstrings here state shapes and units in words; Napoleon expects ``type: description``.
+    """
+    del app, name, member, options
+    starts = [i + 1 for i, line in enumerate(lines) if line == 'Returns:']
+    for i in [0] if what == 'data' else starts:
+        if i < len(lines):
+            lines[i] = lines[i].replace(': ', ' \N{EN DASH} ', 1)
+
+
+def skip_tuple_fields(
+    app: Any, what: str, name: str, member: Any, skip: bool, options: Any
+) -> bool | None:
+    """Leaves out the fields of named tuples: their docstrings are the class's ``Attributes``."""
+    del app, what, name, skip, options
+    return True if type(member).__name__ == '_tuplegetter' else None

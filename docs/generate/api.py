@@ -1,0 +1,63 @@
+"""A page for every public module."""
+
+import importlib
+import inspect
+from pathlib import Path
+
+import fedjax_links
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.participation import PARTICIPATION
+from generate import text
+
+_MORE = ('errors', 'references', 'registry')
+_ELSEWHERE = {
+    'algorithms': ('algorithms', {entry.factory.__name__ for entry in ALGORITHMS.values()}),
+    'participation': ('patterns', {entry.factory.__name__ for entry in PARTICIPATION.values()}),
+}
+_PACKAGE = """\
+The names below are those of ``import fedjax_links as fl``; modules are loaded when they are first
+used.
+"""
+
+
+def public_modules() -> list[str]:
+    """Names of the modules that `fedjax_links` offers, and of the few beside them."""
+    offered = [name for name in fedjax_links.__all__ if _is_module(name)]
+    return sorted({*offered, *_MORE})
+
+
+def write(folder: Path) -> None:
+    """Writes an index and a page for every public module."""
+    modules = public_modules()
+    for name in modules:
+        _write_page(folder / f'{name}.rst', name)
+    rows = [
+        (f':doc:`fedjax_links.{name} <{name}>`', text.first_line(_module(name))) for name in modules
+    ]
+    text.write(
+        folder / 'index.rst',
+        text.heading('API'),
+        _PACKAGE,
+        text.table(('module', 'what'), rows),
+        text.hidden_contents(modules),
+    )
+
+
+def _module(name: str):
+    return importlib.import_module(f'fedjax_links.{name}')
+
+
+def _is_module(name: str) -> bool:
+    return inspect.ismodule(getattr(fedjax_links, name))
+
+
+def _write_page(path: Path, name: str) -> None:
+    lines = [f'.. automodule:: fedjax_links.{name}']
+    if hasattr(_module(name), '__all__') or not hasattr(_module(name), '__path__'):
+        lines.append('   :members:')
+    before = ''
+    if name in _ELSEWHERE:
+        where, elsewhere = _ELSEWHERE[name]
+        lines.append(f'   :exclude-members: {", ".join(sorted(elsewhere))}')
+        before = f'Each has a page of its own: :doc:`../{where}/index`.\n'
+    text.write(path, text.heading(f'fedjax_links.{name}'), before, '\n'.join(lines) + '\n')

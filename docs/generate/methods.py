@@ -1,0 +1,116 @@
+"""A page for every algorithm, and the table of what each needs, keeps and says to whom."""
+
+from pathlib import Path
+
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.registry import AlgorithmEntry
+from fedjax_links.testing import AlgorithmFacts, algorithm_facts
+from generate import pictures, text
+
+_HEADER = (
+    'method',
+    'paper',
+    'year',
+    'needs p?',
+    'memory, in models',
+    'numbers per client',
+    'who computes',
+    'active clients hear the server',
+    'empty rounds',
+)
+_COMPUTING = {
+    'all': 'everybody',
+    'active': 'active clients',
+    'asked': 'active clients that are asked',
+}
+_HEARING = {
+    'start': 'before they train',
+    'end': 'after they trained',
+    'never': 'links are not looked at',
+}
+_INTRODUCTION = """\
+N is the number of clients, p the probability that an uplink delivers; a client is *active* in a
+round in which its uplink does. The rows are not written but found, by running each algorithm
+(`fedjax_links.testing.algorithm_facts`): with the probabilities replaced by NaN, with the
+downlink of one client cut, with nobody active, and with other numbers of clients and parameters.
+Memory counts what the simulation keeps between rounds, whoever would keep it: models that exist
+once, and models for each client. What clients hear whose uplink is down matters to none of them,
+unless the column says so. The fields stand for the registered example of each: FedAvg and FedPBC,
+for instance, have either kind of
+computing. The last column says what rounds without active clients do to the server's model.
+"""
+
+
+def write(folder: Path) -> None:
+    """Writes an index and a page for every registered algorithm."""
+    facts = {name: algorithm_facts(entry) for name, entry in ALGORITHMS.items()}
+    draw = pictures.Trajectories()
+    for name, entry in ALGORITHMS.items():
+        draw.draw(name, entry, folder / f'{name}.png')
+        _write_page(folder / f'{name}.rst', name, entry, facts[name])
+    rows = [(f':doc:`{name}`', *row(ALGORITHMS[name], facts[name])) for name in ALGORITHMS]
+    text.write(
+        folder / 'index.rst',
+        text.heading('Algorithms'),
+        _INTRODUCTION,
+        text.table(_HEADER, rows),
+        '``fl.ALGORITHMS[name].citation`` is the BibTeX of the source.\n',
+        text.hidden_contents(ALGORITHMS),
+    )
+
+
+def row(entry: AlgorithmEntry, facts: AlgorithmFacts) -> tuple[str, ...]:
+    """The cells of the table, but for the name."""
+    source = entry.references[0]
+    return (
+        source.short.removesuffix(f' {source.year}'),
+        str(source.year),
+        'yes' if facts.needs_prob else 'no',
+        memory(facts),
+        str(facts.client_numbers or ''),
+        _COMPUTING[facts.computing],
+        _HEARING[facts.hearing] + (', others too' if facts.others_hear else ''),
+        'may move it' if facts.moves_when_empty else 'keep the model',
+    )
+
+
+def memory(facts: AlgorithmFacts) -> str:
+    """Models kept, as in ``2 + N``."""
+    per_client = {0: '', 1: ' + N'}.get(facts.client_models, f' + {facts.client_models} N')
+    return f'{facts.models}{per_client}'
+
+
+def _write_page(path: Path, name: str, entry: AlgorithmEntry, facts: AlgorithmFacts) -> None:
+    own = entry.client_program
+    options = {**entry.example, **entry.client_example}
+    given = ', '.join(f'{key}={value!r}' for key, value in options.items() if key != 'mu')
+    made = (
+        f"fl.ALGORITHMS['{name}'](client{', ' if given and not own else ''}{'' if own else given})"
+    )
+    if 'server_optimizer' in options:
+        made = f"fl.ALGORITHMS['{name}'](client, server_optimizer=optax.sgd(1.0))"
+    program = own.__name__ if own else 'local_sgd'
+    mu = ', '.join(f'{key}={value}' for key, value in entry.client_example.items())
+    client = f'local_training.{program}(0.02, {mu + ", " if mu else ""}local_steps=5)'
+    what = own or entry.factory
+    parts = [
+        text.heading(name),
+        text.first_line(what) + '.\n',
+        f'.. image:: {path.stem}.png\n   :alt: {name} on ten quadratics\n',
+        pictures.TRAJECTORY_CAPTION + '\n',
+        text.code(f'client = {client}\nalgorithm = {made}'),
+        text.heading('Rule', '-'),
+    ]
+    if own:
+        parts.append(f':doc:`{entry.factory.__name__}` with another program for the clients:\n')
+        parts.append(f'.. autofunction:: {own.__module__}::{own.__name__}\n   :no-index:\n')
+    else:
+        parts.append(f'.. autofunction:: fedjax_links.algorithms::{entry.factory.__name__}\n')
+    parts += [
+        text.heading('What a run shows', '-'),
+        text.table(('', ''), list(zip(_HEADER[1:], row(entry, facts), strict=True))),
+        text.heading('The round', '-'),
+        text.code(text.inner_functions(entry.factory, 'round_step')),
+        text.sources(entry.references, f"fl.ALGORITHMS['{name}'].citation"),
+    ]
+    text.write(path, *parts)

@@ -1,0 +1,91 @@
+"""reStructuredText in small pieces."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedjax_links.references import Reference
+
+
+def heading(title: str, line: str = '=') -> str:
+    """A title with a line as long as it."""
+    return f'{title}\n{line * len(title)}\n'
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A list table."""
+    lines = ['.. list-table::', '   :header-rows: 1', '']
+    for row in [header, *rows]:
+        lines += [f'   {"*" if i == 0 else " "} - {cell}'.rstrip() for i, cell in enumerate(row)]
+    return '\n'.join(lines) + '\n'
+
+
+def hidden_contents(names: Iterable[str]) -> str:
+    """A table of contents that is seen in the side bar alone."""
+    return '\n'.join(['.. toctree::', '   :hidden:', '', *(f'   {name}' for name in names), ''])
+
+
+def code(source: str, language: str = 'python') -> str:
+    """A block of code."""
+    return f'.. code-block:: {language}\n\n{textwrap.indent(source.strip(), "   ")}\n'
+
+
+def first_line(function: Callable[..., Any]) -> str:
+    """The first line of a docstring, without its full stop."""
+    return (inspect.getdoc(function) or '').partition('\n')[0].removesuffix('.')
+
+
+def inner_functions(function: Callable[..., Any], name: str) -> str:
+    """The source of the functions of this name in the module of a factory.
+
+    Args:
+      function: the factory.
+      name: such as ``'round_step'``.
+
+    Returns:
+      Those inside the factory, or all of its module where it has none of its own.
+    """
+    module = inspect.getmodule(function)
+    assert module is not None
+    source = inspect.getsource(module)
+    tree = ast.parse(source)
+    own = [node for node in tree.body if getattr(node, 'name', '') == function.__name__]
+    found = _named(own, name) or _named([tree], name)
+    return '\n\n'.join(_source(source, node) for node in found)
+
+
+def _named(nodes: Iterable[ast.AST], name: str) -> list[ast.FunctionDef]:
+    walked = (inner for node in nodes for inner in ast.walk(node))
+    return [node for node in walked if isinstance(node, ast.FunctionDef) and node.name == name]
+
+
+def _source(source: str, node: ast.FunctionDef) -> str:
+    lines = source.splitlines()[node.lineno - 1 : node.end_lineno]
+    return textwrap.dedent('\n'.join(lines))
+
+
+def sources(references: Sequence[Reference], example: str) -> str:
+    """References in prose and as BibTeX."""
+    if not references:
+        return ''
+    named = '\n'.join(f'* {in_prose(reference)}' for reference in references)
+    bibtex = '\n\n'.join(reference.bibtex for reference in references)
+    return '\n'.join(
+        [heading('Source', '-'), named, '', f'``{example}`` gives', '', code(bibtex, 'bibtex')]
+    )
+
+
+def in_prose(reference: Reference) -> str:
+    """Authors, title, venue and year on one line."""
+    authors = ', '.join(reference.authors)
+    place = f' *{reference.venue}*,' if reference.venue else ''
+    where = f', arXiv:{reference.eprint}' if reference.eprint else ''
+    return f'{authors}. {reference.title}.{place} {reference.year}{where}.'
+
+
+def write(path: Path, *parts: str) -> None:
+    """Writes a page."""
+    path.write_text('\n'.join(parts), encoding='utf-8')

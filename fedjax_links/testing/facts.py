@@ -1,0 +1,152 @@
+"""What an algorithm needs, keeps and tells whom: found by running it, not by reading about it."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import simulation
+from fedjax_links.base import Algorithm, Array, DuplexLinkSample, Params, Problem
+from fedjax_links.local_training import local_sgd
+from fedjax_links.problems.quadratic import quadratic
+from fedjax_links.registry import AlgorithmEntry
+
+_NUM_CLIENTS, _DIMENSION = 24, 2
+_NUM_ACTIVE = 12  # in a row, from another client on in every round
+_NUM_ROUNDS = 8  # more than twice the periods of the registered examples
+_ODD_ONE = 4  # the round that is varied; by then everybody has delivered, each in rounds of its own
+_ACTIVE_THEN, _ABSENT_THEN = 5, 12
+
+
+class AlgorithmFacts(NamedTuple):
+    """What a run shows of an algorithm.
+
+    Attributes:
+      needs_prob: whether the server model depends on the links' probabilities.
+      models: models that the state holds once, whatever the number of clients.
+      client_models: models that it holds for each client, whoever keeps them.
+      client_numbers: numbers that it holds for each client.
+      computing: who trains in a round: ``'all'`` clients; ``'active'``, those whose uplink
+        delivers; ``'asked'``, fewer than these.
+      hearing: when the active clients must hear the server: at the ``'start'`` of a round, from the
+        model of which they train; at its ``'end'``; ``'never'`` where links are not looked at.
+      others_hear: whether it matters that a client whose uplink is down hears the server.
+      moves_when_empty: whether rounds in which nobody delivers can move the server model.
+    """
+
+    needs_prob: bool
+    models: int
+    client_models: int
+    client_numbers: int
+    computing: str
+    hearing: str
+    others_hear: bool
+    moves_when_empty: bool
+
+
+def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
+    """Runs an algorithm for a few rounds on quadratics and reports what it did.
+
+    Args:
+      entry: a registered algorithm, or one of your own with values for its required
+        hyper-parameters: ``AlgorithmEntry(my_factory, example={...})``.
+
+    Returns:
+      What was seen.
+    """
+    program = entry.client_program or local_sgd
+    algorithm = entry(program(0.1, local_steps=2, **entry.client_example), **entry.example)
+    models, client_models, client_numbers = _memory(algorithm)
+    run = _Run(algorithm)
+    as_usual, computing = run.servers(), run.num_computing()
+    deaf, deaf_other = run.servers(deaf=_ACTIVE_THEN), run.servers(deaf=_ABSENT_THEN)
+    hears_first = _differ(as_usual[: _ODD_ONE + 1], deaf[: _ODD_ONE + 1])
+    hears_later = _differ(as_usual, deaf)
+    empty = run.servers(empty=True)
+    return AlgorithmFacts(
+        needs_prob=_differ(as_usual, run.servers(prob=np.nan)),
+        models=models,
+        client_models=client_models,
+        client_numbers=client_numbers,
+        computing=_who(computing),
+        hearing='start' if hears_first else 'end' if hears_later else 'never',
+        others_hear=_differ(as_usual, deaf_other),
+        moves_when_empty=_differ(empty[_ODD_ONE - 1], empty[-1]),
+    )
+
+
+def _problem(num_clients: int, dimension: int) -> Problem:
+    return quadratic(np.random.default_rng(0).normal(size=(num_clients, dimension)))
+
+
+def _memory(algorithm: Algorithm) -> tuple[int, int, int]:
+    """Coefficients of d, N d and N in the size of the state, from four sizes of N and d."""
+
+    def size(num_clients: int, dimension: int) -> int:
+        problem = _problem(num_clients, dimension)
+        params = problem.init_params(jax.random.key(0))
+        state = jax.eval_shape(lambda params: algorithm.init(params, problem), params)
+        return sum(leaf.size for leaf in jax.tree.leaves(state))
+
+    base, more_d = size(1, 1), size(1, 2) - size(1, 1)
+    more_n = size(2, 1) - base
+    both = size(2, 2) - base - more_d - more_n  # per client and coordinate
+    return more_d - both, both, more_n - both
+
+
+class _Run:
+    """A few rounds with half of the clients active, varied in one thing at a time."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        """Compiles a round."""
+        self.algorithm = algorithm
+        self.problem = _problem(_NUM_CLIENTS, _DIMENSION)
+        self.step = jax.jit(algorithm.round_step)
+
+    def rounds(
+        self, *, prob: float = 0.5, deaf: int = -1, empty: bool = False
+    ) -> list[tuple[Params, Any]]:
+        """Server model and metrics after every round.
+
+        Args:
+          prob: what the links say of every client's probability.
+          deaf: the client that does not hear the server in the odd round.
+          empty: whether nobody delivers from the odd round on.
+        """
+        key = jax.random.key(1)
+        state = self.algorithm.init(self.problem.init_params(key), self.problem)
+        everyone = jnp.ones(_NUM_CLIENTS, bool)
+        found = []
+        for t in range(_NUM_ROUNDS):
+            active = (jnp.arange(_NUM_CLIENTS) + 7 * t) % _NUM_CLIENTS < _NUM_ACTIVE
+            is_deaf = jnp.arange(_NUM_CLIENTS) == (deaf if t == _ODD_ONE else -1)
+            links = DuplexLinkSample(
+                mask=active & (t < _ODD_ONE or not empty),
+                prob=jnp.full(_NUM_CLIENTS, prob),
+                downlink=everyone & ~is_deaf,
+                compute=everyone,
+            )
+            context = simulation.round_context(key, t, links)
+            state, metrics = self.step(state, context, self.problem)
+            found.append((self.algorithm.models(state)['server'], metrics))
+        return found
+
+    def servers(self, **variation: Any) -> np.ndarray:
+        """float[T, d], the server model after every round."""
+        return np.stack([np.asarray(server) for server, _ in self.rounds(**variation)])
+
+    def num_computing(self) -> list[int]:
+        """Clients that trained, by round."""
+        return [int(metrics.num_computing) for _, metrics in self.rounds()]
+
+
+def _differ(one: Array | np.ndarray, other: Array | np.ndarray) -> bool:
+    return not np.array_equal(one, other)
+
+
+def _who(num_computing: list[int]) -> str:
+    most = max(num_computing)
+    if most == _NUM_CLIENTS:
+        return 'all'
+    return 'active' if most == _NUM_ACTIVE else 'asked'

@@ -1,0 +1,74 @@
+"""What the table of algorithms shows is what the algorithms do, and what their docstrings say."""
+
+import functools
+import re
+
+import pytest
+
+from fedjax_links import base, cohorts, testing, tree
+from fedjax_links.algorithms import ALGORITHMS, common
+from fedjax_links.local_training import sum_updates
+from fedjax_links.registry import AlgorithmEntry
+
+NUMBERS = {'one': 1, 'two': 2, 'three': 3}
+NEED_PROBABILITIES = {'fedavg_known', 'fedstale'}  # divide by p_i
+BROADCAST_LATE = {'fedpbc', 'fedawe', 'fedbuff'}  # clients train from models of their own
+MOVE_BY_MEMORY = {'fedstale', 'focus', 'mifa', 'mifa_waiting'}
+MOVE_BY_THE_CLOCK = {'amplified_fedavg', 'amplified_scaffold', 'wait_for_all'}
+
+
+@functools.cache
+def facts(name):
+    return testing.algorithm_facts(ALGORITHMS[name])
+
+
+def stated_memory(docstring):
+    """Models, models per client and numbers per client in a ``Memory:`` paragraph."""
+    text = ' '.join(re.search(r'Memory: (.*?)(?:\n\n|$)', docstring, re.DOTALL)[1].split())
+    once, per_client = re.match(r'(\w+)(?: \+ (\d* ?)N)? model', text).groups()
+    numbers = re.search(r'(\w+) (?:integers?|numbers?|flags?) per client', text)
+    return (
+        NUMBERS.get(once) or int(once),
+        0 if per_client is None else int(per_client.strip() or 1),
+        NUMBERS[numbers[1]] if numbers else 0,
+    )
+
+
+@pytest.mark.parametrize('name', ALGORITHMS)
+def test_memory_is_what_the_docstring_says(name):
+    found = facts(name)
+    stated = stated_memory(ALGORITHMS[name].factory.__doc__)
+    assert (found.models, found.client_models, found.client_numbers) == stated
+
+
+@pytest.mark.parametrize('name', ALGORITHMS)
+def test_who_needs_computes_and_hears_what(name):
+    found = facts(name)
+    assert found.needs_prob == (name in NEED_PROBABILITIES)
+    assert found.computing == {'fedpbc': 'all', 'wait_for_all': 'all', 'f3ast': 'asked'}.get(
+        name, 'active'
+    )
+    waits = name == 'wait_for_all'
+    assert found.hearing == ('never' if waits else 'end' if name in BROADCAST_LATE else 'start')
+    assert not found.others_hear
+    assert found.moves_when_empty == (name in MOVE_BY_MEMORY | MOVE_BY_THE_CLOCK)
+
+
+def test_an_algorithm_that_tells_everybody_is_found_out():
+    """A rule made for this: all clients train, and all must hear the server."""
+
+    def broadcast(local_train):
+        def round_step(state, ctx, problem):
+            heard = base.receives(ctx.links)
+            everyone = cohorts.make_cohort(heard)
+            total = sum_updates(local_train, everyone, ctx, problem, state.server)
+            server = tree.add_scaled(state.server, 0.1, total.value)
+            num = cohorts.num_members(everyone)
+            return state._replace(server=server), base.RoundMetrics(num, num, total.loss, {})
+
+        return base.Algorithm(
+            lambda params, problem: common.ServerState(params), round_step, common.server_model
+        )
+
+    found = testing.algorithm_facts(AlgorithmEntry(broadcast))
+    assert found == testing.AlgorithmFacts(False, 1, 0, 0, 'all', 'start', True, True)

@@ -1,0 +1,46 @@
+"""Pages of the site as text: their code, what it prints, and the commands they show."""
+
+import contextlib
+import io
+import re
+from typing import NamedTuple
+
+from tests.cli.command import ROOT
+
+DOCS = ROOT / 'docs'
+PAGES = sorted(
+    [DOCS / 'start.md', DOCS / 'concepts.md', DOCS / 'theory.md', *DOCS.glob('howto/*.md')]
+)
+
+
+class Block(NamedTuple):
+    """Python of a page, and the output shown below it; None where none is."""
+
+    source: str
+    shown: str | None
+
+
+def blocks(page):
+    """The Python of a page, in order."""
+    found = re.findall(
+        r'```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?', page.read_text(), flags=re.DOTALL
+    )
+    return [Block(source, shown or None) for source, shown in found]
+
+
+def commands(page):
+    """The lines of a page that run the package."""
+    shown = ''.join(re.findall(r'```bash\n(.*?)```', page.read_text(), flags=re.DOTALL))
+    return [line for line in shown.splitlines() if line.startswith('python -m fedjax_links')]
+
+
+def name(page):
+    return str(page.relative_to(DOCS))
+
+
+def printed(source, namespace):
+    """What a block prints; names go on to the next block."""
+    screen = io.StringIO()
+    with contextlib.redirect_stdout(screen):
+        exec(compile(source, 'page', 'exec'), namespace)
+    return screen.getvalue()

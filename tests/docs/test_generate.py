@@ -1,0 +1,115 @@
+"""What the site is made of: every name has its page, tables show what was found, links lead on."""
+
+import json
+import re
+import sys
+
+import pytest
+
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.participation import PARTICIPATION
+from fedjax_links.references import Reference
+from fedjax_links.testing import AlgorithmFacts
+from tests.docs.pages import DOCS
+
+sys.path.append(str(DOCS))
+from generate import api, examples, methods, text
+
+HAND_WRITTEN = [*DOCS.glob('*.md'), *DOCS.glob('howto/*.md')]
+
+
+@pytest.mark.parametrize('name', ALGORITHMS)
+def test_a_page_shows_the_round_of_its_algorithm(name):
+    source = text.inner_functions(ALGORITHMS[name].factory, 'round_step')
+    assert source.startswith('def round_step(')
+    compile(source, name, 'exec')
+
+
+@pytest.mark.parametrize('name', PARTICIPATION)
+def test_a_page_shows_the_sampler_of_its_pattern(name):
+    source = text.inner_functions(PARTICIPATION[name].factory, 'sample')
+    assert source.startswith('def sample(')
+
+
+def test_a_row_says_what_was_found():
+    facts = AlgorithmFacts(True, 4, 2, 1, 'asked', 'end', True, True)
+    cells = methods.row(ALGORITHMS['mifa'], facts)
+    assert cells == (
+        'Gu et al.',
+        '2021',
+        'yes',
+        '4 + 2 N',
+        '1',
+        'active clients that are asked',
+        'after they trained, others too',
+        'may move it',
+    )
+    assert methods.memory(facts._replace(client_models=0)) == '4'
+    assert methods.memory(facts._replace(client_models=1)) == '4 + N'
+
+
+def test_public_modules_are_those_that_the_package_offers():
+    found = api.public_modules()
+    assert {'algorithms', 'analysis', 'simulation', 'testing', 'references'} <= set(found)
+    assert 'Experiment' not in found
+
+
+def test_a_table_has_a_row_each():
+    assert text.table(('a', 'b'), [('1', '')]).splitlines()[3:] == [
+        '   * - a',
+        '     - b',
+        '   * - 1',
+        '     -',
+    ]
+
+
+def test_sources_are_named_and_quoted():
+    paper = Reference('doe2020title', 'misc', 'A Title', ('Jane Doe',), 2020, eprint='1.2')
+    assert text.in_prose(paper) == 'Jane Doe. A Title. 2020, arXiv:1.2.'
+    assert '@misc{doe2020title,' in text.sources((paper,), 'x.citation')
+    assert text.sources((), 'x.citation') == ''
+
+
+def test_notebooks_and_scripts_become_pages(tmp_path):
+    cells = [
+        {'cell_type': 'markdown', 'source': ['# Links\n', 'A draw.']},
+        {
+            'cell_type': 'code',
+            'source': ['1 + 1'],
+            'outputs': [{'data': {'text/plain': ['2']}}, {'data': {'image/png': 'aGk='}}],
+        },
+    ]
+    source, made = tmp_path / 'examples', tmp_path / 'made'
+    source.mkdir()
+    (source / 'links.ipynb').write_text(json.dumps({'cells': cells}))
+    (source / 'run.py').write_text('print(1)\n')
+    examples.write(source, made)
+    page = (made / 'links.md').read_text()
+    assert page.startswith('# Links\nA draw.\n')
+    assert '```python\n1 + 1\n```' in page
+    assert '```text\n2\n```' in page
+    assert (made / 'links_1_1.png').read_bytes() == b'hi'
+    assert '```{toctree}\nlinks\nrun\n```' in (made / 'index.md').read_text()
+
+
+def test_without_examples_there_is_an_index_still(tmp_path):
+    examples.write(tmp_path / 'absent', tmp_path / 'made')
+    assert 'none so far' in (tmp_path / 'made' / 'index.md').read_text()
+
+
+@pytest.mark.parametrize('page', HAND_WRITTEN, ids=lambda page: page.stem)
+def test_links_between_files_lead_somewhere(page):
+    """Where the repository is hosted too; Sphinx checks those to pages that a build makes."""
+    prose = re.sub(r'```.*?```|`[^`\n]*`', '', page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r'\]\(([^)]+)\)', prose):
+        path = target.partition('#')[0]
+        if path and ':' not in path and 'generated/' not in path:
+            assert (page.parent / path).exists(), target
+
+
+def test_every_page_has_its_line_in_the_contents():
+    listed = (DOCS / 'index.md').read_text()
+    for page in HAND_WRITTEN:
+        name = str(page.relative_to(DOCS).with_suffix(''))
+        if name != 'index':
+            assert re.search(rf'(^|<){name}>?$', listed, flags=re.MULTILINE), name

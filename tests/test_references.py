@@ -1,0 +1,75 @@
+"""Every method says where it comes from, in BibTeX that a reader can paste."""
+
+import inspect
+import re
+
+import pytest
+
+import fedjax_links as fl
+from fedjax_links.references import Reference, cite, references_of
+
+CITED = {**fl.ALGORITHMS, **fl.PARTICIPATION}
+
+
+@pytest.mark.parametrize('name', fl.ALGORITHMS)
+def test_every_algorithm_has_a_source(name):
+    entry = fl.ALGORITHMS[name]
+    assert entry.references
+    assert entry.citation.count('@') == len(entry.references)
+
+
+@pytest.mark.parametrize('name', CITED)
+def test_citations_agree_with_docstrings_and_are_bibtex(name):
+    """The docstring of the factory or of its module names the first source, by author and year."""
+    entry = CITED[name]
+    for reference in entry.references:
+        lines = reference.bibtex.splitlines()
+        assert re.fullmatch(r'@(article|inproceedings|misc)\{[a-z]+\d{4}[a-z]+,', lines[0])
+        assert all(re.fullmatch(r'  [a-z]+ = \{.+\},', line) for line in lines[1:-1])
+        assert lines[-1] == '}'
+        assert reference.bibtex.count('{') == reference.bibtex.count('}')
+        assert str(reference.year) in reference.key
+    if entry.references and not getattr(entry, 'client_program', None):
+        factory = entry.factory
+        text = inspect.getdoc(factory) + inspect.getmodule(factory).__doc__
+        first = entry.references[0]
+        family = first.authors[0].split()[-1]
+        assert family in text
+        assert str(first.year) in text
+
+
+def test_equal_keys_mean_equal_references():
+    by_key = {}
+    for entry in CITED.values():
+        for reference in entry.references:
+            assert by_key.setdefault(reference.key, reference) == reference
+
+
+def test_a_reference_prints_what_it_has_and_nothing_else():
+    paper = Reference('doe2020title', 'misc', 'A Title', ('Jane Doe', 'John Roe'), 2020)
+    assert paper.bibtex == (
+        '@misc{doe2020title,\n'
+        '  title = {{A Title}},\n'
+        '  author = {Jane Doe and John Roe},\n'
+        '  year = {2020},\n'
+        '}'
+    )
+    assert paper.short == 'Doe and Roe 2020'
+    assert paper._replace(authors=('A B', 'C D', 'E F')).short == 'B et al. 2020'
+
+
+def test_cite_gives_back_the_factory():
+    def factory():
+        return 3
+
+    marked = cite(Reference('k', 'misc', 'T', ('A B',), 2020))(factory)
+    assert marked is factory
+    assert references_of(marked)[0].key == 'k'
+    assert references_of(lambda: None) == ()
+
+
+def test_fedpbc_cites_both_papers():
+    text = fl.ALGORITHMS['fedpbc'].citation
+    assert 'Towards Bias Correction of FedAvg' in text
+    assert 'Implicit Gossiping' in text
+    assert fl.PARTICIPATION['outage'].citation == ''
