@@ -62,9 +62,13 @@ MAY_SEE = {
     'sections': _ENGINE | {'recordings', 'choices'},
     'experiment': _ENGINE | _DRIVERS | _UPPER - {'experiment'},
     'sizes': {'errors'},
+    'shipped': {'errors'},
     'report': _ENGINE | _DRIVERS | _UPPER | {'analysis'},
-    '__main__': {'errors', 'algorithms', 'choices', 'participation', 'problems'},
-    'cli': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'raw_data', 'report', 'sizes', 'testing'},
+    '__main__': {'errors', 'algorithms', 'choices', 'participation', 'problems', 'shipped'},
+    'cli': _ENGINE
+    | _DRIVERS
+    | _UPPER
+    | {'analysis', 'raw_data', 'report', 'shipped', 'sizes', 'testing'},
 }
 MAY_SEE['papers'] = MAY_SEE.keys() - {'', 'cli'}  # seen by configs alone
 """By part of the package: the other parts that it may import."""
