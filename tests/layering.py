@@ -19,7 +19,17 @@ _ENGINE = _CORE | {
     'algorithms',
 }
 _DRIVERS = {'simulation', 'evaluation', 'devices', 'processes', 'sweeps'}
-_RUNS = {'archives', 'memory', 'checkpoints', 'journal', 'seals', 'environment', 'runs', 'stores'}
+_RUNS = {
+    'archives',
+    'packing',
+    'memory',
+    'checkpoints',
+    'journal',
+    'seals',
+    'environment',
+    'runs',
+    'stores',
+}
 _UPPER = _RUNS | {'recordings', 'choices', 'sections', 'experiment'}
 
 MAY_SEE = {
@@ -50,20 +60,23 @@ MAY_SEE = {
     'analysis': set(),
     'testing': _ENGINE | _DRIVERS,
     'memory': set(),
-    'checkpoints': {'errors', 'base'},
-    'archives': {'errors'},
+    'packing': set(),
+    'checkpoints': {'errors', 'base', 'packing'},
+    'archives': {'errors', 'packing'},
     'journal': {'errors', 'checkpoints'},
     'seals': {'errors', 'checkpoints'},
     'environment': set(),
     'runs': _CORE | {'archives', 'journal', 'seals'},
-    'stores': _CORE | {'archives', 'checkpoints', 'journal', 'seals', 'environment', 'runs'},
+    'stores': _CORE
+    | {'archives', 'checkpoints', 'journal', 'seals', 'environment', 'runs', 'packing'},
+    'pricing': {'errors', 'checks'},
     'recordings': _CORE | {'participation', 'runs', 'seals'},
     'choices': _ENGINE | _DRIVERS | {'recordings'},
     'sections': _ENGINE | {'recordings', 'choices'},
     'experiment': _ENGINE | _DRIVERS | _UPPER - {'experiment'},
     'sizes': {'errors'},
     'shipped': {'errors'},
-    'report': _ENGINE | _DRIVERS | _UPPER | {'analysis'},
+    'report': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'pricing'},
     '__main__': {'errors', 'algorithms', 'choices', 'participation', 'problems', 'shipped'},
     'cli': _ENGINE
     | _DRIVERS

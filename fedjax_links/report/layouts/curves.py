@@ -1,7 +1,7 @@
 """Learning curves: mean over seeds with a band, one panel per pattern or per algorithm."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,18 @@ _BANDS = ('interval', 'deviation')
 _NARROWEST = 6.4  # inches, for titles and legends
 
 
+class Axis(NamedTuple):
+    """What curves are drawn against in the round's place.
+
+    Attributes:
+      label: of the axis.
+      values: float[E], one for each evaluation, by series and pattern.
+    """
+
+    label: str
+    values: Mapping[tuple[str, str], np.ndarray]
+
+
 def curves(
     results: Results,
     *,
@@ -33,8 +45,9 @@ def curves(
     log: bool = False,
     from_round: int = 0,
     columns: int = 3,
+    against: Axis | None = None,
 ) -> Page:
-    """Curves against the round.
+    """Curves against the round, or what it cost.
 
     Args:
       results: what ran.
@@ -48,6 +61,7 @@ def curves(
       log: logarithmic axis.
       from_round: first round drawn.
       columns: panels side by side.
+      against: another horizontal axis, as `price` makes it.
 
     Returns:
       A page without tables.
@@ -89,11 +103,12 @@ def curves(
             for place, (label, pattern) in enumerate(_members(results, lines, panel)):
                 values = results.curves[label]
                 row = list(results.patterns).index(pattern)
+                x = against.values[label, pattern] if against else results.rounds
                 for model in _models(results, label, all_models):
                     mean, half = _band(values[model][metric][row] - above, window, band)
                     _draw_one(
                         axes,
-                        results.rounds[shown],
+                        x[shown],
                         mean[shown],
                         half[shown],
                         log,
@@ -111,7 +126,7 @@ def curves(
                 axes.set_yscale('log')
         for column in grid.T:
             last = [axes for axes in column if axes.lines][-1]
-            last.set_xlabel('round')
+            last.set_xlabel(against.label if against else 'round')
             last.tick_params(labelbottom=True)
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
