@@ -1,13 +1,13 @@
 """Lists the commands and all that a config can name; runs a command.
 
 python -m fedjax_links
-python -m fedjax_links simulate --config=configs/quickstart.py --workdir=runs/quickstart
+python -m fedjax_links simulate --config=quickstart --workdir=runs/quickstart
 """
 
 import ast
 import runpy
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,26 @@ def commands() -> dict[str, str]:
     Returns:
       What each command does, by name. Modules are read and not imported.
     """
+    return _described(sorted(_COMMANDS.glob('*.py')), 'main')
+
+
+def configs() -> dict[str, str]:
+    """The configs that ``--config`` takes by name, with their first lines.
+
+    Returns:
+      What each config runs, by name. Modules are read and not imported.
+    """
+    from fedjax_links import shipped
+
+    return _described(shipped.configs().values(), 'get_config')
+
+
+def _described(paths: Iterable[Path], function: str) -> dict[str, str]:
+    """The modules that define a function, with their first lines."""
     found = {}
-    for path in sorted(_COMMANDS.glob('*.py')):
+    for path in paths:
         module = ast.parse(path.read_text(encoding='utf-8'))
-        if any(isinstance(node, ast.FunctionDef) and node.name == 'main' for node in module.body):
+        if any(isinstance(node, ast.FunctionDef) and node.name == function for node in module.body):
             found[path.stem] = _first_line(ast.get_docstring(module))
     return found
 
@@ -77,6 +93,7 @@ def main(argv: list[str]) -> int:
 def _print_all(known: Mapping[str, str]) -> None:
     print('python -m fedjax_links COMMAND [--help] [FLAGS]\n')
     _print_table('commands', known)
+    _print_table('configs', configs())
     for title, table in tables().items():
         _print_table(title, {name: _purpose(factory) for name, factory in table.items()})
 

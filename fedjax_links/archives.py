@@ -5,7 +5,6 @@ The folder of an archive holds ``config.json``, ``experiment.json``, ``environme
 `runs.read`, and so by reports, like that of a run; nothing goes on from it.
 """
 
-import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import errors
+from fedjax_links import errors, packing
 
 METRICS = 'metrics.npz'
 
@@ -44,10 +43,7 @@ def encoded(columns: Mapping[str, np.ndarray], metrics: Sequence[str] | None = N
         for name, column in columns.items()
         if '/' not in name or metrics is None or name.split('/', 1)[1] in metrics
     }
-    buffer = io.BytesIO()
-    named = dict(_stored(name, column) for name, column in kept.items())
-    np.savez_compressed(buffer, allow_pickle=False, **named)
-    return buffer.getvalue()
+    return packing.npz(dict(_stored(name, column) for name, column in kept.items()))
 
 
 def read(path: Path) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import errors
+from fedjax_links import errors, packing
 from fedjax_links.base import PyTree
 
 _ABOUT = 'about'
@@ -56,10 +56,8 @@ def packed(tree: PyTree) -> bytes:
         array, kind = _as_plain(leaf)
         about.append({'path': jax.tree_util.keystr(key_path), 'kind': kind})
         leaves[f'{place:05d}'] = array
-    buffer = io.BytesIO()
     described = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    np.savez(buffer, allow_pickle=False, **{_ABOUT: described}, **leaves)
-    return buffer.getvalue()
+    return packing.npz({_ABOUT: described, **leaves}, compress=False)
 
 
 def unpacked(content: bytes) -> dict[str, Any]:

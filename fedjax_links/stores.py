@@ -1,7 +1,6 @@
 """Where a run is kept: in memory, or in a folder that an interrupted run goes on in."""
 
 import fcntl
-import io
 import json
 import os
 import platform
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import archives, checkpoints, environment, errors, journal, runs, seals
+from fedjax_links import archives, checkpoints, environment, errors, journal, packing, runs, seals
 from fedjax_links.base import PyTree
 
 _MAY_GROW = 'num_rounds'
@@ -182,10 +181,8 @@ class RunFolder(Memory):
 
     def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
         """As `Memory.keep_links`."""
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)
         with errors.on_disk(self.path):
-            seals.write(self.path, runs.LINKS, buffer.getvalue())
+            seals.write(self.path, runs.LINKS, packing.npz(arrays))
 
     def close(self) -> None:
         """As `Memory.close`."""

@@ -19,7 +19,17 @@ _ENGINE = _CORE | {
     'algorithms',
 }
 _DRIVERS = {'simulation', 'evaluation', 'devices', 'processes', 'sweeps'}
-_RUNS = {'archives', 'memory', 'checkpoints', 'journal', 'seals', 'environment', 'runs', 'stores'}
+_RUNS = {
+    'archives',
+    'packing',
+    'memory',
+    'checkpoints',
+    'journal',
+    'seals',
+    'environment',
+    'runs',
+    'stores',
+}
 _UPPER = _RUNS | {'recordings', 'choices', 'sections', 'experiment'}
 
 MAY_SEE = {
@@ -54,22 +64,29 @@ MAY_SEE = {
     'analysis': set(),
     'testing': _ENGINE | _DRIVERS,
     'memory': set(),
-    'checkpoints': {'errors', 'base'},
-    'archives': {'errors'},
+    'packing': set(),
+    'checkpoints': {'errors', 'base', 'packing'},
+    'archives': {'errors', 'packing'},
     'journal': {'errors', 'checkpoints'},
     'seals': {'errors', 'checkpoints'},
     'environment': set(),
     'runs': _CORE | {'archives', 'describing', 'frames', 'journal', 'seals'},
-    'stores': _CORE | {'archives', 'checkpoints', 'journal', 'seals', 'environment', 'runs'},
+    'stores': _CORE
+    | {'archives', 'checkpoints', 'journal', 'seals', 'environment', 'runs', 'packing'},
+    'pricing': {'errors', 'checks'},
     'recordings': _CORE | {'participation', 'runs', 'seals'},
     'choices': _ENGINE | _DRIVERS | {'recordings'},
     'sections': _ENGINE | {'recordings', 'choices'},
     'experiment': _ENGINE | _DRIVERS | _UPPER - {'experiment'},
     'sizes': {'errors'},
     'plot': {'errors', 'checks', 'base', 'simulation', 'evaluation', 'analysis', 'runs'},
-    'report': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'plot'},
-    '__main__': {'errors', 'algorithms', 'choices', 'participation', 'problems'},
-    'cli': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'raw_data', 'report', 'sizes', 'testing'},
+    'shipped': {'errors'},
+    'report': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'plot', 'pricing'},
+    '__main__': {'errors', 'algorithms', 'choices', 'participation', 'problems', 'shipped'},
+    'cli': _ENGINE
+    | _DRIVERS
+    | _UPPER
+    | {'analysis', 'raw_data', 'report', 'shipped', 'sizes', 'testing'},
 }
 MAY_SEE['papers'] = MAY_SEE.keys() - {'', 'cli'}  # seen by configs alone
 """By part of the package: the other parts that it may import."""

@@ -47,8 +47,9 @@ def test_commands_and_registries_are_listed(arguments, capsys):
     listed = capsys.readouterr()
     assert listed.err == ''
     sections = dict(part.split('\n', 1) for part in listed.out.strip().split('\n\n')[1:])
-    assert sections.keys() == {'commands', *front.tables()}
-    for title, names in {'commands': front.commands(), **front.tables()}.items():
+    first = {'commands': front.commands(), 'configs': front.configs()}
+    assert sections.keys() == {*first, *front.tables()}
+    for title, names in {**first, **front.tables()}.items():
         lines = [line.split(maxsplit=1) for line in sections[title].splitlines()]
         assert [name for name, _ in lines] == sorted(names)  # and every name has its line
     assert 'FedPBC: every client trains its own model' in sections['algorithms']

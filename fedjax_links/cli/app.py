@@ -1,6 +1,7 @@
 """What every command line shares: flags that fail in one line, and a compilation cache."""
 
 import difflib
+import itertools
 import os
 import sys
 import traceback
@@ -11,7 +12,7 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from fedjax_links import errors
+from fedjax_links import errors, shipped
 
 _QUICK = flags.DEFINE_bool(
     'quick', False, "The config's short version: what its section `quick` replaces."
@@ -90,8 +91,9 @@ def output_folder(path: str) -> Path:
     return folder
 
 
-def _parse_flags(argv: Sequence[str]) -> list[str]:
+def _parse_flags(argv: list[str]) -> list[str]:
     try:
+        _name_files(argv)
         return flags.FLAGS(argv)
     except flags.Error as error:
         _fail(_hint_overrides(str(error), argv))
@@ -106,6 +108,16 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
         _fail(f'`config` must be a file that Python runs, got {said} of {_config_path(argv)[0]}.')
 
 
+def _name_files(argv: list[str]) -> None:
+    """Puts the file of a shipped config in the place of its name."""
+    for place, argument in enumerate(argv):
+        if argument in ('--config', '-config') and place + 1 < len(argv):
+            argv[place + 1] = shipped.locate(argv[place + 1])
+        elif argument.startswith(('--config=', '-config=')):
+            flag, given = argument.split('=', 1)
+            argv[place] = f'{flag}={shipped.locate(given)}'
+
+
 def _read_config(config_flag: Any) -> dict[str, Any]:
     """The config with its overrides, as nested dictionaries."""
     try:
@@ -115,12 +127,10 @@ def _read_config(config_flag: Any) -> dict[str, Any]:
         _fail(str(error))
     except OSError:  # config_flags reports a missing file when the config is first used
         path = Path(_config_path(sys.argv)[0])
-        near = difflib.get_close_matches(
-            path.name, [file.name for file in path.parent.glob('*.py')], n=1, cutoff=0.4
-        )
-        hint = f'; did you mean {path.parent / near[0]}?' if near else ''
+        near = shipped.nearest(path)
+        hint = f'; did you mean {near}?' if near else ''
         _fail(f'`config` must name a readable config file, got {path}{hint}')
-    _fail('`config` must name a file, such as --config=configs/quickstart.py.')
+    _fail('`config` must name a config or its file, such as --config=quickstart.')
 
 
 def _at_size(values: dict[str, Any], config_flag: Any) -> dict[str, Any]:
@@ -148,9 +158,14 @@ def _at_size(values: dict[str, Any], config_flag: Any) -> dict[str, Any]:
 
 def _config_path(argv: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """The config file, and what ``get_config`` is called with: the text after a colon, if any."""
-    given = next((a.split('=', 1)[1] for a in argv if a.startswith('--config=')), '')
-    path, *argument = given.split(':', 1)
-    return path, tuple(argument)
+    given = ''
+    for argument, following in itertools.zip_longest(argv, argv[1:], fillvalue=''):
+        if argument in ('--config', '-config'):
+            given = following
+        elif argument.startswith(('--config=', '-config=')):
+            given = argument.split('=', 1)[1]
+    path, *words = given.split(':', 1)
+    return path, tuple(words)
 
 
 def _hint_overrides(message: str, argv: Sequence[str]) -> str:

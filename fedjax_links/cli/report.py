@@ -2,14 +2,26 @@
 
 python -m fedjax_links report --workdir=runs/comparison
 
-Reads only the folder; what has not run yet is named.
+Reads only the folder; what has not run yet is named. --price adds what the run would have cost on
+devices of given speeds, the options of the layout `price` as JSON or as a file of JSON:
+
+python -m fedjax_links report --workdir=runs/quickstart --price='{"targets": [0.85], "step": 0.1,
+  "uplink": {"name": "lognormal", "median": 2e5, "sigma": 1}, "downlink": 1e6}'
 """
+
+import json
+from pathlib import Path
+from typing import Any
 
 from absl import flags
 
+from fedjax_links import errors
 from fedjax_links.cli import app
 
 _WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of a finished or unfinished run.')
+
+
+_PRICE = flags.DEFINE_string('price', None, 'Options of the layout `price`, or their file (JSON).')
 
 
 def main() -> None:
@@ -18,7 +30,19 @@ def main() -> None:
         raise ValueError('`workdir` must name the folder of a run, such as runs/comparison.')
     from fedjax_links import report, runs
 
-    print(report.write(runs.read(_WORKDIR.value)))
+    added = {} if _PRICE.value is None else {'price': {'name': 'price', **_options(_PRICE.value)}}
+    print(report.write(runs.read(_WORKDIR.value), added=added))
+
+
+def _options(given: str) -> dict[str, Any]:
+    """A flag's JSON, or that of the file it names."""
+    try:
+        found = json.loads(given if given.lstrip().startswith('{') else Path(given).read_text())
+    except ValueError as error:
+        raise errors.invalid('price', 'be JSON', f'{given}: {error}') from None
+    if not isinstance(found, dict):
+        raise errors.invalid('price', 'hold options by name', errors.shown(found))
+    return found
 
 
 if __name__ == '__main__':

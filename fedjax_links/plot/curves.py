@@ -25,6 +25,8 @@ def learning_curves(
     above: float = 0.0,
     log: bool = False,
     from_round: float = 0,
+    against: Mapping[str, Any] | None = None,
+    x_name: str = 'round',
     legend: bool = True,
     ax: Any = None,
 ) -> Any:
@@ -53,6 +55,8 @@ def learning_curves(
       above: what is subtracted from the values, such as a known minimum.
       log: logarithmic axis of values.
       from_round: first round drawn.
+      against: by label, float[E], what is drawn in the round's place, such as hours; see `x_name`.
+      x_name: of the horizontal axis, with its unit.
       legend: whether to draw one.
       ax: matplotlib axes, as many as there are panels; a new figure by default.
 
@@ -72,11 +76,12 @@ def learning_curves(
         for label, models in panel.curves.items():
             look = every[label]
             name = read.names.get(label, label)
+            places = panel.rounds if against is None else np.asarray(against[label])
             for kind, values in models.items():
                 mean, half = _band(values - above, window, band)
                 _draw_one(
                     axes,
-                    panel.rounds[shown],
+                    places[shown],
                     mean[shown],
                     half[shown],
                     log,
@@ -92,14 +97,14 @@ def learning_curves(
         title = read.names.get(panel.title, panel.title)
         if title:
             axes.set_title(title, fontsize=10)
-        _label_axes(axes, read.metric, above, log)
+        _label_axes(axes, read.metric, above, log, x_name)
         if legend and place == len(found) - 1:
             panels.legend(axes)
     return panels.as_returned(found)
 
 
-def _label_axes(axes: Any, metric: str, above: float, log: bool) -> None:
-    axes.set_xlabel('round')
+def _label_axes(axes: Any, metric: str, above: float, log: bool, x_name: str) -> None:
+    axes.set_xlabel(x_name)
     name = panels.words(metric)
     axes.set_ylabel(f'{name} minus {above:g}' if above else name, fontsize=9)
     axes.grid(alpha=0.25)

@@ -5,17 +5,26 @@ pages that an experiment asks for can be made of it. A page is made by a layout
 (`fedjax_links.report.layouts`).
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from fedjax_links import runs
 from fedjax_links.experiment import Experiment
 
 
-def write(run: runs.Results, experiment: Experiment | None = None) -> str:
+def write(
+    run: runs.Results,
+    experiment: Experiment | None = None,
+    *,
+    added: Mapping[str, Any] | None = None,
+) -> str:
     """Writes ``report.md`` and its pictures into the run's folder.
 
     Args:
       run: from `runs.read`, or `Experiment.run` with a folder.
       experiment: what ran, if it is at hand: then what takes its problem and its links to know is
         found and kept too (`clients`), for this report and all later ones.
+      added: further pages, in the form of the config's section ``reports``.
 
     Returns:
       The tables as text, and what was written.
@@ -27,8 +36,9 @@ def write(run: runs.Results, experiment: Experiment | None = None) -> str:
 
     if experiment is not None:
         clients.keep(experiment, run)
-    found = results.of_run(run)
-    pages = layouts.build(found, run.facts['reports'])
+    found = results.of_run(run)._replace(experiment=experiment)
+    own = run.facts['reports']
+    pages = layouts.build(found, {**(own or layouts.default(found)), **added} if added else own)
     if run.folder is None:
         return layouts.text(pages)
     written = layouts.write(run.folder, found, pages)

@@ -5,7 +5,6 @@ a report never builds a problem again.
 """
 
 import dataclasses
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, checkpoints, errors, journal, memory, problems, runs, tree
+from fedjax_links import (
+    analysis,
+    checkpoints,
+    errors,
+    journal,
+    memory,
+    packing,
+    problems,
+    runs,
+    tree,
+)
 from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.client_data import client_data
 from fedjax_links.experiment import Experiment, Lane, choosing, redrawn_sections
@@ -89,10 +98,8 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
             for algorithm, metrics in found.expected.items()
             for metric, value in metrics.items()
         }
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
     with errors.on_disk(run.folder):
-        checkpoints.write_whole(run.folder / FILE, buffer.getvalue())
+        checkpoints.write_whole(run.folder / FILE, packing.npz(arrays))
 
 
 def kept(folder: Path) -> dict[str, Clients]:

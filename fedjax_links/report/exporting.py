@@ -13,7 +13,7 @@ from urllib.parse import quote
 import jax
 import numpy as np
 
-from fedjax_links import archives, checkpoints, checks, errors, experiment, runs, seals
+from fedjax_links import archives, checkpoints, checks, errors, experiment, packing, runs, seals
 from fedjax_links.experiment import programs
 from fedjax_links.report import folders
 from fedjax_links.report.clients import FILE as CLIENTS
@@ -93,7 +93,7 @@ def export(folder: str | Path, to: str | Path, *, format: str | None = None) -> 
             notes.append(f'{PARQUET} needs pandas and pyarrow: `pip install pandas pyarrow`.')
         if links := folders.links(kept.path):
             files.append(runs.LINKS)
-            _write(target / runs.LINKS, _npz(links))
+            _write(target / runs.LINKS, packing.npz(links))
         else:
             notes.append('No links were kept.')
     return Exported(files, notes)
@@ -231,7 +231,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _encoded(leaves: Mapping[str, np.ndarray], format: str) -> bytes:
     if format == NPZ:
-        return _npz({name: _widened(array) for name, array in leaves.items()})
+        return packing.npz({name: _widened(array) for name, array in leaves.items()})
     from safetensors.numpy import save
 
     content: bytes = save({name: np.array(array, order='C') for name, array in leaves.items()})
@@ -241,12 +241,6 @@ def _encoded(leaves: Mapping[str, np.ndarray], format: str) -> bytes:
 def _widened(array: np.ndarray) -> np.ndarray:
     """An array of a dtype that npz can hold, with the same values."""
     return array if array.dtype.kind in 'biufc' else array.astype(np.float32)
-
-
-def _npz(arrays: Mapping[str, np.ndarray]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
 
 
 def _csv(columns: Mapping[str, np.ndarray]) -> bytes:

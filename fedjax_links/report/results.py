@@ -50,6 +50,8 @@ class Results(NamedTuple):
       links: realised links by pattern; empty if none were kept.
       clients: what only the experiment could tell, by pattern; empty if nothing was kept.
       diverged: phrases that say which simulations are not finite any more, and since which round.
+      folder: of the run; None for results in memory.
+      experiment: what ran or will run, where it is at hand.
     """
 
     title: str
@@ -68,6 +70,8 @@ class Results(NamedTuple):
     links: Mapping[str, Links]
     clients: Mapping[str, Clients] = {}
     diverged: Sequence[str] = ()
+    folder: Path | None = None
+    experiment: Experiment | None = None
 
     @property
     def num_seeds(self) -> int:
@@ -188,6 +192,7 @@ def of_run(run: runs.Results) -> Results:
         links={} if run.folder is None else kept_links(run.folder),
         clients={} if run.folder is None else kept(run.folder),
         diverged=_diverged(columns, dict(names), found),
+        folder=run.folder,
     )
 
 
@@ -227,7 +232,8 @@ def blank(experiment: Experiment) -> Results:
         },
     )
     made_up = Links(np.zeros((1, 1), bool), np.zeros(1))
-    return results._replace(links=dict.fromkeys(results.patterns, made_up))
+    links = dict.fromkeys(results.patterns, made_up)
+    return results._replace(links=links, experiment=experiment)
 
 
 def kept_links(folder: Path) -> dict[str, Links]:

@@ -77,7 +77,7 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
         ([f'--log={path}', '--format=flash'], f'`log` must name a readable log, got {path}: '),
         ([f'--log={path}'], '`intervals` must end after they start, got 5 to 1 s on line 2.'),
         ([f'--log={tmp_path}/none'], f'`log` must name a readable log, got {tmp_path}/none: No '),
-        ([], '`config` must name a file, such as --config=configs/quickstart.py.'),
+        ([], '`config` must name a config or its file, such as --config=quickstart.'),
     ):
         done = run('links', *flags)
         assert (done.returncode, done.stdout) == (2, '')

@@ -22,6 +22,7 @@ from fedjax_links.report.layouts.metrics import metrics
 from fedjax_links.report.layouts.overview import overview
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.layouts.participation import participation
+from fedjax_links.report.layouts.price import price
 from fedjax_links.report.layouts.rates import rates
 from fedjax_links.report.layouts.spread import spread
 from fedjax_links.report.results import Results
@@ -38,6 +39,7 @@ LAYOUTS: Mapping[str, Callable[..., Page]] = {
     'heat_map': heat_map,
     'link_maps': link_maps,
     'participation': participation,
+    'price': price,
     'spread': spread,
 }
 """By name, in the order of a report."""

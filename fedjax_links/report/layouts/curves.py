@@ -1,7 +1,9 @@
 """Learning curves: mean over seeds with a band, one panel per pattern or per algorithm."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from fedjax_links import checks, plot
 from fedjax_links.plot.curves import BANDS
@@ -13,6 +15,18 @@ from fedjax_links.report.results import Results
 _LINES = ('algorithms', 'patterns')
 
 _NARROWEST = 6.4  # inches, for titles and legends
+
+
+class Axis(NamedTuple):
+    """What curves are drawn against in the round's place.
+
+    Attributes:
+      label: of the axis.
+      values: float[E], one for each evaluation, by series and pattern.
+    """
+
+    label: str
+    values: Mapping[tuple[str, str], np.ndarray]
 
 
 def curves(
@@ -27,8 +41,9 @@ def curves(
     log: bool = False,
     from_round: int = 0,
     columns: int = 3,
+    against: Axis | None = None,
 ) -> Page:
-    """Curves against the round.
+    """Curves against the round, or what it cost.
 
     Args:
       results: what ran.
@@ -42,6 +57,7 @@ def curves(
       log: logarithmic axis.
       from_round: first round drawn.
       columns: panels side by side.
+      against: another horizontal axis, as `price` makes it.
 
     Returns:
       A page without tables.
@@ -79,7 +95,7 @@ def curves(
         one_scale = len(metrics) == 1
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=one_scale)
         for axes, (metric, panel) in zip(grid.flat, panels, strict=False):
-            shown = {}
+            shown, places = {}, {}
             for label, pattern in _members(results, lines, panel):
                 row = list(results.patterns).index(pattern)
                 models = results.curves[label]
@@ -87,6 +103,9 @@ def curves(
                     model: models[model][metric][row]
                     for model in _models(results, label, all_models)
                 }
+                if against:
+                    key = label if lines == 'algorithms' else pattern
+                    places[key] = against.values[label, pattern]
             plot.learning_curves(
                 shown,
                 metric,
@@ -98,6 +117,7 @@ def curves(
                 above=above,
                 log=log,
                 from_round=from_round,
+                against=places or None,
                 legend=False,
                 ax=axes,
             )
@@ -107,7 +127,7 @@ def curves(
                 axes.set_ylabel('')
         for column in grid.T:
             last = [axes for axes in column if axes.lines][-1]
-            last.set_xlabel('round')
+            last.set_xlabel(against.label if against else 'round')
             last.tick_params(labelbottom=True)
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)

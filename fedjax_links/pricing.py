@@ -1,0 +1,253 @@
+"""What rounds cost: simulated seconds and bytes, priced after the fact from who took part.
+
+A run is not touched: the masks of its links, what its algorithm sends and a table of devices give
+the price of every round. The model of a round:
+
+* A client that takes part receives ``down`` models, makes its local steps and sends ``up`` models;
+  these three take ``down * B / downlink_i + steps_i * step_i + up * B / uplink_i`` seconds, B the
+  bytes of a model. FedPBC's clients receive last, which is the same sum.
+* A round lasts as long as the slowest client whose message arrives, and ``overhead`` seconds more.
+  Whoever is silent is not waited for, also where it trains meanwhile, so a round without messages
+  lasts ``overhead``: the time a server takes to notice goes in there.
+* A client's speed is the same in every round. Rounds do not overlap, uplinks do not share a medium,
+  each client receives a message of its own, and messages that do not arrive cost nothing.
+* Messages are whole models in the dtype of the parameters. Scalars, such as FedAU's weights, and
+  the server's own work are not counted.
+"""
+
+import csv
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import checks, errors
+
+_LARGEST = 1e300
+
+
+class Traffic(NamedTuple):
+    """What an algorithm's messages are.
+
+    Attributes:
+      up: models that a client sends when its uplink delivers.
+      down: models that it receives.
+      everyone: whether clients train whose message does not arrive, too; None where the option
+        ``compute`` of the algorithm says so, `default` if it is absent.
+      default: the default of that option.
+      awaits_compute: whether a round waits for local steps; not where they were made beforehand.
+      asked: ``(mask, options) -> bool[T, N]``, who sends and receives, where that is not everybody
+        whose uplink delivers.
+    """
+
+    up: int = 1
+    down: int = 1
+    everyone: bool | None = False
+    default: str = 'active'
+    awaits_compute: bool = True
+    asked: Callable[[np.ndarray, Mapping[str, Any]], np.ndarray] | None = None
+
+
+def _budgeted(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
+    """F3AST: those with the lowest running rate, as many as the budget has."""
+    budget, beta = options.get('budget', 10), options.get('beta', 0.01)
+    rate = np.ones(mask.shape[1], np.float32)
+    asked = np.zeros(mask.shape, bool)
+    for row, active in enumerate(mask):
+        order = np.argsort(np.where(active, rate, np.inf), kind='stable')
+        asked[row, order[:budget]] = True
+        asked[row] &= active
+        rate = ((1 - beta) * rate + beta * asked[row]).astype(np.float32)
+    return asked
+
+
+def _all_at_times(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
+    """Waiting for all: everyone in the last round of a block, whoever delivers before the first."""
+    clock = np.arange(1, len(mask) + 1) - options.get('start_round', 0)
+    step = clock % options['period'] == 0
+    return np.where(clock[:, None] > 0, step[:, None], mask)
+
+
+TRAFFIC: Mapping[str, Traffic] = {
+    'amplified_fedavg': Traffic(),
+    'amplified_scaffold': Traffic(up=2, down=2),  # Delta_i and its mean gradient; x and c
+    'debiased_fedavg': Traffic(),
+    'f3ast': Traffic(asked=_budgeted),
+    'fedau': Traffic(),
+    'fedavg': Traffic(everyone=None),
+    'fedavg_all': Traffic(),
+    'fedavg_known': Traffic(),
+    'fedawe': Traffic(),
+    'fedbuff': Traffic(awaits_compute=False),  # an arrival is of steps made since the last one
+    'feddyn': Traffic(),  # h follows from the models that arrive
+    'fednova': Traffic(),
+    'fedopt': Traffic(),
+    'fedpbc': Traffic(everyone=None, default='all'),
+    'fedprox': Traffic(everyone=None),
+    'fedstale': Traffic(),  # the server keeps the table
+    'fedvarp': Traffic(),  # likewise
+    'focus': Traffic(),  # y_i; the client keeps g_i, the server Y
+    'mifa': Traffic(),  # the server keeps the table
+    'mifa_waiting': Traffic(),
+    'scaffold': Traffic(up=2, down=2),  # Delta_i and the change of c_i; x and c
+    'wait_for_all': Traffic(asked=_all_at_times),
+}
+"""By name in ALGORITHMS: what is sent, and who is asked."""
+
+
+class Devices(NamedTuple):
+    """The clients' speeds.
+
+    Attributes:
+      step: float[N], seconds of a local step.
+      uplink: float[N], bytes per second.
+      downlink: float[N], bytes per second.
+    """
+
+    step: np.ndarray
+    uplink: np.ndarray
+    downlink: np.ndarray
+
+
+class Price(NamedTuple):
+    """What has been spent when so many rounds are completed; entry 0 is the start.
+
+    Attributes:
+      seconds: float64[T + 1], of the clock on the wall.
+      uplink: float64[T + 1], bytes that all clients sent.
+      downlink: float64[T + 1], bytes that all clients received.
+      compute: float64[T + 1], seconds that all clients trained, heard or not.
+    """
+
+    seconds: np.ndarray
+    uplink: np.ndarray
+    downlink: np.ndarray
+    compute: np.ndarray
+
+
+def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devices:
+    """A table of devices from numbers, for everyone or one for each client.
+
+    Args:
+      num_clients: N.
+      step: seconds of a local step, at least 0; float[] or float[N].
+      uplink: bytes per second, positive; float[] or float[N].
+      downlink: bytes per second, positive; float[] or float[N].
+
+    Returns:
+      The table.
+
+    Raises:
+      ValueError: for numbers out of range, or not one for each client.
+    """
+    checks.static_int('num_clients', num_clients)
+    checks.within('step', step, 0, _LARGEST)
+    checks.positive('uplink', uplink)
+    checks.positive('downlink', downlink)
+    columns = {'step': step, 'uplink': uplink, 'downlink': downlink}
+    return Devices(**{name: _each(name, value, num_clients) for name, value in columns.items()})
+
+
+def price(
+    mask: np.ndarray,
+    traffic: Traffic,
+    table: Devices,
+    *,
+    model_bytes: float,
+    local_steps: Any = 1,
+    overhead: float = 0.0,
+    options: Mapping[str, Any] | None = None,
+) -> Price:
+    """Prices every round of a run.
+
+    Args:
+      mask: bool[T, N], who could hear, train and deliver, from round 0 on.
+      traffic: what the algorithm sends.
+      table: of the N clients.
+      model_bytes: B, positive.
+      local_steps: of a round, int[] or int[N].
+      overhead: seconds of every round besides, at least 0.
+      options: of the algorithm, as in a config: ``compute``, ``budget``, ``period``, ...
+
+    Returns:
+      Cumulative prices.
+
+    Raises:
+      ValueError: for shapes that do not fit and numbers out of range.
+    """
+    mask, options = np.asarray(mask), options or {}
+    if mask.ndim != 2 or mask.dtype != bool:
+        raise errors.invalid('mask', 'be bool[T, N]', f'{mask.dtype}{list(mask.shape)}')
+    num_clients = mask.shape[1]
+    if len(table.step) != num_clients:
+        raise errors.invalid('table', f'have {num_clients} clients', len(table.step))
+    checks.positive('model_bytes', model_bytes)
+    checks.within('overhead', overhead, 0, _LARGEST)
+    checks.within('local_steps', local_steps, 0, checks.LARGEST_INT)
+    training = _each('local_steps', local_steps, num_clients) * table.step
+    received = traffic.down * model_bytes / table.downlink
+    sent = traffic.up * model_bytes / table.uplink
+    awaited = received + sent + (training if traffic.awaits_compute else 0)
+    asked = mask if traffic.asked is None else traffic.asked(mask, options)
+    everyone = traffic.everyone
+    if everyone is None:
+        everyone = options.get('compute', traffic.default) == 'all'
+    count = asked.sum(axis=1, dtype=np.int64)
+    compute = np.full(len(mask), training.sum()) if everyone else asked @ training
+    slowest = np.array([awaited[row].max(initial=0.0) for row in asked], float)
+    return Price(
+        seconds=_cumulative(slowest + overhead),
+        uplink=_cumulative(traffic.up * model_bytes * count),
+        downlink=_cumulative(traffic.down * model_bytes * count),
+        compute=_cumulative(compute),
+    )
+
+
+def constant(num_clients: int, *, value: float) -> np.ndarray:
+    """One value for everyone."""
+    return np.full(num_clients, float(value))
+
+
+def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -> np.ndarray:
+    """Unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal."""
+    checks.positive('median', median)
+    checks.within('sigma', sigma, 0, 100)
+    checks.static_int('seed', seed, minimum=0)
+    return median * np.exp(sigma * np.random.default_rng(seed).standard_normal(num_clients))
+
+
+def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
+    """A column of a CSV file with a header and a line for each client, in order."""
+    try:
+        with Path(path).open(newline='') as file:
+            header, *rows = csv.reader(file)
+        place = header.index(column) if column in header else None
+        values = np.array([] if place is None else [row[place] for row in rows], float)
+    except (OSError, ValueError, IndexError, csv.Error) as error:
+        reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
+        raise errors.invalid('path', 'name a readable table', f'{path}: {reason}') from None
+    checks.choice('column', column, header)
+    if len(values) != num_clients:
+        requirement = f'name a table of {num_clients} clients'
+        raise errors.invalid('path', requirement, f'{path} with {len(values)}')
+    return values
+
+
+DEVICE_SPEEDS: Mapping[str, Callable[..., np.ndarray]] = {
+    'constant': constant,
+    'lognormal': lognormal,
+    'table': from_table,
+}
+"""``step``, ``uplink``, ``downlink`` of a price: given N; returns float[N]."""
+
+
+def _each(argument: str, value: Any, num_clients: int) -> np.ndarray:
+    if np.ndim(value) and np.shape(value) != (num_clients,):
+        requirement = f'be a number or have {num_clients} entries'
+        raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
+    return np.broadcast_to(np.asarray(value, float), (num_clients,))
+
+
+def _cumulative(values: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])

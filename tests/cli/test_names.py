@@ -1,0 +1,83 @@
+"""Shipped configs by name, from any folder."""
+
+import pytest
+
+from fedjax_links import shipped
+from tests.cli.command import run
+from tests.configs.shipped import FOLDER, PATHS
+
+OWN = """from ml_collections import ConfigDict
+
+
+def get_config():
+    return ConfigDict({'title': 'mine', 'figure': {'name': 'm:f'}, 'caption': 'c'})
+"""
+
+
+def test_every_shipped_config_has_its_name():
+    assert list(shipped.configs().values()) == PATHS
+    assert shipped.locate('quickstart') == str(FOLDER / 'quickstart.py')
+    assert shipped.locate('map:space,rounds') == f'{FOLDER / "map.py"}:space,rounds'
+
+
+@pytest.mark.parametrize('given', ['', ':space', 'configs/quickstart.py', 'own.py', './map'])
+def test_what_cannot_be_a_name_stays_as_it_is(given):
+    assert shipped.locate(given) == given
+
+
+def test_a_file_wins_over_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'quickstart').mkdir()  # a folder is no config
+    assert shipped.locate('quickstart') == str(FOLDER / 'quickstart.py')
+    (tmp_path / 'map').write_text(OWN)
+    assert shipped.locate('map:space') == 'map:space'
+
+
+def test_an_installation_has_its_configs_inside_the_package(tmp_path, monkeypatch):
+    inside, beside = tmp_path / 'inside', tmp_path / 'beside'
+    monkeypatch.setattr(shipped, '_PLACES', (inside, beside))
+    assert shipped.configs() == {}
+    for folder in (beside, inside):
+        folder.mkdir()
+        (folder / 'quickstart.py').write_text(OWN)
+        assert shipped.configs() == {'quickstart': folder / 'quickstart.py'}
+
+
+@pytest.mark.parametrize(
+    'command, config, printed',
+    [
+        ('theory', ['--config=quickstart', '--rounds=100'], 'Digits over label-dependent uplinks'),
+        ('theory', ['--config', 'quickstart', '--rounds=100'], 'label-dependent uplinks'),
+        ('theory', ['--config=quickstart', '--config.title=Mine', '--rounds=100'], 'Mine'),
+        ('links', ['--config=quickstart', '--rounds=100'], 'Digits over label-dependent uplinks'),
+        ('partition', ['--config=quickstart'], 'digits'),
+        ('figure', ['--config=xiang2024_networks', '--workdir=figure'], 'networks'),
+        ('simulate', ['--config=exactness:cyclic', '--quick', '--dry_run'], 'cyclic'),
+    ],
+)
+def test_commands_take_a_name_in_an_empty_folder(command, config, printed, tmp_path):
+    done = run(command, *config, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert printed.lower() in done.stdout.lower()
+
+
+@pytest.mark.parametrize(
+    'config, message',
+    [
+        ('quikstart', "`configs` has no 'quikstart'; did you mean 'quickstart'?"),
+        ('exactnes:cyclic', "`configs` has no 'exactnes'; did you mean 'exactness'?"),
+        ('exactness:cyclik', "`config` has no 'cyclik'; did you mean 'cyclic'?"),
+        ('configs/quickstart.py', 'got configs/quickstart.py; did you mean quickstart?'),
+    ],
+)
+def test_a_mistake_costs_one_line(config, message, tmp_path):
+    done = run('simulate', f'--config={config}', '--dry_run', cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count('\n') == 1
+
+
+def test_an_override_of_a_named_config_is_checked(tmp_path):
+    done = run('simulate', '--config=quickstart', '--config.num_ronds=1', cwd=tmp_path)
+    assert (done.returncode, done.stderr.count('\n')) == (2, 1)
+    assert "`config` has no 'num_ronds'; did you mean 'num_rounds'?" in done.stderr

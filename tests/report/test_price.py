@@ -1,0 +1,200 @@
+"""Hours and gigabytes of a run: against its own links, counted by hand."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedjax_links import experiment, report, runs
+from fedjax_links.report import layouts, results
+from fedjax_links.report.layouts import price
+from tests.cli.command import run as command
+from tests.report.made import results as made
+
+SPEEDS = {'step': 2.0, 'uplink': 8.0, 'downlink': 16.0}
+PRICE = {'name': 'price', **SPEEDS, 'targets': (20.0, 0.0), 'metric': 'distance'}
+CONFIG = {
+    'title': 'priced',
+    'problem': {'name': 'counterexample', 'num_clients': 6, 'dimension': 2},
+    'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.4}},
+    'client': {'learning_rate': 0.1, 'local_steps': 2},
+    'algorithms': {
+        'fedavg': {},
+        'pausing': {'name': 'fedpbc', 'compute': 'active', 'client': {'local_steps': 3}},
+        'fedpbc': {},
+    },
+    'evaluate_start': True,
+    'num_rounds': 12,
+    'eval_every': 3,
+    'num_seeds': 2,
+}
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """A run that kept the links of both seeds."""
+    folder = tmp_path_factory.mktemp('priced')
+    experiment.build({**CONFIG, 'log': ('links',)}).run(folder)
+    return folder
+
+
+def masks(folder):
+    arrays = runs.read_links(folder)
+    return [np.unpackbits(arrays[f'mask/{n}'], axis=-1, count=6) > 0 for n in ('links', 'links/1')]
+
+
+def rows_of(table):
+    return {row[1]: row[2:] for row in table.rows}
+
+
+def hours(mask, steps):
+    """A model is two float32: 0.5 s down and 1 s up."""
+    return mask.any(axis=1).sum() * (1.5 + 2.0 * steps) / 3600
+
+
+def test_totals_are_those_of_the_links(folder):
+    page = price(results.of_run(runs.read(folder)), **SPEEDS)
+    both = masks(folder)
+    active = np.mean([mask.sum() for mask in both])
+    for label, steps, training in (
+        ('fedavg', 2, active),
+        ('pausing', 3, active),
+        ('fedpbc', 2, 12 * 6),
+    ):
+        numbers = [
+            np.mean([hours(mask, steps) for mask in both]),
+            8 * active / 1e9,
+            8 * active / 1e9,
+            training * 2.0 * steps / 3600,
+        ]
+        row = rows_of(page.tables[0])[label]
+        assert row == ['1 / 1', *(f'{value:.3g}' for value in numbers)]
+    assert 'What 12 rounds cost, mean over 2 seeds:' in page.tables[0].caption
+
+
+def first(curve, level):
+    """The round at which a curve of evaluations every three rounds is at or below a level."""
+    return 3 * next(place for place, value in enumerate(curve) if value <= level)
+
+
+def test_a_target_costs_what_the_rounds_until_then_cost(folder):
+    found = results.of_run(runs.read(folder))
+    distances = found.curves['fedavg']['server']['distance'][0]
+    level = float(distances.mean(axis=0)[3])
+    page = price(found, **SPEEDS, targets=[level, -1.0], metric='distance')
+    at = first(distances.mean(axis=0), level)
+    ends = [first(curve, level) for curve in distances]
+    assert at > 0
+    own = [hours(mask[:end], 2) for mask, end in zip(masks(folder), ends, strict=True)]
+    mean = np.mean([hours(mask[:at], 2) for mask in masks(folder)])
+    row = rows_of(page.tables[1])['fedavg']
+    assert row[0] == f'{mean:.3g} ({min(own):.3g} to {max(own):.3g})'
+    sent = np.mean([16 * mask[:at].sum() / 1e9 for mask in masks(folder)])
+    assert row[1].startswith(f'{sent:.3g} (')
+    assert row[2:] == ['never', 'never']
+
+
+@pytest.mark.parametrize('against', ['hours', 'gigabytes'])
+def test_curves_are_drawn_against_what_was_spent(folder, against, drawn):
+    page = price(results.of_run(runs.read(folder)), **SPEEDS, against=against)
+    (axes,) = drawn(page).axes
+    spent = {
+        'hours': [np.mean([hours(mask[:t], 2) for mask in masks(folder)]) for t in range(0, 13, 3)],
+        'gigabytes': [
+            np.mean([16 * mask[:t].sum() / 1e9 for mask in masks(folder)]) for t in range(0, 13, 3)
+        ],
+    }
+    assert axes.get_xlabel().startswith(against)
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), spent[against])
+    means = results.of_run(runs.read(folder)).curves['fedavg']['server']
+    np.testing.assert_allclose(
+        axes.lines[0].get_ydata(), means[results.of_run(runs.read(folder)).metric][0].mean(axis=0)
+    )
+
+
+def test_seeds_without_links_are_left_out_and_said(tmp_path):
+    planned = experiment.build({**CONFIG, 'reports': {'hours': PRICE}, 'num_rounds': 6})
+    report.check(planned)
+    planned.run(tmp_path)
+    text = report.write(runs.read(tmp_path))
+    assert 'mean over 1 of 2 seeds' in text
+    assert (tmp_path / 'hours.png').exists()
+    assert 'Price in hours' in (tmp_path / 'report.md').read_text()
+
+
+def test_prices_leave_the_run_as_it_was(folder):
+    before = {path.name: path.read_bytes() for path in folder.glob('*.*') if path.is_file()}
+    price(results.of_run(runs.read(folder)), **SPEEDS)
+    assert before == {p.name: p.read_bytes() for p in folder.glob('*.*') if p.is_file()}
+
+
+def test_the_command_takes_options_and_their_file(folder, tmp_path):
+    options = json.dumps({**SPEEDS, 'against': 'gigabytes'})
+    path = tmp_path / 'price.json'
+    path.write_text(options)
+    one, other = (command('report', f'--workdir={folder}', f'--price={g}') for g in (options, path))
+    assert one.returncode == 0, one.stderr
+    assert one.stdout == other.stdout
+    assert 'models up / down' in one.stdout
+    assert (folder / 'price.png').exists()
+    for given, message in (
+        ('{"step": 1', '`price` must be JSON, got {"step": 1: '),
+        ('{"step": 1}', '`config.reports.price` must be complete, got missing a required'),
+        (str(tmp_path / 'none'), 'cannot be used: No such file'),
+        ('{"stp": 1}', "`config.reports.price` has no 'stp'; did you mean 'step'?"),
+    ):
+        done = command('report', f'--workdir={folder}', f'--price={given}')
+        assert (done.returncode, done.stderr.count('\n')) == (2, 1)
+        assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        ({'against': 'hour'}, "`against` has no 'hour'; did you mean 'hours'?"),
+        ({'uplink': {'name': 'lognormel', 'median': 1.0}}, "did you mean 'lognormal'?"),
+        ({'uplink': {'name': 'constant', 'valu': 1.0}}, "`uplink` has no 'valu'"),
+        ({'overhead': -1.0}, '`overhead` must lie in'),
+        ({'traffic': {'fedavg': {'up': -1}}}, '`traffic.fedavg.up` must be at least 0, got -1.'),
+        ({'traffic': {'fedavg': {'upp': 1}}}, "`traffic.fedavg` has no 'upp'"),
+    ],
+)
+def test_a_mistake_is_named(folder, options, message):
+    with pytest.raises(ValueError) as raised:  # noqa: PT011  compared below
+        price(results.of_run(runs.read(folder)), **{**SPEEDS, **options})
+    assert message in str(raised.value)
+
+
+def test_what_is_said_of_traffic_replaces_what_is_known(folder):
+    page = price(
+        results.of_run(runs.read(folder)),
+        **SPEEDS,
+        traffic={'pausing': {'up': 3, 'down': 0}},
+        model_bytes=100,
+        local_steps=1,
+    )
+    active = np.mean([mask.sum() for mask in masks(folder)])
+    row = rows_of(page.tables[0])['pausing']
+    assert row[0] == '3 / 0'
+    assert row[2:4] == [f'{300 * active / 1e9:.3g}', '0']
+
+
+def test_what_cannot_be_priced_says_why(tmp_path):
+    in_memory = made({'fedavg': np.zeros((1, 1, 2))})
+    with pytest.raises(ValueError, match='`folder` must be given to price a run'):
+        price(in_memory, **SPEEDS)
+    own = {'mine': {'name': 'fedjax_links.algorithms.fedavg:fedavg_all'}}
+    experiment.build({**CONFIG, 'algorithms': own, 'num_rounds': 3, 'num_seeds': 1}).run(tmp_path)
+    found = results.of_run(runs.read(tmp_path))
+    with pytest.raises(ValueError, match=r'`traffic` must say what mine sends, got \[\].'):
+        price(found, **SPEEDS)
+    assert rows_of(price(found, **SPEEDS, traffic={'mine': {}}).tables[0])['mine'][0] == '1 / 1'
+    swept = {**CONFIG, 'grid': {'links': {'probs': {'value': [0.2, 0.6]}}}}
+    with pytest.raises(
+        ValueError, match=r'`config\.reports\.price\.grid` must leave the links alone'
+    ):
+        report.check(experiment.build({**swept, 'reports': {'price': PRICE}}))
+
+
+def test_the_layout_is_listed():
+    assert layouts.LAYOUTS['price'] is price
