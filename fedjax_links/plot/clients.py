@@ -71,7 +71,7 @@ def participation_loss(
     panels.in_integers(axes.xaxis)
     axes.grid(alpha=0.25)
     if legend and any(given):
-        panels.legend(axes)
+        panels.legend(axes, outside=True)
     return axes
 
 

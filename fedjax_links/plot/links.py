@@ -265,6 +265,7 @@ def participants(
         axes.axhline(mean, linestyle='--', color=THEORY, label='exact mean')
     axes.set_ylim(0, 1.2 * axes.get_ylim()[1])
     axes.set_ylabel('clients')
+    panels.in_integers(axes.yaxis)
     axes.legend(frameon=False, fontsize=8)
     return axes
 

@@ -9,6 +9,7 @@ import numpy as np
 from fedjax_links import errors
 
 _MOST_INSIDE, _LONGEST_INSIDE = 6, 28
+_MOST_BELOW_EACH_OTHER = 22
 _PANEL = (3.6, 2.6)  # inches
 _MOST_COLUMNS = 3
 
@@ -131,7 +132,8 @@ def legend(axes: Any, *, outside: bool = False) -> None:
     outside = outside or len(names) > _MOST_INSIDE or max(map(len, names)) > _LONGEST_INSIDE
     where: dict[str, Any] = {}
     if outside and axes.figure.get_layout_engine() is not None:
-        where = {'loc': 'upper left', 'bbox_to_anchor': (1.02, 1)}
+        columns = -(-len(names) // _MOST_BELOW_EACH_OTHER)
+        where = {'loc': 'upper left', 'bbox_to_anchor': (1.02, 1), 'ncols': columns}
     axes.legend(frameon=False, fontsize=8, **where)
 
 

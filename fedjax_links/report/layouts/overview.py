@@ -3,9 +3,12 @@
 from typing import Any
 
 from fedjax_links import plot
+from fedjax_links.plot.panels import legend_columns
 from fedjax_links.plot.reading import ALL
 from fedjax_links.report.layouts.page import Page, metric_of
 from fedjax_links.report.results import Results
+
+_WIDTH = 10.0  # inches
 
 
 def overview(results: Results, *, pattern: str | None = None) -> Page:
@@ -32,16 +35,20 @@ def overview(results: Results, *, pattern: str | None = None) -> Page:
         width = 6 // len(metrics)
         for panel, metric in enumerate(dict.fromkeys(metrics)):
             axes = figure.add_subplot(grid[0, panel * width : (panel + 1) * width])
-            _draw_curves(axes, results, place, metric, legend=panel == 0)
+            _draw_curves(axes, results, place, metric)
+            if panel == 0:
+                handles, names = axes.get_legend_handles_labels()
+        columns = legend_columns(names, _WIDTH)
+        figure.legend(handles, names, loc='outside lower center', ncols=columns, frameon=False)
         if kept:
             plot.link_map(kept.mask, ax=figure.add_subplot(grid[1, :4]))
             rate_axes = figure.add_subplot(grid[1, 4:])
             plot.participation_rates(kept.mask, kept.mean_prob, ax=rate_axes)
 
-    return Page('Overview', [], draw, (10.0, 7.0 if kept else 4.0))
+    return Page('Overview', [], draw, (_WIDTH, 7.0 if kept else 4.0))
 
 
-def _draw_curves(axes: Any, results: Results, place: int, metric: str, *, legend: bool) -> None:
+def _draw_curves(axes: Any, results: Results, place: int, metric: str) -> None:
     """Mean over seeds with its interval as a band, one line per series and candidate model."""
     plot.learning_curves(
         {
@@ -53,7 +60,7 @@ def _draw_curves(axes: Any, results: Results, place: int, metric: str, *, legend
         rounds=results.rounds,
         names={label: results.name(label) for label in results.curves},
         levels=_expected(results, results.patterns[place], metric),
-        legend=legend,
+        legend=False,
         ax=axes,
     )
 
