@@ -34,6 +34,7 @@ from fedjax_links.problems.datasets import places
 PEAK_FLOPS, BANDWIDTH = 67e12, 3.35e12
 """Published for an H100 SXM: float32 without tensor cores, bytes per second of its memory."""
 EVALUATED = 1_000
+STEPS = 9
 NUM_CORES = 2
 
 
@@ -41,13 +42,15 @@ class Costs(NamedTuple):
     """Of a problem, by its compiled programs.
 
     Attributes:
-      step: operations and bytes of a local step, by batch size.
+      step: operations and bytes of a client's local step, by batch size.
+      seconds: processor seconds of such a step by itself, by batch size.
       example: operations and bytes of evaluating a model on an example.
       evaluation: processor seconds of evaluating a model on all examples.
       num_examples: of training and evaluation data.
     """
 
     step: dict[int, tuple[float, float]]
+    seconds: dict[int, float]
     example: tuple[float, float]
     evaluation: float
     num_examples: int
@@ -69,40 +72,49 @@ class Clock(experiment.Callback):
         self.trained.append(float(record['rounds/num_computing']))
 
 
-def _operations(function: Any, *args: Any) -> tuple[float, float]:
-    """Operations and bytes of a program without loops, as the compiler counts them."""
-    found = jax.jit(function).lower(*args).compile().cost_analysis() or {}
+def _operations(program: Any) -> tuple[float, float]:
+    """Operations and bytes of a compiled program without loops, as the compiler counts them."""
+    found = program.cost_analysis() or {}
     return float(found['flops']), float(found['bytes accessed'])
 
 
+def _seconds(program: Any, *args: Any) -> float:
+    """Processor seconds of a call."""
+    begin = time.process_time()
+    jax.block_until_ready(program(*args))
+    return time.process_time() - begin
+
+
 def costs(planned: Experiment, problem: Problem, batches: Sequence[int]) -> Costs:
-    """Operations of steps and evaluations, and seconds of one evaluation."""
+    """Operations and seconds of a step and of an evaluation, each by itself."""
     key = jax.random.key(0)
     params = jax.jit(problem.init_params)(key)
 
-    def rows(count: int) -> Any:
-        return jax.tree.map(
-            lambda a: jax.ShapeDtypeStruct((count, *a.shape[1:]), a.dtype), problem.data
-        )
+    def loss(params: Any, batch: Any, key: Any) -> Any:
+        if problem.random_loss_fn is None:
+            return problem.loss_fn(params, batch)
+        return problem.random_loss_fn(params, batch, key)
 
-    loss = problem.random_loss_fn or (lambda params, batch, key: problem.loss_fn(params, batch))
-    step = {
-        batch: _operations(jax.value_and_grad(loss), params, rows(batch), key) for batch in batches
-    }
-    operations, moved = _operations(problem.metrics, params, rows(EVALUATED))
-    run, _ = common.compile_program(planned.eval_fn_for(problem), params, key, problem)
-    begin = time.process_time()
-    jax.block_until_ready(run(params, key, problem))
+    step, seconds = {}, {}
+    for batch in batches:
+        args = params, _first(problem.data, batch), key
+        program, _ = common.compile_program(jax.value_and_grad(loss), *args)
+        step[batch] = _operations(program)
+        seconds[batch] = float(np.median([_seconds(program, *args) for _ in range(STEPS)]))
+    some, _ = common.compile_program(problem.metrics, params, _first(problem.data, EVALUATED))
+    operations, moved = _operations(some)
+    every, _ = common.compile_program(planned.eval_fn_for(problem), params, key, problem)
     count = sum(len(jax.tree.leaves(part)[0]) for part in (problem.data, problem.eval_data))
     example = operations / EVALUATED, moved / EVALUATED
-    return Costs(step, example, time.process_time() - begin, count)
+    return Costs(step, seconds, example, _seconds(every, params, key, problem), count)
+
+
+def _first(data: Any, count: int) -> Any:
+    return jax.tree.map(lambda a: a[:count], data)
 
 
 def _evaluate_few(params: Any, key: Any, problem: Problem) -> Any:
-    few = {
-        name: jax.tree.map(lambda a: a[:EVALUATED], getattr(problem, name))
-        for name in ('data', 'eval_data')
-    }
+    few = {name: _first(getattr(problem, name), EVALUATED) for name in ('data', 'eval_data')}
     return evaluation.train_and_eval(params, key, dataclasses.replace(problem, **few))
 
 
@@ -241,7 +253,7 @@ def measure(config: str, num_rounds: int, known: Known, *, dry_run: bool = False
 
     Args:
       config: as behind ``--config=configs/``, ``xiang2024_table1:svhn``.
-      num_rounds: to run, even.
+      num_rounds: to run, even; 0 to estimate from a step and an evaluation by themselves.
       known: what earlier configs have measured.
       dry_run: whether ``--dry_run`` estimates too, as slow as its periods are.
 
@@ -256,8 +268,11 @@ def measure(config: str, num_rounds: int, known: Known, *, dry_run: bool = False
     problem = planned.problem_at(next(iter(planned.pattern_makers)), planned.grid_points[0])
     shapes = jax.eval_shape(problem.init_params, jax.random.key(0))
     cost = known.costs(values, planned, problem)
-    measured, ran = known.measured(values, num_rounds, cost)
     after = known.clients(values)
+    if num_rounds:
+        measured, ran = known.measured(values, num_rounds, cost)
+    else:
+        measured, ran = _by_steps(values, problem, cost, max(after.values())), []
     return {
         'config': config,
         'clients': problem.num_clients,
@@ -276,17 +291,27 @@ def measure(config: str, num_rounds: int, known: Known, *, dry_run: bool = False
     }
 
 
+def _by_steps(values: Values, problem: Problem, cost: Costs, before: float) -> dict[str, Measured]:
+    """What rounds would take if clients took as long as steps by themselves."""
+    found = {}
+    for label in values['algorithms']:
+        seconds = cost.seconds[configs.batch_of(values, label, problem)]
+        training = configs.client_of(values, label)['local_steps'] * seconds
+        found[label] = Measured(before * training / NUM_CORES, training, before)
+    return found
+
+
 def rows(records: Sequence[Values]) -> Iterator[str]:
     """Lines of the table."""
     titles = ('config', 'clients', 'parameters', 'lanes', 'rounds of all lanes', 'rounds run')
-    titles += ('seconds per round', 'days on two cores', 'memory', 'hours on a GPU, at least')
+    titles += ('seconds per round', 'days on two cores', 'memory')
+    titles += ('GPU hours by operations', 'by bytes')
     yield f'| {" | ".join(titles)} |'
     yield f'{"| --- " * len(titles)}|'
     for record in records:
         parts = record['algorithms'].values()
         total = {name: sum(part[name] for part in parts) for name in next(iter(parts))}
         seconds = sorted(part['wall_seconds_per_round'] for part in parts)
-        bound = max(total['operations'] / PEAK_FLOPS, total['bytes'] / BANDWIDTH) / 3600
         cells = [
             record['config'],
             f'{record["clients"]}',
@@ -297,7 +322,8 @@ def rows(records: Sequence[Values]) -> Iterator[str]:
             f'{seconds[0]:.2g} to {seconds[-1]:.2g}',
             f'{total["hours_on_two_cores"] / 24:.2g}',
             record['peak'],
-            f'{bound:.2g}',
+            f'{total["operations"] / PEAK_FLOPS / 3600:.2g}',
+            f'{total["bytes"] / BANDWIDTH / 3600:.2g}',
         ]
         yield f'| {" | ".join(cells)} |'
 
@@ -306,7 +332,7 @@ def main() -> None:
     """Measures configs, or prints the table of records."""
     parser = argparse.ArgumentParser(prog='python -m benchmarks.full_size')
     parser.add_argument('configs', nargs='+', help='NAME:WORDS, or records with --table')
-    parser.add_argument('--rounds', type=int, default=20, help='an even number')
+    parser.add_argument('--rounds', type=int, default=20, help='an even number; 0 to run none')
     parser.add_argument('--out', type=pathlib.Path, help='file that records are added to')
     parser.add_argument('--dry_run', action='store_true', help='estimate as simulate does, too')
     parser.add_argument('--table', action='store_true', help='print a table of records')

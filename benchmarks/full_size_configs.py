@@ -20,7 +20,7 @@ STAND_INS = {
     'mnist': (60_000, 10_000, (28, 28, 1)),
     'svhn': (73_257, 26_032, (32, 32, 3)),
 }
-COUNTED_ROUNDS = 1_000
+COUNTED_ROUNDS = 500
 
 Values = dict[str, Any]
 

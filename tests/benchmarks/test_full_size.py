@@ -5,10 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from benchmarks import common as common_benchmarks
 from benchmarks import full_size
 from benchmarks import full_size_configs as configs
 from fedjax_links import experiment, problems
 from fedjax_links.papers import common
+from tests.configs import shipped
 
 WRITTEN = [
     ('xiang2024_table1', 'cinic10'),
@@ -58,10 +60,13 @@ def test_operations_are_those_of_the_products():
     rows = jax.tree.map(lambda a: a[:64], problem.data)
     params = problem.init_params(jax.random.key(0))
     weights = [400 * 300, 300 * 200, 200 * 10]
-    forward, moved = full_size._operations(problem.metrics, params, rows)
+    program, _ = common_benchmarks.compile_program(problem.metrics, params, rows)
+    forward, moved = full_size._operations(program)
     assert forward == pytest.approx(2 * 64 * sum(weights), rel=0.05)
     assert moved >= 4 * sum(weights)
-    both, _ = full_size._operations(jax.value_and_grad(problem.loss_fn), params, rows)
+    gradient = jax.value_and_grad(problem.loss_fn)
+    program, _ = common_benchmarks.compile_program(gradient, params, rows)
+    both, _ = full_size._operations(program)
     assert both == pytest.approx(2 * 64 * (3 * sum(weights) - weights[0]), rel=0.05)
 
 
@@ -69,7 +74,7 @@ def test_hours_add_up_training_and_evaluations():
     values = configs.full('wang2022_figure1', 'gaussians', 'nowhere')
     del values['problem']['data']
     planned = experiment.build(values)
-    cost = full_size.Costs({16: (100.0, 10.0)}, (7.0, 3.0), 5.0, 1_000)
+    cost = full_size.Costs({16: (100.0, 10.0)}, {16: 0.1, 200: 0.9}, (7.0, 3.0), 5.0, 1_000)
     measured = full_size.Measured(wall=1.0, processor=0.5, before=10.0)
     found = full_size.extrapolated(values, planned, 'wait_minibatch', measured, 0.5, cost)
     trained = 10 * (2_000 * 10 + 298_033 * 0.5)
@@ -79,6 +84,10 @@ def test_hours_add_up_training_and_evaluations():
     assert found['hours_on_two_cores'] == pytest.approx((0.5 * trained + 5 * evaluated) / 7200)
     assert found['operations'] == 5 * trained * 100 + evaluated * 1_000 * 7
     assert found['bytes'] == 5 * trained * 10 + evaluated * 1_000 * 3
+    problem = planned.problem_at('periodic', planned.grid_points[0])
+    alone = full_size._by_steps(values, problem, cost, before=10.0)
+    assert alone['wait_minibatch'].processor == pytest.approx(5 * 0.1)
+    assert alone['wait_full'].processor == pytest.approx(5 * 0.9)
 
 
 def test_stand_ins_have_the_shape_and_share_of_the_data(tmp_path):
@@ -88,6 +97,14 @@ def test_stand_ins_have_the_shape_and_share_of_the_data(tmp_path):
     assert data.test_features.shape == (260, 32, 32, 3)
     np.testing.assert_array_equal(np.bincount(data.test_labels), np.full(10, 26))
     assert float(jnp.std(data.train_features)) == pytest.approx((1 / 12) ** 0.5, rel=0.02)
+
+
+def test_the_page_names_every_config_with_images():
+    page = (shipped.FOLDER.parent / 'docs' / 'full_size.md').read_text()
+    for name, (*subjects, _) in shipped.ARGUMENTS.items():
+        for dataset in set(subjects[-1:] and subjects[-1]) & set(configs.STAND_INS):
+            words = f'alpha,{dataset}' if name == 'xiang2024_figure9' else dataset
+            assert f'| {name}:{words}' in page
 
 
 @pytest.mark.slow
