@@ -5,10 +5,21 @@ import shlex
 import pytest
 
 from tests.cli import command
+from tests.cli.command import ROOT
 from tests.docs import pages
 
-QUICK = {'theory', 'figure'}
-COMMANDS = sorted({line for page in pages.PAGES for line in pages.commands(page)})
+
+def arguments(line):
+    """A command without its folder; what would train is only prepared."""
+    words = [word for word in shlex.split(line)[3:] if not word.startswith('--workdir')]
+    if 'simulate' in words and '--dry_run' not in words:
+        words.append('--dry_run')
+    return tuple(words)
+
+
+IN_README = {arguments(line) for line in pages.commands(ROOT / 'README.md')}
+"""These `tests/test_readme.py` runs."""
+ARGUMENTS = sorted({arguments(line) for page in pages.PAGES for line in pages.commands(page)})
 
 
 @pytest.mark.parametrize('page', pages.PAGES, ids=pages.name)
@@ -16,23 +27,19 @@ def test_code_runs_and_prints_what_is_shown(page):
     namespace = {'__name__': 'page'}
     for block in pages.blocks(page):
         text = pages.printed(block.source, namespace)
-        if block.shown is not None:
-            assert text == block.shown
-        else:
-            assert text == ''
+        assert text == (block.shown or '')
 
 
 @pytest.mark.parametrize(
-    'line',
-    [pytest.param(line, marks=pytest.mark.slow if 'simulate' in line else ()) for line in COMMANDS],
+    'words',
+    [
+        pytest.param(words, id=' '.join(words), marks=[pytest.mark.slow] * ('simulate' in words))
+        for words in ARGUMENTS
+        if {words, tuple(word for word in words if word != '--quick')}.isdisjoint(IN_README)
+    ],
 )
-def test_commands_run(line, tmp_path):
-    """As shown, but in another folder, and without training."""
-    words = shlex.split(line)[3:]
-    if words and 'simulate' in words:
-        words = [w for w in words if w != '--dry_run' and not w.startswith('--workdir')]
-        words += [f'--workdir={tmp_path}', '--dry_run']
-    words = [f'--workdir={tmp_path}' if w.startswith('--workdir') else w for w in words]
-    done = command.run(*words)
+def test_commands_run(words, tmp_path):
+    """In another folder, and without training."""
+    done = command.run(*words, f'--workdir={tmp_path}')
     assert done.returncode == 0, done.stderr
     assert done.stdout
