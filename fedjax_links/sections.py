@@ -207,8 +207,14 @@ def algorithm(label: str, section: Section, client: Section) -> Algorithm:
 
 
 def _optimizer(where: str, factory: Any, options: Section, *args: Any) -> Any:
-    """An optimizer whose options are in range."""
+    """An optimizer whose options are in range; a section as its rate names a schedule of steps."""
+    rate = options.get('learning_rate')
+    if isinstance(rate, Mapping):
+        schedule = named(f'{where}.learning_rate', rate, {})
+        options = {**options, 'learning_rate': schedule}
     for option, (low, high) in choices.OPTIMIZER_RANGES.items():
+        if callable(options.get(option)):
+            continue
         if options.get(option) is not None and factory in choices.OPTIMIZERS.values():
             checks.within(f'{where}.{option}', options[option], low, high)
     return call(where, factory, options, *args)

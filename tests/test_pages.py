@@ -19,12 +19,13 @@ def said(source):
     return re.findall(r'^\s*print\(.*\)\s+# (.*)$', source, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize('page', ['pricing.md'])
+@pytest.mark.parametrize('page', ['pricing.md', 'own_data.md'])
 def test_what_a_page_prints_is_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    names = {'__name__': '__main__'}
     for source in blocks(page):
         screen = io.StringIO()
         with contextlib.redirect_stdout(screen):
-            exec(compile(source, page, 'exec'), {'__name__': '__main__'})
+            exec(compile(source, page, 'exec'), names)
         assert said(source)
         assert screen.getvalue().splitlines() == said(source)

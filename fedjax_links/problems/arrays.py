@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from flax import linen as nn
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, Rows
-from fedjax_links.problems import models
+from fedjax_links.problems import losses, models
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
 
@@ -39,8 +38,9 @@ def from_arrays(
     clients: ArrayLike,
     *,
     init_params: Callable[[Key], Params],
-    loss_fn: Callable[[Params, Batch], Array],
-    metrics: Metrics | None = None,
+    loss_fn: str | Callable[[Params, Batch], Array],
+    metrics: Metrics | Collection[str] | None = None,
+    predict: Callable[[Params, Array], Array] | None = None,
     eval_data: tuple[ArrayLike, ArrayLike] | None = None,
     random_loss_fn: Callable[[Params, Batch, Key], Array] | None = None,
     larger_is_better: Collection[str] | None = None,
@@ -54,8 +54,10 @@ def from_arrays(
       clients: int[E], owner of each example; ids 0 to N-1, each owning at least one example.
       init_params: ``key -> params``.
       loss_fn: ``(params, batch) -> []``, mean loss over a `Batch` (``batch.features``,
-        ``batch.labels``; it unpacks as a pair).
+        ``batch.labels``; it unpacks as a pair). Or a name in `losses.LOSSES`, of ``predict``.
       metrics: ``(params, batch) -> {name: []}``, means over a `Batch`; the loss alone by default.
+        For a loss by name, as in `from_flax`.
+      predict: ``(params, features) -> outputs``, [B, ...] each, for a loss by name.
       eval_data: a pair (features, labels) to evaluate on; the clients' own data by default.
       random_loss_fn: ``(params, batch, key) -> []``, to train on instead of ``loss_fn``; the key is
         of the seed, round, client and local step.
@@ -69,8 +71,19 @@ def from_arrays(
 
     Raises:
       ValueError: if lengths differ, an owner is not a client id, a client owns nothing, or
-        ``larger_is_better`` names what is not measured.
+        ``larger_is_better`` names what is not measured; for an unknown loss or metric, or one by
+        name without ``predict``.
     """
+    finish: Callable[[Mapping[str, Array], Batch], Mapping[str, Array]] | None = None
+    if isinstance(loss_fn, str):
+        if predict is None:
+            raise errors.invalid('predict', 'be given for a loss by name', None)
+        if callable(metrics):
+            raise errors.invalid('metrics', 'be names for a loss by name', metrics)
+        loss_fn, metrics, finish, larger = _by_name(loss_fn, metrics, predict)
+        larger_is_better = larger if larger_is_better is None else larger_is_better
+    elif metrics is not None and not callable(metrics):
+        raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
     owners = np.asarray(clients)
     num_examples = len(owners)
     rows, targets = np.asarray(features), np.asarray(labels)
@@ -84,7 +97,8 @@ def from_arrays(
     data = Batch(jnp.asarray(rows[order]), jnp.asarray(targets[order]))
     if eval_data is not None and len(eval_data) != 2:
         raise errors.invalid('eval_data', 'be a pair (features, labels)', len(eval_data))
-    per_batch = metrics or (lambda params, batch: {'loss': loss_fn(params, batch)})
+    own_loss = loss_fn
+    per_batch = metrics or (lambda params, batch: {'loss': own_loss(params, batch)})
     if larger_is_better is not None:
         params = jax.eval_shape(init_params, jax.random.key(0))
         measured = jax.eval_shape(per_batch, params, data)
@@ -98,7 +112,7 @@ def from_arrays(
         eval_data=data if eval_data is None else Batch(*map(jnp.asarray, eval_data)),
         init_params=init_params,
         loss_fn=loss_fn,
-        metrics=lambda params, examples: _mean_over_chunks(per_batch, params, examples),
+        metrics=lambda params, examples: _measured(per_batch, finish, params, examples),
         min_examples=int(counts.min()),
         max_examples=int(counts.max()),
         random_loss_fn=random_loss_fn,
@@ -114,6 +128,7 @@ def from_flax(
     *,
     module: nn.Module,
     loss: str | Callable[[Array, Array], Array] = 'cross_entropy',
+    metrics: Collection[str] | None = None,
     eval_data: tuple[ArrayLike, ArrayLike] | None = None,
     preprocess: Callable[[Array], Array] | None = None,
     augment: Callable[[Key, Array], Array] | None = None,
@@ -123,11 +138,16 @@ def from_flax(
 
     Args:
       features: [E, ...], what the module is applied to.
-      labels: int[E] for ``'cross_entropy'``, float[E, ...] for ``'squared_error'``.
+      labels: int[E] for ``'cross_entropy'``, int[E, L] for ``'token_cross_entropy'``, float[E, ...]
+        for the losses of regression.
       clients: int[E], owner of each example.
       module: a flax linen module whose only variables are parameters. If it takes a flag ``train``,
         clients train with ``train=True`` and a ``dropout`` key; all else is with ``train=False``.
-      loss: ``'cross_entropy'``, ``'squared_error'``, or ``(outputs, labels) -> []``.
+      loss: a name in `losses.LOSSES` (``'cross_entropy'``, ``'squared_error'``, ...), or
+        ``(outputs, labels) -> []``.
+      metrics: what to measure beside the loss, by name: ``'accuracy'``; ``'mse'``, ``'rmse'``,
+        ``'mae'``, ``'r2'``; of tokens ``'accuracy'`` and ``'perplexity'``. Those of classes and of
+        tokens by default.
       eval_data: a pair (features, labels) to evaluate on; the clients' own data by default.
       preprocess: ``features -> features``, [B, ...], applied to every batch inside the program, in
         training and in evaluation; the module gets what it returns. The data stay as given.
@@ -136,22 +156,19 @@ def from_flax(
         first half of its ``jax.random.split`` augments and the second is the ``dropout`` key. A
         batch is a client's minibatch, or its full data; but full data of unequal size are taken
         example by example, each with a key of its own.
-      larger_is_better: as in `from_arrays`; by default ``('accuracy',)`` for cross-entropy and
-        ``()``, no metric, for other losses.
+      larger_is_better: as in `from_arrays`; by default what is known of the metrics by name, and
+        ``()``, no metric, for a loss of your own.
 
     Returns:
-      The problem; its metrics are ``loss`` and, for cross-entropy, ``accuracy`` as fractions. It
-      states its `LinearObjective` for `models.Softmax` and ``nn.Dense`` without augmentation.
+      The problem; its metrics are ``loss`` and those above, shares as fractions. It states its
+      `LinearObjective` for `models.Softmax` and ``nn.Dense`` without augmentation.
 
     Raises:
       ValueError: for an unknown loss or metric, or a module with variables besides parameters.
     """
-    if not callable(loss):
-        checks.choice('loss', loss, _LOSSES)
-    measured = ('loss', 'accuracy') if loss == 'cross_entropy' else ('loss',)
-    better = measured[1:] if larger_is_better is None else larger_is_better
-    better = _names_of_metrics(better, measured)
-    outputs_loss = loss if callable(loss) else _LOSSES[loss]
+    outputs_loss, beside, larger = losses.of(loss, metrics)
+    better = larger if larger_is_better is None else larger_is_better
+    better = _names_of_metrics(better, ('loss', *beside))
     prepare = preprocess or (lambda features: features)
     first = np.asarray(features)[:1]
     example = prepare(jnp.zeros(first.shape, jnp.asarray(first).dtype))  # only its shape matters
@@ -185,12 +202,13 @@ def from_flax(
         outputs = apply({'params': params}, features, **training)
         return outputs_loss(outputs, batch.labels)
 
-    def metrics(params: Params, batch: Batch) -> Mapping[str, Array]:
-        outputs = evaluate(params, batch)
-        values = {'loss': outputs_loss(outputs, batch.labels)}
-        if loss == 'cross_entropy':
-            values['accuracy'] = jnp.mean(jnp.argmax(outputs, -1) == batch.labels)
-        return values
+    measure = losses.means(outputs_loss, beside)
+
+    def per_batch(params: Params, batch: Batch) -> Mapping[str, Array]:
+        return measure(evaluate(params, batch), batch.labels)
+
+    def finish(found: Mapping[str, Array], examples: Batch) -> Mapping[str, Array]:
+        return losses.finished(found, beside, examples.labels)
 
     problem = from_arrays(
         features,
@@ -198,12 +216,34 @@ def from_flax(
         clients,
         init_params=lambda key: init(key)['params'],
         loss_fn=loss_fn,
-        metrics=metrics,
         eval_data=eval_data,
         random_loss_fn=random_loss_fn if takes_train or augment is not None else None,
         objective=None if augment is not None else _linear_objective(module, loss, prepare),
     )
-    return dataclasses.replace(problem, larger_is_better=better)
+    return dataclasses.replace(
+        problem,
+        larger_is_better=better,
+        metrics=lambda params, examples: _measured(per_batch, finish, params, examples),
+    )
+
+
+def _by_name(
+    loss: str, metrics: Collection[str] | None, predict: Callable[[Params, Array], Array]
+) -> tuple[
+    Callable[[Params, Batch], Array],
+    Metrics,
+    Callable[[Mapping[str, Array], Batch], Mapping[str, Array]],
+    tuple[str, ...],
+]:
+    """A loss by name as functions of parameters and batches, and what is better when larger."""
+    outputs_loss, beside, larger = losses.of(loss, metrics)
+    measure = losses.means(outputs_loss, beside)
+    return (
+        lambda params, batch: outputs_loss(predict(params, batch.features), batch.labels),
+        lambda params, batch: measure(predict(params, batch.features), batch.labels),
+        lambda found, examples: losses.finished(found, beside, examples.labels),
+        larger,
+    )
 
 
 def _linear_objective(
@@ -212,7 +252,7 @@ def _linear_objective(
     """What is known of a module's loss; None for all but a single plain layer."""
     wrapped = type(module) is models.Softmax
     plain = type(module) is nn.Dense and module == nn.Dense(module.features)
-    if not (wrapped or plain) or not isinstance(loss, str):
+    if not (wrapped or plain) or not isinstance(loss, str) or loss not in _OBJECTIVES:
         return None
 
     def inputs(data: Batch) -> tuple[Array, Array]:
@@ -229,15 +269,6 @@ def _linear_objective(
     return LinearObjective(_OBJECTIVES[loss], inputs, coefficients, params)
 
 
-def _cross_entropy(outputs: Array, labels: Array) -> Array:
-    return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(outputs, labels))
-
-
-def _squared_error(outputs: Array, labels: Array) -> Array:
-    return jnp.mean(jnp.square(outputs - labels))
-
-
-_LOSSES = {'cross_entropy': _cross_entropy, 'squared_error': _squared_error}
 _OBJECTIVES = {'cross_entropy': 'softmax', 'squared_error': 'least_squares'}
 
 
@@ -262,6 +293,16 @@ def _count_examples(owners: np.ndarray) -> np.ndarray:
         idle = int(np.flatnonzero(counts == 0)[0])
         raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
     return counts
+
+
+def _measured(
+    per_batch: Metrics,
+    finish: Callable[[Mapping[str, Array], Batch], Mapping[str, Array]] | None,
+    params: Params,
+    examples: Batch,
+) -> Mapping[str, Array]:
+    found = _mean_over_chunks(per_batch, params, examples)
+    return found if finish is None else finish(found, examples)
 
 
 def _mean_over_chunks(per_batch: Metrics, params: Params, examples: Batch) -> Mapping[str, Array]:

@@ -1,0 +1,186 @@
+"""Losses and metrics by name: classification, regression, sequences of tokens.
+
+A metric is found from means over examples, so that any number of chunks gives what all examples at
+once give, and from the labels of all of them.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import optax
+
+from fedjax_links import checks, errors
+from fedjax_links.base import Array
+
+Outputs = Callable[[Array, Array], Array]
+"""``(outputs [B, ...], labels [B, ...]) -> []``."""
+
+
+class Metric(NamedTuple):
+    """A metric.
+
+    Attributes:
+      means: ``(outputs, labels) -> [...]``, means over the examples of a chunk.
+      finish: ``(means over all examples, labels of all) -> []``.
+      larger: whether it is better when larger.
+    """
+
+    means: Callable[[Array, Array], Array]
+    finish: Callable[[Array, Array], Array] = lambda means, labels: means
+    larger: bool = False
+
+
+class Loss(NamedTuple):
+    """A loss and what can be measured beside it.
+
+    Attributes:
+      loss: mean over the examples of a batch.
+      metrics: by name, in the order in which they are reported.
+      measured: names of those that are measured where nothing is said.
+    """
+
+    loss: Outputs
+    metrics: Mapping[str, Metric]
+    measured: tuple[str, ...] = ()
+
+
+def cross_entropy(outputs: Array, labels: Array) -> Array:
+    """Softmax cross-entropy of scores [B, C] at labels int[B]."""
+    return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(outputs, labels))
+
+
+def squared_error(outputs: Array, labels: Array) -> Array:
+    """Mean of ``(outputs - labels)^2`` over all entries."""
+    return jnp.mean(jnp.square(outputs - labels))
+
+
+def absolute_error(outputs: Array, labels: Array) -> Array:
+    """Mean of ``|outputs - labels|`` over all entries."""
+    return jnp.mean(jnp.abs(outputs - labels))
+
+
+def huber(outputs: Array, labels: Array) -> Array:
+    """``r^2 / 2`` for residuals up to 1 and ``|r| - 1/2`` beyond, mean over all entries."""
+    return jnp.mean(optax.huber_loss(outputs, labels, delta=1.0))
+
+
+def token_cross_entropy(outputs: Array, labels: Array) -> Array:
+    """Cross-entropy of scores [B, L, C] at labels int[B, L], negative ones of which do not count.
+
+    A sequence's loss is the mean over its tokens that count, 0 without any; the loss is the mean
+    over sequences, so that batches of one size are worth the same whatever was masked in them.
+    """
+    losses, counts = _tokens(outputs, labels)
+    total, number = jnp.sum(losses, axis=-1), jnp.sum(counts, axis=-1)
+    return jnp.mean(_ratio(total, number))
+
+
+def _tokens(outputs: Array, labels: Array) -> tuple[Array, Array]:
+    """float[B, L] each: the loss of every token, 0 where it does not count, and whether it does."""
+    counts = labels >= 0
+    losses = optax.softmax_cross_entropy_with_integer_labels(outputs, jnp.where(counts, labels, 0))
+    return jnp.where(counts, losses, 0), counts.astype(losses.dtype)
+
+
+def _token_sums(outputs: Array, labels: Array) -> Array:
+    """float[3] by sequence: loss, correct tokens, tokens."""
+    losses, counts = _tokens(outputs, labels)
+    correct = (jnp.argmax(outputs, -1) == labels) * counts
+    sums = [jnp.sum(part) for part in (losses, correct, counts)]
+    return jnp.stack(sums) / len(labels)
+
+
+def _ratio(total: Array, number: Array) -> Array:
+    """Their quotient, 0 where there is nothing."""
+    return jnp.where(number > 0, total / jnp.where(number > 0, number, 1), 0)
+
+
+def _r2(mean_square: Array, labels: Array) -> Array:
+    """``1 - sum (y - f)^2 / sum (y - mean y)^2`` over all entries, each of its own mean.
+
+    0 for labels that do not vary.
+    """
+    variance = jnp.mean(jnp.square(labels - jnp.mean(labels, axis=0, keepdims=True)))
+    return jnp.where(variance > 0, 1 - _ratio(mean_square, variance), 0)
+
+
+_REGRESSION = {
+    'mse': Metric(squared_error),
+    'rmse': Metric(squared_error, lambda mean, labels: jnp.sqrt(mean)),
+    'mae': Metric(absolute_error),
+    'r2': Metric(squared_error, _r2, larger=True),
+}
+LOSSES: Mapping[str, Loss] = {
+    'absolute_error': Loss(absolute_error, _REGRESSION),
+    'cross_entropy': Loss(
+        cross_entropy,
+        {
+            'accuracy': Metric(
+                lambda outputs, labels: jnp.mean(jnp.argmax(outputs, -1) == labels), larger=True
+            )
+        },
+        measured=('accuracy',),
+    ),
+    'huber': Loss(huber, _REGRESSION),
+    'squared_error': Loss(squared_error, _REGRESSION),
+    'token_cross_entropy': Loss(
+        token_cross_entropy,
+        {
+            'accuracy': Metric(
+                _token_sums, lambda sums, labels: _ratio(sums[1], sums[2]), larger=True
+            ),
+            'perplexity': Metric(
+                _token_sums, lambda sums, labels: jnp.exp(_ratio(sums[0], sums[2]))
+            ),
+        },
+        measured=('accuracy', 'perplexity'),
+    ),
+}
+"""``loss`` of `from_arrays` and `from_flax`."""
+
+
+def of(
+    loss: str | Outputs, metrics: Collection[str] | None
+) -> tuple[Outputs, Mapping[str, Metric], tuple[str, ...]]:
+    """What a name stands for.
+
+    Args:
+      loss: a name in `LOSSES`, or ``(outputs, labels) -> []``.
+      metrics: names of the loss's metrics; None for those of its ``measured``.
+
+    Returns:
+      The loss, the metrics beside it by name, and which of these are better when larger.
+
+    Raises:
+      ValueError: for an unknown loss or metric.
+    """
+    if callable(loss):
+        if metrics:
+            raise errors.invalid('metrics', 'go with a loss by name', sorted(metrics))
+        return loss, {}, ()
+    checks.choice('loss', loss, LOSSES)
+    known = LOSSES[loss]
+    names = known.measured if metrics is None else checks.names('metrics', metrics)
+    for name in names:
+        checks.choice('metrics', name, known.metrics)
+    chosen = {name: known.metrics[name] for name in names}
+    return known.loss, chosen, tuple(name for name in names if chosen[name].larger)
+
+
+def means(loss: Outputs, metrics: Mapping[str, Metric]) -> Callable[..., dict[str, Array]]:
+    """``(outputs, labels) -> means of a chunk``: the loss, and what `finished` needs."""
+
+    def per_chunk(outputs: Array, labels: Array) -> dict[str, Array]:
+        own = {name: metric.means(outputs, labels) for name, metric in metrics.items()}
+        return {'loss': loss(outputs, labels), **own}
+
+    return per_chunk
+
+
+def finished(
+    found: Mapping[str, Array], metrics: Mapping[str, Metric], labels: Array
+) -> dict[str, Array]:
+    """The loss and the metrics from means over all examples, [] each."""
+    own = {name: metric.finish(found[name], labels) for name, metric in metrics.items()}
+    return {'loss': found['loss'], **own}

@@ -1,0 +1,139 @@
+"""Data of other libraries, against the same arrays by hand."""
+
+import json
+
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from fedjax_links import problems
+from fedjax_links.problems import adapters
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(7, 3)).astype(np.float32)
+Y = RNG.integers(0, 4, 7).astype(np.int32)
+OWNERS = ['eve', 'bob', 'eve', 'ann', 'bob', 'bob', 'ann']
+NUMBERS = [2, 1, 2, 0, 1, 1, 0]
+NAMES = ('ann', 'bob', 'eve')
+
+
+def check(found):
+    """The data above, to the bit, and a problem of them."""
+    np.testing.assert_array_equal(found.features, X)
+    np.testing.assert_array_equal(found.labels, Y)
+    assert (found.features.dtype, found.labels.dtype) == (np.float32, np.int32)
+    assert found.clients.tolist() == NUMBERS
+    assert found.names == NAMES
+    problem = problems.from_flax(*found[:3], module=nn.Dense(4))
+    assert problem.counts.tolist() == [2, 3, 2]
+
+
+def leaf(rows, values, users=OWNERS):
+    data = {}
+    for user, row, value in zip(users, rows, values, strict=True):
+        own = data.setdefault(user, {'x': [], 'y': []})
+        own['x'].append(row)
+        own['y'].append(value)
+    return {'users': list(data), 'num_samples': [], 'user_data': data}
+
+
+def test_leaf_is_read_user_by_user(tmp_path):
+    (tmp_path / 'a.json').write_text(json.dumps(leaf(X[:4].tolist(), Y[:4].tolist(), OWNERS[:4])))
+    (tmp_path / 'b.json').write_text(json.dumps(leaf(X[4:].tolist(), Y[4:].tolist(), OWNERS[4:])))
+    found = adapters.from_leaf(tmp_path)
+    order = [0, 2, 1, 3, 4, 5, 6]  # of the first file: eve's, bob's, ann's
+    np.testing.assert_array_equal(found.features, X[order])
+    np.testing.assert_array_equal(found.labels, Y[order])
+    assert found.names == NAMES
+    assert found.clients.tolist() == [NUMBERS[place] for place in order]
+
+
+def test_leaf_of_texts(tmp_path):
+    path = tmp_path / 'texts.json'
+    path.write_text(json.dumps(leaf(['abc', 'bcd'], ['d', 'a'], ['u', 'v'])))
+    found = adapters.from_leaf(
+        path, features=lambda text: [ord(c) - 97 for c in text], label=lambda c: ord(c) - 97
+    )
+    assert found.features.tolist() == [[0, 1, 2], [1, 2, 3]]
+    assert found.labels.tolist() == [3, 0]
+    with pytest.raises(ValueError, match='`features` must hold numbers, got <U3'):
+        adapters.from_leaf(path)
+
+
+@pytest.mark.parametrize(
+    'content, message',
+    [
+        ('{', 'JSONDecodeError'),
+        ('{"users": []}', "KeyError: 'user_data'"),
+        ('{"user_data": {"u": {"x": [1], "y": []}}}', 'user u has 1 x, 0 y'),
+        ('{"user_data": {}}', '`clients` must have one entry per example'),
+        ('{"user_data": {"u": {"x": [[1], [1, 2]], "y": [0, 1]}}}', '`features` must have one sha'),
+    ],
+)
+def test_what_is_not_leaf_is_named(content, message, tmp_path):
+    path = tmp_path / 'data.json'
+    path.write_text(content)
+    with pytest.raises(ValueError) as raised:  # noqa: PT011  compared below
+        adapters.from_leaf(path)
+    assert message in str(raised.value)
+
+
+def test_a_frame_with_a_column_of_clients():
+    pandas = pytest.importorskip('pandas')
+    frame = pandas.DataFrame({'who': OWNERS, 'a': X[:, 0], 'b': X[:, 1], 'c': X[:, 2], 'y': Y})
+    check(adapters.from_pandas(frame, client='who', features=['a', 'b', 'c'], label='y'))
+    whole = pandas.DataFrame({'who': OWNERS, 'x': list(X), 'y': Y})
+    check(adapters.from_pandas(whole, client='who', features='x', label='y'))
+    with pytest.raises(ValueError, match="`client` has no 'whom'; did you mean 'who'"):
+        adapters.from_pandas(frame, client='whom', features='a', label='y')
+    frame.loc[3, 'who'] = None
+    with pytest.raises(ValueError, match='`clients` must name an owner, got none for example 3'):
+        adapters.from_pandas(frame, client='who', features=['a'], label='y')
+
+
+def test_a_split_with_a_column_of_clients():
+    datasets = pytest.importorskip('datasets')
+    rows = {'who': OWNERS, 'x': X.tolist(), 'y': Y.tolist(), 'text': ['t'] * 7}
+    split = datasets.Dataset.from_dict(rows)
+    check(adapters.from_hugging_face(split, client='who', features='x', label='y'))
+    with pytest.raises(ValueError, match='`features` must hold numbers, got <U1'):
+        adapters.from_hugging_face(split, client='who', features='text', label='y')
+    with pytest.raises(ValueError, match="`label` has no 'z'"):
+        adapters.from_hugging_face(split, client='who', features='x', label='z')
+
+
+def test_torch_data_sets():
+    torch = pytest.importorskip('torch')
+    data = torch.utils.data
+    whole = data.TensorDataset(torch.tensor(X), torch.tensor(Y))
+    check(adapters.from_torch(whole, OWNERS))
+    places = {name: [i for i, owner in enumerate(OWNERS) if owner == name] for name in NAMES}
+    parts = {name: data.Subset(whole, own) for name, own in places.items()}
+    found = adapters.from_torch(parts)
+    np.testing.assert_array_equal(found.features, X[[i for own in places.values() for i in own]])
+    assert found.clients.tolist() == [0, 0, 1, 1, 1, 2, 2]
+    assert adapters.from_torch(list(parts.values())).names == (0, 1, 2)
+
+
+class Pairs(list):
+    """A map-style data set."""
+
+
+@pytest.mark.parametrize(
+    'dataset, clients, message',
+    [
+        (Pairs([(1.0, 2)]), [0, 1], '`clients` must have 1 entries, as items, got 2.'),
+        (Pairs([1.0]), [0], r'`dataset` must have items that are pairs \(features, label\)'),
+        (Pairs([([1.0], 2), ([1.0, 2.0], 1)]), [0, 1], r'must have one shape, got \(1,\) and \(2'),
+        ({'a': Pairs([(1.0, 2)]), 'b': Pairs()}, None, 'give every client an example, got none fo'),
+        (object(), None, '`clients` must be given for a single data set'),
+        (Pairs([(1, 2**40)]), [0], '`labels` must fit into 32 bits, got 1099511627776.'),
+    ],
+)
+def test_data_sets_that_do_not_fit_are_named(dataset, clients, message):
+    with pytest.raises(ValueError, match=message):
+        adapters.from_torch(dataset, clients)
+
+
+def test_a_map_style_data_set_needs_no_torch():
+    check(adapters.from_torch(Pairs(zip(X, Y, strict=True)), OWNERS))

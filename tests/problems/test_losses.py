@@ -1,0 +1,148 @@
+"""Losses and metrics by name, against NumPy and scikit-learn in float64."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sklearn.metrics
+from flax import linen as nn
+
+from fedjax_links import problems
+from fedjax_links.problems import losses
+
+RNG = np.random.default_rng(0)
+REGRESSION = ('mse', 'rmse', 'mae', 'r2')
+
+
+class Tokens(nn.Module):
+    """Scores of the next token from the last one alone."""
+
+    @nn.compact
+    def __call__(self, tokens):  # noqa: D102
+        return nn.Embed(5, 5)(tokens)
+
+
+def regression(num_examples, **options):
+    """Linear outputs of two entries, more examples than one chunk holds."""
+    features = RNG.normal(size=(num_examples, 3)).astype(np.float32)
+    labels = (features @ RNG.normal(size=(3, 2)) + RNG.normal(size=(num_examples, 2)) + 4).astype(
+        np.float32
+    )
+    clients = np.arange(num_examples) % 4
+    problem = problems.from_flax(features, labels, clients, module=nn.Dense(2), **options)
+    return problem, np.asarray(problem.data.features, float), np.asarray(problem.data.labels, float)
+
+
+def outputs_of(params, features):
+    return features @ np.asarray(params['kernel'], float) + np.asarray(params['bias'], float)
+
+
+@pytest.mark.parametrize('num_examples', [20, 2_500])
+def test_metrics_of_regression_are_those_of_all_examples(num_examples):
+    problem, features, labels = regression(num_examples, loss='squared_error', metrics=REGRESSION)
+    params = problem.init_params(jax.random.key(1))
+    found = problem.metrics(params, problem.eval_data)
+    outputs = outputs_of(params, features)
+    assert problem.larger_is_better == ('r2',)
+    assert list(found) == ['loss', *REGRESSION]
+    mse = np.mean((outputs - labels) ** 2)
+    r2 = sklearn.metrics.r2_score(labels, outputs, multioutput='variance_weighted')
+    expected = [mse, mse, np.sqrt(mse), np.abs(outputs - labels).mean(), r2]
+    np.testing.assert_allclose(list(found.values()), expected, rtol=2e-5)
+
+
+def test_losses_of_regression_by_hand():
+    outputs, labels = jnp.array([1.0, 4.0, -2.0]), jnp.array([1.5, 1.0, -2.0])
+    assert losses.absolute_error(outputs, labels) == pytest.approx(3.5 / 3)
+    assert losses.squared_error(outputs, labels) == pytest.approx(9.25 / 3)
+    assert losses.huber(outputs, labels) == pytest.approx((0.125 + 2.5) / 3)
+    perfect = losses.finished(
+        losses.means(losses.huber, losses.LOSSES['huber'].metrics)(labels, labels),
+        losses.LOSSES['huber'].metrics,
+        labels,
+    )
+    assert (perfect['r2'], perfect['mae']) == (1, 0)
+    assert losses._r2(jnp.float32(2), jnp.ones(4)) == 0  # labels that do not vary
+
+
+@pytest.mark.parametrize('num_examples', [7, 1_500])
+def test_tokens_are_counted_where_their_labels_are(num_examples):
+    tokens = RNG.integers(0, 5, (num_examples, 6))
+    labels = np.where(RNG.random(tokens.shape) < 0.3, -1, RNG.integers(0, 5, tokens.shape))
+    labels[2] = -1  # nothing of this sequence counts
+    clients = np.arange(num_examples) % 3
+    problem = problems.from_flax(
+        tokens, labels, clients, module=Tokens(), loss='token_cross_entropy'
+    )
+    params = problem.init_params(jax.random.key(0))
+    found = problem.metrics(params, problem.eval_data)
+    tokens, labels = np.asarray(problem.data.features), np.asarray(problem.data.labels)
+    scores = np.asarray(params['Embed_0']['embedding'], float)[tokens]
+    logs = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
+    own, total, correct, count = [], 0.0, 0, 0
+    for row, sequence in zip(logs, labels, strict=True):
+        each = [-row[place, label] for place, label in enumerate(sequence) if label >= 0]
+        own.append(np.mean(each) if each else 0.0)
+        total, count = total + sum(each), count + len(each)
+        correct += sum(int(np.argmax(row[i])) == label for i, label in enumerate(sequence))
+    assert problem.larger_is_better == ('accuracy',)
+    assert found['loss'] == pytest.approx(np.mean(own), rel=1e-5)
+    assert found['perplexity'] == pytest.approx(np.exp(total / count), rel=1e-5)
+    assert found['accuracy'] == pytest.approx(correct / count, rel=1e-6)
+
+
+def test_masked_tokens_and_empty_sequences_have_no_gradient():
+    labels = jnp.array([[-1, -1], [0, -1]])
+    slope = jax.grad(losses.token_cross_entropy)(jnp.zeros((2, 2, 3)), labels)
+    np.testing.assert_allclose(slope[0], 0)
+    np.testing.assert_allclose(slope[1, 1], 0)
+    np.testing.assert_allclose(slope[1, 0], [-1 / 3, 1 / 6, 1 / 6], rtol=1e-6)
+
+
+def test_arrays_take_a_loss_by_name_too():
+    flax, features, labels = regression(40, loss='squared_error', metrics=('mae', 'r2'))
+    plain = problems.from_arrays(
+        features.astype(np.float32),
+        labels.astype(np.float32),
+        np.repeat(np.arange(4), 10),
+        init_params=flax.init_params,
+        predict=lambda params, x: x @ params['kernel'] + params['bias'][None],
+        loss_fn='squared_error',
+        metrics=('mae', 'r2'),
+    )
+    params = flax.init_params(jax.random.key(0))
+    assert plain.larger_is_better == ('r2',)
+    found, other = (p.metrics(params, p.eval_data) for p in (plain, flax))
+    np.testing.assert_allclose(list(found.values()), list(other.values()), rtol=1e-5)
+    assert plain.loss_fn(params, plain.data) == pytest.approx(float(other['loss']), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        ({'loss': 'squared_eror'}, "`loss` has no 'squared_eror'; did you mean 'squared_error'?"),
+        ({'loss': 'huber', 'metrics': ('r3',)}, "`metrics` has no 'r3'; did you mean 'r2'?"),
+        ({'loss': 'huber', 'metrics': 'r2'}, "`metrics` must be a collection of names, got 'r2'."),
+        ({'loss': lambda o, y: 0.0, 'metrics': ('r2',)}, '`metrics` must go with a loss by name'),
+    ],
+)
+def test_a_mistake_is_named(options, message):
+    with pytest.raises(ValueError) as raised:  # noqa: PT011  compared below
+        regression(8, **options)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        ({'loss_fn': 'huber'}, '`predict` must be given for a loss by name, got None.'),
+        ({'loss_fn': lambda p, b: 0.0, 'metrics': ('r2',)}, '`metrics` must be a function'),
+        (
+            {'loss_fn': 'huber', 'predict': lambda p, x: x, 'metrics': lambda p, b: {}},
+            '`metrics` must be names for a loss by name',
+        ),
+    ],
+)
+def test_arrays_say_what_is_missing(options, message):
+    with pytest.raises(ValueError, match=message):
+        problems.from_arrays([[1.0]], [1.0], [0], init_params=lambda key: {}, **options)
