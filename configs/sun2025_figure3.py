@@ -4,8 +4,8 @@
 
 Needs prepared MNIST. The full size takes days on a CPU; it has not been run, on a GPU neither. With
 --quick, a few minutes on two CPU cores: synthetic images. After a colon, gaussians is a small
-version that needs no data: classes that overlap, softmax regression, all else as it was; by
-estimate six minutes on two CPU cores, not run yet; --quick, half a minute.
+version that needs no data: classes that overlap, softmax regression, all else as it was; six
+minutes of one CPU core, recorded in docs/papers.md; --quick, half a minute.
 
 The paper shows (a) that Debiasing FedAvg converges to the loss of uniform sampling, faster for
 larger R, (b) that FedAvg's bias is smaller for larger R, and (c) Debiasing FedAvg below FedVARP and

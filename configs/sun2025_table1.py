@@ -4,8 +4,8 @@
 
 Needs prepared CIFAR-10. The full size takes days on a CPU; it has not been run, on a GPU neither.
 With --quick, a few minutes on two CPU cores: synthetic images. After a colon, gaussians is a small
-version that needs no data: classes that overlap, softmax regression, all else as it was; by
-estimate three minutes on two CPU cores, not run yet; --quick, half a minute.
+version that needs no data: classes that overlap, softmax regression, all else as it was; two and
+a half minutes on two CPU cores, recorded in docs/papers.md; --quick, half a minute.
 
 The paper prints training and test accuracies for R = 5, 10, 15; the report prints them beside ours.
 Debiasing FedAvg is ahead of FedVARP and FedAvg throughout. Deviations: of the setting only "three

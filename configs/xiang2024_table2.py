@@ -7,7 +7,8 @@ After the colon: svhn, cifar10 or cinic10, which must have been prepared, and as
 it has not been run, on a GPU neither. With --quick, a few minutes on two CPU cores:
 synthetic images, levels as shares of the best. :gaussians is a small version that needs no data:
 Gaussian classes that overlap, as in xiang2024_table1_gaussians.py, at the length and with the
-levels of CIFAR-10. By estimate eight minutes on two CPU cores, not run yet; --quick, half a minute.
+levels of CIFAR-10. Eight minutes of one CPU core, recorded in docs/papers.md; --quick, half a
+minute.
 
 The paper reports, for time-varying Bernoulli links, the first of every 150th round, from 0 on, at
 which the level is reached; the report prints it beside ours. Deviations: as in xiang2024_table1.py;
