@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks import claims
-from benchmarks.claims import Claim, Side
+from benchmarks import claim as claim_of
+from benchmarks.claim import Claim, Side
+from benchmarks.claims import CLAIMS
 from fedjax_links import experiment, runs
 from tests.cli.command import ROOT
 
-KEPT = sorted(path.name for path in claims.ARCHIVES.iterdir())
+KEPT = sorted(path.name for path in claim_of.ARCHIVES.iterdir())
 FEW = 6  # evaluations of a run that are run again
 PATTERN = {'wang2022_figure_d2_gaussians': 'rate1'}
 
@@ -30,7 +31,7 @@ def made(monkeypatch, values):
         'server/eval_accuracy': values.ravel(),
     }
     columns = {name: column[shuffled] for name, column in columns.items()}
-    monkeypatch.setattr(claims, 'read', lambda run: columns)
+    monkeypatch.setattr(claim_of, 'read', lambda run: columns)
 
 
 def claim(**changes):
@@ -40,41 +41,41 @@ def claim(**changes):
 def test_the_difference_is_that_of_pairs_of_seeds(monkeypatch, rng):
     values = rng.normal(size=(2, 5, 20)) + 3 * rng.normal(size=(1, 5, 1))
     made(monkeypatch, values)
-    (found,) = claims.outcomes(claim())
+    (found,) = claim_of.outcomes(claim())
     ends = values[:, :, -2:].mean(axis=2)
     again = stats.ttest_rel(ends[0], ends[1])
     low, high = again.confidence_interval(0.95)
     assert found.difference == pytest.approx(100 * (ends[0] - ends[1]).mean())
     assert found.interval == pytest.approx(100 * (high - low) / 2)
-    (turned,) = claims.outcomes(claim(sign=-1, scale=1.0))
+    (turned,) = claim_of.outcomes(claim(sign=-1, scale=1.0))
     assert turned.difference == pytest.approx(-found.difference / 100)
 
 
 def test_verdicts_follow_the_interval():
-    ahead, behind, near = (claims.Outcome('', d, 1.0) for d in (2.0, -2.0, 0.5))
-    assert claims.verdict(claim(), [ahead, ahead]) == 'holds'
-    assert claims.verdict(claim(), [behind]) == 'reversed'
-    mixed = claims.verdict(claim(), [ahead, near, near])
+    ahead, behind, near = (claim_of.Outcome('', d, 1.0) for d in (2.0, -2.0, 0.5))
+    assert claim_of.verdict(claim(), [ahead, ahead]) == 'holds'
+    assert claim_of.verdict(claim(), [behind]) == 'reversed'
+    mixed = claim_of.verdict(claim(), [ahead, near, near])
     assert mixed == 'holds 1 of 3, cannot be told 2 of 3'
-    alike = claims.verdict(claim(ordered=False), [near, behind])
+    alike = claim_of.verdict(claim(ordered=False), [near, behind])
     assert alike == 'no difference seen 1 of 2, different 1 of 2'
 
 
 def test_rounds_to_a_level_and_never(monkeypatch):
     made(monkeypatch, [[[0.1, 0.6, 0.4], [0.1, 0.2, 0.3]], [[0.7, 0.1, 0.1], [0.1, 0.1, 0.5]]])
-    level = claim(statistic=claims.rounds_to(0.5), sign=-1, scale=1.0)
-    (found,) = claims.outcomes(level)
+    level = claim(statistic=claim_of.rounds_to(0.5), sign=-1, scale=1.0)
+    (found,) = claim_of.outcomes(level)
     assert found.difference == -((20 - 10) + (30 - 30)) / 2
 
 
 def test_the_page_has_what_the_archives_say():
     page = (ROOT / 'docs' / 'papers.md').read_text().splitlines()
-    missing = [line for line in claims.rows(claims.CLAIMS) if line not in page]
+    missing = [line for line in claim_of.rows(CLAIMS) if line not in page]
     assert not missing, f'python -m benchmarks.claims prints other rows: {missing[0]}'
 
 
 def test_every_archive_belongs_to_a_claim():
-    assert set(KEPT) <= {found.run for found in claims.CLAIMS}
+    assert set(KEPT) <= {found.run for found in CLAIMS}
 
 
 def config(run):
@@ -90,7 +91,7 @@ def config(run):
 @pytest.mark.parametrize('run', KEPT)
 def test_the_first_rounds_of_a_run_again(run):
     """One lane as its command makes it, shortened."""
-    settings, columns = config(run), runs.read(claims.ARCHIVES / run).columns
+    settings, columns = config(run), runs.read(claim_of.ARCHIVES / run).columns
     algorithm = next(
         name
         for name in ('fedavg', 'amplified', 'eta10', 'period50')
