@@ -39,6 +39,7 @@ def test_every_algorithm_and_pattern_is_met_and_clients_do_all_of_their_work(nam
         assert one['num_rounds'] == 2 * one['eval_every'] == 4
 
 
+@pytest.mark.slow
 def test_clients_are_counted_after_the_warm_up():
     """All ten who are selected, or each of 250 once in 500 rounds."""
     values = configs.full('wang2022_figure1', 'fashion_mnist', 'nowhere')
@@ -47,6 +48,7 @@ def test_clients_are_counted_after_the_warm_up():
     assert configs.clients_per_round(values) == {'wait_minibatch': 0.5, 'plain': 10.0}
 
 
+@pytest.mark.slow
 def test_operations_are_those_of_the_products():
     """2 B K for every weight forward; in all thrice that, less the gradient by the images."""
     network = {'name': 'mlp', 'hidden': (300, 200)}

@@ -49,10 +49,20 @@ def test_an_installation_has_its_configs_inside_the_package(tmp_path, monkeypatc
         ('theory', ['--config=quickstart', '--rounds=100'], 'Digits over label-dependent uplinks'),
         ('theory', ['--config', 'quickstart', '--rounds=100'], 'label-dependent uplinks'),
         ('theory', ['--config=quickstart', '--config.title=Mine', '--rounds=100'], 'Mine'),
-        ('links', ['--config=quickstart', '--rounds=100'], 'Digits over label-dependent uplinks'),
-        ('partition', ['--config=quickstart'], 'digits'),
+        pytest.param(
+            'links',
+            ['--config=quickstart', '--rounds=100'],
+            'Digits over label-dependent uplinks',
+            marks=pytest.mark.slow,
+        ),
+        pytest.param('partition', ['--config=quickstart'], 'digits', marks=pytest.mark.slow),
         ('figure', ['--config=xiang2024_networks', '--workdir=figure'], 'networks'),
-        ('simulate', ['--config=exactness:cyclic', '--quick', '--dry_run'], 'cyclic'),
+        pytest.param(
+            'simulate',
+            ['--config=exactness:cyclic', '--quick', '--dry_run'],
+            'cyclic',
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_commands_take_a_name_in_an_empty_folder(command, config, printed, tmp_path):
