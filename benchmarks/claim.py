@@ -148,3 +148,20 @@ def rows(claims: Iterable[Claim]) -> Iterator[str]:
         run = f'[{claim.run}](recorded/{claim.run}/report.md)'
         numbers = f'{shown(claim, found)} {claim.unit}'
         yield f'| {claim.item} | {claim.text} | {run} | {numbers} | {verdict(claim, found)} |'
+
+
+def rates(item: str, run: str, printed: Mapping[str, float]) -> str:
+    """The line of local rates that tuning chose, beside printed ones, by algorithm."""
+    columns = read(run)
+    chosen = {
+        name: float(columns['client.learning_rate'][columns['algorithm'] == name][-1])
+        for name in printed
+    }
+    equal = sum(chosen[name] == rate for name, rate in printed.items())
+    said, here = (
+        '; '.join(f'{name} {rate:g}' for name, rate in found.items()) for found in (printed, chosen)
+    )
+    tried = len(np.unique(columns['seed'][columns['stage'] == 'tuning']))
+    verdict = f'equal {equal} of {len(printed)}, by {tried} seed{"s" if tried > 1 else ""}'
+    link = f'[{run}](recorded/{run}/report.md)'
+    return f'| {item} | best local rates: {said} | {link} | {here} | {verdict} |'

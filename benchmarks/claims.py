@@ -10,7 +10,7 @@ first is ahead, and a verdict counts the pairs whose interval excludes zero.
 
 from collections.abc import Iterator, Mapping
 
-from benchmarks.claim import Claim, Side, rounds_to, rows, until
+from benchmarks.claim import Claim, Side, rates, rounds_to, rows, until
 
 SUN_TABLE = {'R = 5': 'R05', 'R = 10': 'R10', 'R = 15': 'R15'}
 SUN_FIGURE = {'R = 5': 'R05', 'R = 8': 'R08'}
@@ -258,5 +258,15 @@ def _pbc_over(other: str, by_value: Mapping[str, str]) -> dict[str, tuple[Side, 
 
 CLAIMS = (*_xiang_2023(), *_xiang_2024(), *_wang(), *_sun())
 
+TABLE_D1 = 'wang2022_table_d1_gaussians'
+PRINTED = {'wait_minibatch': 0.1, 'wait_full': 0.1, 'plain': 1e-5, 'amplified': 1e-5}
+
+
+def table() -> Iterator[str]:
+    """The lines of the table: all claims, and the rates of Table D.1."""
+    yield from rows(CLAIMS)
+    yield rates('Wang and Ji 2022, Table D.1', TABLE_D1, PRINTED)
+
+
 if __name__ == '__main__':
-    print('\n'.join(rows(CLAIMS)))
+    print('\n'.join(table()))

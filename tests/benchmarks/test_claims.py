@@ -8,7 +8,7 @@ from scipy import stats
 
 from benchmarks import claim as claim_of
 from benchmarks.claim import Claim, Side
-from benchmarks.claims import CLAIMS
+from benchmarks.claims import CLAIMS, TABLE_D1, table
 from fedjax_links import experiment, runs
 from tests.cli.command import ROOT
 
@@ -70,12 +70,24 @@ def test_rounds_to_a_level_and_never(monkeypatch):
 
 def test_the_page_has_what_the_archives_say():
     page = (ROOT / 'docs' / 'papers.md').read_text().splitlines()
-    missing = [line for line in claim_of.rows(CLAIMS) if line not in page]
+    missing = [line for line in table() if line not in page]
     assert not missing, f'python -m benchmarks.claims prints other rows: {missing[0]}'
 
 
 def test_every_archive_belongs_to_a_claim():
-    assert set(KEPT) <= {found.run for found in CLAIMS}
+    assert set(KEPT) <= {TABLE_D1, *(found.run for found in CLAIMS)}
+
+
+def test_rates_are_those_of_the_main_runs(monkeypatch):
+    columns = {
+        'algorithm': np.array(['a', 'a', 'b', 'b']),
+        'stage': np.array(['tuning', 'main', 'tuning', 'main']),
+        'seed': np.array([7, 0, 7, 0]),
+        'client.learning_rate': np.array([0.1, 0.01, 1.0, 1e-4]),  # tuning comes first
+    }
+    monkeypatch.setattr(claim_of, 'read', lambda run: columns)
+    line = claim_of.rates('T', 'r', {'a': 0.01, 'b': 1e-5})
+    assert '| a 0.01; b 0.0001 | equal 1 of 2, by 1 seed |' in line
 
 
 def config(run):
