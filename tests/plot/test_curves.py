@@ -118,6 +118,15 @@ def test_a_real_sweep_is_read(ax):
     )
 
 
+def test_rounds_can_be_logarithmic_and_then_leave_the_start_out(ax):
+    values = np.arange(12.0).reshape(2, 6)
+    rounds = np.array([0, 3, 6, 9, 12, 300])
+    plot.learning_curves({'mine': values}, 'loss', rounds=rounds, log_rounds=True, ax=ax)
+    assert (ax.get_xscale(), ax.get_yscale()) == ('log', 'linear')
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), rounds[1:])
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), values.mean(axis=0)[1:])
+
+
 def test_a_run_has_a_panel_per_pattern():
     run = a_run()
     first, second = found = plot.learning_curves(run)
