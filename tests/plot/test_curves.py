@@ -176,6 +176,17 @@ def test_logarithmic_axes_have_plain_numbers(ax, low, high, shown):
     assert not any('$' in text for text in texts)
 
 
+def test_a_logarithmic_axis_within_a_decade_has_several_numbers(ax):
+    plot.learning_curves({'mine': np.geomspace(1.07, 2.6, 5)}, 'loss', log=True, ax=ax)
+    ax.figure.draw_without_rendering()
+    low, high = ax.get_ylim()
+    ticks = ax.yaxis.get_ticklabels(which='both')
+    written = [float(tick.get_text()) for tick in ticks if tick.get_text()]
+    assert len([value for value in written if low < value < high]) >= 4
+    places = {float(tick.get_text()): tick.get_position()[1] for tick in ticks if tick.get_text()}
+    np.testing.assert_allclose(list(places), list(places.values()), rtol=1e-5)
+
+
 def test_levels_are_dotted_lines(ax):
     data = {'fedavg': [0.1, 0.2], 'mifa': [0.3, 0.4]}
     plot.learning_curves(data, 'eval_accuracy', levels={'mifa': 0.9}, ax=ax)

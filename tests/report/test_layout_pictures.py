@@ -63,6 +63,14 @@ def test_the_first_rounds_can_be_seen(drawn, rng):
         np.testing.assert_array_equal(axes.lines[0].get_xdata(), found.rounds)
 
 
+def test_the_legend_of_patterns_shows_the_first_panels_lines(drawn, rng):
+    kept = {model: {'eval_accuracy': values(rng, 2)} for model in ('server', 'client_mean')}
+    figure = drawn(curves(results({'fedavg': values(rng, 2), 'fedpbc': kept}), lines='patterns'))
+    for handle, line in zip(figure.legends[0].legend_handles, figure.axes[0].lines, strict=True):
+        assert handle.get_linestyle() == line.get_linestyle()
+        assert handle.get_color() == line.get_color()
+
+
 def test_levels_show_the_differences_between_equal_seeds(drawn, rng):
     raw = {label: values(rng, patterns=4) for label in ('fedavg', 'mifa', 'fedpbc')}
     figure = drawn(levels(results(raw, names={'pattern1': 'Second'}), tail=0.1))

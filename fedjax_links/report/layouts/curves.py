@@ -135,8 +135,8 @@ def curves(
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
         handles: dict[str, Any] = {}
-        for axes in grid.flat:
-            handles |= {line.get_label(): line for line in axes.lines}
+        for line in (line for axes in grid.flat for line in axes.lines):
+            handles.setdefault(line.get_label(), line)
         figure.legend(
             [handles[name] for name in names],
             names,

@@ -101,8 +101,8 @@ def _picture(
     results: Results, finals: Mapping[str, np.ndarray], metric: str, num_rows: int
 ) -> tuple[Callable[[Any], None], tuple[float, float]]:
     """Draws the differences to the baseline, one panel per pattern; and inches."""
-    columns = min(len(results.patterns), _COLUMNS)
-    rows = -(-len(results.patterns) // columns)
+    rows = -(-len(results.patterns) // _COLUMNS)
+    columns = -(-len(results.patterns) // rows)
     names = {label: results.name(label) for label in (*finals, results.baseline)}
     letters = max(len(name) for name in names.values())
     size = (max(2.6 * columns + 0.08 * letters + 0.2, 5.0), (0.24 * num_rows + 0.6) * rows + 0.7)
@@ -115,6 +115,7 @@ def _picture(
             axes.set_title(results.name(pattern), fontsize=10)
             figure.supxlabel(axes.get_xlabel(), fontsize=10)
             axes.set_xlabel('')
+            axes.locator_params(axis='x', nbins=4)
         for axes in list(grid.flat)[len(results.patterns) :]:
             axes.set_visible(False)
 
