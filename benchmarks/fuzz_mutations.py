@@ -175,6 +175,7 @@ def _quadratic(rng: random.Random) -> Config:
             'ends': {'name': 'bars', 'tail': 0.5},
             'levels': {'name': 'levels'},
             'lines': {'name': 'curves', 'smoothing': 0.1, 'columns': 2, 'log': True},
+            'first': {'name': 'curves', 'log_rounds': True},
         },
     }
     if rng.random() < 0.5:

@@ -26,7 +26,7 @@ _SHARES = {'up_rate', 'beta', 'tail', 'smoothing', 'minimum', 'trough', 'similar
 _TEXT = {'title', 'caption', 'metric', 'direction', 'baseline', 'grid_mode', 'rule', 'design'} | {
     *('compute', 'memory', 'store', 'dataset', 'normalise', 'lines', 'band'),
 }
-_FLAGS = {'reset', 'nesterov', 'log', 'all_models', 'kaiming'}
+_FLAGS = {'reset', 'nesterov', 'log', 'log_rounds', 'all_models', 'kaiming'}
 _MAY_BE_NONE = {  # fields whose default is None, which says "as usual"
     *('batch_size', 'chunk_size', 'client_steps', 'optimizer', 'normalise', 'innovation_clip'),
     *('max_examples', 'metric', 'count', 'every', 'groups', 'weights', 'clients', 'wrap', 'data'),

@@ -64,7 +64,7 @@ def get_config(argument: str = '') -> ConfigDict:
                     'targets': presets.TABLE_2_TARGETS['cifar10' if small else dataset],
                     'published': table,
                 },
-                'curves': {'name': 'curves'},
+                'curves': {'name': 'curves', 'log_rounds': True},
                 'rates': {'name': 'rates'},
             },
             'caption': (

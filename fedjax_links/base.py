@@ -342,7 +342,9 @@ class Problem:
 
 
 @describing.described(
-    lambda it: describing.of_functions('Algorithm', (it.round_step, it.init)), line=True
+    lambda it: describing.of_functions('Algorithm', (it.round_step, it.init)),
+    line=True,
+    by='round_step',
 )
 class Algorithm(NamedTuple):
     """A federated algorithm as three pure functions.
@@ -364,6 +366,7 @@ class Algorithm(NamedTuple):
         'Participation', (it.sample, it.init), num_clients=it.num_clients, cycle=it.cycle
     ),
     line=True,
+    by='sample',
 )
 class Participation(NamedTuple):
     """A participation pattern as a sampler driven by keys.

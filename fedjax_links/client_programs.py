@@ -13,9 +13,10 @@ import numpy as np
 import optax
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors, tree
+from fedjax_links import checks, describing, errors, tree
 from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
 from fedjax_links.client_data import client_data
+from fedjax_links.describing import by_call
 from fedjax_links.learning_rates import Schedule
 from fedjax_links.references import Reference, cite
 
@@ -84,6 +85,9 @@ class Run(Protocol):
         ...
 
 
+@describing.described(
+    lambda it: describing.of_functions('ClientProgram', (it.run,)), line=True, by='run'
+)
 class ClientProgram(NamedTuple):
     """A client program.
 
@@ -100,6 +104,7 @@ class ClientProgram(NamedTuple):
     chunk_size: int | None
 
 
+@by_call
 def local_sgd(
     learning_rate: Rate,
     *,
@@ -145,6 +150,7 @@ def local_sgd(
     )
 
 
+@by_call
 @cite(
     Reference(
         key='li2020federated',

@@ -1,22 +1,50 @@
 """What objects say of themselves: a few honest lines, for consoles and notebooks.
 
-A factory's hyper-parameters are what its functions close over, by the names that they have there.
-Numbers are shown, arrays and tracers by dtype and shape alone, so that nothing is read from a
-device. A description never fails: what cannot be told is left out.
+What a factory marked with `by_call` makes reads like the call that made it. Of others, the
+hyper-parameters are what their functions close over, by the names that they have there. Numbers are
+shown, arrays and tracers by dtype and shape alone, so that nothing is read from a device. A
+description never fails: what cannot be told is left out.
 """
 
 import functools
 import html
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import numpy as np
 
 _Class = TypeVar('_Class', bound=type)
+_Factory = TypeVar('_Factory', bound=Callable[..., Any])
 
 _DEEPEST = 2
 _MOST_LETTERS = 160
+_MOST_ENTRIES = 4
+_MADE_BY = '_made_by'
+_TELLING: dict[type, str] = {}  # by class, the field whose function remembers the call
+
+
+class Call(NamedTuple):
+    """A call of a factory, as text: what it was given may be large, or tracers.
+
+    Attributes:
+      name: of the factory.
+      rows: arguments by name, those that are None left out.
+      unnamed: how many of them, from the first, are shown without their names.
+    """
+
+    name: str
+    rows: Mapping[str, str]
+    unnamed: int
+
+    def line(self) -> str:
+        """As it is written."""
+        said = [
+            text if place < self.unnamed else f'{name}={text}'
+            for place, (name, text) in enumerate(self.rows.items())
+        ]
+        return f'{self.name}({", ".join(said)})'
 
 
 class Facts(NamedTuple):
@@ -25,13 +53,17 @@ class Facts(NamedTuple):
     Attributes:
       title: what it is.
       rows: names and texts.
+      call: what made it, which then says it all on one line.
     """
 
     title: str
     rows: Mapping[str, str]
+    call: Call | None = None
 
     def line(self) -> str:
         """On one line."""
+        if self.call:
+            return self.call.line()
         said = ', '.join(f'{name}={text}' for name, text in self.rows.items())
         return f'<{self.title}: {said}>' if said else f'<{self.title}>'
 
@@ -49,12 +81,15 @@ class Facts(NamedTuple):
         return f'<table><caption>{html.escape(self.title)}</caption>{rows}</table>'
 
 
-def described(find: Callable[[Any], Facts], *, line: bool = False) -> Callable[[_Class], _Class]:
+def described(
+    find: Callable[[Any], Facts], *, line: bool = False, by: str | None = None
+) -> Callable[[_Class], _Class]:
     """Gives a class a ``repr``, and a ``_repr_html_`` for notebooks.
 
     Args:
       find: what is known of an object.
       line: whether it fits on one line.
+      by: the field whose function, made anew with every object, remembers the call for `by_call`.
     """
 
     def give(kind: _Class) -> _Class:
@@ -66,9 +101,42 @@ def described(find: Callable[[Any], Facts], *, line: bool = False) -> Callable[[
 
         for name, method in (('__repr__', text), ('_repr_html_', lambda it: facts(it).html())):
             setattr(kind, name, method)
+        if by:
+            _TELLING[kind] = by
         return kind
 
     return give
+
+
+def by_call(factory: _Factory) -> _Factory:
+    """Marks a factory whose objects are to read like the call: ``@by_call``.
+
+    The text is kept as an attribute of a function of the object, of the field that its class is
+    `described` by, or of the function that is made. Nothing else changes, and rounds cost the same.
+
+    Args:
+      factory: makes functions, or objects of a class that is `described` by a field.
+
+    Returns:
+      The factory, with the same signature.
+    """
+    signature = inspect.signature(factory)
+
+    @functools.wraps(factory)
+    def remembering(*args: Any, **kwargs: Any) -> Any:
+        made = factory(*args, **kwargs)
+        try:
+            function, given = _telling(made), (*args, *kwargs.values())
+            own = '<locals>' in function.__qualname__
+            if own and all(_telling(value) is not function for value in given):
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                setattr(function, _MADE_BY, _call_with(factory.__name__, bound))
+        except Exception:  # a description never fails
+            pass
+        return made
+
+    return cast(_Factory, remembering)
 
 
 def told(facts: Callable[[], Facts], otherwise: str) -> Facts:
@@ -93,14 +161,17 @@ def of_functions(kind: str, functions: Iterable[Any], **more: Any) -> Facts:
       **more: further facts; None for none.
     """
     every = list(functions)
+    further = {name: str(value) for name, value in more.items() if value is not None}
+    call = getattr(every[0], _MADE_BY, None)
+    if call:
+        return Facts(f'{kind} {call.name}', {**further, **call.rows}, call)
     name, root = _maker(every[0])
     values: dict[str, Any] = {}
     for function in every:
         if _maker(function)[1] == root:
             values |= _closed_over(function, root)
     rows = {name: _shown(value, _DEEPEST) for name, value in values.items()}
-    rows |= {name: str(value) for name, value in more.items() if value is not None}
-    return Facts(f'{kind} {name}', rows)
+    return Facts(f'{kind} {name}', rows | further)
 
 
 def of_problem(problem: Any) -> Facts:
@@ -129,6 +200,33 @@ def numbers(values: Any) -> str:
     if array.size == 1:
         return f'{array.item():.4g}'
     return f'{array.mean():.4g} ({array.min():.4g} to {array.max():.4g})'
+
+
+def _telling(made: Any) -> Any:
+    """The function that remembers, or would, the call that made an object."""
+    field = _TELLING.get(type(made))
+    return getattr(made, field) if field else made
+
+
+def _call_with(name: str, bound: inspect.BoundArguments) -> Call:
+    """A call; objects and arrays that come first need no names."""
+    rows: dict[str, str] = {}
+    unnamed, all_so_far = 0, True
+    for argument, value in bound.arguments.items():
+        kind = bound.signature.parameters[argument].kind
+        values = value if kind is inspect.Parameter.VAR_KEYWORD else {argument: value}
+        named = kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD or _is_number(value)
+        all_so_far = all_so_far and not named
+        unnamed += all_so_far
+        rows |= {key: _shown(given, _DEEPEST) for key, given in values.items() if given is not None}
+    return Call(name, rows, unnamed)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value needs a name beside it: numbers do, texts, and None."""
+    if hasattr(value, 'shape'):
+        return not value.shape
+    return value is None or isinstance(value, str | bool | int | float)
 
 
 def _maker(function: Any) -> tuple[str, str]:
@@ -168,8 +266,13 @@ def _free(function: Any) -> tuple[str, ...]:
 
 def _shown(value: Any, depth: int) -> str:
     """A value in a few letters."""
+    call = getattr(_telling(value), _MADE_BY, None)
+    if isinstance(call, Call):
+        return _cut(call.line())
     if isinstance(value, str | bool | int | float | np.generic):
         return _cut(repr(value.item() if isinstance(value, np.generic) else value))
+    if isinstance(value, np.dtype):
+        return repr(str(value))
     if hasattr(value, 'shape') and hasattr(value, 'dtype'):
         return f'{value.dtype}[{",".join(map(str, value.shape))}]'
     if isinstance(value, tuple) and hasattr(value, '_fields'):
@@ -178,7 +281,8 @@ def _shown(value: Any, depth: int) -> str:
             return type(value).__name__
         return _call(max(calls, key=lambda part: len(_free(part))), depth)
     if isinstance(value, list | tuple) and depth:
-        return _cut(f'[{", ".join(_shown(part, depth - 1) for part in value)}]')
+        said = [_shown(part, depth - 1) for part in value[:_MOST_ENTRIES]]
+        return _cut(f'[{", ".join([*said, *(["..."] if len(value) > len(said) else [])])}]')
     if callable(value):
         return _call(value, depth)
     return type(value).__name__

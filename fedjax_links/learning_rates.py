@@ -11,10 +11,12 @@ import jax.numpy as jnp
 
 from fedjax_links import checks
 from fedjax_links.base import Array, Number
+from fedjax_links.describing import by_call
 
 Schedule = Callable[[Array], Array]
 
 
+@by_call
 def constant(eta: Number) -> Schedule:
     """``eta_t = eta``.
 
@@ -31,6 +33,7 @@ def constant(eta: Number) -> Schedule:
     return lambda round: jnp.asarray(eta)
 
 
+@by_call
 def inverse_sqrt(eta: Number) -> Schedule:
     """``eta_t = eta / sqrt(t / 10 + 1)``.
 
@@ -50,6 +53,7 @@ def inverse_sqrt(eta: Number) -> Schedule:
     return lambda round: eta / jnp.sqrt(round / 10 + 1)
 
 
+@by_call
 def inverse(eta: Number) -> Schedule:
     """``eta_t = eta / (t + 1)``.
 
@@ -70,6 +74,7 @@ def inverse(eta: Number) -> Schedule:
     return lambda round: eta / (round + 1)
 
 
+@by_call
 def warmup(eta: Number, *, initial: Number, rounds: int) -> Schedule:
     """``eta_t = initial`` for ``t < rounds``, and ``eta`` from then on.
 
@@ -95,6 +100,7 @@ def warmup(eta: Number, *, initial: Number, rounds: int) -> Schedule:
     return lambda round: jnp.where(round < rounds, initial, eta)
 
 
+@by_call
 def halving(eta: Number, *, start: int, every: int, times: int) -> Schedule:
     """``eta_t = eta / 2^k(t)``: constant up to a round, then halved again and again.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedjax_links import checks, errors, runs
 from fedjax_links.base import Participation
+from fedjax_links.describing import by_call
 from fedjax_links.participation import replay
 from fedjax_links.participation.trace import Intervals
 
@@ -56,6 +57,7 @@ def locate(argument: str, path: Any) -> Path:
     return Path(path)
 
 
+@by_call
 def recorded(
     folder: str | Path, *, num_clients: int, pattern: str | None = None, seed: int | None = None
 ) -> Participation:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 
 PACKAGE = 'fedjax_links'
-_LEAVES = {'errors', 'kinds', 'checks', 'registry', 'references', 'meshes'}
+_LEAVES = {'errors', 'kinds', 'checks', 'registry', 'references', 'describing', 'meshes'}
 _CORE = _LEAVES | {'base', 'prng', 'tree'}
 _ENGINE = _CORE | {
     'learning_rates',

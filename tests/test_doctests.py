@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Iterator
 
@@ -12,9 +13,16 @@ import fedjax_links
 MANY = 25
 
 
+class _Finder(doctest.DocTestFinder):
+    """Looks through decorators, which have the globals of another module."""
+
+    def _from_module(self, module, object):
+        return super()._from_module(module, inspect.unwrap(object))
+
+
 def examples() -> Iterator[doctest.DocTest]:
     """Every example of the package; modules without one are not imported."""
-    finder = doctest.DocTestFinder(exclude_empty=True)
+    finder = _Finder(exclude_empty=True)
     for module in pkgutil.walk_packages(fedjax_links.__path__, 'fedjax_links.'):
         spec = module.module_finder.find_spec(module.name)
         with open(spec.origin) as source:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from fedjax_links import checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Number, Params, Problem, RoundContext, RoundMetrics
+from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.references import WANG_2022, cite
 
@@ -27,6 +28,7 @@ class AmplifiedState(NamedTuple):
     reference: Params
 
 
+@by_call
 @cite(WANG_2022)
 def amplified_fedavg(
     local_train: ClientProgram, *, period: int, amplification: Number, start_round: int = 0

@@ -23,6 +23,7 @@ from fedjax_links.base import (
     RoundContext,
     RoundMetrics,
 )
+from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import Reference, cite
 
@@ -48,6 +49,7 @@ class AmplifiedScaffoldState(NamedTuple):
     num_heard: Array
 
 
+@by_call
 @cite(
     Reference(
         key='crawshaw2024federated',

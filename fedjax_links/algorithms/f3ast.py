@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from fedjax_links import base, checks, cohorts, errors, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
+from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.references import XIANG_2024, Reference, cite
 
@@ -29,6 +30,7 @@ class F3astState(NamedTuple):
     rate: Array
 
 
+@by_call
 @cite(
     Reference(
         key='ribero2022federated',

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
+from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.references import Reference, cite
 
@@ -31,6 +32,7 @@ class FedAUState(NamedTuple):
     interval_sum: Array
 
 
+@by_call
 @cite(
     Reference(
         key='wang2024lightweight',

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.describing import by_call
 from fedjax_links.local_training import (
     ClientProgram,
     Contribution,
@@ -19,6 +20,7 @@ from fedjax_links.local_training import (
 from fedjax_links.references import XIANG_2023, XIANG_2024, Reference, cite
 
 
+@by_call
 @cite(
     Reference(
         key='mcmahan2017communication',
@@ -74,6 +76,7 @@ def fedavg(
     return _averaging(local_train, server_lr, divide_by_all=False)
 
 
+@by_call
 @cite(XIANG_2024)
 def fedavg_all(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """FedAvg with absent clients counted as zero: ``x + (eta_g / N) sum_{i in A} Delta_i``.

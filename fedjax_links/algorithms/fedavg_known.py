@@ -7,10 +7,12 @@ References:
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Number, Problem, RoundContext, RoundMetrics
+from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.references import XIANG_2024, Reference, cite
 
 
+@by_call
 @cite(
     XIANG_2024,
     Reference(

@@ -21,6 +21,7 @@ from fedjax_links.base import (
     RoundContext,
     RoundMetrics,
 )
+from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import Reference, cite
 
@@ -39,6 +40,7 @@ class FedAWEState(NamedTuple):
     staleness: Array
 
 
+@by_call
 @cite(
     Reference(
         key='xiang2024efficient',

@@ -21,6 +21,7 @@ from fedjax_links.base import (
     RoundContext,
     RoundMetrics,
 )
+from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import Reference, cite
 
@@ -45,6 +46,7 @@ class FedBuffState(NamedTuple):
     version: Array
 
 
+@by_call
 @cite(
     Reference(
         key='nguyen2022federated',

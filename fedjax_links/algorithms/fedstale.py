@@ -9,10 +9,12 @@ from jax.typing import DTypeLike
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import Reference, cite
 
 
+@by_call
 @cite(
     Reference(
         key='rodio2024fedstale',

@@ -22,6 +22,7 @@ from fedjax_links.base import (
     RoundMetrics,
 )
 from fedjax_links.cohorts import Cohort
+from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import Reference, cite, references_of
 
@@ -42,6 +43,7 @@ class WaitingState(NamedTuple):
     num_steps: Array
 
 
+@by_call
 @cite(
     Reference(
         key='gu2021fast',
@@ -112,6 +114,7 @@ def mifa(
     )
 
 
+@by_call
 @cite(*references_of(mifa))
 def mifa_waiting(
     local_train: ClientProgram,

@@ -28,10 +28,12 @@ from fedjax_links.base import (
     PyTree,
     as_masks,
 )
+from fedjax_links.describing import by_call
 from fedjax_links.participation import selection
 from fedjax_links.participation.grouping import group_labels
 
 
+@by_call
 def both(first: Participation, second: Participation) -> Participation:
     """A client is up where both patterns have it up.
 
@@ -58,6 +60,7 @@ def both(first: Participation, second: Participation) -> Participation:
     return _combine([first, second], _meet)
 
 
+@by_call
 def either(first: Participation, second: Participation) -> Participation:
     """A client is up where at least one of the patterns has it up.
 
@@ -74,6 +77,7 @@ def either(first: Participation, second: Participation) -> Participation:
     return _combine([first, second], _join)
 
 
+@by_call
 def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participation:
     """Each round one of the patterns is in force, drawn independently of everything else.
 
@@ -102,6 +106,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
     return _combine(patterns, pick)
 
 
+@by_call
 def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participation:
     """The first pattern until round ``at_rounds[0]``, then the second, and so on.
 
@@ -131,6 +136,7 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
     return _combine(patterns, pick)
 
 
+@by_call
 def outage(
     pattern: Participation, *, start: Number, stop: Number, clients: ArrayLike | None = None
 ) -> Participation:
@@ -179,6 +185,7 @@ def outage(
     return _combine([pattern], silence)
 
 
+@by_call
 def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participation:
     """Each group of clients follows a pattern of its own.
 
@@ -220,6 +227,7 @@ class CapState(NamedTuple):
     order: selection.Order
 
 
+@by_call
 def cap(
     pattern: Participation, size: int, *, rule: str = 'uniform', weights: ArrayLike | None = None
 ) -> Participation:

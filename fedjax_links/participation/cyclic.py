@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import checks
 from fedjax_links.base import Array, Key, LinkSample, Participation
+from fedjax_links.describing import by_call
 from fedjax_links.participation import schedules
 from fedjax_links.references import XIANG_2024, cite
 
@@ -22,6 +23,7 @@ class CyclicState(NamedTuple):
     offset: Array
 
 
+@by_call
 @cite(XIANG_2024)
 def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) -> Participation:
     """Each client is up for ``active`` rounds in a row, then down for ``inactive``, for ever.

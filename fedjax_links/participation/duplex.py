@@ -9,12 +9,14 @@ import jax
 
 from fedjax_links import errors
 from fedjax_links.base import Array, DuplexLinkSample, Key, Participation, PyTree
+from fedjax_links.describing import by_call
 from fedjax_links.participation.algebra import common_cycle
 from fedjax_links.participation.always import always
 
 _UPLINK, _DOWNLINK, _COMPUTE = 0, 1, 2
 
 
+@by_call
 def duplex(
     *,
     uplink: Participation,
@@ -66,6 +68,7 @@ def duplex(
     return Participation(init=init, sample=sample, num_clients=uplink.num_clients, cycle=cycle)
 
 
+@by_call
 def unavailable(pattern: Participation) -> Participation:
     """Clients that are not active neither hear, nor train, nor deliver.
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, LinkSample, Participation
+from fedjax_links.describing import by_call
 from fedjax_links.participation.trace import WRAPS, Intervals, availability
 
 _LINKS = 0
@@ -50,6 +51,7 @@ class DailyRates(NamedTuple):
     marginal: NDArray[np.float64]
 
 
+@by_call
 def look_alike(
     intervals: Intervals | ArrayLike,
     *,

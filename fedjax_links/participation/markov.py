@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, LinkSample, Participation
+from fedjax_links.describing import by_call
 from fedjax_links.participation import schedules
 from fedjax_links.references import XIANG_2024, cite
 
@@ -26,6 +27,7 @@ class MarkovState(NamedTuple):
     up: Array
 
 
+@by_call
 @cite(XIANG_2024)
 def markov(
     schedule: schedules.ScheduleLike,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation
+from fedjax_links.describing import by_call
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
 from fedjax_links.references import WANG_2022, cite
@@ -24,6 +25,7 @@ class PeriodicGroupsState(NamedTuple):
     offset: Array
 
 
+@by_call
 @cite(WANG_2022)
 def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) -> Participation:
     """Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.

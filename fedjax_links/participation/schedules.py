@@ -8,10 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors, prng
+from fedjax_links import checks, describing, errors, prng
 from fedjax_links.base import Array, Key, Numbers
+from fedjax_links.describing import by_call
 
 
+@describing.described(
+    lambda it: describing.of_functions('Schedule', (it.mean, it.probs), num_clients=it.num_clients),
+    line=True,
+    by='mean',
+)
 class Schedule(NamedTuple):
     """Probabilities of every client in every round; calling it gives those of one round.
 
@@ -36,6 +42,7 @@ ScheduleLike = Schedule | ArrayLike | Callable[[Key, Array], Array]
 """A schedule, a vector float[N] of probabilities, or a function ``(key, round) -> float[N]``."""
 
 
+@by_call
 def constant(p: ArrayLike) -> Schedule:
     """The same probabilities in every round.
 
@@ -49,6 +56,7 @@ def constant(p: ArrayLike) -> Schedule:
     return _deterministic(lambda round: p, p.shape[0])
 
 
+@by_call
 def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
     """``p_i^t = min(1, p_i [(1 - gamma) + gamma sin(2 pi t / period)])``, t from 0.
 
@@ -81,6 +89,7 @@ def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
     return _deterministic(mean, p.shape[0])._replace(cycle=_whole(period))
 
 
+@by_call
 def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     """``p_i^t = p_i + U(-width, width)``, drawn afresh for every client and round.
 
@@ -113,6 +122,7 @@ def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     return Schedule(probs=probs, mean=lambda round: p, num_clients=p.shape[0])
 
 
+@by_call
 def diurnal(
     peak: ArrayLike,
     *,

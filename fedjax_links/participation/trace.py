@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
+from fedjax_links.describing import by_call
 
 WRAPS = {'day': 86_400.0, 'week': 604_800.0}
 _Columns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
@@ -118,6 +119,7 @@ def intervals(
     )
 
 
+@by_call
 def trace(
     intervals: Intervals | ArrayLike,
     *,

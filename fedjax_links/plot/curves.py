@@ -24,6 +24,7 @@ def learning_curves(
     window: int = 1,
     above: float = 0.0,
     log: bool = False,
+    log_rounds: bool = False,
     from_round: float = 0,
     against: Mapping[str, Any] | None = None,
     x_name: str = 'round',
@@ -54,6 +55,8 @@ def learning_curves(
       window: evaluations that a moving average spans.
       above: what is subtracted from the values, such as a known minimum.
       log: logarithmic axis of values.
+      log_rounds: logarithmic axis of rounds, or of what is drawn in their place; what lies at zero,
+        such as an evaluation of the start, is left out.
       from_round: first round drawn.
       against: by label, float[E], what is drawn in the round's place, such as hours; see `x_name`.
       x_name: of the horizontal axis, with its unit.
@@ -72,11 +75,11 @@ def learning_curves(
     every = looks(dict.fromkeys(label for panel in read.panels for label in panel.curves))
     found = panels.several(ax, len(read.panels))
     for place, (axes, panel) in enumerate(zip(found, read.panels, strict=True)):
-        shown = panel.rounds >= from_round
         for label, models in panel.curves.items():
             look = every[label]
             name = read.names.get(label, label)
             places = panel.rounds if against is None else np.asarray(against[label])
+            shown = (panel.rounds >= from_round) & ((places > 0) | (not log_rounds))
             for kind, values in models.items():
                 mean, half = _band(values - above, window, band)
                 _draw_one(
@@ -98,6 +101,8 @@ def learning_curves(
         if title:
             axes.set_title(title, fontsize=10)
         _label_axes(axes, read.metric, above, log, x_name)
+        if log_rounds:
+            panels.logarithmic(axes.xaxis)
         if legend and place == len(found) - 1:
             panels.legend(axes)
     return panels.as_returned(found)

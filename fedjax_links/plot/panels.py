@@ -101,7 +101,7 @@ def in_per_cent(axis: Any) -> None:
 
 
 def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
-    """A logarithmic axis with plain numbers; where it spans little, 2 and 5 are written too."""
+    """A logarithmic axis with plain numbers: powers of ten, then 2 and 5 too, then every tick."""
     from matplotlib.ticker import FuncFormatter
 
     def text(value: float, _: Any) -> str:
@@ -110,8 +110,8 @@ def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
             return ''
         mantissa = round(value / 10 ** math.floor(math.log10(value) + 1e-9), 3)
         span = math.log10(high / low)
-        wanted = (1,) if span > 2 else (1, 2, 5) if span > 0.7 else range(1, 10)
-        if mantissa not in wanted:
+        wanted = (1,) if span > 2 else (1, 2, 5)
+        if span > 0.7 and mantissa not in wanted:
             return ''
         return f'{100 * value:.6g} %' if per_cent else f'{value:.6g}'
 

@@ -118,6 +118,15 @@ def test_a_real_sweep_is_read(ax):
     )
 
 
+def test_rounds_can_be_logarithmic_and_then_leave_the_start_out(ax):
+    values = np.arange(12.0).reshape(2, 6)
+    rounds = np.array([0, 3, 6, 9, 12, 300])
+    plot.learning_curves({'mine': values}, 'loss', rounds=rounds, log_rounds=True, ax=ax)
+    assert (ax.get_xscale(), ax.get_yscale()) == ('log', 'linear')
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), rounds[1:])
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), values.mean(axis=0)[1:])
+
+
 def test_a_run_has_a_panel_per_pattern():
     run = a_run()
     first, second = found = plot.learning_curves(run)
@@ -165,6 +174,17 @@ def test_logarithmic_axes_have_plain_numbers(ax, low, high, shown):
     texts = [text.get_text() for text in ax.yaxis.get_ticklabels(which='both')]
     assert shown <= set(texts)
     assert not any('$' in text for text in texts)
+
+
+def test_a_logarithmic_axis_within_a_decade_has_several_numbers(ax):
+    plot.learning_curves({'mine': np.geomspace(1.07, 2.6, 5)}, 'loss', log=True, ax=ax)
+    ax.figure.draw_without_rendering()
+    low, high = ax.get_ylim()
+    ticks = ax.yaxis.get_ticklabels(which='both')
+    written = [float(tick.get_text()) for tick in ticks if tick.get_text()]
+    assert len([value for value in written if low < value < high]) >= 4
+    places = {float(tick.get_text()): tick.get_position()[1] for tick in ticks if tick.get_text()}
+    np.testing.assert_allclose(list(places), list(places.values()), rtol=1e-5)
 
 
 def test_levels_are_dotted_lines(ax):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import plot
-from fedjax_links.report.layouts import bars, curves, link_maps, overview
+from fedjax_links.report.layouts import bars, curves, levels, link_maps, overview
 from fedjax_links.report.results import Links
 from tests.report.made import results
 from tests.tiers import cases
@@ -54,6 +54,42 @@ def test_a_curve_can_start_late_and_be_logarithmic(drawn, rng):
     np.testing.assert_array_equal(axes.lines[0].get_xdata(), [150, 160, 170, 180, 190, 200])
     assert axes.get_yscale() == 'log'
     assert drawn(curves(found)).axes[0].get_yscale() == 'linear'
+
+
+def test_the_first_rounds_can_be_seen(drawn, rng):
+    found = results({'fedavg': values(rng, patterns=2)})
+    for axes in drawn(curves(found, log_rounds=True, columns=1)).axes:
+        assert axes.get_xscale() == 'log'
+        np.testing.assert_array_equal(axes.lines[0].get_xdata(), found.rounds)
+
+
+def test_the_legend_of_patterns_shows_the_first_panels_lines(drawn, rng):
+    kept = {model: {'eval_accuracy': values(rng, 2)} for model in ('server', 'client_mean')}
+    figure = drawn(curves(results({'fedavg': values(rng, 2), 'fedpbc': kept}), lines='patterns'))
+    for handle, line in zip(figure.legends[0].legend_handles, figure.axes[0].lines, strict=True):
+        assert handle.get_linestyle() == line.get_linestyle()
+        assert handle.get_color() == line.get_color()
+
+
+def test_levels_show_the_differences_between_equal_seeds(drawn, rng):
+    raw = {label: values(rng, patterns=4) for label in ('fedavg', 'mifa', 'fedpbc')}
+    figure = drawn(levels(results(raw, names={'pattern1': 'Second'}), tail=0.1))
+    assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == [
+        *('pattern0', 'Second', 'pattern2', 'pattern3')
+    ]
+    for place, axes in enumerate(figure.axes[:4]):
+        ends = {label: one[place, :, -2:].mean(axis=1) for label, one in raw.items()}
+        expected = [100 * (ends[label] - ends['fedavg']).mean() for label in ('mifa', 'fedpbc')]
+        points = [bar.lines[0].get_xdata()[0] for bar in axes.containers]
+        np.testing.assert_allclose(points, expected)
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ['mifa', 'fedpbc']
+    assert figure.get_supxlabel() == 'eval accuracy minus that of fedavg, points'
+
+
+def test_levels_without_a_baseline_have_no_picture(rng):
+    raw = {label: values(rng) for label in ('mifa', 'fedpbc')}
+    assert levels(results(raw)).draw is None
+    assert levels(results({'fedavg': values(rng)})).draw is None
 
 
 def test_bands_are_intervals_or_deviations_and_stay_where_accuracies_are(drawn, rng):

@@ -39,6 +39,7 @@ def curves(
     band: str = 'interval',
     above: float = 0.0,
     log: bool = False,
+    log_rounds: bool = False,
     from_round: int = 0,
     columns: int = 3,
     against: Axis | None = None,
@@ -54,7 +55,8 @@ def curves(
       band: ``'interval'`` of the mean over seeds (95 %), or standard ``'deviation'`` of everything
         that the mean is taken over: seeds, and the evaluations that a moving average spans.
       above: what is subtracted from the metrics, such as a known minimum.
-      log: logarithmic axis.
+      log: logarithmic axis of values.
+      log_rounds: logarithmic axis of rounds, which shows the first ones; round 0 is left out.
       from_round: first round drawn.
       columns: panels side by side.
       against: another horizontal axis, as `price` makes it.
@@ -116,6 +118,7 @@ def curves(
                 window=window,
                 above=above,
                 log=log,
+                log_rounds=log_rounds,
                 from_round=from_round,
                 against=places or None,
                 legend=False,
@@ -132,8 +135,8 @@ def curves(
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
         handles: dict[str, Any] = {}
-        for axes in grid.flat:
-            handles |= {line.get_label(): line for line in axes.lines}
+        for line in (line for axes in grid.flat for line in axes.lines):
+            handles.setdefault(line.get_label(), line)
         figure.legend(
             [handles[name] for name in names],
             names,

@@ -1,16 +1,19 @@
 """Final levels of every algorithm on every pattern, beside printed ones."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, evaluation
+from fedjax_links import checks, evaluation, plot
 from fedjax_links.plot.panels import unit
 from fedjax_links.report.layouts.page import Page, chosen_at_edge, interval, metric_of, number, span
 from fedjax_links.report.published import Level, printed
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
+
+_COLUMNS = 3
+_MOST_ROWS = 40
 
 
 def levels(
@@ -30,7 +33,8 @@ def levels(
         options; no such columns by default.
 
     Returns:
-      The table of levels; with printed ones a second table that compares the orderings.
+      The table of levels, and the differences as a picture where they fit into one; with printed
+      levels a second table that compares the orderings.
 
     Raises:
       ValueError: for an unknown metric or printed table, or a share that is none.
@@ -84,7 +88,38 @@ def levels(
         tables.append(_orderings(metric, results, finals, paper))
         if any(results.main_model(label) != 'server' for label in results.curves):
             tables.append(_orderings(metric, results, finals, paper, by_server=True))
-    return Page(f'Final {metric.replace("_", " ")}', tables)
+    heading = f'Final {metric.replace("_", " ")}'
+    main = {label: finals[label, results.main_model(label)] for label in results.curves}
+    others = [label for label, base in bases.items() if base not in (None, label)]
+    if not 0 < len(others) <= _MOST_ROWS:
+        return Page(heading, tables)
+    main = {label: main[label] for label in main if bases[label] is not None}
+    return Page(heading, tables, *_picture(results, main, metric, len(others)))
+
+
+def _picture(
+    results: Results, finals: Mapping[str, np.ndarray], metric: str, num_rows: int
+) -> tuple[Callable[[Any], None], tuple[float, float]]:
+    """Draws the differences to the baseline, one panel per pattern; and inches."""
+    rows = -(-len(results.patterns) // _COLUMNS)
+    columns = -(-len(results.patterns) // rows)
+    names = {label: results.name(label) for label in (*finals, results.baseline)}
+    letters = max(len(name) for name in names.values())
+    size = (max(2.6 * columns + 0.08 * letters + 0.2, 5.0), (0.24 * num_rows + 0.6) * rows + 0.7)
+
+    def draw(figure: Any) -> None:
+        grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
+        for place, (axes, pattern) in enumerate(zip(grid.flat, results.patterns, strict=False)):
+            ends = {label: values[place] for label, values in finals.items()}
+            plot.paired_differences(ends, results.baseline, metric, names=names, ax=axes)
+            axes.set_title(results.name(pattern), fontsize=10)
+            figure.supxlabel(axes.get_xlabel(), fontsize=10)
+            axes.set_xlabel('')
+            axes.locator_params(axis='x', nbins=4)
+        for axes in list(grid.flat)[len(results.patterns) :]:
+            axes.set_visible(False)
+
+    return draw, size
 
 
 def _printed_cells(
