@@ -12,7 +12,7 @@
 # %% [markdown]
 # # An algorithm of your own
 #
-# FedLin (Mitra et al. 2021) is not in the package. [fedlin.py](fedlin.py) has it in forty lines,
+# FedLin (Mitra et al. 2021) is not in the package. [fedlin.py](fedlin.py) has it in thirty lines,
 # and nothing else is edited: it is checked by the conformance suite, run from a notebook, swept
 # over rates, and compared with FedAvg by the same command that runs everything else.
 
