@@ -76,15 +76,17 @@ def read(
 
 
 def _labelled(data: Any) -> Mapping[str, Any]:
-    """Everything that is not a run as entries by label; the points of a sweep each their own."""
+    """All that is not a run as entries by label; several points of a sweep each their own."""
     given = data if isinstance(data, Mapping) else {'simulation': data}
     if not given:
         raise errors.invalid('data', 'hold at least one label', given)
     found: dict[str, Any] = {}
     for label, entry in given.items():
         if isinstance(entry, SimulationResult) and np.ndim(entry.state.round) == 2:
-            for point in range(len(np.asarray(entry.state.round))):
-                found[f'{label} (point {point})'] = _at_point(entry, point)
+            count = len(np.asarray(entry.state.round))
+            for point in range(count):
+                name = f'{label} (point {point})' if count > 1 else str(label)
+                found[name] = _at_point(entry, point)
         else:
             found[str(label)] = entry
     return found

@@ -92,6 +92,25 @@ def test_notebooks_and_scripts_become_pages(tmp_path):
     assert '```{toctree}\nlinks\nrun\n```' in (made / 'index.md').read_text()
 
 
+def test_a_notebook_stands_for_its_script_and_links_to_pages(tmp_path):
+    source, made = tmp_path / 'examples', tmp_path / 'docs' / 'generated' / 'made'
+    source.mkdir()
+    text = '# Links\n\nSee [limits](../docs/theory.md) and [rules](rules.py).'
+    cells = [{'cell_type': 'markdown', 'source': [text]}]
+    (source / 'links.ipynb').write_text(json.dumps({'cells': cells}))
+    for name in ('links', 'rules', 'build'):
+        (source / f'{name}.py').write_text('x = 1\n')
+    (source / 'README.md').write_text('# All\n\n[Links](links.ipynb)\n')
+    made.parent.mkdir(parents=True)
+    examples.write(source, made)
+    assert sorted(p.name for p in made.iterdir()) == ['index.md', 'links.md', 'rules.md']
+    page = (made / 'links.md').read_text()
+    assert 'See [limits](../../theory.md) and [rules](rules.md).' in page
+    assert '{download}`notebook <../../../examples/links.ipynb>`' in page
+    assert '{download}`script <../../../examples/links.py>`' in page
+    assert (made / 'index.md').read_text().startswith('# All\n\n[Links](links.md)\n')
+
+
 def test_without_examples_there_is_an_index_still(tmp_path):
     examples.write(tmp_path / 'absent', tmp_path / 'made')
     assert 'none so far' in (tmp_path / 'made' / 'index.md').read_text()

@@ -97,6 +97,13 @@ def test_a_sweep_has_one_line_per_point(ax, rng):
     assert len({line.get_color() for line in ax.lines}) == 1
 
 
+def test_a_sweep_of_one_point_needs_no_number(ax, rng):
+    values = rng.uniform(size=(1, 2, 4))
+    plot.learning_curves({'mifa': simulated(values)}, 'accuracy', levels={'mifa': 0.5}, ax=ax)
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ['mifa', 'mifa, predicted']
+
+
 def test_a_real_sweep_is_read(ax):
     result = fl.sweep(
         lambda rate: fl.algorithms.fedpbc(fl.local_training.local_sgd(rate, local_steps=1)),

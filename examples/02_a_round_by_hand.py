@@ -1,0 +1,133 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A round, composed by hand
+#
+# A round is a pure function of what the algorithm holds, what the links do and a key. Here one is
+# called without the driver, its steps are taken apart, and a few of them are shown to be what
+# `fl.simulate` runs.
+
+# %%
+import jax
+import jax.numpy as jnp
+import numpy as np
+from matplotlib import pyplot
+
+import fedjax_links as fl
+from fedjax_links import analysis, base, local_training, mixing, participation, plot, simulation
+
+# %% [markdown]
+# ## Four clients
+#
+# Client i wants to be at u_i: F_i(x) = (x - u_i)² / 2. The optimum is the mean, 3. One local step
+# at rate 1/2 goes half the way from wherever the client is to u_i. With FedPBC every client keeps
+# a model of its own, trains it in every round, and averages with the others that are active.
+
+# %%
+targets = np.array([0.0, 2.0, 4.0, 6.0])
+problem = fl.problems.quadratic(targets[:, None])
+algorithm = fl.ALGORITHMS['fedpbc'](local_training.local_sgd(0.5, local_steps=1))
+key = jax.random.key(0)
+
+state = algorithm.init(jnp.array([1.0]), problem)
+print('server:', state.server, ' clients:', state.clients.ravel())
+
+# %% [markdown]
+# ## Links of one round
+#
+# Clients 0 and 3 get through. `prob` is what algorithms that know the probabilities are told; this
+# one does not ask.
+
+# %%
+links = base.LinkSample(mask=jnp.array([True, False, False, True]), prob=jnp.full(4, 0.5))
+context = simulation.round_context(key, 0, links)
+after, metrics = algorithm.round_step(state, context, problem)
+print('active:', metrics.num_active, ' computing:', metrics.num_computing)
+
+# %% [markdown]
+# ## The same in two steps
+#
+# First everybody trains. Then the mixing matrix W of the round applies: 1 / |A| between active
+# clients, the identity elsewhere. Clients 1 and 2 trained as well, and nobody heard of it.
+
+# %%
+trained = state.clients + 0.5 * (targets[:, None] - state.clients)
+matrix = mixing.mixing_matrix(links.mask)
+mixed = matrix @ trained
+print('client  before  trained  after')
+for i in range(4):
+    print(f'{i:6} {state.clients[i, 0]:7.2f} {trained[i, 0]:8.2f} {after.clients[i, 0]:6.2f}')
+print('server:', after.server)
+
+# %%
+figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.8), layout='constrained')
+plot.mixing_matrix(links.mask, ax=left).set_title('W of this round')
+plot.mixing_matrix(analysis.expected_mixing_matrix([0.5] * 4), ax=right).set_title(
+    'E[W], links 1/2'
+)
+
+# %% [markdown]
+# W is symmetric and its rows sum to one, so it leaves the mean of the client models where it is:
+# that is why FedPBC is not biased by who is active. FedAvg has no such memory: it moves to the mean
+# of the active clients.
+
+# %%
+fedavg = fl.ALGORITHMS['fedavg'](local_training.local_sgd(0.5, local_steps=1))
+moved, _ = fedavg.round_step(fedavg.init(jnp.array([1.0]), problem), context, problem)
+print('mean of the client models:', trained.mean(), '->', after.clients.mean())
+print("FedAvg's server:", moved.server)
+
+# %% [markdown]
+# ## Many rounds
+#
+# A pattern draws the links; `realised_links` shows which ones a run with this key meets. A loop
+# over `round_step` is then what `fl.simulate` compiles into one program.
+
+# %%
+probs = np.array([0.9, 0.5, 0.3, 0.1])
+pattern = participation.bernoulli(probs)
+met = simulation.realised_links(key, pattern, num_rounds=60)
+step = jax.jit(algorithm.round_step)
+held = [algorithm.init(problem.init_params(key), problem)]
+for t in range(60):
+    links = jax.tree.map(lambda a, t=t: a[t], met)
+    held.append(step(held[-1], simulation.round_context(key, t, links), problem)[0])
+run = fl.simulate(key, algorithm, pattern, problem, num_rounds=60)
+
+# %%
+figure, (above, below) = pyplot.subplots(
+    2, 1, figsize=(7.2, 6), layout='constrained', height_ratios=(1, 2)
+)
+plot.link_map(met, order=range(4), ax=above)
+models = np.stack([state.clients[:, 0] for state in held])
+curves = {f'client {i}, p = {p}': models[:, i] for i, p in enumerate(probs)}
+curves['mean of the clients'] = models.mean(axis=1)
+curves['server'] = np.stack([state.server[0] for state in held])
+plot.learning_curves(curves, 'model', rounds=np.arange(61), legend=False, ax=below)
+below.axhline(targets.mean(), color='black', linewidth=0.8, label='optimum')
+below.legend(fontsize=8, ncols=4, loc='upper center', bbox_to_anchor=(0.5, -0.12), frameon=False)
+
+# %% [markdown]
+# A client that is away goes to its own target: client 3, rarely heard, stays near 6 and falls when
+# its link comes up. The server sees the active clients alone. The mean of all client models goes
+# to the optimum as if nothing were wrong. Key numbers:
+
+# %%
+np.testing.assert_allclose(trained.ravel(), [0.5, 1.5, 2.5, 3.5])
+np.testing.assert_allclose(after.clients, mixed, atol=1e-6)
+np.testing.assert_allclose(after.clients.ravel(), [2.0, 1.5, 2.5, 2.0])
+np.testing.assert_allclose(moved.server, [2.0])
+np.testing.assert_allclose(matrix, analysis.mixing_matrix([1, 0, 0, 1]), atol=1e-7)
+np.testing.assert_allclose(matrix @ matrix, matrix, atol=1e-7)
+np.testing.assert_allclose(held[-1].clients, run.state.algorithm.clients, atol=1e-6)
+assert np.array_equal(run.state.counters.participation_count, met.mask.sum(axis=0))
+assert abs(models[-1].mean() - targets.mean()) < 1e-3

@@ -1,0 +1,79 @@
+"""Notebooks and scripts in examples/: the same content, and they run from a clean start."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from examples import build
+from tests.cli.command import ROOT
+
+SCRIPTS = build.scripts()
+HAS_KERNELS = all(importlib.util.find_spec(n) for n in ('jupytext', 'nbclient', 'ipykernel'))
+
+
+def cells(script):
+    """(kind, source) of the cells of a percent script, read without the library that makes them."""
+    _, *parts = re.split(r'^# %%(.*)\n', script.read_text(), flags=re.MULTILINE)
+    for mark, body in zip(parts[::2], parts[1::2], strict=True):
+        if 'markdown' in mark:
+            body = re.sub(r'^# ?', '', body, flags=re.MULTILINE)
+        yield ('markdown' if 'markdown' in mark else 'code'), body.strip('\n')
+
+
+def stored(script):
+    return json.loads(script.with_suffix('.ipynb').read_text())['cells']
+
+
+def environment():
+    paths = [str(ROOT), os.environ.get('PYTHONPATH', '')]
+    return {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, paths))}
+
+
+def test_there_are_examples_and_each_notebook_has_its_script():
+    assert SCRIPTS
+    assert [s.stem for s in SCRIPTS] == sorted(p.stem for p in build.FOLDER.glob('*.ipynb'))
+
+
+@pytest.mark.parametrize('script', SCRIPTS, ids=lambda script: script.stem)
+def test_a_stored_notebook_is_its_script_and_ran_without_errors(script):
+    """``python -m examples.build`` makes it so."""
+    found = stored(script)
+    assert [(c['cell_type'], ''.join(c['source'])) for c in found] == list(cells(script))
+    code = [cell for cell in found if cell['cell_type'] == 'code']
+    assert [cell['execution_count'] for cell in code] == list(range(1, len(code) + 1))
+    outputs = [output for cell in code for output in cell['outputs']]
+    assert all(o['output_type'] != 'error' and o.get('name') != 'stderr' for o in outputs)
+    assert any('image/png' in output.get('data', {}) for output in outputs)
+    assert script.with_suffix('.ipynb').stat().st_size < build.MOST_BYTES
+
+
+@pytest.mark.parametrize('script', SCRIPTS, ids=lambda script: script.stem)
+def test_an_example_opens_with_its_title_and_states_bounds(script):
+    (kind, text), *_ = cells(script)
+    assert kind == 'markdown'
+    assert re.match(r'# .+\n\n\w', text)
+    assert re.search(r'^assert ', script.read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize('script', SCRIPTS, ids=lambda script: script.stem)
+def test_the_list_of_examples_has_a_line_for_each(script):
+    assert f'({script.stem}.ipynb)' in (build.FOLDER / 'README.md').read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('script', SCRIPTS, ids=lambda script: script.stem)
+def test_an_example_runs_from_a_clean_start(script, monkeypatch):
+    """Its asserts compare the key numbers with their bounds."""
+    if HAS_KERNELS:  # as a notebook, in a new kernel
+        monkeypatch.setenv('PYTHONPATH', environment()['PYTHONPATH'])
+        build.execute(build.notebook(script))
+        return
+    command = [sys.executable, '-W', 'error::UserWarning', str(script)]
+    settings = {**environment(), 'MPLBACKEND': 'Agg'}
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
