@@ -103,6 +103,8 @@ def learning_curves(
         _label_axes(axes, read.metric, above, log, x_name)
         if log_rounds:
             panels.logarithmic(axes.xaxis)
+        elif axes.get_xlim()[1] >= 1e5:
+            panels.in_thousands(axes.xaxis)
         if legend and place == len(found) - 1:
             panels.legend(axes)
     return panels.as_returned(found)

@@ -100,6 +100,13 @@ def in_per_cent(axis: Any) -> None:
     axis.set_major_formatter(PercentFormatter(1.0, symbol=' %'))
 
 
+def in_thousands(axis: Any) -> None:
+    """Writes large numbers along an axis in thousands, as in 150k."""
+    from matplotlib.ticker import FuncFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f'{value / 1000:g}k'))
+
+
 def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
     """A logarithmic axis with plain numbers: powers of ten, then 2 and 5 too, then every tick."""
     from matplotlib.ticker import FuncFormatter

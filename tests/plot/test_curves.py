@@ -275,3 +275,10 @@ def test_errors(call, message):
         call()
     assert message in str(caught.value)
     assert '\n' not in str(caught.value)
+
+
+def test_many_rounds_are_written_in_thousands():
+    axes = plot.learning_curves({'fedavg': [0.1, 0.2]}, 'loss', rounds=[100_000, 300_000])
+    assert axes.xaxis.get_major_formatter()(150_000, 0) == '150k'
+    few = plot.learning_curves({'fedavg': [0.1, 0.2]}, 'loss', rounds=[1_000, 3_000])
+    assert few.xaxis.get_major_formatter()(1_500, 0) != '1.5k'
