@@ -56,7 +56,7 @@ def test_a_stored_notebook_is_its_script_and_ran_without_errors(script):
 def test_an_example_opens_with_its_title_and_states_bounds(script):
     (kind, text), *_ = cells(script)
     assert kind == 'markdown'
-    assert re.match(r'# .+\n\n\w', text)
+    assert re.match(r'# .+\n\n[\w`]', text)
     assert re.search(r'^assert ', script.read_text(), flags=re.MULTILINE)
 
 
