@@ -1,7 +1,5 @@
 """The table of claims: statistics by hand, rows as the page has them, its runs run again."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,9 +9,10 @@ from benchmarks.claim import Claim, Side
 from benchmarks.claims import CLAIMS, TABLE_D1, table
 from fedjax_links import experiment, runs
 from tests.cli.command import ROOT
+from tests.configs import shipped
 
 KEPT = sorted(path.name for path in claim_of.ARCHIVES.iterdir())
-FEW = 6  # evaluations of a run that are run again
+FEW = 20  # evaluations of a run that are run again; warm-ups end before
 PATTERN = {'wang2022_figure_d2_gaussians': 'rate1'}
 
 
@@ -91,44 +90,49 @@ def test_rates_are_those_of_the_main_runs(monkeypatch):
 
 
 def config(run):
-    name, *words = run.rsplit('_', 2) if 'figure9' in run else run.rsplit('_', 1)
-    spec = importlib.util.spec_from_file_location(name, ROOT / 'configs' / f'{name}.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.get_config(','.join(words)).to_dict()
+    """That of the config and its words, with underscores between them."""
+    path = max((p for p in shipped.PATHS if run.startswith(p.stem)), key=lambda p: len(p.stem))
+    words = run.removeprefix(path.stem).split('_')[1:]
+    get_config = shipped.module(path).get_config
+    return (get_config(','.join(words)) if words else get_config()).to_dict()
+
+
+def shortened(settings, algorithm, pattern, columns, rows):
+    """One lane of the config at the rates that its tuning chose."""
+    section, client = settings['algorithms'][algorithm], settings.get('client', {})
+    if 'tuning' in settings:
+        client = {**client, 'learning_rate': columns['client.learning_rate'][rows][0]}
+    if 'server_lrs' in settings.get('tuning', {}):
+        section = {**section, 'server_lr': columns['server_lr'][rows][0]}
+    own = {
+        'client': client,
+        'algorithms': {algorithm: section},
+        'patterns': {pattern: settings['patterns'][pattern]},
+        'num_rounds': FEW * settings['eval_every'],
+        'num_seeds': 1,
+        'problems': {k: v for k, v in settings.get('problems', {}).items() if k == pattern},
+    }
+    dropped = ('baseline', 'names', 'reports', 'caption', 'quick', 'tuning', *own)
+    kept = {name: value for name, value in settings.items() if name not in dropped}
+    return kept | {name: value for name, value in own.items() if value}
 
 
 @pytest.mark.slow
 @pytest.mark.optimised
 @pytest.mark.parametrize('run', KEPT)
 def test_the_first_rounds_of_a_run_again(run):
-    """One lane as its command makes it, shortened."""
     settings, columns = config(run), runs.read(claim_of.ARCHIVES / run).columns
-    algorithm = next(
-        name
-        for name in ('fedavg', 'amplified', 'eta10', 'period50')
-        if name in settings['algorithms']
-    )
+    names = ('fedavg', 'amplified', 'eta10', 'period50')
+    algorithm = next(name for name in names if name in settings['algorithms'])
     pattern = PATTERN.get(run, next(iter(settings['patterns'])))
-    rows = columns['stage'] == 'main'
-    for name, value in (('algorithm', algorithm), ('pattern', pattern), ('seed', 0)):
-        rows &= columns[name] == value
+    rows = (columns['stage'] == 'main') & (columns['seed'] == 0)
+    rows &= (columns['algorithm'] == algorithm) & (columns['pattern'] == pattern)
     rows &= columns['round'] <= FEW * settings['eval_every']
-    section, client = settings['algorithms'][algorithm], settings['client']
-    if 'tuning' in settings:
-        client = {**client, 'learning_rate': columns['client.learning_rate'][rows][0]}
-    if 'server_lrs' in settings.get('tuning', {}):
-        section = {**section, 'server_lr': columns['server_lr'][rows][0]}
-    dropped = ('baseline', 'names', 'reports', 'caption', 'quick', 'tuning')
-    again = {name: value for name, value in settings.items() if name not in dropped} | {
-        'client': client,
-        'algorithms': {algorithm: section},
-        'patterns': {pattern: settings['patterns'][pattern]},
-        'num_rounds': FEW * settings['eval_every'],
-        'num_seeds': 1,
-    }
-    found = experiment.build(again).run().columns
-    np.testing.assert_array_equal(found['round'], columns['round'][rows])
-    accuracy = 'server/eval_accuracy'
-    np.testing.assert_allclose(found[accuracy], columns[accuracy][rows], atol=0.002)
-    assert np.ptp(found[accuracy]) > 0.01  # it learns, so that a wrong lane would be seen
+    again = experiment.build(shortened(settings, algorithm, pattern, columns, rows)).run().columns
+    np.testing.assert_array_equal(again['round'], columns['round'][rows])
+    metrics = [name for name in columns if name.startswith('server/')]
+    assert metrics
+    for name in metrics:
+        kept = columns[name][rows]
+        np.testing.assert_allclose(again[name], kept, rtol=2e-3, atol=2e-3)
+        assert np.ptp(kept) > 0.01  # it learns, so that another lane would be seen
