@@ -88,7 +88,7 @@ def test_a_simulated_run_has_a_report(plain, tmp_path):
     assert done.returncode == 0, done.stderr
     done = run('report', f'--workdir={tmp_path}')
     assert done.returncode == 0, done.stderr
-    written = 'report.md, overview.png, links.png, participation.png'
+    written = 'report.md, overview.png, levels.png, links.png, participation.png'
     assert f'Wrote {written} to {tmp_path}' in done.stdout
     text = (tmp_path / 'report.md').read_text()
     for label in ('fedavg', 'fedpbc'):
