@@ -144,6 +144,7 @@ def test_images_are_clear_of_thresholds_by_more_than_rounding(image, clear):
     assert thresholds(image) == clear
 
 
+@pytest.mark.slow
 def test_the_images_of_the_first_step_are_clear():
     key, links = jax.random.key(3), pattern(RULES[0])
     data = images.problem(TINY, NETWORK)

@@ -72,6 +72,7 @@ def stop(process, folder, number, status):
     assert entry['round'] == 100 * count  # nothing is left to be cut
 
 
+@pytest.mark.slow
 def test_one_of_two_processes_works_and_the_other_is_told_who(config, tmp_path):
     first = started(config, tmp_path)
     try:

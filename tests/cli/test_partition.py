@@ -84,6 +84,7 @@ def run_with(prelude, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_missing_package_costs_one_line_and_a_bug_shows_where_it_is(tmp_path):
     done = run_with('sys.modules["sklearn.datasets"] = None', tmp_path)
     fails(done, 'error: the digits need scikit-learn: `pip install scikit-learn`.')
