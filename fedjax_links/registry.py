@@ -1,10 +1,21 @@
 """Registry entries: a factory together with what the conformance suites need to know of it."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from fedjax_links import errors
 from fedjax_links.base import Algorithm, Participation
 from fedjax_links.references import Reference, references_of
+
+Entry = TypeVar('Entry')
+
+
+class Registry(dict[str, Entry]):
+    """Entries by name; a name that is not there is told with the nearest that is."""
+
+    def __missing__(self, name: str) -> Entry:
+        """Raises a KeyError of one line."""
+        raise KeyError(str(errors.unknown_name('name', name, self)))
 
 
 class AlgorithmEntry(NamedTuple):

@@ -37,7 +37,7 @@ MAY_SEE = {
     'errors': set(),
     'kinds': {'errors'},
     'checks': {'errors', 'kinds'},
-    'registry': {'base', 'references'},
+    'registry': {'errors', 'base', 'references'},
     'references': set(),
     'describing': set(),
     'base': {'errors', 'checks', 'describing'},

@@ -73,3 +73,13 @@ def test_fedpbc_cites_both_papers():
     assert 'Towards Bias Correction of FedAvg' in text
     assert 'Implicit Gossiping' in text
     assert fl.PARTICIPATION['outage'].citation == ''
+
+
+@pytest.mark.parametrize(
+    'entries, given, meant',
+    [(fl.ALGORITHMS, 'fedpcb', 'fedpbc'), (fl.PARTICIPATION, 'markow', 'markov')],
+)
+def test_an_unknown_name_is_told_with_the_nearest(entries, given, meant):
+    with pytest.raises(KeyError, match=f"has no '{given}'; did you mean '{meant}'"):
+        entries[given]
+    assert entries.get(given) is None

@@ -24,54 +24,58 @@ from fedjax_links.algorithms.focus import focus
 from fedjax_links.algorithms.mifa import mifa, mifa_waiting
 from fedjax_links.algorithms.scaffold import scaffold
 from fedjax_links.algorithms.wait_for_all import wait_for_all
-from fedjax_links.registry import AlgorithmEntry
+from fedjax_links.registry import AlgorithmEntry, Registry
 
-ALGORITHMS: Mapping[str, AlgorithmEntry] = {
-    'amplified_fedavg': AlgorithmEntry(
-        amplified_fedavg,
-        example={'period': 3, 'amplification': 1.5},
-        full_participation_is_fedavg=False,
-    ),
-    'amplified_scaffold': AlgorithmEntry(
-        amplified_scaffold,
-        example={'period': 3, 'amplification': 1.5},
-        full_participation_is_fedavg=False,
-    ),
-    'debiased_fedavg': AlgorithmEntry(debiased_fedavg),
-    'f3ast': AlgorithmEntry(f3ast, full_participation_is_fedavg=False),
-    'fedau': AlgorithmEntry(fedau),
-    'fedavg': AlgorithmEntry(fedavg),
-    'fedavg_all': AlgorithmEntry(fedavg_all),
-    'fedavg_known': AlgorithmEntry(fedavg_known),
-    'fedawe': AlgorithmEntry(fedawe),
-    'fedbuff': AlgorithmEntry(fedbuff, example={'buffer_size': 3}),
-    'feddyn': AlgorithmEntry(feddyn, example={'alpha': 0.1}, full_participation_is_fedavg=False),
-    'fednova': AlgorithmEntry(fednova),
-    'fedopt': AlgorithmEntry(fedopt, example={'server_optimizer': optax.sgd(1.0)}),
-    'fedpbc': AlgorithmEntry(fedpbc),
-    'fedprox': AlgorithmEntry(
-        fedavg, client_program=local_training.proximal_sgd, client_example={'mu': 0.1}
-    ),
-    'fedstale': AlgorithmEntry(
-        fedstale, example={'stale_weight': 0.5}, empty_round_keeps_server=False
-    ),
-    'fedvarp': AlgorithmEntry(fedvarp),
-    'focus': AlgorithmEntry(
-        focus, full_participation_is_fedavg=False, empty_round_keeps_server=False
-    ),
-    'mifa': AlgorithmEntry(mifa, empty_round_keeps_server=False),
-    'mifa_waiting': AlgorithmEntry(
-        mifa_waiting, full_participation_is_fedavg=False, empty_round_keeps_server=False
-    ),
-    'scaffold': AlgorithmEntry(scaffold, full_participation_is_fedavg=False),
-    'wait_for_all': AlgorithmEntry(
-        wait_for_all,
-        example={'period': 3},
-        full_participation_is_fedavg=False,
-        empty_round_keeps_server=False,
-        uses_links=False,
-    ),
-}
+ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
+    {
+        'amplified_fedavg': AlgorithmEntry(
+            amplified_fedavg,
+            example={'period': 3, 'amplification': 1.5},
+            full_participation_is_fedavg=False,
+        ),
+        'amplified_scaffold': AlgorithmEntry(
+            amplified_scaffold,
+            example={'period': 3, 'amplification': 1.5},
+            full_participation_is_fedavg=False,
+        ),
+        'debiased_fedavg': AlgorithmEntry(debiased_fedavg),
+        'f3ast': AlgorithmEntry(f3ast, full_participation_is_fedavg=False),
+        'fedau': AlgorithmEntry(fedau),
+        'fedavg': AlgorithmEntry(fedavg),
+        'fedavg_all': AlgorithmEntry(fedavg_all),
+        'fedavg_known': AlgorithmEntry(fedavg_known),
+        'fedawe': AlgorithmEntry(fedawe),
+        'fedbuff': AlgorithmEntry(fedbuff, example={'buffer_size': 3}),
+        'feddyn': AlgorithmEntry(
+            feddyn, example={'alpha': 0.1}, full_participation_is_fedavg=False
+        ),
+        'fednova': AlgorithmEntry(fednova),
+        'fedopt': AlgorithmEntry(fedopt, example={'server_optimizer': optax.sgd(1.0)}),
+        'fedpbc': AlgorithmEntry(fedpbc),
+        'fedprox': AlgorithmEntry(
+            fedavg, client_program=local_training.proximal_sgd, client_example={'mu': 0.1}
+        ),
+        'fedstale': AlgorithmEntry(
+            fedstale, example={'stale_weight': 0.5}, empty_round_keeps_server=False
+        ),
+        'fedvarp': AlgorithmEntry(fedvarp),
+        'focus': AlgorithmEntry(
+            focus, full_participation_is_fedavg=False, empty_round_keeps_server=False
+        ),
+        'mifa': AlgorithmEntry(mifa, empty_round_keeps_server=False),
+        'mifa_waiting': AlgorithmEntry(
+            mifa_waiting, full_participation_is_fedavg=False, empty_round_keeps_server=False
+        ),
+        'scaffold': AlgorithmEntry(scaffold, full_participation_is_fedavg=False),
+        'wait_for_all': AlgorithmEntry(
+            wait_for_all,
+            example={'period': 3},
+            full_participation_is_fedavg=False,
+            empty_round_keeps_server=False,
+            uses_links=False,
+        ),
+    }
+)
 
 __all__ = [
     'ALGORITHMS',

@@ -8,6 +8,7 @@ availability in a config's place is looked at by itself: its day, its absences, 
 averaging over whoever is there would have, beside clients that were fitted to it.
 """
 
+import functools
 from typing import Any
 
 from absl import flags
@@ -31,7 +32,7 @@ _ROUNDS = flags.DEFINE_integer(
 _LOG = flags.DEFINE_string('log', None, "A log of availability, in the config's place.")
 _FORMAT = flags.DEFINE_string('format', 'csv', 'Of the log, as `format` of the pattern `trace`.')
 _CLIENTS = flags.DEFINE_integer('clients', None, 'Only so many clients of the log.', lower_bound=1)
-_TICK = flags.DEFINE_float('tick', 600.0, "Seconds per round of the log's.")
+_TICK = flags.DEFINE_float('tick', 600.0, 'Seconds per round of the log, and per line of a matrix.')
 _OVERLAPS = flags.DEFINE_string('overlaps', 'reject', 'Of a client in the log: reject or merge.')
 
 
@@ -62,6 +63,8 @@ def _draw_log(path: str, folder) -> None:
 
     checks.choice('format', _FORMAT.value, choices.TRACE_FORMATS)
     reader = choices.TRACE_FORMATS[_FORMAT.value]
+    if _FORMAT.value == 'matrix':  # a line of it is a round
+        reader = functools.partial(reader, seconds=_TICK.value)
     log = recordings.read_log('log', reader, path, None)
     if _CLIENTS.value is not None:
         log = log.first(_CLIENTS.value)

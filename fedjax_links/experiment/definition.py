@@ -113,12 +113,8 @@ class Experiment:
         loggers.check(self.log)
         _check_names(self.names, (*self.patterns, *self.algorithms))
         self._check_columns()
-        makers: tuple[Maker[Any], ...] = (
-            *self.pattern_makers.values(),
-            *self.problem_makers.values(),
-        )
-        taken = {name for maker in makers for name in maker.columns}
-        redraws.check(self.redraw, len(self.seeds), taken, points.flatten(self.grid))
+        columns = points.flatten(self.grid)
+        redraws.check(self.redraw, len(self.seeds), self.columns_taken, columns)
         for pattern in self.patterns:
             for point in self.grid_points:
                 checks.choice('metric', self.metric_name, self._metrics(pattern, point))
@@ -171,6 +167,15 @@ class Experiment:
     def family_of(self, problem: Problem) -> families.Family:
         """The problems that share a program with one that `problem_at` gave."""
         return self._parts.family_of(problem)
+
+    @property
+    def columns_taken(self) -> set[str]:
+        """The columns that makers of problems and patterns take."""
+        makers: tuple[Maker[Any], ...] = (
+            *self.pattern_makers.values(),
+            *self.problem_makers.values(),
+        )
+        return {name for maker in makers for name in maker.columns}
 
     @functools.cached_property
     def draws(self) -> redraws.Draws:

@@ -106,7 +106,9 @@ def _describe_redraws(experiment: Experiment) -> list[str]:
     if ways == redraws.DEFAULTS:
         return []
     by_seed = [name for name, way in ways.items() if way == redraws.BY_SEED]
-    fixed = [name for name in ways if name not in by_seed]
+    columns = redraws.COLUMNS
+    drawn = [name for name in ways if columns.get(name) in {None, *experiment.columns_taken}]
+    fixed = [name for name in drawn if name not in by_seed]
     also = f'; fixed: {", ".join(fixed)}' if fixed else ''
     return [f'draws    by seed: {", ".join(by_seed)}{also}']
 

@@ -26,7 +26,7 @@ from fedjax_links.participation.replay import replay
 from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, jitter, sine
 from fedjax_links.participation.trace import Intervals, availability, intervals, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort
-from fedjax_links.registry import ParticipationEntry
+from fedjax_links.registry import ParticipationEntry, Registry
 
 
 def _probs(num_clients: int) -> np.ndarray:
@@ -61,44 +61,48 @@ def _log(num_clients: int) -> Intervals:
 
 _E = ParticipationEntry
 
-PARTICIPATION: Mapping[str, ParticipationEntry] = {
-    'always': _E(always, always, cohort_size=lambda n: n),
-    'bernoulli': _E(bernoulli, _some),
-    'both': _E(both, lambda n: both(_some(n), markov(1 - 0.5 * _probs(n)))),
-    'by_group': _E(
-        by_group,
-        lambda n: by_group(_halves(n), [markov(_probs(m)) for m in np.bincount(_halves(n))]),
-    ),
-    'cap': _E(cap, lambda n: cap(_some(n), _third(n), rule='permutation')),
-    'cyclic': _E(cyclic, lambda n: cyclic(_probs(n), cycle_length=10), prob_is_marginal=False),
-    'duplex': _E(duplex, lambda n: duplex(uplink=_some(n), downlink=always(n), compute=_some(n))),
-    'either': _E(either, lambda n: either(_some(n), markov(_probs(n)))),
-    'look_alike': _E(
-        look_alike,
-        lambda n: look_alike(_log(n), num_clients=n, tick=10_800.0, overlaps='merge'),
-    ),
-    'markov': _E(markov, lambda n: markov(_probs(n), 0.2)),
-    'minimum_separation': _E(
-        minimum_separation,
-        lambda n: minimum_separation(
-            _weights(n), separation=min(2, n // _third(n) - 1), cohort_size=_third(n)
+PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
+    {
+        'always': _E(always, always, cohort_size=lambda n: n),
+        'bernoulli': _E(bernoulli, _some),
+        'both': _E(both, lambda n: both(_some(n), markov(1 - 0.5 * _probs(n)))),
+        'by_group': _E(
+            by_group,
+            lambda n: by_group(_halves(n), [markov(_probs(m)) for m in np.bincount(_halves(n))]),
         ),
-        cohort_size=_third,
-    ),
-    'mixture': _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
-    'outage': _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
-    'periodic_groups': _E(
-        periodic_groups,
-        lambda n: periodic_groups(_halves(n), active_rounds=4, cohort_size=max(1, n // 4)),
-        cohort_size=lambda n: max(1, n // 4),
-    ),
-    'regularized': _E(regularized, lambda n: regularized(n, _divisor(n)), cohort_size=_divisor),
-    'replay': _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),
-    'switch': _E(switch, lambda n: switch([_some(n), markov(_probs(n))], 5)),
-    'trace': _E(trace, lambda n: trace(_log(n))),
-    'unavailable': _E(unavailable, lambda n: unavailable(_some(n))),
-    'uniform_cohort': _E(uniform_cohort, lambda n: uniform_cohort(n, _third(n)), _third),
-}
+        'cap': _E(cap, lambda n: cap(_some(n), _third(n), rule='permutation')),
+        'cyclic': _E(cyclic, lambda n: cyclic(_probs(n), cycle_length=10), prob_is_marginal=False),
+        'duplex': _E(
+            duplex, lambda n: duplex(uplink=_some(n), downlink=always(n), compute=_some(n))
+        ),
+        'either': _E(either, lambda n: either(_some(n), markov(_probs(n)))),
+        'look_alike': _E(
+            look_alike,
+            lambda n: look_alike(_log(n), num_clients=n, tick=10_800.0, overlaps='merge'),
+        ),
+        'markov': _E(markov, lambda n: markov(_probs(n), 0.2)),
+        'minimum_separation': _E(
+            minimum_separation,
+            lambda n: minimum_separation(
+                _weights(n), separation=min(2, n // _third(n) - 1), cohort_size=_third(n)
+            ),
+            cohort_size=_third,
+        ),
+        'mixture': _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
+        'outage': _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
+        'periodic_groups': _E(
+            periodic_groups,
+            lambda n: periodic_groups(_halves(n), active_rounds=4, cohort_size=max(1, n // 4)),
+            cohort_size=lambda n: max(1, n // 4),
+        ),
+        'regularized': _E(regularized, lambda n: regularized(n, _divisor(n)), cohort_size=_divisor),
+        'replay': _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),
+        'switch': _E(switch, lambda n: switch([_some(n), markov(_probs(n))], 5)),
+        'trace': _E(trace, lambda n: trace(_log(n))),
+        'unavailable': _E(unavailable, lambda n: unavailable(_some(n))),
+        'uniform_cohort': _E(uniform_cohort, lambda n: uniform_cohort(n, _third(n)), _third),
+    }
+)
 
 __all__ = [
     'PARTICIPATION',

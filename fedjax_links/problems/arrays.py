@@ -188,6 +188,15 @@ def from_flax(
         outputs: Array = apply({'params': params}, prepare(batch.features), **evaluating)
         return outputs
 
+    if loss == 'cross_entropy':
+        two = jnp.zeros((2, *first.shape[1:]), jnp.asarray(first).dtype)  # a batch, to any module
+        of_two = Batch(two, jnp.zeros(2, int))
+        params = jax.eval_shape(init, jax.random.key(0))['params']
+        num_outputs = jax.eval_shape(evaluate, params, of_two).shape[-1]
+        for argument, given in (('labels', labels), ('eval_data', (eval_data or (0, None))[1])):
+            if given is not None:
+                _check_classes(argument, given, num_outputs)
+
     def loss_fn(params: Params, batch: Batch) -> Array:
         return outputs_loss(evaluate(params, batch), batch.labels)
 
@@ -322,3 +331,17 @@ def _mean_over_chunks(per_batch: Metrics, params: Params, examples: Batch) -> Ma
         sums = jax.tree.map(lambda s, a: s + a * rest, sums, last)
     totals: Mapping[str, Array] = jax.tree.map(lambda s: s / num_examples, sums)
     return totals
+
+
+def _check_classes(argument: str, labels: ArrayLike, num_outputs: int) -> None:
+    """Raises unless labels are classes of which the module has an output each."""
+    if isinstance(labels, jax.core.Tracer):
+        return
+    given = np.asarray(labels)
+    if not np.issubdtype(given.dtype, np.integer):
+        raise errors.invalid(argument, 'be classes, integers', f'{given.dtype}')
+    outside = np.flatnonzero((given < 0) | (given >= num_outputs))
+    if outside.size:
+        requirement = f"lie in [0, {num_outputs}), the module's outputs"
+        shown = f'{given.ravel()[outside[0]]} at example {outside[0]}'
+        raise errors.invalid(argument, requirement, shown)

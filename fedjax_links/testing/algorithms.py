@@ -152,7 +152,12 @@ def full_participation_is_fedavg(make: Maker, traits: AlgorithmEntry) -> None:
         )
     ours = _runs(make, traits).full_participation.evals['server']
     theirs = _runs(fedavg, plain).full_participation.evals['server']
-    _close(ours, theirs, 'with full participation the server must follow FedAvg')
+    _close(
+        ours,
+        theirs,
+        'with full participation the server must follow FedAvg; pass '
+        'full_participation_is_fedavg=False if the rule is another one',
+    )
 
 
 def empty_round_is_defined(make: Maker, traits: AlgorithmEntry) -> None:

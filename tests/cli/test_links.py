@@ -83,3 +83,13 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
         assert (done.returncode, done.stdout) == (2, '')
         assert done.stderr.startswith(f'error: {message}')
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_line_of_a_matrix_lasts_a_tick(tmp_path):
+    up = np.zeros((96, 3), int)  # two days of half hours
+    up[:24] = up[48:72] = 1
+    np.savetxt(tmp_path / 'm.csv', up, fmt='%d', delimiter=',')
+    log = ['links', f'--log={tmp_path / "m.csv"}', '--format=matrix', '--tick=1800']
+    done = run(*log)
+    assert done.returncode == 0, done.stderr
+    assert '3 clients, 96 rounds of 1800 s (2 days)' in done.stdout

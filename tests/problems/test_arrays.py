@@ -190,3 +190,21 @@ def test_a_flax_problem_refuses_directions_of_what_it_does_not_measure():
             loss='squared_error',
             larger_is_better=['accuracy'],
         )
+
+
+@pytest.mark.parametrize(
+    'labels, message',
+    [
+        (
+            [0, 1, 3, 2],
+            r"`labels` must lie in \[0, 3\), the module's outputs, got 3 at example 2\.",
+        ),
+        ([0, -1, 1, 2], r'got -1 at example 1\.'),
+        ([0.5, 1, 0, 2], r'`labels` must be classes, integers, got float64\.'),
+    ],
+)
+def test_labels_without_an_output_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        problems.from_flax(
+            np.zeros((4, 2), np.float32), np.array(labels), [0, 0, 1, 1], module=nn.Dense(3)
+        )
