@@ -335,7 +335,7 @@ def _mean_over_chunks(per_batch: Metrics, params: Params, examples: Batch) -> Ma
 
 def _check_classes(argument: str, labels: ArrayLike, num_outputs: int) -> None:
     """Raises unless labels are classes of which the module has an output each."""
-    if isinstance(labels, jax.core.Tracer):
+    if not checks.is_concrete(labels):
         return
     given = np.asarray(labels)
     if not np.issubdtype(given.dtype, np.integer):
