@@ -1,11 +1,10 @@
 """What every command line shares: flags that fail in one line, and a compilation cache."""
 
 import difflib
-import itertools
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
@@ -108,14 +107,21 @@ def _parse_flags(argv: list[str]) -> list[str]:
         _fail(f'`config` must be a file that Python runs, got {said} of {_config_path(argv)[0]}.')
 
 
+def _configs(argv: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    """Where ``--config`` has its value: place, what stands before the value there, the value."""
+    for place, argument in enumerate(argv):
+        flag, equals, given = argument.partition('=')
+        if flag in ('--config', '-config'):
+            if equals:
+                yield place, flag + equals, given
+            elif place + 1 < len(argv):
+                yield place + 1, '', argv[place + 1]
+
+
 def _name_files(argv: list[str]) -> None:
     """Puts the file of a shipped config in the place of its name."""
-    for place, argument in enumerate(argv):
-        if argument in ('--config', '-config') and place + 1 < len(argv):
-            argv[place + 1] = shipped.locate(argv[place + 1])
-        elif argument.startswith(('--config=', '-config=')):
-            flag, given = argument.split('=', 1)
-            argv[place] = f'{flag}={shipped.locate(given)}'
+    for place, before, given in _configs(argv):
+        argv[place] = before + shipped.locate(given)
 
 
 def _read_config(config_flag: Any) -> dict[str, Any]:
@@ -158,12 +164,7 @@ def _at_size(values: dict[str, Any], config_flag: Any) -> dict[str, Any]:
 
 def _config_path(argv: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """The config file, and what ``get_config`` is called with: the text after a colon, if any."""
-    given = ''
-    for argument, following in itertools.zip_longest(argv, argv[1:], fillvalue=''):
-        if argument in ('--config', '-config'):
-            given = following
-        elif argument.startswith(('--config=', '-config=')):
-            given = argument.split('=', 1)[1]
+    *_, given = ['', *(given for *_, given in _configs(argv))]  # the last one counts
     path, *words = given.split(':', 1)
     return path, tuple(words)
 
