@@ -5,11 +5,12 @@
 One and a half core-hours, a third of one behind :rounds or :correlation (docs/map.md, which has the
 outcome). With --quick a minute or less: a map of two by two points.
 
-Six algorithms on Gaussian classes that nobody tells apart more often than the Bayes accuracy says,
+Algorithms on Gaussian classes that nobody tells apart more often than the Bayes accuracy says,
 over links that are as good as their client's labels are lucky, the more unequal the larger sigma.
 Every algorithm has the best of three or four rates at every point. After a colon: `space` for
 overlap, sigma and alpha, which is the default; `rounds` for who is ahead when; `correlation` for
-links with memory. Every seed draws data, partition, link qualities, links and batches anew.
+links with memory; `newer` with any of them for FedAvg and five other rules of the field. Every
+seed draws data, partition, link qualities, links and batches anew.
 """
 
 from ml_collections import ConfigDict
@@ -23,6 +24,24 @@ RATES = {
     'correlation': (0.005, 0.02, 0.08),
 }
 RATE, OVERLAP = 'client.learning_rate', 'problem.bayes_accuracy'
+ALGORITHMS = {
+    'established': {
+        'fedavg': {},
+        'fedpbc': {},
+        'fedau': {},
+        'fedavg_known': {},
+        'scaffold': {},
+        'mifa': {},
+    },
+    'newer': {
+        'fedavg': {},
+        'focus': {},
+        'amplified_scaffold': {'period': 100, 'amplification': 1.5},
+        'feddyn': {'alpha': 0.1},
+        'fedstale': {'stale_weight': 0.5},
+        'fedbuff': {'buffer_size': 10},
+    },
+}
 NAMES = {
     'fedavg': 'FedAvg',
     'fedpbc': 'FedPBC',
@@ -30,6 +49,11 @@ NAMES = {
     'fedavg_known': 'FedAvg known',
     'scaffold': 'SCAFFOLD',
     'mifa': 'MIFA',
+    'focus': 'FOCUS',
+    'amplified_scaffold': 'Amplified SCAFFOLD',
+    'feddyn': 'FedDyn',
+    'fedstale': 'FedStale',
+    'fedbuff': 'FedBuff',
 }
 
 
@@ -37,9 +61,10 @@ def get_config(argument: str = '') -> ConfigDict:
     """The settings of a map.
 
     Args:
-      argument: ``space``, ``rounds`` or ``correlation``.
+      argument: ``space``, ``rounds`` or ``correlation``, and ``established`` or ``newer``.
     """
-    (which,) = common.chosen(argument, ('space', 'rounds', 'correlation'))
+    which, rules = common.chosen(argument, ('space', 'rounds', 'correlation'), ALGORITHMS)
+    algorithms = ALGORITHMS[rules]
     kind, grid, quick_grid, x, tail, num_rounds, eval_every = {
         'space': (
             'bernoulli',
@@ -80,8 +105,8 @@ def get_config(argument: str = '') -> ConfigDict:
             },
             'links': {'name': kind, 'probs': probs},
             'client': {'local_steps': 5, 'batch_size': 16},
-            'algorithms': {label: {} for label in NAMES},
-            'names': tuple(NAMES.items()),
+            'algorithms': algorithms,
+            'names': tuple((label, NAMES[label]) for label in algorithms),
             'baseline': 'fedavg',
             'redraw': 'by_seed',
             'grid': {**grid, 'client': {'learning_rate': RATES[which]}},
