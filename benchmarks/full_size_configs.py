@@ -105,9 +105,11 @@ def shortened(values: Values, turn: int, num_rounds: int) -> Values:
 def clients_per_round(values: Values, num_rounds: int = COUNTED_ROUNDS) -> dict[str, float]:
     """How many clients train in a round after the warm-up, over links of the config, by algorithm.
 
-    Counted on a small problem with the same clients, whose labels are as unevenly spread.
+    Counted on a small problem with the same clients, whose labels are as unevenly spread, over
+    the longest block of an algorithm if that is longer.
     """
     values = _trimmed(values)
+    num_rounds = max(num_rounds, *(v.get('period', 0) for v in values['algorithms'].values()))
     for section in (algorithms := {k: dict(v) for k, v in values['algorithms'].items()}).values():
         section.pop('client', None)
         if 'start_round' in section:

@@ -116,6 +116,7 @@ def _picture(
             figure.supxlabel(axes.get_xlabel(), fontsize=10)
             axes.set_xlabel('')
             axes.locator_params(axis='x', nbins=4)
+            axes.ticklabel_format(axis='x', scilimits=(-3, 4), useMathText=True)
         for axes in list(grid.flat)[len(results.patterns) :]:
             axes.set_visible(False)
 

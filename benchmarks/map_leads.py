@@ -1,0 +1,67 @@
+"""Which rules are ahead of FedAvg, and FedPBC of them, over the recorded maps of docs/maps/.
+
+python -m benchmarks.map_leads
+
+A line per map and algorithm: at how many points it is clearly ahead or behind (the paired 95 %
+interval over seeds excludes zero), and the least and largest difference, in points of accuracy.
+Every algorithm has its best rate at every point, by the same seeds, as in the maps.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from fedjax_links import evaluation, runs
+from fedjax_links.report import cells, results
+
+FOLDER = Path(__file__).parents[1] / 'docs' / 'maps'
+MAPS = ('space', 'rounds', 'correlation')
+TITLES = ('map', 'algorithm', 'minus FedAvg: ahead, behind', 'from, to')
+TITLES += ('FedPBC minus it: ahead, behind', 'from, to')
+
+
+def levels(name: str) -> dict[str, np.ndarray]:
+    """Final levels float[K, Y, X, S] by algorithm of a recorded map, each at its best rates."""
+    run = runs.read(FOLDER / name)
+    options = dict(run.facts['reports']['map'])
+    del options['name']
+    found = results.of_run(run)
+    return dict(cells.of_results(found, metric='eval_accuracy', **options).values)
+
+
+def both(which: str) -> dict[str, np.ndarray]:
+    """Levels of the six first rules and of the five newer ones, whose FedAvg is the same."""
+    first = levels(which)
+    newer = levels(f'{which}_newer') if (FOLDER / f'{which}_newer').is_dir() else {}
+    return {**newer, **first}
+
+
+def summary(ahead: np.ndarray, behind: np.ndarray) -> tuple[str, str]:
+    """At how many points one is ahead, and the least and largest difference."""
+    found = evaluation.paired_interval(*(np.moveaxis(v, -1, 0) for v in (ahead, behind)))
+    mean, half = (100 * np.ravel(part) for part in (found.mean, found.half_width))
+    least, most = np.argmin(mean), np.argmax(mean)
+    count = f'{np.sum(mean > half)}, {np.sum(-mean > half)} of {mean.size}'
+    return count, ' to '.join(f'{mean[k]:+.1f} ± {half[k]:.1f}' for k in (least, most))
+
+
+def rows(which: str, found: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """Lines of the table."""
+    for name, values in found.items():
+        if name == 'fedavg':
+            continue
+        other = ('', '') if name == 'fedpbc' else summary(found['fedpbc'], values)
+        cells_of_row = [which, name, *summary(values, found['fedavg']), *other]
+        yield f'| {" | ".join(cells_of_row)} |'
+
+
+def main() -> None:
+    """Prints the table."""
+    print(f'| {" | ".join(TITLES)} |\n{"| --- " * len(TITLES)}|')
+    for which in MAPS:
+        print('\n'.join(rows(which, both(which))))
+
+
+if __name__ == '__main__':
+    main()
