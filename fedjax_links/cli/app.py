@@ -1,5 +1,6 @@
 """What every command line shares: flags that fail in one line, and a compilation cache."""
 
+import copy
 import difflib
 import os
 import sys
@@ -127,8 +128,8 @@ def _name_files(argv: list[str]) -> None:
 def _read_config(config_flag: Any) -> dict[str, Any]:
     """The config with its overrides, as nested dictionaries."""
     try:
-        if config_flag.value is not None:
-            return config_flag.value.to_dict()
+        if config_flag.value is not None or any(_configs(sys.argv)):
+            return _as_dictionary(config_flag.value)
     except ValueError as error:  # get_config was given an argument that it does not know
         _fail(str(error))
     except OSError:  # config_flags reports a missing file when the config is first used
@@ -137,6 +138,16 @@ def _read_config(config_flag: Any) -> dict[str, Any]:
         hint = f'; did you mean {near}?' if near else ''
         _fail(f'`config` must name a readable config file, got {path}{hint}')
     _fail('`config` must name a config or its file, such as --config=quickstart.')
+
+
+def _as_dictionary(config: Any) -> dict[str, Any]:
+    """What ``get_config`` has returned, a ConfigDict or a plain dictionary."""
+    if hasattr(config, 'to_dict'):
+        return config.to_dict()
+    if isinstance(config, dict):
+        return copy.deepcopy(config)
+    kind = type(config).__name__
+    _fail(f'`config` must be a file whose get_config returns a dictionary, got {kind}.')
 
 
 def _at_size(values: dict[str, Any], config_flag: Any) -> dict[str, Any]:
@@ -175,10 +186,10 @@ def _hint_overrides(message: str, argv: Sequence[str]) -> str:
 
     known: list[str] = []
 
-    def collect(section: ConfigDict, prefix: str) -> None:
+    def collect(section: Any, prefix: str) -> None:
         for name, value in section.items():
             known.append(f'{prefix}{name}')
-            if isinstance(value, ConfigDict):
+            if isinstance(value, ConfigDict | dict):
                 collect(value, f'{prefix}{name}.')
 
     try:

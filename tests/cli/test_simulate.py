@@ -6,8 +6,10 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
 
+from fedjax_links import runs
 from tests.cli.command import COMMAND, ROOT, in_a_process, run
 
 QUICKSTART = ['simulate', '--config=configs/quickstart.py']
@@ -274,3 +276,34 @@ def test_a_file_that_python_does_not_run_costs_one_line(text, message, tmp_path)
     assert done.stderr.startswith('error: `config` must be a file that Python runs, got ')
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_config_may_be_a_plain_dictionary(tmp_path):
+    values = {
+        'title': 'plain',
+        'problem': {'name': 'quadratic', 'targets': [[0.0], [1.0]]},
+        'links': {'name': 'always'},
+        'client': {'learning_rate': 0.5, 'local_steps': 1},
+        'algorithms': {'fedavg': {}},
+        'num_rounds': 2,
+        'eval_every': 1,
+    }
+    (tmp_path / 'plain.py').write_text(f'def get_config():\n    return {values!r}\n')
+    config = f'--config={tmp_path / "plain.py"}'
+    done = run('simulate', config, '--config.client.learning_rat=1.0', '--dry_run')
+    assert done.stderr == (
+        "error: `config` has no 'client.learning_rat'; did you mean 'client.learning_rate'?\n"
+    )
+    where = '--config.client.learning_rate=1.0', '--config.num_rounds=3'
+    done = run('simulate', config, *where, f'--workdir={tmp_path / "run"}')
+    assert done.returncode == 0, done.stderr
+    assert runs.read(tmp_path / 'run')['round'][-1] == 3
+    np.testing.assert_allclose(runs.read(tmp_path / 'run')['server/loss'][-1], 0.125)
+
+
+@pytest.mark.parametrize('returned, kind', [('[1]', 'list'), ('None', 'NoneType')])
+def test_a_config_of_another_kind_costs_one_line(returned, kind, tmp_path):
+    (tmp_path / 'wrong.py').write_text(f'def get_config():\n    return {returned}\n')
+    done = run('simulate', f'--config={tmp_path / "wrong.py"}', '--dry_run')
+    message = f'`config` must be a file whose get_config returns a dictionary, got {kind}.'
+    assert done.returncode == 2 and done.stderr.splitlines()[-1] == f'error: {message}'
