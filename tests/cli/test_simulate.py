@@ -306,4 +306,5 @@ def test_a_config_of_another_kind_costs_one_line(returned, kind, tmp_path):
     (tmp_path / 'wrong.py').write_text(f'def get_config():\n    return {returned}\n')
     done = run('simulate', f'--config={tmp_path / "wrong.py"}', '--dry_run')
     message = f'`config` must be a file whose get_config returns a dictionary, got {kind}.'
-    assert done.returncode == 2 and done.stderr.splitlines()[-1] == f'error: {message}'
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f'error: {message}'
