@@ -1,5 +1,6 @@
 """Who is ahead where: differences to the baseline over two columns of the grid."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
 _NARROWEST, _WIDEST, _LOWEST = 1.7, 5.5, 3.6  # inches: of a panel's width, of the picture
+_PAGE = 9.5  # inches: of a picture whose numbers can be read on a page
 _CELL, _HEIGHT = 0.46, 0.3  # inches: of a cell
 
 
@@ -38,7 +40,7 @@ def heat_map(
     """Paired differences to the baseline over two axes, and who is best; one panel per algorithm.
 
     Every algorithm at the model that the papers evaluate. A third column of the grid and several
-    patterns each have panels below each other.
+    patterns each have panels beside each other, or below where there are more of them than algorithms.
 
     Args:
       results: what ran, over a grid.
@@ -80,15 +82,26 @@ def heat_map(
     tables = [_best_table(results, found, leaders, metric, caption)]
     if compared:
         tables.append(_difference_table(results, found, compared, metric))
-    panels, side = len(found.panels), 1 + len(compared)
     width = min(max(_CELL * len(found.x[1]), _NARROWEST), _WIDEST)
-    height = panels * (_HEIGHT * len(found.y[1]) + 0.35) + 1.3
-    size = (side * (width + 0.25) + 1.6, max(height, _LOWEST))
+    rows, columns = _arranged(len(found.panels), 1 + len(compared), width)
+    height = rows * (_HEIGHT * len(found.y[1]) + 0.35) + 1.3
+    size = (columns * (width + 0.25) + 1.6, max(height, _LOWEST))
 
     def draw(figure: Any) -> None:
         _draw(figure, results, found, compared, leaders, metric, sign, width / len(found.x[1]))
 
     return Page('Who is ahead where', tables, draw, size)
+
+
+def _arranged(panels: int, algorithms: int, width: float) -> tuple[int, int]:
+    """Rows and columns of the picture, which is no wider than a page where that can be.
+
+    An algorithm has a row where there are several panels, or a column if these are more.
+    """
+    if panels == 1:
+        columns = min(algorithms, max(1, int(_PAGE // (width + 0.25))))
+        return -(-algorithms // columns), columns
+    return max(panels, algorithms), min(panels, algorithms)
 
 
 def _differences(found: Cells, baseline: str) -> dict[str, evaluation.Interval]:
@@ -220,19 +233,28 @@ def _draw(
 ) -> None:
     from matplotlib.patches import Patch
 
-    rows, algorithms = len(found.panels), list(found.values)
-    grid = figure.subplots(rows, 1 + len(compared), squeeze=False, sharex=True, sharey=True)
+    panels, algorithms = len(found.panels), list(found.values)
+    rows, columns = _arranged(panels, 1 + len(compared), cell * len(found.x[1]))
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     scale = 100 if is_share(metric) else 1
     means = [scale * difference.mean for difference in compared.values()]
     most = np.nanmax(np.abs([0.0, *np.ravel(means)]))
     faces = [look.face for look in plot.looks(algorithms).values()]
+    x, y = ((_short(name), [number_of(v) for v in values]) for name, values in (found.x, found.y))
+    baseline = results.names.get(results.baseline, results.baseline)
     image = None
-    for panel, line in enumerate(grid):
-        _draw_leaders(line[0], leaders, panel, faces, metric, cell)
-        for axes, difference in zip(line[1:], compared.values(), strict=True):
+    shown = list(itertools.product(range(panels), [None, *compared]))
+    if panels == columns:
+        shown.sort(key=lambda pair: [None, *compared].index(pair[1]))
+    for place, (axes, (panel, algorithm)) in enumerate(zip(grid.flat, shown, strict=False)):
+        if algorithm is None:
+            _draw_leaders(axes, leaders, panel, faces, metric, cell)
+            title = 'best'
+        else:
+            difference = compared[algorithm]
             values = scale * difference.mean[panel]
             half = scale * difference.half_width[panel]
-            texts = [[_in_cell(metric, value) for value in row] for row in values]
+            texts = [[_in_cell(metric, value) for value in line] for line in values]
             plot.heat_map(
                 values,
                 most=most,
@@ -243,24 +265,15 @@ def _draw(
                 ax=axes,
             )
             image = axes.images[0]
-    x, y = ((_short(name), [number_of(v) for v in values]) for name, values in (found.x, found.y))
-    for panel, line in enumerate(grid):
-        head = ', '.join(
-            f'{name} {word}' if name != 'pattern' else word
-            for name, word in zip(
-                _heads(results, found), _panel(results, found, panel), strict=True
-            )
-        )
-        for place, axes in enumerate(line):
-            heat.label_axes(
-                axes,
-                (x[0] if panel == rows - 1 else '', x[1]),
-                (f'{head}\n{y[0]}'.strip() if place == 0 else '', y[1]),
-            )
-    baseline = results.names.get(results.baseline, results.baseline)
-    grid[0, 0].set_title('best', fontsize=10)
-    for axes, algorithm in zip(grid[0, 1:], compared, strict=True):
-        axes.set_title(f'{results.names.get(algorithm, algorithm)} - {baseline}', fontsize=10)
+            title = f'{results.names.get(algorithm, algorithm)} - {baseline}'
+        heads = zip(_heads(results, found), _panel(results, found, panel), strict=True)
+        words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
+        axes.set_title(', '.join([title, *words]), fontsize=9)
+        bottom, left = place + columns >= len(shown), place % columns == 0
+        heat.label_axes(axes, (x[0] if bottom else '', x[1]), (y[0] if left else '', y[1]))
+        axes.tick_params(labelbottom=bottom, labelleft=left)
+    for axes in grid.flat[len(shown) :]:
+        axes.set_visible(False)
     if image is not None:
         figure.colorbar(
             image,
