@@ -40,7 +40,8 @@ MAY_SEE = {
     'registry': {'errors', 'base', 'references'},
     'references': set(),
     'describing': set(),
-    'base': {'errors', 'checks', 'describing'},
+    'link_samples': set(),  # `base` offers its names
+    'base': {'errors', 'checks', 'describing', 'link_samples'},
     'frames': {'errors', 'base'},
     'simulation_results': {'errors', 'base', 'describing', 'frames'},
     'meshes': set(),
