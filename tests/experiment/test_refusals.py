@@ -92,6 +92,15 @@ REFUSED = [
     ),
     (client(decay={'gamma': 0.5}), '.client.decay.name` must be given; valid names: constant'),
     ({'eval_fn': {}}, '`config.eval_fn.name` must be given; valid names: problem_metrics, '),
+    # A client's rate that nothing says.
+    ({'client': {'local_steps': 1}}, '`config.client.learning_rate` must be given, or several as'),
+    (
+        {
+            'client': {'local_steps': 1},
+            'algorithms': {'fedavg': {'client': {'learning_rate': 0.1}}, 'fedpbc': {}},
+        },
+        '`config.tuning.learning_rates`, for fedpbc, got None.',
+    ),
     # Empty.
     ({'algorithms': {}}, '`config.algorithms` must have at least one entry, got {}.'),
     ({'grid': {}}, '`config.grid` must have at least one entry, got {}.'),
