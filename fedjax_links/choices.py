@@ -21,9 +21,9 @@ from fedjax_links import (
 )
 from fedjax_links.base import Participation, Problem
 from fedjax_links.participation import trace_formats
+from fedjax_links.participation.intervals import Intervals
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.schedules import SCHEDULES
-from fedjax_links.participation.trace import Intervals
 from fedjax_links.problems import owners, partition
 
 LEARNING_RATES = learning_rates.LEARNING_RATES

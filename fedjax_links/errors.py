@@ -45,6 +45,19 @@ def unknown_name(argument: str, value: Any, valid: Iterable[str]) -> ValueError:
     return ValueError(f'`{argument}` has no {shown(value)}; {hint}')
 
 
+def missing_name(argument: str, valid: Iterable[str]) -> ValueError:
+    """Builds ``ValueError: `argument` must be given; valid names: <valid>.``.
+
+    Args:
+      argument: the field that holds the name.
+      valid: every valid name.
+
+    Returns:
+      The error, for the caller to raise.
+    """
+    return ValueError(f'`{argument}` must be given; valid names: {", ".join(sorted(valid))}.')
+
+
 def shown(value: Any) -> str:
     """A value as an error shows it: short, and on one line."""
     text = ' '.join(repr(value).split())

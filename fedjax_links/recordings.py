@@ -17,7 +17,7 @@ from fedjax_links import checks, errors, runs
 from fedjax_links.base import Participation
 from fedjax_links.describing import by_call
 from fedjax_links.participation import replay
-from fedjax_links.participation.trace import Intervals
+from fedjax_links.participation.intervals import Intervals
 
 _beside: contextvars.ContextVar[Path | None] = contextvars.ContextVar('beside', default=None)
 

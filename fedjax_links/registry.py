@@ -1,4 +1,4 @@
-"""Registry entries: a factory together with what the conformance suites need to know of it."""
+"""Registries, and entries: a factory with what the conformance suites need to know of it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar

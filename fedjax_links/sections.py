@@ -7,22 +7,34 @@ a config file is importable while it is resolved. Options are checked against th
 factory, so a new algorithm or pattern needs no edit here.
 """
 
-import contextlib
 import functools
-import importlib
 import inspect
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from fedjax_links import checks, choices, errors, kinds, local_training, recordings
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.named_imports import import_named, importable
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
+
+__all__ = [
+    'Kind',
+    'Section',
+    'algorithm',
+    'call',
+    'check_fields',
+    'client_program',
+    'importable',
+    'link_options',
+    'links',
+    'lookup',
+    'named',
+    'problem',
+]
 
 Section = Mapping[str, Any]
 Kind = Any
@@ -35,30 +47,6 @@ _KINDS = {
     list: 'a list',
     bool: 'True or False',
 }
-
-
-@contextlib.contextmanager
-def importable(folder: Path | str | None) -> Iterator[None]:
-    """Lets ``module:factory`` name modules of a folder, and relative paths its files.
-
-    Args:
-      folder: usually that of the config file; None changes nothing.
-    """
-    if folder is None:
-        yield
-        return
-    path = Path(folder).resolve()
-    before = set(sys.modules)
-    sys.path.insert(0, str(path))
-    try:
-        with recordings.beside(path):
-            yield
-    finally:
-        sys.path.remove(str(path))
-        for name in set(sys.modules) - before:  # another folder may use the same names
-            file = getattr(sys.modules[name], '__file__', None)
-            if file and Path(file).resolve().is_relative_to(path):
-                del sys.modules[name]
 
 
 def check_fields(
@@ -127,9 +115,11 @@ def lookup(
     if isinstance(section, Mapping):
         where = f'{where}.name'
     if isinstance(name, str) and ':' in name:
-        return _import(where, name), options
+        return import_named(where, name), options
     if not registry:
         raise errors.invalid(where, 'be module:factory', name)
+    if name is None:
+        raise errors.missing_name(where, registry)
     if not isinstance(name, str) or name not in registry:
         raise errors.unknown_name(where, str(name), registry)
     return registry[name], options
@@ -386,19 +376,3 @@ def _imported(where: str, value: Any) -> Any:
         return value
     factory, options = lookup(where, value, {})
     return functools.partial(factory, **options) if options else factory
-
-
-def _import(where: str, name: str) -> Callable[..., Any]:
-    """What ``module:factory`` names."""
-    module_name, _, attribute = name.partition(':')
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the user's module raises
-        raise errors.invalid(where, 'name a module that imports', f'{name}: {error}') from None
-    found: Any = getattr(module, attribute, None)
-    if found is None:
-        names = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']
-        raise errors.unknown_name(where, attribute, names)
-    if not callable(found):
-        raise errors.invalid(where, 'name a function', f'{name}, a {type(found).__name__}')
-    return cast(Callable[..., Any], found)

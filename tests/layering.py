@@ -40,7 +40,8 @@ MAY_SEE = {
     'registry': {'errors', 'base', 'references'},
     'references': set(),
     'describing': set(),
-    'base': {'errors', 'checks', 'describing'},
+    'link_samples': set(),  # `base` offers its names
+    'base': {'errors', 'checks', 'describing', 'link_samples'},
     'frames': {'errors', 'base'},
     'simulation_results': {'errors', 'base', 'describing', 'frames'},
     'meshes': set(),
@@ -76,7 +77,8 @@ MAY_SEE = {
     'pricing': {'errors', 'checks'},
     'recordings': _CORE | {'participation', 'runs', 'seals'},
     'choices': _ENGINE | _DRIVERS | {'recordings'},
-    'sections': _ENGINE | {'recordings', 'choices'},
+    'named_imports': {'errors', 'recordings'},  # `sections` offers its names
+    'sections': _ENGINE | {'recordings', 'choices', 'named_imports'},
     'experiment': _ENGINE | _DRIVERS | _UPPER - {'experiment'},
     'sizes': {'errors'},
     'plot': {'errors', 'checks', 'base', 'simulation', 'evaluation', 'analysis', 'runs'},

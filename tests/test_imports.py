@@ -50,6 +50,8 @@ def test_the_parts_that_the_contract_orders_are_there():
     'module, source, message',
     [
         ('base', 'import fedjax_links.tree', '`base` must not see `tree`'),
+        ('link_samples', 'from fedjax_links.base import Array', 'must not see `base`'),
+        ('cohorts', 'from fedjax_links.link_samples import LinkSample', 'not see `link_samples`'),
         ('tree', 'from fedjax_links import prng', '`tree` must not see `prng`'),
         ('errors', 'from fedjax_links import checks', '`errors` must not see `checks`'),
         ('cohorts', 'from fedjax_links.local_training import LocalUpdate', 'must not see'),

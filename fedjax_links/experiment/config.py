@@ -97,8 +97,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
     }
     untuned = [k for k, maker in algorithms.items() if maker.columns[_RATE] is REQUIRED]
     if untuned and _RATE not in {**columns, **tuned}:
-        requirement = f"have 'learning_rates', as {untuned[0]} has no learning_rate"
-        raise errors.invalid('config.tuning', requirement, sorted(config.get('tuning', {})))
+        requirement = f'be given, or several as `config.tuning.learning_rates`, for {untuned[0]}'
+        raise errors.invalid(f'config.{_RATE}', requirement, None)
     fields = (
         'baseline',
         'metric',

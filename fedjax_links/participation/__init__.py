@@ -16,6 +16,7 @@ from fedjax_links.participation.always import always
 from fedjax_links.participation.bernoulli import bernoulli
 from fedjax_links.participation.cyclic import cyclic
 from fedjax_links.participation.duplex import duplex, unavailable
+from fedjax_links.participation.intervals import Intervals, intervals
 from fedjax_links.participation.look_alike import look_alike
 from fedjax_links.participation.markov import markov
 from fedjax_links.participation.minimum_separation import minimum_separation
@@ -24,7 +25,7 @@ from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.regularized import regularized
 from fedjax_links.participation.replay import replay
 from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, jitter, sine
-from fedjax_links.participation.trace import Intervals, availability, intervals, trace
+from fedjax_links.participation.trace import availability, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort
 from fedjax_links.registry import ParticipationEntry, Registry
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedjax_links import checks, errors
 from fedjax_links.participation import plain_pickles
-from fedjax_links.participation.trace import Intervals
+from fedjax_links.participation.intervals import Intervals
 
 Path = str | os.PathLike[str]
 

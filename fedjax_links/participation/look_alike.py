@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.describing import by_call
-from fedjax_links.participation.trace import WRAPS, Intervals, availability
+from fedjax_links.participation.intervals import WRAPS, Intervals
+from fedjax_links.participation.trace import availability
 
 _LINKS = 0
 _HOURS = 24

@@ -20,7 +20,7 @@ import numpy as np
 
 from fedjax_links import checks, errors
 from fedjax_links.participation.device_logs import from_fedscale, from_flash
-from fedjax_links.participation.trace import Intervals
+from fedjax_links.participation.intervals import Intervals
 
 __all__ = [
     'SECONDS',

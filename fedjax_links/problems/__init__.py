@@ -19,18 +19,21 @@ from fedjax_links.problems.quadratic import counterexample, quadratic
 from fedjax_links.problems.robust_regression import robust_regression
 from fedjax_links.problems.synthetic import synthetic
 from fedjax_links.problems.toy import triangle
+from fedjax_links.registry import Registry
 
-PROBLEMS: Mapping[str, Callable[..., Problem]] = {
-    'counterexample': counterexample,
-    'digits': digits,
-    'gaussian_regression': gaussian_regression,
-    'gaussians': gaussians,
-    'images': images,
-    'quadratic': quadratic,
-    'robust_regression': robust_regression,
-    'synthetic': synthetic,
-    'triangle': triangle,
-}
+PROBLEMS: Mapping[str, Callable[..., Problem]] = Registry(
+    {
+        'counterexample': counterexample,
+        'digits': digits,
+        'gaussian_regression': gaussian_regression,
+        'gaussians': gaussians,
+        'images': images,
+        'quadratic': quadratic,
+        'robust_regression': robust_regression,
+        'synthetic': synthetic,
+        'triangle': triangle,
+    }
+)
 
 __all__ = [
     'PROBLEMS',

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedjax_links import analysis, plot
+from fedjax_links.participation.intervals import WRAPS, Intervals
 from fedjax_links.participation.look_alike import look_alike, rounds_per_day, sampled_days
-from fedjax_links.participation.trace import WRAPS, Intervals
 from fedjax_links.report import columns, recording, style
 
 _HOURS = 24

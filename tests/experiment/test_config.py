@@ -204,7 +204,8 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
         ({'names': 'fedpbc'}, "`config.names` must be a list, got 'fedpbc'."),
         (
             {'tuning': {}},
-            "`config.tuning` must have 'learning_rates', as fedavg has no learning_rate, got [].",
+            '`config.client.learning_rate` must be given, or several as '
+            '`config.tuning.learning_rates`, for fedavg, got None.',
         ),
         (
             {'tuning': {**tuned()['tuning'], 'learning_rates': (0.1, -0.1)}},

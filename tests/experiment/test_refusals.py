@@ -80,6 +80,27 @@ REFUSED = [
     ({'metric': ''}, "`config.metric` has no ''"),
     (links('always', probs=0.5), "`config.links` has no 'probs'"),
     (links('always', num_clients=3), "`config.links` has no 'num_clients'"),
+    ({'links': {'probs': {'name': 'equal', 'value': 0.5}}}, '`config.links.name` must be given; '),
+    ({'links': {'start': 1}}, 'valid names: always, bernoulli, both, '),
+    ({'problem': {'num_clients': 8}}, '`config.problem.name` must be given; valid names: count'),
+    ({'algorithms': {'mine': {'name': None}}}, '`config.algorithms.mine.name` must be given; '),
+    (bernoulli(schedule={'gamma': 0.1}), '`config.links.schedule.name` must be given; '),
+    (links('cyclic', probs={'value': 0.5}), '`config.links.probs.name` must be given; '),
+    (
+        links('outage', pattern={'probs': [0.5] * 8}, start=1, stop=2),
+        '`config.links.pattern.name` must be given; ',
+    ),
+    (client(decay={'gamma': 0.5}), '.client.decay.name` must be given; valid names: constant'),
+    ({'eval_fn': {}}, '`config.eval_fn.name` must be given; valid names: problem_metrics, '),
+    # A client's rate that nothing says.
+    ({'client': {'local_steps': 1}}, '`config.client.learning_rate` must be given, or several as'),
+    (
+        {
+            'client': {'local_steps': 1},
+            'algorithms': {'fedavg': {'client': {'learning_rate': 0.1}}, 'fedpbc': {}},
+        },
+        '`config.tuning.learning_rates`, for fedpbc, got None.',
+    ),
     # Empty.
     ({'algorithms': {}}, '`config.algorithms` must have at least one entry, got {}.'),
     ({'grid': {}}, '`config.grid` must have at least one entry, got {}.'),

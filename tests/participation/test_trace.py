@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.participation import intervals, trace
-from fedjax_links.participation.trace import pack
+from fedjax_links.participation.packed_traces import pack
 from tests.participation.sampling import refuses, roll
 
 
