@@ -256,7 +256,8 @@ def links(
     """The links that a section names.
 
     What the factory asks for by parameter name is filled in: ``num_clients``, ``schedule`` and
-    ``probs`` from the sections of these names, ``intervals`` from a ``path`` and its ``format``,
+    ``probs`` from the sections of these names (``probs`` also from a number for everyone, or a list
+    with one for each client), ``intervals`` from a ``path`` and its ``format``,
     nested patterns from nested sections.
 
     Args:
@@ -310,12 +311,14 @@ def link_options(
     probs_section = options.pop('probs', None)
     schedule_section = options.pop('schedule', 'constant')
     probs = None
+    if 'schedule' in wanted:
+        probs_section = _probs_section(probs_section)
     if wanted.keys() & {'schedule', 'probs'} and isinstance(probs_section, Mapping | str):
         place = f'{where}.probs'
         probs = checks.numbers(place, named(place, probs_section, choices.PROBS, problem))
         checks.probabilities(f'{where}.probs', probs)
     if probs is None and 'schedule' in wanted:
-        raise errors.invalid(where, "have a section 'probs'", sorted(_as_mapping(where, section)))
+        raise errors.invalid(f'{where}.probs', 'be a number, a list or a section', probs_section)
     if 'schedule' in wanted:
         options['schedule'] = named(f'{where}.schedule', schedule_section, choices.SCHEDULES, probs)
     elif 'probs' in wanted:
@@ -336,6 +339,15 @@ def link_options(
             value = {'name': value}
         options[parameter] = _link_part(f'{where}.{parameter}', parameter, value, problem)
     return factory, options, probs
+
+
+def _probs_section(given: Any) -> Any:
+    """A number is everyone's, a list has one for each client."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return {'name': 'equal', 'value': given}
+    if isinstance(given, list | tuple):
+        return {'name': 'listed', 'values': given}
+    return given
 
 
 def _is_pattern(kind: Any) -> bool:

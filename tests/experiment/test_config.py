@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from fedjax_links import experiment, local_training, sections
+from fedjax_links import experiment, local_training, problems, sections
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.problems import owners, partition
 from tests.experiment.configs import tuned, values
@@ -24,6 +24,15 @@ def test_links_follow_the_labels_that_clients_hold():
     np.testing.assert_array_equal(probs, label_dependent_probs(mix, seed=4))
     _, sample = planned.pattern_at('links', {}).sample((), jax.random.key(0), np.int32(0))
     np.testing.assert_array_equal(sample.prob, np.float32(probs))
+
+
+@pytest.mark.parametrize('given, expected', [(0.3, [0.3] * 3), ((0.1, 0.5, 1), [0.1, 0.5, 1.0])])
+def test_probabilities_may_be_a_number_or_a_list(given, expected):
+    problem = problems.quadratic([[0.0], [1.0], [2.0]])
+    pattern, probs = sections.links({'name': 'bernoulli', 'probs': given}, problem)
+    np.testing.assert_array_equal(probs, expected)
+    _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0))
+    np.testing.assert_array_equal(sample.prob, np.float32(expected))
 
 
 def test_an_algorithm_can_appear_twice_with_its_own_client_program():
@@ -176,7 +185,14 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
             '`config.algorithms.fedavg.client` must be complete, got missing a required '
             "argument: 'local_steps'.",
         ),
-        ({'links': {'name': 'bernoulli'}}, "`config.links` must have a section 'probs'"),
+        (
+            {'links': {'name': 'bernoulli'}},
+            '`config.links.probs` must be a number, a list or a section, got None.',
+        ),
+        (
+            {'links': {'name': 'bernoulli', 'probs': [0.5, 0.5]}},
+            '`config.links.probs.values` must have ',
+        ),
     ],
 )
 def test_a_mistake_costs_one_line_that_names_it(changes, message):

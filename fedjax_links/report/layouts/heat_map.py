@@ -40,7 +40,7 @@ def heat_map(
     """Paired differences to the baseline over two axes, and who is best; one panel per algorithm.
 
     Every algorithm at the model that the papers evaluate. A third column of the grid and several
-    patterns each have panels beside each other, or below where there are more of them than algorithms.
+    patterns each have panels beside each other, or below where these are more than algorithms.
 
     Args:
       results: what ran, over a grid.
