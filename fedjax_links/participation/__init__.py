@@ -60,6 +60,15 @@ def _log(num_clients: int) -> Intervals:
     return intervals(client, start, start + 1 + client % 4, num_clients=num_clients)
 
 
+def _days(num_clients: int) -> Intervals:
+    """Four days on which everyone comes once, in hours."""
+    client, day = np.repeat(np.arange(num_clients), 4), np.tile(np.arange(4), num_clients)
+    start = 24 * day + (5 * client + 3 * day) % 15
+    return intervals(
+        client, 3600.0 * start, 3600.0 * (start + 5 + client % 5), num_clients=num_clients
+    )
+
+
 _E = ParticipationEntry
 
 PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
@@ -79,7 +88,7 @@ PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
         'either': _E(either, lambda n: either(_some(n), markov(_probs(n)))),
         'look_alike': _E(
             look_alike,
-            lambda n: look_alike(_log(n), num_clients=n, tick=10_800.0, overlaps='merge'),
+            lambda n: look_alike(_days(n), num_clients=n, tick=10_800.0),
         ),
         'markov': _E(markov, lambda n: markov(_probs(n), 0.2)),
         'minimum_separation': _E(
