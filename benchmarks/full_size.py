@@ -301,6 +301,11 @@ def _by_steps(values: Values, problem: Problem, cost: Costs, before: float) -> d
     return found
 
 
+def _short(number: float) -> str:
+    """Two digits, or all before the point."""
+    return f'{number:.2g}' if number < 100 else f'{number:,.0f}'
+
+
 def rows(records: Sequence[Values]) -> Iterator[str]:
     """Lines of the table."""
     titles = ('config', 'clients', 'parameters', 'lanes', 'rounds of all lanes', 'rounds run')
@@ -319,11 +324,11 @@ def rows(records: Sequence[Values]) -> Iterator[str]:
             f'{total["lanes"]:,}',
             f'{total["rounds"]:,}',
             f'{record["num_rounds"]}',
-            f'{seconds[0]:.2g} to {seconds[-1]:.2g}',
-            f'{total["hours_on_two_cores"] / 24:.2g}',
+            f'{_short(seconds[0])} to {_short(seconds[-1])}',
+            _short(total['hours_on_two_cores'] / 24),
             record['peak'],
-            f'{total["operations"] / PEAK_FLOPS / 3600:.2g}',
-            f'{total["bytes"] / BANDWIDTH / 3600:.2g}',
+            _short(total['operations'] / PEAK_FLOPS / 3600),
+            _short(total['bytes'] / BANDWIDTH / 3600),
         ]
         yield f'| {" | ".join(cells)} |'
 

@@ -262,7 +262,7 @@ class Problem:
 
 
 @describing.described(
-    lambda it: describing.of_functions('Algorithm', (it.round_step, it.init)),
+    lambda it: describing.of_functions('Algorithm', it.round_step),
     line=True,
     by='round_step',
 )
@@ -283,7 +283,7 @@ class Algorithm(NamedTuple):
 
 @describing.described(
     lambda it: describing.of_functions(
-        'Participation', (it.sample, it.init), num_clients=it.num_clients, cycle=it.cycle
+        'Participation', it.sample, num_clients=it.num_clients, cycle=it.cycle
     ),
     line=True,
     by='sample',

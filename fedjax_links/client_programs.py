@@ -86,7 +86,7 @@ class Run(Protocol):
 
 
 @describing.described(
-    lambda it: describing.of_functions('ClientProgram', (it.run,)), line=True, by='run'
+    lambda it: describing.of_functions('ClientProgram', it.run), line=True, by='run'
 )
 class ClientProgram(NamedTuple):
     """A client program.

@@ -1,15 +1,14 @@
 """What objects say of themselves: a few honest lines, for consoles and notebooks.
 
-What a factory marked with `by_call` makes reads like the call that made it. Of others, the
-hyper-parameters are what their functions close over, by the names that they have there. Numbers are
-shown, arrays and tracers by dtype and shape alone, so that nothing is read from a device. A
-description never fails: what cannot be told is left out.
+What a factory marked with `by_call` makes reads like the call that made it; of others the factory's
+name is told. Numbers are shown, arrays and tracers by dtype and shape alone, so that nothing is
+read from a device. A description never fails: what cannot be told is left out.
 """
 
 import functools
 import html
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
@@ -152,26 +151,19 @@ def told(facts: Callable[[], Facts], otherwise: str) -> Facts:
         return Facts(otherwise, {})
 
 
-def of_functions(kind: str, functions: Iterable[Any], **more: Any) -> Facts:
-    """An object that is a few functions: its factory and hyper-parameters, as far as they tell.
+def of_functions(kind: str, function: Any, **more: Any) -> Facts:
+    """An object that is a few functions: the call that made it, or its factory's name.
 
     Args:
       kind: what it is, such as ``'Algorithm'``.
-      functions: of the object, the most telling first.
+      function: of the object, the one that remembers the call.
       **more: further facts; None for none.
     """
-    every = list(functions)
     further = {name: str(value) for name, value in more.items() if value is not None}
-    call = getattr(every[0], _MADE_BY, None)
+    call = getattr(function, _MADE_BY, None)
     if call:
         return Facts(f'{kind} {call.name}', {**further, **call.rows}, call)
-    name, root = _maker(every[0])
-    values: dict[str, Any] = {}
-    for function in every:
-        if _maker(function)[1] == root:
-            values |= _closed_over(function, root)
-    rows = {name: _shown(value, _DEEPEST) for name, value in values.items()}
-    return Facts(f'{kind} {name}', rows | further)
+    return Facts(f'{kind} {_maker(function)}', further)
 
 
 def of_problem(problem: Any) -> Facts:
@@ -229,39 +221,14 @@ def _is_number(value: Any) -> bool:
     return value is None or isinstance(value, str | bool | int | float)
 
 
-def _maker(function: Any) -> tuple[str, str]:
-    """What to call the factory of a function, and its qualified name."""
+def _maker(function: Any) -> str:
+    """What to call the factory of a function."""
     while isinstance(function, functools.partial):
         function = function.func
     root = getattr(function, '__qualname__', type(function).__name__).split('.<locals>')[0]
     module = str(getattr(function, '__module__', '')).rsplit('.', 1)[-1]
     public = not root.startswith('_') and root != '<lambda>'
-    return (root if public else f'{module}.{root}'), root
-
-
-def _closed_over(function: Any, root: str) -> dict[str, Any]:
-    """What a function and its factory's helpers close over, without what is None."""
-    found: dict[str, Any] = {}
-    if isinstance(function, functools.partial):
-        found |= function.keywords
-        function = function.func
-    for name, cell in zip(
-        _free(function), getattr(function, '__closure__', None) or (), strict=True
-    ):
-        try:
-            value = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-        if callable(value) and _maker(value)[1] == root and value is not function:
-            found |= _closed_over(value, root)
-        elif value is not None:
-            found[name] = value
-    return found
-
-
-def _free(function: Any) -> tuple[str, ...]:
-    """The names that a function closes over."""
-    return getattr(getattr(function, '__code__', None), 'co_freevars', ())
+    return root if public else f'{module}.{root}'
 
 
 def _shown(value: Any, depth: int) -> str:
@@ -276,23 +243,11 @@ def _shown(value: Any, depth: int) -> str:
     if hasattr(value, 'shape') and hasattr(value, 'dtype'):
         return f'{value.dtype}[{",".join(map(str, value.shape))}]'
     if isinstance(value, tuple) and hasattr(value, '_fields'):
-        calls = [part for part in value if callable(part)]
-        if not calls or depth == 0:
-            return type(value).__name__
-        return _call(max(calls, key=lambda part: len(_free(part))), depth)
+        return next((_maker(part) for part in value if callable(part)), type(value).__name__)
     if isinstance(value, list | tuple) and depth:
         said = [_shown(part, depth - 1) for part in value[:_MOST_ENTRIES]]
         return _cut(f'[{", ".join([*said, *(["..."] if len(value) > len(said) else [])])}]')
-    if callable(value):
-        return _call(value, depth)
-    return type(value).__name__
-
-
-def _call(function: Any, depth: int) -> str:
-    name, root = _maker(function)
-    values = _closed_over(function, root) if depth else {}
-    said = ', '.join(f'{key}={_shown(value, depth - 1)}' for key, value in values.items())
-    return _cut(f'{name}({said})' if said else name)
+    return _cut(_maker(value)) if callable(value) else type(value).__name__
 
 
 def _shapes(function: Callable[..., Any], *args: Any) -> Any:

@@ -14,7 +14,7 @@ from fedjax_links.describing import by_call
 
 
 @describing.described(
-    lambda it: describing.of_functions('Schedule', (it.mean, it.probs), num_clients=it.num_clients),
+    lambda it: describing.of_functions('Schedule', it.mean, num_clients=it.num_clients),
     line=True,
     by='mean',
 )
