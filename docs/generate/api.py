@@ -54,7 +54,7 @@ def _is_module(name: str) -> bool:
 def _write_page(path: Path, name: str) -> None:
     lines = [f'.. automodule:: fedjax_links.{name}']
     if hasattr(_module(name), '__all__') or not hasattr(_module(name), '__path__'):
-        lines.append('   :members:')
+        lines += ['   :members:', '   :special-members: __call__']  # of protocols: what they take
     before = ''
     if name in _ELSEWHERE:
         where, elsewhere = _ELSEWHERE[name]
