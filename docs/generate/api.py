@@ -9,7 +9,7 @@ from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.participation import PARTICIPATION
 from generate import text
 
-_MORE = ('errors', 'references', 'registry')
+_MORE = ('errors', 'participation.trace_formats', 'references', 'registry')
 _ELSEWHERE = {
     'algorithms': ('algorithms', {entry.factory.__name__ for entry in ALGORITHMS.values()}),
     'participation': ('patterns', {entry.factory.__name__ for entry in PARTICIPATION.values()}),

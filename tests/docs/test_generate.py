@@ -56,6 +56,15 @@ def test_public_modules_are_those_that_the_package_offers():
     assert 'Experiment' not in found
 
 
+def test_readers_of_logs_have_a_page(tmp_path):
+    assert 'participation.trace_formats' in api.public_modules()
+    api.write(tmp_path)
+    assert ':members:' in (tmp_path / 'participation.trace_formats.rst').read_text()
+    index = (tmp_path / 'index.rst').read_text()
+    assert ':doc:`fedjax_links.participation.trace_formats <participation.trace_formats>`' in index
+    assert 'generated/api/participation.trace_formats.rst' in (DOCS / 'availability.md').read_text()
+
+
 def test_a_page_shows_what_a_clients_training_takes(tmp_path):
     """Train and Run say it in their call, which Sphinx leaves out unless told."""
     adjustments = {'lr_scale', 'correction', 'proximal', 'keep_gradient'}
