@@ -51,7 +51,11 @@ class LocalUpdate(NamedTuple):
 
 
 class Run(Protocol):
-    """What one client does in one round, as a pure function."""
+    """What one client does in one round, as a pure function.
+
+    A program of one's own takes all the adjustments ``lr_scale``, ``correction``, ``proximal`` and
+    ``keep_gradient``: algorithms pass those that their rule needs.
+    """
 
     def __call__(
         self,
@@ -77,7 +81,8 @@ class Run(Protocol):
           lr_scale: float[], multiplies the rate.
           correction: a pytree like the parameters, added to every gradient; None for nothing.
           proximal: float[], a; ``a (x - start)`` is added to every gradient; None for nothing.
-          keep_gradient: whether to return the last step's gradient.
+          keep_gradient: whether to return the last step's gradient, before both are added, as
+            ``gradient``.
 
         Returns:
           What the client holds after its local steps.

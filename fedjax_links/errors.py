@@ -137,6 +137,23 @@ def on_disk(path: object) -> Iterator[None]:
         raise ValueError(f'`{where}` cannot be used: {error.strerror or error}.') from None
 
 
+@contextlib.contextmanager
+def reading(path: object) -> Iterator[None]:
+    """Makes a file that cannot be read a mistake in the argument ``path``.
+
+    Args:
+      path: the file.
+
+    Raises:
+      ValueError: with path and reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        said = f'{path}: {error.strerror or error}'
+        raise invalid('path', 'name a readable file', said) from None
+
+
 class MissingPackageError(ImportError):
     """An optional package that what was asked for needs, and how to install it."""
 

@@ -19,7 +19,7 @@ def table(columns: Mapping[str, np.ndarray]) -> Any:
     """Columns of equal length as a `pandas.DataFrame`.
 
     Args:
-      columns: by name.
+      columns: by name; lists in them become tuples, which pandas can group by.
 
     Raises:
       ImportError: without pandas, naming what to install.
@@ -28,7 +28,18 @@ def table(columns: Mapping[str, np.ndarray]) -> Any:
         import pandas
     except ImportError:
         raise errors.missing_package('to_pandas needs pandas', 'pandas') from None
-    return pandas.DataFrame(dict(columns))
+    return pandas.DataFrame({name: _of_tuples(column) for name, column in columns.items()})
+
+
+def _of_tuples(column: np.ndarray) -> np.ndarray:
+    """[K] of values, with vectors as tuples."""
+    if column.ndim == 1 and column.dtype != object:
+        return column
+    return np.fromiter((_as_tuple(value) for value in column.tolist()), object, len(column))
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 def dataset(variables: Variables, coords: Mapping[str, Any]) -> Any:
@@ -61,7 +72,7 @@ def lanes(
       grid: columns of G values by maker and name, as `sweeps.sweep` takes them.
 
     Returns:
-      The names; by name of a coordinate, its axis and values, without columns of vectors.
+      The names; by name of a coordinate, its axis and values, [G, ...] for a column of vectors.
 
     Raises:
       ValueError: for more axes, or another number of seeds or points.
@@ -83,8 +94,7 @@ def lanes(
             if len(column) != sizes.get('point', 0):
                 requirement = f'have {sizes.get("point", 0)} points'
                 raise errors.invalid('grid', requirement, f'{len(column)} of {name!r}')
-            if column.ndim == 1:
-                found[f'{maker}.{name}'] = 'point', column
+            found[f'{maker}.{name}'] = 'point', column
     return axes, found
 
 
@@ -119,6 +129,7 @@ def long_form(
     columns: dict[str, np.ndarray] = {}
     for name, (axis, column) in known.items():
         place = axes.index(axis)
+        column = _of_tuples(column)
         wide = column.reshape([-1 if k == place else 1 for k in range(len(shape))])
         columns[name] = np.broadcast_to(wide, shape).ravel()
     columns['round'] = np.broadcast_to(rounds, shape).ravel()

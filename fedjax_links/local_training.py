@@ -65,7 +65,11 @@ class Contribution(NamedTuple):
 
 
 class Train(Protocol):
-    """One client's training, with its data, key and round filled in."""
+    """One client's training, with its data, key and round filled in: ``train(start)``.
+
+    Of a rule that changes the local steps, it takes the adjustments ``lr_scale``, ``correction``,
+    ``proximal`` and ``keep_gradient``.
+    """
 
     def __call__(
         self,
@@ -76,7 +80,20 @@ class Train(Protocol):
         proximal: Number | None = None,
         keep_gradient: bool = False,
     ) -> LocalUpdate:
-        """What the client holds after its local steps from ``start``; see `client_programs.Run`."""
+        """Trains the client.
+
+        Args:
+          start: the model that the client starts from.
+          lr_scale: float[], multiplies the local rate.
+          correction: a pytree like the parameters, added to every gradient, as SCAFFOLD's
+            ``c - c_i``; None for nothing.
+          proximal: float[], a; ``a (x - start)`` is added to every gradient; None for nothing.
+          keep_gradient: whether the last step's gradient, before both are added, is returned as
+            ``gradient``. Of one local step it is the gradient at ``start``.
+
+        Returns:
+          What the client holds after its local steps.
+        """
         ...
 
 
@@ -97,7 +114,8 @@ def train_cohort(
       problem: data and loss.
       per_client: the body of the loop, written for one client: ``(train, client, row) ->
         (Contribution, new row)``. ``client`` is its id, ``row`` its row of ``client_tree``, and
-        ``train(start)`` gives its `LocalUpdate`; see `Train` for adjustments.
+        ``train(start)`` gives its `LocalUpdate`; `Train` has the adjustments ``lr_scale``,
+        ``correction``, ``proximal`` and ``keep_gradient``.
       client_tree: leaves [N, ...], what the clients keep between rounds; ``()`` if nothing.
 
     Returns:

@@ -121,12 +121,17 @@ def read_log(
     """
     found = locate(argument, path)
     try:
+        found.open('rb').close()
         intervals = reader(found)
     except (OSError, ValueError, csv.Error) as error:
-        reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
+        said = str(error).rstrip('.').removeprefix('`path` ')  # it has another name here
+        reason = getattr(error, 'strerror', None) or said
         raise errors.invalid(argument, 'name a readable log', f'{found}: {reason}') from None
     if num_clients is not None and len(intervals.names) != num_clients:
-        requirement = f"have the problem's {num_clients} clients (see option 'clients' of 'format')"
+        requirement = (
+            f"have the problem's clients, `num_clients` = {num_clients} (option 'clients' of "
+            "'format' takes some of a log; 'look_alike' has as many as the problem)"
+        )
         raise errors.invalid(argument, requirement, f'{found} with {len(intervals.names)}')
     return intervals
 

@@ -82,7 +82,7 @@ class Results(NamedTuple):
         return self.columns[name] if isinstance(name, str) else tuple(self)[name]
 
     def to_pandas(self) -> Any:
-        """The columns as a table of pandas, which must be installed."""
+        """The columns as a table of pandas, which must be installed; lists become tuples."""
         return frames.table(self.columns)
 
     def to_xarray(self) -> Any:

@@ -61,8 +61,8 @@ class SimulationResult(NamedTuple):
         """One row per lane and evaluation, as `runs.Results.to_pandas` has them.
 
         Columns: ``point`` and ``seed`` as far as there are such axes, the columns of the grid
-        (``algorithm.learning_rate``), ``round`` (rounds completed), ``finite``, and
-        ``<model>/<metric>``. Metrics of several entries are left out.
+        (``algorithm.learning_rate``; vectors are tuples), ``round`` (rounds completed), ``finite``,
+        and ``<model>/<metric>``. Metrics of several entries are left out.
 
         Args:
           seeds: the S seeds of a sweep; 0, 1, ... by default.
@@ -91,7 +91,7 @@ class SimulationResult(NamedTuple):
 
         Variables ``<model>/<metric>`` have the axes ``point``, ``seed`` (as far as there are such)
         and ``round``, rounds completed; ``rounds/num_active`` and its like have ``each_round``
-        instead. The columns of a grid are coordinates along ``point``.
+        instead. The columns of a grid are coordinates along ``point``, but those of vectors.
 
         Args:
           seeds: the S seeds of a sweep; 0, 1, ... by default.
@@ -114,7 +114,8 @@ class SimulationResult(NamedTuple):
             for name, values in frames.leaves(part).items():
                 more = [f'{name}_axis{k}' for k in range(values.ndim - len(axes) - 1)]
                 variables[name] = (*axes, axis, *more), values
-        coords: dict[str, Any] = {**known, 'each_round': every}
+        flat = {name: (axis, column) for name, (axis, column) in known.items() if column.ndim == 1}
+        coords: dict[str, Any] = {**flat, 'each_round': every}
         if self.evals:
             coords['round'] = ends
         return frames.dataset(variables, coords)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -32,6 +33,14 @@ def stored(script):
 def environment():
     paths = [str(ROOT), os.environ.get('PYTHONPATH', '')]
     return {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, paths))}
+
+
+def test_what_examples_ask_to_install_is_in_their_extra():
+    project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
+    extra = project['optional-dependencies']['examples']
+    there = {re.match(r'[\w-]+', line)[0] for line in extra}
+    asked = {name for s in SCRIPTS for name in re.findall(r'`pip install (\w+)`', s.read_text())}
+    assert 'pandas' in asked <= there
 
 
 def test_there_are_examples_and_each_notebook_has_its_script():

@@ -11,7 +11,8 @@ from fedjax_links import experiment, local_training, participation, problems, ru
 from fedjax_links.simulation import SimulationResult
 
 SEEDS = [5, 6, 7]
-GRID = {'algorithm': {'rate': [0.1, 0.2]}, 'participation': {'p': np.full((2, 4), 0.5)}}
+PROBS = np.array([[0.5] * 4, [0.25, 0.5, 0.75, 1.0]])
+GRID = {'algorithm': {'rate': [0.1, 0.2]}, 'participation': {'p': PROBS}}
 
 
 def fedavg(rate):
@@ -56,6 +57,7 @@ def test_a_table_has_one_row_per_lane_and_evaluation(swept):
         'point',
         'seed',
         'algorithm.rate',
+        'participation.p',
         'round',
         'finite',
         'server/distance',
@@ -67,7 +69,19 @@ def test_a_table_has_one_row_per_lane_and_evaluation(swept):
         point, seed, place = int(row['point']), SEEDS.index(row['seed']), row['round'] // 3 - 1
         assert row['server/loss'] == loss[point, seed, place]
         assert row['algorithm.rate'] == GRID['algorithm']['rate'][point]
+        assert row['participation.p'] == tuple(PROBS[point].tolist())
     assert table['finite'].all()
+    assert table.groupby('participation.p').size().tolist() == [6, 6]
+
+
+def test_lists_of_a_runs_grid_are_tuples():
+    pytest.importorskip('pandas')
+    lines = ['{"p": [0.5, [1, 2]], "q": 1, "m": null}', '{"p": [], "q": 2, "m": "a"}'] * 2
+    table = runs.Results(runs.as_columns(lines), {}).to_pandas()
+    assert table['p'].tolist() == [(0.5, (1, 2)), ()] * 2
+    assert table.groupby('p')['q'].sum().to_dict() == {(0.5, (1, 2)): 2, (): 4}
+    assert table['q'].tolist() == [1, 2, 1, 2]
+    assert table['m'].tolist()[1] == 'a'
 
 
 def test_every_round_has_a_row_where_asked_for(swept):

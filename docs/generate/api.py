@@ -9,7 +9,7 @@ from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.participation import PARTICIPATION
 from generate import text
 
-_MORE = ('errors', 'references', 'registry')
+_MORE = ('errors', 'participation.trace_formats', 'references', 'registry')
 _ELSEWHERE = {
     'algorithms': ('algorithms', {entry.factory.__name__ for entry in ALGORITHMS.values()}),
     'participation': ('patterns', {entry.factory.__name__ for entry in PARTICIPATION.values()}),
@@ -54,7 +54,7 @@ def _is_module(name: str) -> bool:
 def _write_page(path: Path, name: str) -> None:
     lines = [f'.. automodule:: fedjax_links.{name}']
     if hasattr(_module(name), '__all__') or not hasattr(_module(name), '__path__'):
-        lines.append('   :members:')
+        lines += ['   :members:', '   :special-members: __call__']  # of protocols: what they take
     before = ''
     if name in _ELSEWHERE:
         where, elsewhere = _ELSEWHERE[name]

@@ -2,6 +2,7 @@
 
 import copy
 import difflib
+import inspect
 import os
 import sys
 import traceback
@@ -95,17 +96,8 @@ def _parse_flags(argv: list[str]) -> list[str]:
     try:
         _name_files(argv)
         return flags.FLAGS(argv)
-    except flags.Error as error:
+    except Exception as error:  # of a flag, or whatever a config file in Python raises
         _fail(_hint_overrides(str(error), argv))
-    except (AttributeError, KeyError, TypeError, ValueError, OSError, ImportError) as error:
-        # A config file that cannot be read, or an override of a field that it does not have.
-        _fail(_hint_overrides(f'{error}', argv))
-    except (ArithmeticError, LookupError, NameError, SyntaxError) as error:
-        # What a config file written in Python can get wrong besides.
-        line = traceback.extract_tb(error.__traceback__)[-1].lineno
-        line = error.lineno if isinstance(error, SyntaxError) else line
-        said = f'{type(error).__name__}: {error.args[0]} on line {line}'
-        _fail(f'`config` must be a file that Python runs, got {said} of {_config_path(argv)[0]}.')
 
 
 def _configs(argv: Sequence[str]) -> Iterator[tuple[int, str, str]]:
@@ -127,27 +119,27 @@ def _name_files(argv: list[str]) -> None:
 
 def _read_config(config_flag: Any) -> dict[str, Any]:
     """The config with its overrides, as nested dictionaries."""
+    path, _ = _config_path(sys.argv)
     try:
-        if config_flag.value is not None or any(_configs(sys.argv)):
-            return _as_dictionary(config_flag.value)
-    except ValueError as error:  # get_config was given an argument that it does not know
-        _fail(str(error))
-    except OSError:  # config_flags reports a missing file when the config is first used
-        path = Path(_config_path(sys.argv)[0])
-        near = shipped.nearest(path)
+        if path:
+            return _as_dictionary(config_flag.value, path)
+    except OSError as error:  # config_flags reports a missing file when the config is first used
+        if error.__cause__ is not None and Path(path).is_file():  # missing is one that it reads
+            _fail(_not_run(error.__cause__, path))
+        near = shipped.nearest(Path(path))
         hint = f'; did you mean {near}?' if near else ''
         _fail(f'`config` must name a readable config file, got {path}{hint}')
     _fail('`config` must name a config or its file, such as --config=quickstart.')
 
 
-def _as_dictionary(config: Any) -> dict[str, Any]:
+def _as_dictionary(config: Any, path: str) -> dict[str, Any]:
     """What ``get_config`` has returned, a ConfigDict or a plain dictionary."""
     if hasattr(config, 'to_dict'):
         return config.to_dict()
     if isinstance(config, dict):
         return copy.deepcopy(config)
-    kind = type(config).__name__
-    _fail(f'`config` must be a file whose get_config returns a dictionary, got {kind}.')
+    given = f'{type(config).__name__} from {path}'
+    _fail(f'`config` must name a file whose get_config returns a dictionary, got {given}.')
 
 
 def _at_size(values: dict[str, Any], config_flag: Any) -> dict[str, Any]:
@@ -181,7 +173,7 @@ def _config_path(argv: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def _hint_overrides(message: str, argv: Sequence[str]) -> str:
-    """One line; with the nearest field if an override names none of the config's."""
+    """One line: what the config file raises, or the nearest field to an override that is none."""
     from ml_collections import ConfigDict
 
     known: list[str] = []
@@ -192,13 +184,18 @@ def _hint_overrides(message: str, argv: Sequence[str]) -> str:
             if isinstance(value, ConfigDict | dict):
                 collect(value, f'{prefix}{name}.')
 
+    path, argument = _config_path(argv)
     try:
-        path, argument = _config_path(argv)
-        collect(_load_config(path, argument), '')
+        config = _load_config(path, argument)
     except ValueError as error:  # get_config was given an argument that it does not know
         return str(error)
-    except (OSError, AttributeError, ImportError, SyntaxError):
+    except OSError:
         return message
+    except Exception as error:
+        return _not_run(error, path)
+    if not isinstance(config, ConfigDict | dict):
+        return message
+    collect(config, '')
     for flag in argv:
         field = flag.removeprefix('--config.').split('=', 1)[0]
         if flag.startswith('--config.') and field not in known:
@@ -209,14 +206,36 @@ def _hint_overrides(message: str, argv: Sequence[str]) -> str:
 
 
 def _load_config(path: str, argument: tuple[str, ...]) -> Any:
+    """What the ``get_config`` of a file returns; raises what the file does."""
     import importlib.util
 
     spec = importlib.util.spec_from_file_location('config', path)
     if spec is None or spec.loader is None:
-        raise ImportError(path)
+        raise FileNotFoundError(path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.get_config(*argument)
+    make = getattr(module, 'get_config', None)
+    if not callable(make):
+        raise errors.invalid('config', 'name a file with a function get_config', path)
+    try:
+        inspect.signature(make).bind(*argument)
+    except TypeError:
+        requirement = 'have no word after a colon' if argument else 'have a word after a colon'
+        given = ':'.join([path, *argument])
+        raise errors.invalid('config', f'{requirement}, as its get_config says', given) from None
+    return make(*argument)
+
+
+def _not_run(error: BaseException, path: str) -> str:
+    """One line on what a config file written in Python gets wrong, and where."""
+    said, lines = str(error), traceback.extract_tb(error.__traceback__)
+    own = [line.lineno for line in lines if Path(line.filename).resolve() == Path(path).resolve()]
+    line = own[-1] if own else None
+    if isinstance(error, SyntaxError):
+        said, line = error.msg, error.lineno
+    said = f'{type(error).__name__}{": " * bool(said)}{said}'
+    where = path if line is None else f'line {line} of {path}'
+    return f'`config` must be a file that Python runs, got {said} on {where}.'
 
 
 def _use_compilation_cache() -> None:

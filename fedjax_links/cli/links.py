@@ -58,7 +58,7 @@ def main(values: dict[str, Any] | None = None) -> None:
 
 def _draw_log(path: str, folder) -> None:
     """Reads a log, and looks at it at the times of rounds."""
-    from fedjax_links import checks, choices, recordings
+    from fedjax_links import checks, choices, errors, recordings
     from fedjax_links.report import availability
 
     checks.choice('format', _FORMAT.value, choices.TRACE_FORMATS)
@@ -68,9 +68,15 @@ def _draw_log(path: str, folder) -> None:
     log = recordings.read_log('log', reader, path, None)
     if _CLIENTS.value is not None:
         log = log.first(_CLIENTS.value)
-    found = availability.of_log(
-        log, tick=_TICK.value, rounds=_ROUNDS.value, overlaps=_OVERLAPS.value
-    )
+    try:
+        found = availability.of_log(
+            log, tick=_TICK.value, rounds=_ROUNDS.value, overlaps=_OVERLAPS.value
+        )
+    except ValueError as error:
+        said = str(error)
+        raise ValueError(
+            errors.placed(said, 'log') if said.startswith('`intervals`') else said
+        ) from None
     title = f'{path} ({_FORMAT.value})'
     print(availability.text(title, found))
     if folder is not None:

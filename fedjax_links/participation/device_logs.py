@@ -44,7 +44,7 @@ def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Int
       Yang et al., Characterizing impacts of heterogeneity in federated learning upon large-scale
       smartphone data, WWW 2021.
     """
-    with open(path, encoding='utf-8') as file:
+    with errors.reading(path), open(path, encoding='utf-8') as file:
         try:
             held = json.load(file)
         except (RecursionError, ValueError) as error:

@@ -117,8 +117,15 @@ def rounds_per_day(tick: float) -> int:
     checks.positive('tick', tick)
     number = WRAPS['day'] / tick
     if abs(number - round(number)) > 1e-9 * number or number < 1:
-        raise errors.invalid('tick', 'divide the 86400 s of a day', tick)
+        requirement = f'divide the 86400 s of a day, as {nearest_tick(tick)} s do'
+        raise errors.invalid('tick', requirement, tick)
     return round(number)
+
+
+def nearest_tick(tick: float) -> int:
+    """The whole seconds nearest to a tick that divide a day."""
+    day = round(WRAPS['day'])
+    return min((s for s in range(1, day + 1) if day % s == 0), key=lambda s: abs(s - tick))
 
 
 def sampled_days(

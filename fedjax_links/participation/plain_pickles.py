@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str]) -> Any:
       ValueError: for an instruction that is not needed for these, by name and byte, or a damaged
         file.
     """
-    with open(path, 'rb') as file:
+    with errors.reading(path), open(path, 'rb') as file:
         data = file.read()
     position = 0
     machine = _Machine()

@@ -56,8 +56,8 @@ def from_csv(
       The intervals; their sources are lines, of which the header is the first.
 
     Raises:
-      ValueError: for a missing column or value, a time that is no number, or an unknown client,
-        with its line.
+      ValueError: for a file that cannot be read; for a missing column or value, a time that is no
+        number, or an unknown client, with its line.
     """
     rows = list(_rows(path, ('client', 'start', 'end')))
     lines = [line for line, _ in rows]
@@ -177,13 +177,14 @@ def from_matrix(path: Path, *, seconds: float = 1.0, by: str = 'round') -> Inter
       The intervals. The log repeats after its last round.
 
     Raises:
-      ValueError: for another entry or a line of another length, with its line.
+      ValueError: for a file that cannot be read; for another entry or a line of another length,
+        with its line.
     """
     checks.positive('seconds', seconds)
     checks.choice('by', by, ('round', 'client'))
     rows: list[np.ndarray] = []
     header: list[str] | None = None
-    with open(path, newline='', encoding='utf-8-sig') as file:
+    with errors.reading(path), open(path, newline='', encoding='utf-8-sig') as file:
         reader = csv.reader(file)
         for cells in reader:
             row = [cell.strip() for cell in cells]
@@ -213,7 +214,7 @@ def from_matrix(path: Path, *, seconds: float = 1.0, by: str = 'round') -> Inter
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """Lines of a CSV file with a header: number and values of the named columns, stripped."""
-    with open(path, newline='', encoding='utf-8-sig') as file:
+    with errors.reading(path), open(path, newline='', encoding='utf-8-sig') as file:
         reader = csv.reader(file)
         header = [name.strip() for name in next(reader, [])]
         for name in columns:

@@ -7,7 +7,12 @@ import numpy as np
 
 from fedjax_links import analysis, plot
 from fedjax_links.participation.intervals import WRAPS, Intervals
-from fedjax_links.participation.look_alike import look_alike, rounds_per_day, sampled_days
+from fedjax_links.participation.look_alike import (
+    look_alike,
+    nearest_tick,
+    rounds_per_day,
+    sampled_days,
+)
 from fedjax_links.report import columns, recording, style
 
 _HOURS = 24
@@ -128,6 +133,11 @@ def text(title: str, report: LogReport) -> str:
     }
     lines += [f'{name:<34}{"".join(values)}' for name, values in rows.items()]
     lines.append('(the L1 distance of realised implicit weights from equal, between 0 and 2)')
+    if copy is None:
+        near = nearest_tick(log.tick)
+        lines.append(
+            f'(no look-alike: {log.tick:g} s do not divide a day; a tick of {near} s does)'
+        )
     lines.append('share available by hour of the day')
     most = np.nanmax(log.day)
     for hour, share in enumerate(log.day):

@@ -18,6 +18,7 @@ from fedjax_links.participation.replay import replay
 from fedjax_links.registry import AlgorithmEntry
 from fedjax_links.testing import federation
 from fedjax_links.testing.applicability import DoesNotApply
+from fedjax_links.testing.reasons import saying
 
 Maker = Callable[[ClientProgram], Algorithm]
 _TOLERANCE = 2e-5  # float32 sums of a few terms in another order, over a dozen rounds
@@ -130,9 +131,8 @@ def _runs(make: Maker, traits: AlgorithmEntry) -> _Runs:
 
 
 def _close(actual: Any, expected: Any, message: str) -> None:
-    chex.assert_trees_all_close(
-        actual, expected, rtol=_TOLERANCE, atol=_TOLERANCE, custom_message=message
-    )
+    with saying(message):
+        chex.assert_trees_all_close(actual, expected, rtol=_TOLERANCE, atol=_TOLERANCE)
 
 
 def _identical(actual: Any, expected: Any, message: str) -> None:
@@ -251,7 +251,8 @@ def state_type_is_stable(make: Maker, traits: AlgorithmEntry) -> None:
     state = runs.algorithm.init(runs.problem.init_params(runs.key), runs.problem)
     for _ in range(2):  # a type that outlives one round outlives all
         new_state, metrics = jax.eval_shape(compiled, state, ctx)
-        chex.assert_trees_all_equal_shapes_and_dtypes(new_state, state)
+        with saying('a round must leave shapes, dtypes and structure of the state as they are'):
+            chex.assert_trees_all_equal_shapes_and_dtypes(new_state, state)
         state = new_state
     assert traces == 1, f'one compilation must serve all rounds, got {traces}'
     assert metrics.num_active.dtype == metrics.num_computing.dtype == jnp.int32, (
@@ -266,7 +267,8 @@ def candidate_models_are_parameters(make: Maker, traits: AlgorithmEntry) -> None
     models = runs.algorithm.models(runs.algorithm.init(params, runs.problem))
     assert 'server' in models, '`models` must name the server model'
     for name, model in models.items():
-        chex.assert_trees_all_equal_shapes_and_dtypes(model, params)
+        with saying(f'{name} must have shapes, dtypes and structure of the parameters'):
+            chex.assert_trees_all_equal_shapes_and_dtypes(model, params)
         _close(model, params, f'{name} must start at the initial parameters')
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from fedjax_links import base, simulation
 from fedjax_links.base import Participation
 from fedjax_links.testing.applicability import DoesNotApply
+from fedjax_links.testing.reasons import saying
 
 _NUM_ROUNDS = 24
 _NUM_SEEDS = 2000
@@ -73,7 +74,8 @@ def types_are_stable(pattern: Participation, promises: Promises) -> None:
         return new_carry, base.LinkSample(mask=links.mask, prob=links.prob)
 
     new_carry, links = jax.eval_shape(sample, carry, jax.random.fold_in(key, 9), jnp.int32(0))
-    chex.assert_trees_all_equal_shapes_and_dtypes(new_carry, jax.tree.map(jnp.asarray, carry))
+    with saying('a round must leave shapes, dtypes and structure of the carry as they are'):
+        chex.assert_trees_all_equal_shapes_and_dtypes(new_carry, jax.tree.map(jnp.asarray, carry))
     shape = (pattern.num_clients,)
     assert links.mask.shape == shape, f'`mask` must be bool{list(shape)}, got {links.mask.shape}'
     assert links.mask.dtype == bool, f'`mask` must be bool, got {links.mask.dtype}'
@@ -115,8 +117,9 @@ def key_and_round_decide(pattern: Participation, promises: Promises) -> None:
         carry, links = piece(carry, start)
         pieces.append(links)
     pieces = jax.tree.map(lambda *a: jnp.concatenate(a), *pieces)
-    chex.assert_trees_all_equal(pieces, whole)
-    chex.assert_trees_all_equal(carry, end)
+    with saying('the same key and rounds must give the same links, in pieces and compiled too'):
+        chex.assert_trees_all_equal(pieces, whole)
+        chex.assert_trees_all_equal(carry, end)
 
 
 def vmap_equals_loop(pattern: Participation, promises: Promises) -> None:
@@ -126,7 +129,8 @@ def vmap_equals_loop(pattern: Participation, promises: Promises) -> None:
     links = _links(pattern)
     together = jax.vmap(links)(keys).mask
     alone = jnp.stack([links(key).mask for key in keys])
-    chex.assert_trees_all_equal(together, alone)
+    with saying('vmap must equal a loop'):
+        chex.assert_trees_all_equal(together, alone)
 
 
 def marginals_match(pattern: Participation, promises: Promises) -> None:

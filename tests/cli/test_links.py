@@ -67,21 +67,29 @@ def test_a_log_is_looked_at_without_a_config(tmp_path):
     few = run(*log, '--clients=3', '--rounds=100', '--tick=1000')
     assert few.stdout.splitlines()[1] == '3 clients, 100 rounds of 1000 s (1.16 days)'
     assert few.stdout.splitlines()[2].split() == ['log']
+    assert '(no look-alike: 1000 s do not divide a day; a tick of 960 s does)' in few.stdout
 
 
 def test_mistakes_about_a_log_cost_one_line(tmp_path):
     path = tmp_path / 'log.csv'
     path.write_text('client,start,end\n0,5,1\n')
+    bad = tmp_path / 'bad.csv'
+    bad.write_text('client,start\n0,5\n')
     for flags, message in (
         ([f'--log={path}', '--format=flush'], "`format` has no 'flush'; did you mean 'flash'?"),
         ([f'--log={path}', '--format=flash'], f'`log` must name a readable log, got {path}: '),
-        ([f'--log={path}'], '`intervals` must end after they start, got 5 to 1 s on line 2.'),
+        ([f'--log={path}'], '`log.intervals` must end after they start, got 5 to 1 s on line 2.'),
+        (
+            [f'--log={bad}'],
+            f"`log` must name a readable log, got {bad}: must have a column 'end' on ",
+        ),
         ([f'--log={tmp_path}/none'], f'`log` must name a readable log, got {tmp_path}/none: No '),
         ([], '`config` must name a config or its file, such as --config=quickstart.'),
     ):
         done = run('links', *flags)
         assert (done.returncode, done.stdout) == (2, '')
         assert done.stderr.startswith(f'error: {message}')
+        assert '`path`' not in done.stderr
         assert len(done.stderr.splitlines()) == 1
 
 

@@ -267,6 +267,12 @@ def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_confi
     [
         ('def get_config():\n    return ConfigDict({})\n', 'NameError: name '),
         ('def get_config(:\n    pass\n', 'SyntaxError: invalid syntax on line 1 of '),
+        ("def get_config():\n    return {}['k']\n", "KeyError: 'k' on line 2 of "),
+        ('def get_config():\n    assert False\n', 'AssertionError on line 2 of '),
+        ('def get_config():\n    raise RuntimeError("x")\n', 'RuntimeError: x on line 2 of '),
+        ('def get_config():\n    return 1 .y\n', "no attribute 'y' on line 2 of "),
+        ('import nowhere\n', "No module named 'nowhere' on line 1 of "),
+        ('def get_config():\n    open("/no/data")\n', 'No such file or directory: '),
     ],
 )
 def test_a_file_that_python_does_not_run_costs_one_line(text, message, tmp_path):
@@ -305,6 +311,40 @@ def test_a_config_may_be_a_plain_dictionary(tmp_path):
 def test_a_config_of_another_kind_costs_one_line(returned, kind, tmp_path):
     (tmp_path / 'wrong.py').write_text(f'def get_config():\n    return {returned}\n')
     done = run('simulate', f'--config={tmp_path / "wrong.py"}', '--dry_run')
-    message = f'`config` must be a file whose get_config returns a dictionary, got {kind}.'
+    message = '`config` must name a file whose get_config returns a dictionary'
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == f'error: {message}'
+    assert done.stderr.splitlines()[-1].startswith(f'error: {message}, got {kind} from ')
+
+
+@pytest.mark.parametrize(
+    'word, message',
+    [
+        (':other', '`words` must be known, got other.'),
+        (':key', "`config` must be a file that Python runs, got KeyError: 'key' on line 5 of "),
+        (':dict', "`config` must have 'title', got only []."),
+        ('', '`config` must have a word after a colon, as its get_config says, got '),
+    ],
+)
+def test_a_word_that_a_config_does_not_know_costs_one_line(word, message, tmp_path):
+    path = tmp_path / 'words.py'
+    path.write_text(
+        'def get_config(word):\n'
+        "    if word == 'other':\n"
+        "        raise ValueError('`words` must be known, got other.')\n"
+        '    if word != "dict":\n'
+        '        return {}[word]\n'
+        '    return {}\n'
+    )
+    done = run('simulate', f'--config={path}{word}', '--dry_run')
+    assert (done.returncode, done.stderr.count('\n')) == (2, 1)
+    assert done.stderr.startswith(f'error: {message}')
+
+
+def test_a_config_without_words_or_function_says_so(tmp_path):
+    done = run('simulate', '--config=quickstart:word', '--dry_run')
+    assert done.returncode == 2
+    assert done.stderr.startswith('error: `config` must have no word after a colon, as its get_con')
+    (tmp_path / 'empty.py').write_text('')
+    done = run('simulate', f'--config={tmp_path / "empty.py"}', '--dry_run')
+    assert done.stderr.startswith('error: `config` must name a file with a function get_config, g')
+    assert done.stderr.count('\n') == 1

@@ -1,5 +1,7 @@
 """The suites catch the mistakes they are there for."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -66,8 +68,11 @@ def broken_fedavg(mistake):
     ],
 )
 def test_a_broken_algorithm_is_caught(mistake, message):
-    with pytest.raises((AssertionError, TypeError), match=message):
+    with pytest.raises((AssertionError, TypeError), match=message) as caught:
         testing.check_algorithm(broken_fedavg(mistake))
+    first, *rest = str(caught.value).splitlines()
+    assert re.search(message, first), 'the reason must come first'
+    assert not rest or rest[0] == ''
 
 
 def test_a_sound_algorithm_of_a_user_passes():
@@ -107,7 +112,7 @@ def test_a_pattern_with_hidden_state_is_caught():
         return carry, LinkSample(mask=drawn < 0.5, prob=jnp.full(4, 0.5))
 
     pattern = base.Participation(init=lambda key: (), sample=sample, num_clients=4)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r'^the same key and rounds must give the same links'):
         testing.check_participation(pattern)
 
 

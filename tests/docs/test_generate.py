@@ -1,5 +1,6 @@
 """What the site is made of: every name has its page, tables show what was found, links lead on."""
 
+import inspect
 import json
 import re
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.local_training import Run, Train
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.references import Reference
 from fedjax_links.testing import AlgorithmFacts
@@ -52,6 +54,28 @@ def test_public_modules_are_those_that_the_package_offers():
     found = api.public_modules()
     assert {'algorithms', 'analysis', 'simulation', 'testing', 'references'} <= set(found)
     assert 'Experiment' not in found
+
+
+def test_readers_of_logs_have_a_page(tmp_path):
+    assert 'participation.trace_formats' in api.public_modules()
+    api.write(tmp_path)
+    assert ':members:' in (tmp_path / 'participation.trace_formats.rst').read_text()
+    index = (tmp_path / 'index.rst').read_text()
+    assert ':doc:`fedjax_links.participation.trace_formats <participation.trace_formats>`' in index
+    assert 'generated/api/participation.trace_formats.rst' in (DOCS / 'availability.md').read_text()
+
+
+def test_a_page_shows_what_a_clients_training_takes(tmp_path):
+    """Train and Run say it in their call, which Sphinx leaves out unless told."""
+    adjustments = {'lr_scale', 'correction', 'proximal', 'keep_gradient'}
+    for name, kind in (('local_training', Train), ('client_programs', Run)):
+        taken = inspect.signature(kind.__call__).parameters.values()
+        assert {p.name for p in taken if p.kind is p.KEYWORD_ONLY} == adjustments
+        for adjustment in adjustments:
+            assert f'          {adjustment}: ' in kind.__call__.__doc__
+            assert f'``{adjustment}``' in kind.__doc__
+        api._write_page(tmp_path / 'page.rst', name)
+        assert '   :special-members: __call__\n' in (tmp_path / 'page.rst').read_text()
 
 
 def test_a_table_has_a_row_each():

@@ -154,10 +154,12 @@ def test_any_number_of_clients_and_the_draw_of_them(log):
 
 def test_what_does_not_fit_is_refused(log):
     small = as_intervals(log[0][:, :2])
-    refuses(lambda: rounds_per_day(7.0), '`tick` must divide the 86400 s of a day, got 7.0.')
+    refuses(
+        lambda: rounds_per_day(7.0), '`tick` must divide the 86400 s of a day, as 6 s do, got 7.0.'
+    )
     refuses(
         lambda: look_alike(small, num_clients=3, tick=100_000.0),
-        '`tick` must divide the 86400 s of a day, got 100000.0.',
+        '`tick` must divide the 86400 s of a day, as 86400 s do, got 100000.0.',
     )
     refuses(
         lambda: look_alike(small, num_clients=0, tick=TICK),

@@ -155,3 +155,14 @@ def test_fedscale_errors():
         lambda: trace(trace_formats.from_fedscale(overlapping)),
         '`intervals` must not overlap, got client 1 on rows 0 and 1.',
     )
+
+
+@pytest.mark.parametrize('name', [name for name in trace_formats.__all__ if name[:5] == 'from_'])
+def test_a_file_that_cannot_be_read_is_named(name, tmp_path):
+    read = getattr(trace_formats, name)
+    for path, reason in ((tmp_path / 'none', 'No such file or directory'), (tmp_path, 'Is a dir')):
+        with pytest.raises(ValueError, match='path') as caught:
+            read(path)
+        assert str(caught.value).startswith(
+            f'`path` must name a readable file, got {path}: {reason}'
+        )

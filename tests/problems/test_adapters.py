@@ -137,3 +137,46 @@ def test_data_sets_that_do_not_fit_are_named(dataset, clients, message):
 
 def test_a_map_style_data_set_needs_no_torch():
     check(adapters.from_torch(Pairs(zip(X, Y, strict=True)), OWNERS))
+
+
+class Stream:
+    """Items by number, of which nobody says how many."""
+
+    def __getitem__(self, place):
+        """The same pair everywhere."""
+        return 1.0, 2
+
+
+@pytest.mark.parametrize(
+    'dataset, clients, message',
+    [
+        (
+            Stream(),
+            [0],
+            '`dataset` must be map-style, with `__len__` and `__getitem__`, got Stream.',
+        ),
+        ([Pairs([(1, 2)]), Stream()], None, '`dataset` must be map-style, .*, got Stream of 1'),
+        ({'a': {1, 2}}, None, '`dataset` must be map-style, .*, got set of a'),
+        (
+            Pairs([(1.0, 2)]),
+            iter([0]),
+            '`clients` must have 1 entries, as items, got list_iterator',
+        ),
+        (Pairs([(1.0, 2)]), 3, '`clients` must have 1 entries, as items, got int'),
+    ],
+)
+def test_data_sets_without_a_length_are_named(dataset, clients, message):
+    with pytest.raises(ValueError, match=message):
+        adapters.from_torch(dataset, clients)
+
+
+def test_what_is_no_frame_split_or_path_is_named():
+    columns = {'client': 'who', 'features': 'x', 'label': 'y'}
+    with pytest.raises(ValueError, match=r"^`frame` must be a pandas\.DataFrame, got {'who': 1}"):
+        adapters.from_pandas({'who': 1}, **columns)
+    with pytest.raises(ValueError, match=r'^`dataset` must be one split, got all of train, test'):
+        adapters.from_hugging_face({'train': 1, 'test': 2}, **columns)
+    with pytest.raises(ValueError, match=r'^`dataset` must be a datasets\.Dataset .*, got Stream'):
+        adapters.from_hugging_face(Stream(), **columns)
+    with pytest.raises(ValueError, match=r'^`path` must be a path, got 3'):
+        adapters.from_leaf(3)

@@ -73,3 +73,15 @@ def test_a_log_of_nobody_and_hours_without_a_round():
     assert np.isnan(found.day).sum() == 18
     lines = availability.text('none', availability.LogReport(found, None)).splitlines()
     assert len([line for line in lines if ' h |' in line]) == 6
+
+
+def test_a_tick_that_divides_no_day_is_said_to_leave_out_the_look_alike():
+    log = intervals([0, 1], [0, 1000], [50_000, 90_000])
+    for tick, nearest in ((1000.0, 960), (7000.0, 7200), (0.7 * 86_400, 43_200), (1e5, 86_400)):
+        found = availability.of_log(log, tick=tick, rounds=5)
+        assert found.copy is None
+        said = f'(no look-alike: {tick:g} s do not divide a day; a tick of {nearest} s does)'
+        assert availability.text('log', found).splitlines().count(said) == 1
+        assert len(said) <= 80
+        assert availability.of_log(log, tick=nearest, rounds=5).copy is not None
+    assert 'no look-alike' not in availability.text('log', availability.of_log(log, tick=HOUR))

@@ -1,6 +1,7 @@
 """JSON in LEAF's form: ``{"users": [...], "user_data": {user: {"x": [...], "y": [...]}}}``."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ def from_leaf(
     References:
       Caldas et al. 2018, LEAF: a benchmark for federated settings.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise errors.invalid('path', 'be a path', errors.shown(path))
     place = Path(path)
     files = sorted(place.glob('*.json')) if place.is_dir() else [place]
     if not files:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fedjax_links import checks
+from fedjax_links import checks, errors
 from fedjax_links.problems.adapters.examples import Examples, owned, stacked
 
 
@@ -21,9 +21,11 @@ def from_pandas(frame: Any, *, client: str, features: str | Sequence[str], label
       The examples, in the frame's order.
 
     Raises:
-      ValueError: for a column that is not there, an owner that is missing, or rows that are no
-        numbers of one shape.
+      ValueError: for what is no frame, a column that is not there, an owner that is missing, or
+        rows that are no numbers of one shape.
     """
+    if not hasattr(frame, 'columns'):
+        raise errors.invalid('frame', 'be a pandas.DataFrame', errors.shown(frame))
     known = [str(name) for name in frame.columns]
     single = isinstance(features, str)
     wanted = [features] if isinstance(features, str) else list(checks.names('features', features))

@@ -1,6 +1,6 @@
 """Data sets of PyTorch: one with owners, or one for each client."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
       now; augment with ``from_flax(augment=...)``.
 
     Raises:
-      ValueError: for items that are no pairs of one shape, or owners that do not fit.
+      ValueError: for data sets without a length, items that are no pairs of one shape, or owners
+        that do not fit.
     """
     if clients is not None:
         return _with_owners(dataset, clients)
@@ -33,18 +34,32 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
     else:
         requirement = 'be given for a single data set, the owner of each item'
         raise errors.invalid('clients', requirement, None)
-    for name, part in zip(names, parts, strict=True):
-        if not len(part):
+    counts = [_length(part, f' of {name}') for name, part in zip(names, parts, strict=True)]
+    for name, count in zip(names, counts, strict=True):
+        if not count:
             raise errors.invalid('dataset', 'give every client an example', f'none for {name}')
-    items = [part[place] for part in parts for place in range(len(part))]
-    owners = [name for name, part in zip(names, parts, strict=True) for _ in range(len(part))]
+    items = [
+        part[place] for part, count in zip(parts, counts, strict=True) for place in range(count)
+    ]
+    owners = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
     return _of_items(items, owners)
 
 
 def _with_owners(dataset: Any, clients: Any) -> Examples:
-    if len(clients) != len(dataset):
-        raise errors.invalid('clients', f'have {len(dataset)} entries, as items', len(clients))
-    return _of_items([dataset[place] for place in range(len(dataset))], clients)
+    count = _length(dataset)
+    if not isinstance(clients, Sized):
+        raise errors.invalid('clients', f'have {count} entries, as items', type(clients).__name__)
+    if len(clients) != count:
+        raise errors.invalid('clients', f'have {count} entries, as items', len(clients))
+    return _of_items([dataset[place] for place in range(count)], clients)
+
+
+def _length(dataset: Any, whose: str = '') -> int:
+    """The number of items of a map-style data set."""
+    if not isinstance(dataset, Sized) or not hasattr(dataset, '__getitem__'):
+        requirement = 'be map-style, with `__len__` and `__getitem__`'
+        raise errors.invalid('dataset', requirement, f'{type(dataset).__name__}{whose}')
+    return len(dataset)
 
 
 def _of_items(items: Sequence[Any], owners: Any) -> Examples:
