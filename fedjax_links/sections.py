@@ -305,9 +305,15 @@ def link_options(
     if 'intervals' in wanted:
         own |= {'path', 'format'}
     collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
+    if 'num_clients' in options and 'num_clients' in wanted:
+        asked = "be left out, as it is the problem's"
+        raise errors.invalid(f'{where}.num_clients', asked, options['num_clients'])
     for option in options:
         if option not in own and not collects:
             raise errors.unknown_name(where, option, own)
+    asks = 'intervals' in wanted and wanted['intervals'].default is inspect.Parameter.empty
+    if asks and not options.keys() & {'intervals', 'path'}:
+        raise errors.invalid(f'{where}.path', 'name the file of a log', None)
     probs_section = options.pop('probs', None)
     schedule_section = options.pop('schedule', 'constant')
     probs = None

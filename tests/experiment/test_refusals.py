@@ -79,8 +79,19 @@ REFUSED = [
     ({'baseline': ''}, "`config.baseline` has no ''"),
     ({'metric': ''}, "`config.metric` has no ''"),
     (links('always', probs=0.5), "`config.links` has no 'probs'"),
-    (links('always', num_clients=3), "`config.links` has no 'num_clients'"),
+    (
+        links('always', num_clients=3),
+        "`config.links.num_clients` must be left out, as it is the problem's, got 3.",
+    ),
     ({'links': {'probs': {'name': 'equal', 'value': 0.5}}}, '`config.links.name` must be given; '),
+    (
+        {'links': {'name': 'look_alike', 'num_clients': 5, 'tick': 60.0}},
+        "`config.links.num_clients` must be left out, as it is the problem's, got 5.",
+    ),
+    (
+        {'links': {'name': 'look_alike', 'tick': 60.0}},
+        '`config.links.path` must name the file of a log, got None.',
+    ),
     ({'links': {'start': 1}}, 'valid names: always, bernoulli, both, '),
     ({'problem': {'num_clients': 8}}, '`config.problem.name` must be given; valid names: count'),
     ({'algorithms': {'mine': {'name': None}}}, '`config.algorithms.mine.name` must be given; '),
