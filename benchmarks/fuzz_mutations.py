@@ -42,6 +42,8 @@ _PATTERNS: dict[str, Any] = {
         'name': 'bernoulli',
         'probs': {'name': 'listed', 'values': [0.2, 0.4, 0.5, 0.6, 0.8, 1.0]},
     },
+    'everyone': {'name': 'bernoulli', 'probs': 0.5},
+    'each': {'name': 'markov', 'probs': [0.2, 0.4, 0.5, 0.6, 0.8, 1.0]},
     'sine': {
         'name': 'bernoulli',
         'probs': _PROBS,

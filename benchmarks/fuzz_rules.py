@@ -153,7 +153,10 @@ def _fault(path: tuple[Any, ...], value: Any) -> Iterator[str]:
         yield 'is no number'
     if name in _SHARES and number and 'server_optimizer' not in words and not 0 <= value <= 1:
         yield 'is no share'
-    if name in ('value', 'values') and 'probs' in words and not (number and 0 <= value <= 1):
+    probability = name in ('value', 'values') and 'probs' in words
+    if (probability and not number) or (
+        (probability or name == 'probs') and number and not 0 <= value <= 1
+    ):
         yield 'is no probability'
     if name == 'gamma' and not (number and 0 <= value <= 0.5):
         yield 'leaves [0, 1]'
