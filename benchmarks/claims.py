@@ -152,6 +152,10 @@ def _wang() -> Iterator[Claim]:
         for share in (20, 50, 70)
     }
     smallest = {'1e-5': (Side('amplified', 'rate4'), Side('plain', 'rate4'))}
+    unstable = {
+        label: (Side(name, 'rate2'), Side(name, 'rate0'))
+        for label, name in (('factor 1', 'plain'), ('10', 'amplified'))
+    }
     for item, run, said, pairs in (
         ('2', 'figure2', 'amplification helps with P below the cycle', blocks),
         ('D.2', 'figure_d2', 'at the smallest local rate amplification ahead', smallest),
@@ -160,6 +164,7 @@ def _wang() -> Iterator[Claim]:
         yield Claim(item, said, run, pairs)
         text = f'{said}, over the first 30,000 rounds'
         yield Claim(item, text, run, pairs, statistic=until(30_000))
+    yield Claim(item, 'large local rates unstable: 0.001 ahead of 0.1', run, unstable)
     run, ten = 'wang2022_figure_d3_gaussians', Side('eta10', 'periodic')
     others = {
         n: {f'10 over {k}': (ten, Side(f'eta{k:02d}', 'periodic')) for k in n}
