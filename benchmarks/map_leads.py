@@ -31,10 +31,18 @@ def levels(name: str) -> dict[str, np.ndarray]:
 
 
 def both(which: str) -> dict[str, np.ndarray]:
-    """Levels of the six first rules and of the five newer ones, whose FedAvg is the same."""
+    """Levels of the six first rules and, where recorded, of the newer ones over the same draws.
+
+    Raises:
+      ValueError: if FedAvg is not the same in both.
+    """
     first = levels(which)
-    newer = levels(f'{which}_newer') if (FOLDER / f'{which}_newer').is_dir() else {}
-    return {**newer, **first}
+    if not (FOLDER / f'{which}_newer').is_dir():
+        return first
+    newer = levels(f'{which}_newer')
+    if not np.array_equal(newer['fedavg'], first['fedavg']):
+        raise ValueError(f'`{which}` must be two maps of the same draws, got different FedAvg.')
+    return {**first, **newer}
 
 
 def summary(ahead: np.ndarray, behind: np.ndarray) -> tuple[str, str]:

@@ -9,8 +9,9 @@ Algorithms on Gaussian classes that nobody tells apart more often than the Bayes
 over links that are as good as their client's labels are lucky, the more unequal the larger sigma.
 Every algorithm has the best of three or four rates at every point. After a colon: `space` for
 overlap, sigma and alpha, which is the default; `rounds` for who is ahead when; `correlation` for
-links with memory; `newer` with any of them for FedAvg and five other rules of the field. Every
-seed draws data, partition, link qualities, links and batches anew.
+links with memory; with any of them `established` for six rules, the default, or `newer` for FedAvg
+and five others (over `space` not run yet). Every seed draws data, partition, link qualities, links
+and batches anew.
 """
 
 from ml_collections import ConfigDict

@@ -2,7 +2,7 @@
 
   python -m fedjax_links simulate --config=configs/sun2025_table1.py --workdir=runs/sun_table1
 
-Needs prepared CIFAR-10. The full size takes days on a CPU; twenty rounds were run, none on a GPU.
+Needs prepared CIFAR-10. The full size takes a day on a CPU; not run, its cost: docs/full_size.md.
 With --quick, a few minutes on two CPU cores: synthetic images. After a colon, gaussians is a small
 version that needs no data: classes that overlap, softmax regression, all else as it was; two and
 a half minutes on two CPU cores, recorded in docs/papers.md; --quick, half a minute.

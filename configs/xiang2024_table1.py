@@ -4,10 +4,10 @@
 
 After the colon: svhn, cifar10 or cinic10, whose data must have been prepared, and as_released
 (:svhn,as_released) or first_commit for what the released code does differently. On a CPU the full
-size takes weeks (FedPBC trains all 100 clients in every round); twenty rounds were run, none on a
-GPU. With --quick, a few minutes on two CPU cores: tables of the same form on synthetic images,
-without their meaning. Two versions that fit two cores have been run: xiang2024_table1_synthetic.py
-and xiang2024_table1_digits.py.
+size takes weeks (FedPBC trains all 100 clients in every round); not run, its cost:
+docs/full_size.md. With --quick, minutes on two CPU cores: tables of the same form on synthetic
+images, without their meaning. Two versions that fit two cores have been run:
+xiang2024_table1_synthetic.py and xiang2024_table1_digits.py.
 
 The paper reports FedPBC ahead of all algorithms without memory on every pattern and data set; the
 report prints its numbers beside ours. Deviations: minibatches are drawn with replacement; rates are

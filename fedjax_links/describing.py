@@ -243,7 +243,7 @@ def _shown(value: Any, depth: int) -> str:
     if hasattr(value, 'shape') and hasattr(value, 'dtype'):
         return f'{value.dtype}[{",".join(map(str, value.shape))}]'
     if isinstance(value, tuple) and hasattr(value, '_fields'):
-        return next((_maker(part) for part in value if callable(part)), type(value).__name__)
+        return type(value).__name__
     if isinstance(value, list | tuple) and depth:
         said = [_shown(part, depth - 1) for part in value[:_MOST_ENTRIES]]
         return _cut(f'[{", ".join([*said, *(["..."] if len(value) > len(said) else [])])}]')

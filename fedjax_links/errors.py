@@ -1,6 +1,7 @@
 """One-line errors that name the argument, its value and the nearest valid choice."""
 
 import contextlib
+import csv
 import difflib
 import os
 import re
@@ -149,8 +150,8 @@ def reading(path: object) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        said = f'{path}: {error.strerror or error}'
+    except (OSError, csv.Error) as error:
+        said = f'{path}: {getattr(error, "strerror", None) or error}'
         raise invalid('path', 'name a readable file', said) from None
 
 

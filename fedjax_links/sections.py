@@ -317,7 +317,8 @@ def link_options(
     probs_section = options.pop('probs', None)
     schedule_section = options.pop('schedule', 'constant')
     probs = None
-    if 'schedule' in wanted:
+    registered = factory in PARTICIPATION.values()
+    if 'schedule' in wanted or (registered and 'probs' in wanted and 'patterns' not in wanted):
         probs_section = _probs_section(probs_section)
     if wanted.keys() & {'schedule', 'probs'} and isinstance(probs_section, Mapping | str):
         place = f'{where}.probs'
@@ -349,6 +350,8 @@ def link_options(
 
 def _probs_section(given: Any) -> Any:
     """A number is everyone's, a list has one for each client."""
+    if isinstance(given, np.ndarray | np.generic):
+        given = given.tolist()
     if isinstance(given, int | float) and not isinstance(given, bool):
         return {'name': 'equal', 'value': given}
     if isinstance(given, list | tuple):

@@ -8,6 +8,7 @@ import weakref
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import fedjax_links as fl
@@ -116,6 +117,12 @@ def test_programs_compile_once_for_equal_functions():
         start(algorithm.init, jnp.zeros(2))
     assert len(traces) == 1
     assert repr(algorithm._replace(round_step=jax.jit(algorithm.round_step))) == repr(algorithm)
+
+
+def test_a_composed_optimizer_is_not_named_by_one_of_its_parts():
+    for optimizer in (optax.adam(0.1), optax.sgd(0.1)):
+        text = repr(fl.algorithms.fedopt(CLIENT, server_optimizer=optimizer))
+        assert 'server_optimizer=GradientTransformation' in text
 
 
 def test_long_lists_are_cut():

@@ -187,12 +187,11 @@ def _hint_overrides(message: str, argv: Sequence[str]) -> str:
     path, argument = _config_path(argv)
     try:
         config = _load_config(path, argument)
-    except ValueError as error:  # get_config was given an argument that it does not know
-        return str(error)
     except OSError:
         return message
     except Exception as error:
-        return _not_run(error, path)
+        refused = isinstance(error, ValueError) and str(error).startswith('`')  # a word, say
+        return str(error) if refused else _not_run(error, path)
     if not isinstance(config, ConfigDict | dict):
         return message
     collect(config, '')
@@ -219,8 +218,10 @@ def _load_config(path: str, argument: tuple[str, ...]) -> Any:
         raise errors.invalid('config', 'name a file with a function get_config', path)
     try:
         inspect.signature(make).bind(*argument)
-    except TypeError:
+    except TypeError as error:
         requirement = 'have no word after a colon' if argument else 'have a word after a colon'
+        if len(inspect.signature(make).parameters) > 1:
+            raise errors.invalid('config', 'have a get_config of one word', f'{error}') from None
         given = ':'.join([path, *argument])
         raise errors.invalid('config', f'{requirement}, as its get_config says', given) from None
     return make(*argument)

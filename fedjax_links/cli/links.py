@@ -73,9 +73,9 @@ def _draw_log(path: str, folder) -> None:
             log, tick=_TICK.value, rounds=_ROUNDS.value, overlaps=_OVERLAPS.value
         )
     except ValueError as error:
-        said = str(error)
+        said = str(error)  # `wrap` is the log's own, of formats that have one
         raise ValueError(
-            errors.placed(said, 'log') if said.startswith('`intervals`') else said
+            errors.placed(said, 'log') if said.startswith(('`intervals`', '`wrap`')) else said
         ) from None
     title = f'{path} ({_FORMAT.value})'
     print(availability.text(title, found))

@@ -142,4 +142,6 @@ def with_value(section: Any, path: Sequence[str], value: Any) -> Any:
         return value
     inner = {'name': section} if isinstance(section, str) else section or {}
     first, *rest = path
+    if not isinstance(inner, Mapping):
+        raise errors.invalid('config', f'have a section around {first!r}, which varies', inner)
     return {**inner, first: with_value(inner.get(first), rest, value)}

@@ -75,6 +75,9 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
     path.write_text('client,start,end\n0,5,1\n')
     bad = tmp_path / 'bad.csv'
     bad.write_text('client,start\n0,5\n')
+    empty, wide = tmp_path / 'empty.csv', tmp_path / 'wide.csv'
+    empty.write_text('client,start,end\n0,0,0\n')
+    wide.write_text('client,start,end\n' + 'x' * 140_000 + ',0,1\n')
     for flags, message in (
         ([f'--log={path}', '--format=flush'], "`format` has no 'flush'; did you mean 'flash'?"),
         ([f'--log={path}', '--format=flash'], f'`log` must name a readable log, got {path}: '),
@@ -83,6 +86,8 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
             [f'--log={bad}'],
             f"`log` must name a readable log, got {bad}: must have a column 'end' on ",
         ),
+        ([f'--log={empty}'], '`log.wrap` must be positive, got 0.0.'),
+        ([f'--log={wide}'], f'`log` must name a readable log, got {wide}: '),
         ([f'--log={tmp_path}/none'], f'`log` must name a readable log, got {tmp_path}/none: No '),
         ([], '`config` must name a config or its file, such as --config=quickstart.'),
     ):

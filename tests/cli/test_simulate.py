@@ -320,7 +320,8 @@ def test_a_config_of_another_kind_costs_one_line(returned, kind, tmp_path):
     'word, message',
     [
         (':other', '`words` must be known, got other.'),
-        (':key', "`config` must be a file that Python runs, got KeyError: 'key' on line 5 of "),
+        (':key', "`config` must be a file that Python runs, got KeyError: 'key' on line 7 of "),
+        (':number', '`config` must be a file that Python runs, got ValueError: invalid literal'),
         (':dict', "`config` must have 'title', got only []."),
         ('', '`config` must have a word after a colon, as its get_config says, got '),
     ],
@@ -331,6 +332,8 @@ def test_a_word_that_a_config_does_not_know_costs_one_line(word, message, tmp_pa
         'def get_config(word):\n'
         "    if word == 'other':\n"
         "        raise ValueError('`words` must be known, got other.')\n"
+        "    if word == 'number':\n"
+        '        return int(word)\n'
         '    if word != "dict":\n'
         '        return {}[word]\n'
         '    return {}\n'
@@ -344,6 +347,9 @@ def test_a_config_without_words_or_function_says_so(tmp_path):
     done = run('simulate', '--config=quickstart:word', '--dry_run')
     assert done.returncode == 2
     assert done.stderr.startswith('error: `config` must have no word after a colon, as its get_con')
+    (tmp_path / 'two.py').write_text('def get_config(a, b):\n    return {}\n')
+    done = run('simulate', f'--config={tmp_path / "two.py"}:word', '--dry_run')
+    assert done.stderr.startswith('error: `config` must have a get_config of one word, got missing')
     (tmp_path / 'empty.py').write_text('')
     done = run('simulate', f'--config={tmp_path / "empty.py"}', '--dry_run')
     assert done.stderr.startswith('error: `config` must name a file with a function get_config, g')

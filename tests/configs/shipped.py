@@ -27,7 +27,7 @@ ARGUMENTS = {
     'wang2022_table_d1': (_WANG, _RELEASED),
     'xiang2024_figure6': ((), _RELEASED),
     'exactness': (('bernoulli', 'cyclic', 'groups'), ()),
-    'map': (('space', 'rounds', 'correlation'), ()),
+    'map': (('space', 'rounds', 'correlation'), ('established', 'newer'), ()),
     'xiang2024_figure9': (('alpha', 'gamma', 'delta', 'sigma'), ('cifar10', _SMALL), _COMMITS),
     'xiang2024_table1': (_XIANG, _COMMITS),
     'xiang2024_table1_digits': (('clean', 'noisy'), _COMMITS),

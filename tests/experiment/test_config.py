@@ -26,10 +26,20 @@ def test_links_follow_the_labels_that_clients_hold():
     np.testing.assert_array_equal(sample.prob, np.float32(probs))
 
 
-@pytest.mark.parametrize('given, expected', [(0.3, [0.3] * 3), ((0.1, 0.5, 1), [0.1, 0.5, 1.0])])
-def test_probabilities_may_be_a_number_or_a_list(given, expected):
+@pytest.mark.parametrize('name', ['bernoulli', 'cyclic'])
+@pytest.mark.parametrize(
+    'given, expected',
+    [
+        (0.25, [0.25] * 3),
+        ((0.1, 0.5, 0.9), [0.1, 0.5, 0.9]),
+        (np.float64(0.25), [0.25] * 3),
+        (np.array([0.1, 0.5, 0.9]), [0.1, 0.5, 0.9]),
+    ],
+)
+def test_probabilities_may_be_a_number_or_a_list(name, given, expected):
     problem = problems.quadratic([[0.0], [1.0], [2.0]])
-    pattern, probs = sections.links({'name': 'bernoulli', 'probs': given}, problem)
+    section = {'name': name, 'probs': given, **({'cycle_length': 20} if name == 'cyclic' else {})}
+    pattern, probs = sections.links(section, problem)
     np.testing.assert_array_equal(probs, expected)
     _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0))
     np.testing.assert_array_equal(sample.prob, np.float32(expected))

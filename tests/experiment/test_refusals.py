@@ -92,6 +92,13 @@ REFUSED = [
         {'links': {'name': 'look_alike', 'tick': 60.0}},
         '`config.links.path` must name the file of a log, got None.',
     ),
+    (
+        {
+            'links': {'name': 'bernoulli', 'probs': 0.5},
+            'grid': {'links': {'probs': {'value': [0.3, 0.6]}}},
+        },
+        "`config` must have a section around 'value', which varies, got 0.5.",
+    ),
     ({'links': {'start': 1}}, 'valid names: always, bernoulli, both, '),
     ({'problem': {'num_clients': 8}}, '`config.problem.name` must be given; valid names: count'),
     ({'algorithms': {'mine': {'name': None}}}, '`config.algorithms.mine.name` must be given; '),
@@ -136,7 +143,7 @@ REFUSED = [
         links('switch', patterns=['always', 'always'], at_rounds=4),
         '`config.links.at_rounds` must come before the end of the run at 4, got 4.',
     ),
-    (links('cyclic', probs=[0.5] * 7), "`config.patterns.links` must have the problem's 8 clients"),
+    (links('cyclic', probs=[0.5] * 7), '`config.links.probs.values` must have 8 entries, got 7.'),
     (client(batch_size=9_999), '`config.client.batch_size` must be at most the 1,438 examples'),
     # Sizes.
     ({'num_rounds': 2**31, 'eval_every': 2}, '`config.num_rounds` must be at most 2147483647'),

@@ -171,3 +171,36 @@ def test_errors(options, message):
         heat_map(found, **options)
     assert str(caught.value).startswith(message)
     assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize('num_third, shape', [(1, (2, 3)), (3, (5, 3)), (6, (6, 5))])
+def test_every_panel_shows_what_stands_above_it(drawn, num_third, shape):
+    algorithms = ('fedavg', 'fedau', 'fedpbc', 'mifa', 'scaffold')
+    lift = dict(zip(algorithms, (0.0, 0.1, 0.2, 0.3, 0.4), strict=True))
+    third = tuple(range(1, num_third + 1))
+    found = over(
+        lambda a, third, y, x: 0.1 + lift[a] + (a != 'fedavg') * 0.01 * third,
+        algorithms=algorithms,
+        third=third,
+        y=(0, 1),
+        x=tuple(range(6)),
+    )
+    figure = drawn(heat_map(found, x=X, y=Y) if num_third == 1 else heat_map(found))
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    assert len(panels) == 5 * num_third
+    grid = panels[0].get_gridspec()
+    assert (grid.nrows, grid.ncols) == shape
+    for axes in panels:
+        name, *words = axes.get_title().split(', ')
+        if name == 'best':
+            continue
+        value = int(words[0].removeprefix('third ')) if words else 1
+        expected = 100 * lift[name.removesuffix(' - fedavg')] + value
+        np.testing.assert_allclose(axes.images[0].get_array(), expected, atol=1e-9)
+    for axes in panels:
+        place = axes.get_subplotspec()
+        below = place.rowspan.stop < grid.nrows and place.num1 + grid.ncols < len(panels)
+        assert axes.xaxis.get_tick_params()['labelbottom'] is not below
+        assert axes.yaxis.get_tick_params()['labelleft'] is place.is_first_col()
+    if num_third == 1:
+        assert figure.get_size_inches()[0] <= 11

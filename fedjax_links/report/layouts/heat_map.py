@@ -24,7 +24,8 @@ from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
 _NARROWEST, _WIDEST, _LOWEST = 1.7, 5.5, 3.6  # inches: of a panel's width, of the picture
-_PAGE = 9.5  # inches: of a picture whose numbers can be read on a page
+_BETWEEN, _BESIDE = 0.25, 1.6  # inches: of panels, of the colours' scale and the axes' words
+_PAGE = 11.0  # inches: of a picture whose numbers can be read on a page
 _CELL, _HEIGHT = 0.46, 0.3  # inches: of a cell
 
 
@@ -85,7 +86,7 @@ def heat_map(
     width = min(max(_CELL * len(found.x[1]), _NARROWEST), _WIDEST)
     rows, columns = _arranged(len(found.panels), 1 + len(compared), width)
     height = rows * (_HEIGHT * len(found.y[1]) + 0.35) + 1.3
-    size = (columns * (width + 0.25) + 1.6, max(height, _LOWEST))
+    size = (columns * (width + _BETWEEN) + _BESIDE, max(height, _LOWEST))
 
     def draw(figure: Any) -> None:
         _draw(figure, results, found, compared, leaders, metric, sign, width / len(found.x[1]))
@@ -94,12 +95,13 @@ def heat_map(
 
 
 def _arranged(panels: int, algorithms: int, width: float) -> tuple[int, int]:
-    """Rows and columns of the picture, which is no wider than a page where that can be.
+    """Rows and columns of the picture.
 
-    An algorithm has a row where there are several panels, or a column if these are more.
+    Of one panel, as many columns as a page is wide. Of several, an algorithm has a row, or a column
+    where they are more than algorithms.
     """
     if panels == 1:
-        columns = min(algorithms, max(1, int(_PAGE // (width + 0.25))))
+        columns = min(algorithms, max(1, int((_PAGE - _BESIDE) // (width + _BETWEEN))))
         return -(-algorithms // columns), columns
     return max(panels, algorithms), min(panels, algorithms)
 
@@ -144,7 +146,7 @@ def _short(name: str) -> str:
 
 
 def _panel(results: Results, found: Cells, place: int) -> list[str]:
-    """What tells a row of panels apart."""
+    """What tells panels of an algorithm apart."""
     pattern, third = found.panels[place]
     words = [results.name(pattern)] if len(results.patterns) > 1 else []
     return words if found.third is None else [*words, number_of(third)]
@@ -270,10 +272,11 @@ def _draw(
         words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
         axes.set_title(', '.join([title, *words]), fontsize=9)
         bottom, left = place + columns >= len(shown), place % columns == 0
-        heat.label_axes(axes, (x[0] if bottom else '', x[1]), (y[0] if left else '', y[1]))
+        heat.label_axes(axes, (x[0] if bottom else '', x[1]), ('', y[1]))
         axes.tick_params(labelbottom=bottom, labelleft=left)
     for axes in grid.flat[len(shown) :]:
         axes.set_visible(False)
+    figure.supylabel(y[0], fontsize=9)
     if image is not None:
         figure.colorbar(
             image,
