@@ -14,6 +14,7 @@ from fedjax_links.plot.clients import (
     volumes,
 )
 from fedjax_links.plot.curves import learning_curves
+from fedjax_links.plot.grids import grid_map
 from fedjax_links.plot.heat import heat_map, mixing_matrix, winners
 from fedjax_links.plot.levels import level_bars, paired_differences
 from fedjax_links.plot.links import (
@@ -31,6 +32,7 @@ __all__ = [
     'Look',
     'classes_held',
     'gap_law',
+    'grid_map',
     'heat_map',
     'label_distances',
     'learning_curves',

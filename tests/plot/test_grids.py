@@ -1,0 +1,65 @@
+"""A run over a grid as a heat map, beside a loop over its rows."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import plot, runs
+from tests.cli.command import ROOT
+
+X, Y = 'links.probs.sigma', 'problem.bayes_accuracy'
+AT = {'problem.alpha': 0.1, 'client.learning_rate': 0.02}
+
+
+@pytest.fixture(scope='module')
+def run():
+    return runs.read(ROOT / 'docs' / 'maps' / 'space')
+
+
+def by_hand(run, algorithm, model, x, y):
+    """float[S], the mean of the last two evaluations of each seed."""
+    found = {}
+    for place in range(len(run['seed'])):
+        here = {X: x, Y: y, **AT, 'algorithm': algorithm, 'stage': 'main'}
+        if all(run[name][place] == value for name, value in here.items()):
+            found.setdefault(run['seed'][place], []).append(
+                (run['round'][place], run[f'{model}/eval_accuracy'][place])
+            )
+    return np.array([np.mean([v for _, v in sorted(found[s])[-2:]]) for s in sorted(found)])
+
+
+def test_differences_are_those_of_pairs_of_seeds(run):
+    axes = plot.grid_map(run, X, Y, algorithm='fedpbc', baseline='fedavg', at=AT, tail=0.4)
+    image = axes.images[0].get_array()
+    assert image.shape == (6, 6)
+    hatched = {tuple(np.round(np.add(p.get_xy(), 0.5))) for p in axes.patches if p.get_hatch()}
+    for x, y, place in ((10.0, 0.6, (1, 5)), (0.0, 0.98, (5, 0))):
+        ours = by_hand(run, 'fedpbc', 'client_mean', x, y)
+        other = by_hand(run, 'fedavg', 'server', x, y)
+        np.testing.assert_allclose(image[place], 100 * (ours - other).mean(), atol=1e-9)
+        low, high = stats.ttest_rel(ours, other).confidence_interval(0.95)
+        assert ((place[1], place[0]) in hatched) == (low <= 0 <= high)
+    assert axes.get_xlabel() == 'sigma'
+    assert [label.get_text() for label in axes.get_yticklabels()][:2] == ['0.5', '0.6']
+
+
+def test_levels_of_a_chosen_model(run):
+    axes = plot.grid_map(run, X, Y, algorithm='fedpbc', model='server', at=AT, tail=0.4)
+    expected = 100 * by_hand(run, 'fedpbc', 'server', 2.0, 0.9).mean()
+    np.testing.assert_allclose(axes.images[0].get_array()[4, 3], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'algorithm': 'fedpcb'}, "`algorithm` has no 'fedpcb'; did you mean 'fedpbc'?"),
+        ({'x': 'sigma'}, "`x` has no 'sigma'"),
+        ({'at': {'problem.alpha': 0.1}}, '`at` must have a value of client.learning_rate, got '),
+        ({'at': {**AT, 'problem.alpha': 0.2}}, '`at` must leave evaluations, got '),
+        ({'model': 'clients'}, "`model` has no 'clients'"),
+    ],
+)
+def test_mistakes_cost_one_line(run, changes, message):
+    with pytest.raises(ValueError, match='`') as caught:
+        plot.grid_map(run, **{'x': X, 'y': Y, 'algorithm': 'fedpbc', 'at': AT, **changes})
+    assert str(caught.value).startswith(message)
