@@ -60,8 +60,10 @@ def grid_map(
         if label is not None:
             checks.choice(name, label, run.facts['algorithms'])
     rows = _rows(run, x, y, pattern, dict(at or {}))
-    axes = [(column.rsplit('.', 1)[-1], np.unique(run[column][rows])) for column in (x, y)]
-    places = [np.searchsorted(values, run[c]) for c, (_, values) in zip((x, y), axes, strict=True)]
+    axes = [(column.rsplit('.', 1)[-1], np.unique(run.columns[column][rows])) for column in (x, y)]
+    places = [
+        np.searchsorted(values, run.columns[c]) for c, (_, values) in zip((x, y), axes, strict=True)
+    ]
     shape = len(axes[1][1]), len(axes[0][1]), len(run.facts['seeds'])
 
     def levels(label: str) -> np.ndarray:
@@ -71,10 +73,14 @@ def grid_map(
         checks.choice('model', chosen, models)
         found = np.full(shape, np.nan)
         for at_y, at_x, seed in np.ndindex(shape):
-            own = rows & (run['algorithm'] == label) & (run['seed'] == run.facts['seeds'][seed])
+            own = (
+                rows
+                & (run.columns['algorithm'] == label)
+                & (run.columns['seed'] == run.facts['seeds'][seed])
+            )
             own &= (places[0] == at_x) & (places[1] == at_y)
-            order = np.argsort(run['round'][own])
-            values = run[f'{chosen}/{metric}'][own][order].astype(np.float64)
+            order = np.argsort(run.columns['round'][own])
+            values = run.columns[f'{chosen}/{metric}'][own][order].astype(np.float64)
             if values.size:
                 found[at_y, at_x, seed] = reading.ends(values[None], tail)[0]
         return np.moveaxis(found, -1, 0)
@@ -113,11 +119,11 @@ def _rows(
         raise errors.invalid('pattern', f'be one of {", ".join(patterns)}', None)
     if pattern is not None:
         checks.choice('pattern', pattern, patterns)
-    rows = (run['stage'] == 'main') & (run['pattern'] == (pattern or patterns[0]))
+    rows = (run.columns['stage'] == 'main') & (run.columns['pattern'] == (pattern or patterns[0]))
     for column, value in at.items():
-        rows &= run[column] == value
+        rows &= run.columns[column] == value
     for column in grid:
-        values = np.unique(run[column][rows])
+        values = np.unique(run.columns[column][rows])
         if column not in (x, y, *at) and len(values) > 1:
             raise errors.invalid('at', f'have a value of {column}', list(at))
     if not rows.any():
