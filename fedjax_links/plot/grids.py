@@ -40,7 +40,8 @@ def grid_map(
       baseline: the label that it is compared with, paired by seed; hatched where the 95 % interval
         (Student t) includes zero. Levels without.
       metric: that of the run by default.
-      model: of both; the one that the papers evaluate by default, ``'client_mean'`` where there is.
+      model: of the algorithm. By default, as for the baseline, the one that the papers evaluate,
+        ``'client_mean'`` where there is one.
       pattern: needed where there are several.
       at: values of the grid's other columns.
       tail: share of the evaluations, the last ones, that each seed is averaged over.
@@ -66,19 +67,16 @@ def grid_map(
     ]
     shape = len(axes[1][1]), len(axes[0][1]), len(run.facts['seeds'])
 
-    def levels(label: str) -> np.ndarray:
+    def levels(label: str, model: str | None = None) -> np.ndarray:
         """float[S, Y, X]."""
         models = run.facts['models'][label]
         chosen = model or ('client_mean' if 'client_mean' in models else models[0])
         checks.choice('model', chosen, models)
         found = np.full(shape, np.nan)
+        of_label = rows & (run.columns['algorithm'] == label)
         for at_y, at_x, seed in np.ndindex(shape):
-            own = (
-                rows
-                & (run.columns['algorithm'] == label)
-                & (run.columns['seed'] == run.facts['seeds'][seed])
-            )
-            own &= (places[0] == at_x) & (places[1] == at_y)
+            own = of_label & (places[0] == at_x) & (places[1] == at_y)
+            own &= run.columns['seed'] == run.facts['seeds'][seed]
             order = np.argsort(run.columns['round'][own])
             values = run.columns[f'{chosen}/{metric}'][own][order].astype(np.float64)
             if values.size:
@@ -89,10 +87,10 @@ def grid_map(
     names = dict(run.facts['names'])
     shown = names.get(algorithm, algorithm)
     if baseline is None:
-        values, unclear = levels(algorithm).mean(axis=0), None
+        values, unclear = levels(algorithm, model).mean(axis=0), None
         label = f'{shown}: {panels.unit(metric)}'
     else:
-        found = evaluation.paired_interval(levels(algorithm), levels(baseline))
+        found = evaluation.paired_interval(levels(algorithm, model), levels(baseline))
         values, unclear = found.mean, np.abs(found.mean) <= found.half_width
         label = f'{shown} minus {names.get(baseline, baseline)}: {panels.unit(metric)}'
     return heat.heat_map(
@@ -119,7 +117,9 @@ def _rows(
         raise errors.invalid('pattern', f'be one of {", ".join(patterns)}', None)
     if pattern is not None:
         checks.choice('pattern', pattern, patterns)
-    rows = (run.columns['stage'] == 'main') & (run.columns['pattern'] == (pattern or patterns[0]))
+    rows: np.ndarray = (run.columns['stage'] == 'main') & (
+        run.columns['pattern'] == (pattern or patterns[0])
+    )
     for column, value in at.items():
         rows &= run.columns[column] == value
     for column in grid:
