@@ -80,6 +80,7 @@ def made_key():
     return jax.random.key(0)
 
 
+@pytest.mark.slow
 def test_a_run_stands_beside_its_prediction(tmp_path):
     run = experiment.build(config()).run(tmp_path)
     found = predicted_map.predicted_map(
