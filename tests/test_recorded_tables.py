@@ -181,12 +181,14 @@ def test_where_fedavg_and_focus_end(links, title):
         ('space', {'links.probs.sigma': 10.0, 'problem.alpha': 0.1}),
         ('rounds', {}),
         ('correlation', {'links.correlation_time': 30.0}),
+        ('correlation,newer', {'links.correlation_time': 30.0}),
     ],
 )
 def test_a_point_of_a_simulated_map(which, at):
+    algorithm = 'focus' if 'newer' in which else 'fedavg'
     at = {**at, 'problem.bayes_accuracy': 0.6, 'client.learning_rate': 0.02}
-    kept = runs.read(ROOT / 'docs' / 'maps' / which).columns
-    rows = kept['algorithm'] == 'fedavg'
+    kept = runs.read(ROOT / 'docs' / 'maps' / which.replace(',', '_')).columns
+    rows = kept['algorithm'] == algorithm
     for name, value in at.items():
         rows &= kept[name] == value
     settings = config('map', which)
@@ -197,7 +199,8 @@ def test_a_point_of_a_simulated_map(which, at):
         for part in middle:
             section = section.setdefault(part, {})
         section[last] = (value,)
-    alone = {'algorithms': {'fedavg': {}}, 'names': (), 'reports': {}, 'grid': grid}
+    alone = {'algorithms': {algorithm: {}}, 'names': (), 'reports': {}, 'grid': grid}
+    alone['baseline'] = algorithm
     again = experiment.build({**settings, **alone}).run().columns
     for name in ('seed', 'round'):
         np.testing.assert_array_equal(again[name], kept[name][rows])
