@@ -10,8 +10,7 @@ over links that are as good as their client's labels are lucky, the more unequal
 Every algorithm has the best of three or four rates at every point. After a colon: `space` for
 overlap, sigma and alpha, which is the default; `rounds` for who is ahead when; `correlation` for
 links with memory; with any of them `established` for six rules, the default, or `newer` for FedAvg
-and five others (over `space` at alpha 0.1 alone). Every seed draws data, partition, link qualities,
-links and batches anew.
+and five others. Every seed draws data, partition, link qualities, links and batches anew.
 """
 
 from ml_collections import ConfigDict
@@ -92,8 +91,6 @@ def get_config(argument: str = '') -> ConfigDict:
     }[which]
     probs = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
     overlaps = (0.6, 0.9) if which == 'correlation' else OVERLAPS
-    if which == 'space' and rules == 'newer':
-        grid['problem']['alpha'] = (0.1,)
     grid.setdefault('problem', {})['bayes_accuracy'] = overlaps
     quick_grid.setdefault('problem', {})['bayes_accuracy'] = (0.6, 0.9)
     return ConfigDict(

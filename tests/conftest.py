@@ -1,6 +1,7 @@
 """Strict JAX settings for the whole suite, programs that compile fast, and one cache of them."""
 
 import functools
+import gc
 import os
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
+gc.set_threshold(50_000, 20, 20)  # by default, a ninth of the time of tests that trace programs
 
 KEYS_CHECKED = {'conformance'}
 """The default run looks for reused keys here, where every algorithm and every pattern runs.
