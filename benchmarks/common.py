@@ -124,12 +124,6 @@ def rates(
     }
 
 
-def paired_ratio(timings: Mapping[str, Timing], numerator: str, denominator: str) -> float:
-    """Median over the turns of the ratio of seconds: what a shared machine disturbs least."""
-    turns = zip(timings[numerator].seconds, timings[denominator].seconds, strict=True)
-    return float(np.median([a / b for a, b in turns]))
-
-
 def num_cores() -> int:
     """Cores that this process may use."""
     if hasattr(os, 'sched_getaffinity'):

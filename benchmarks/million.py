@@ -60,22 +60,6 @@ def made(settings: micro.Settings) -> Problem:
     )
 
 
-def only_links(key: jax.Array, settings: micro.Settings) -> jax.Array:
-    """The links of the workload and nothing else: int32[N], how often each client delivers."""
-    pattern = links(settings)
-
-    def one_round(carry, t):
-        count, state = carry
-        link_key = jax.random.fold_in(jax.random.fold_in(key, 1), t)
-        state, sample = pattern.sample(state, link_key, t)
-        if isinstance(sample, CohortLinkSample):
-            return (count.at[sample.ids].add(1, mode='drop'), state), None
-        return (count + sample.mask, state), None
-
-    start = jnp.zeros(settings.num_clients, jnp.int32), pattern.init(key)
-    return jax.lax.scan(one_round, start, jnp.arange(settings.num_rounds, dtype=jnp.int32))[0][0]
-
-
 def by_hand(key: jax.Array, data: Problem, settings: micro.Settings, cohorts: jax.Array) -> Any:
     """The rounds of given cohorts int[T, S], without the engine."""
 
