@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
-gc.set_threshold(50_000, 20, 20)  # by default, a ninth of the time of tests that trace programs
+gc.set_threshold(10_000)  # the default takes a ninth of the time of tests that trace programs
 
 KEYS_CHECKED = {'conformance'}
 """The default run looks for reused keys here, where every algorithm and every pattern runs.
@@ -38,11 +38,15 @@ if jax.__version_info__ < (0, 11):  # what does not know a flag ends the process
     COMPILE_FAST['xla_cpu_use_fusion_emitters'] = False
 
 
+def as_flags(options):
+    """Options of the compiler as XLA_FLAGS."""
+    return ' '.join(f'--{name}={str(value).lower()}' for name, value in options.items())
+
+
 def pytest_configure(config):
     """Lets tests that compile the same program share it, and the default run compile fast."""
     if config.option.markexpr == 'not slow':
-        flags = (f'--{name}={str(value).lower()}' for name, value in COMPILE_FAST.items())
-        os.environ.setdefault('XLA_FLAGS', ' '.join(flags))
+        os.environ.setdefault('XLA_FLAGS', as_flags(COMPILE_FAST))
     if hasattr(config, 'cache'):  # unless pytest runs without its cache
         folder = str(config.cache.mkdir('jax_programs'))
         jax.config.update('jax_compilation_cache_dir', folder)

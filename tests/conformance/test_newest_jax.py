@@ -1,5 +1,6 @@
 """The conformance suites on a newer Python with its newest jax, in an environment of their own."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -25,11 +26,13 @@ def starts(python, minor):
 
 
 def newer_python():
-    """The newest Python on the path that is newer than this one, or None."""
+    """The newest Python on the path or of pyenv that is newer than this one, or None."""
+    versions = pathlib.Path(os.environ.get('PYENV_ROOT', '~/.pyenv')).expanduser() / 'versions'
     for minor in MINORS:
-        python = shutil.which(f'python3.{minor}')
-        if python and (3, minor) > sys.version_info[:2] and starts(python, minor):
-            return python
+        name = f'python3.{minor}'
+        for python in (shutil.which(name), *versions.glob(f'3.{minor}*/bin/{name}')):
+            if python and (3, minor) > sys.version_info[:2] and starts(python, minor):
+                return python
     return None
 
 
@@ -37,7 +40,7 @@ def newer_python():
 def test_the_suites_pass_on_a_newer_python_with_its_newest_jax(tmp_path):
     python = newer_python()
     if python is None:
-        pytest.skip('no newer Python on the path that starts')
+        pytest.skip('no newer Python on the path or of pyenv that starts')
     source, own = tmp_path / 'source', tmp_path / 'venv' / 'bin' / 'python'
     shutil.copytree(ROOT, source, ignore=NOT_COPIED)
     subprocess.run([python, '-m', 'venv', tmp_path / 'venv'], check=True)
@@ -45,6 +48,6 @@ def test_the_suites_pass_on_a_newer_python_with_its_newest_jax(tmp_path):
     installed = subprocess.run(install, cwd=source, capture_output=True, text=True, check=False)
     if installed.returncode:
         pytest.skip(f'cannot install: {installed.stderr.strip().splitlines()[-1]}')
-    command = [own, '-m', 'pytest', '-q', '-p', 'no:cacheprovider', *SUITES]
+    command = [own, '-m', 'pytest', '-q', '-o', f'cache_dir={tmp_path / "cache"}', *SUITES]
     result = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
