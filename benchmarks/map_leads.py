@@ -21,40 +21,25 @@ TITLES = ('map', 'algorithm', 'minus FedAvg: ahead, behind', 'from, to')
 TITLES += ('FedPBC minus it: ahead, behind', 'from, to')
 
 
-def levels(name: str) -> cells.Cells:
-    """Final levels of a recorded map, float[K, Y, X, S] by algorithm, each at its best rates."""
+def levels(name: str) -> dict[str, np.ndarray]:
+    """Final levels float[K, Y, X, S] by algorithm of a recorded map, each at its best rates."""
     run = runs.read(FOLDER / name)
     options = dict(run.facts['reports']['map'])
     del options['name']
-    return cells.of_results(results.of_run(run), metric='eval_accuracy', **options)
+    found = results.of_run(run)
+    return dict(cells.of_results(found, metric='eval_accuracy', **options).values)
 
 
-def both(which: str) -> dict[str, dict[str, np.ndarray]]:
-    """Levels of every rule, of FedAvg and of FedPBC at the same points, over the same draws.
-
-    Returns:
-      ``'own'``, ``'fedavg'`` and ``'fedpbc'`` by rule: the six first ones and, where recorded, the
-      newer ones, which may have fewer panels.
+def both(which: str) -> dict[str, np.ndarray]:
+    """Levels of the six first rules and of the newer ones over the same draws.
 
     Raises:
       ValueError: if FedAvg is not the same in both.
     """
-    first = levels(which)
-    found = {name: _beside(values, first.values) for name, values in first.values.items()}
-    if not (FOLDER / f'{which}_newer').is_dir():
-        return found
-    newer = levels(f'{which}_newer')
-    kept = [list(first.panels).index(panel) for panel in newer.panels]
-    there = {name: values[kept] for name, values in first.values.items()}
-    if not np.array_equal(newer.values['fedavg'], there['fedavg']):
+    first, newer = levels(which), levels(f'{which}_newer')
+    if not np.array_equal(newer['fedavg'], first['fedavg']):
         raise ValueError(f'`{which}` must be two maps of the same draws, got different FedAvg.')
-    return found | {
-        name: _beside(values, there) for name, values in newer.values.items() if name != 'fedavg'
-    }
-
-
-def _beside(own: np.ndarray, others: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {'own': own, 'fedavg': others['fedavg'], 'fedpbc': others['fedpbc']}
+    return {**first, **newer}
 
 
 def summary(ahead: np.ndarray, behind: np.ndarray) -> tuple[str, str]:
@@ -66,14 +51,14 @@ def summary(ahead: np.ndarray, behind: np.ndarray) -> tuple[str, str]:
     return count, ' to '.join(f'{mean[k]:+.1f} ± {half[k]:.1f}' for k in (least, most))
 
 
-def rows(which: str, found: Mapping[str, Mapping[str, np.ndarray]]) -> Iterator[str]:
+def rows(which: str, found: Mapping[str, np.ndarray]) -> Iterator[str]:
     """Lines of the table."""
     for name, values in found.items():
         if name == 'fedavg':
             continue
-        ahead = summary(values['own'], values['fedavg'])
-        other = ('', '') if name == 'fedpbc' else summary(values['fedpbc'], values['own'])
-        yield f'| {" | ".join([which, name, *ahead, *other])} |'
+        other = ('', '') if name == 'fedpbc' else summary(found['fedpbc'], values)
+        cells_of_row = [which, name, *summary(values, found['fedavg']), *other]
+        yield f'| {" | ".join(cells_of_row)} |'
 
 
 def main() -> None:

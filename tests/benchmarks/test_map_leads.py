@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from benchmarks import map_leads
-from fedjax_links.report import cells
 from tests.cli.command import ROOT
 from tests.tiers import cases
 
@@ -30,25 +29,10 @@ def test_the_page_has_these_rows(which):
     assert recorded == list(map_leads.rows(which, map_leads.both(which)))
 
 
-def test_rules_are_paired_at_the_panels_that_both_maps_have(monkeypatch, tmp_path, rng):
-    monkeypatch.setattr(map_leads, 'FOLDER', tmp_path)
-    (tmp_path / 'a_newer').mkdir()
-    first = {name: rng.normal(size=(3, 2, 2, 4)) for name in ('fedavg', 'fedpbc')}
-    newer = {'fedavg': first['fedavg'][[2]], 'focus': rng.normal(size=(1, 2, 2, 4))}
-    panels = [('links', value) for value in (0.05, 0.1, 1.0)]
-    axes = ('x', [0, 1]), ('y', [0, 1]), 'alpha', None
-    levels = {
-        'a': cells.Cells(first, panels, *axes),
-        'a_newer': cells.Cells(newer, panels[2:], *axes),
-    }
+def test_maps_of_other_draws_are_no_pair(monkeypatch):
+    levels = {'a': {'fedavg': np.zeros(3)}, 'a_newer': {'fedavg': np.zeros(3), 'focus': np.ones(3)}}
     monkeypatch.setattr(map_leads, 'levels', levels.get)
-    found = map_leads.both('a')
-    assert list(found) == ['fedavg', 'fedpbc', 'focus']
-    np.testing.assert_array_equal(found['focus']['fedpbc'], first['fedpbc'][[2]])
-    lines = list(map_leads.rows('a', found))
-    assert [line.split(' | ')[1] for line in lines] == ['fedpbc', 'focus']
-    assert ' of 12 ' in lines[0]
-    assert ' of 4 ' in lines[1]
-    newer['fedavg'] = newer['fedavg'] + 1
+    assert map_leads.both('a') == levels['a_newer']
+    levels['a_newer']['fedavg'] = np.ones(3)
     with pytest.raises(ValueError, match='must be two maps of the same draws'):
         map_leads.both('a')
