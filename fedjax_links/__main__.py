@@ -6,6 +6,7 @@ python -m fedjax_links simulate --config=quickstart --workdir=runs/quickstart
 
 import ast
 import runpy
+import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -117,6 +118,10 @@ def _first_line(text: str | None) -> str:
 
 
 if __name__ == '__main__':
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # JAX drops what is raised while it collects garbage: the exception of Python's own handler
+        # prints its lines while modules are imported, or is lost and the command goes on.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         sys.exit(main(sys.argv[1:]))
     except BrokenPipeError:

@@ -115,9 +115,9 @@ class Journal:
         return found
 
     def close(self) -> None:
-        """Closes both files."""
-        self._metrics.close()
-        self._log.close()
+        """Closes both files, the second also where the first cannot write what it still holds."""
+        with self._log, self._metrics:
+            pass
 
     def _open(self) -> None:
         """Writes both files as they are proven, and opens them."""

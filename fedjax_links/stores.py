@@ -186,8 +186,8 @@ class RunFolder(Memory):
 
     def close(self) -> None:
         """As `Memory.close`."""
-        self._journal.close()
-        self._lock.close()
+        with self._lock, errors.on_disk(self.path):
+            self._journal.close()
 
     def _claim(self) -> None:
         try:

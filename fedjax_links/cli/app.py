@@ -56,7 +56,7 @@ def run(
         except BrokenPipeError:
             errors.leave_unread()
         except OSError as error:
-            _fail(f'`{error.filename}` cannot be used: {error.strerror or error}.')
+            _fail(f'`{error.filename or "a file"}` cannot be used: {error.strerror or error}.')
         except KeyboardInterrupt:
             sys.exit(130)
 

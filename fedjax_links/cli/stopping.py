@@ -22,11 +22,11 @@ class StopOnSignal(Callback):
     def __init__(self) -> None:
         """Nothing was received yet."""
         self.received: int | None = None
+        self._before: dict[int, Any] = {}
 
     def on_start(self, experiment: Experiment) -> None:
         """Listens."""
-        for number in _SIGNALS:
-            signal.signal(number, self._note)
+        self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
 
     def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
         """Stops if a signal has come."""
@@ -34,9 +34,9 @@ class StopOnSignal(Callback):
             raise Stop
 
     def on_end(self, results: Any) -> None:
-        """Gives the signals back."""
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        """Gives the signals back to whoever listened before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler or signal.SIG_DFL)  # None: not of Python
 
     @property
     def exit_status(self) -> int:

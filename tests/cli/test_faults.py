@@ -22,7 +22,7 @@ def get_config():
         'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
         'client': {'local_steps': 3, 'learning_rate': 0.1},
         'algorithms': {'fedavg': {}},
-        'num_rounds': 400_000,
+        'num_rounds': 40_000_000,
         'eval_every': 100,
         'num_seeds': 1,
     })
@@ -38,7 +38,8 @@ def config(tmp_path_factory):
 
 
 def started(config, folder):
-    """The command, with a few evaluations behind it."""
+    """The command, with a few evaluations behind it that were not there before."""
+    before = num_lines(folder)
     process = subprocess.Popen(
         [*COMMAND, f'--config={config}', f'--workdir={folder}'],
         cwd=ROOT,
@@ -46,19 +47,24 @@ def started(config, folder):
         stderr=subprocess.PIPE,
         text=True,
     )
-    metrics, deadline = folder / 'metrics.jsonl', time.monotonic() + 120
-    while not (metrics.exists() and metrics.read_bytes().count(b'\n') > 5):
+    deadline = time.monotonic() + 120
+    while num_lines(folder) <= before + 5:
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.01)
     return process
 
 
+def num_lines(folder):
+    """The number of lines of metrics."""
+    metrics = folder / 'metrics.jsonl'
+    return metrics.read_bytes().count(b'\n') if metrics.exists() else 0
+
+
 def last_save(folder):
-    """The last line of the journal, and the number of lines of metrics."""
+    """The last line of the journal."""
     line = (folder / 'checkpoints' / 'journal.jsonl').read_text().splitlines()[-1]
-    entry = json.loads(line.partition(' ')[2])
-    return entry, (folder / 'metrics.jsonl').read_bytes().count(b'\n')
+    return json.loads(line.partition(' ')[2])
 
 
 def stop(process, folder, number, status):
@@ -68,8 +74,7 @@ def stop(process, folder, number, status):
     assert process.returncode == status
     assert f'all is saved in {folder}, and the same command goes on.' in told
     assert 'Traceback' not in told
-    entry, count = last_save(folder)
-    assert entry['round'] == 100 * count  # nothing is left to be cut
+    assert last_save(folder)['round'] == 100 * num_lines(folder)  # nothing is left to be cut
 
 
 @pytest.mark.slow
@@ -84,6 +89,15 @@ def test_one_of_two_processes_works_and_the_other_is_told_who(config, tmp_path):
     finally:
         first.kill()
         first.communicate()
+
+
+def test_ctrl_c_before_the_run_says_nothing(tmp_path):
+    """A config that interrupts itself stands in for the user while modules are imported."""
+    path = tmp_path / 'interrupted.py'
+    path.write_text(f'import os, signal\n{LONG}\nos.kill(os.getpid(), signal.SIGINT)\n')
+    done = command.in_a_process('simulate', f'--config={path}', f'--workdir={tmp_path / "run"}')
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, '', '')
+    assert not (tmp_path / 'run').exists()
 
 
 def one_line(done):
