@@ -28,11 +28,11 @@ def table(columns: Mapping[str, np.ndarray]) -> Any:
         import pandas
     except ImportError:
         raise errors.missing_package('to_pandas needs pandas', 'pandas') from None
-    return pandas.DataFrame({name: _of_tuples(column) for name, column in columns.items()})
+    return pandas.DataFrame({name: of_tuples(column) for name, column in columns.items()})
 
 
-def _of_tuples(column: np.ndarray) -> np.ndarray:
-    """[K] of values, with vectors as tuples."""
+def of_tuples(column: np.ndarray) -> np.ndarray:
+    """[K] of values, with vectors and lists as tuples, which can be compared and grouped by."""
     if column.ndim == 1 and column.dtype != object:
         return column
     return np.fromiter((_as_tuple(value) for value in column.tolist()), object, len(column))
@@ -57,6 +57,11 @@ def dataset(variables: Variables, coords: Mapping[str, Any]) -> Any:
     except ImportError:
         raise errors.missing_package('to_xarray needs xarray', 'xarray') from None
     return xarray.Dataset(dict(variables), dict(coords))
+
+
+def named(name: str, axes: tuple[str, ...], values: np.ndarray) -> tuple[str, ...]:
+    """Names of all axes of an array, of which some are known: the others are ``<name>_axis<k>``."""
+    return (*axes, *(f'{name}_axis{k}' for k in range(values.ndim - len(axes))))
 
 
 def lanes(
@@ -129,7 +134,7 @@ def long_form(
     columns: dict[str, np.ndarray] = {}
     for name, (axis, column) in known.items():
         place = axes.index(axis)
-        column = _of_tuples(column)
+        column = of_tuples(column)
         wide = column.reshape([-1 if k == place else 1 for k in range(len(shape))])
         columns[name] = np.broadcast_to(wide, shape).ravel()
     columns['round'] = np.broadcast_to(rounds, shape).ravel()

@@ -89,8 +89,9 @@ class Results(NamedTuple):
         """The evaluations, those of tuning left out, with named axes; xarray must be installed.
 
         Variables ``<model>/<metric>`` have the axes ``algorithm``, ``pattern``, ``point``, ``seed``
-        and ``round``; the columns of the grid are coordinates along ``point``. NaN where nothing
-        ran, and in columns that an algorithm lacks.
+        and ``round``, as ``finite`` has, whether the lane was; the columns of the grid are
+        coordinates along ``point``, lists as tuples. NaN where nothing ran, and in columns that an
+        algorithm lacks.
 
         Returns:
           An `xarray.Dataset`.
@@ -118,12 +119,14 @@ class Results(NamedTuple):
         found = {axis: keys if axis == 'point' else rows[axis].tolist() for axis in axes if rows}
         at = tuple(np.array([places[axis][v] for v in found[axis]], int) for axis in found)
         variables = {}
-        for name in [name for name in rows if '/' in name]:
-            values = np.full([len(coords[axis]) for axis in axes], np.nan)
-            values[at] = rows[name].astype(np.float64)
+        for name in [name for name in rows if '/' in name or name == 'finite']:
+            kind, missing = (bool, False) if name == 'finite' else (np.float64, np.nan)
+            values = np.full([len(coords[axis]) for axis in axes], missing, kind)
+            values[at] = rows[name].astype(kind)
             variables[name] = axes, values
         for place, name in enumerate(grid):
-            coords[name] = 'point', [point[place] for point in every.values()]
+            column = _column([point[place] for point in every.values()])
+            coords[name] = 'point', frames.of_tuples(column)
         return frames.dataset(variables, coords)
 
 

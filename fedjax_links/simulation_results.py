@@ -91,7 +91,7 @@ class SimulationResult(NamedTuple):
 
         Variables ``<model>/<metric>`` have the axes ``point``, ``seed`` (as far as there are such)
         and ``round``, rounds completed; ``rounds/num_active`` and its like have ``each_round``
-        instead. The columns of a grid are coordinates along ``point``, but those of vectors.
+        instead. The columns of a grid are coordinates along ``point``, vectors with an axis more.
 
         Args:
           seeds: the S seeds of a sweep; 0, 1, ... by default.
@@ -112,10 +112,12 @@ class SimulationResult(NamedTuple):
             parts.insert(0, ('round', {**self.evals, 'finite': self._finite(ends)}))
         for axis, part in parts:
             for name, values in frames.leaves(part).items():
-                more = [f'{name}_axis{k}' for k in range(values.ndim - len(axes) - 1)]
-                variables[name] = (*axes, axis, *more), values
-        flat = {name: (axis, column) for name, (axis, column) in known.items() if column.ndim == 1}
-        coords: dict[str, Any] = {**flat, 'each_round': every}
+                variables[name] = frames.named(name, (*axes, axis), values), values
+        coords: dict[str, Any] = {
+            name: (frames.named(name, (axis,), column), column)
+            for name, (axis, column) in known.items()
+        }
+        coords['each_round'] = every
         if self.evals:
             coords['round'] = ends
         return frames.dataset(variables, coords)

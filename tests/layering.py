@@ -21,6 +21,8 @@ _ENGINE = _CORE | {
 _DRIVERS = {'simulation', 'evaluation', 'devices', 'processes', 'sweeps'}
 _RUNS = {
     'archives',
+    'series',
+    'grids',
     'packing',
     'memory',
     'checkpoints',
@@ -74,6 +76,8 @@ MAY_SEE = {
     'runs': _CORE | {'archives', 'describing', 'frames', 'journal', 'seals'},
     'stores': _CORE
     | {'archives', 'checkpoints', 'journal', 'seals', 'environment', 'runs', 'packing'},
+    'grids': {'errors', 'checks'},
+    'series': {'grids'},
     'pricing': {'errors', 'checks'},
     'recordings': _CORE | {'participation', 'runs', 'seals'},
     'choices': _ENGINE | _DRIVERS | {'recordings'},
@@ -81,7 +85,7 @@ MAY_SEE = {
     'sections': _ENGINE | {'recordings', 'choices', 'named_imports'},
     'experiment': _ENGINE | _DRIVERS | _UPPER - {'experiment'},
     'sizes': {'errors'},
-    'plot': {'errors', 'checks', 'base', 'simulation', 'evaluation', 'analysis', 'runs'},
+    'plot': {'errors', 'checks', 'base', 'simulation', 'evaluation', 'analysis', 'series', 'runs'},
     'shipped': {'errors'},
     'report': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'plot', 'pricing'},
     '__main__': {'errors', 'algorithms', 'choices', 'participation', 'problems', 'shipped'},

@@ -122,6 +122,8 @@ def test_named_axes(swept):
     assert found['round'].values.tolist() == [3, 6]
     assert found['seed'].values.tolist() == SEEDS
     assert found['algorithm.rate'].dims == ('point',)
+    np.testing.assert_array_equal(found['participation.p'], PROBS)
+    assert found['participation.p'].dims == ('point', 'participation.p_axis0')
     np.testing.assert_array_equal(found['rounds/num_active'], swept.rounds.num_active)
     assert found['rounds/num_active'].dims == ('point', 'seed', 'each_round')
     one = found['server/loss'].sel(seed=6, round=6)
@@ -143,6 +145,20 @@ def test_a_run_has_named_axes(run):
         for name in ('server/loss', 'client_mean/loss'):
             cell = found[name].sel(**at).isel(point=rates.index(row['client.learning_rate']))
             np.testing.assert_equal(float(cell), row[name])
+    assert found['finite'].all()
+
+
+def test_what_a_run_lacks_is_not_finite_and_lists_are_tuples(run):
+    pytest.importorskip('xarray')
+    columns = {name: column[1:] for name, column in run.columns.items()}
+    first = columns['client.learning_rate'] == 0.1
+    vectors = np.empty(len(first), object)
+    vectors[:] = [[0.1, 0.1] if is_first else [0.2, 0.3] for is_first in first]
+    found = run._replace(columns={**columns, 'client.learning_rate': vectors}).to_xarray()
+    assert found['client.learning_rate'].values.tolist() == [(0.1, 0.1), (0.2, 0.3)]
+    absent = ~found['finite'].values
+    assert absent.sum() == 1
+    assert found['server/loss'].isnull().values[absent].all()
 
 
 @pytest.mark.parametrize(

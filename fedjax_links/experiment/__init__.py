@@ -7,7 +7,7 @@ from fedjax_links.experiment.config import build
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.hooks import Callback, Stop
 from fedjax_links.experiment.lanes import Lane
-from fedjax_links.experiment.points import Maker
+from fedjax_links.experiment.makers import Maker
 from fedjax_links.experiment.tuning import Tuning
 
 __all__ = ['Callback', 'Experiment', 'Lane', 'Maker', 'Stop', 'Tuning', 'build']

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedjax_links import series
+
 BEST = 'best'
 """Decides by whichever candidate model is ahead."""
 
@@ -48,23 +50,19 @@ def tried(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: st
     tuning = facts['tuning']
     if tuning is None or not len(columns):
         return []
-    last = (
-        (columns['stage'] == _TUNING)
-        & (columns['algorithm'] == label)
-        & (columns['round'] == tuning['num_rounds'])
-    )
-    if not last.any():
+    rows = series.where(columns, stage=_TUNING, algorithm=label)
+    rows = series.at(rows, {'round': tuning['num_rounds']})
+    if not series.num_rows(rows):
         return []
-    rows = {name: column[last] for name, column in columns.items()}
     num_seeds = tuning['num_seeds']
     firsts = slice(None, None, num_seeds)
-    own = [name for name in tuning['grid'] if name not in facts['grid'] and is_given(rows, name)]
-    at = [name for name in facts['grid'] if is_given(rows, name)]
+    own = [
+        name for name in tuning['grid'] if name not in facts['grid'] and series.is_given(rows, name)
+    ]
+    at = [name for name in facts['grid'] if series.is_given(rows, name)]
     scores = _ends(rows, facts, label).reshape(-1, num_seeds).mean(axis=1)
-    healthy = np.isfinite(scores)
-    if 'finite' in rows:  # a model of NaN has an accuracy too
-        healthy &= rows['finite'].astype(bool).reshape(-1, num_seeds).all(axis=1)
-    scores = np.where(healthy, scores, np.nan)
+    healthy = np.isfinite(scores) & series.finite(rows).reshape(-1, num_seeds).all(axis=1)
+    scores = np.where(healthy, scores, np.nan)  # a model of NaN has an accuracy too
     groups: dict[str, list[int]] = {}
     grid = [{name: rows[name][firsts][k] for name in at} for k in range(len(scores))]
     for place, point in enumerate(grid):
@@ -82,14 +80,6 @@ def best_of(scores: np.ndarray, direction: str | None) -> int | None:
     if np.isnan(scores).all():
         return None
     return int(np.nanargmax(scores) if direction == 'max' else np.nanargmin(scores))
-
-
-def is_given(rows: Mapping[str, np.ndarray], name: str) -> bool:
-    """Whether a column has a value in any of the rows."""
-    if name not in rows:
-        return False
-    column = rows[name]
-    return not all(value is None or value != value for value in column.tolist())
 
 
 def _ends(rows: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str) -> np.ndarray:

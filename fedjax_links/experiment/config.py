@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, choices, errors, sections, simulation
+from fedjax_links import checks, choices, errors, grids, sections, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm
-from fedjax_links.experiment import lanes, limits, plain, points
+from fedjax_links.experiment import lanes, limits, plain
 from fedjax_links.experiment.choosing import BEST
 from fedjax_links.experiment.config_parts import (
     first_draws,
@@ -25,7 +25,7 @@ from fedjax_links.experiment.config_parts import (
     with_value,
 )
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.points import REQUIRED, Maker
+from fedjax_links.experiment.makers import REQUIRED, Maker
 from fedjax_links.experiment.tuning import Tuning
 from fedjax_links.sections import Section
 
@@ -87,7 +87,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
       ValueError: naming the field, its value and the nearest valid name.
     """
     _check_fields(config)
-    columns = points.flatten(_floats(config.get('grid', {})), 'config.grid')
+    columns = grids.flatten(_floats(config.get('grid', {})), 'config.grid')
     tuned = _tuning_columns(config)
     patterns = pattern_sections(config)
     draws = first_draws(config)
@@ -197,7 +197,7 @@ def _floats(grid: Any) -> Any:
 # Algorithms and tuning.
 
 
-def _algorithm(config: Mapping[str, Any], label: str, columns: points.Columns) -> Maker[Algorithm]:
+def _algorithm(config: Mapping[str, Any], label: str, columns: grids.Columns) -> Maker[Algorithm]:
     """An algorithm; it takes its client rate and what the grids say of it and of clients."""
     section = config['algorithms'][label]
     _check_section(f'config.algorithms.{label}', section)
@@ -272,7 +272,7 @@ def _tuning_columns(config: Mapping[str, Any]) -> dict[str, list[Any]]:
         if option not in _TUNING:
             raise errors.unknown_name('config.tuning', option, _TUNING)
     if 'grid' in tuning:
-        return points.flatten(_floats(tuning['grid']), 'config.tuning.grid')
+        return grids.flatten(_floats(tuning['grid']), 'config.tuning.grid')
     columns = {}
     if 'learning_rates' in tuning and 'learning_rate' not in config.get('client', {}):
         columns[_RATE] = _rates('learning_rates', tuning['learning_rates'])
@@ -294,7 +294,7 @@ def _rates(option: str, values: Any) -> list[float]:
 
 
 def _tuning(
-    config: Mapping[str, Any], columns: points.Columns, labels: Sequence[str]
+    config: Mapping[str, Any], columns: grids.Columns, labels: Sequence[str]
 ) -> Tuning | None:
     tuning = config.get('tuning', {})
     if 'tuning' in config and not tuning:
@@ -331,7 +331,7 @@ def _try(experiment: Experiment) -> None:
         for point in experiment.grid_points:
             experiment.pattern_at(label, point)
     for label, maker in experiment.algorithm_makers.items():
-        for point in points.project(experiment.grid_points, maker.columns):
+        for point in grids.project(experiment.grid_points, maker.columns):
             for values in lanes.tuning_points(experiment, label) or [{}]:
                 experiment.algorithm_at(label, maker.at({**point, **values}))
         for pattern in experiment.pattern_makers:

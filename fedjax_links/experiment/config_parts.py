@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedjax_links import checks, errors, sections
+from fedjax_links import checks, errors, grids, sections
 from fedjax_links.base import Participation, Problem
-from fedjax_links.experiment import points, redrawn_sections, redraws
-from fedjax_links.experiment.points import REQUIRED, Maker
+from fedjax_links.experiment import redrawn_sections, redraws
+from fedjax_links.experiment.makers import REQUIRED, Maker
 from fedjax_links.sections import Section
 
 LINKS = 'links'
@@ -36,7 +36,7 @@ def redraw(config: Mapping[str, Any]) -> Mapping[str, str] | str:
     if 'redraw' in config:
         given: Mapping[str, str] | str = config['redraw']
         return given
-    swept = points.flatten(config.get('grid') or {}, 'config.grid')
+    swept = grids.flatten(config.get('grid') or {}, 'config.grid')
     if len(config.get('algorithms', ())) < 2 or any(
         name.endswith(('seed', redraws.GRID)) for name in swept
     ):
@@ -53,7 +53,7 @@ def redraw(config: Mapping[str, Any]) -> Mapping[str, str] | str:
 def problem_makers(
     config: Mapping[str, Any],
     labels: Sequence[str],
-    columns: points.Columns,
+    columns: grids.Columns,
     draws: Mapping[str, int],
 ) -> dict[str, Maker[Problem]]:
     """One maker by pattern; patterns share it unless their problem differs.
@@ -94,7 +94,7 @@ def pattern_maker(
     prefix: str,
     section: Any,
     problem: Maker[Problem],
-    columns: points.Columns,
+    columns: grids.Columns,
     draws: Mapping[str, int],
 ) -> Maker[Participation]:
     """A pattern; it takes its problem's columns too, as it is made for that problem's clients.

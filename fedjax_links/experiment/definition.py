@@ -8,13 +8,14 @@ from typing import Any
 
 import jax
 
-from fedjax_links import checks, errors, evaluation, prng, runs, simulation
+from fedjax_links import checks, errors, evaluation, grids, prng, runs, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
-from fedjax_links.experiment import families, limits, points, redraws
+from fedjax_links.experiment import families, limits, makers, redraws
 from fedjax_links.experiment.choosing import BEST
 from fedjax_links.experiment.made_parts import Parts
-from fedjax_links.experiment.points import Maker, Point
+from fedjax_links.experiment.makers import Maker
 from fedjax_links.experiment.tuning import Tuning
+from fedjax_links.grids import Point
 
 LINKS = 'links'
 """What ``log`` calls the realised links of every seed."""
@@ -113,7 +114,7 @@ class Experiment:
         loggers.check(self.log)
         _check_names(self.names, (*self.patterns, *self.algorithms))
         self._check_columns()
-        columns = points.flatten(self.grid)
+        columns = grids.flatten(self.grid)
         redraws.check(self.redraw, len(self.seeds), self.columns_taken, columns)
         for pattern in self.patterns:
             for point in self.grid_points:
@@ -129,25 +130,25 @@ class Experiment:
     @functools.cached_property
     def grid_points(self) -> list[dict[str, Any]]:
         """The points of the grid."""
-        return points.points(points.flatten(self.grid), self.grid_mode)
+        return grids.points(grids.flatten(self.grid), self.grid_mode)
 
     @functools.cached_property
     def algorithm_makers(self) -> Mapping[str, Maker[Algorithm]]:
         """By label."""
-        return {k: points.as_maker(f'algorithms.{k}', v) for k, v in self.algorithms.items()}
+        return {k: makers.as_maker(f'algorithms.{k}', v) for k, v in self.algorithms.items()}
 
     @functools.cached_property
     def pattern_makers(self) -> Mapping[str, Maker[Participation]]:
         """By label."""
-        return {k: points.as_maker(f'patterns.{k}', v) for k, v in self.patterns.items()}
+        return {k: makers.as_maker(f'patterns.{k}', v) for k, v in self.patterns.items()}
 
     @functools.cached_property
     def problem_makers(self) -> Mapping[str, Maker[Problem]]:
         """By label of the pattern."""
         if not isinstance(self.problem, Mapping):
-            shared = points.as_maker('problem', self.problem)
+            shared = makers.as_maker('problem', self.problem)
             return dict.fromkeys(self.patterns, shared)
-        return {k: points.as_maker(f'problem.{k}', self.problem[k]) for k in self.patterns}
+        return {k: makers.as_maker(f'problem.{k}', self.problem[k]) for k in self.patterns}
 
     def algorithm_at(self, label: str, columns: Point) -> Algorithm:
         """An algorithm at values of its columns, which may be traced."""
@@ -181,7 +182,7 @@ class Experiment:
     def draws(self) -> redraws.Draws:
         """Which seed each draw has."""
         tuning = self.tuning.seeds if self.tuning else ()
-        alone = points.flatten(self.grid).get(redraws.GRID, ())
+        alone = grids.flatten(self.grid).get(redraws.GRID, ())
         return redraws.Draws(self.redraw, [*self.seeds, *tuning], alone)
 
     @functools.cached_property
@@ -229,7 +230,7 @@ class Experiment:
         """Candidate models of an algorithm."""
         pattern, point = next(iter(self.pattern_makers)), self.grid_points[0]
         problem = self.problem_at(pattern, point)
-        tried = points.points(points.flatten(self.tuning.grid), 'cross')[0] if self.tuning else {}
+        tried = grids.points(grids.flatten(self.tuning.grid), 'cross')[0] if self.tuning else {}
         algorithm = self.algorithm_at(label, self.algorithm_makers[label].at({**tried, **point}))
 
         def named(key: Key) -> Mapping[str, Params]:
@@ -284,7 +285,7 @@ class Experiment:
             'eval_every': self.eval_every,
             'evaluate_start': self.evaluate_start,
             'seeds': [int(seed) for seed in self.seeds],
-            'grid': points.flatten(self.grid),
+            'grid': grids.flatten(self.grid),
             'grid_mode': self.grid_mode,
             'tuning': None if tuning is None else dataclasses.asdict(tuning),
             'reports': dict(self.reports),
@@ -305,13 +306,13 @@ class Experiment:
     def _check_work(self) -> None:
         """No larger than can be listed; problems are no factor, as each belongs to a pattern."""
         parts = len(self.patterns) * len(self.algorithms) * len(self.seeds)
-        grid = limits.num_points(points.flatten(self.grid), self.grid_mode)
+        grid = limits.num_points(grids.flatten(self.grid), self.grid_mode)
         where = 'grid' if grid > len(self.seeds) else 'num_seeds'
         limits.check_work(grid * parts, self.num_rounds, self.eval_every, lanes=where)
         if self.tuning is not None:
             checks.static_int('tuning.num_rounds', self.tuning.num_rounds)
             checks.static_int('tuning.num_seeds', self.tuning.num_seeds)
-            tried = limits.num_points(points.flatten(self.tuning.grid), 'cross')
+            tried = limits.num_points(grids.flatten(self.tuning.grid), 'cross')
             lanes = grid * tried * len(self.algorithms) * self.tuning.num_seeds
             limits.check_work(
                 lanes,
@@ -328,7 +329,7 @@ class Experiment:
             *self.problem_makers.values(),
         )
         taken = {redraws.GRID, *(name for maker in makers for name in maker.columns)}
-        for name in points.flatten(self.grid):
+        for name in grids.flatten(self.grid):
             if name not in taken:
                 raise errors.unknown_name('grid', name, taken)
 
@@ -337,7 +338,7 @@ class Experiment:
         if tuning.pattern is not None:
             checks.choice('tuning.pattern', tuning.pattern, list(self.patterns))
         taken = {name for maker in self.algorithm_makers.values() for name in maker.columns}
-        for name in points.flatten(tuning.grid):
+        for name in grids.flatten(tuning.grid):
             if name not in taken:
                 raise errors.unknown_name('tuning.grid', name, taken)
         if self.directions[self.metric_name] is None:

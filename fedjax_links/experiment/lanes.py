@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedjax_links.experiment import points, redraws
+from fedjax_links import grids
+from fedjax_links.experiment import redraws
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.points import Point
+from fedjax_links.experiment.makers import REQUIRED
 from fedjax_links.experiment.tuning import Tuning
+from fedjax_links.grids import Point
 
 MAIN, TUNING = 'main', 'tuning'
 _PLAIN = (bool, int, float, str)
@@ -100,7 +102,7 @@ def tuned_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
         *experiment.pattern_makers[pattern].columns,
         *experiment.problem_makers[pattern].columns,
     }
-    return points.project(experiment.grid_points, names)
+    return grids.project(experiment.grid_points, names)
 
 
 def tuning_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
@@ -108,13 +110,13 @@ def tuning_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
     if experiment.tuning is None:
         return []
     own = experiment.algorithm_makers[label].columns
-    fixed = points.flatten(experiment.grid)
+    fixed = grids.flatten(experiment.grid)
     columns = {
         name: values
-        for name, values in points.flatten(experiment.tuning.grid).items()
+        for name, values in grids.flatten(experiment.tuning.grid).items()
         if name in own and name not in fixed
     }
-    return points.points(columns, 'cross') if columns else []
+    return grids.points(columns, 'cross') if columns else []
 
 
 def first_tried(experiment: Experiment, label: str) -> list[dict[str, Any]]:
@@ -163,7 +165,7 @@ def _points_of(experiment: Experiment, label: str, pattern: str) -> list[dict[st
         *experiment.problem_makers[pattern].columns,
         redraws.GRID,
     }
-    return points.project(experiment.grid_points, names)
+    return grids.project(experiment.grid_points, names)
 
 
 def _complete(experiment: Experiment, label: str, pattern: str, point: Point) -> dict[str, Any]:
@@ -178,7 +180,7 @@ def _complete(experiment: Experiment, label: str, pattern: str, point: Point) ->
         name: value[pattern] if isinstance(value, Mapping) else value
         for maker in makers
         for name, value in maker.columns.items()
-        if value is not points.REQUIRED and name not in drawn
+        if value is not REQUIRED and name not in drawn
     }
     shown = {name: v for name, v in fixed.items() if v is None or isinstance(v, _PLAIN)}
     return {**shown, **point}

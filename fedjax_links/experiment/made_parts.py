@@ -5,7 +5,8 @@ from typing import Any
 
 from fedjax_links.base import Problem
 from fedjax_links.experiment import families
-from fedjax_links.experiment.points import Maker, Part, Point
+from fedjax_links.experiment.makers import Maker, Part
+from fedjax_links.grids import Point
 
 
 class Parts:

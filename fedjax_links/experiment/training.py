@@ -11,7 +11,7 @@ import numpy as np
 from fedjax_links import meshes, simulation
 from fedjax_links.base import FederationState, Key, Links, Problem
 from fedjax_links.devices import Place
-from fedjax_links.experiment import drawing, points
+from fedjax_links.experiment import drawing, makers
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.families import Family
 from fedjax_links.experiment.lanes import Lane
@@ -108,5 +108,5 @@ def build(experiment: Experiment, lane: Lane, place: Place, family: Family | Non
 def split(experiment: Experiment, lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
     """The columns of a lane's algorithm: arguments of its program, and what is built into it."""
     values = experiment.algorithm_makers[lane.algorithm].at(lane.point)
-    traced = {name: np.float32(v) for name, v in values.items() if points.is_traced(v)}
+    traced = {name: np.float32(v) for name, v in values.items() if makers.is_traced(v)}
     return traced, {name: v for name, v in values.items() if name not in traced}

@@ -3,7 +3,7 @@
 import dataclasses
 
 from fedjax_links.experiment.choosing import BEST
-from fedjax_links.experiment.points import Columns
+from fedjax_links.grids import Columns
 
 FIRST_TUNING_SEED = 10_000
 

@@ -1,11 +1,11 @@
 """A run over a grid as a heat map: levels of an algorithm, or differences to another."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, errors, evaluation, runs
+from fedjax_links import checks, errors, evaluation, runs, series
 from fedjax_links.plot import heat, panels, reading
 
 
@@ -60,28 +60,25 @@ def grid_map(
     for name, label in (('algorithm', algorithm), ('baseline', baseline)):
         if label is not None:
             checks.choice(name, label, run.facts['algorithms'])
-    rows = _rows(run, x, y, pattern, dict(at or {}))
-    axes = [(column.rsplit('.', 1)[-1], np.unique(run.columns[column][rows])) for column in (x, y)]
-    places = [
-        np.searchsorted(values, run.columns[c]) for c, (_, values) in zip((x, y), axes, strict=True)
-    ]
-    shape = len(axes[1][1]), len(axes[0][1]), len(run.facts['seeds'])
+    labels = [algorithm] if baseline is None else [algorithm, baseline]
+    rows = _rows(run, (x, y), labels, pattern, dict(at or {}))
+    axes = [(name.rsplit('.', 1)[-1], series.values(rows, name)) for name in (x, y)]
+    lanes = np.unique(rows['pattern']).tolist(), run.facts['seeds'], np.unique(rows['round'])
 
     def levels(label: str, model: str | None = None) -> np.ndarray:
         """float[S, Y, X]."""
-        models = run.facts['models'][label]
+        models = series.models(run.facts, label)
         chosen = model or ('client_mean' if 'client_mean' in models else models[0])
         checks.choice('model', chosen, models)
-        found = np.full(shape, np.nan)
-        of_label = rows & (run.columns['algorithm'] == label)
-        for at_y, at_x, seed in np.ndindex(shape):
-            own = of_label & (places[0] == at_x) & (places[1] == at_y)
-            own &= run.columns['seed'] == run.facts['seeds'][seed]
-            order = np.argsort(run.columns['round'][own])
-            values = run.columns[f'{chosen}/{metric}'][own][order].astype(np.float64)
-            if values.size:
-                found[at_y, at_x, seed] = reading.ends(values[None], tail)[0]
-        return np.moveaxis(found, -1, 0)
+        found = np.full((len(lanes[1]), len(axes[1][1]), len(axes[0][1])), np.nan)
+        of_label = series.where(rows, algorithm=label)
+        for row, at_y in enumerate(axes[1][1]):
+            of_row = series.at(of_label, {y: at_y})
+            for column, at_x in enumerate(axes[0][1]):
+                cell = series.at(of_row, {x: at_x})
+                values = series.array(cell, f'{chosen}/{metric}', *lanes)
+                found[:, row, column] = reading.ends(values[0], tail)
+        return found
 
     scale = 100 if panels.is_share(metric) else 1
     names = dict(run.facts['names'])
@@ -95,8 +92,8 @@ def grid_map(
         label = f'{shown} minus {names.get(baseline, baseline)}: {panels.unit(metric)}'
     return heat.heat_map(
         scale * values,
-        x=(axes[0][0].replace('_', ' '), axes[0][1].tolist()),
-        y=(axes[1][0].replace('_', ' '), axes[1][1].tolist()),
+        x=(axes[0][0].replace('_', ' '), axes[0][1]),
+        y=(axes[1][0].replace('_', ' '), axes[1][1]),
         label=label,
         around_zero=baseline is not None,
         texts=texts,
@@ -107,25 +104,28 @@ def grid_map(
 
 
 def _rows(
-    run: runs.Results, x: str, y: str, pattern: str | None, at: Mapping[str, Any]
-) -> np.ndarray:
-    """bool[rows], the evaluations of one pattern where all columns but two have one value."""
+    run: runs.Results,
+    axes: Sequence[str],
+    labels: Sequence[str],
+    pattern: str | None,
+    at: Mapping[str, Any],
+) -> series.Rows:
+    """Evaluations of some algorithms and one pattern, of one value of each column but the axes."""
     patterns, grid = list(run.facts['patterns']), list(run.facts['grid'])
-    for name, column in (('x', x), ('y', y), *(('at', column) for column in at)):
+    for name, column in (*zip('xy', axes, strict=True), *(('at', column) for column in at)):
         checks.choice(name, column, grid)
     if pattern is None and len(patterns) > 1:
         raise errors.invalid('pattern', f'be one of {", ".join(patterns)}', None)
     if pattern is not None:
         checks.choice('pattern', pattern, patterns)
-    rows: np.ndarray = (run.columns['stage'] == 'main') & (
-        run.columns['pattern'] == (pattern or patterns[0])
-    )
-    for column, value in at.items():
-        rows &= run.columns[column] == value
+    rows = series.where(run.columns, stage='main', pattern=pattern or patterns[0])
+    rows = series.at({k: v[np.isin(rows['algorithm'], labels)] for k, v in rows.items()}, at)
     for column in grid:
-        values = np.unique(run.columns[column][rows])
-        if column not in (x, y, *at) and len(values) > 1:
+        if column not in (*axes, *at) and len(series.values(rows, column)) > 1:
             raise errors.invalid('at', f'have a value of {column}', list(at))
-    if not rows.any():
+    if not series.num_rows(rows):
         raise errors.invalid('at', 'leave evaluations', dict(at))
+    for name, column in zip('xy', axes, strict=True):
+        if not series.is_given(rows, column):
+            raise errors.invalid(name, f'be a column of {" or ".join(labels)}', column)
     return rows

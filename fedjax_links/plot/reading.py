@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import checks, errors, runs
+from fedjax_links import checks, errors, runs, series
 from fedjax_links.simulation import SimulationResult
 
 ALL = 'all'
@@ -165,52 +165,31 @@ def _metrics(result: SimulationResult) -> list[str]:
 
 
 def _of_run(run: runs.Results, metric: str | None) -> Read:
-    facts, columns = run.facts, run.columns
+    facts = run.facts
     metric = facts['metric'] if metric is None else metric
     checks.choice('metric', metric, facts['directions'])
     names = dict(facts['names'])
-    main = columns['stage'] == 'main' if columns else np.zeros(0, bool)
-    if not main.any():
+    main = series.where(run.columns, stage='main')
+    if not series.num_rows(main):
         raise errors.invalid('data', 'hold at least one evaluation', run.folder)
-    rows = {name: column[main] for name, column in columns.items()}
-    rounds, seeds = np.unique(rows['round']), list(facts['seeds'])
-    healthy = rows['finite'].astype(bool) if 'finite' in rows else np.ones(main.sum(), bool)
-    grid = [name for name in facts['grid'] if name in rows]
-    found: dict[str, dict[str, dict[str, np.ndarray]]] = {
-        pattern: {} for pattern in facts['patterns']
-    }
-    for place in range(int(main.sum())):
-        algorithm, pattern = str(rows['algorithm'][place]), str(rows['pattern'][place])
-        label = _label(algorithm, {name: rows[name].tolist()[place] for name in grid})
-        names.setdefault(label, names.get(algorithm, algorithm) + label.removeprefix(algorithm))
-        models = found[pattern].setdefault(label, {})
-        at = (
-            seeds.index(rows['seed'].tolist()[place]),
-            int(np.searchsorted(rounds, rows['round'][place])),
-        )
-        for model in sorted(facts['models'][algorithm], key=lambda kind: kind != 'server'):
-            shape = len(seeds), len(rounds)
-            values = models.setdefault(model, np.full(shape, np.nan))
-            if healthy[place]:
-                values[at] = rows[f'{model}/{metric}'][place]
-    panels = [
-        Panel(pattern if len(found) > 1 else '', rounds, curves)
-        for pattern, curves in found.items()
-        if curves
-    ]
+    rounds, panels = np.unique(main['round']), []
+    for pattern in facts['patterns']:
+        found: dict[str, Models] = {}
+        axes = [pattern], facts['seeds'], rounds
+        for algorithm in dict.fromkeys(main['algorithm'].tolist()):  # as they ran
+            rows = series.where(main, algorithm=algorithm, pattern=pattern)
+            for point in series.points(rows, facts):
+                own = series.at(rows, point)
+                if series.num_rows(own):
+                    label = series.label(algorithm, point)
+                    names.setdefault(label, series.label(names.get(algorithm, algorithm), point))
+                    found[label] = {
+                        model: series.array(own, f'{model}/{metric}', *axes)[0]
+                        for model in series.models(facts, algorithm)
+                    }
+        if found:
+            panels.append(Panel(pattern if len(facts['patterns']) > 1 else '', rounds, found))
     return Read(metric, panels, names)
-
-
-def _label(algorithm: str, point: Mapping[str, Any]) -> str:
-    """An algorithm with the values of the grid that it has."""
-    shown = [
-        f'{name.rsplit(".", 1)[-1]} {value:g}'
-        if isinstance(value, float)
-        else f'{name.rsplit(".", 1)[-1]} {value}'
-        for name, value in point.items()
-        if value is not None and value == value
-    ]
-    return f'{algorithm} ({", ".join(shown)})' if shown else algorithm
 
 
 def _chosen(models: Models, model: str | None) -> Models:

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks, choices, errors, sections
+from fedjax_links import checks, choices, errors, grids, sections
 from fedjax_links.base import Participation, Problem
-from fedjax_links.experiment import points, redrawn_sections
+from fedjax_links.experiment import redrawn_sections
 from fedjax_links.experiment.config_parts import first_draws, pattern_sections
 from fedjax_links.report.laws import LinkLaw, link_law
 
@@ -102,7 +102,7 @@ def _horizon(config: Mapping[str, Any]) -> Horizon | None:
     client, rounds = config.get('client'), config.get('num_rounds')
     if not isinstance(client, Mapping) or not isinstance(rounds, int) or 'tuning' in config:
         return None
-    swept = {field.split('.')[0] for field in points.flatten(config.get('grid') or {})}
+    swept = {field.split('.')[0] for field in grids.flatten(config.get('grid') or {})}
     rate, steps = client.get('learning_rate'), client.get('local_steps')
     if not isinstance(rate, int | float) or not isinstance(steps, int):
         return None

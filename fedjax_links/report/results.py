@@ -1,13 +1,14 @@
 """What a run holds, finished or not, in the form that tables and pictures are made of."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import checks, errors, runs
-from fedjax_links.experiment import Experiment, choosing, lanes, points
+from fedjax_links import checks, errors, runs, series
+from fedjax_links.experiment import Experiment, choosing, lanes
 from fedjax_links.report.clients import Clients, kept
 
 CLIENT_RATE = 'client.learning_rate'
@@ -30,8 +31,7 @@ class Links(NamedTuple):
 class Results(NamedTuple):
     """Everything that tables and pictures are made of.
 
-    A series is an algorithm at one point of the grid; its label is the algorithm's where the grid
-    has no column of it.
+    A series is an algorithm at one point of the grid (`fedjax_links.series`).
 
     Attributes:
       title: one line.
@@ -86,7 +86,7 @@ class Results(NamedTuple):
     def name(self, label: str) -> str:
         """What to call a pattern, an algorithm or a series."""
         algorithm, point = self.members.get(label, (label, {}))
-        return _series(self.names.get(algorithm, algorithm), point)
+        return series.label(self.names.get(algorithm, algorithm), point)
 
     def larger_is_better(self, metric: str) -> bool:
         """Whether a metric is better when larger.
@@ -159,17 +159,19 @@ def of_run(run: runs.Results) -> Results:
     curves: dict[str, Any] = {}
     rates, tuning, missing = {}, {}, []
     for algorithm in algorithms:
-        rows = _rows(columns, 'main', algorithm)
+        rows = series.where(columns, stage='main', algorithm=algorithm)
         tried = choosing.tried(columns, facts, algorithm)
-        series = {_series(algorithm, point): point for point in _points(rows, facts)}
-        values = {label: _curves(rows, facts, algorithm, at) for label, at in series.items()}
+        points = {series.label(algorithm, at): at for at in series.points(rows, facts)}
+        values = {
+            label: _values(series.at(rows, at), facts, algorithm) for label, at in points.items()
+        }
         if not values or any(curve is None for curve in values.values()):
             missing.append(algorithm)
             continue
-        for label, point in series.items():
+        for label, point in points.items():
             found[label] = algorithm, point
             curves[label] = values[label]
-            rates[label] = _rates(rows, facts, point)
+            rates[label] = _rates(series.at(rows, point), facts)
             for entry in tried:
                 if all(point.get(name) == value for name, value in entry.at.items()):
                     tuning[label] = {**entry.columns, 'score': entry.scores}
@@ -277,70 +279,19 @@ def _in_order(labels: Sequence[str], names: Sequence[Sequence[str]]) -> list[str
     return [*dict.fromkeys(named), *(label for label in labels if label not in named)]
 
 
-def _series(algorithm: str, point: Mapping[str, Any]) -> str:
-    """An algorithm with the values that tell its series apart."""
-    shown = [f'{name.rsplit(".", 1)[-1]} {_text(value)}' for name, value in point.items()]
-    return f'{algorithm} ({", ".join(shown)})' if shown else algorithm
-
-
-def _text(value: Any) -> str:
-    return f'{value:g}' if isinstance(value, float) else str(value)
-
-
-def _rows(columns: Mapping[str, np.ndarray], stage: str, algorithm: str) -> dict[str, np.ndarray]:
-    if not columns:
-        return {}
-    chosen = (columns['stage'] == stage) & (columns['algorithm'] == algorithm)
-    return {name: column[chosen] for name, column in columns.items()}
-
-
-def _points(rows: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The points of the grid, as far as an algorithm's lanes have their columns."""
-    if not rows or not len(rows['round']):
-        return []
-    own = [name for name in facts['grid'] if choosing.is_given(rows, name)]
-    return points.project(points.points(facts['grid'], facts['grid_mode']), own)
-
-
-def _at(rows: Mapping[str, np.ndarray], point: Mapping[str, Any]) -> np.ndarray:
-    """The rows at a point; a lane that lacks a column belongs to all of its values."""
-    chosen = np.ones(len(rows['round']), bool)
-    for name, value in point.items():
-        column = rows[name].tolist()
-        chosen &= np.array([v == value or v is None or v != v for v in column], bool)
-    return chosen
-
-
-def _curves(
-    rows: Mapping[str, np.ndarray],
-    facts: Mapping[str, Any],
-    algorithm: str,
-    point: Mapping[str, Any],
+def _values(
+    rows: series.Rows, facts: Mapping[str, Any], algorithm: str
 ) -> dict[str, dict[str, np.ndarray]] | None:
-    """Evaluations [P, S, E] by model and metric, server models first; None if not all are there."""
-    chosen = _at(rows, point)
-    patterns, seeds = _in_order(facts['patterns'], facts['names']), facts['seeds']
-    rounds = _rounds(facts)
-    shape = (len(patterns), len(seeds), len(rounds))
-    if np.count_nonzero(chosen) != np.prod(shape):
+    """A series' evaluations [P, S, E] by model and metric; None if not all are there."""
+    axes = _in_order(facts['patterns'], facts['names']), facts['seeds'], _rounds(facts)
+    if series.num_rows(rows) != math.prod(map(len, axes)):
         return None
-    place = (
-        np.array([patterns.index(label) for label in rows['pattern'][chosen].tolist()], int),
-        np.array([seeds.index(seed) for seed in rows['seed'][chosen].tolist()], int),
-        (rows['round'][chosen] - rounds[0]) // facts['eval_every'],
-    )
-    healthy = np.ones(len(chosen), bool)
-    if 'finite' in rows:  # a model of NaN has an accuracy too
-        healthy = rows['finite'].astype(bool)
-    models = sorted(facts['models'][algorithm], key=lambda model: model != 'server')
-    found: dict[str, dict[str, np.ndarray]] = {}
-    for model in models:
-        for metric in facts['directions']:
-            values = np.full(shape, np.nan)
-            measured = np.where(healthy, rows[f'{model}/{metric}'].astype(np.float64), np.nan)
-            values[place] = measured[chosen]
-            found.setdefault(model, {})[metric] = values
-    return found
+    return {
+        model: {
+            metric: series.array(rows, f'{model}/{metric}', *axes) for metric in facts['directions']
+        }
+        for model in series.models(facts, algorithm)
+    }
 
 
 def _diverged(
@@ -360,8 +311,8 @@ def _diverged(
         )
         if algorithm in points:
             point = {name: np.asarray(columns[name][place]).item() for name in points[algorithm]}
-            series = _series(names.get(algorithm, algorithm), point)
-            lanes = f'{series}, {names.get(pattern, pattern)}'
+            label = series.label(names.get(algorithm, algorithm), point)
+            lanes = f'{label}, {names.get(pattern, pattern)}'
             own = seeds.setdefault((lanes, int(columns['first_bad_round'][place])), [])
             own += [seed] if seed not in own else []
     return [
@@ -370,15 +321,12 @@ def _diverged(
     ]
 
 
-def _rates(
-    rows: Mapping[str, np.ndarray], facts: Mapping[str, Any], point: Mapping[str, Any]
-) -> np.ndarray:
-    """float[P], the client rate at a point."""
+def _rates(rows: series.Rows, facts: Mapping[str, Any]) -> np.ndarray:
+    """float[P], a series' client rate."""
     patterns = _in_order(facts['patterns'], facts['names'])
     rates = np.full(len(patterns), np.nan)
-    column = rows.get(CLIENT_RATE)
-    if column is not None:
-        chosen = _at(rows, point)
+    if CLIENT_RATE in rows:
         for place, pattern in enumerate(patterns):
-            rates[place] = column[chosen & (rows['pattern'] == pattern)].astype(np.float64)[0]
+            own = series.where(rows, pattern=pattern)
+            rates[place] = own[CLIENT_RATE].astype(np.float64)[0]
     return rates

@@ -56,6 +56,7 @@ def a_run(**changes):
         'names': [['mifa', 'MIFA'], ['two', 'Two']],
         'seeds': [3, 4],
         'grid': {},
+        'grid_mode': 'cross',
         'models': {'fedavg': ['server'], 'mifa': ['server']},
     }
     return runs.Results({**columns, **changes}, facts)

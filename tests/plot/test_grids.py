@@ -49,6 +49,38 @@ def test_levels_of_a_chosen_model(run):
     np.testing.assert_allclose(axes.images[0].get_array()[4, 3], expected, atol=1e-9)
 
 
+def changed(run, chosen, **columns):
+    """The run with other values in some of its rows."""
+    found = dict(run.columns)
+    for name, value in columns.items():
+        found[name] = np.where(chosen, value, found[name])
+    return run._replace(columns=found)
+
+
+def test_where_a_seed_diverged_there_is_no_value(run):
+    last = (run['round'] == run['round'].max()) & (run['seed'] == run['seed'].max())
+    lost = changed(run, last & (run[X] == 10.0) & (run[Y] == 0.6), finite=False)
+    kinds = {'algorithm': 'fedpbc', 'baseline': 'fedavg'}
+    before, after = (plot.grid_map(r, X, Y, **kinds, at=AT).images[0] for r in (run, lost))
+    expected = np.array(before.get_array())
+    expected[1, 5] = np.nan  # though a model of NaN has an accuracy too
+    np.testing.assert_array_equal(np.ma.filled(after.get_array(), np.nan), expected)
+
+
+def test_a_baseline_without_a_column_stands_at_all_of_its_values(run):
+    ours = run['algorithm'] == 'fedpbc'
+    kept = ours | ((run['algorithm'] == 'fedavg') & (run[X] == 0.0))
+    few = run._replace(columns={name: column[kept] for name, column in run.columns.items()})
+    without = changed(few, ~ours[kept], **{X: np.nan})
+    axes = plot.grid_map(without, X, Y, algorithm='fedpbc', baseline='fedavg', at=AT, tail=0.4)
+    expected = by_hand(run, 'fedpbc', 'client_mean', 2.0, 0.9) - by_hand(
+        run, 'fedavg', 'server', 0.0, 0.9
+    )
+    np.testing.assert_allclose(axes.images[0].get_array()[4, 3], 100 * expected.mean(), atol=1e-9)
+    with pytest.raises(ValueError, match=r'`x` must be a column of fedavg, got links.probs.sigma'):
+        plot.grid_map(without, X, Y, algorithm='fedavg', at=AT)
+
+
 @pytest.mark.parametrize(
     'changes, message',
     [

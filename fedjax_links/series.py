@@ -1,0 +1,149 @@
+"""Evaluations of a run as arrays over patterns, seeds and rounds, for pictures and tables.
+
+A series is an algorithm at one point of the grid; its label is the algorithm's where the grid has
+no column of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import grids
+
+Rows = Mapping[str, np.ndarray]
+
+
+def where(columns: Rows, **labels: str) -> Rows:
+    """The rows with some labels.
+
+    Args:
+      columns: of a run, as `runs.Results` has them; empty before its first evaluation.
+      **labels: by column, such as ``stage='main', algorithm='fedavg'``.
+
+    Returns:
+      The same columns with fewer rows; none for none.
+    """
+    if not columns:
+        return {}
+    chosen = np.ones(len(columns['round']), bool)
+    for name, label in labels.items():
+        chosen &= columns[name] == label
+    return {name: column[chosen] for name, column in columns.items()}
+
+
+def at(rows: Rows, point: grids.Point) -> Rows:
+    """The rows at a point of the grid; a lane that lacks a column belongs to all of its values.
+
+    Args:
+      rows: some rows of a run.
+      point: values by column.
+    """
+    chosen = np.ones(num_rows(rows), bool)
+    for name, value in point.items():
+        chosen &= _equal(rows[name], value) | ~_given(rows[name])
+    return {name: column[chosen] for name, column in rows.items()}
+
+
+def points(rows: Rows, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The points of the grid, as far as the lanes of some rows have their columns.
+
+    Args:
+      rows: some rows of a run, such as those of an algorithm.
+      facts: of the run.
+
+    Returns:
+      Each point once, in the order of the grid; none without rows.
+    """
+    if not num_rows(rows):
+        return []
+    own = [name for name in facts['grid'] if is_given(rows, name)]
+    return grids.project(grids.points(facts['grid'], facts['grid_mode']), own)
+
+
+def label(algorithm: str, point: grids.Point) -> str:
+    """An algorithm with the values that tell its series apart."""
+    shown = [f'{name.rsplit(".", 1)[-1]} {_text(value)}' for name, value in point.items()]
+    return f'{algorithm} ({", ".join(shown)})' if shown else algorithm
+
+
+def models(facts: Mapping[str, Any], algorithm: str) -> list[str]:
+    """The candidate models of an algorithm, the server's first."""
+    return sorted(facts['models'][algorithm], key=lambda model: model != 'server')
+
+
+def array(
+    rows: Rows,
+    name: str,
+    patterns: Sequence[str],
+    seeds: Sequence[int],
+    rounds: np.ndarray,
+) -> np.ndarray:
+    """float[P, S, E] of a column, ``<model>/<metric>``.
+
+    Args:
+      rows: of one series.
+      name: the column.
+      patterns: the P labels.
+      seeds: S of them.
+      rounds: int[E], ascending, every round of ``rows`` among them.
+
+    Returns:
+      The values; NaN where nothing was evaluated, and from where on a run is not finite: a model of
+      NaN has an accuracy too.
+    """
+    found = np.full((len(patterns), len(seeds), len(rounds)), np.nan)
+    place = (
+        _places(rows['pattern'], patterns),
+        _places(rows['seed'], seeds),
+        np.searchsorted(rounds, rows['round']),
+    )
+    found[place] = np.where(finite(rows), rows[name].astype(np.float64), np.nan)
+    return found
+
+
+def finite(rows: Rows) -> np.ndarray:
+    """bool[rows], whether the lane was finite then."""
+    if 'finite' in rows:
+        return rows['finite'].astype(bool)
+    return np.ones(num_rows(rows), bool)
+
+
+def is_given(rows: Rows, name: str) -> bool:
+    """Whether a column has a value in any of the rows."""
+    return name in rows and bool(_given(rows[name]).any())
+
+
+def values(rows: Rows, name: str) -> list[Any]:
+    """The values of a column, each once, ascending."""
+    if not is_given(rows, name):
+        return []
+    return sorted({repr(v): v for v in rows[name][_given(rows[name])].tolist()}.values())
+
+
+def num_rows(rows: Rows) -> int:
+    """How many evaluations there are."""
+    return len(rows['round']) if rows else 0
+
+
+def _equal(column: np.ndarray, value: Any) -> np.ndarray:
+    """bool[rows], where a column has a value; it may be a text or a list."""
+    if column.dtype != object and isinstance(value, int | float):
+        return np.asarray(column == value)
+    return np.fromiter((v == value for v in column.tolist()), bool, len(column))
+
+
+def _given(column: np.ndarray) -> np.ndarray:
+    """bool[rows], where a column has a value: neither None nor NaN."""
+    if column.dtype != object:
+        return column == column
+    return np.fromiter((v is not None and v == v for v in column.tolist()), bool, len(column))
+
+
+def _places(column: np.ndarray, labels: Sequence[Any]) -> np.ndarray:
+    place = {value: k for k, value in enumerate(labels)}
+    return np.array([place[value] for value in column.tolist()], int)
+
+
+def _text(value: Any) -> str:
+    return f'{value:g}' if isinstance(value, float) else str(value)
