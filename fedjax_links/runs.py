@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import archives, describing, errors, frames, journal, seals
+from fedjax_links import archives, describing, errors, frames, journal, seals, series
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
 METRICS, LINKS, CHECKPOINTS = journal.METRICS, 'links.npz', 'checkpoints'
@@ -80,6 +80,39 @@ class Results(NamedTuple):
         if isinstance(name, str) and name not in self.columns:
             raise KeyError(str(errors.unknown_name('column', name, self.columns)))
         return self.columns[name] if isinstance(name, str) else tuple(self)[name]
+
+    def select(
+        self,
+        at: Mapping[str, Any] | None = None,
+        *,
+        algorithms: str | Sequence[str] | None = None,
+        patterns: str | Sequence[str] | None = None,
+        seeds: int | Sequence[int] | None = None,
+    ) -> 'Results':
+        """A part of the run, for pictures and tables.
+
+        ::
+
+          run = fl.runs.read('runs/map')
+          part = run.select({'client.learning_rate': 0.1}, algorithms=['fedavg', 'fedpbc'])
+          fl.plot.learning_curves(part)
+
+        Args:
+          at: a value, or a list of values, by column of the grid. Algorithms that lack a column
+            stay. A column with one value left is no column of the grid any more.
+          algorithms: labels; all by default.
+          patterns: labels; all by default.
+          seeds: all by default.
+
+        Returns:
+          The rows of that part, and the facts of it.
+
+        Raises:
+          ValueError: for a column, value, label or seed that the run does not have.
+        """
+        labels = {'algorithms': algorithms, 'patterns': patterns, 'seeds': seeds}
+        columns, facts = series.part(self.columns, self.facts, at or {}, labels)
+        return Results(columns, facts, self.folder)
 
     def to_pandas(self) -> Any:
         """The columns as a table of pandas, which must be installed; lists become tuples."""

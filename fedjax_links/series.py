@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import grids
+from fedjax_links import errors, grids
 
 Rows = Mapping[str, np.ndarray]
 
@@ -43,6 +43,49 @@ def at(rows: Rows, point: grids.Point) -> Rows:
     for name, value in point.items():
         chosen &= _equal(rows[name], value) | ~_given(rows[name])
     return {name: column[chosen] for name, column in rows.items()}
+
+
+def part(
+    columns: Rows, facts: Mapping[str, Any], at: grids.Point, labels: Mapping[str, Any]
+) -> tuple[Rows, dict[str, Any]]:
+    """A part of a run: see `runs.Results.select`.
+
+    Args:
+      columns: of the run.
+      facts: of the run.
+      at: a value, or some, by column of the grid.
+      labels: one, some, or None for all, by ``'algorithms'``, ``'patterns'`` and ``'seeds'``.
+
+    Returns:
+      The columns with fewer rows, and what is so of them; columns of the grid with one value left
+      are none any more.
+
+    Raises:
+      ValueError: naming what the run does not have.
+    """
+    found, chosen = dict(facts), np.ones(num_rows(columns), bool)
+    every = grids.points(facts['grid'], facts['grid_mode'])
+    for field, some in labels.items():
+        if some is not None:
+            found[field] = _among(field, some, facts[field])
+            if columns:
+                chosen &= np.isin(columns[field.removesuffix('s')], found[field])
+    for name, some in at.items():
+        if name not in facts['grid']:
+            raise errors.unknown_name('at', name, facts['grid'])
+        left = _among(f'at.{name}', some, facts['grid'][name])
+        every = [point for point in every if point[name] in left]
+        if columns:
+            own = [_equal(columns[name], value) for value in left]
+            chosen &= np.any([*own, ~_given(columns[name])], axis=0)
+    if not every:
+        raise errors.invalid('at', 'leave a point of the grid', dict(at))
+    kept = {name: [point[name] for point in every] for name in facts['grid']}
+    kept = {name: column for name, column in kept.items() if len(set(map(repr, column))) > 1}
+    if facts['grid_mode'] == 'cross':
+        kept = {name: [v for v in facts['grid'][name] if v in kept[name]] for name in kept}
+    found['grid'] = kept
+    return {name: column[chosen] for name, column in columns.items()}, found
 
 
 def points(rows: Rows, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -124,6 +167,19 @@ def values(rows: Rows, name: str) -> list[Any]:
 def num_rows(rows: Rows) -> int:
     """How many evaluations there are."""
     return len(rows['round']) if rows else 0
+
+
+def _among(argument: str, some: Any, valid: Sequence[Any]) -> list[Any]:
+    """One of the valid values, or some, as a list in the order of the valid ones."""
+    some = some.tolist() if hasattr(some, 'tolist') else some
+    wanted = list(some) if isinstance(some, list | tuple) and some not in valid else [some]
+    for value in wanted:
+        if value not in valid:
+            if isinstance(value, str):
+                raise errors.unknown_name(argument, value, map(str, valid))
+            shown = ', '.join(map(str, valid))
+            raise errors.invalid(argument, f'be among {shown}', errors.shown(value))
+    return [value for value in valid if value in wanted]
 
 
 def _equal(column: np.ndarray, value: Any) -> np.ndarray:

@@ -73,11 +73,11 @@ MAY_SEE = {
     'journal': {'errors', 'checkpoints'},
     'seals': {'errors', 'checkpoints'},
     'environment': set(),
-    'runs': _CORE | {'archives', 'describing', 'frames', 'journal', 'seals'},
+    'runs': _CORE | {'archives', 'describing', 'frames', 'journal', 'seals', 'series'},
     'stores': _CORE
     | {'archives', 'checkpoints', 'journal', 'seals', 'environment', 'runs', 'packing'},
     'grids': {'errors', 'checks'},
-    'series': {'grids'},
+    'series': {'errors', 'grids'},
     'pricing': {'errors', 'checks'},
     'recordings': _CORE | {'participation', 'runs', 'seals'},
     'choices': _ENGINE | _DRIVERS | {'recordings'},

@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, evaluation
+from fedjax_links import checks, errors, evaluation
 from fedjax_links.plot import panels, reading
 from fedjax_links.plot.looks import looks
 
 BANDS = ('interval', 'deviation')
+
+_MOST_NAMED = 60
 
 
 def learning_curves(
@@ -39,10 +41,10 @@ def learning_curves(
       fl.plot.learning_curves({'fedavg': first, 'fedpbc': second}, 'eval_accuracy', ax=axes)
 
     Args:
-      data: ``runs.read(...)``, one panel per pattern; a `SimulationResult` of one lane, of seeds
-        [S] or of a sweep [G, S]; an array float[E] or float[S, E]; or a mapping from labels to
-        such results or arrays, or to arrays by candidate model. Algorithms keep their colours where
-        labels begin with their names in the registry.
+      data: ``runs.read(...)``, one panel per pattern, or a part of it (``run.select(...)``); a
+        `SimulationResult` of one lane, of seeds [S] or of a sweep [G, S]; an array float[E] or
+        float[S, E]; or a mapping from labels to such results or arrays, or to arrays by candidate
+        model. Algorithms keep their colours where labels begin with their names in the registry.
       metric: its name; by default that of the run, or the first usual one of a result. Of arrays it
         is the label of the axis; names that end in ``accuracy`` are read in per cent.
       model: a candidate model, ``'all'``, or None for the one that the papers evaluate: the
@@ -67,11 +69,16 @@ def learning_curves(
       The axes; an array of them where there are several panels.
 
     Raises:
-      ValueError: for an unknown metric, model or band, or arrays of the wrong shape.
+      ValueError: for an unknown metric, model or band, arrays of the wrong shape, or a legend of
+        more names than fit beside a picture.
     """
     checks.choice('band', band, BANDS)
     checks.static_int('window', window)
     read = reading.read(data, metric, model=model, rounds=rounds, names=names)
+    most = max(sum(map(len, panel.curves.values())) for panel in read.panels)
+    if legend and most > _MOST_NAMED:
+        requirement = f'be False for more than {_MOST_NAMED} curves (`run.select` takes a part)'
+        raise errors.invalid('legend', requirement, f'{legend} for {most:,}')
     every = looks(dict.fromkeys(label for panel in read.panels for label in panel.curves))
     found = panels.several(ax, len(read.panels))
     for place, (axes, panel) in enumerate(zip(found, read.panels, strict=True)):

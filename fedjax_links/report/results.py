@@ -134,6 +134,29 @@ class Results(NamedTuple):
         """
         return self.curves[label][model][metric][..., -self.count(share) :].mean(axis=-1)
 
+    def best_series(
+        self, metric: str, share: float, patterns: Sequence[int] | None = None
+    ) -> dict[str, str]:
+        """By algorithm, the series that ends best; the first where all diverged.
+
+        Args:
+          metric: of the model that the papers evaluate.
+          share: share of the evaluations, the last ones, that counts.
+          patterns: where in `patterns`; the mean over all of them by default.
+
+        Raises:
+          ValueError: if nothing says which way the metric is better.
+        """
+        sign = 1 if self.larger_is_better(metric) else -1
+        found: dict[str, tuple[float, str]] = {}
+        for label, (algorithm, _) in self.members.items():
+            ends = self.tail(label, self.main_model(label), metric, share)
+            mean = sign * float((ends if patterns is None else ends[list(patterns)]).mean())
+            mean = -math.inf if math.isnan(mean) else mean
+            if algorithm not in found or mean > found[algorithm][0]:
+                found[algorithm] = mean, label
+        return {algorithm: label for algorithm, (_, label) in found.items()}
+
     def main_model(self, label: str) -> str:
         """The model that the papers evaluate: the clients' mean where clients keep models."""
         return 'client_mean' if 'client_mean' in self.curves[label] else 'server'

@@ -81,6 +81,20 @@ def test_a_baseline_without_a_column_stands_at_all_of_its_values(run):
         plot.grid_map(without, X, Y, algorithm='fedavg', at=AT)
 
 
+def test_a_picture_of_a_part_has_its_curves(run):
+    at = {X: 0.0, Y: 0.9, 'problem.alpha': 0.1}
+    axes = plot.learning_curves(run.select(at, algorithms='fedavg'))
+    rate = 'client.learning_rate'
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == [f'FedAvg (learning_rate {value:g})' for value in run.facts['grid'][rate]]
+    rows = np.logical_and.reduce([run[name] == value for name, value in at.items()])
+    rows &= (run['algorithm'] == 'fedavg') & (run[rate] == run.facts['grid'][rate][0])
+    last = run['server/eval_accuracy'][rows & (run['round'] == run['round'].max())]
+    np.testing.assert_allclose(axes.lines[0].get_ydata()[-1], last.mean())
+    with pytest.raises(ValueError, match=r'^`legend` must be False for more than 60 curves \(`run'):
+        plot.learning_curves(run)
+
+
 @pytest.mark.parametrize(
     'changes, message',
     [

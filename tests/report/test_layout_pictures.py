@@ -236,6 +236,26 @@ def test_pages_are_drawn_by_the_public_pictures(layout, function, drawn, rng, mo
     assert set(calls) <= set(figure.axes)
 
 
+@pytest.mark.parametrize('direction, place', [('max', 7), ('min', 3), (None, 0)])
+def test_of_many_series_every_algorithm_is_drawn_once(drawn, rng, direction, place):
+    raw = {f'{name} (rate {k})': values(rng) for name in ('fedavg', 'mifa') for k in range(13)}
+    for label in raw:
+        raw[label][..., -2:] = (
+            1.0 if label.endswith(' 7)') else 0.0 if label.endswith(' 3)') else 0.5
+        )
+    members = {label: (label.split()[0], {'rate': int(label[:-1].split()[-1])}) for label in raw}
+    directions = {'eval_accuracy': direction}
+    for layout in (overview, curves):
+        page = layout(results(raw, members=members, directions=directions))
+        which = 'best' if direction else 'first'
+        assert page.heading.endswith(f', every algorithm at the {which} point of its grid')
+        assert legend(drawn(page)) == [f'{name} (rate {place})' for name in ('fedavg', 'mifa')]
+        few = {label: raw[label] for label in [*raw][2:]}
+        page = layout(results(few, members=members, directions=directions))
+        assert 'every algorithm' not in page.heading
+        assert len(legend(drawn(page))) == 24
+
+
 def test_an_algorithm_has_one_colour_on_all_pages(drawn, rng):
     found = results({'mifa': values(rng), 'fedavg': values(rng)})
     alone = results({'mifa': values(rng)})

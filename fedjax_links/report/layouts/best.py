@@ -1,9 +1,5 @@
 """The best point of the grid of every algorithm, and whether it lies at an edge."""
 
-from collections.abc import Mapping
-
-import numpy as np
-
 from fedjax_links import checks, evaluation
 from fedjax_links.plot.panels import unit
 from fedjax_links.report.layouts.page import Page, edge, interval, metric_of, number_of, span
@@ -27,17 +23,13 @@ def best(results: Results, *, metric: str | None = None, tail: float = 0.1) -> P
     """
     metric = metric_of(results, metric)
     checks.within('tail', tail, 0, 1)
-    sign = 1 if results.larger_is_better(metric) else -1
     finals = {
         label: results.tail(label, results.main_model(label), metric, tail)
         for label in results.curves
     }
-    algorithms = list(dict.fromkeys(algorithm for algorithm, _ in results.members.values()))
     rows = []
     for place, pattern in enumerate(results.patterns):
-        winners = {
-            algorithm: _winner(results, finals, algorithm, place, sign) for algorithm in algorithms
-        }
+        winners = results.best_series(metric, tail, [place])
         for algorithm, label in winners.items():
             ends = finals[label][place]
             own = evaluation.seed_interval(ends)
@@ -62,18 +54,6 @@ def best(results: Results, *, metric: str | None = None, tail: float = 0.1) -> P
         'lower (↓) edge of the grid.'
     )
     return Page('Best points of the grid', [Table(header, rows, caption)])
-
-
-def _winner(
-    results: Results, finals: Mapping[str, np.ndarray], algorithm: str, place: int, sign: int
-) -> str:
-    """The series with the best mean; the first if all diverged."""
-    means = {
-        label: sign * float(finals[label][place].mean())
-        for label, (owner, _) in results.members.items()
-        if owner == algorithm
-    }
-    return max(means, key=lambda label: -np.inf if np.isnan(means[label]) else means[label])
 
 
 def _point(results: Results, label: str) -> str:

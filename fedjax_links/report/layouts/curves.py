@@ -9,7 +9,7 @@ from fedjax_links import checks, plot
 from fedjax_links.plot.curves import BANDS
 from fedjax_links.plot.panels import legend_columns
 from fedjax_links.plot.reading import ALL
-from fedjax_links.report.layouts.page import Page, metric_of
+from fedjax_links.report.layouts.page import Page, metric_of, told_apart
 from fedjax_links.report.results import Results
 
 _LINES = ('algorithms', 'patterns')
@@ -62,7 +62,7 @@ def curves(
       against: another horizontal axis, as `price` makes it.
 
     Returns:
-      A page without tables.
+      A page without tables. Of more than 24 series each algorithm's best is drawn.
 
     Raises:
       ValueError: for an unknown choice or metric, or numbers out of range.
@@ -73,6 +73,7 @@ def curves(
     checks.static_int('columns', columns)
     checks.static_int('from_round', from_round, minimum=0, maximum=int(results.rounds[-1]))
     metrics = [metric_of(results, metric) for metric in metrics or (None,)]
+    results, heading = told_apart(results, f'Learning curves of {lines}')
     panels = [
         (metric, panel)
         for metric in metrics
@@ -145,7 +146,7 @@ def curves(
             frameon=False,
         )
 
-    return Page(f'Learning curves of {lines}', [], draw, size)
+    return Page(heading, [], draw, size)
 
 
 def _members(results: Results, lines: str, panel: str) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from typing import Any
 from fedjax_links import plot
 from fedjax_links.plot.panels import legend_columns
 from fedjax_links.plot.reading import ALL
-from fedjax_links.report.layouts.page import Page, metric_of
+from fedjax_links.report.layouts.page import Page, metric_of, told_apart
 from fedjax_links.report.results import Results
 
 _WIDTH = 10.0  # inches
@@ -19,12 +19,13 @@ def overview(results: Results, *, pattern: str | None = None) -> Page:
       pattern: which links; the first by default.
 
     Returns:
-      A page without tables.
+      A page without tables. Of more than 24 series each algorithm's best is drawn.
 
     Raises:
       ValueError: for an unknown pattern.
     """
     place = results.place_of(pattern)
+    results, heading = told_apart(results, 'Overview', [place])
     label = results.patterns[place]
     metrics = [metric_of(results, None)]
     metrics += [name for name in ('train_loss', 'loss') if name in results.metrics][:1]
@@ -45,7 +46,7 @@ def overview(results: Results, *, pattern: str | None = None) -> Page:
             rate_axes = figure.add_subplot(grid[1, 4:])
             plot.participation_rates(kept.mask, kept.mean_prob, ax=rate_axes)
 
-    return Page('Overview', [], draw, (_WIDTH, 7.0 if kept else 4.0))
+    return Page(heading, [], draw, (_WIDTH, 7.0 if kept else 4.0))
 
 
 def _draw_curves(axes: Any, results: Results, place: int, metric: str) -> None:

@@ -28,6 +28,39 @@ class Page(NamedTuple):
     size: tuple[float, float] = (10.0, 5.0)
 
 
+MOST_SERIES = 24
+
+
+def told_apart(
+    results: Results, heading: str, patterns: Sequence[int] | None = None
+) -> tuple[Results, str]:
+    """The series that a picture of curves can tell apart.
+
+    Args:
+      results: what ran.
+      heading: of the page.
+      patterns: where in the patterns of the results; all by default.
+
+    Returns:
+      All, or of each algorithm the best point where there are more than 24 series (the first one if
+      nothing says which way the metric is better); the heading, which then says so.
+    """
+    if len(results.curves) <= MOST_SERIES:
+        return results, heading
+    if results.directions.get(results.metric):
+        chosen, which = results.best_series(results.metric, 0.1, patterns), 'best'
+    else:
+        chosen, which = {owner: k for k, (owner, _) in [*results.members.items()][::-1]}, 'first'
+    kept = [label for label in results.curves if label in chosen.values()]
+    if len(kept) == len(results.curves):
+        return results, heading
+    fewer = results._replace(
+        curves={label: results.curves[label] for label in kept},
+        members={label: results.members[label] for label in kept},
+    )
+    return fewer, f'{heading}, every algorithm at the {which} point of its grid'
+
+
 def number(metric: str, value: float) -> str:
     """Accuracies in per cent with one decimal, everything else with four digits."""
     if value != value:
