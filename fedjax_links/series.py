@@ -41,7 +41,7 @@ def at(rows: Rows, point: grids.Point) -> Rows:
     """
     chosen = np.ones(num_rows(rows), bool)
     for name, value in point.items():
-        chosen &= _equal(rows[name], value) | ~_given(rows[name])
+        chosen &= _lies_at(rows, name, [value])
     return {name: column[chosen] for name, column in rows.items()}
 
 
@@ -75,9 +75,7 @@ def part(
             raise errors.unknown_name('at', name, facts['grid'])
         left = _among(f'at.{name}', some, facts['grid'][name])
         every = [point for point in every if point[name] in left]
-        if columns:
-            own = [_equal(columns[name], value) for value in left]
-            chosen &= np.any([*own, ~_given(columns[name])], axis=0)
+        chosen &= _lies_at(columns, name, left)
     if not every:
         raise errors.invalid('at', 'leave a point of the grid', dict(at))
     kept = {name: [point[name] for point in every] for name in facts['grid']}
@@ -180,6 +178,14 @@ def _among(argument: str, some: Any, valid: Sequence[Any]) -> list[Any]:
             shown = ', '.join(map(str, valid))
             raise errors.invalid(argument, f'be among {shown}', errors.shown(value))
     return [value for value in valid if value in wanted]
+
+
+def _lies_at(rows: Rows, name: str, values: Sequence[Any]) -> np.ndarray:
+    """bool[rows], where a column has one of some values, or none at all."""
+    if name not in rows:
+        return np.ones(num_rows(rows), bool)
+    column = rows[name]
+    return np.any([~_given(column), *(_equal(column, value) for value in values)], axis=0)
 
 
 def _equal(column: np.ndarray, value: Any) -> np.ndarray:

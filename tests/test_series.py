@@ -63,6 +63,12 @@ def test_rows_of_a_grid_stay_together():
         run.select({'a': 1, 'b': [4]})
 
 
+def test_before_the_first_evaluation_a_part_is_empty(run):
+    empty = run._replace(columns={})
+    part = empty.select({RATE: 0.02}, algorithms='fedavg')
+    assert (part.columns, part.facts['algorithms']) == ({}, ['fedavg'])
+
+
 @pytest.mark.parametrize(
     'at, labels, message',
     [
