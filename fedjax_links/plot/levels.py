@@ -60,7 +60,7 @@ def paired_differences(
         raise errors.unknown_name('baseline', baseline, labels)
     every = looks(labels)
     scale = 100 if panels.is_share(read.metric) else 1
-    found = panels.several(ax, len(read.panels))
+    found = panels.several(ax, len(read.panels), max(len(p.curves) for p in read.panels))
     for axes, panel in zip(found, read.panels, strict=True):
         levels = {
             label: reading.ends(next(iter(models.values())), tail)

@@ -10,11 +10,11 @@ from fedjax_links import errors
 
 _MOST_INSIDE, _LONGEST_INSIDE = 6, 28
 _MOST_BELOW_EACH_OTHER = 22
-_PANEL = (3.6, 2.6)  # inches
+_SINGLE, _PANEL, _ROW = (6.4, 4.2), (3.6, 2.6), 0.2  # inches
 _MOST_COLUMNS = 3
 
 
-def own(ax: Any, size: tuple[float, float] = (6.4, 4.2)) -> Any:
+def own(ax: Any, size: tuple[float, float] = _SINGLE) -> Any:
     """The axes to draw on: those given, or those of a new figure of pyplot.
 
     Args:
@@ -33,18 +33,19 @@ def own(ax: Any, size: tuple[float, float] = (6.4, 4.2)) -> Any:
     return ax
 
 
-def several(ax: Any, count: int) -> list[Any]:
+def several(ax: Any, count: int, rows: int = 0) -> list[Any]:
     """Axes for ``count`` panels: those given, or a grid of a new figure.
 
     Args:
       ax: None, axes for a single panel, or as many axes as there are panels.
       count: of the panels.
+      rows: how many lines of text a panel has at its side; a new figure has room for them.
 
     Raises:
       ValueError: for another number of axes.
     """
     if count == 1 and not isinstance(ax, list | tuple | np.ndarray):
-        return [own(ax)]
+        return [own(ax, (_SINGLE[0], max(_SINGLE[1], _ROW * rows + 0.8)))]
     if ax is not None:
         given = list(np.ravel(np.asarray(ax, object)))
         if len(given) != count:
@@ -53,10 +54,11 @@ def several(ax: Any, count: int) -> list[Any]:
     from matplotlib import pyplot
 
     columns = min(_MOST_COLUMNS, count)
-    rows = -(-count // columns)
-    size = (_PANEL[0] * columns + 0.6, _PANEL[1] * rows + 0.6)
+    lines = -(-count // columns)
+    height = max(_PANEL[1], _ROW * rows + 0.8)
+    size = (_PANEL[0] * columns + 0.6, height * lines + 0.6)
     shape: dict[str, Any] = {'squeeze': False, 'figsize': size, 'layout': 'constrained'}
-    grid: Any = pyplot.subplots(rows, columns, **shape)[1]
+    grid: Any = pyplot.subplots(lines, columns, **shape)[1]
     for axes in list(grid.flat)[count:]:
         axes.set_visible(False)
     return list(grid.flat)[:count]

@@ -1,5 +1,7 @@
 """Curves and differences, read back from what was drawn, against NumPy."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -219,6 +221,16 @@ def test_differences_are_paired_and_in_points(ax, rng):
         assert (point.get_markerfacecolor() != 'white') == clear
     assert [text.get_text() for text in ax.get_yticklabels()] == ['mifa', 'fedpbc']
     assert ax.get_xlabel() == 'eval accuracy minus that of fedavg, points'
+
+
+def test_a_picture_of_many_differences_has_room_for_their_names(rng):
+    axes = plot.paired_differences({f'algorithm {k}': rng.uniform(size=3) for k in range(40)})
+    axes.figure.canvas.draw()
+    boxes = sorted(
+        (text.get_window_extent() for text in axes.get_yticklabels()), key=lambda b: b.y0
+    )
+    assert len(boxes) == 39
+    assert all(low.y1 <= high.y0 for low, high in itertools.pairwise(boxes))
 
 
 def test_final_values_may_stand_alone_and_runs_are_in_points(ax):
