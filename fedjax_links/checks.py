@@ -136,9 +136,13 @@ def options(
         if option not in valid and not (collected and not known):
             raise errors.unknown_name(argument, option, valid)
     try:
-        signature.bind(*args, **given)
+        bound = signature.bind_partial(*args, **given)
     except TypeError as error:
         raise errors.invalid(argument, 'be complete', str(error)) from None
+    for p in parameters:
+        optional = p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        if not optional and p.name not in bound.arguments:
+            raise errors.invalid(f'{argument}.{p.name}', 'be given', None)
     kinds.check(argument, getattr(factory, 'factory', factory), given)
 
 

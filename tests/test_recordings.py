@@ -95,7 +95,7 @@ def test_a_recorded_pattern_is_one_of_several_and_part_of_others(past):
             {'folder': 'nowhere'},
             r'^`config\.links\.folder` must hold a run \(experiment\.json\), got nowhere\.$',
         ),
-        ({}, r"`config\.links` must be complete, got missing a required argument: 'folder'\.$"),
+        ({}, r'^`config\.links\.folder` must be given, got None\.$'),
         ({'folder': 3}, r'^`config\.links\.folder` must be .*, got 3\.$'),
         (
             {'folder': 'PAST'},

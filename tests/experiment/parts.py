@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+from fedjax_links import participation
+
 
 def size_of_model():
     """An evaluation of which nobody knows which way is better."""
@@ -17,3 +19,8 @@ def size_of_model():
 def mistaken():
     """Adds what cannot be added."""
     return 1 + 'x'
+
+
+def cycles(num_clients, probs=0.25):
+    """A pattern whose probabilities have a default."""
+    return participation.cyclic(jnp.full(num_clients, probs), cycle_length=8)

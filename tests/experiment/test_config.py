@@ -45,6 +45,14 @@ def test_probabilities_may_be_a_number_or_a_list(name, given, expected):
     np.testing.assert_array_equal(sample.prob, np.float32(expected))
 
 
+@pytest.mark.parametrize('options, expected', [({}, 0.25), ({'probs': 0.5}, 0.5)])
+def test_a_pattern_of_ones_own_keeps_its_default(options, expected):
+    problem = problems.quadratic([[0.0], [1.0], [2.0]])
+    pattern, _ = sections.links({'name': 'tests.experiment.parts:cycles', **options}, problem)
+    _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0))
+    np.testing.assert_array_equal(sample.prob, np.full(3, expected, np.float32))
+
+
 def test_an_algorithm_can_appear_twice_with_its_own_client_program():
     planned = build(
         algorithms={
@@ -151,8 +159,7 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         ),
         (
             {'client': {'learning_rate': 0.1, 'local_steps': 1, 'decay': 'warmup'}},
-            '`config.algorithms.fedavg.client.decay` must be complete, got missing a required '
-            "argument: 'initial'.",
+            '`config.algorithms.fedavg.client.decay.initial` must be given, got None.',
         ),
         (
             {
@@ -188,17 +195,17 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         ),
         (
             {'problem': {'name': 'images', 'dataset': 'digits', 'num_clients': 3}},
-            "`config.problem` must be complete, got missing a required argument: 'model'.",
+            '`config.problem.model` must be given, got None.',
         ),
         (
             {'client': {'learning_rate': 0.1}},
-            '`config.algorithms.fedavg.client` must be complete, got missing a required '
-            "argument: 'local_steps'.",
+            '`config.algorithms.fedavg.client.local_steps` must be given, got None.',
         ),
         (
             {'links': {'name': 'bernoulli'}},
             '`config.links.probs` must be a number, a list or a section, got None.',
         ),
+        ({'links': 'cyclic'}, '`config.links.probs` must be given, got None.'),
         (
             {'links': {'name': 'bernoulli', 'probs': [0.5, 0.5]}},
             '`config.links.probs.values` must have ',

@@ -189,7 +189,7 @@ COUNTEREXAMPLE = {
         ),
         (
             {'figure': {'name': f'{XIANG}:link_traces', 'panels': {}}},
-            "`config.figure` must be complete, got missing a required argument: 'probs'.",
+            '`config.figure.probs` must be given, got None.',
         ),
         (
             {'figure': {'name': f'{SUN}:group_distances', 'weights': {'name': 'pwer'}}},

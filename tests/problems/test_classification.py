@@ -189,7 +189,7 @@ def demanding(labels, *, num_clients, skew):
             {'partition': functools.partial(turns, strde=2)},
             "`partition` has no 'strde'; did you mean 'stride'?",
         ),
-        ({'partition': demanding}, '`partition` must be complete, got missing a required'),
+        ({'partition': demanding}, '`partition.skew` must be given, got None.'),
         (
             {'partition': demanding, 'skew': 0},
             '`partition` must number the owners from 0 to 9, got 0 as the highest.',
@@ -210,5 +210,5 @@ def test_functions_are_checked_before_data_are_read():
     settings = {'dataset': 'cifar10', 'num_clients': 10, 'data': {'data_dir': '/nowhere'}}
     with pytest.raises(ValueError, match="`images \\(turns\\)` has no 'strde'"):
         problems.images(**settings, model=network, partition=turns, strde=2)
-    with pytest.raises(ValueError, match='`partition` must be complete'):
+    with pytest.raises(ValueError, match=r'`partition\.skew` must be given'):
         problems.images(**settings, model=network, partition=demanding)

@@ -312,7 +312,7 @@ def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
         ({'data': {'confg': '.'}}, "`data` has no 'confg'; did you mean 'config'?"),
         (
             {'dataset': 'png_tree'},
-            "`data` must be complete, got missing a required argument: 'data_dir'.",
+            '`data.data_dir` must be given, got None.',
         ),
     ],
 )

@@ -61,7 +61,7 @@ def test_files_hold_the_columns(tmp_path):
         ({'figure': {**RAMP, 'lenght': 1}}, "`config.figure` has no 'lenght'; did you mean"),
         (
             {'figure': {'name': RAMP['name']}},
-            "`config.figure` must be complete, got missing a required argument: 'length'.",
+            '`config.figure.length` must be given, got None.',
         ),
     ],
 )
