@@ -328,10 +328,8 @@ def link_options(
         raise errors.invalid(f'{where}.probs', 'be a number, a list or a section', probs_section)
     if 'schedule' in wanted:
         options['schedule'] = named(f'{where}.schedule', schedule_section, choices.SCHEDULES, probs)
-    elif probs is not None:
-        options['probs'] = probs
-    elif 'probs' in wanted and probs_section is not None:
-        options['probs'] = probs_section
+    elif probs_section is not None:
+        options['probs'] = probs_section if probs is None else probs
     if 'num_clients' in wanted:
         options['num_clients'] = problem.num_clients
     if 'intervals' in wanted and 'path' in options:

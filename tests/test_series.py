@@ -31,9 +31,7 @@ def test_a_part_has_the_rows_of_its_labels_and_points(run):
     assert 0 < sum(chosen) < len(chosen)
     for name, column in part.columns.items():
         np.testing.assert_array_equal(column, run[name][chosen])
-    assert list(part.facts['grid']) == [
-        name for name in run.facts['grid'] if name != 'problem.alpha'
-    ]
+    assert list(part.facts['grid']) == [name for name in run.facts['grid'] if name != ALPHA]
     assert part.facts['grid'][SIGMA] == [0.0, 10.0]
     assert part.facts['seeds'] == [run.facts['seeds'][1]]
     assert part.facts['models'] == run.facts['models']

@@ -112,14 +112,14 @@ def _rows(
 ) -> series.Rows:
     """Evaluations of some algorithms and one pattern, of one value of each column but the axes."""
     patterns, grid = list(run.facts['patterns']), list(run.facts['grid'])
-    for name, column in (*zip('xy', axes, strict=True), *(('at', column) for column in at)):
+    for name, column in zip('xy', axes, strict=True):
         checks.choice(name, column, grid)
     if pattern is None and len(patterns) > 1:
         raise errors.invalid('pattern', f'be one of {", ".join(patterns)}', None)
     if pattern is not None:
         checks.choice('pattern', pattern, patterns)
-    rows = series.where(run.columns, stage='main', pattern=pattern or patterns[0])
-    rows = series.at({k: v[np.isin(rows['algorithm'], labels)] for k, v in rows.items()}, at)
+    part = run.select(at, algorithms=labels, patterns=pattern or patterns[0])
+    rows = series.where(part.columns, stage='main')
     for column in grid:
         if column not in (*axes, *at) and len(series.values(rows, column)) > 1:
             raise errors.invalid('at', f'have a value of {column}', list(at))

@@ -185,16 +185,15 @@ def of_run(run: runs.Results) -> Results:
         rows = series.where(columns, stage='main', algorithm=algorithm)
         tried = choosing.tried(columns, facts, algorithm)
         points = {series.label(algorithm, at): at for at in series.points(rows, facts)}
-        values = {
-            label: _values(series.at(rows, at), facts, algorithm) for label, at in points.items()
-        }
+        parts = {label: series.at(rows, at) for label, at in points.items()}
+        values = {label: _values(part, facts, algorithm) for label, part in parts.items()}
         if not values or any(curve is None for curve in values.values()):
             missing.append(algorithm)
             continue
         for label, point in points.items():
             found[label] = algorithm, point
             curves[label] = values[label]
-            rates[label] = _rates(series.at(rows, point), facts)
+            rates[label] = _rates(parts[label], facts)
             for entry in tried:
                 if all(point.get(name) == value for name, value in entry.at.items()):
                     tuning[label] = {**entry.columns, 'score': entry.scores}

@@ -24,3 +24,8 @@ def mistaken():
 def cycles(num_clients, probs=0.25):
     """A pattern whose probabilities have a default."""
     return participation.cyclic(jnp.full(num_clients, probs), cycle_length=8)
+
+
+def forwarded(**options):
+    """A pattern that hands all its options on."""
+    return cycles(3, **options)

@@ -46,9 +46,10 @@ def test_probabilities_may_be_a_number_or_a_list(name, given, expected):
 
 
 @pytest.mark.parametrize('options, expected', [({}, 0.25), ({'probs': 0.5}, 0.5)])
-def test_a_pattern_of_ones_own_keeps_its_default(options, expected):
+@pytest.mark.parametrize('name', ['cycles', 'forwarded'])
+def test_a_pattern_of_ones_own_keeps_its_default(name, options, expected):
     problem = problems.quadratic([[0.0], [1.0], [2.0]])
-    pattern, _ = sections.links({'name': 'tests.experiment.parts:cycles', **options}, problem)
+    pattern, _ = sections.links({'name': f'tests.experiment.parts:{name}', **options}, problem)
     _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0))
     np.testing.assert_array_equal(sample.prob, np.full(3, expected, np.float32))
 

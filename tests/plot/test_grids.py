@@ -101,7 +101,8 @@ def test_a_picture_of_a_part_has_its_curves(run):
         ({'algorithm': 'fedpcb'}, "`algorithm` has no 'fedpcb'; did you mean 'fedpbc'?"),
         ({'x': 'sigma'}, "`x` has no 'sigma'"),
         ({'at': {'problem.alpha': 0.1}}, '`at` must have a value of client.learning_rate, got '),
-        ({'at': {**AT, 'problem.alpha': 0.2}}, '`at` must leave evaluations, got '),
+        ({'at': {**AT, 'problem.alpha': 0.2}}, '`at.problem.alpha` must be among 0.05, '),
+        ({'at': {**AT, 'problem.alpa': 0.1}}, "`at` has no 'problem.alpa'; did you mean"),
         ({'model': 'clients'}, "`model` has no 'clients'"),
     ],
 )

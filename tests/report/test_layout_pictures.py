@@ -239,11 +239,9 @@ def test_pages_are_drawn_by_the_public_pictures(layout, function, drawn, rng, mo
 @pytest.mark.parametrize('direction, place', [('max', 7), ('min', 3), (None, 0)])
 def test_of_many_series_every_algorithm_is_drawn_once(drawn, rng, direction, place):
     raw = {f'{name} (rate {k})': values(rng) for name in ('fedavg', 'mifa') for k in range(13)}
-    for label in raw:
-        raw[label][..., -2:] = (
-            1.0 if label.endswith(' 7)') else 0.0 if label.endswith(' 3)') else 0.5
-        )
     members = {label: (label.split()[0], {'rate': int(label[:-1].split()[-1])}) for label in raw}
+    for label, (_, point) in members.items():
+        raw[label][..., -2:] = {7: 1.0, 3: 0.0}.get(point['rate'], 0.5)
     directions = {'eval_accuracy': direction}
     for layout in (overview, curves):
         page = layout(results(raw, members=members, directions=directions))
