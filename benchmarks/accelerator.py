@@ -18,7 +18,8 @@ import numpy as np
 import fedjax_links as fl
 from benchmarks import cifar, common, convolution, fashion, images, micro, pfl
 from fedjax_links import local_training, participation
-from fedjax_links.problems import models
+from fedjax_links.problems import convolution_forms
+from fedjax_links.problems.convolution import conv_as_matmul
 
 MOST_SECONDS = 480.0
 LONG_RUN = 300_000
@@ -92,7 +93,8 @@ def forms(small: bool) -> dict[str, Any]:
     settings = convolution.QUICK if small else convolution.Settings()
     candidates = {
         'lax.conv': jax.lax.conv_general_dilated,
-        'matrix product': models.CNN.convolution,
+        'patches': functools.partial(conv_as_matmul, form=convolution_forms.by_patches),
+        'rows': functools.partial(conv_as_matmul, form=convolution_forms.by_rows),
     }
     arguments = convolution.inputs(settings)
     found = {}

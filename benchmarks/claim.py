@@ -37,6 +37,7 @@ class Claim(NamedTuple):
       pairs: by label, who is said to be ahead of whom.
       metric: that is compared.
       statistic: what of its course.
+      part: which part of its course that is, where it is not the end.
       sign: -1 where less is better.
       scale: of what is printed.
       unit: of what is printed.
@@ -49,6 +50,7 @@ class Claim(NamedTuple):
     pairs: Mapping[str, tuple[Side, Side]]
     metric: str = 'eval_accuracy'
     statistic: Statistic | None = None
+    part: str = ''
     sign: int = 1
     scale: float = 100.0
     unit: str = 'points'
@@ -81,12 +83,16 @@ def until(last: int) -> Statistic:
     return lambda rounds, values: values[:, rounds <= last].mean(axis=1)
 
 
-def rounds_to(level: float) -> Statistic:
-    """First evaluated round at a level or above it; the last round where there is none."""
+def doublings_to(level: float) -> Statistic:
+    """Binary logarithm of the first evaluated round at a level; of the last where there is none.
+
+    Waiting times are compared by their ratio: a single seed that waits for most of a run would
+    carry a mean difference and its interval alone.
+    """
 
     def first(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
         there = values >= level
-        return np.where(there.any(axis=1), rounds[there.argmax(axis=1)], rounds[-1])
+        return np.log2(np.where(there.any(axis=1), rounds[there.argmax(axis=1)], rounds[-1]))
 
     return first
 
@@ -129,11 +135,9 @@ def verdict(claim: Claim, found: Iterable[Outcome]) -> str:
 
 
 def shown(claim: Claim, found: Iterable[Outcome]) -> str:
-    """The numbers of all pairs."""
-    digits = 2 if claim.unit != 'rounds' else 0
-    return '; '.join(
-        f'{o.label} {o.difference:+.{digits}f} ± {o.interval:.{digits}f}'.strip() for o in found
-    )
+    """The numbers of all pairs, with their unit."""
+    numbers = '; '.join(f'{o.label} {o.difference:+.2f} ± {o.interval:.2f}'.strip() for o in found)
+    return f'{claim.part}{": " * bool(claim.part)}{numbers} {claim.unit}'
 
 
 def rows(claims: Iterable[Claim]) -> Iterator[str]:
@@ -146,22 +150,27 @@ def rows(claims: Iterable[Claim]) -> Iterator[str]:
             continue
         found = list(outcomes(claim))
         run = f'[{claim.run}](recorded/{claim.run}/report.md)'
-        numbers = f'{shown(claim, found)} {claim.unit}'
-        yield f'| {claim.item} | {claim.text} | {run} | {numbers} | {verdict(claim, found)} |'
+        numbers, said = shown(claim, found), verdict(claim, found)
+        yield f'| {claim.item} | {claim.text} | {run} | {numbers} | {said} |'
 
 
 def rates(item: str, run: str, printed: Mapping[str, float]) -> str:
-    """The line of local rates that tuning chose, beside printed ones, by algorithm."""
+    """The line of local rates that tuning chose, beside printed ones, by algorithm.
+
+    An arrow marks a rate at the upper or lower edge of those tried.
+    """
     columns = read(run)
-    chosen = {
-        name: float(columns['client.learning_rate'][columns['algorithm'] == name][-1])
-        for name in printed
-    }
+    tuning = columns['stage'] == 'tuning'
+    chosen, here = {}, []
+    for name in printed:
+        own = columns['algorithm'] == name
+        chosen[name] = rate = float(columns['client.learning_rate'][own & ~tuning][-1])
+        tried = columns['client.learning_rate'][own & tuning]
+        edge = ' ↑' if rate == tried.max() else ' ↓' if rate == tried.min() else ''
+        here.append(f'{name} {rate:g}{edge}')
     equal = sum(chosen[name] == rate for name, rate in printed.items())
-    said, here = (
-        '; '.join(f'{name} {rate:g}' for name, rate in found.items()) for found in (printed, chosen)
-    )
-    tried = len(np.unique(columns['seed'][columns['stage'] == 'tuning']))
-    verdict = f'equal {equal} of {len(printed)}, by {tried} seed{"s" if tried > 1 else ""}'
+    said = '; '.join(f'{name} {rate:g}' for name, rate in printed.items())
+    seeds = len(np.unique(columns['seed'][tuning]))
+    verdict = f'equal {equal} of {len(printed)}, by {seeds} seed{"s" if seeds > 1 else ""}'
     link = f'[{run}](recorded/{run}/report.md)'
-    return f'| {item} | best local rates: {said} | {link} | {here} | {verdict} |'
+    return f'| {item} | best local rates: {said} | {link} | {"; ".join(here)} | {verdict} |'

@@ -4,14 +4,15 @@
 
 Takes everyday configs at tiny sizes, spoils one to three places (`fuzz_mutations`), and drives each
 the way of the command line up to the point where training would begin. What is accepted is judged
-by rules of its own (`fuzz_rules`). Exit status 1 if anything ends in a traceback, is nonsense, or
-takes too long.
+by rules of its own (`fuzz_rules`). Exit status 1 if anything ends in a traceback or in a line that
+names no field, flag or file, is nonsense, or takes too long.
 """
 
 import argparse
 import collections
 import contextlib
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -27,8 +28,9 @@ from fedjax_links import errors, experiment, report, sizes
 from fedjax_links.experiment import preflight
 from fedjax_links.report import theory
 
-LINE, TRACEBACK, RUNS, NONSENSE, SLOW = 'one line', 'traceback', 'runs', 'nonsense', 'too long'
-BAD = (TRACEBACK, NONSENSE, SLOW)
+LINE, NAMELESS, TRACEBACK = 'one line', 'a line that names nothing', 'traceback'
+RUNS, NONSENSE, SLOW = 'runs', 'nonsense', 'too long'
+BAD = (NAMELESS, TRACEBACK, NONSENSE, SLOW)
 _LONGEST_LINE = 2_000
 
 
@@ -53,7 +55,7 @@ def judge(config: dict[str, Any], limit: float = 60.0) -> Verdict:
 
     Args:
       config: plain values.
-      limit: seconds that it may take.
+      limit: seconds of processor time that it may take.
 
     Returns:
       How it ended.
@@ -61,10 +63,8 @@ def judge(config: dict[str, Any], limit: float = 60.0) -> Verdict:
     try:
         with _alarm(limit):
             num_clients = _drive(config)
-    except (ValueError, errors.MissingPackageError) as error:
-        if type(error) in (ValueError, errors.MissingPackageError) and _is_line(str(error)):
-            return Verdict(LINE, str(error))
-        return Verdict(TRACEBACK, traceback.format_exc())
+    except (errors.InvalidError, errors.MissingPackageError) as error:
+        return _as_line(str(error))
     except _TooLong:
         return Verdict(SLOW, f'more than {limit:g} s')
     except Exception:
@@ -85,8 +85,11 @@ def _drive(config: dict[str, Any]) -> int:
     return planned.problem_at(pattern, planned.grid_points[0]).num_clients
 
 
-def _is_line(message: str) -> bool:
-    return bool(message.strip()) and '\n' not in message and len(message) <= _LONGEST_LINE
+def _as_line(message: str) -> Verdict:
+    """A line has to begin with the field, the flag or the file that is to be mended."""
+    names = re.match(r'(error: )?(`(config\b|--?\w|[\w./-]*/)|[^`]+: `pip install )', message)
+    is_line = '\n' not in message and len(message) <= _LONGEST_LINE
+    return Verdict(LINE if names and is_line else NAMELESS, message)
 
 
 @contextlib.contextmanager
@@ -94,13 +97,13 @@ def _alarm(seconds: float) -> Iterator[None]:
     def ring(signum: int, frame: Any) -> None:
         raise _TooLong
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def command(config: dict[str, Any], limit: float = 300.0) -> Verdict:
@@ -108,8 +111,7 @@ def command(config: dict[str, Any], limit: float = 300.0) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / 'spoilt.py'
         path.write_text(
-            'from math import inf, nan\n\nfrom ml_collections import ConfigDict\n\n\n'
-            f'def get_config():\n    return ConfigDict({config!r})\n'
+            f'from math import inf, nan\n\n\ndef get_config():\n    return {config!r}\n'
         )
         line = [sys.executable, '-m', 'fedjax_links', 'simulate', f'--config={path}', '--dry_run']
         try:
@@ -119,9 +121,8 @@ def command(config: dict[str, Any], limit: float = 300.0) -> Verdict:
     said = done.stderr.strip().splitlines()
     if done.returncode == 0:
         return Verdict(RUNS, '')
-    is_line = bool(said) and said[-1].startswith('error: ') and 'Traceback' not in done.stderr
-    if done.returncode == 2 and is_line:
-        return Verdict(LINE, said[-1])
+    if done.returncode == 2 and said:
+        return _as_line(said[-1])
     return Verdict(TRACEBACK, done.stderr[-3_000:])
 
 
@@ -134,7 +135,7 @@ def main() -> None:
     parser.add_argument('--lines', action='store_true', help='show every refusal, too')
     options = parser.parse_args()
     began, counts = time.perf_counter(), collections.Counter[str]()
-    nameless, by_command = 0, math.ceil(options.count / max(1, options.commands))
+    by_command = math.ceil(options.count / max(1, options.commands))
     for place in range(options.count):
         seed = options.seed + place
         config, done = fuzz_mutations.mutated(seed)
@@ -143,11 +144,9 @@ def main() -> None:
             verdicts.append(('command ', command(config)))
         for who, verdict in verdicts:
             counts[who + verdict.kind] += 1
-            without = verdict.kind == LINE and '`config' not in verdict.text
-            nameless += without
-            if verdict.kind in BAD or without or (options.lines and verdict.kind == LINE):
+            if verdict.kind in BAD or (options.lines and verdict.kind == LINE):
                 print(f'--- {seed} {who}{verdict.kind}: {done}\n{verdict.text}', flush=True)
-    print(dict(counts), f'lines without a path: {nameless}')
+    print(dict(counts))
     print(f'{options.count} configs in {time.perf_counter() - began:.0f} s')
     sys.exit(any(kind.removeprefix('command ') in BAD for kind in counts))
 

@@ -83,7 +83,7 @@ def table(records: Iterable[Record]) -> str:
 
 
 def picture(records: Iterable[Record], path: Path) -> None:
-    """Bars of all ratios beside their targets.
+    """All ratios beside their targets.
 
     Args:
       records: what was measured.
@@ -94,20 +94,34 @@ def picture(records: Iterable[Record], path: Path) -> None:
     matplotlib.use('Agg')
     import matplotlib.pyplot as plt
 
-    found = [row for record in records for row in rows(record) if row.unit == 'x'][::-1]
-    figure, axes = plt.subplots(figsize=(11, 0.4 * len(found) + 1.2), layout='constrained')
+    found = [row for record in records for row in rows(record) if row.unit == 'x']
+    figure, axes = plt.subplots(figsize=(11, 0.3 * len(found) + 1.2), layout='constrained')
+    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.1)
+    draw(axes, found)
+    figure.supxlabel(
+        'ratio (\N{BLACK RIGHT-POINTING TRIANGLE} more is better, \N{BLACK LEFT-POINTING TRIANGLE} '
+        'less is better; thick: target; thin: spread; orange: missed)',
+        fontsize='medium',
+    )
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def draw(axes: Any, found: Sequence[Row]) -> None:
+    """A row for every ratio, the first on top: a point that shows which way is better."""
     for place, row in enumerate(found):
-        axes.barh(place, row.measured, color='#0072B2' if row.met is not False else '#D55E00')
+        colour = '#0072B2' if row.met is not False else '#D55E00'
+        marker = 'o' if row.target is None else '<' if row.at_most else '>'
+        axes.plot(row.measured, place, marker, color=colour, markersize=8)
         if row.spread is not None:
-            axes.plot(row.spread, (place, place), color='black', linewidth=1)
+            axes.plot(row.spread, (place, place), color=colour, linewidth=1)
         if row.target is not None:
             axes.plot((row.target,) * 2, (place - 0.4, place + 0.4), color='black', linewidth=2)
     axes.set_yticks(range(len(found)), [f'{row.benchmark}: {row.what}' for row in found])
+    axes.set_ylim(len(found) - 0.3, -0.7)
     axes.set_xscale('log')
     axes.xaxis.set_major_formatter(lambda value, _: f'{value:g}')
-    axes.set_xlabel('ratio; thick: target, thin: spread, orange: missed')
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    axes.grid(axis='x', alpha=0.25)
 
 
 def ratio_row(

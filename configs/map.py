@@ -2,8 +2,8 @@
 
   python -m fedjax_links simulate --config=configs/map.py --workdir=runs/map
 
-One and a half core-hours, a third of one behind :rounds or :correlation (docs/map.md, which has the
-outcome). With --quick a minute or less: a map of two by two points.
+An hour and a half on two busy CPU cores, ten to fifteen minutes behind :rounds or :correlation
+(docs/map.md, which has the outcome). With --quick a minute or less: a map of two by two points.
 
 Algorithms on Gaussian classes that nobody tells apart more often than the Bayes accuracy says,
 over links that are as good as their client's labels are lucky, the more unequal the larger sigma.
@@ -41,6 +41,11 @@ ALGORITHMS = {
         'fedstale': {'stale_weight': 0.5},
         'fedbuff': {'buffer_size': 10},
     },
+}
+TITLES = {
+    'space': 'Who is ahead by overlap, links and heterogeneity',
+    'rounds': 'Who is ahead by rounds',
+    'correlation': 'Who is ahead by the memory of links',
 }
 NAMES = {
     'fedavg': 'FedAvg',
@@ -95,7 +100,7 @@ def get_config(argument: str = '') -> ConfigDict:
     quick_grid.setdefault('problem', {})['bayes_accuracy'] = (0.6, 0.9)
     return ConfigDict(
         {
-            'title': 'Which algorithm wins where',
+            'title': TITLES[which] + (', five more rules' if rules == 'newer' else ''),
             'problem': {
                 'name': 'gaussians',
                 'num_clients': 100,

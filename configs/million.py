@@ -30,6 +30,7 @@ def get_config() -> ConfigDict:
             'num_rounds': 500,
             'eval_every': 100,
             'num_seeds': 4,
+            'redraw': {'data': 'fixed'},
             'metric': 'distance',
         }
     )

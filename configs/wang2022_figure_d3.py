@@ -47,7 +47,8 @@ def get_config(argument: str = '') -> ConfigDict:
         'caption': (
             'Moving average over 3 % of the evaluations, band: standard deviation over seeds. The '
             'paper reports that eta = 5, 10 and 15 do alike, 2 and 20 worse. Deviations: '
-            f'{presets.replaced(dataset, own_rates=True)}{presets.selection(code)}; minibatches '
+            f'{presets.replaced(dataset, own_rates=True)}'
+            f'{presets.selection(code, dataset)}; minibatches '
             'with replacement; loss as the mean over examples. With --quick: '
             f'{presets.quick_data(dataset)}, cycles of 50 rounds, a rate of our own.'
         ),

@@ -61,7 +61,7 @@ def get_config(argument: str = '') -> ConfigDict:
         },
         'caption': (
             f'{beside}Deviations: {presets.replaced(dataset)}chosen by the training loss at the '
-            f'end of one seed, as the criterion is not stated; {presets.selection(code)}; '
+            f'end of one seed, as the criterion is not stated; {presets.selection(code, dataset)}; '
             f'minibatches with replacement. With --quick: {presets.quick_data(dataset)}, cycles of '
             '50 rounds, so that the printed rates do not apply.'
         ),

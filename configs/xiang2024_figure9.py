@@ -85,7 +85,8 @@ def get_config(argument: str = '') -> ConfigDict:
             '(all but MIFA and FedAvg known) except for alpha = 1 and sigma_0 = 1, where FedAU is. '
             f'Deviations: {replaced}values that neither text nor code name are ours; minibatches '
             'with replacement; tuned at the middle value; gamma 0.4; FedPBC at the mean of its '
-            f'client models. {presets.departures(code, links=False)} With --quick: {quick_size}, '
+            'client models. '
+            f'{presets.departures(code, links=False, dataset=dataset)} With --quick: {quick_size}, '
             'whose levels mean nothing.'
         ),
         'quick': presets.quick(dataset, code, learning_rates=(0.1,), tuning_rounds=10),

@@ -3,13 +3,13 @@
   python -m fedjax_links simulate --config=configs/xiang2024_table1_digits.py \
       --workdir=runs/table1_digits
 
-About 20 minutes on two CPU cores, not measured on a GPU. With --quick a few
-minutes: tables of the same form, without their meaning.
+Six minutes on two CPU cores with noisy, not timed with clean, not measured on a GPU. With --quick a
+few minutes: tables of the same form, without their meaning.
 
 The paper reports mean accuracies over the last 100 of 4,000 (SVHN) or 10,000 rounds; FedPBC is the
-best of the algorithms without memory on every pattern. Deviations: see the caption, which report.md
-repeats. After a colon: clean (the default) or noisy, with a fifth of the training labels wrong and
-a linear model, so that they cannot be interpolated; as_released (:clean,as_released) or
+best of the algorithms without memory on every pattern of SVHN. Deviations: see the caption, which
+report.md repeats. After a colon: clean (the default) or noisy, with a fifth of the training labels
+wrong and a linear model, so that they cannot be interpolated; as_released (:clean,as_released) or
 first_commit run what the released code does differently, as for xiang2024_table1.py. Seeds draw
 everything anew.
 """

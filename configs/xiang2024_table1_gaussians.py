@@ -3,18 +3,18 @@
   python -m fedjax_links simulate --config=configs/xiang2024_table1_gaussians.py \
       --workdir=runs/table1_gaussians
 
-About a quarter of an hour on two CPU cores. With --quick a minute or two: tables of the same form,
-without their meaning.
+Five minutes on two CPU cores. With --quick a minute or two: tables of the same form, without their
+meaning.
 
-The paper reports FedPBC ahead of all algorithms without memory on every pattern. Deviations: images
-are replaced by ten Gaussian classes of which nobody can tell more than 64 % apart, so that data
-cannot be interpolated; else N = 100, Dirichlet(0.1), links that follow the labels, six patterns,
-client and server rates tuned on time-varying Bernoulli links, as in the paper. SCAFFOLD and
-FedVARP, with more memory, are added. Each of the ten seeds draws data, partition, class weights,
-initial model, links and batches. The paper column is SVHN's test accuracy, to compare orders.
-After a colon, as_released (:table,as_released) or first_commit run what the released code does
-differently, as for xiang2024_table1.py; `rules` compares known-p and F3AST as written with the same
-two as released. docs/table1_gaussians.md has the outcome.
+The paper reports FedPBC ahead of all algorithms without memory on every pattern of SVHN.
+Deviations: images are replaced by ten Gaussian classes of which nobody can tell more than 64 %
+apart, so that data cannot be interpolated; else N = 100, Dirichlet(0.1), links that follow the
+labels, six patterns, client and server rates tuned on time-varying Bernoulli links, as in the
+paper, here by one seed. SCAFFOLD and FedVARP, with more memory, are added. Each of the ten seeds
+draws data, partition, class weights, initial model, links and batches. The paper column is SVHN's
+test accuracy, to compare orders. After a colon, as_released (:table,as_released) or first_commit
+run what the released code does differently, as for xiang2024_table1.py; `rules` compares known-p
+and F3AST as written with the same two as released. docs/table1_gaussians.md has the outcome.
 """
 
 from ml_collections import ConfigDict

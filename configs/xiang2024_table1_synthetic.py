@@ -7,9 +7,9 @@ About an hour on two busy CPU cores, not measured on a GPU. With --quick a few
 minutes: tables of the same form, without their meaning.
 
 The paper reports mean accuracies over the last 100 of 4,000 (SVHN) or 10,000 rounds; FedPBC is the
-best of the algorithms without memory on every pattern. Deviations: see the caption, which report.md
-repeats; after a colon, as_released (:as_released) or first_commit run what the released code does
-differently, as for xiang2024_table1.py.
+best of the algorithms without memory on every pattern of SVHN. Deviations: see the caption, which
+report.md repeats; after a colon, as_released (:as_released) or first_commit run what the released
+code does differently, as for xiang2024_table1.py.
 """
 
 from ml_collections import ConfigDict

@@ -70,7 +70,9 @@ def get_config(argument: str = '') -> ConfigDict:
             'caption': (
                 f'{beside}Deviations: {presets.replaced(dataset)}as for Table 1 (minibatches with '
                 'replacement, tuning on these links, gamma 0.4, FedPBC at the mean of its client '
-                f'models). {presets.departures(code, links=False)} Accuracy, sampled every {every} '
+                'models). '
+                f'{presets.departures(code, links=False, dataset=dataset)} '
+                f'Accuracy, sampled every {every} '
                 'of {config.num_rounds} rounds, is averaged over seeds before it is compared with '
                 f'the level. With --quick: {quick_data} and levels as shares of the best final one.'
             ),

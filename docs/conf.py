@@ -29,10 +29,11 @@ extensions = [
     'sphinx.ext.viewcode',
     'sphinx_copybutton',
     'generate.mathml',
+    'generate.names',
 ]
 exclude_patterns = ['_build', 'generate']
 nitpicky = True
-nitpick_ignore_regex = [('py:.*', '.*')]  # types in signatures; text and links are checked
+nitpick_ignore = [('py:class', 'jax.jaxlib._jax.Array')]  # as jax.Array calls itself
 default_role = 'py:obj'
 linkcheck_anchors = False
 
@@ -55,16 +56,9 @@ html_css_files = ['site.css']
 copybutton_exclude = '.linenos, .gp, .go'
 
 
-def readme_is_the_start(app, name, source):
-    """The README is no page of the site: links to it lead to the page that stands for it."""
-    del app, name
-    source[0] = source[0].replace('](../README.md)', '](start.md)')
-
-
 def setup(app):
     """Has the generated pages made before any is read, and the index for language models after."""
     app.connect('builder-inited', generate.write_pages)
-    app.connect('autodoc-process-docstring', generate.keep_colons, priority=400)
+    app.connect('autodoc-process-docstring', generate.keep_words, priority=400)
     app.connect('autodoc-skip-member', generate.skip_tuple_fields)
-    app.connect('source-read', readme_is_the_start)
     app.connect('build-finished', generate.write_llms)

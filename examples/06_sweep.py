@@ -132,14 +132,13 @@ difference = evaluation.paired_interval(
 )
 figure, row = plt.subplots(1, 3, figsize=(10.5, 3.2), layout='constrained')
 cells = {'x': ('probability of the worse links', worsts), 'y': ('learning rate', rates)}
-most = max(found.mean(axis=-1).max() for found in distances.values())
+every = np.stack(list(distances.values())).mean(axis=-1)
+ends = {'least': every.min(), 'most': every.max()}  # one scale of colours for both
 for ax, (name, found) in zip(row, distances.items(), strict=False):
     levels = found.mean(axis=-1)
-    fl.plot.heat_map(
-        levels, **cells, around_zero=False, most=most, texts='.2f', colorbar=False, ax=ax
-    )
+    fl.plot.heat_map(levels, **cells, **ends, around_zero=False, texts='.2f', colorbar=False, ax=ax)
     ax.set_title(f'{name}: distance', fontsize=9)
-unclear = abs(difference.mean) < difference.half_width
+unclear = ~difference.excludes_zero
 axes = fl.plot.heat_map(
     difference.mean, **cells, texts='+.2f', reverse=True, unclear=unclear, ax=row[2]
 )

@@ -21,40 +21,48 @@ def commands() -> dict[str, str]:
     Returns:
       What each command does, by name. Modules are read and not imported.
     """
-    return _described(sorted(_COMMANDS.glob('*.py')), 'main')
+    documented = _documented(sorted(_COMMANDS.glob('*.py')), 'main')
+    return {name: _first_line(text) for name, text in documented.items()}
 
 
-def configs() -> dict[str, str]:
+def configs() -> dict[str, dict[str, str]]:
     """The configs that ``--config`` takes by name, with their first lines.
 
     Returns:
-      What each config runs, by name. Modules are read and not imported.
+      What each config runs, by the command that its text begins with, and by name. Modules are read
+      and not imported.
     """
     from fedjax_links import shipped
 
-    return _described(shipped.configs().values(), 'get_config')
+    found: dict[str, dict[str, str]] = {}
+    for name, text in _documented(shipped.configs().values(), 'get_config').items():
+        command = text.partition('python -m fedjax_links ')[2].split(maxsplit=1)[0]
+        found.setdefault(command, {})[name] = _first_line(text)
+    return found
 
 
-def _described(paths: Iterable[Path], function: str) -> dict[str, str]:
-    """The modules that define a function, with their first lines."""
+def _documented(paths: Iterable[Path], function: str) -> dict[str, str]:
+    """The texts of the modules that define a function."""
     found = {}
     for path in paths:
         module = ast.parse(path.read_text(encoding='utf-8'))
         if any(isinstance(node, ast.FunctionDef) and node.name == function for node in module.body):
-            found[path.stem] = _first_line(ast.get_docstring(module))
+            found[path.stem] = ast.get_docstring(module) or ''
     return found
 
 
-def tables() -> dict[str, Mapping[str, Callable[..., Any]]]:
+def tables() -> dict[str, dict[str, str]]:
     """What a config can name, by the place where the name stands.
 
     Returns:
-      Tables of factories, or of registry entries that hold one.
+      The names of each place, with what they stand for in a line.
     """
-    from fedjax_links import algorithms, choices, participation, problems
+    from fedjax_links import algorithms, choices, participation, pricing, problems
+    from fedjax_links.experiment import definition, loggers
     from fedjax_links.problems import augmentation, classification, datasets, partitioners
+    from fedjax_links.report import layouts
 
-    return {
+    found: dict[str, Mapping[str, Any]] = {
         'algorithms': algorithms.ALGORITHMS,
         'patterns': participation.PARTICIPATION,
         'problems': problems.PROBLEMS,
@@ -63,7 +71,16 @@ def tables() -> dict[str, Mapping[str, Callable[..., Any]]]:
         'datasets': datasets.DATASETS,
         'augmentations': augmentation.AUGMENTATIONS,
         **{name.lower().replace('_', ' '): getattr(choices, name) for name in choices.__all__},
+        'reports': layouts.LAYOUTS,
+        'device speeds': pricing.DEVICE_SPEEDS,
+        'log': loggers.CALLBACKS,
     }
+    lines = {
+        title: {name: _purpose(factory) for name, factory in table.items()}
+        for title, table in found.items()
+    }
+    lines['log'][definition.LINKS] = 'The realised links of every seed, with the run.'
+    return lines
 
 
 def main(argv: list[str]) -> int:
@@ -94,9 +111,10 @@ def main(argv: list[str]) -> int:
 def _print_all(known: Mapping[str, str]) -> None:
     print('python -m fedjax_links COMMAND [--help] [FLAGS]\n')
     _print_table('commands', known)
-    _print_table('configs', configs())
-    for title, table in tables().items():
-        _print_table(title, {name: _purpose(factory) for name, factory in table.items()})
+    for command, names in configs().items():
+        _print_table(f'configs of {command}', names)
+    for title, names in tables().items():
+        _print_table(title, names)
 
 
 def _print_table(title: str, lines: Mapping[str, str]) -> None:
@@ -110,7 +128,7 @@ def _print_table(title: str, lines: Mapping[str, str]) -> None:
 def _purpose(factory: Callable[..., Any]) -> str:
     """The first line on a factory; for a registry entry, on what sets it apart."""
     own = getattr(factory, 'client_program', None) or getattr(factory, 'factory', factory)
-    return _first_line(own.__doc__)
+    return _first_line(getattr(own, 'func', own).__doc__)
 
 
 def _first_line(text: str | None) -> str:

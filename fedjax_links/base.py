@@ -197,6 +197,8 @@ class Problem:
       attainable: by metric, the best value that any model can have, where it is known; further
         names for what else is known beforehand. Numbers, float64[] on the host.
       objective: what is known of the loss; None: nothing, so that no limit is predicted.
+      held_out: whether ``eval_data`` are examples like those of ``data`` that nobody trains on;
+        False: they are the clients' own; None: they are neither, and ``metrics`` say what they are.
     """
 
     data: PyTree
@@ -217,6 +219,7 @@ class Problem:
     )
     attainable: Mapping[str, Array | np.ndarray] = dataclasses.field(default_factory=dict)
     objective: LinearObjective | None = dataclasses.field(default=None, metadata={'static': True})
+    held_out: bool | None = dataclasses.field(default=None, metadata={'static': True})
 
     @property
     def num_clients(self) -> int:

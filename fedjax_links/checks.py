@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import os
 import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -11,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import errors, kinds
+from fedjax_links import errors, kinds, memory
 
 LARGEST_INT = 2**31 - 1
 """Of the integers that set shapes and loop lengths."""
@@ -81,16 +80,16 @@ def choice(argument: str, value: Any, valid: Collection[str]) -> None:
 
 
 def fits(argument: str, value: Any, num_bytes: float) -> None:
-    """Raises, before anything is allocated, if arrays exceed the memory of the machine.
+    """Raises, before anything is allocated, if arrays on the host exceed its free memory.
 
     Args:
       argument: what makes them so large.
       value: its value.
       num_bytes: what they take.
     """
-    available = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
-    if num_bytes > available:
-        sizes = f'{num_bytes / 2**30:,.0f} GiB, of {available / 2**30:,.0f} GiB that there are'
+    free = memory.host_bytes()
+    if free is not None and num_bytes > free:
+        sizes = f'{memory.size(num_bytes)}, where {memory.size(free)} are free'
         raise errors.invalid(argument, 'fit into memory', f'{errors.shown(value)}: {sizes}')
 
 

@@ -5,7 +5,7 @@ point, the client id, the round and the client's key. It knows nothing of the ot
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -144,98 +144,6 @@ def local_sgd(
     Raises:
       ValueError: for a rate that is not positive or a count out of range.
     """
-    return _gradient_steps(
-        learning_rate,
-        local_steps=local_steps,
-        batch_size=batch_size,
-        optimizer=optimizer,
-        chunk_size=chunk_size,
-        client_steps=client_steps,
-        penalty=None,
-    )
-
-
-@by_call
-@cite(
-    Reference(
-        key='li2020federated',
-        kind='inproceedings',
-        title='Federated Optimization in Heterogeneous Networks',
-        authors=(
-            'Tian Li',
-            'Anit Kumar Sahu',
-            'Manzil Zaheer',
-            'Maziar Sanjabi',
-            'Ameet Talwalkar',
-            'Virginia Smith',
-        ),
-        year=2020,
-        venue='Proceedings of Machine Learning and Systems',
-        volume='2',
-        pages='429--450',
-    ),
-)
-def proximal_sgd(
-    learning_rate: Rate,
-    *,
-    mu: Number,
-    local_steps: int,
-    batch_size: int | None = None,
-    chunk_size: int | None = None,
-    client_steps: ArrayLike | None = None,
-) -> ClientProgram:
-    """FedProx's client: local SGD steps on ``F_i(x) + (mu / 2) ||x - start||^2``.
-
-    FedProx is FedAvg with this program; the penalty is measured from wherever the client starts.
-    The paper solves the local problem inexactly; here, as in its experiments, by SGD steps.
-
-    Args:
-      learning_rate: eta, positive; a number or a schedule ``round -> rate``.
-      mu: strength of the penalty, at least 0; 0 is `local_sgd`.
-      local_steps: s, from 1 to a million.
-      batch_size: examples per step; None takes the client's full data in every step.
-      chunk_size: as in `local_sgd`.
-      client_steps: as in `local_sgd`.
-
-    Returns:
-      The client program; the loss it reports is F_i's alone.
-
-    Raises:
-      ValueError: for a rate that is not positive, a negative ``mu`` or a count out of range.
-
-    References:
-      Li et al. 2020, Federated optimization in heterogeneous networks, Algorithm 2.
-    """
-    if checks.is_concrete(mu) and not (np.isfinite(mu) and mu >= 0):
-        raise errors.invalid('mu', 'be finite and at least 0', mu)
-
-    def penalty(params: Params, start: Params) -> Array:
-        displacement = tree.subtract(params, start)
-        squares = [jnp.sum(jnp.square(a)) for a in jax.tree.leaves(displacement)]
-        return 0.5 * mu * jnp.sum(jnp.stack(squares))
-
-    return _gradient_steps(
-        learning_rate,
-        local_steps=local_steps,
-        batch_size=batch_size,
-        optimizer=None,
-        chunk_size=chunk_size,
-        client_steps=client_steps,
-        penalty=penalty,
-    )
-
-
-def _gradient_steps(
-    learning_rate: Rate,
-    *,
-    local_steps: int,
-    batch_size: int | None,
-    optimizer: Optimizer | None,
-    chunk_size: int | None,
-    client_steps: ArrayLike | None,
-    penalty: Callable[[Params, Params], Array] | None,
-) -> ClientProgram:
-    """Local steps on ``F_i(x) + penalty(x, start)``."""
     rate = as_schedule('learning_rate', learning_rate)
     checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
     if batch_size is not None:
@@ -276,16 +184,12 @@ def _gradient_steps(
                 raise errors.invalid('client_steps', requirement, len(own_steps))
             num_steps = own_steps[client]
 
-        def objective(params: Params, batch: PyTree) -> tuple[Array, Array]:
-            loss = batch_loss(params, batch)
-            return (loss if penalty is None else loss + penalty(params, start)), loss
-
         def step(
             carry: tuple[Params, PyTree, Params | None], inputs: tuple[PyTree, Array | None]
         ) -> tuple[tuple[Params, PyTree, Params | None], Array | None]:
             batch, index = inputs
             params, optimizer_state, _ = carry
-            grad, loss = jax.grad(objective, has_aux=True)(params, batch)
+            loss, grad = jax.value_and_grad(batch_loss)(params, batch)
             kept = grad if keep_gradient else None
             if correction is not None:
                 grad = tree.add_scaled(grad, 1, correction)
@@ -308,6 +212,86 @@ def _gradient_steps(
         return LocalUpdate(params, tree.subtract(params, start), loss, num_steps, gradient)
 
     return ClientProgram(run, rate, local_steps, chunk_size)
+
+
+@by_call
+@cite(
+    Reference(
+        key='li2020federated',
+        kind='inproceedings',
+        title='Federated Optimization in Heterogeneous Networks',
+        authors=(
+            'Tian Li',
+            'Anit Kumar Sahu',
+            'Manzil Zaheer',
+            'Maziar Sanjabi',
+            'Ameet Talwalkar',
+            'Virginia Smith',
+        ),
+        year=2020,
+        venue='Proceedings of Machine Learning and Systems',
+        volume='2',
+        pages='429--450',
+    ),
+)
+def proximal_sgd(
+    learning_rate: Rate,
+    *,
+    mu: Number,
+    local_steps: int,
+    batch_size: int | None = None,
+    chunk_size: int | None = None,
+    client_steps: ArrayLike | None = None,
+) -> ClientProgram:
+    """FedProx's client: local SGD steps on ``F_i(x) + (mu / 2) ||x - start||^2``.
+
+    FedProx is FedAvg with this program; the penalty is measured from wherever the client starts. It
+    is `local_sgd` under the adjustment ``proximal``, to which that of an algorithm is added: the
+    gradient that an algorithm keeps (``focus``) is F_i's alone.
+    The paper solves the local problem inexactly; here, as in its experiments, by SGD steps.
+
+    Args:
+      learning_rate: eta, positive; a number or a schedule ``round -> rate``.
+      mu: strength of the penalty, at least 0; 0 is `local_sgd`.
+      local_steps: s, from 1 to a million.
+      batch_size: examples per step; None takes the client's full data in every step.
+      chunk_size: as in `local_sgd`.
+      client_steps: as in `local_sgd`.
+
+    Returns:
+      The client program; the loss it reports is F_i's alone.
+
+    Raises:
+      ValueError: for a rate that is not positive, a negative ``mu`` or a count out of range.
+
+    References:
+      Li et al. 2020, Federated optimization in heterogeneous networks, Algorithm 2.
+    """
+    if checks.is_concrete(mu) and not (np.isfinite(mu) and mu >= 0):
+        raise errors.invalid('mu', 'be finite and at least 0', mu)
+
+    sgd = local_sgd(
+        learning_rate,
+        local_steps=local_steps,
+        batch_size=batch_size,
+        chunk_size=chunk_size,
+        client_steps=client_steps,
+    )
+
+    def run(
+        start: Params,
+        client: Array,
+        round: Array,
+        key: Key,
+        problem: Problem,
+        *,
+        proximal: Number | None = None,
+        **adjustments: Any,
+    ) -> LocalUpdate:
+        strength = mu if proximal is None else mu + proximal
+        return sgd.run(start, client, round, key, problem, proximal=strength, **adjustments)
+
+    return sgd._replace(run=run)
 
 
 def as_schedule(argument: str, rate: Rate) -> Schedule:

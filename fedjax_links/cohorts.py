@@ -160,17 +160,19 @@ def weighted_sum(cohort: Cohort, slot_tree: PyTree, weights: Array | None = None
       weights: float[K], one by default.
 
     Returns:
-      Leaves [...]. Empty slots are selected away before they are weighted: 0 x NaN is NaN.
+      Leaves [...], in float32 at least. Empty slots are selected away before they are weighted:
+      0 x NaN is NaN.
     """
     num_slots = cohort.ids.shape[0]
     has_empty_slots = not (isinstance(cohort.size, int) and cohort.size == num_slots)
     member = jnp.arange(num_slots) < cohort.size
 
     def leaf_sum(a: Array) -> Array:
+        dtype = tree.sum_dtype(a.dtype)
         kept = jnp.where(tree.rows(member, a), a, jnp.zeros_like(a)) if has_empty_slots else a
         if weights is not None:
-            kept = kept * tree.rows(weights.astype(a.dtype), a)
-        return jnp.sum(kept, axis=0, dtype=a.dtype)
+            kept = kept * tree.rows(weights.astype(dtype), a)
+        return jnp.sum(kept, axis=0, dtype=dtype)
 
     return jax.tree.map(leaf_sum, slot_tree)
 
@@ -198,7 +200,8 @@ def map_reduce(
         client.
 
     Returns:
-      The sum of the contributions (zero for an empty cohort) and the updated table.
+      The sum of the contributions (zero for an empty cohort), in float32 at least, and the updated
+      table.
     """
     if not meshes.is_inside():
         return _map_reduce(fn, cohort, client_tree, chunk_size)
@@ -356,7 +359,7 @@ def _no_contribution(
         tables.append(jax.eval_shape(lent, struct((1,), jnp.int32)))
     rows = jax.tree.map(lambda a: struct(a.shape[1:], a.dtype), tables)
     contribution, _ = jax.eval_shape(fn, struct((), jnp.int32), *rows)
-    return tree.zeros_like(contribution)
+    return tree.zero_sums(contribution)
 
 
 def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: int = 16) -> PyTree:

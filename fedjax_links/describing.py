@@ -168,8 +168,7 @@ def of_functions(kind: str, function: Any, **more: Any) -> Facts:
 
 def of_problem(problem: Any) -> Facts:
     """Clients, examples, parameters, metrics and data of a `base.Problem`."""
-    least, most = problem.min_examples, problem.max_examples
-    each = f'{least:,}' if least == most else f'{least:,} to {most:,}'
+    each = span(f'{problem.min_examples:,}', f'{problem.max_examples:,}')
     rows = {'clients': f'{problem.num_clients:,}', 'examples per client': each}
     params = _shapes(lambda: problem.init_params(jax.random.key(0)))
     if params is not None:
@@ -180,6 +179,11 @@ def of_problem(problem: Any) -> Facts:
     leaves = jax.tree_util.tree_leaves_with_path(problem.data)
     rows['data'] = ', '.join(f'{_path(path)} {_shown(leaf, 0)}'.strip() for path, leaf in leaves)
     return Facts('Problem', {name: _cut(text) for name, text in rows.items() if text})
+
+
+def span(least: str, most: str) -> str:
+    """``3 to 5``, or one of them where they are the same."""
+    return least if least == most else f'{least} to {most}'
 
 
 def numbers(values: Any) -> str:

@@ -26,6 +26,18 @@ def present() -> dict[str, Any]:
     }
 
 
+def numerics() -> dict[str, Any]:
+    """What draws and rounding depend on besides the experiment, by JAX's names, as plain values."""
+    names = (
+        'jax_default_matmul_precision',
+        'jax_default_prng_impl',
+        'jax_enable_x64',
+        'jax_random_seed_offset',
+        'jax_threefry_partitionable',
+    )
+    return {'backend': jax.default_backend(), **{k: getattr(jax.config, k) for k in names}}
+
+
 def num_cores() -> int | None:
     """The cores that this process may use; None where nothing says."""
     return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else None

@@ -19,10 +19,13 @@ def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, A
       problem: a problem whose metrics take batches of examples, as those from arrays do.
 
     Returns:
-      ``{'train_<metric>': [], 'eval_<metric>': []}``; training examples count equally.
+      ``{'train_<metric>': [], 'eval_<metric>': []}``; training examples count equally. Without
+      ``eval_`` where the problem is evaluated on its clients' own examples.
     """
     del key
     parts = {'train': problem.data, 'eval': problem.eval_data}
+    if problem.held_out is False:
+        parts = {'train': problem.eval_data}
     return {
         f'{part}_{name}': value
         for part, examples in parts.items()
@@ -31,7 +34,7 @@ def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, A
 
 
 def for_problem(problem: Problem) -> Callable[[Params, Key, Problem], Mapping[str, Array]] | None:
-    """`train_and_eval` where a problem is evaluated on examples like its clients', else None.
+    """`train_and_eval` where a problem is evaluated on examples, its ``held_out``, else None.
 
     Args:
       problem: any problem.
@@ -39,8 +42,7 @@ def for_problem(problem: Problem) -> Callable[[Params, Key, Problem], Mapping[st
     Returns:
       What to pass as ``eval_fn``; None stands for the problem's own metrics.
     """
-    same_kind = type(problem.eval_data) is type(problem.data)
-    return train_and_eval if same_kind and hasattr(problem.data, 'labels') else None
+    return None if problem.held_out is None else train_and_eval
 
 
 def direction(problem: Problem, metric: str) -> str | None:
@@ -77,6 +79,11 @@ class Interval(NamedTuple):
     mean: NDArray[np.float64]
     half_width: NDArray[np.float64]
     num_seeds: int
+
+    @property
+    def excludes_zero(self) -> NDArray[np.bool_]:
+        """bool[...], where zero lies outside: never for a single seed, which decides nothing."""
+        return np.abs(self.mean) > self.half_width
 
 
 def seed_interval(values: ArrayLike, *, axis: int = 0, level: float = 0.95) -> Interval:

@@ -43,7 +43,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 def dataset(variables: Variables, coords: Mapping[str, Any]) -> Any:
-    """Arrays with named axes as an `xarray.Dataset`.
+    """Arrays with named axes as an ``xarray.Dataset``.
 
     Args:
       variables: names of the axes and values, by name.

@@ -23,7 +23,8 @@ def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]
       The values by dotted path.
 
     Raises:
-      ValueError: for a leaf that is no list, or an empty one.
+      ValueError: for a leaf that is no list, an empty one, or one that holds objects: values stand
+        in every line of metrics, and tell programs apart.
     """
     columns: dict[str, list[Any]] = {}
     for name, values in grid.items():
@@ -38,16 +39,23 @@ def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]
         elif isinstance(values, str) or not isinstance(values, Iterable):
             raise errors.invalid(place, 'be a list of values', errors.shown(values))
         else:
-            column = [value.item() if hasattr(value, 'item') else value for value in values]
-            if any(isinstance(value, Mapping) for value in column):
-                requirement = 'hold numbers, names or lists'
-                raise errors.invalid(place, requirement, errors.shown(values))
+            column = [value.tolist() if hasattr(value, 'tolist') else value for value in values]
+            for value in column:
+                if not _is_plain(value):
+                    requirement = 'hold numbers, names or lists'
+                    raise errors.invalid(place, requirement, errors.shown(value))
             if not column:
                 raise errors.invalid(place, 'be a list of at least one value', '[]')
             if any(isinstance(value, float) for value in column):
                 column = [float(value) if type(value) is int else value for value in column]
             columns[name] = column
     return columns
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def points(columns: Columns, mode: str) -> list[dict[str, Any]]:

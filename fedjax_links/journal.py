@@ -10,6 +10,7 @@ their order is that of lanes that advance one after the other. The lines of the 
 their saves prove no lines of metrics and have the lines since the lane's last save in themselves.
 """
 
+import collections
 import hashlib
 import json
 import os
@@ -58,6 +59,7 @@ class Journal:
         """
         self._metrics_path, self._path = folder / METRICS, folder / JOURNAL
         self.saves, lines = read(folder)
+        self._index()
         self.lines = [line.decode() for line in lines]
         self._unproven: list[str] = []
         self._open()
@@ -90,6 +92,8 @@ class Journal:
         os.fsync(self._log.fileno())
         num_lines = (self.saves[-1].num_lines if self.saves else 0) + len(entry['lines'])
         self.saves.append(Save(round, lanes, num_lines, line, tuple(held)))
+        for lane in lanes:
+            self._by_lane[lane].append(self.saves[-1])
 
     def forget(self, save: Save) -> None:
         """Takes a save back, with the lines of metrics that came with it."""
@@ -100,12 +104,13 @@ class Journal:
         gone = save.num_lines - first
         later = self.saves[place + 1 :]
         self.saves[place:] = [s._replace(num_lines=s.num_lines - gone) for s in later]
+        self._index()
         self._unproven = []
         self._open()
 
     def of(self, lane: str) -> list[Save]:
         """The saves of a lane, oldest first."""
-        return [save for save in self.saves if lane in save.lanes]
+        return self._by_lane.get(lane, [])
 
     def held(self, lane: str) -> list[str]:
         """The lines of a lane that were saved and that metrics do not have."""
@@ -118,6 +123,13 @@ class Journal:
         """Closes both files, the second also where the first cannot write what it still holds."""
         with self._log, self._metrics:
             pass
+
+    def _index(self) -> None:
+        """Sorts the saves by lane: whoever goes on asks for those of every lane."""
+        self._by_lane: dict[str, list[Save]] = collections.defaultdict(list)
+        for save in self.saves:
+            for lane in save.lanes:
+                self._by_lane[lane].append(save)
 
     def _open(self) -> None:
         """Writes both files as they are proven, and opens them."""

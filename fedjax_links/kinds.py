@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import errors
 
@@ -70,6 +71,8 @@ def suits(value: Any, kind: Any) -> bool:
     if kind is Any or kind is inspect.Parameter.empty or not _is_plain(value):
         return True
     members = typing.get_args(kind) if _is_union(kind) else (kind,)
+    if isinstance(value, list | tuple) and {*typing.get_args(ArrayLike)} <= {*members}:
+        return _is_array(value)
     if isinstance(value, bool) and any(number in members for number in _NUMBERS):
         return False  # a flag is no number
     return any(_suits_one(value, member) for member in members)
@@ -78,6 +81,8 @@ def suits(value: Any, kind: Any) -> bool:
 def words(kind: Any) -> str:
     """What a value of a kind is called."""
     members = typing.get_args(kind) if _is_union(kind) else (kind,)
+    if {*typing.get_args(ArrayLike)} <= {*members}:
+        return 'a number or a list of numbers, or of lists of one length'
     if any(number in members for number in _NUMBERS[1:]):
         members = tuple(member for member in members if member not in (int, bool, complex))
     found = dict.fromkeys(name for member in members if (name := _word(member)))
@@ -124,6 +129,14 @@ def _suits_one(value: Any, kind: Any) -> bool:
     if origin is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, origin)
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a list, of lists perhaps, holds numbers in rows of one length."""
+    try:
+        return np.asarray(value).dtype.kind in 'biuf'
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _is_plain(value: Any) -> bool:

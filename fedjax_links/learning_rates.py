@@ -81,8 +81,8 @@ def warmup(eta: Number, *, initial: Number, rounds: int) -> Schedule:
     Args:
       eta: the rate after the warm-up, positive.
       initial: the rate of the warm-up, positive and usually the larger.
-      rounds: length of the warm-up, at least 0. The blocks of `amplified_fedavg` and
-        `wait_for_all` begin right after it if their ``start_round`` is the same.
+      rounds: length of the warm-up, at least 0. The blocks of `algorithms.amplified_fedavg` and
+        `algorithms.wait_for_all` begin right after it if their ``start_round`` is the same.
 
     Returns:
       ``round -> rate``.

@@ -32,7 +32,8 @@ class DuplexLinkSample(NamedTuple):
 
     Attributes:
       mask: bool[N], the client's result of this round reaches the server.
-      prob: float32[N], P(mask_i) as in `LinkSample`.
+      prob: float32[N], as in `LinkSample`, but of taking part (`participants`):
+        P(mask_i and downlink_i and compute_i).
       downlink: bool[N], the client hears the server.
       compute: bool[N], the client is able to train.
     """
@@ -105,7 +106,7 @@ def as_masks(links: Links) -> MaskLinks:
 
 
 def prob_of(links: Links, client: Array) -> Array:
-    """float[]: the probability that one client, int32[], delivers; NaN where unknown."""
+    """float[]: the probability that one client, int32[], is a participant; NaN where unknown."""
     if isinstance(links, CohortLinkSample):
         return links.prob_of(client)
     return links.prob[client]

@@ -119,8 +119,8 @@ def train_cohort(
       client_tree: leaves [N, ...], what the clients keep between rounds; ``()`` if nothing.
 
     Returns:
-      The contributions summed over the cohort (zeros if it is empty), and ``client_tree`` with the
-      members' rows replaced.
+      The contributions summed over the cohort (zeros if it is empty), in float32 at least, and
+      ``client_tree`` with the members' rows replaced.
     """
     lent = _examples_kept_here(problem)
 
@@ -182,7 +182,8 @@ def sum_updates(
       weights: float[N], w_i, or ``client id -> w_i``; one by default.
 
     Returns:
-      The weighted sum of the updates and the sum of the losses, zeros if the cohort is empty.
+      The weighted sum of the updates and the sum of the losses, zeros if the cohort is empty, in
+      float32 at least.
     """
 
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:

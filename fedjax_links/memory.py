@@ -6,17 +6,61 @@ from typing import Any
 
 import jax
 
+from fedjax_links import errors
+
 
 def available_bytes() -> int | None:
-    """Free device memory; on CPU, the machine's available memory; None where nothing says."""
+    """Free device memory; on a CPU `host_bytes`; None where nothing says."""
     stats = jax.local_devices()[0].memory_stats()
     if stats and 'bytes_limit' in stats:
         return int(stats['bytes_limit'] - stats.get('bytes_in_use', 0))
-    meminfo = Path('/proc/meminfo')
-    if not meminfo.exists():
-        return None
-    fields = dict(line.split(':', 1) for line in meminfo.read_text().splitlines())
-    return int(fields['MemAvailable'].split()[0]) * 1024
+    return host_bytes()
+
+
+def host_bytes(root: Path = Path('/')) -> int | None:
+    """Free memory of the machine, or of what its control groups leave this process.
+
+    Args:
+      root: where ``proc`` and ``sys`` are.
+
+    Returns:
+      Bytes; None where nothing says, as on systems other than Linux.
+    """
+    found = _left_in_groups(root)
+    meminfo = root / 'proc/meminfo'
+    if meminfo.exists():
+        fields = dict(line.split(':', 1) for line in meminfo.read_text().splitlines())
+        found.append(int(fields['MemAvailable'].split()[0]) * 1024)
+    return min(found, default=None)
+
+
+def _left_in_groups(root: Path) -> list[int]:
+    """What each control group with a limit, of either version, leaves to the process in it."""
+    table, found = root / 'proc/self/cgroup', []
+    for line in table.read_text().splitlines() if table.exists() else ():
+        _, controllers, path = line.split(':', 2)
+        if 'memory' not in (controllers or 'memory').split(','):
+            continue
+        mount = root / 'sys/fs/cgroup' / ('memory' if controllers else '')
+        limit, usage, cached = _GROUP_FILES[bool(controllers)]
+        group = mount / path.lstrip('/')
+        for folder in (group, *group.parents):
+            if (folder / limit).is_file() and (most := (folder / limit).read_text()) != 'max\n':
+                stat = dict(
+                    row.split() for row in (folder / 'memory.stat').read_text().splitlines()
+                )
+                used = int((folder / usage).read_text()) - int(stat.get(cached, 0))
+                found.append(max(0, int(most) - used))
+            if folder == mount:
+                break
+    return found
+
+
+_GROUP_FILES = (
+    ('memory.max', 'memory.current', 'inactive_file'),
+    ('memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file'),
+)
+"""Limit, what is taken, and what of that can be dropped, of version 2 and of version 1."""
 
 
 def peak_bytes(compiled: Any, num_copies: int) -> int | None:
@@ -36,7 +80,7 @@ def peak_bytes(compiled: Any, num_copies: int) -> int | None:
     return num_copies * int(sizes - found.alias_size_in_bytes)
 
 
-def size(num_bytes: int) -> str:
+def size(num_bytes: float) -> str:
     """``2.5 KiB`` below one MiB, ``1,024.0 MiB`` above."""
     if num_bytes < 2**20:
         return f'{num_bytes / 2**10:.1f} KiB'
@@ -58,11 +102,12 @@ def refuse_if_above(
       ValueError: naming both numbers and the remedies.
     """
     if available and needed > available:
-        raise ValueError(
-            f'`config` must fit into memory: {whose} needs {size(needed)}, '
-            f'{size(available)} are free; {", ".join([*remedies, "fewer clients"])} or a smaller '
-            'model would fit.'
+        would = ', '.join([*remedies, 'fewer clients'])
+        said = (
+            f'must fit into memory: {whose} needs {size(needed)}, {size(available)} are free; '
+            f'{would} or a smaller model would fit'
         )
+        raise errors.InvalidError('config', 'fit into memory', size(needed), said)
 
 
 def lanes_that_fit(lane_bytes: int, wanted: int) -> int:

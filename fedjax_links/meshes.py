@@ -102,27 +102,27 @@ def gathered(values: Any) -> Any:
     return _packed(lambda a: jax.lax.all_gather(a, AXIS), values, kept_axes=0)
 
 
-def mean(share: Share, like: Any) -> Any:
-    """Mean over all clients of a table, in the dtypes of ``like``.
+def mean(share: Share, dtypes: Any) -> Any:
+    """Mean over all clients of a table, added up and given in ``dtypes``, one for each leaf.
 
     Every device adds up some columns of all rows, in pairs of fixed ids.
     """
     count, num_devices = share.num_clients, jax.lax.axis_size(AXIS)
 
-    def leaf_mean(a: jax.Array, x: jax.Array) -> jax.Array:
+    def leaf_mean(a: jax.Array, dtype: np.dtype) -> jax.Array:
         flat = a.reshape(a.shape[0], -1)
         num_columns = flat.shape[1]
         flat = jnp.pad(flat, ((0, 0), (0, -num_columns % num_devices)))
-        total = _all_to_all(flat, AXIS, 1, 0, tiled=True)[:count].astype(x.dtype)
+        total = _all_to_all(flat, AXIS, 1, 0, tiled=True)[:count].astype(dtype)
         while total.shape[0] > 1:
             half = 1 << (total.shape[0] - 1).bit_length() - 1
             pairs = total.shape[0] - half
             total = jnp.concatenate([total[:pairs] + total[half:], total[pairs:half]])
-        divisor = hidden(jnp.full(total.shape[1:], count, x.dtype))
+        divisor = hidden(jnp.full(total.shape[1:], count, dtype))
         means: jax.Array = jax.lax.all_gather(total[0] / divisor, AXIS, tiled=True)
         return means[:num_columns].reshape(a.shape[1:])
 
-    return jax.tree.map(leaf_mean, share.rows, like)
+    return jax.tree.map(leaf_mean, share.rows, dtypes)
 
 
 def hidden(value: Any) -> Any:

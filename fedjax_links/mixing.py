@@ -45,7 +45,7 @@ def active_mean(mask: Array, client_tree: PyTree) -> PyTree:
       client_tree: leaves [N, ...].
 
     Returns:
-      Leaves [...]. Rows outside the mask are never read into the sum.
+      Leaves [...], of sums in float32 at least. Rows outside the mask are never read into the sum.
 
     Example:
       >>> import jax.numpy as jnp
@@ -54,8 +54,8 @@ def active_mean(mask: Array, client_tree: PyTree) -> PyTree:
       3.0
     """
     kept = tree.select_rows(mask, client_tree, tree.zeros_like(client_tree))
-    sums = jax.tree.map(lambda a: jnp.sum(a, axis=0, dtype=a.dtype), kept)
-    return tree.divide(sums, jnp.sum(mask))
+    sums = jax.tree.map(lambda a: jnp.sum(a, axis=0, dtype=tree.sum_dtype(a.dtype)), kept)
+    return tree.cast_like(tree.divide(sums, jnp.sum(mask)), client_tree)
 
 
 def mix(mask: Array, client_tree: PyTree) -> PyTree:

@@ -50,8 +50,10 @@ def import_named(where: str, name: str) -> Callable[..., Any]:
     module_name, _, attribute = name.partition(':')
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the user's module raises
-        raise errors.invalid(where, 'name a module that imports', f'{name}: {error}') from None
+    except ModuleNotFoundError as error:
+        if error.name is None or not f'{module_name}.'.startswith(f'{error.name}.'):
+            raise  # one that the user's module imports
+        raise errors.invalid(where, 'name a module that can be imported', name) from None
     found: Any = getattr(module, attribute, None)
     if found is None:
         names = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from fedjax_links import errors
+
 
 def npz(arrays: Mapping[str, np.ndarray], *, compress: bool = True) -> bytes:
     """The content of a file that `numpy.load` reads.
@@ -21,7 +23,7 @@ def npz(arrays: Mapping[str, np.ndarray], *, compress: bool = True) -> bytes:
     """
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
-            raise ValueError(f'`{name}` must hold plain values, got an array of objects.')
+            raise errors.invalid(name, 'hold plain values', 'an array of objects')
     buffer = io.BytesIO()
     save: Callable[..., None] = np.savez_compressed if compress else np.savez
     save(buffer, **arrays)  # NumPy before 2.1 has no `allow_pickle` here

@@ -25,6 +25,7 @@ import numpy as np
 from fedjax_links import checks, errors
 
 _LARGEST = 1e300
+_STREAM = 0x5052  # keeps speeds of devices apart from other draws that use the same seed
 
 
 class Traffic(NamedTuple):
@@ -214,7 +215,8 @@ def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -
     checks.positive('median', median)
     checks.within('sigma', sigma, 0, 100)
     checks.static_int('seed', seed, minimum=0)
-    return median * np.exp(sigma * np.random.default_rng(seed).standard_normal(num_clients))
+    rng = np.random.default_rng([int(seed), _STREAM])
+    return median * np.exp(sigma * rng.standard_normal(num_clients))
 
 
 def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:

@@ -32,6 +32,13 @@ def stream(key: Key, name: str) -> Key:
     return jax.random.fold_in(key, _STREAMS[name])
 
 
+def check(key: Key) -> None:
+    """Raises unless ``key`` is one of JAX's, with a type of its own or as raw numbers."""
+    dtype = getattr(key, 'dtype', None)
+    if dtype is None or not (jnp.issubdtype(dtype, jax.dtypes.prng_key) or dtype == np.uint32):
+        raise errors.invalid('key', 'be a key such as jax.random.key(0)', errors.shown(key))
+
+
 def model_key(key: Key) -> Key:
     """Key that initialises the model."""
     return jax.random.fold_in(stream(key, 'init'), _MODEL)
@@ -105,8 +112,11 @@ def seed_column(seeds: Iterable[int]) -> np.ndarray:
     """Validated seeds as uint32[S].
 
     Raises:
-      ValueError: for a seed outside ``[0, 2**32)``; beyond it JAX silently reuses small seeds.
+      ValueError: for what is no list, and for a seed outside ``[0, 2**32)``; beyond it JAX
+        silently reuses small seeds.
     """
+    if not isinstance(seeds, Iterable):
+        raise errors.invalid('seeds', 'be a list of seeds', errors.shown(seeds))
     seeds = list(seeds)
     for seed in seeds:
         checks.static_int('seeds', seed, minimum=0, maximum=2**32 - 1)

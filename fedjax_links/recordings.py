@@ -6,7 +6,6 @@ config file first (while `beside` names its folder), and in the working director
 
 import contextlib
 import contextvars
-import csv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -123,14 +122,17 @@ def read_log(
     try:
         found.open('rb').close()
         intervals = reader(found)
-    except (OSError, ValueError, csv.Error) as error:
-        said = str(error).rstrip('.').removeprefix('`path` ')  # it has another name here
-        reason = getattr(error, 'strerror', None) or said
-        raise errors.invalid(argument, 'name a readable log', f'{found}: {reason}') from None
+    except OSError as error:
+        said = f'{found}: {error.strerror or error}'
+        raise errors.invalid(argument, 'name a readable log', said) from None
+    except errors.InvalidError as error:
+        said = error.clause if error.path == 'path' else f'`{error.path}` {error.clause}'
+        raise errors.invalid(argument, 'name a readable log', f'{found}: {said}') from None
     if num_clients is not None and len(intervals.names) != num_clients:
         requirement = (
             f"have the problem's clients, `num_clients` = {num_clients} (option 'clients' of "
-            "'format' takes some of a log; 'look_alike' has as many as the problem)"
+            "'format' takes some of a log, and its list of names also those who never came; "
+            "'look_alike' has as many as the problem)"
         )
         raise errors.invalid(argument, requirement, f'{found} with {len(intervals.names)}')
     return intervals

@@ -29,7 +29,8 @@ class AlgorithmEntry(NamedTuple):
       empty_round_keeps_server: a round without active clients leaves the server model as it is.
       uses_links: only clients whose uplink delivers influence the server.
       client_program: factory of the client program that the algorithm is defined with, called as
-        ``(learning_rate, *, local_steps, batch_size, **client_example)``; None for `local_sgd`.
+        ``(learning_rate, *, local_steps, batch_size, **client_example)``; None for
+        `local_training.local_sgd`.
       client_example: values for that factory's further required hyper-parameters.
     """
 

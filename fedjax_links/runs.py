@@ -1,9 +1,10 @@
 """A run folder: what an experiment leaves on disk, and how it is read (`stores` writes it).
 
 * ``config.json``: the config as run; absent for experiments made in Python.
-* ``experiment.json``: labels, metrics and their directions, grid, seeds: what reports need; of a
-  forked run also ``forked_from`` and ``at_round``; ``on_a_mesh`` if its lanes ran on meshes, which
-  round differently.
+* ``experiment.json``: labels, metrics and their directions, grid, seeds: what reports need;
+  ``numerics``, what of JAX's settings its draws and rounding depend on; of a forked run also
+  ``forked_from`` and ``at_round``; ``on_a_mesh`` if its lanes ran on meshes, which round
+  differently.
 * ``environment.json``: versions, devices, cores and flags of the last start.
 * ``metrics.jsonl``: one flat line per lane and evaluation; NaN and infinities are null. Lines of
   lanes that are not ``finite`` have ``first_bad_round``, counted from 0. A lane's lines are in the
@@ -127,7 +128,7 @@ class Results(NamedTuple):
         algorithm lacks.
 
         Returns:
-          An `xarray.Dataset`.
+          An ``xarray.Dataset``.
 
         Raises:
           ImportError: without xarray, naming what to install.
@@ -267,6 +268,25 @@ def read_json(folder: Path, name: str) -> Any:
     except ValueError as error:
         requirement = f'hold a readable {name}'
         raise errors.invalid('workdir', requirement, f'{folder / name}: {error}') from None
+
+
+def first_difference(there: Any, here: Any, field: str = 'config') -> tuple[str, Any, Any]:
+    """Where two descriptions of an experiment part.
+
+    Args:
+      there: values by name, which may be descriptions themselves.
+      here: likewise.
+      field: what they describe.
+
+    Returns:
+      The first field that differs and its two values; two equal ones if nothing does.
+    """
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        for name in sorted({*there, *here}):
+            if there.get(name) != here.get(name):
+                return first_difference(there.get(name), here.get(name), f'{field}.{name}')
+        return field, None, None
+    return field, there, here
 
 
 def _column(values: Sequence[Any]) -> np.ndarray:

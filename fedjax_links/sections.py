@@ -9,7 +9,7 @@ factory, so a new algorithm or pattern needs no edit here.
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ __all__ = [
 
 Section = Mapping[str, Any]
 Kind = Any
-"""A type, or a tuple of types, as `isinstance` takes it."""
+"""A type, or a tuple of types, as ``isinstance`` takes it."""
 
 _KINDS = {
     str: 'text',
@@ -126,10 +126,26 @@ def lookup(
 
 
 def call(where: str, factory: Callable[..., Any], options: Section, *args: Any) -> Any:
-    """Calls a factory after checking its options; errors as in `named`."""
+    """Calls a factory after checking its options; errors as in `named`.
+
+    What the options make another's factory raise, which can check nothing, is a mistake in them.
+    """
     checks.options(where, factory, options, *args)
-    with errors.building(where, _name_of(factory)):
-        return factory(*args, **options)
+    try:
+        with errors.inside(where):
+            return factory(*args, **options)
+    except errors.InvalidError:
+        raise
+    except Exception as error:
+        if _is_ours(factory) or errors.users_place(error) is not None:
+            raise
+        requirement = f'suit {_name_of(factory)}'
+        raise errors.invalid(where, requirement, errors.described(error)) from error
+
+
+def _is_ours(factory: Any) -> bool:
+    factory = getattr(factory, 'factory', getattr(factory, 'func', factory))
+    return str(getattr(factory, '__module__', None)).startswith(f'{__package__}.')
 
 
 def _call_for(kind: type[Any], where: str, factory: Any, options: Section, *args: Any) -> Any:
@@ -150,8 +166,8 @@ def problem(section: Any, where: str = 'config.problem') -> Problem:
     """The problem that a section names.
 
     Args:
-      section: ``name`` in PROBLEMS, and options; ``model``, ``partition`` and whatever else is
-        given as ``module:factory`` is imported.
+      section: ``name`` in PROBLEMS, and options; ``model``, ``partition`` and what ``augment``
+        lists is imported where it is given as ``module:factory``.
       where: the section's place in the config, for errors.
 
     Returns:
@@ -164,6 +180,8 @@ def problem(section: Any, where: str = 'config.problem') -> Problem:
     for option in ('model', 'partition'):
         if option in options:
             options[option] = _imported(f'{where}.{option}', options[option])
+    if isinstance(options.get('augment'), list | tuple):
+        options['augment'] = imported_names(f'{where}.augment', options['augment'])
     built: Problem = _call_for(Problem, where, factory, options)
     return built
 
@@ -388,6 +406,11 @@ def _as_mapping(where: str, section: Any) -> dict[str, Any]:
     if not isinstance(section, Mapping):
         raise errors.invalid(where, 'be a section', errors.shown(section))
     return dict(section)
+
+
+def imported_names(where: str, listed: Sequence[Any]) -> list[Any]:
+    """A list's values, with what ``module:factory`` names in place of such names."""
+    return [_imported(where, value) for value in listed]
 
 
 def _imported(where: str, value: Any) -> Any:

@@ -12,6 +12,8 @@ import numpy as np
 from fedjax_links import errors, grids
 
 Rows = Mapping[str, np.ndarray]
+Members = Mapping[str, tuple[str, grids.Point]]
+"""By label of a series, its algorithm and its point."""
 
 
 def where(columns: Rows, **labels: str) -> Rows:
@@ -104,8 +106,30 @@ def points(rows: Rows, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def label(algorithm: str, point: grids.Point) -> str:
     """An algorithm with the values that tell its series apart."""
-    shown = [f'{name.rsplit(".", 1)[-1]} {_text(value)}' for name, value in point.items()]
-    return f'{algorithm} ({", ".join(shown)})' if shown else algorithm
+    return f'{algorithm} ({described(point)})' if point else algorithm
+
+
+def described(point: grids.Point) -> str:
+    """Values with the last part of their names: ``learning_rate 0.1, cutoff 50``."""
+    return ', '.join(f'{name.rsplit(".", 1)[-1]} {_text(v)}' for name, v in point.items())
+
+
+def counterpart(members: Members, label: str, algorithm: str) -> str | None:
+    """The series of an algorithm at the point of another one, in the columns that both have.
+
+    Args:
+      members: all series.
+      label: of the other one.
+      algorithm: whose series is wanted.
+
+    Returns:
+      Its label, that of the first where the other one lacks a column; None for none.
+    """
+    _, point = members[label]
+    for other, (owner, at) in members.items():
+        if owner == algorithm and all(point.get(k, v) == v for k, v in at.items()):
+            return other
+    return None
 
 
 def models(facts: Mapping[str, Any], algorithm: str) -> list[str]:
@@ -192,7 +216,13 @@ def _equal(column: np.ndarray, value: Any) -> np.ndarray:
     """bool[rows], where a column has a value; it may be a text or a list."""
     if column.dtype != object and isinstance(value, int | float):
         return np.asarray(column == value)
-    return np.fromiter((v == value for v in column.tolist()), bool, len(column))
+    wanted = plain(value)
+    return np.fromiter((v == wanted for v in column.tolist()), bool, len(column))
+
+
+def plain(value: Any) -> Any:
+    """A value of a grid as it reads in lines of metrics, which know no tuples."""
+    return [*map(plain, value)] if isinstance(value, list | tuple) else value
 
 
 def _given(column: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ def locate(given: str) -> str:
 
     Returns:
       The file, with the same words. A file that is there wins over a name, and what cannot be a
-      name, because it has a folder or a suffix, stays as it is.
+      name, because it has a folder or a suffix or is a folder, stays as it is.
 
     Raises:
       ValueError: for a name that no shipped config has, with the nearest one.
@@ -33,9 +33,14 @@ def locate(given: str) -> str:
     if Path(name).is_file() or not name or Path(name).name != name or Path(name).suffix:
         return given
     known = configs()
-    if name not in known:
+    if name in known:
+        return f'{known[name]}{colon}{words}'
+    if Path(name).is_dir():
+        return given
+    if difflib.get_close_matches(name, known, n=1, cutoff=0.5):
         raise errors.unknown_name('configs', name, known)
-    return f'{known[name]}{colon}{words}'
+    requirement = 'name a file, or a config that `python -m fedjax_links` lists'
+    raise errors.invalid('config', requirement, name)
 
 
 def nearest(path: Path) -> str | None:

@@ -83,6 +83,7 @@ def simulate(
       >>> print(result.evals['server']['distance'].round(3), result.rounds.num_active)
       [0.061 0.007] [2 2 2 2 2 2 2 2]
     """
+    prng.check(key)
     checks.static_int('num_rounds', num_rounds)
     if participation.num_clients != problem.num_clients:
         raise errors.invalid(
@@ -387,6 +388,7 @@ def realised_links(
        [0 1]
        [1 0]]
     """
+    prng.check(key)
     checks.static_int('num_rounds', num_rounds)
 
     def advance(carry: PyTree, round: Array) -> tuple[PyTree, Links]:

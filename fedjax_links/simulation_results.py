@@ -98,7 +98,7 @@ class SimulationResult(NamedTuple):
           grid: the grid of a sweep.
 
         Returns:
-          An `xarray.Dataset`.
+          An ``xarray.Dataset``.
 
         Raises:
           ValueError: for seeds or points of another number.

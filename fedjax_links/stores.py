@@ -5,7 +5,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,12 @@ class Memory:
         """Rounds that a lane has behind it."""
         return 0
 
+    def companions(self, lane: str) -> tuple[str, ...]:
+        """The lanes of its last save, itself among them; none before it."""
+        return ()
+
     def restore(self, lanes: Mapping[str, PyTree]) -> tuple[int, dict[str, PyTree]]:
-        """Where lanes that advance together stand.
+        """Where lanes that advance together, and were saved together, stand.
 
         Args:
           lanes: the shapes of their states, by name.
@@ -60,6 +64,10 @@ class Memory:
           round: rounds behind them.
           held: their lines since their last save, if other lanes' lines come first.
         """
+
+    def is_due(self, clock: journal.SaveClock) -> bool:
+        """Whether it is time to save."""
+        return False
 
     def settle(self, lanes: Sequence[str]) -> None:
         """Ends lanes whose last save had lines held, after these were appended."""
@@ -117,6 +125,11 @@ class RunFolder(Memory):
         saves = self._journal.of(lane)
         return saves[-1].round if saves else 0
 
+    def companions(self, lane: str) -> tuple[str, ...]:
+        """As `Memory.companions`."""
+        saves = self._journal.of(lane)
+        return tuple(saves[-1].lanes) if saves else ()
+
     def restore(self, lanes: Mapping[str, PyTree]) -> tuple[int, dict[str, PyTree]]:
         """As `Memory.restore`; a damaged checkpoint is reported, and the one before it used.
 
@@ -173,6 +186,10 @@ class RunFolder(Memory):
                 for old in saved[:-2]:
                     self._file(lane, old).unlink(missing_ok=True)
 
+    def is_due(self, clock: journal.SaveClock) -> bool:
+        """As `Memory.is_due`."""
+        return clock.is_due()
+
     def settle(self, lanes: Sequence[str]) -> None:
         """As `Memory.settle`."""
         last = self._journal.of(lanes[0])[-1]
@@ -203,14 +220,20 @@ class RunFolder(Memory):
 
     def _describe(self, facts: Mapping[str, Any], config: Mapping[str, Any] | None) -> None:
         """Writes what is run, after comparing it with what is there."""
-        texts = {}
+        texts, had = {}, {}
         for name, values in ((runs.CONFIG, config), (runs.EXPERIMENT, facts)):
+            there = had[name] = runs.read_json(self.path, name)
             if values is None:
                 continue
             texts[name] = json.dumps(values, indent=2, sort_keys=True) + '\n'
-            there, here = runs.read_json(self.path, name), json.loads(texts[name])
             if there is not None:
-                self._compare(there, here)
+                self._compare(there, json.loads(texts[name]))
+        if had[runs.EXPERIMENT] is not None and (had[runs.CONFIG] is None) != (config is None):
+            kinds = 'an experiment made in Python', 'one that a config describes'
+            ours, theirs = kinds if config is None else kinds[::-1]
+            raise errors.invalid(
+                'workdir', f'be new or hold a run of {ours}', f'{self.path}, of {theirs}'
+            )
         for name, text in texts.items():
             seals.write(self.path, name, text.encode())
         present = json.dumps(environment.present(), indent=2, sort_keys=True) + '\n'
@@ -218,7 +241,7 @@ class RunFolder(Memory):
 
     def _compare(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
         """Raises unless what is there is the same experiment, or a shorter one."""
-        field, old, new = _first_difference(_shown(there), _shown(here))
+        field, old, new = runs.first_difference(_shown(there), _shown(here))
         if old != new:
             raise errors.invalid(
                 'workdir',
@@ -238,13 +261,3 @@ def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """What has to be the same in every start."""
     free = (*runs.MAY_DIFFER, _MAY_GROW)
     return {name: value for name, value in values.items() if name not in free}
-
-
-def _first_difference(there: Any, here: Any, field: str = 'config') -> tuple[str, Any, Any]:
-    if isinstance(there, Mapping) and isinstance(here, Mapping):
-        names: Collection[str] = sorted({*there, *here})
-        for name in names:
-            if there.get(name) != here.get(name):
-                return _first_difference(there.get(name), here.get(name), f'{field}.{name}')
-        return field, None, None
-    return field, there, here

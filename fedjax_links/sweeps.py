@@ -68,6 +68,11 @@ def sweep(
       ValueError: for an unknown maker, columns of different lengths, a seed out of range, or
         devices that are not there.
     """
+    makers = {'make_algorithm': make_algorithm, 'make_participation': make_participation}
+    for name, maker in makers.items():
+        if not callable(maker):
+            requirement = 'be a function of its grid columns, of none as `lambda: ...`'
+            raise errors.invalid(name, requirement, errors.shown(maker))
     seed_column = prng.seed_column(seeds)
     points, num_points = _columns(grid or {})
 

@@ -31,6 +31,17 @@ def zeros_like(x: PyTree) -> PyTree:
     return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), x)
 
 
+def zero_sums(x: PyTree) -> PyTree:
+    """Zeros of the shapes of ``x`` (arrays or shape structs), in the dtypes of its sums."""
+    return jax.tree.map(lambda a: jnp.zeros(a.shape, sum_dtype(a.dtype)), x)
+
+
+def sum_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype of sums over clients of values of another: float32 at least, or the integer's."""
+    is_float = jnp.issubdtype(dtype, jnp.floating)
+    return jnp.promote_types(dtype, jnp.float32) if is_float else dtype
+
+
 def round_to(x: PyTree, like: PyTree) -> PyTree:
     """``x`` rounded to the precision of ``like``'s dtypes where that is coarser, in its own dtype.
 
@@ -44,6 +55,12 @@ def round_to(x: PyTree, like: PyTree) -> PyTree:
         return jax.lax.reduce_precision(a, exponent_bits=info.nexp, mantissa_bits=info.nmant)
 
     return jax.tree.map(leaf, x, like)
+
+
+def change(new: PyTree, old: PyTree) -> PyTree:
+    """``new - old`` as a running sum of rows takes it: of rows as stored, in `sum_dtype`."""
+    wide = jax.tree.map(lambda a: a.astype(sum_dtype(a.dtype)), new)
+    return subtract(round_to(wide, new), old)
 
 
 def divide(x: PyTree, count: Array) -> PyTree:
@@ -96,10 +113,13 @@ def fill_rows(mask: Array, value: PyTree, client_tree: PyTree) -> PyTree:
 
 def client_mean(client_tree: PyTree, like: PyTree | None = None) -> PyTree:
     """Mean over the leading client axis, in the dtypes of ``like``; in its own by default."""
-    dtypes = client_tree if like is None else like
+    table = client_tree.rows if isinstance(client_tree, meshes.Share) else client_tree
+    dtypes = jax.tree.map(lambda x: sum_dtype(x.dtype), table if like is None else like)
     if isinstance(client_tree, meshes.Share):
-        return meshes.mean(client_tree, client_tree.rows if like is None else like)
-    return jax.tree.map(lambda a, x: jnp.mean(a, axis=0, dtype=x.dtype), client_tree, dtypes)
+        mean = meshes.mean(client_tree, dtypes)
+    else:
+        mean = jax.tree.map(lambda a, dtype: jnp.mean(a, axis=0, dtype=dtype), table, dtypes)
+    return cast_like(mean, table if like is None else like)
 
 
 def global_norm(x: PyTree) -> Array:

@@ -3,6 +3,7 @@
 import functools
 import gc
 import os
+import pathlib
 
 import jax
 import numpy as np
@@ -36,6 +37,19 @@ do, and so does a test marked `optimised`.
 if jax.__version_info__ < (0, 11):  # what does not know a flag ends the process without a word
     AS_USERS_COMPILE['xla_cpu_use_fusion_emitters'] = True
     COMPILE_FAST['xla_cpu_use_fusion_emitters'] = False
+
+
+FOLDER = pathlib.Path(__file__).parent
+OF_DOCUMENTS = [FOLDER / name for name in ('benchmarks', 'configs', 'docs')]
+"""What holds pages, configs and records to the code: left out of the default run unless named."""
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leaves what holds documents to a run of its own, and to the slow tests."""
+    if collection_path not in OF_DOCUMENTS or config.option.markexpr != 'not slow':
+        return None
+    named = (pathlib.Path(argument.split('::')[0]).absolute() for argument in config.args)
+    return True if not any(path.is_relative_to(collection_path) for path in named) else None
 
 
 def as_flags(options):

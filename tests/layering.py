@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 
 PACKAGE = 'fedjax_links'
-_LEAVES = {'errors', 'kinds', 'checks', 'registry', 'references', 'describing', 'meshes'}
+_LEAVES = {'errors', 'kinds', 'memory', 'checks', 'registry', 'references', 'describing', 'meshes'}
 _CORE = _LEAVES | {'base', 'prng', 'tree'}
 _ENGINE = _CORE | {
     'learning_rates',
@@ -18,7 +18,7 @@ _ENGINE = _CORE | {
     'local_training',
     'algorithms',
 }
-_DRIVERS = {'simulation', 'evaluation', 'devices', 'processes', 'sweeps'}
+_DRIVERS = {'simulation', 'evaluation', 'connections', 'devices', 'processes', 'sweeps'}
 _RUNS = {
     'archives',
     'series',
@@ -38,7 +38,7 @@ MAY_SEE = {
     '': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'plot', 'testing', 'report'},
     'errors': set(),
     'kinds': {'errors'},
-    'checks': {'errors', 'kinds'},
+    'checks': {'errors', 'kinds', 'memory'},
     'registry': {'errors', 'base', 'references'},
     'references': set(),
     'describing': set(),
@@ -62,12 +62,13 @@ MAY_SEE = {
     'simulation': _CORE - {'registry'} | {'simulation_results'},
     'evaluation': _CORE - {'registry'},
     'devices': _CORE - {'registry'} | {'environment'},
-    'processes': {'errors', 'checks'},
+    'connections': {'errors'},
+    'processes': {'errors', 'checks', 'connections'},
     'sweeps': _CORE | {'simulation', 'evaluation', 'devices'},
-    'analysis': set(),
+    'analysis': {'errors'},
     'testing': _ENGINE | _DRIVERS,
-    'memory': set(),
-    'packing': set(),
+    'memory': {'errors'},
+    'packing': {'errors'},
     'checkpoints': {'errors', 'base', 'packing'},
     'archives': {'errors', 'packing'},
     'journal': {'errors', 'checkpoints'},
@@ -85,14 +86,25 @@ MAY_SEE = {
     'sections': _ENGINE | {'recordings', 'choices', 'named_imports'},
     'experiment': _ENGINE | _DRIVERS | _UPPER - {'experiment'},
     'sizes': {'errors'},
+    'overrides': {'errors'},
     'plot': {'errors', 'checks', 'base', 'simulation', 'evaluation', 'analysis', 'series', 'runs'},
     'shipped': {'errors'},
     'report': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'plot', 'pricing'},
-    '__main__': {'errors', 'algorithms', 'choices', 'participation', 'problems', 'shipped'},
+    '__main__': {
+        'errors',
+        'algorithms',
+        'choices',
+        'experiment',
+        'participation',
+        'pricing',
+        'problems',
+        'report',
+        'shipped',
+    },
     'cli': _ENGINE
     | _DRIVERS
     | _UPPER
-    | {'analysis', 'raw_data', 'report', 'shipped', 'sizes', 'testing'},
+    | {'analysis', 'overrides', 'raw_data', 'report', 'shipped', 'sizes', 'testing'},
 }
 MAY_SEE['papers'] = MAY_SEE.keys() - {'', 'cli'}  # seen by configs alone
 """By part of the package: the other parts that it may import."""

@@ -113,12 +113,21 @@ def test_the_rate_can_be_scaled_and_the_gradient_corrected():
     np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
 
 
-def test_the_last_gradient_is_returned_where_asked_for_without_what_is_added_to_it():
+@pytest.mark.parametrize(
+    'make, proximal',
+    [
+        (local_sgd, {'proximal': 0.7}),
+        (functools.partial(proximal_sgd, mu=0.7), {}),
+        (functools.partial(proximal_sgd, mu=0.5), {'proximal': 0.2}),
+    ],
+    ids=['asked for', 'own', 'both'],
+)
+def test_the_last_gradient_is_returned_where_asked_for_without_what_is_added_to_it(make, proximal):
     correction = {'w': jnp.array([0.3, -0.1]), 'b': jnp.array(0.6)}
-    adjustments = {'correction': correction, 'proximal': 0.7}
+    adjustments = {'correction': correction, **proximal}
     added = lambda x: flat(correction) + 0.7 * (x - FLAT_START)  # noqa: E731
     for client_steps, steps in ((None, 4), ([4, 3, 4, 4], 3)):
-        program = local_sgd(0.2, local_steps=4, batch_size=2, client_steps=client_steps)
+        program = make(0.2, local_steps=4, batch_size=2, client_steps=client_steps)
         update = run(program, 1, **adjustments, keep_gradient=True)
         reference = Reference(1)
         end, loss = reference.descend(steps, 2, lambda g: -0.2 * g, extra=added)

@@ -124,6 +124,22 @@ def test_everyone_in_chunks_of_any_size(rng, chunk_size):
     np.testing.assert_array_equal(new['b'], expected_rows['b'])
 
 
+@pytest.mark.parametrize('everyone', [True, False])
+@pytest.mark.parametrize('chunk_size', [1, 16, 1000])
+@pytest.mark.parametrize('dtype', [jnp.bfloat16, jnp.float16])
+def test_sums_over_clients_of_narrow_values_are_of_float32(dtype, chunk_size, everyone):
+    """Added up in bfloat16, a thousand ones stay at 256; a sum of float16 may not fit into it."""
+    ones, largest = jnp.ones((1000, 2), dtype), jnp.full((1000, 2), 100, dtype)
+    cohort = cohorts.everyone(1000) if everyone else cohorts.make_cohort(jnp.ones(1000, bool))
+    total, rows = cohorts.map_reduce(
+        lambda i, row: (row, row), cohort, (ones, largest), chunk_size=chunk_size
+    )
+    np.testing.assert_array_equal(total[0], np.full(2, 1000, np.float32))
+    np.testing.assert_array_equal(total[1], np.full(2, 100_000, np.float32))
+    assert {leaf.dtype for leaf in jax.tree.leaves(total)} == {np.dtype(np.float32)}
+    assert rows[0].dtype == rows[1].dtype == dtype
+
+
 @pytest.mark.parametrize('chunk_size', [1, 2, 4, 7])
 @pytest.mark.parametrize('name', MASKS)
 def test_nan_of_absent_clients_never_leaks(name, chunk_size):

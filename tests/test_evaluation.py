@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 from scipy import stats
 
 from fedjax_links import evaluation, problems
@@ -45,6 +46,16 @@ def test_one_seed_has_no_interval():
     np.testing.assert_array_equal(interval.mean, [2.0, 3.0])
     assert np.isnan(interval.half_width).all()
     assert interval.num_seeds == 1
+
+
+def test_zero_is_outside_where_a_test_would_reject_it_and_never_for_one_seed(rng):
+    values = rng.normal(size=(6, 50)) + 0.8
+    found = evaluation.seed_interval(values)
+    rejected = stats.ttest_1samp(values, 0).pvalue < 0.05
+    assert 0 < rejected.sum() < 50
+    np.testing.assert_array_equal(found.excludes_zero, rejected)
+    assert not evaluation.seed_interval(values[:1]).excludes_zero.any()
+    assert not evaluation.seed_interval([[np.nan], [1.0]]).excludes_zero.any()
 
 
 def test_a_paired_interval_is_that_of_the_differences(rng):
@@ -116,10 +127,40 @@ def test_training_and_held_out_metrics_side_by_side(rng):
     np.testing.assert_allclose(measured['eval_loss'], test, rtol=1e-5)
 
 
-def test_training_data_are_evaluated_too_where_they_are_like_the_evaluation_data():
+def test_what_is_measured_on_training_data_is_called_so():
     digits = problems.digits(num_clients=10, alpha=1.0)
-    assert evaluation.for_problem(digits) is evaluation.train_and_eval
-    for other in (problems.quadratic([[0.0], [1.0]]), problems.robust_regression(num_clients=4)):
+    made = problems.generated(
+        lambda key, client: jnp.float32([[1.0], [3.0]]) * client,
+        num_clients=200,
+        init_params=lambda key: jnp.zeros(1),
+        loss_fn=lambda w, batch: jnp.mean(jnp.square(batch - w[None])),
+    )
+    own = problems.from_flax(
+        digits.data.features[:8],
+        digits.data.labels[:8],
+        np.arange(8) % 2,
+        module=nn.Dense(10),
+        loss=lambda outputs, labels: jnp.mean(outputs),
+        larger_is_better=['loss'],
+        preprocess=lambda features: features.reshape(len(features), -1),
+    )
+    for problem, names in (
+        (digits, {'train_loss', 'train_accuracy', 'eval_loss', 'eval_accuracy'}),
+        (made, {'train_loss'}),
+        (own, {'train_loss'}),
+    ):
+        params = problem.init_params(jax.random.key(0))
+        measured = evaluation.for_problem(problem)(params, jax.random.key(0), problem)
+        assert set(measured) == names
+    expected = np.mean(5 * np.arange(100.0) ** 2)  # (1 + 9) / 2 of each client's square
+    found = evaluation.train_and_eval(jnp.zeros(1), jax.random.key(0), made)
+    np.testing.assert_allclose(found['train_loss'], expected, rtol=1e-6)
+    assert evaluation.direction(own, 'train_loss') == 'max'
+    for other in (
+        problems.quadratic([[0.0], [1.0]]),
+        problems.robust_regression(num_clients=4),
+        problems.gaussian_regression(num_clients=4),
+    ):
         assert evaluation.for_problem(other) is None
 
 

@@ -47,12 +47,23 @@ def test_commands_and_registries_are_listed(arguments, capsys):
     listed = capsys.readouterr()
     assert listed.err == ''
     sections = dict(part.split('\n', 1) for part in listed.out.strip().split('\n\n')[1:])
-    first = {'commands': front.commands(), 'configs': front.configs()}
-    assert sections.keys() == {*first, *front.tables()}
-    for title, names in {**first, **front.tables()}.items():
+    configs = {f'configs of {command}': names for command, names in front.configs().items()}
+    expected = {'commands': front.commands(), **configs, **front.tables()}
+    assert sections.keys() == expected.keys()
+    for title, names in expected.items():
         lines = [line.split(maxsplit=1) for line in sections[title].splitlines()]
         assert [name for name, _ in lines] == sorted(names)  # and every name has its line
     assert 'FedPBC: every client trains its own model' in sections['algorithms']
+    places = {
+        'reports': 'heat_map',
+        'log': 'links',
+        'device speeds': 'lognormal',
+        'links': 'recorded',
+    }
+    for place, name in places.items():
+        assert f'  {name} ' in sections[place]
+    assert '  quickstart ' in sections['configs of simulate']
+    assert '  xiang2024_figure2 ' in sections['configs of figure']
 
 
 def test_an_entry_with_a_client_program_is_told_apart_by_it():

@@ -63,6 +63,11 @@ def test_mixing_keeps_the_mean_and_the_dtype(rng):
     assert mixing.mix(jnp.asarray(MASKS[-1]), rows.astype(jnp.bfloat16)).dtype == jnp.bfloat16
 
 
+def test_many_narrow_rows_are_mixed_as_those_of_float32():
+    rows = jnp.ones((1000, 2), jnp.bfloat16)
+    np.testing.assert_array_equal(mixing.mix(jnp.ones(1000, bool), rows), rows)
+
+
 def test_absent_clients_are_never_read():
     mask = np.array([True, False, True, False, False])
     rows = np.where(mask[:, None], [[1.0], [0], [3.0], [0], [0]], np.nan).astype(np.float32)

@@ -192,7 +192,7 @@ def test_relative_paths_lead_beside_the_config_or_to_the_working_directory(tmp_p
         (
             b'client,start,end\n0,1,2\n',
             {},
-            r"the problem's clients, `num_clients` = 8 \(.*, got .* with 1\.$",
+            r"the problem's clients, `num_clients` = 8 \(.* who never came; .*, got .* with 1\.$",
         ),
         (CSV.encode(), {'format': 'csw'}, r"links\.format` has no 'csw'; did you mean 'csv'\?$"),
         (CSV.encode(), {'format': {'name': 'csv', 'unitt': 's'}}, r"did you mean 'unit'\?$"),

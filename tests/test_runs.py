@@ -4,10 +4,11 @@ import json
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 
-from fedjax_links import journal, report, runs, stores
+from fedjax_links import journal, report, runs, seals, stores
 from tests.experiment.test_running import in_python
 
 FACTS = {'title': 'before', 'num_rounds': 40}
@@ -43,6 +44,64 @@ def test_fields_that_change_no_result_may_differ_and_are_kept(tmp_path):
     assert json.loads((tmp_path / runs.EXPERIMENT).read_text())['num_rounds'] == 40
     opened(tmp_path, num_rounds=80).close()
     assert json.loads((tmp_path / runs.EXPERIMENT).read_text())['num_rounds'] == 80
+
+
+@pytest.mark.parametrize(
+    'name, value, there, here',
+    [
+        ('jax_default_prng_impl', 'rbg', "'threefry2x32'", "'rbg'"),
+        ('jax_threefry_partitionable', False, 'True', 'False'),
+        ('jax_random_seed_offset', 1, '0', '1'),
+        ('jax_default_matmul_precision', 'highest', 'None', "'highest'"),
+        ('jax_enable_x64', True, 'False', 'True'),
+    ],
+)
+def test_a_run_goes_on_with_the_draws_and_the_rounding_that_it_began_with(
+    tmp_path, name, value, there, here
+):
+    planned = in_python()
+    stores.RunFolder(tmp_path, facts=planned.facts()).close()
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        facts = planned.facts()
+    finally:
+        jax.config.update(name, before)
+    with pytest.raises(
+        ValueError, match=rf'where config\.numerics\.{name} is {there} and not {here}'
+    ):
+        stores.RunFolder(tmp_path, facts=facts)
+    stores.RunFolder(tmp_path, facts=planned.facts()).close()
+
+
+def test_another_backend_is_refused_and_a_folder_that_names_none_still_reports(tmp_path):
+    planned = in_python()
+    planned.run(tmp_path)
+    report.write(runs.read(tmp_path))
+    written, facts = (tmp_path / 'report.md').read_bytes(), planned.facts()
+    other = {**facts, 'numerics': {**facts['numerics'], 'backend': 'gpu'}}
+    with pytest.raises(ValueError, match=r"where config\.numerics\.backend is 'cpu' and not 'gpu'"):
+        stores.RunFolder(tmp_path, facts=other)
+    del facts['numerics']
+    seals.write(tmp_path, runs.EXPERIMENT, json.dumps(facts).encode())
+    report.write(runs.read(tmp_path))
+    assert (tmp_path / 'report.md').read_bytes() == written
+
+
+def test_looking_up_a_lane_does_not_look_at_the_others(tmp_path):
+    class Counted(dict):
+        asked = 0
+
+        def __contains__(self, lane):
+            Counted.asked += 1
+            return super().__contains__(lane)
+
+    folder = journal.Journal(opened(tmp_path).path)
+    for lane in range(50):
+        folder.save(2, Counted({str(lane): None}))
+    assert [save.round for save in folder.of('7')] == [2]
+    assert folder.of('50') == []
+    assert Counted.asked <= 2
 
 
 def test_a_save_is_forgotten_with_its_own_lines_wherever_it_stands(tmp_path):

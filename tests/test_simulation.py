@@ -160,6 +160,11 @@ def test_evaluations_have_a_key_of_their_own_per_round():
         ),
         ({'num_rounds': 12, 'eval_every': 24}, 'the nearest smaller divisor is 12'),
         ({'num_rounds': 12, 'eval_every': 0}, r'^`eval_every` must be at least 1, got 0\.$'),
+        (
+            {'num_rounds': 2, 'key': 0},
+            r'^`key` must be a key such as jax.random.key\(0\), got 0\.$',
+        ),
+        ({'num_rounds': 2, 'key': np.zeros(2)}, r'^`key` must be a key such as'),
         ({'num_rounds': 0}, r'^`num_rounds` must be at least 1, got 0\.$'),
         ({'num_rounds': 2.0}, r'^`num_rounds` must be a Python integer, got 2\.0\.$'),
         (
@@ -169,10 +174,10 @@ def test_evaluations_have_a_key_of_their_own_per_round():
     ],
 )
 def test_impossible_arguments_are_refused(arguments, message):
-    arguments = {'participation': BERNOULLI, **arguments}
+    arguments = {'key': KEY, 'participation': BERNOULLI, **arguments}
     with pytest.raises(ValueError, match=message):
         simulation.simulate(
-            KEY, algorithms.fedavg(program()), problem=federation.problem(), **arguments
+            algorithm=algorithms.fedavg(program()), problem=federation.problem(), **arguments
         )
 
 

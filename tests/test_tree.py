@@ -100,6 +100,11 @@ def test_broadcast_and_client_mean_undo_each_other():
     assert_leaves(tree.client_mean(rows), {k: rows[k].mean(axis=0) for k in rows}, atol=1e-6)
 
 
+def test_means_of_many_narrow_rows_are_those_of_float32():
+    rows = {'ones': jnp.ones(1000, jnp.bfloat16), 'large': jnp.full(1000, 100, jnp.float16)}
+    assert_leaves(tree.client_mean(rows), {'ones': 1.0, 'large': 100.0}, rtol=0)
+
+
 def test_a_vector_is_shaped_like_the_rows_it_weights():
     weights = jnp.arange(3.0)
     assert tree.rows(weights, jnp.zeros(3)).shape == (3,)

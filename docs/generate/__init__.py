@@ -1,5 +1,6 @@
 """Pages that are made when the site is built: a new algorithm or pattern has one at once."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -31,16 +32,18 @@ def write_llms(app: Any, exception: Exception | None) -> None:
         llms.write(app.env, Path(app.outdir) / 'llms.txt')
 
 
-def keep_colons(app: Any, what: str, name: str, member: Any, options: Any, lines: Any) -> None:
-    """Has colons in what is returned, and in what a variable is, not taken for a type before them.
+def keep_words(app: Any, what: str, name: str, member: Any, options: Any, lines: Any) -> None:
+    """Has words of a docstring not taken for what they are elsewhere.
 
-    Docstrings here state shapes and units in words; Napoleon expects ``type: description``.
+    Docstrings here state shapes and units in words; Napoleon expects ``type: description`` in what
+    is returned, and in what a variable is. No list begins with the N of ``num_clients: N.``.
     """
     del app, name, member, options
     starts = [i + 1 for i, line in enumerate(lines) if line == 'Returns:']
-    for i in [0] if what == 'data' else starts:
+    for i in [0] if what in ('data', 'property') else starts:
         if i < len(lines):
             lines[i] = lines[i].replace(': ', ' \N{EN DASH} ', 1)
+    lines[:] = [re.sub(r'^(\s+\w+: )([A-Z]\.(\s|$))', r'\1\\\2', line) for line in lines]
 
 
 def skip_tuple_fields(

@@ -67,7 +67,7 @@ def row(entry: AlgorithmEntry, facts: AlgorithmFacts) -> tuple[str, ...]:
         str(source.year),
         'yes' if facts.needs_prob else 'no',
         memory(facts),
-        str(facts.client_numbers or ''),
+        str(facts.client_numbers),
         _COMPUTING[facts.computing],
         _HEARING[facts.hearing] + (', others too' if facts.others_hear else ''),
         'may move it' if facts.moves_when_empty else 'keep the model',

@@ -37,7 +37,7 @@ class AmplifiedScaffoldState(NamedTuple):
       control: c, constant within a window.
       clients: a pair of tables, leaves [N, ...], in the table's dtype: c_i, and the mean gradient
         of the last window in which the client delivered, which becomes c_i once that is over.
-      mean_sum: the sum of those means, kept up to date by differences as in `MemoryState`.
+      mean_sum: the sum of those means, kept up to date by differences as in `common.MemoryState`.
       num_heard: int32[N], rounds of this window in which the client delivered.
     """
 
@@ -80,6 +80,10 @@ def amplified_scaffold(
     ``c_i = grad F_i`` local steps stand still. Amplification scales steps; the authors divide the
     local rate by gamma.
 
+    In a client's mean all rounds of the window in which it delivered count alike, however many
+    others did. Weights of ``1 / |A|``, as an update has in the mean over A, would give the same c_i
+    for cohorts of one size, and others where sizes vary, as under independent links.
+
     A client's new c_i is made when it next delivers, so that the end of a window costs no pass over
     the clients' tables. For SGD steps ``c_i - c - Delta_i / (s eta)`` is the mean gradient of a
     round; with another local optimizer it is not one.
@@ -116,9 +120,9 @@ def amplified_scaffold(
         return AmplifiedScaffoldState(
             server=params,
             reference=params,
-            control=tree.zeros_like(params),
+            control=tree.zero_sums(params),
             clients=common.zero_table((params, params), problem, table_dtype),
-            mean_sum=tree.zeros_like(params),
+            mean_sum=tree.zero_sums(params),
             num_heard=jnp.zeros(problem.num_clients, jnp.int32),
         )
 
@@ -142,7 +146,7 @@ def amplified_scaffold(
 
             new_mean = jax.tree.map(averaged, mean, correction, update.delta)
             new_mean = tree.round_to(new_mean, mean)
-            sums = (update.delta, tree.subtract(new_mean, mean))
+            sums = (update.delta, tree.change(new_mean, mean))
             return Contribution(sums, update.loss), (c_i, new_mean)
 
         total, clients = train_cohort(local_train, cohort, ctx, problem, client, state.clients)

@@ -77,10 +77,11 @@ class MemoryState(NamedTuple):
     Attributes:
       server: the server model x^t.
       memory: the rows, leaves [N, ...], in the table's dtype.
-      memory_sum: their sum over the clients, leaves [...], in the parameters' dtype. It is kept up
+      memory_sum: their sum over the clients, leaves [...], in float32 at least. It is kept up
         to date by the differences of the rows that change, so that a round costs what its active
         clients cost. Rounding lets it drift from the exact sum by about one unit in the last place
-        (of its largest value so far) times the square root of the number of changes.
+        (of its largest value so far) times the square root of the number of changes. A row that is
+        not finite leaves it not finite for good; so it does the server model, at its next move.
     """
 
     server: Params
@@ -100,7 +101,7 @@ def zero_table(params: Params, problem: Problem, table_dtype: DTypeLike | None) 
 def empty_memory(params: Params, problem: Problem, table_dtype: DTypeLike | None) -> MemoryState:
     """Rows of zeros, which sum to zero."""
     table = zero_table(params, problem, table_dtype)
-    return MemoryState(server=params, memory=table, memory_sum=tree.zeros_like(params))
+    return MemoryState(server=params, memory=table, memory_sum=tree.zero_sums(params))
 
 
 def as_float(counts: Array) -> Array:

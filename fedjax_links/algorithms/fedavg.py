@@ -46,7 +46,7 @@ def fedavg(
     """FedAvg: ``x^{t+1} = x^t + eta_g * mean_{i in A}(L_i(x^t) - x^t)``.
 
     Under links of unequal quality it minimises ``sum_i w_i F_i`` with
-    ``w_i = E[1{i in A} / |A|]`` instead of the mean of the F_i.
+    ``w_i = E[1{i in A} / |A|  given A not empty]`` instead of the mean of the F_i.
 
     Link semantics: with ``compute='active'`` a client computes, uploads and receives only in rounds
     in which its uplink delivers; every such client starts from x^t. With ``compute='all'`` the

@@ -116,6 +116,7 @@ def fedawe(
         if innovation_clip is not None:
             innovation = _clip(innovation, innovation_clip)
         moved = tree.add_scaled(mean_model, server_lr, innovation)
+        moved = tree.cast_like(moved, state.server)
         server = tree.select(num_active > 0, moved, state.server)
         hears = cohorts.make_cohort(active & base.receives(ctx.links))
         new_state = FedAWEState(

@@ -99,8 +99,8 @@ def fedbuff(
       table_dtype: dtype of the client models; the parameters' own by default.
 
     Returns:
-      The algorithm; models: ``server``. ``extra['num_steps']`` counts the server's moves and
-      ``extra['staleness_sum']`` adds up tau_i over A.
+      The algorithm; models: ``server``. ``extra['num_server_steps']`` counts the server's
+      moves and ``extra['staleness_sum']`` adds up tau_i over A.
 
     Raises:
       ValueError: for a size below 1, a rate that is not positive or a dtype that is not
@@ -118,7 +118,7 @@ def fedbuff(
             server=params,
             clients=common.every_client_at(params, problem, table_dtype).clients,
             versions=jnp.zeros(problem.num_clients, jnp.int32),
-            buffer=tree.zeros_like(params),
+            buffer=tree.zero_sums(params),
             num_buffered=jnp.zeros((), jnp.int32),
             version=jnp.zeros((), jnp.int32),
         )
@@ -153,7 +153,10 @@ def fedbuff(
             num_buffered=jnp.where(is_full, 0, num_buffered),
             version=version,
         )
-        extra = {'num_steps': is_full.astype(jnp.int32), 'staleness_sum': staleness_sum}
+        extra = {
+            'num_server_steps': is_full.astype(jnp.int32),
+            'staleness_sum': staleness_sum,
+        }
         return new_state, RoundMetrics(num_active, num_active, total.loss, extra)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

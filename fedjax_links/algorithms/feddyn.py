@@ -51,9 +51,9 @@ def feddyn(
     start from x. An empty round keeps x and h: there is no mean model, which the paper, with its
     cohorts of one size, never meets. An update lost on the way must not advance the client's g_i.
 
-    Memory: 2 + N models: x, the rows g_i and their running sum N h (see `MemoryState` for its
-    drift). With ``table_dtype=jnp.bfloat16`` the rows take half the space, and h is the mean of the
-    rounded rows.
+    Memory: 2 + N models: x, the rows g_i and their running sum N h (its drift:
+    `common.MemoryState`). With ``table_dtype=jnp.bfloat16`` the rows take half the space, and h is
+    the mean of the rounded rows.
 
     Args:
       local_train: the client program, without a penalty of its own.
@@ -81,7 +81,7 @@ def feddyn(
             g = tree.cast_like(g_i, state.server)
             update = train(state.server, correction=tree.scale(-1, g), proximal=alpha)
             new_g = tree.round_to(tree.add_scaled(g, -alpha, update.delta), g_i)
-            return Contribution((update.delta, tree.subtract(new_g, g)), update.loss), new_g
+            return Contribution((update.delta, tree.change(new_g, g)), update.loss), new_g
 
         total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
         deltas, row_changes = total.value

@@ -50,7 +50,7 @@ def fednova(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm
       server_lr: eta_g, positive.
 
     Returns:
-      The algorithm; models: ``server``. ``extra['num_steps']`` counts the local steps of A.
+      The algorithm; models: ``server``. ``extra['num_local_steps']`` counts the local steps of A.
 
     Raises:
       ValueError: for a rate that is not positive.
@@ -76,7 +76,8 @@ def fednova(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm
         tau_eff = tree.divide(common.as_float(num_steps), num_active)
         step = tree.scale(tau_eff, tree.divide(direction, num_active))
         server = tree.add_scaled(state.server, server_lr, step)
-        metrics = RoundMetrics(num_active, num_active, total.loss, {'num_steps': num_steps})
+        extra = {'num_local_steps': num_steps}
+        metrics = RoundMetrics(num_active, num_active, total.loss, extra)
         return common.ServerState(server=server), metrics
 
     return Algorithm(

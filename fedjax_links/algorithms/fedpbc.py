@@ -76,7 +76,7 @@ def fedpbc(
 
         total, z = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
         num_active = jnp.sum(active, dtype=jnp.int32)
-        mean = tree.divide(total.value, num_active)
+        mean = tree.cast_like(tree.divide(total.value, num_active), state.server)
         server = tree.select(num_active > 0, mean, state.server)  # lines 13-17
         received = tree.cast_like(server, z)
         clients = tree.fill_rows(active & base.receives(ctx.links), received, z)  # lines 18-21

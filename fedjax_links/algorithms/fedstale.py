@@ -47,7 +47,7 @@ def fedstale(
     not know it (NaN), an active client makes the server model NaN. No weight is clipped. **An empty
     round moves x** by ``eta_g beta hbar``.
 
-    Memory: 2 + N models: x, the rows and their running sum (see `MemoryState` for its drift). With
+    Memory: 2 + N models: x, the rows and their running sum (its drift: `common.MemoryState`). With
     ``table_dtype=jnp.bfloat16`` the rows take half the space; they are rounded when stored, hbar is
     the mean of the rounded rows, and Delta_i itself enters v unrounded.
 
@@ -81,7 +81,7 @@ def fedstale(
             fresh = tree.add_scaled(update.delta, -stale_weight, h_i)
             weighted = tree.scale(1 / base.prob_of(ctx.links, i), fresh)
             new_row = tree.round_to(update.delta, h_i)
-            return Contribution((weighted, tree.subtract(new_row, h_i)), update.loss), new_row
+            return Contribution((weighted, tree.change(new_row, h_i)), update.loss), new_row
 
         total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
         innovation, row_changes = total.value

@@ -44,7 +44,7 @@ def fedvarp(
     start from x^t. An empty round keeps x, as the released code does; a literal reading of v would
     move x by ybar, which the paper, with its fixed number of clients, never meets.
 
-    Memory: 2 + N models: x, the rows and their running sum (see `MemoryState` for its drift). With
+    Memory: 2 + N models: x, the rows and their running sum (its drift: `common.MemoryState`). With
     ``table_dtype=jnp.bfloat16`` the rows take half the space; they are rounded when stored, ybar is
     the mean of the rounded rows, and Delta_i itself enters v unrounded.
 
@@ -73,7 +73,7 @@ def fedvarp(
         def client(train: Train, i: Array, y_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
             new_row = tree.round_to(update.delta, y_i)
-            sums = (tree.subtract(update.delta, y_i), tree.subtract(new_row, y_i))
+            sums = (tree.subtract(update.delta, y_i), tree.change(new_row, y_i))
             return Contribution(sums, update.loss), new_row
 
         total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)

@@ -53,7 +53,7 @@ def focus(
     start from x. Everybody's gradient moves the server in every round, so that **an empty round
     moves x as well**. An update lost on the way must not advance the client's own g_i.
 
-    Memory: 2 + N models: x, the rows g_i and their sum Y (see `MemoryState` for its drift). With
+    Memory: 2 + N models: x, the rows g_i and their sum Y (its drift: `common.MemoryState`). With
     ``table_dtype=jnp.bfloat16`` the rows take half the space, and Y is the sum of the rounded rows.
 
     Args:
@@ -82,7 +82,7 @@ def focus(
         def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server, correction=tree.scale(-1, g_i), keep_gradient=True)
             new_g_i = tree.round_to(update.gradient, g_i)
-            return Contribution(tree.subtract(new_g_i, g_i), update.loss), new_g_i
+            return Contribution(tree.change(new_g_i, g_i), update.loss), new_g_i
 
         total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
         rate = local_train.learning_rate(ctx.round) if server_lr is None else server_lr

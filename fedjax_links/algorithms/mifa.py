@@ -6,6 +6,7 @@ References:
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
@@ -75,7 +76,7 @@ def mifa(
     start from x^t. Everybody's row moves the server in every round, so that **an empty round moves
     x as well**.
 
-    Memory: 2 + N models: x, the rows and their running sum (see `MemoryState` for its drift). With
+    Memory: 2 + N models: x, the rows and their running sum (its drift: `common.MemoryState`). With
     ``table_dtype=jnp.bfloat16`` the rows take half the space; they are rounded when stored, and
     the sum is that of the rounded rows.
 
@@ -133,7 +134,8 @@ def mifa_waiting(
     difference: there nobody trains while waiting, and in the last waiting round all clients fill
     their rows, available or not. With full batches the trajectories are equal, because x does not
     move meanwhile; with minibatches the rows hold batches of other rounds. A client that never
-    delivers stops it for good.
+    delivers stops it for good. A row that is not finite may be replaced before x first moves: the
+    sum is then taken anew from all rows, in rounds that cost O(N) as long as there is such a row.
 
     Link semantics: as for `mifa`; an empty round moves x once everybody has been heard.
 
@@ -170,6 +172,7 @@ def mifa_waiting(
         active = base.participants(ctx.links)
         cohort = cohorts.participating(ctx.links)
         filled, loss = _overwrite(local_train, cohort, ctx, problem, state.memory, memory)
+        filled = _mended(filled, problem)
         ready = jnp.all(state.seen)
         stepped = _step(local_train, ctx, problem, filled, memory, server_lr)
         server = tree.select(ready, stepped.server, filled.server)
@@ -206,11 +209,22 @@ def _overwrite(
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         update = train(state.server)
         new_row = tree.round_to(tree.scale(1 / rate, update.delta), row)
-        return Contribution(tree.subtract(new_row, row), update.loss), new_row
+        return Contribution(tree.change(new_row, row), update.loss), new_row
 
     total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
     memory_sum = tree.add_scaled(state.memory_sum, 1, total.value)
     return state._replace(memory=table, memory_sum=memory_sum), total.loss
+
+
+def _mended(state: common.MemoryState, problem: Problem) -> common.MemoryState:
+    """With a sum taken from all rows where it is not finite and the server model still is."""
+    is_lost = ~tree.all_finite(state.memory_sum) & tree.all_finite(state.server)
+
+    def take_anew(_: Array, memory_sum: Params) -> Params:
+        return tree.scale(problem.num_clients, tree.client_mean(state.memory, like=memory_sum))
+
+    once = is_lost.astype(jnp.int32)
+    return state._replace(memory_sum=jax.lax.fori_loop(0, once, take_anew, state.memory_sum))
 
 
 def _step(

@@ -31,7 +31,7 @@ class ScaffoldState(NamedTuple):
 
     Attributes:
       server: the server model x.
-      control: c, the mean of the clients' control variates, in the parameters' dtype.
+      control: c, the mean of the clients' control variates, in float32 at least.
       client_controls: c_i, leaves [N, ...], in the table's dtype.
     """
 
@@ -79,7 +79,7 @@ def scaffold(
     round in which it delivers, as if it waited for an acknowledgement.
 
     Memory: 2 + N models; half of the N with ``table_dtype=jnp.bfloat16``. c then follows the
-    rounded c_i, up to a rounding drift as in `MemoryState`.
+    rounded c_i, up to a rounding drift as in `common.MemoryState`.
 
     Args:
       local_train: the client program, plain SGD, with eta as its rate and s steps.
@@ -101,7 +101,7 @@ def scaffold(
     def init(params: Params, problem: Problem) -> ScaffoldState:
         return ScaffoldState(
             server=params,
-            control=tree.zeros_like(params),
+            control=tree.zero_sums(params),
             client_controls=common.zero_table(params, problem, table_dtype),
         )
 
@@ -121,7 +121,7 @@ def scaffold(
                 update.delta,
             )  # eq. (4), option II
             new_c_i = tree.round_to(new_c_i, c_i)
-            sums = (update.delta, tree.subtract(new_c_i, c_i))
+            sums = (update.delta, tree.change(new_c_i, c_i))
             return Contribution(sums, update.loss), new_c_i
 
         total, table = train_cohort(

@@ -2,8 +2,8 @@
 
 Every function answers a question that a simulation would only estimate: which objective FedAvg
 minimises under given links, how fast implicit gossip contracts, how often a client is selected
-under a minimum separation. The package imports nothing else of `fedjax_links`, so that it can serve
-as an oracle for the rest.
+under a minimum separation. The package imports nothing else of ``fedjax_links``, so that it can
+serve as an oracle for the rest.
 """
 
 from fedjax_links.analysis.cohort_chain import MinimumSeparationChain, minimum_separation_chain

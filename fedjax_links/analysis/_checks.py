@@ -5,12 +5,14 @@ import operator
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedjax_links import errors
+
 
 def checked_vector(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a finite, non-empty float64 vector with one entry per client."""
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1 or vector.size == 0:
-        raise ValueError(f'`{name}` must be a non-empty vector, got shape {vector.shape}.')
+        raise errors.invalid(name, 'be a non-empty vector', f'shape {vector.shape}')
     raise_where(name, vector, ~np.isfinite(vector), 'be finite')
     return vector
 
@@ -26,7 +28,7 @@ def checked_some_link(name: str, values: ArrayLike) -> np.ndarray:
     """Returns probabilities of which at least one is positive, so non-empty rounds occur."""
     vector = checked_probs(name, values)
     if not np.any(vector > 0):
-        raise ValueError(f'`{name}` must hold a positive probability, got {vector.size} zeros.')
+        raise errors.invalid(name, 'hold a positive probability', f'{vector.size} zeros')
     return vector
 
 
@@ -42,7 +44,7 @@ def checked_rate(name: str, values: ArrayLike) -> np.ndarray:
     array = np.asarray(values, dtype=np.float64)
     outside = ~((array >= 0) & (array <= 1))
     if np.any(outside):
-        raise ValueError(f'`{name}` must lie in [0, 1], got {array[outside].flat[0]}.')
+        raise errors.invalid(name, 'lie in [0, 1]', array[outside].flat[0])
     return array
 
 
@@ -50,11 +52,9 @@ def checked_targets(name: str, values: ArrayLike, num_clients: int) -> np.ndarra
     """Returns per-client optima as finite float64 of shape [N] or [N, d]."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim not in (1, 2) or array.shape[0] != num_clients:
-        raise ValueError(
-            f'`{name}` must have shape [{num_clients}] or [{num_clients}, d], got {array.shape}.'
-        )
+        raise errors.invalid(name, f'have shape [{num_clients}] or [{num_clients}, d]', array.shape)
     if not np.all(np.isfinite(array)):
-        raise ValueError(f'`{name}` must be finite, got {array[~np.isfinite(array)].flat[0]}.')
+        raise errors.invalid(name, 'be finite', array[~np.isfinite(array)].flat[0])
     return array
 
 
@@ -63,11 +63,11 @@ def checked_masks(name: str, values: ArrayLike, *, ndim: int | None = None) -> n
     array = np.asarray(values)
     if array.ndim == 0 or array.size == 0 or (ndim is not None and array.ndim != ndim):
         wanted = '[T, N]' if ndim == 2 else '[..., N]'
-        raise ValueError(f'`{name}` must be non-empty {wanted}, got shape {array.shape}.')
+        raise errors.invalid(name, f'be non-empty {wanted}', f'shape {array.shape}')
     if array.dtype != np.bool_:
         binary = (array == 0) | (array == 1)
         if not np.all(binary):
-            raise ValueError(f'`{name}` must be boolean, got {array[~binary].flat[0]}.')
+            raise errors.invalid(name, 'be boolean', array[~binary].flat[0])
     return array.astype(bool, copy=False)
 
 
@@ -78,14 +78,14 @@ def checked_int(name: str, value: object, *, minimum: int) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, bool | np.bool_) or number < minimum:
-        raise ValueError(f'`{name}` must be an integer of at least {minimum}, got {value!r}.')
+        raise errors.invalid(name, f'be an integer of at least {minimum}', f'{value!r}')
     return number
 
 
 def checked_learning_rate(value: float) -> float:
     """Returns a step size for which gradient descent on unit curvature contracts."""
     if not 0.0 < value < 2.0:
-        raise ValueError(f'`learning_rate` must lie in (0, 2), got {value}.')
+        raise errors.invalid('learning_rate', 'lie in (0, 2)', value)
     return float(value)
 
 
@@ -93,7 +93,7 @@ def raise_where(name: str, vector: np.ndarray, bad: np.ndarray, requirement: str
     """Raises for the first client whose entry is `bad`."""
     if np.any(bad):
         client = int(np.argmax(bad))
-        raise ValueError(f'`{name}` must {requirement}, got {vector[client]} at client {client}.')
+        raise errors.invalid(name, requirement, f'{vector[client]} at client {client}')
 
 
 def checked_law(name: str, values: ArrayLike) -> np.ndarray:
@@ -101,5 +101,5 @@ def checked_law(name: str, values: ArrayLike) -> np.ndarray:
     vector = checked_probs(name, values)
     total = float(vector.sum())
     if abs(total - 1.0) > 1e-6:
-        raise ValueError(f'`{name}` must sum to 1, got {total}.')
+        raise errors.invalid(name, 'sum to 1', total)
     return vector

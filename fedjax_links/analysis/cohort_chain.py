@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse import linalg as sparse_linalg
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks, cohort_designs
 
 
@@ -54,7 +55,7 @@ class MinimumSeparationChain(NamedTuple):
           float64[T + 1], entry t is d(t): non-increasing where the chain is irreducible.
 
         Raises:
-          ValueError: if `num_rounds` is negative.
+          ValueError: if ``num_rounds`` is negative.
 
         References:
           Sun et al., ICLR 2025, Appendix B, Definition 4.
@@ -67,7 +68,7 @@ class MinimumSeparationChain(NamedTuple):
         return np.array(distances)
 
     def mixing_time(self, epsilon: float = 0.25, *, max_rounds: int = 100_000) -> float:
-        """First round from which the chain is within `epsilon` of stationarity from any start.
+        """First round from which the chain is within ``epsilon`` of stationarity from any start.
 
         ``tau_mix(epsilon) = min {t >= 1 : d(t) <= epsilon}``.
 
@@ -79,13 +80,13 @@ class MinimumSeparationChain(NamedTuple):
           A whole number of rounds, or infinity for a periodic or reducible chain.
 
         Raises:
-          ValueError: if `epsilon` is out of range or `max_rounds` is too small.
+          ValueError: if ``epsilon`` is out of range or ``max_rounds`` is too small.
 
         References:
           Sun et al., ICLR 2025, Appendix B, Definition 4 (epsilon = 1/4).
         """
         if not 0.0 < epsilon < 1.0:
-            raise ValueError(f'`epsilon` must lie in (0, 1), got {epsilon}.')
+            raise errors.invalid('epsilon', 'lie in (0, 1)', epsilon)
         limit = _checks.checked_int('max_rounds', max_rounds, minimum=1)
         if _num_phases(self.transition) > 1:
             return math.inf
@@ -94,7 +95,7 @@ class MinimumSeparationChain(NamedTuple):
             law = self._advance(law)
             if _worst_distance(law, self.stationary) <= epsilon:
                 return num_rounds
-        raise ValueError(f'`max_rounds` must reach the mixing time, got {max_rounds}.')
+        raise errors.invalid('max_rounds', 'reach the mixing time', max_rounds)
 
     def spectral_gap(self) -> float:
         """Absolute spectral gap, 1 minus the second largest modulus of an eigenvalue; O(S^3).
@@ -124,7 +125,7 @@ class MinimumSeparationChain(NamedTuple):
         """
         index = _checks.checked_int('start', start, minimum=0)
         if index >= self.stationary.size:
-            raise ValueError(f'`start` must be below {self.stationary.size}, got {index}.')
+            raise errors.invalid('start', f'be below {self.stationary.size}', index)
         rounds = _checks.checked_int('num_rounds', num_rounds, minimum=1)
         law = np.zeros((1, self.stationary.size))
         law[0, index] = 1.0
@@ -147,7 +148,7 @@ class MinimumSeparationChain(NamedTuple):
           float64[N, max_gap], entry k - 1 is P(gap = k).
 
         Raises:
-          ValueError: if `max_gap` is not positive.
+          ValueError: if ``max_gap`` is not positive.
         """
         longest = _checks.checked_int('max_gap', max_gap, minimum=1)
         num_clients = self.marginal.size
@@ -253,9 +254,10 @@ def _explore(
     for source, state in enumerate(queue):  # grows while it is read
         eligible = tuple(i for i, wait in enumerate(state) if wait == 0)
         if len(eligible) < size:
-            raise ValueError(
-                f'`separation` must leave `cohort_size` {size} of {weights.size} clients '
-                f'selectable in every round, got {waits.tolist()}.'
+            raise errors.invalid(
+                'separation',
+                f'leave `cohort_size` {size} of {weights.size} clients selectable in every round',
+                waits.tolist(),
             )
         if eligible not in laws:
             ids = np.array(eligible)
@@ -269,7 +271,7 @@ def _explore(
             key = tuple(after)
             if key not in found:
                 if len(found) == limit:
-                    raise ValueError(f'`max_states` must cover every state, got {limit}.')
+                    raise errors.invalid('max_states', 'cover every state', limit)
                 found[key] = len(found)
                 queue.append(key)
             targets.append(found[key])
@@ -342,7 +344,7 @@ def _checked_separation(separation: ArrayLike, num_clients: int) -> np.ndarray:
     """Returns int[N] waits from one separation or one per client."""
     waits = np.asarray(separation)
     if waits.dtype.kind not in 'iu' or np.any(waits < 0) or waits.shape not in ((), (num_clients,)):
-        raise ValueError(
-            f'`separation` must be an integer of at least 0, or one per client, got {separation!r}.'
+        raise errors.invalid(
+            'separation', 'be an integer of at least 0, or one per client', f'{separation!r}'
         )
     return np.broadcast_to(waits, (num_clients,)).astype(np.int64)

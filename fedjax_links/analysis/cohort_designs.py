@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks
 
 MAX_COHORTS = 200_000
@@ -59,9 +60,8 @@ def cohort_law(weights: ArrayLike, cohort_size: int, design: str = 'product') ->
     weights = _checks.checked_weights('weights', weights)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     if size > weights.size or math.comb(weights.size, size) > MAX_COHORTS:
-        raise ValueError(
-            f'`cohort_size` must allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients, '
-            f'got {size}.'
+        raise errors.invalid(
+            'cohort_size', f'allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients', size
         )
     masses = checked_design(design)
     cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
@@ -75,7 +75,7 @@ def checked_design(design: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray
     """Returns the function that gives the (unnormalised) mass of each cohort under a design."""
     if design not in _DESIGNS:
         names = ', '.join(repr(name) for name in _DESIGNS)
-        raise ValueError(f'`design` must be one of {names}, got {design!r}.')
+        raise errors.invalid('design', f'be one of {names}', f'{design!r}')
     return _DESIGNS[design]
 
 

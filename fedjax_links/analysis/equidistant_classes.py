@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks
 
 _REACH = 12.0  # the normal density beyond is below 1e-31
@@ -40,7 +41,7 @@ def equidistant_accuracy(distance: float, num_classes: int) -> float:
     """
     classes = _checks.checked_int('num_classes', num_classes, minimum=2)
     if not 0 <= distance < np.inf:
-        raise ValueError(f'`distance` must be at least 0 and finite, got {distance}.')
+        raise errors.invalid('distance', 'be at least 0 and finite', distance)
     z = np.linspace(-_REACH, _REACH, _NODES)
     weights = np.exp(-0.5 * z**2)
     correct = np.exp((classes - 1) * special.log_ndtr(z + distance / np.sqrt(2)))
@@ -67,11 +68,11 @@ def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
     """
     law = _checks.checked_vector('shares', shares)
     if not np.all(law > 0):
-        raise ValueError(f'`shares` must be positive, got {law.min()}.')
+        raise errors.invalid('shares', 'be positive', law.min())
     if law.size < 2:
-        raise ValueError(f'`shares` must have at least 2 entries, got {law.size}.')
+        raise errors.invalid('shares', 'have at least 2 entries', law.size)
     if not 0 < distance < np.inf:
-        raise ValueError(f'`distance` must be positive and finite, got {distance}.')
+        raise errors.invalid('distance', 'be positive and finite', distance)
     # The integrand continues to the complex plane, where it grows like exp(K y^2 / 2).
     step = min(0.1, 2 * np.pi / np.sqrt(80 * law.size))
     z = np.linspace(-_REACH, _REACH, 1 + 2 * int(np.ceil(_REACH / step)))
@@ -105,8 +106,8 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
     """
     least = equidistant_accuracy(0.0, num_classes)
     if not least - 1e-12 <= accuracy <= 1 - 1e-12:
-        raise ValueError(
-            f'`accuracy` must lie in [{least:g}, 1), chance and below certainty, got {accuracy}.'
+        raise errors.invalid(
+            'accuracy', f'lie in [{least:g}, 1), chance and below certainty', accuracy
         )
     if accuracy <= least:
         return 0.0
@@ -163,8 +164,8 @@ def accuracy_on_noisy_labels(accuracy: float, confusion: ArrayLike) -> float:
     clean = float(_checks.checked_rate('accuracy', accuracy))
     table = _checks.checked_rate('confusion', confusion)
     if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
-        raise ValueError(f'`confusion` must have shape [K, K], got {list(table.shape)}.')
+        raise errors.invalid('confusion', 'have shape [K, K]', list(table.shape))
     if not np.allclose(table.sum(axis=1), 1.0, rtol=0, atol=1e-6):
-        raise ValueError(f'`confusion` must have rows of sum 1, got {table.sum(axis=1)}.')
+        raise errors.invalid('confusion', 'have rows of sum 1', table.sum(axis=1))
     kept = np.trace(table) / len(table)
     return float(clean * kept + (1 - clean) * (1 - kept) / (len(table) - 1))

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks, independent_links, second_moments
 from fedjax_links.analysis.linear_models import SOFTMAX, LinearModel, WeightedLoss, weighted_loss
 from fedjax_links.analysis.minimisers import weighted_minimiser
@@ -59,7 +60,7 @@ def fedavg_finite_steps(
     given = _checks.checked_probs('probs', probs)
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
     if not 0 < learning_rate < np.inf:
-        raise ValueError(f'`learning_rate` must be positive, got {learning_rate}.')
+        raise errors.invalid('learning_rate', 'be positive', learning_rate)
     if loss == SOFTMAX and num_classes is None:
         num_classes = int(np.max(np.asarray(labels))) + 1
     options: dict[str, Any] = {'loss': loss, 'num_classes': num_classes, 'l2': l2}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special, stats
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.linear_models import LinearModel
 
@@ -51,7 +52,7 @@ def gaussian_minimiser(means: ArrayLike, proportions: ArrayLike, weights: ArrayL
     shares = _shares(proportions, weights, len(centres))
     if not shares.all():
         label = int(np.argmin(shares))
-        raise ValueError(f'`proportions` must give every class a share, got 0 for class {label}.')
+        raise errors.invalid('proportions', 'give every class a share', f'0 for class {label}')
     intercept = np.log(shares) - 0.5 * np.sum(centres**2, axis=1)
     return LinearModel((centres - centres.mean(axis=0)).T, intercept - intercept.mean())
 
@@ -80,10 +81,10 @@ def gaussian_accuracy(
     count = len(centres)
     if model.coefficients.shape != centres.T.shape:
         expected = f'coefficients {list(centres.T.shape)}'
-        raise ValueError(f'`model` must have {expected}, got {list(model.coefficients.shape)}.')
+        raise errors.invalid('model', f'have {expected}', list(model.coefficients.shape))
     law = np.full(count, 1 / count) if shares is None else _checks.checked_law('shares', shares)
     if law.size != count:
-        raise ValueError(f'`shares` must have an entry per class ({count}), got {law.size}.')
+        raise errors.invalid('shares', f'have an entry per class ({count})', law.size)
     directions, sizes, _ = np.linalg.svd(
         model.coefficients - model.coefficients.mean(axis=1, keepdims=True), full_matrices=False
     )
@@ -111,7 +112,7 @@ def gaussian_accuracy(
 def _centres(means: ArrayLike) -> np.ndarray:
     centres = np.asarray(means, np.float64)
     if centres.ndim != 2 or len(centres) < 2 or not np.isfinite(centres).all():
-        raise ValueError(f'`means` must be finite, [C, d], C >= 2, got shape {centres.shape}.')
+        raise errors.invalid('means', 'be finite, [C, d], C >= 2', f'shape {centres.shape}')
     return centres
 
 
@@ -123,9 +124,9 @@ def _shares(proportions: ArrayLike, weights: ArrayLike, num_classes: int) -> np.
     expected = [trusted.size, num_classes]
     if list(table.shape) != expected or not (np.isfinite(table) & (table >= 0)).all():
         shape = list(table.shape)
-        raise ValueError(f'`proportions` must be at least 0, {expected}, got shape {shape}.')
+        raise errors.invalid('proportions', f'be at least 0, {expected}', f'shape {shape}')
     mixed: np.ndarray = trusted @ table
     if not mixed.sum() > 0:
-        raise ValueError('`weights` must give some class a share, got none.')
+        raise errors.invalid('weights', 'give some class a share', 'none')
     total: np.ndarray = mixed / mixed.sum()
     return total

@@ -3,11 +3,16 @@ r"""How far gradient methods on linear models get: the flow ``x' = -sum_i w_i gr
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.linear_models import SOFTMAX, LinearModel, WeightedLoss, weighted_loss
 
 _STEPS = 40
 _SAFETY = 0.6  # of what Chebyshev stages could stretch over
+
+
+class LongFlowError(errors.InvalidError):
+    """A flow that takes more gradients than it may."""
 
 
 def weighted_gradient_flow(
@@ -22,6 +27,7 @@ def weighted_gradient_flow(
     num_classes: int | None = None,
     l2: float = 0.0,
     num_steps: int = _STEPS,
+    most_gradients: int | None = None,
 ) -> LinearModel:
     r"""Follows ``x' = -grad F(x)``, ``F = sum_i w_i F_i + l2 / 2 |B|^2``, for a while.
 
@@ -46,12 +52,14 @@ def weighted_gradient_flow(
       num_classes: C.
       l2: weight of the penalty.
       num_steps: steps in time; the error falls with their square.
+      most_gradients: how many may be computed; None for any number.
 
     Returns:
       The model at the end.
 
     Raises:
       ValueError: if an argument is out of range.
+      LongFlowError: before anything is computed, if more gradients would be.
 
     References:
       Sommeijer, Shampine and Verwer, RKC: an explicit solver for parabolic PDEs, 1998.
@@ -65,22 +73,27 @@ def weighted_gradient_flow(
         point = np.concatenate([start.coefficients, start.intercept[None]]).astype(np.float64)
     if point.shape != shape:
         expected = f'coefficients {[shape[0] - 1, shape[1]]}'
-        raise ValueError(f'`start` must have {expected}, got {list(start.coefficients.shape)}.')  # type: ignore[union-attr]
+        raise errors.invalid('start', f'have {expected}', list(start.coefficients.shape))  # type: ignore[union-attr]
     if not 0 <= time < np.inf:
-        raise ValueError(f'`time` must be finite and at least 0, got {time}.')
+        raise errors.invalid('time', 'be finite and at least 0', time)
     steepest = objective.smoothness()
     steps = _checks.checked_int('num_steps', num_steps, minimum=1)
     growth = np.log1p(steepest * time) / steps
-    for length in np.diff(np.expm1(growth * np.arange(steps + 1)) / steepest):
-        point = _stretched(objective, point, length, steepest)
+    lengths = np.diff(np.expm1(growth * np.arange(steps + 1)) / steepest)
+    # A step of s stages is stable for lengths of about 2 (s^2 - 1) / 3 over the steepness.
+    stages = np.maximum(2, np.ceil(np.sqrt(1 + 1.5 * lengths * steepest / _SAFETY)))
+    if most_gradients is not None and stages.sum() > most_gradients:
+        requirement = f'take at most {most_gradients:,} gradients'
+        raise LongFlowError('time', requirement, f'{time:.4g}, which takes {stages.sum():,.0f}')
+    for length, count in zip(lengths, stages.astype(int), strict=True):
+        point = _stretched(objective, point, length, int(count))
     return objective.model(point)
 
 
 def _stretched(
-    objective: WeightedLoss, point: np.ndarray, length: float, steepest: float
+    objective: WeightedLoss, point: np.ndarray, length: float, stages: int
 ) -> np.ndarray:
-    """One step of s stages, stable for lengths of about ``2 (s^2 - 1) / 3`` over the steepness."""
-    stages = max(2, int(np.ceil(np.sqrt(1 + 1.5 * length * steepest / _SAFETY))))
+    """One step of some stages."""
     w0 = 1 + 2 / 13 / stages**2
     values, firsts, seconds = _chebyshev(w0, stages)
     w1 = firsts[stages] / seconds[stages]

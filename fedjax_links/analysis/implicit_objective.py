@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks, independent_links
 
 
@@ -35,14 +36,14 @@ def effective_weights(
 
     Give exactly one of
 
-    * `probs`: independent links; the exact `fedavg_weights`.
-    * `selection_law`: cohorts of equal size (uniform cohorts, minimum separation); the share of
+    * ``probs``: independent links; the exact `fedavg_weights`.
+    * ``selection_law``: cohorts of equal size (uniform cohorts, minimum separation); the share of
       selections per client is then the answer itself.
-    * `masks`: an observed run of any link process; the average over its non-empty rounds. (With
+    * ``masks``: an observed run of any link process; the average over its non-empty rounds. (With
       memory in the links, the model seen at a given time weighs cohorts before a long silence a
       little more than this average does; without empty rounds there is no difference.)
 
-    Standard errors come from batch means: the run is cut into `num_batches` contiguous batches,
+    Standard errors come from batch means: the run is cut into ``num_batches`` contiguous batches,
     and the spread of the batches' own ratios around the overall one estimates the variance of the
     ratio estimator. This stays honest for links with memory as long as a batch is long beside that
     memory; rounds taken one by one would claim far too much precision. Compare
@@ -53,7 +54,7 @@ def effective_weights(
       probs: float[N], participation probabilities in [0, 1], at least one positive.
       selection_law: float[N], shares of the selections, summing to 1.
       masks: bool[T, N], participation per round, with ``T >= num_batches``.
-      num_batches: number of batches, at least 2; used with `masks` only.
+      num_batches: number of batches, at least 2; used with ``masks`` only.
 
     Returns:
       The weights, their standard errors, and whether they are exact.
@@ -74,9 +75,8 @@ def effective_weights(
     """
     given = [probs is not None, selection_law is not None, masks is not None]
     if sum(given) != 1:
-        raise ValueError(
-            f'`probs`, `selection_law`, `masks` must be given one at a time, got {sum(given)}.'
-        )
+        requirement = 'be given, or `selection_law` or `masks`, one of them'
+        raise errors.invalid('probs', requirement, sum(given))
     if masks is not None:
         return _estimated(_checks.checked_masks('masks', masks, ndim=2), num_batches)
     if selection_law is not None:
@@ -89,13 +89,13 @@ def effective_weights(
 def _estimated(masks: np.ndarray, num_batches: int) -> EffectiveWeights:
     batches = _checks.checked_int('num_batches', num_batches, minimum=2)
     if masks.shape[0] < batches:
-        raise ValueError(f'`num_batches` must be at most {masks.shape[0]}, got {batches}.')
+        raise errors.invalid('num_batches', f'be at most {masks.shape[0]}', batches)
     parts = np.array_split(masks, batches)
     sums = np.stack([share_sums(part) for part in parts])
     counts = np.array([part.any(axis=1).sum() for part in parts], dtype=np.float64)
     total = counts.sum()
     if total == 0:
-        raise ValueError(f'`masks` must hold an active client, got {masks.shape[0]} empty rounds.')
+        raise errors.invalid('masks', 'hold an active client', f'{masks.shape[0]} empty rounds')
     weights = sums.sum(axis=0) / total
     residuals = sums - counts[:, None] * weights
     spread = np.sum(residuals**2, axis=0) * batches / (batches - 1.0)

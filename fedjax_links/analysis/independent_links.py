@@ -24,7 +24,7 @@ def fedavg_weights(probs: ArrayLike) -> np.ndarray:
       float64[N], non-negative, summing to 1.
 
     Raises:
-      ValueError: if `probs` is not a vector of probabilities or holds only zeros.
+      ValueError: if ``probs`` is not a vector of probabilities or holds only zeros.
 
     Example:
       >>> from fedjax_links import analysis
@@ -44,7 +44,7 @@ def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
     """Limit of FedAvg's expected model on ``F_i(x) = 0.5 ||x - u_i||^2`` under independent links.
 
     ``lim E[x^t] = sum_i w_i u_i`` with `fedavg_weights`, whatever the step size in (0, 1) and the
-    number of local steps. It differs from the mean of the targets unless all `probs` agree.
+    number of local steps. It differs from the mean of the targets unless all ``probs`` agree.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -54,7 +54,7 @@ def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
       float64[d], or a scalar for targets of shape [N].
 
     Raises:
-      ValueError: if `probs` or `targets` is invalid.
+      ValueError: if ``probs`` or ``targets`` is invalid.
 
     Example:
       >>> from fedjax_links import analysis
@@ -82,7 +82,7 @@ def mixing_matrix(mask: ArrayLike) -> np.ndarray:
       float64[..., N, N].
 
     Raises:
-      ValueError: if `mask` is empty or not boolean.
+      ValueError: if ``mask`` is empty or not boolean.
 
     Example:
       >>> from fedjax_links import analysis
@@ -116,7 +116,7 @@ def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:
       float64[N, N], symmetric, doubly stochastic, positive semi-definite.
 
     Raises:
-      ValueError: if `probs` is not a vector of probabilities.
+      ValueError: if ``probs`` is not a vector of probabilities.
 
     Example:
       >>> from fedjax_links import analysis
@@ -151,7 +151,7 @@ def mixing_rate(probs: ArrayLike) -> float:
       The second largest eigenvalue of `expected_mixing_matrix`, in [0, 1]; 0 for one client.
 
     Raises:
-      ValueError: if `probs` is not a vector of probabilities.
+      ValueError: if ``probs`` is not a vector of probabilities.
 
     Example:
       >>> from fedjax_links import analysis
@@ -179,7 +179,7 @@ def mixing_rate_bound(probs: ArrayLike) -> float:
       The bound, in [7/8, 1].
 
     Raises:
-      ValueError: if `probs` is not a vector of probabilities.
+      ValueError: if ``probs`` is not a vector of probabilities.
 
     Example:
       >>> from fedjax_links import analysis
@@ -198,7 +198,7 @@ def mixing_rate_bound(probs: ArrayLike) -> float:
 
 
 def non_empty_probability(probs: np.ndarray) -> float:
-    """Probability that at least one independent link is up, precise for tiny `probs` too."""
+    """Probability that at least one independent link is up, precise for tiny ``probs`` too."""
     with np.errstate(divide='ignore'):  # log1p(-1) = -inf is the right answer for p = 1
         return float(-np.expm1(np.log1p(-probs).sum()))
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks
 
 # Multiplications in a product that BLAS leaves to one thread. Threads that wait for each other cost
@@ -243,15 +244,15 @@ def weighted_loss(
 ) -> WeightedLoss:
     """The objective, its arguments checked; see `weighted_minimiser` for them."""
     if loss not in _LOSSES:
-        raise ValueError(f'`loss` must be one of {", ".join(_LOSSES)}, got {loss!r}.')
+        raise errors.invalid('loss', f'be one of {", ".join(_LOSSES)}', f'{loss!r}')
     rows = np.asarray(features, np.float64)
     if rows.ndim < 2 or rows.size == 0 or not np.isfinite(rows).all():
-        raise ValueError(f'`features` must be finite, [E, d], got shape {list(rows.shape)}.')
+        raise errors.invalid('features', 'be finite, [E, d]', f'shape {list(rows.shape)}')
     rows = rows.reshape(len(rows), -1)
     shares = _shares(_checks.checked_vector('weights', weights), clients, len(rows))
     targets, outputs = _targets(np.asarray(labels), loss, num_classes, len(rows))
     if not 0 <= l2 < np.inf:
-        raise ValueError(f'`l2` must be finite and at least 0, got {l2}.')
+        raise errors.invalid('l2', 'be finite and at least 0', l2)
     counted = shares > 0
     size, width = int(counted.sum()), rows.shape[1] + 1
     block = min(max(_SMALL // width**2, 16), 256)
@@ -279,22 +280,24 @@ def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.nd
     """``w_i / n_i`` of each example's owner."""
     owners = np.asarray(clients)
     if owners.shape != (num_examples,) or not np.issubdtype(owners.dtype, np.integer):
-        raise ValueError(
-            f'`clients` must be int[{num_examples}], an owner for each example, got '
-            f'{owners.dtype}{list(owners.shape)}.'
+        raise errors.invalid(
+            'clients',
+            f'be int[{num_examples}], an owner for each example',
+            f'{owners.dtype}{list(owners.shape)}',
         )
     _checks.raise_where('weights', weights, weights < 0, 'be at least 0')
     if not weights.any():
-        raise ValueError(f'`weights` must hold a positive weight, got {weights.size} zeros.')
+        raise errors.invalid('weights', 'hold a positive weight', f'{weights.size} zeros')
     if owners.min() < 0 or owners.max() >= weights.size:
         wrong = owners.min() if owners.min() < 0 else owners.max()
-        raise ValueError(f'`clients` must hold ids from 0 to {weights.size - 1}, got {wrong}.')
+        raise errors.invalid('clients', f'hold ids from 0 to {weights.size - 1}', wrong)
     counts = np.bincount(owners, minlength=weights.size)
     idle = (counts == 0) & (weights > 0)
     if idle.any():
-        raise ValueError(
-            f'`clients` must give every client with a weight an example, got none for client '
-            f'{int(np.argmax(idle))}.'
+        raise errors.invalid(
+            'clients',
+            'give every client with a weight an example',
+            f'none for client {int(np.argmax(idle))}',
         )
     shares: np.ndarray = (weights / np.maximum(counts, 1))[owners]
     return shares
@@ -305,20 +308,19 @@ def _targets(
 ) -> tuple[np.ndarray, int]:
     """Labels as the loss takes them, and the number of outputs."""
     if len(labels) != num_examples or labels.ndim < 1:
-        raise ValueError(
-            f'`labels` must have one row per example ({num_examples}), got shape '
-            f'{list(labels.shape)}.'
+        raise errors.invalid(
+            'labels', f'have one row per example ({num_examples})', f'shape {list(labels.shape)}'
         )
     if loss == LEAST_SQUARES:
         targets = labels.astype(np.float64).reshape(num_examples, -1)
         return targets, targets.shape[1]
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(
-            f'`labels` must be int[{num_examples}], got {labels.dtype}{list(labels.shape)}.'
+        raise errors.invalid(
+            'labels', f'be int[{num_examples}]', f'{labels.dtype}{list(labels.shape)}'
         )
     top = int(labels.max()) if num_classes is None else num_classes - 1
     top = 1 if loss == LOGISTIC else top
     if labels.min() < 0 or labels.max() > top:
         wrong = labels.min() if labels.min() < 0 else labels.max()
-        raise ValueError(f'`labels` must lie in 0 to {top}, got {wrong}.')
+        raise errors.invalid('labels', f'lie in 0 to {top}', wrong)
     return labels.astype(np.int64), 1 if loss == LOGISTIC else top + 1

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
+from fedjax_links import errors
+
 
 class LinearFit(NamedTuple):
     """The best linear model of clients together.
@@ -46,19 +48,20 @@ def best_linear_fit(
     """
     truths, centres = np.asarray(vectors, np.float64), np.asarray(shifts, np.float64)
     if truths.ndim != 2 or 0 in truths.shape:
-        raise ValueError(f'`vectors` must have shape [N, d], got {list(truths.shape)}.')
+        raise errors.invalid('vectors', 'have shape [N, d]', list(truths.shape))
     if centres.shape != truths.shape:
-        raise ValueError(f'`shifts` must have shape {list(truths.shape)}, got {centres.shape}.')
+        raise errors.invalid('shifts', f'have shape {list(truths.shape)}', centres.shape)
     if not 0 <= sigma < np.inf:
-        raise ValueError(f'`sigma` must be at least 0 and finite, got {sigma}.')
+        raise errors.invalid('sigma', 'be at least 0 and finite', sigma)
     num_clients, dimension = truths.shape
     shares = np.ones(num_clients) if weights is None else np.asarray(weights, np.float64)
     if shares.shape != (num_clients,) or not shares.sum() > 0 or shares.min() < 0:
-        raise ValueError(f'`weights` must be {num_clients} non-negative numbers, not all zero.')
+        requirement = f'be {num_clients} non-negative numbers, not all zero'
+        raise errors.invalid('weights', requirement, errors.shown(shares))
     shares = shares / shares.sum()
     moment = np.eye(dimension) + (shares[:, None] * centres).T @ centres
     images = truths + centres * np.sum(centres * truths, axis=1, keepdims=True)  # S_i v_i
     vector = linalg.solve(moment, shares @ images, assume_a='pos')
     off = vector - truths
-    errors = np.sum(off**2, axis=1) + np.sum(centres * off, axis=1) ** 2
-    return LinearFit(vector, float(sigma**2 + shares @ errors), moment)
+    squares = np.sum(off**2, axis=1) + np.sum(centres * off, axis=1) ** 2
+    return LinearFit(vector, float(sigma**2 + shares @ squares), moment)

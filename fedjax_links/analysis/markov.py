@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks
 
 
@@ -11,7 +12,7 @@ def markov_stationary(up_rate: ArrayLike, down_rate: ArrayLike) -> np.ndarray:
 
     Args:
       up_rate: float[...], q* = P(down -> up) per round, in [0, 1].
-      down_rate: float[...], q = P(up -> down) per round, in [0, 1]; broadcast against `up_rate`.
+      down_rate: float[...], q = P(up -> down) per round, in [0, 1]; broadcast against ``up_rate``.
 
     Returns:
       float64[...], in [0, 1].
@@ -57,7 +58,7 @@ def markov_autocorrelation(up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayL
     up, down = _checked_rates(up_rate, down_rate)
     lags = np.asarray(lag)
     if lags.dtype.kind not in 'iu' or np.any(lags < 0):
-        raise ValueError(f'`lag` must hold integers of at least 0, got {lag!r}.')
+        raise errors.invalid('lag', 'hold integers of at least 0', f'{lag!r}')
     correlation: np.ndarray = (1.0 - up - down) ** lags
     return correlation
 
@@ -72,7 +73,7 @@ def gap_distribution(up_rate: ArrayLike, down_rate: ArrayLike, max_gap: int) -> 
 
     Args:
       up_rate: float[...], q* = P(down -> up) per round, in [0, 1].
-      down_rate: float[...], q = P(up -> down) per round, in [0, 1]; broadcast against `up_rate`.
+      down_rate: float[...], q = P(up -> down) per round, in [0, 1]; broadcast against ``up_rate``.
       max_gap: largest gap listed, at least 1.
 
     Returns:
@@ -80,7 +81,7 @@ def gap_distribution(up_rate: ArrayLike, down_rate: ArrayLike, max_gap: int) -> 
       a longer gap, or of no further participation.
 
     Raises:
-      ValueError: if a rate or `max_gap` is out of range, or both rates are zero.
+      ValueError: if a rate or ``max_gap`` is out of range, or both rates are zero.
 
     Example:
       >>> from fedjax_links import analysis
@@ -110,7 +111,7 @@ def truncated_interval_mean(probs: ArrayLike, cutoff: int | None) -> np.ndarray:
       float64[N], in [1, K]; K (or infinity) for p = 0.
 
     Raises:
-      ValueError: if `probs` or `cutoff` is out of range.
+      ValueError: if ``probs`` or ``cutoff`` is out of range.
 
     Example:
       >>> from fedjax_links import analysis
@@ -136,9 +137,9 @@ def _checked_rates(up_rate: ArrayLike, down_rate: ArrayLike) -> tuple[np.ndarray
     try:
         frozen = np.any(up + down == 0)
     except ValueError:
-        raise ValueError(
-            f'`down_rate` must broadcast against `up_rate` {up.shape}, got {down.shape}.'
+        raise errors.invalid(
+            'down_rate', f'broadcast against `up_rate` {up.shape}', down.shape
         ) from None
     if frozen:
-        raise ValueError('`down_rate` must be positive where `up_rate` is zero, got 0.0.')
+        raise errors.invalid('down_rate', 'be positive where `up_rate` is zero', '0.0')
     return up, down

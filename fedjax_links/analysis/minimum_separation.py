@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks
 
 _CHUNK_ELEMENTS = 2**13  # complex entries held at a time (128 KiB): they stay in the cache
@@ -37,7 +38,7 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
       float64[N], in (0, 1], summing to n.
 
     Raises:
-      ValueError: if a weight is not positive or `sample_size` is out of range.
+      ValueError: if a weight is not positive or ``sample_size`` is out of range.
 
     Example:
       >>> from fedjax_links import analysis
@@ -51,7 +52,7 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
     weights = _checks.checked_weights('weights', weights)
     size = _checks.checked_int('sample_size', sample_size, minimum=1)
     if size > weights.size:
-        raise ValueError(f'`sample_size` must be at most {weights.size}, got {size}.')
+        raise errors.invalid('sample_size', f'be at most {weights.size}', size)
     return _inclusion(np.log(weights), size)
 
 
@@ -89,9 +90,8 @@ def minimum_separation_stationary(
     cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     size = (wait + 1) * cohort
     if size > weights.size:
-        raise ValueError(
-            f'`separation` must leave `cohort_size` {cohort} of {weights.size} clients selectable, '
-            f'got {wait}.'
+        raise errors.invalid(
+            'separation', f'leave `cohort_size` {cohort} of {weights.size} clients selectable', wait
         )
     return _inclusion(np.log(weights), size) / size
 
@@ -108,7 +108,7 @@ def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.nda
       Its last row is uniform where B divides N.
 
     Raises:
-      ValueError: if a weight is not positive or `cohort_size` is out of range.
+      ValueError: if a weight is not positive or ``cohort_size`` is out of range.
 
     Example:
       >>> from fedjax_links import analysis
@@ -123,7 +123,7 @@ def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.nda
     weights = _checks.checked_weights('weights', weights)
     cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     if cohort > weights.size:
-        raise ValueError(f'`cohort_size` must be at most {weights.size}, got {cohort}.')
+        raise errors.invalid('cohort_size', f'be at most {weights.size}', cohort)
     log_weights = np.log(weights)
     sizes = cohort * np.arange(1, weights.size // cohort + 1)
     return np.stack([_inclusion(log_weights, int(size)) / size for size in sizes])

@@ -51,7 +51,7 @@ def poisson_binomial_pmf(probs: ArrayLike) -> np.ndarray:
       float64[N + 1], entry k is the probability of exactly k active clients.
 
     Raises:
-      ValueError: if `probs` is not a vector of probabilities.
+      ValueError: if ``probs`` is not a vector of probabilities.
 
     Example:
       >>> from fedjax_links import analysis

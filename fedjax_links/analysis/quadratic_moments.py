@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import linalg as sparse_linalg
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks, independent_links, second_moments
 from fedjax_links.analysis.quadratics import contraction
 
@@ -45,7 +46,7 @@ class FedpbcMoments(NamedTuple):
       consensus: float64[T + 1], ``E (1/N) sum_i ||x_i^t - xbar^t||^2``.
       limit_server_mean: float64[d].
       limit_server_mean_square: the square of the server model's noise floor, bias included.
-      limit_consensus: limit of `consensus`.
+      limit_consensus: limit of ``consensus``.
     """
 
     client_mean: np.ndarray
@@ -307,9 +308,7 @@ def _checked_problem(
         return probs, targets, np.zeros(targets.shape[1])
     start = np.asarray(initial_point, dtype=np.float64)
     if start.shape != targets.shape[1:] and not (start.ndim == 0 and targets.shape[1] == 1):
-        raise ValueError(
-            f'`initial_point` must have shape [{targets.shape[1]}], got {start.shape}.'
-        )
+        raise errors.invalid('initial_point', f'have shape [{targets.shape[1]}]', start.shape)
     if not np.all(np.isfinite(start)):
-        raise ValueError(f'`initial_point` must be finite, got {start[~np.isfinite(start)][0]}.')
+        raise errors.invalid('initial_point', 'be finite', start[~np.isfinite(start)][0])
     return probs, targets, start.reshape(-1)

@@ -3,8 +3,11 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedjax_links import errors
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.markov import gap_distribution, markov_autocorrelation
+
+_CELLS = 2**22  # rounds times clients worked on at a time
 
 
 def gap_counts(masks: ArrayLike) -> np.ndarray:
@@ -17,7 +20,7 @@ def gap_counts(masks: ArrayLike) -> np.ndarray:
       int64[T], entry k is the number of gaps of k rounds; entry 0 is 0.
 
     Raises:
-      ValueError: if `masks` is empty, not of two axes, or not boolean.
+      ValueError: if ``masks`` is empty, not of two axes, or not boolean.
     """
     masks = _checks.checked_masks('masks', masks, ndim=2)
     clients, rounds = np.nonzero(masks.T)
@@ -45,9 +48,11 @@ def expected_gap_counts(
     Raises:
       ValueError: if a rate or number is out of range.
     """
+    rounds = _checks.checked_int('num_rounds', num_rounds, minimum=2)
+    max_gap = _below(rounds, 'max_gap', max_gap, minimum=1)
     up, down = _moving(up_rate, down_rate)
     laws = gap_distribution(up, down, max_gap)
-    starts = num_rounds - np.arange(1, max_gap + 1)
+    starts = rounds - np.arange(1, max_gap + 1)
     return np.append(0.0, up / (up + down) @ laws * starts)
 
 
@@ -62,22 +67,20 @@ def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
       float64[max_lag + 1]; NaN if nobody ever changes.
 
     Raises:
-      ValueError: if `masks` is empty, not of two axes, or not boolean.
+      ValueError: if ``masks`` is empty, not of two axes, or not boolean, or the lag out of range.
     """
     masks = _checks.checked_masks('masks', masks, ndim=2)
-    centred = (masks - masks.mean(axis=0)).astype(np.float32)
     num_rounds = len(masks)
-    covariance = np.array(
-        [
-            np.einsum('tn,tn->', centred[: num_rounds - lag], centred[lag:]) / (num_rounds - lag)
-            for lag in range(max_lag + 1)
-        ],
-        np.float64,
-    )
+    max_lag = _below(num_rounds, 'max_lag', max_lag, minimum=0)
+    sums = np.zeros(max_lag + 1)
+    for part in np.array_split(masks, -(-masks.size // _CELLS), axis=1):  # in little memory
+        centred = part - part.mean(axis=0)
+        sums += [np.vdot(centred[: num_rounds - lag], centred[lag:]) for lag in range(max_lag + 1)]
+    covariance: np.ndarray = sums / (num_rounds - np.arange(max_lag + 1))
     if covariance[0] <= 0:
         return np.full(max_lag + 1, np.nan)
-    normalised: np.ndarray = covariance / covariance[0]
-    return normalised
+    correlation: np.ndarray = covariance / covariance[0]
+    return correlation
 
 
 def expected_autocorrelation(
@@ -94,8 +97,9 @@ def expected_autocorrelation(
       float64[max_lag + 1]; None if nobody ever changes.
 
     Raises:
-      ValueError: if a rate is out of range.
+      ValueError: if a rate or lag is out of range.
     """
+    max_lag = _checks.checked_int('max_lag', max_lag, minimum=0)
     up, down = _moving(up_rate, down_rate)
     variance = up * down / (up + down) ** 2
     changing = variance > 0
@@ -105,6 +109,14 @@ def expected_autocorrelation(
     each = markov_autocorrelation(up[changing], down[changing], lags)
     pooled: np.ndarray = each @ variance[changing] / variance[changing].sum()
     return pooled
+
+
+def _below(num_rounds: int, name: str, value: int, *, minimum: int) -> int:
+    """Raises unless a gap or lag is an integer in range that a record of T rounds can have."""
+    number = _checks.checked_int(name, value, minimum=minimum)
+    if number >= num_rounds:
+        raise errors.invalid(name, f'be below the number of rounds, {num_rounds}', number)
+    return number
 
 
 def _moving(up_rate: ArrayLike, down_rate: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
-from fedjax_links.analysis.implicit_objective import share_sums
+from fedjax_links.analysis.implicit_objective import effective_weights, share_sums
 
+_BATCHES = 32
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -31,6 +32,8 @@ class ParticipationReport(NamedTuple):
       max_staleness: int64[N].
       weights: float64[N], realised ``mean of 1{i in A} / |A|`` over non-empty rounds: the weights
         that averaging over the active clients gave them. NaN if all rounds are empty.
+      weight_errors: float64[N], their standard errors, as in `effective_weights`; NaN of fewer than
+        32 rounds.
       distance_to_uniform: L1 distance of the weights to 1/N.
       effective_sample_size: ``1 / sum_i w_i^2``, the number of equally weighted clients with the
         same variance; N for uniform weights.
@@ -46,8 +49,13 @@ class ParticipationReport(NamedTuple):
     mean_staleness: np.ndarray
     max_staleness: np.ndarray
     weights: np.ndarray
+    weight_errors: np.ndarray
     distance_to_uniform: float
     effective_sample_size: float
+
+    def __repr__(self) -> str:
+        """The report's text: what ``print`` and a notebook show."""
+        return self.text()
 
     def text(self) -> str:
         """Formats the report as a table of quantiles over clients, at most 80 columns wide."""
@@ -67,6 +75,7 @@ class ParticipationReport(NamedTuple):
             'mean staleness': self.mean_staleness,
             'max staleness': self.max_staleness,
             'weight x N': self.weights * num_clients,
+            '  standard error': self.weight_errors * num_clients,
         }
         lines.extend(f'{label:<18}' + _quantile_cells(values) for label, values in rows.items())
         lines.append(
@@ -86,7 +95,7 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
       The report; ``report.text()`` is its form for reading.
 
     Raises:
-      ValueError: if `masks` is empty, not of two axes, or not boolean.
+      ValueError: if ``masks`` is empty, not of two axes, or not boolean.
 
     Example:
       >>> from fedjax_links import analysis
@@ -102,8 +111,11 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
     gaps = _gap_statistics(masks, counts)
     mean_staleness, max_staleness = _staleness(masks)
     active_rounds = num_rounds - empty
-    weights = np.full(num_clients, np.nan)
-    if active_rounds:
+    weights = weight_errors = np.full(num_clients, np.nan)
+    if active_rounds and num_rounds >= _BATCHES:
+        found = effective_weights(masks=masks, num_batches=_BATCHES)
+        weights, weight_errors = found.weights, found.standard_errors
+    elif active_rounds:
         weights = share_sums(masks) / active_rounds
     return ParticipationReport(
         num_rounds=num_rounds,
@@ -116,6 +128,7 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
         mean_staleness=mean_staleness,
         max_staleness=max_staleness,
         weights=weights,
+        weight_errors=weight_errors,
         distance_to_uniform=float(np.abs(weights - 1.0 / num_clients).sum()),
         effective_sample_size=float(1.0 / np.sum(weights**2)),
     )

@@ -13,6 +13,7 @@ import sys
 
 from absl import flags
 
+from fedjax_links import errors
 from fedjax_links.cli import app
 
 _SIDE_BY_SIDE = flags.DEFINE_bool('side_by_side', False, 'A table of levels for two folders too.')
@@ -26,7 +27,7 @@ def main(*folders: str) -> None:
     """Reads and prints."""
     if len(folders) < 2:
         requirement = 'be given two run folders or more, such as runs/first runs/second'
-        raise ValueError(f'`compare` must {requirement}, got {len(folders)}.')
+        raise errors.invalid('compare', requirement, len(folders))
     if len(folders) > 2 or _SIDE_BY_SIDE.value:
         from fedjax_links.report import side_by_side
 

@@ -37,13 +37,16 @@ def main(*arguments: str) -> None:
         _print_list()
         return
     if not names:
-        raise ValueError(f'`data {action}` must be given a data set; `data list` names them.')
+        raise errors.invalid(
+            f'data {action}', 'be given a data set (`data list` names them)', 'none'
+        )
     if action == 'fetch':
         for name in names:
             _fetch(name)
         return
     if len(names) > 1 or _SOURCE.value is None:
-        raise ValueError('`data convert` must be given one data set and --source=FOLDER.')
+        given = f'{len(names)} and --source={_SOURCE.value}'
+        raise errors.invalid('data convert', 'be given one data set and --source=FOLDER', given)
     _convert(names[0], _SOURCE.value)
 
 

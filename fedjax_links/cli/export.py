@@ -10,6 +10,7 @@ With --archive a few small files instead, that `report` reads like a run, to be 
 
 from absl import flags
 
+from fedjax_links import errors
 from fedjax_links.cli import app
 
 _FORMAT = flags.DEFINE_string(
@@ -23,13 +24,13 @@ _TO = flags.DEFINE_string('to', None, 'Folder for the files.')
 def main(*folders: str) -> None:
     """Reads and writes."""
     if len(folders) != 1:
-        raise ValueError(f'`export` must be given one run folder, got {len(folders)}.')
+        raise errors.invalid('export', 'be given one run folder', len(folders))
     if _TO.value is None:
-        raise ValueError('`to` must name a folder for the files, such as --to=exported.')
+        raise errors.invalid('to', 'name a folder for the files, such as --to=exported', None)
     from fedjax_links.report import exporting
 
     if _METRICS.value is not None and not _ARCHIVE.value:
-        raise ValueError('`metrics` must go with --archive, got it without.')
+        raise errors.invalid('metrics', 'go with --archive', 'it without')
     if _ARCHIVE.value:
         done = exporting.archive(folders[0], _TO.value, metrics=_METRICS.value)
     else:

@@ -8,29 +8,25 @@ python -m fedjax_links figure --config=configs/sun2025_figure1.py --workdir=runs
 from typing import Any
 
 from absl import flags
-from ml_collections import config_flags
 
-from fedjax_links.cli import app
+from fedjax_links import errors
+from fedjax_links.cli import app, configs
 
-_CONFIG = config_flags.DEFINE_config_file(
-    'config', None, 'Config file; --config.field=value overrides.', lock_config=True
-)
+_CONFIG = configs.ConfigFlags(of_figure=True)
 _WORKDIR = flags.DEFINE_string('workdir', None, 'Folder for the picture, the numbers and the text.')
 
 
 def main(values: dict[str, Any]) -> None:
     """Computes, prints and writes."""
-    import textwrap
-
-    from fedjax_links.report import figure
+    from fedjax_links.report import figure, tables
 
     figure.check(values)
     if _WORKDIR.value is None:
-        raise ValueError('`workdir` must name a folder, such as --workdir=runs/figure.')
+        raise errors.invalid('workdir', 'name a folder, such as --workdir=runs/figure', None)
     folder = app.output_folder(_WORKDIR.value)
     result = figure.build(values)
     figure.write(folder, values, result)
-    caption = textwrap.fill(values['caption'], 80)
+    caption = tables.wrapped(values['caption'], 80)
     print(f'{values["title"]}\n\n{result.table.text()}\n\n{caption}')
     print(f'\nWrote {figure.PICTURE}, {figure.NUMBERS} and {figure.TEXT} to {folder}')
 

@@ -12,15 +12,12 @@ import functools
 from typing import Any
 
 from absl import flags
-from ml_collections import config_flags
 
-from fedjax_links.cli import app
+from fedjax_links.cli import app, configs
 
 PICTURE, TABLE = 'links.png', 'links.csv'
 
-_CONFIG = config_flags.DEFINE_config_file(
-    'config', None, 'Config file; --config.field=value overrides.', lock_config=True
-)
+_CONFIG = configs.ConfigFlags()
 _WORKDIR = flags.DEFINE_string('workdir', None, f'Folder for {PICTURE} and {TABLE}.')
 _PATTERN = flags.DEFINE_string('pattern', None, 'Label of the links; the first by default.')
 _ROUNDS = flags.DEFINE_integer(
@@ -32,6 +29,10 @@ _ROUNDS = flags.DEFINE_integer(
 _LOG = flags.DEFINE_string('log', None, "A log of availability, in the config's place.")
 _FORMAT = flags.DEFINE_string('format', 'csv', 'Of the log, as `format` of the pattern `trace`.')
 _CLIENTS = flags.DEFINE_integer('clients', None, 'Only so many clients of the log.', lower_bound=1)
+_UNIT = flags.DEFINE_string('unit', None, 'Of times in the log: ms, s, min, h or d; s by default.')
+_ORIGIN = flags.DEFINE_string(
+    'origin', None, 'Time of round 0 in the log: a number, a date, or first, its earliest time.'
+)
 _TICK = flags.DEFINE_float('tick', 600.0, 'Seconds per round of the log, and per line of a matrix.')
 _OVERLAPS = flags.DEFINE_string('overlaps', 'reject', 'Of a client in the log: reject or merge.')
 
@@ -48,7 +49,8 @@ def main(values: dict[str, Any] | None = None) -> None:
     record = recording.record_links(
         found.participation, num_rounds=_ROUNDS.value or 10_000, seed=found.seed
     )
-    law, title = found.law, f'{found.title} ({found.name}, seed {found.seed})'
+    what = [found.name, *([found.where] if found.where else []), f'seed {found.seed}']
+    law, title = found.law, f'{found.title} ({", ".join(what)})'
     print(terminal.picture(title, record, law))
     if folder is not None:
         links.picture(folder / PICTURE, title, record, law)
@@ -63,26 +65,37 @@ def _draw_log(path: str, folder) -> None:
 
     checks.choice('format', _FORMAT.value, choices.TRACE_FORMATS)
     reader = choices.TRACE_FORMATS[_FORMAT.value]
+    given: dict[str, Any] = {'unit': _UNIT.value, 'origin': _number_or_text(_ORIGIN.value)}
+    given = {name: value for name, value in given.items() if value is not None}
     if _FORMAT.value == 'matrix':  # a line of it is a round
-        reader = functools.partial(reader, seconds=_TICK.value)
-    log = recordings.read_log('log', reader, path, None)
+        given['seconds'] = _TICK.value
+    checks.options('format', reader, given, path)
+    log = recordings.read_log('log', functools.partial(reader, **given), path, None)
     if _CLIENTS.value is not None:
+        checks.static_int('clients', _CLIENTS.value, maximum=len(log.names))
         log = log.first(_CLIENTS.value)
     try:
+        for line in availability.warnings(log):
+            print(f'warning  {line}')
         found = availability.of_log(
             log, tick=_TICK.value, rounds=_ROUNDS.value, overlaps=_OVERLAPS.value
         )
-    except ValueError as error:
-        said = str(error)  # `wrap` is the log's own, of formats that have one
-        raise ValueError(
-            errors.placed(said, 'log') if said.startswith(('`intervals`', '`wrap`')) else said
-        ) from None
+    except errors.InvalidError as error:
+        own = error.path in ('intervals', 'wrap')  # `wrap` is the log's own, where it has one
+        raise error.under('log') if own else error from None
     title = f'{path} ({_FORMAT.value})'
     print(availability.text(title, found))
     if folder is not None:
         availability.picture(folder / PICTURE, title, found)
         availability.write_csv(folder / TABLE, found, log.names)
         _say(folder)
+
+
+def _number_or_text(given: str | None) -> float | str | None:
+    try:
+        return None if given is None else float(given)
+    except ValueError:
+        return given
 
 
 def _say(folder) -> None:

@@ -2,41 +2,40 @@
 
 python -m fedjax_links partition --config=configs/comparison.py --workdir=runs/partition
 
-For any config with a section ``problem`` whose problem has integer labels. On the terminal always;
-with a folder also as a picture and as a table of clients.
+For any config with a section ``problem``; classes and distances where its problem has integer
+labels. On the terminal always; with a folder also as a picture and as a table of clients.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from absl import flags
-from ml_collections import config_flags
 
 from fedjax_links import errors
-from fedjax_links.cli import app
+from fedjax_links.cli import app, configs
 
 PICTURE, TABLE = 'partition.png', 'partition.csv'
 
-_CONFIG = config_flags.DEFINE_config_file(
-    'config', None, 'Config file; --config.field=value overrides.', lock_config=True
-)
+_CONFIG = configs.ConfigFlags()
 _WORKDIR = flags.DEFINE_string('workdir', None, f'Folder for {PICTURE} and {TABLE}.')
 
 
 def main(values: dict[str, Any]) -> None:
     """Builds the problem alone, and describes who holds what."""
-    from fedjax_links import sections
+    from fedjax_links import grids, sections
     from fedjax_links.experiment import redrawn_sections
-    from fedjax_links.experiment.config_parts import first_draws
-    from fedjax_links.report import partitions
+    from fedjax_links.experiment.config_parts import at_first, first_draws
+    from fedjax_links.report import configured, partitions
 
     section = values.get('problem')
     if not isinstance(section, Mapping):
         raise errors.invalid('config', "have a section 'problem'", sorted(values))
     folder = None if _WORKDIR.value is None else app.output_folder(_WORKDIR.value)
+    section = at_first(section, grids.flatten(values.get('grid') or {}, 'config.grid'), 'problem')
     drawn = redrawn_sections.problem(section, first_draws(values))
-    report = partitions.of_problem(sections.problem(drawn), str(section.get('name')))
-    title = describe(section)
+    report = partitions.of_problem(sections.problem(drawn))
+    where = configured.first_point(values, 'problem')
+    title = ', '.join([describe(section), *([where] if where else [])])
     print(partitions.text(title, report))
     if folder is not None:
         partitions.picture(folder / PICTURE, title, report)

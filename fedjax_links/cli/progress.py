@@ -23,6 +23,8 @@ class _Line(Protocol):
 
     def add(self, rounds: int, *, earlier: bool) -> None: ...
 
+    def say(self, words: str) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -46,6 +48,7 @@ class Progress(Callback):
         self._labels = list(experiment.algorithms)
         self._several = len(experiment.patterns) > 1
         self._done: dict[str, int] = {}
+        self._is_fresh = False
         total = sum(count_rounds(experiment, label) for label in self._labels)
         is_live = self._file.isatty()
         self._line = _Live(total, self._file) if is_live else _Plain(total, self._file, self._clock)
@@ -61,9 +64,13 @@ class Progress(Callback):
         if self._several:
             words = f'{self._words(lane.algorithm, lane.stage)}, {lane.pattern}'
             self._line.name(words, is_stage=False)
-        new = record['round'] - self._done.get(lane.name, 0)
+        new, earlier = record['round'] - self._done.get(lane.name, 0), len(record) == 1
+        if not earlier and not self._is_fresh:
+            self._is_fresh = True
+            if self._done:
+                self._line.say(f'Goes on after {sum(self._done.values()):,} rounds done before.')
         self._done[lane.name] = record['round']
-        self._line.add(new, earlier=len(record) == 1)
+        self._line.add(new, earlier=earlier)
 
     def on_end(self, results: Any) -> None:
         """Leaves the last line."""
@@ -94,6 +101,9 @@ class _Live:
         self._bar.n += rounds
         self._bar.last_print_n += rounds
 
+    def say(self, words: str) -> None:
+        self._bar.write(words, file=self._bar.fp)
+
     def close(self) -> None:
         self._bar.close()
 
@@ -116,6 +126,9 @@ class _Plain:
         self._earlier += rounds if earlier else 0
         if self._clock() - self._last >= _SECONDS:
             self._print()
+
+    def say(self, words: str) -> None:
+        print(words, file=self._file, flush=True)
 
     def close(self) -> None:
         self._words = 'done'

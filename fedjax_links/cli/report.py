@@ -27,11 +27,13 @@ _PRICE = flags.DEFINE_string('price', None, 'Options of the layout `price`, or t
 def main() -> None:
     """Reads, writes and prints."""
     if _WORKDIR.value is None:
-        raise ValueError('`workdir` must name the folder of a run, such as runs/comparison.')
+        raise errors.invalid('workdir', 'name the folder of a run, such as runs/first', None)
     from fedjax_links import report, runs
 
     added = {} if _PRICE.value is None else {'price': {'name': 'price', **_options(_PRICE.value)}}
-    print(report.write(runs.read(_WORKDIR.value), added=added))
+    with app.in_workdir():
+        run = runs.read(_WORKDIR.value)
+    print(report.write(run, added=added))
 
 
 def _options(given: str) -> dict[str, Any]:

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from absl import flags
-from ml_collections import config_flags
 
-from fedjax_links.cli import app
+from fedjax_links import errors
+from fedjax_links.cli import app, configs
 
-_CONFIG = config_flags.DEFINE_config_file(
-    'config', None, 'Config file; --config.field=value overrides.', lock_config=True
-)
+_CONFIG = configs.ConfigFlags()
 _WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of the run; an interrupted run goes on.')
 _START_OVER = flags.DEFINE_bool(
     'start_over', False, 'Set the folder aside (as WORKDIR.old-1, ...) and begin again.'
@@ -56,26 +54,62 @@ _DRY_RUN = flags.DEFINE_bool('dry_run', False, 'Say what would run and what it n
 
 def main(values: dict[str, Any]) -> None:
     """Builds, predicts, runs and reports."""
-    from fedjax_links import devices, experiment, processes, report
-    from fedjax_links.cli import divergence, progress, stopping
-    from fedjax_links.experiment import debugging, forking, preflight, running
-    from fedjax_links.report import theory
+    from fedjax_links import devices, processes
 
+    folder = _folder()
     mesh_size = devices.mesh_size(_MESH.value)
-    join = processes.join(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
-    if join is None:
+    joined = processes.join(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
+    if _COORDINATOR.value is None:
         devices.prepare(_DEVICES.value or mesh_size)
     else:
         devices.prepare(_share_of_each(mesh_size, _NUM_PROCESSES.value))
-        join()
+    with joined:
+        status = _simulate(values, folder, mesh_size)
+    if status:
+        sys.exit(status)
+
+
+def _simulate(values: dict[str, Any], folder: Path, mesh_size: int | None) -> int:
+    """Runs and reports, in step with other processes; the exit status."""
+    from fedjax_links import experiment, processes, report
+    from fedjax_links.cli import divergence, progress, stopping
+    from fedjax_links.experiment import running
+
+    plan = processes.agreed(lambda: _plan(values, folder, mesh_size))
+    if plan is None:
+        return 0
+    planned, options = plan
+    signals = stopping.StopOnSignal()
+    leads = processes.is_leader()
+    heard = [progress.Progress(), divergence.Divergence()] if leads else []
+    try:
+        results = running.run(planned, folder, [*heard, signals], **options)
+    except experiment.Stop:
+        print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
+        return signals.exit_status
+    written = processes.told(lambda: report.write(results, planned).encode())
+    if leads:
+        print(written.decode())
+    return 0
+
+
+def _plan(
+    values: dict[str, Any], folder: Path, mesh_size: int | None
+) -> tuple[Any, dict[str, Any]] | None:
+    """The experiment, and where it runs; None if it is not to be run."""
+    from fedjax_links import devices, experiment, processes, report
+    from fedjax_links.experiment import debugging, forking, preflight
+    from fedjax_links.report import theory
+
     places = devices.places(_DEVICES.value, mesh_size)
     if _LOG.value:
         values = {**values, 'log': list(dict.fromkeys([*values.get('log', ()), *_LOG.value]))}
     planned = experiment.build(values)
     if _DEBUG_ROUND.value is not None:
-        for line in debugging.debug_round(planned, _folder(), _DEBUG_ROUND.value):
-            print(line)
-        return
+        with app.in_workdir():
+            for line in debugging.debug_round(planned, folder, _DEBUG_ROUND.value):
+                print(line)
+        return None
     on_cpu = places[0].devices[0].platform == 'cpu'
     if _DEVICES.value is None and mesh_size is None and on_cpu and preflight.is_short(planned):
         places = places[:1]
@@ -89,22 +123,10 @@ def main(values: dict[str, Any]) -> None:
     if _DRY_RUN.value:
         for line in preflight.dry_run(planned, places):
             print(line)
-        return
-    folder = _folder()
-    if _FORK_FROM.value is not None and folder.resolve() == Path(_FORK_FROM.value).resolve():
-        raise ValueError(f'`workdir` must be another folder than `fork_from`, got {folder}.')
+        return None
     if _START_OVER.value and leads:
         _set_aside(folder)
-    signals = stopping.StopOnSignal()
-    try:
-        heard = [progress.Progress(), divergence.Divergence()] if leads else []
-        listeners = [*heard, signals]
-        results = running.run(planned, folder, listeners, origin=origin, places=places)
-    except experiment.Stop:
-        print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
-        sys.exit(signals.exit_status)
-    if leads:
-        print(report.write(results, planned))
+    return planned, {'origin': origin, 'places': places}
 
 
 def _share_of_each(mesh_size: int | None, num_processes: int | None) -> int:
@@ -112,17 +134,25 @@ def _share_of_each(mesh_size: int | None, num_processes: int | None) -> int:
     assert num_processes is not None
     if mesh_size is None or mesh_size % num_processes:
         requirement = f'read clients:N, N a multiple of `num_processes` = {num_processes}'
-        raise ValueError(f'`mesh` must {requirement}, got {_MESH.value}.')
+        raise errors.invalid('mesh', requirement, _MESH.value)
     for flag in (_DEVICES, _FORK_FROM, _DEBUG_ROUND, _DRY_RUN):
         if flag.value not in (None, False):
-            raise ValueError(f'`{flag.name}` must be left out with --coordinator.')
+            raise errors.invalid(flag.name, 'be left out with --coordinator', flag.value)
     return mesh_size // num_processes
 
 
 def _folder() -> Path:
-    if _WORKDIR.value is None:
-        raise ValueError('`workdir` must name a folder for the run, such as --workdir=runs/first.')
-    return Path(_WORKDIR.value)
+    """The run's folder, which may have to be made."""
+    if not _WORKDIR.value and not _DRY_RUN.value:
+        requirement = 'name a folder for the run, such as --workdir=runs/first'
+        raise errors.invalid('workdir', requirement, None)
+    folder = Path(_WORKDIR.value or '.')
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        raise errors.invalid('workdir', 'name a folder', f'{folder}, where {there} is a file')
+    if _FORK_FROM.value is not None and folder.resolve() == Path(_FORK_FROM.value).resolve():
+        raise errors.invalid('workdir', 'be another folder than `fork_from`', folder)
+    return folder
 
 
 def _set_aside(folder: Path) -> None:

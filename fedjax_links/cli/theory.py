@@ -6,13 +6,10 @@ python -m fedjax_links theory --config=configs/quickstart.py
 from typing import Any
 
 from absl import flags
-from ml_collections import config_flags
 
-from fedjax_links.cli import app
+from fedjax_links.cli import app, configs
 
-_CONFIG = config_flags.DEFINE_config_file(
-    'config', None, 'Config file; --config.field=value overrides.', lock_config=True
-)
+_CONFIG = configs.ConfigFlags()
 _PATTERN = flags.DEFINE_string('pattern', None, 'Label of the links; the first by default.')
 _ROUNDS = flags.DEFINE_integer(
     'rounds', 10_000, 'Rounds of the first seed to simulate.', lower_bound=32

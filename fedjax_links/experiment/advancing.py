@@ -7,6 +7,7 @@ are done. A save of such a lane keeps its held lines in the journal.
 
 import contextlib
 import math
+import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -157,8 +158,10 @@ class Stages:
         if group is not None:
             group.restore(list(states.values())) if done else group.start()
             if not done and lanes[0].stage == lanes_.MAIN and experiment.evaluate_start:
-                pairs = zip(lanes, group.evaluate(), strict=True)
-                held = [runs.line_of(lane.labels, 0, record) for lane, record in pairs]
+                held = []
+                for lane, record in zip(lanes, group.evaluate(), strict=True):
+                    held.append(runs.line_of(lane.labels, 0, record))
+                    self._tell(lane, {'round': 0, **record})
         elif not held:
             return None
         self._free.popleft()
@@ -167,14 +170,14 @@ class Stages:
     def _dispatch(self, flight: _Flight) -> None:
         """Starts the next period of lanes that have one, and does not wait for it."""
         if flight.group is not None and not flight.is_done:
-            flight.group.dispatch(flight.done)
+            flight.group.dispatch()
             self._moving.append(flight)
 
     def _land(self, flight: _Flight) -> None:
         """Waits for a period that was started; keeps and tells what it gave."""
         assert flight.group is not None
         records = flight.group.collect()
-        flight.done += self._programs.experiment.eval_every
+        flight.done = flight.group.round
         pairs = list(zip(flight.lanes, records, strict=True))
         lines = [runs.line_of(lane.labels, flight.done, record) for lane, record in pairs]
         is_first = flight is self._flights[0]
@@ -182,7 +185,7 @@ class Stages:
             self._store.append(lines)
         else:
             flight.held += lines
-        if flight.clock.is_due() or (flight.is_done and is_first):
+        if self._store.is_due(flight.clock) or (flight.is_done and is_first):
             with flight.clock:
                 self._save(flight)
         for lane, record in pairs:
@@ -239,12 +242,25 @@ class Stages:
         programs = self._programs
         if not programs.side_by_side:
             return [[lane] for lane in lanes]
-        by_program: dict[Any, list[Lane]] = {}
+        alike: dict[Any, list[Lane]] = {}
         for lane in lanes:
-            by_program.setdefault(programs.key(lane), []).append(lane)
-        found = []
-        for members in by_program.values():
-            share = math.ceil(len(members) / len(programs.places))
-            most = memory.lanes_that_fit(programs.lane_bytes(members[0]), share)
-            found += [members[i : i + most] for i in range(0, len(members), most)]
-        return found
+            key = programs.key(lane), self._store.companions(lane.name)
+            alike.setdefault(key, []).append(lane)
+        return [group for members in alike.values() for group in self._cut(members)]
+
+    def _cut(self, members: list[Lane]) -> list[list[Lane]]:
+        """Lanes with one program and one past: all of a device's, halved until they fit."""
+        programs, first = self._programs, members[0]
+        size = share = math.ceil(len(members) / len(programs.places))
+        most = memory.lanes_that_fit(programs.lane_bytes(first), share)
+        is_done = self._store.rounds(first.name) >= first.num_rounds
+        while True:
+            groups = [members[i : i + size] for i in range(0, len(members), size)]
+            begun = [Group(programs, *pair) for pair in zip(groups, programs.places, strict=False)]
+            if size == 1 or (size <= most and (is_done or programs.fit(begun))):
+                break
+            size = math.ceil(size / 2)
+        if size < share:
+            said = f'{first.algorithm}: {size} at a time, as more lanes do not fit into memory'
+            print(said, file=sys.stderr)
+        return groups

@@ -5,7 +5,6 @@ Plain values only before `build`, objects only after it.
 
 import inspect
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,6 @@ from fedjax_links import checks, choices, errors, grids, sections, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm
 from fedjax_links.experiment import lanes, limits, plain
-from fedjax_links.experiment.choosing import BEST
 from fedjax_links.experiment.config_parts import (
     first_draws,
     pattern_maker,
@@ -58,7 +56,11 @@ _OPTIONAL: Mapping[str, sections.Kind] = {
     'caption': str,
     'log': (list, tuple),
 }
-_TUNING = ('grid', 'learning_rates', 'server_lrs', 'pattern', 'num_rounds', 'num_seeds', 'model')
+FIELDS = (*_REQUIRED, *_OPTIONAL)
+"""Names of all fields of a config."""
+
+_TUNING_OPTIONS = 'pattern', 'num_rounds', 'num_seeds', 'model'
+_TUNING = 'grid', 'learning_rates', 'server_lrs', *_TUNING_OPTIONS
 
 
 def build(config: Mapping[str, Any]) -> Experiment:
@@ -69,13 +71,14 @@ def build(config: Mapping[str, Any]) -> Experiment:
     (sections by label; the label is the name unless there is one; ``client`` in it overrides);
     ``client`` (``learning_rate``, a number or numbers by pattern, ``decay``, ``local_steps``,
     ``batch_size``, 0 for the full local data, ...); ``num_rounds``, ``eval_every``, ``num_seeds``,
-    ``first_seed``; ``redraw`` (``by_seed`` or ``fixed``, by stream of draws, or one for all; where
-    several algorithms are compared, by seed is by default all to which no section gives a seed);
-    ``grid`` (nested like the config, lists of values at its leaves) and ``grid_mode``; ``tuning``
+    ``first_seed``; ``redraw`` (``by_seed`` or ``fixed``, by stream of draws, or one for all; by
+    default by seed is all to which neither a section nor the grid gives a seed); ``grid`` (nested
+    like the config, lists of values at its leaves) and ``grid_mode``; ``tuning``
     (``learning_rates`` and ``server_lrs``, or a nested ``grid``; ``pattern``, ``num_rounds``,
-    ``num_seeds``, ``model``); ``eval_fn``, ``evaluate_start``, ``metric``, ``direction``,
-    ``baseline``, ``names``, ``reports``, ``log`` as in `Experiment`; ``caption`` likewise, with
-    values of the config as it runs wherever it says ``{config.num_rounds}`` and the like.
+    ``num_seeds``, ``model`` as in `Tuning`); ``eval_fn``, ``evaluate_start``, ``metric``,
+    ``direction``, ``baseline``, ``names``, ``reports``, ``log`` as in `Experiment`; ``caption``
+    likewise, with values of the config as it runs wherever it says ``{config.num_rounds}`` and the
+    like.
 
     Args:
       config: nested dictionaries, as a config file's ``to_dict()`` gives them.
@@ -123,20 +126,19 @@ def build(config: Mapping[str, Any]) -> Experiment:
             eval_every=config['eval_every'],
             seeds=range(first, first + config.get('num_seeds', 1)),
             grid=columns,
-            tuning=_tuning(config, tuned, list(patterns)),
+            tuning=_tuning(config, tuned),
             eval_fn=_eval_fn(config),
             config=config,
             caption=plain.filled(config.get('caption', ''), config),
             redraw=redraw(config),
             **{field: config[field] for field in fields if field in config},
         )
-    except ValueError as error:
-        raise ValueError(_in_config(str(error))) from error
+    except errors.InvalidError as error:
+        if error.path.partition('.')[0] in FIELDS:
+            raise error.at(f'config.{error.path}') from error
+        raise
     _try(experiment)
     limits.check_rounds(config)
-    if experiment.tuning is not None and experiment.tuning.num_rounds > experiment.num_rounds:
-        requirement = f'be at most config.num_rounds = {experiment.num_rounds}'
-        raise errors.invalid('config.tuning.num_rounds', requirement, experiment.tuning.num_rounds)
     for label, pattern in itertools.product(algorithms, patterns):
         own = config['algorithms'][label].get('client', {})
         where = f'config.algorithms.{label}.client' if 'batch_size' in own else 'config.client'
@@ -148,14 +150,11 @@ def build(config: Mapping[str, Any]) -> Experiment:
 def _check_fields(config: Mapping[str, Any]) -> None:
     sections.check_fields(config, _REQUIRED, _OPTIONAL)
     plain.check(config)
-    for name in ('num_rounds', 'eval_every', 'num_seeds'):
-        if name in config:
-            checks.static_int(f'config.{name}', config[name])
+    if 'num_seeds' in config:
+        checks.static_int('config.num_seeds', config['num_seeds'])
     first = config.get('first_seed', 0)
     most = 2**32 - config.get('num_seeds', 1)
     checks.static_int('config.first_seed', first, minimum=0, maximum=most)
-    for name in ('patterns', 'algorithms'):
-        limits.check_labels(f'config.{name}', list(config.get(name, ())))
     for label, section in config.get('problems', {}).items():
         _check_section(f'config.problems.{label}', section)
     if ('links' in config) == ('patterns' in config):
@@ -163,22 +162,11 @@ def _check_fields(config: Mapping[str, Any]) -> None:
     for name in ('algorithms', 'patterns', 'problem', 'grid'):
         if name in config and not config[name]:
             raise errors.invalid(f'config.{name}', 'have at least one entry', config[name])
-    if config['num_rounds'] % config['eval_every']:
-        requirement = f'be a multiple of config.eval_every = {config["eval_every"]}'
-        raise errors.invalid('config.num_rounds', requirement, config['num_rounds'])
 
 
 def _check_section(where: str, section: Any) -> None:
     if not isinstance(section, Mapping):
         raise errors.invalid(where, 'be a section', errors.shown(section))
-
-
-def _in_config(message: str) -> str:
-    """The same message, about a field of the config if it is about one of the experiment."""
-    field = re.match(r'`(\w+)', message)
-    if field is None or field[1] not in {*_REQUIRED, *_OPTIONAL}:
-        return message
-    return f'`config.{message[1:]}'
 
 
 def _floats(grid: Any) -> Any:
@@ -218,6 +206,10 @@ def _algorithm(config: Mapping[str, Any], label: str, columns: grids.Columns) ->
     if rate is not REQUIRED:
         taken[_RATE] = _as_rate(label, rate, patterns)
     taken.setdefault(_RATE, REQUIRED)
+    if _RATE in columns and 'learning_rate' in own_client:
+        where = f'config.algorithms.{label}.client.learning_rate'
+        requirement = 'be left out, as `config.grid` or `config.tuning` has rates for all'
+        raise errors.invalid(where, requirement, errors.shown(rate))
 
     def make(**values: Any) -> Any:
         client, own = shared, dict(section)
@@ -267,18 +259,28 @@ def _may_tune_server_lr(label: str, section: Section) -> bool:
 
 def _tuning_columns(config: Mapping[str, Any]) -> dict[str, list[Any]]:
     """What tuning tries."""
-    tuning = config.get('tuning', {})
+    tuning, given = config.get('tuning', {}), config.get('client', {}).get('learning_rate')
     for option in tuning:
         if option not in _TUNING:
             raise errors.unknown_name('config.tuning', option, _TUNING)
-    if 'grid' in tuning:
-        return grids.flatten(_floats(tuning['grid']), 'config.tuning.grid')
-    columns = {}
-    if 'learning_rates' in tuning and 'learning_rate' not in config.get('client', {}):
-        columns[_RATE] = _rates('learning_rates', tuning['learning_rates'])
+    listed = {}
+    if 'learning_rates' in tuning:
+        listed[_RATE] = _rates('learning_rates', tuning['learning_rates'])
     if tuning.get('server_lrs') not in (None, (), []):
-        columns[_SERVER_LR] = _rates('server_lrs', tuning['server_lrs'])
-    return columns
+        listed[_SERVER_LR] = _rates('server_lrs', tuning['server_lrs'])
+    if 'grid' in tuning:
+        if listed:
+            requirement = "have either 'grid' or 'learning_rates' and 'server_lrs'"
+            raise errors.invalid('config.tuning', requirement, sorted(tuning))
+        return grids.flatten(_floats(tuning['grid']), 'config.tuning.grid')
+    if _RATE in listed and given is not None:
+        requirement = f'be left out, or else `config.{_RATE}`'
+        value = f'{listed[_RATE]} beside {errors.shown(given)}'
+        raise errors.invalid('config.tuning.learning_rates', requirement, value)
+    if tuning and not listed:
+        requirement = "have 'learning_rates', 'server_lrs' or 'grid'"
+        raise errors.invalid('config.tuning', requirement, sorted(tuning))
+    return listed
 
 
 def _rates(option: str, values: Any) -> list[float]:
@@ -293,27 +295,15 @@ def _rates(option: str, values: Any) -> list[float]:
     return [float(rate) for rate in values]
 
 
-def _tuning(
-    config: Mapping[str, Any], columns: grids.Columns, labels: Sequence[str]
-) -> Tuning | None:
-    tuning = config.get('tuning', {})
-    if 'tuning' in config and not tuning:
-        raise errors.invalid('config.tuning', 'have at least one entry', tuning)
-    if not columns:
+def _tuning(config: Mapping[str, Any], columns: grids.Columns) -> Tuning | None:
+    if 'tuning' not in config:
         return None
-    for option in ('pattern', 'num_rounds', 'num_seeds'):
-        if option not in tuning:
-            raise errors.invalid('config.tuning', f'have {option!r}', sorted(tuning))
-    for option in ('num_rounds', 'num_seeds'):
-        checks.static_int(f'config.tuning.{option}', tuning[option])
-    checks.choice('config.tuning.pattern', tuning['pattern'], labels)
-    return Tuning(
-        grid=columns,
-        num_rounds=tuning['num_rounds'],
-        num_seeds=tuning['num_seeds'],
-        pattern=tuning['pattern'],
-        model=tuning.get('model', BEST),
-    )
+    if not config['tuning']:
+        raise errors.invalid('config.tuning', 'have at least one entry', config['tuning'])
+    options = {k: v for k, v in config['tuning'].items() if k in _TUNING_OPTIONS}
+    if 'num_rounds' not in options:
+        raise errors.invalid('config.tuning', "have 'num_rounds'", sorted(config['tuning']))
+    return Tuning(grid=columns, **options)
 
 
 def _eval_fn(config: Mapping[str, Any]) -> simulation.EvalFn | None:

@@ -15,9 +15,10 @@ LINKS = 'links'
 
 def pattern_sections(config: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
     """Path and section of every pattern of a config, by label."""
-    if 'patterns' not in config:
+    if 'links' in config:
         return {LINKS: ('links', config['links'])}
-    return {label: (f'patterns.{label}', section) for label, section in config['patterns'].items()}
+    sections = config.get('patterns', {})
+    return {label: (f'patterns.{label}', section) for label, section in sections.items()}
 
 
 def first_draws(config: Mapping[str, Any]) -> dict[str, int]:
@@ -29,25 +30,31 @@ def first_draws(config: Mapping[str, Any]) -> dict[str, int]:
 
 
 def redraw(config: Mapping[str, Any]) -> Mapping[str, str] | str:
-    """What a config says of its draws or, where it compares algorithms and does not, the default.
+    """What a config says of its draws; where it does not, what is not given a seed is by seed.
 
-    By seed is then whatever no section gives a seed of its own.
+    A seed is given by a section, or by a column of the grid. A column ``redraw`` says it all.
     """
     if 'redraw' in config:
         given: Mapping[str, str] | str = config['redraw']
         return given
-    swept = grids.flatten(config.get('grid') or {}, 'config.grid')
-    if len(config.get('algorithms', ())) < 2 or any(
-        name.endswith(('seed', redraws.GRID)) for name in swept
-    ):
+    if redraws.GRID in (config.get('grid') or {}):
         return {}
-    shared = config['problem']
-    own = [{**shared, **fields} for fields in config.get('problems', {}).values()]
-    free = [redrawn_sections.free_streams(section) for section in (shared, *own)]
+    columns = grids.flatten(config.get('grid') or {}, 'config.grid')
+    own = [{}, *config.get('problems', {}).values()]
+    every = [at_first({**config['problem'], **fields}, columns, 'problem') for fields in own]
+    free = [redrawn_sections.free_streams(section) for section in every]
     by_seed = set.intersection(*free)
-    if redrawn_sections.are_free([section for _, section in pattern_sections(config).values()]):
+    patterns = pattern_sections(config).values()
+    links = [at_first(section, columns, path) for path, section in patterns]
+    if redrawn_sections.are_free(links):
         by_seed.add('links_quality')
     return dict.fromkeys(sorted(by_seed), redraws.BY_SEED)
+
+
+def at_first(section: Any, columns: grids.Columns, prefix: str) -> Any:
+    """A section at the first point of the columns whose names begin with its path."""
+    own = {name: v[0] for name, v in columns.items() if name.startswith(f'{prefix}.')}
+    return replaced(section, own, prefix)
 
 
 def problem_makers(

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checkpoints, checks, errors, journal, prng, runs, simulation, tree
+from fedjax_links import checkpoints, checks, errors, journal, prng, runs, series, simulation, tree
 from fedjax_links.base import (
     Array,
     FederationState,
@@ -42,8 +42,8 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
       round: index of the round, from 0, as ``first_bad_round`` in the metrics.
 
     Returns:
-      A line for each lane that diverged in that round; for every lane of the main stage that has
-      the round behind it, if none did.
+      A line for each lane that diverged in that round; for every lane that has the round behind it,
+      if none did, without those of tuning where there are others.
 
     Raises:
       ValueError: if the folder holds another experiment, or no lane has that round behind it.
@@ -58,8 +58,9 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
         most = max((found[1] for found in reached.values()), default=0)
         requirement = f'be below {most}, the number of rounds that the folder holds'
         raise errors.invalid('debug_round', requirement, round)
+    every = [lane for lane, *_ in here.values()]
     chosen = [lane for lane, _, first_bad in here.values() if first_bad == round]
-    chosen = chosen or [lane for lane, *_ in here.values() if lane.stage == lanes_.MAIN]
+    chosen = chosen or [lane for lane in every if lane.stage == lanes_.MAIN] or every
     return _look_at_all(experiment, Path(folder), saves, chosen, round)
 
 
@@ -109,7 +110,7 @@ def _reached(
         own = [
             row
             for row in groups.get(_group(lane.labels), [])
-            if all(row.get(name) == value for name, value in lane.labels.items())
+            if all(row.get(name) == series.plain(v) for name, v in lane.labels.items())
         ]
         if own:
             bad = [row['first_bad_round'] for row in own if 'first_bad_round' in row]

@@ -2,16 +2,25 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from fedjax_links import checks, errors, evaluation, grids, prng, runs, simulation
+from fedjax_links import (
+    checks,
+    describing,
+    environment,
+    errors,
+    evaluation,
+    grids,
+    prng,
+    runs,
+    simulation,
+)
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
 from fedjax_links.experiment import families, limits, makers, redraws
-from fedjax_links.experiment.choosing import BEST
 from fedjax_links.experiment.made_parts import Parts
 from fedjax_links.experiment.makers import Maker
 from fedjax_links.experiment.tuning import Tuning
@@ -24,8 +33,12 @@ ProblemPart = Problem | Maker[Problem] | Callable[..., Problem]
 PatternPart = Participation | Maker[Participation] | Callable[..., Participation]
 AlgorithmPart = Algorithm | Maker[Algorithm] | Callable[..., Algorithm]
 
+_PARTS = {'problem', 'patterns', 'algorithms', 'seeds', 'redraw', 'grid', 'tuning', 'eval_fn'}
+"""Fields that are no values of a config, or on which other fields that it built depend."""
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+
+@describing.described(lambda experiment: experiment._summary())
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Experiment:
     """Algorithms over link patterns, at every point of a grid and with every seed.
 
@@ -60,11 +73,13 @@ class Experiment:
       baseline: label of the algorithm that others are compared with; ``fedavg`` by default, or the
         first.
       names: pairs (label, name to show) of patterns and algorithms, in the order to show them.
-      reports: sections of layouts by file name, see `fedjax_links.report.layouts`.
+      reports: sections of layouts by file name, see `report.layouts`.
       caption: what was reported elsewhere, and every deviation from it.
       log: what to keep besides ``metrics.jsonl``: ``'links'`` for the realised links of every seed,
         ``'csv'``, ``'tensorboard'`` or ``module:factory`` as in `loggers`.
-      config: the config that this experiment was made from, for the record.
+      config: the config that this experiment was made from, for the record. A copy by
+        `dataclasses.replace` has it with the fields that changed, or none where a part changed that
+        no config says.
     """
 
     title: str
@@ -88,18 +103,21 @@ class Experiment:
     caption: str = ''
     log: Sequence[str] = ()
     config: Mapping[str, Any] | None = None
+    _copied: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Checks everything but the parts themselves."""
         from fedjax_links.experiment import loggers
 
+        self._describe_copy()
         checks.static_int('num_rounds', self.num_rounds)
         checks.static_int('eval_every', self.eval_every)
-        _require_multiple('num_rounds', self.num_rounds, self.eval_every)
+        limits.check_multiple('num_rounds', self.num_rounds, self.eval_every)
         for field in ('patterns', 'algorithms', 'seeds'):
-            if not len(getattr(self, field)):
-                raise errors.invalid(field, 'have at least one entry', getattr(self, field))
-        self._check_work()
+            entries = getattr(self, field)
+            if not isinstance(entries, Collection) or not len(entries):
+                raise errors.invalid(field, 'have at least one entry', entries)
+        limits.check_size(self)
         prng.seed_column(self.seeds)
         limits.check_labels('patterns', list(self.patterns))
         limits.check_labels('algorithms', list(self.algorithms))
@@ -112,8 +130,8 @@ class Experiment:
             checks.choice('direction', self.direction, ('max', 'min'))
         checks.choice('baseline', self.baseline_label, list(self.algorithms))
         loggers.check(self.log)
-        _check_names(self.names, (*self.patterns, *self.algorithms))
-        self._check_columns()
+        limits.check_names(self.names, (*self.patterns, *self.algorithms))
+        limits.check_columns(self)
         columns = grids.flatten(self.grid)
         redraws.check(self.redraw, len(self.seeds), self.columns_taken, columns)
         for pattern in self.patterns:
@@ -123,7 +141,18 @@ class Experiment:
                 where = f'patterns.{pattern}'
                 limits.check_federation(where, self.pattern_at(pattern, point), problem)
         if self.tuning is not None:
-            self._check_tuning(self.tuning)
+            limits.check_tuning(self, self.tuning)
+
+    def _describe_copy(self) -> None:
+        """Keeps the config that of the fields, whichever of them a copy was given anew."""
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        del fields['_copied']
+        before, config = self._copied, self.config
+        changed = {name: v for name, v in fields.items() if before and v is not before[name]}
+        if config is not None and changed and 'config' not in changed:
+            config = None if changed.keys() & _PARTS else {**config, **changed}
+            object.__setattr__(self, 'config', config)
+        object.__setattr__(self, '_copied', {**fields, 'config': config})
 
     # What the parts are.
 
@@ -266,11 +295,14 @@ class Experiment:
 
     def facts(self) -> dict[str, Any]:
         """What reports need to know of the experiment, as plain values."""
-        return dict(self._facts)
+        return {**self._facts, 'numerics': environment.numerics()}
 
     @functools.cached_property
     def _facts(self) -> dict[str, Any]:
-        tuning, ways = self.tuning, self.draws.ways()
+        ways, tuning = self.draws.ways(), None
+        if self.tuning is not None:
+            tried = grids.flatten(self.tuning.grid)
+            tuning = {**dataclasses.asdict(self.tuning), 'grid': tried}
         return {
             'title': self.title,
             'caption': self.caption,
@@ -287,7 +319,7 @@ class Experiment:
             'seeds': [int(seed) for seed in self.seeds],
             'grid': grids.flatten(self.grid),
             'grid_mode': self.grid_mode,
-            'tuning': None if tuning is None else dataclasses.asdict(tuning),
+            'tuning': tuning,
             'reports': dict(self.reports),
             'log': list(self.log),
             'draws': prng.DRAWS,
@@ -295,59 +327,24 @@ class Experiment:
             **({'attainable': known} if (known := self._attainable()) else {}),
         }
 
+    def _summary(self) -> describing.Facts:
+        columns = grids.flatten(self.grid)
+        count = limits.num_points(columns, self.grid_mode)
+        rows = {
+            'title': self.title,
+            'algorithms': ', '.join(self.algorithms),
+            'patterns': ', '.join(self.patterns),
+            'grid': f'{count} points of {", ".join(columns)}' if columns else '',
+            'seeds': f'{len(self.seeds)}',
+            'rounds': f'{self.num_rounds:,}, evaluated every {self.eval_every:,}',
+        }
+        return describing.Facts('Experiment', {name: row for name, row in rows.items() if row})
+
     def _attainable(self) -> str:
         """What is known of the difficulty, if it is the same everywhere."""
         problems = (self.problem_at(k, p) for k in self.pattern_makers for p in self.grid_points)
         known = {evaluation.attainable_text(problem) for problem in problems}
         return known.pop() if len(known) == 1 else ''
-
-    # Checks.
-
-    def _check_work(self) -> None:
-        """No larger than can be listed; problems are no factor, as each belongs to a pattern."""
-        parts = len(self.patterns) * len(self.algorithms) * len(self.seeds)
-        grid = limits.num_points(grids.flatten(self.grid), self.grid_mode)
-        where = 'grid' if grid > len(self.seeds) else 'num_seeds'
-        limits.check_work(grid * parts, self.num_rounds, self.eval_every, lanes=where)
-        if self.tuning is not None:
-            checks.static_int('tuning.num_rounds', self.tuning.num_rounds)
-            checks.static_int('tuning.num_seeds', self.tuning.num_seeds)
-            tried = limits.num_points(grids.flatten(self.tuning.grid), 'cross')
-            lanes = grid * tried * len(self.algorithms) * self.tuning.num_seeds
-            limits.check_work(
-                lanes,
-                self.tuning.num_rounds,
-                self.eval_every,
-                lanes='tuning',
-                rounds='tuning.num_rounds',
-            )
-
-    def _check_columns(self) -> None:
-        makers: tuple[Maker[Any], ...] = (
-            *self.algorithm_makers.values(),
-            *self.pattern_makers.values(),
-            *self.problem_makers.values(),
-        )
-        taken = {redraws.GRID, *(name for maker in makers for name in maker.columns)}
-        for name in grids.flatten(self.grid):
-            if name not in taken:
-                raise errors.unknown_name('grid', name, taken)
-
-    def _check_tuning(self, tuning: Tuning) -> None:
-        _require_multiple('tuning.num_rounds', tuning.num_rounds, self.eval_every)
-        if tuning.pattern is not None:
-            checks.choice('tuning.pattern', tuning.pattern, list(self.patterns))
-        taken = {name for maker in self.algorithm_makers.values() for name in maker.columns}
-        for name in grids.flatten(tuning.grid):
-            if name not in taken:
-                raise errors.unknown_name('tuning.grid', name, taken)
-        if self.directions[self.metric_name] is None:
-            requirement = (
-                f"be 'max' or 'min', as nothing says which way {self.metric_name} is better"
-            )
-            raise errors.invalid('direction', requirement, None)
-        models = {BEST, *(model for label in self.algorithms for model in self.models(label))}
-        checks.choice('tuning.model', tuning.model, models)
 
 
 def _own_eval_fn(problem: Problem) -> simulation.EvalFn:
@@ -362,17 +359,3 @@ def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
     if not isinstance(found, Mapping) or any(leaf.shape for leaf in jax.tree.leaves(found)):
         raise errors.invalid('eval_fn', 'return numbers by name', found)
     return list(found)
-
-
-def _require_multiple(field: str, value: int, period: int) -> None:
-    if value % period:
-        raise errors.invalid(field, f'be a multiple of `eval_every` = {period}', value)
-
-
-def _check_names(names: Sequence[Any], labels: Sequence[str]) -> None:
-    for pair in names:
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise errors.invalid('names', 'be pairs (label, name)', errors.shown(pair))
-        checks.choice('names', pair[0], labels)
-        if not isinstance(pair[1], str) or not pair[1].strip():
-            raise errors.invalid('names', 'show texts', errors.shown(pair[1]))

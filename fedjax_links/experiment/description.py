@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import evaluation, memory, tree
+from fedjax_links import describing, evaluation, memory, tree
 from fedjax_links.base import Problem
 from fedjax_links.experiment import lanes, redraws
 from fedjax_links.experiment.definition import Experiment
@@ -78,9 +78,10 @@ def _problems(experiment: Experiment) -> list[tuple[Problem, list[str]]]:
 
 def _describe_problem(problem: Problem, whose: str) -> list[str]:
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
+    each = describing.span(str(problem.min_examples), str(problem.max_examples))
     lines = [
-        f'problem  {problem.num_clients:,} clients with {problem.min_examples} to '
-        f'{problem.max_examples} examples, {tree.size(params):,} parameters{whose}'
+        f'problem  {problem.num_clients:,} clients with {each} examples, '
+        f'{tree.size(params):,} parameters{whose}'
     ]
     labels = getattr(problem.data, 'labels', None)
     if labels is not None and labels.ndim == 1 and np.issubdtype(labels.dtype, np.integer):

@@ -45,21 +45,21 @@ def program(pattern: Participation, length: int, *, side_by_side: bool) -> LinkP
     return LinkProgram(jax.jit(first), jax.jit(draw_links), _silent(pattern))
 
 
-def recorded(links: Links, num_clients: int) -> Participation:
+def recorded(links: Links, num_clients: int, first: Array | int = 0) -> Participation:
     """Links of a period, of any kind, played back.
 
     Args:
       links: leaves [E, ...].
       num_clients: N.
+      first: the round of row 0.
 
     Returns:
-      A pattern whose round t has row ``t mod E``.
+      A pattern of E rounds.
     """
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         del key
-        row = jnp.mod(round, len(jax.tree.leaves(links)[0]))
-        return carry, jax.tree.map(lambda a: a[row], links)
+        return carry, jax.tree.map(lambda a: a[round - first], links)
 
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
 

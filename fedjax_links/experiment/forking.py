@@ -5,10 +5,11 @@ seed, round and client alone, so with nothing changed they go on to the bit as t
 the kind of device that it ran on; what differs later is due to what was changed.
 
 * The model, memories, counters and whatever else the algorithm keeps must fit leaf by leaf.
-* The pattern's carry (Markov states, clocks, offsets) is kept if its section is unchanged and its
-  leaves fit; for experiments without a config, if they fit. Else the pattern begins afresh, as it
-  would before round 0, with the links of round T and later.
-* What was tuned alike is taken over with its metrics; else tuning begins before round 0, as ever.
+* The pattern's carry (Markov states, clocks, offsets) is kept if its section and the seeds of its
+  draws are unchanged and its leaves fit; without a config nothing is known of sections. Else the
+  pattern begins afresh, as it would before round 0, with the links of round T and later.
+* What was tuned alike, on the same draws, is taken over with its metrics; else tuning begins before
+  round 0, as ever.
 * Metrics and realised links are those of the rounds after T.
 
 The run is read whenever a lane begins, so it has to stay until all have begun.
@@ -150,7 +151,8 @@ class Fork(hooks.Origin):
         )
         if ours is None or ours != theirs or not all(map(self._past.is_done, lanes)):
             return []
-        return self._past.tuning_lines(label)
+        same = all(self._same_draws(lane, lane.point) for lane in lanes)
+        return self._past.tuning_lines(label) if same else []
 
     def _check_round(self) -> None:
         checks.static_int('at_round', self.round)
@@ -209,15 +211,20 @@ class Fork(hooks.Origin):
         return FederationState(**fields)
 
     def _same_pattern(self, lane: Lane, name: str) -> bool:
-        """Whether a lane's pattern has the section that the run's lane had."""
+        """Whether a lane's pattern has the section and the draws that the run's lane had."""
         ours, theirs = self._experiment.config, self._past.config
+        labels = self._past.labels(name)
+        if not self._same_draws(lane, labels):
+            return False
         if ours is None or theirs is None:
             return True
-        if ours.get('redraw') != theirs.get('redraw'):
-            return False
-        labels = self._past.labels(name)
         ours_now = _section(ours, lane.pattern, lane.point)
         return bool(ours_now == _section(theirs, labels['pattern'], labels))
+
+    def _same_draws(self, lane: Lane, labels: Mapping[str, Any]) -> bool:
+        """Whether all that a lane draws has the seed that it had in the run, at a point there."""
+        ours = self._experiment.draws.decisive(lane.seed, lane.point)
+        return ours == self._past.draws.decisive(lane.seed, labels)
 
 
 def _field(leaves: Mapping[str, Any], field: str, like: PyTree) -> tuple[PyTree | None, str | None]:
@@ -249,8 +256,8 @@ def _tuned_by(config: Mapping[str, Any] | None, label: str) -> Any:
     """What decides the tuning of an algorithm, as plain values; None without a config."""
     if config is None or label not in config['algorithms'] or not config.get('tuning'):
         return None
-    pattern = config['tuning']['pattern']
     sections = pattern_sections(config)
+    pattern = config['tuning'].get('pattern', next(iter(sections)))
     fields = {name: config.get(name) for name in _TUNED_BY}
     own = config.get('problems', {}).get(pattern)
     parts = [fields, config['algorithms'][label], own, sections[pattern]]

@@ -31,6 +31,7 @@ class Callback:
     def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
         """After every period of every lane; ``record`` has ``round`` and what is logged.
 
+        So too, as round 0, after models are evaluated before the first.
         A lane that was done before an interruption is reported once, with its last round.
         """
 

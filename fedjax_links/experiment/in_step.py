@@ -1,7 +1,7 @@
 """A run of several processes: one keeps the folder and is heard, and all do the same.
 
-What the other processes must know to do the same (where lanes stand, and whether to stop) is told
-by the leader whenever it is asked.
+What the other processes must know to do the same (where lanes stand, when to save, whether to stop,
+and that the disk is full) is told by the leader whenever it is asked.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import checkpoints, processes, runs, stores
+from fedjax_links import checkpoints, errors, journal, processes, runs, stores
 from fedjax_links.base import PyTree
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.hooks import Callback, Stop
@@ -21,17 +21,24 @@ from fedjax_links.experiment.lanes import Lane
 class Store(stores.Memory):
     """The leader's store, as every process sees it."""
 
-    def __init__(self, open_own: Callable[[], stores.Memory]) -> None:
+    def __init__(self, open_own: Callable[[], stores.Memory], described: Sequence[Any]) -> None:
         """Opens it.
 
         Args:
           open_own: makes the store in the leader.
+          described: the experiment, which all processes share: config and facts.
 
         Raises:
-          ValueError: in every process, if the leader cannot.
+          ValueError: in every process, if the leader cannot, or one has another experiment.
         """
         super().__init__()
         self._own: stores.Memory | None = None
+        own = [
+            {k: v for k, v in (values or {}).items() if k not in runs.MAY_DIFFER}
+            for values in described
+        ]
+        leaders = _told(lambda: own)
+        processes.agreed(lambda: _check_same(leaders, json.loads(json.dumps(own))))
 
         def lines() -> Any:
             self._own = open_own()
@@ -68,26 +75,26 @@ class Store(stores.Memory):
     def append(self, lines: Sequence[str]) -> None:
         """As `stores.Memory.append`."""
         super().append(lines)
-        if self._own is not None:
-            self._own.append(lines)
+        _told(lambda: self._leader.append(lines))
+
+    def is_due(self, clock: journal.SaveClock) -> bool:
+        """As `stores.Memory.is_due`."""
+        return bool(_told(lambda: self._leader.is_due(clock)))
 
     def save(self, states: Mapping[str, PyTree], round: int, held: Sequence[str] = ()) -> None:
         """As `stores.Memory.save`."""
-        if self._own is not None:
-            self._own.save(states, round, held)
+        _told(lambda: self._leader.save(states, round, held))
 
     def settle(self, lanes: Sequence[str]) -> None:
         """As `stores.Memory.settle`."""
-        if self._own is not None:
-            self._own.settle(lanes)
+        _told(lambda: self._leader.settle(lanes))
 
     def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
         """As `stores.Memory.keep_links`."""
-        if self._own is not None:
-            self._own.keep_links(arrays)
+        _told(lambda: self._leader.keep_links(arrays))
 
     def close(self) -> None:
-        """As `stores.Memory.close`."""
+        """As `stores.Memory.close`; it is told to nobody, as all may have ended."""
         if self._own is not None:
             self._own.close()
 
@@ -106,29 +113,38 @@ class Listeners(Callback):
 
     def on_start(self, experiment: Experiment) -> None:
         """As `Callback.on_start`."""
-        for callback in self._callbacks:
-            callback.on_start(experiment)
+        self._tell(lambda callback: callback.on_start(experiment))
 
     def on_stage(self, algorithm: str, stage: str, num_rounds: int) -> None:
         """As `Callback.on_stage`."""
-        for callback in self._callbacks:
-            callback.on_stage(algorithm, stage, num_rounds)
+        self._tell(lambda callback: callback.on_stage(algorithm, stage, num_rounds))
 
     def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
         """As `Callback.on_period`."""
-        stop = False
-        try:
-            for callback in self._callbacks:
-                callback.on_period(lane, record)
-        except Stop:
-            stop = True
-        if processes.any_of(stop):
-            raise Stop
+        self._tell(lambda callback: callback.on_period(lane, record))
 
     def on_end(self, results: runs.Results) -> None:
         """As `Callback.on_end`."""
-        for callback in self._callbacks:
-            callback.on_end(results)
+        self._tell(lambda callback: callback.on_end(results))
+
+    def _tell(self, event: Callable[[Callback], None]) -> None:
+        def stop() -> bytes:
+            try:
+                for callback in self._callbacks:
+                    event(callback)
+            except Stop:
+                return b'stop'
+            return b''
+
+        if any(processes.answers(stop)):
+            raise Stop
+
+
+def _check_same(leaders: Sequence[Any], own: Sequence[Any]) -> None:
+    for theirs, ours in zip(leaders, own, strict=True):
+        field, there, here = runs.first_difference(theirs, ours)
+        if there != here:
+            raise errors.invalid(field, 'be the same in all processes', f'{there!r} and {here!r}')
 
 
 def _told(answer: Callable[[], Any]) -> Any:

@@ -109,13 +109,8 @@ def tuning_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
     """What an algorithm tries in tuning; nothing if it is not tuned."""
     if experiment.tuning is None:
         return []
-    own = experiment.algorithm_makers[label].columns
-    fixed = grids.flatten(experiment.grid)
-    columns = {
-        name: values
-        for name, values in grids.flatten(experiment.tuning.grid).items()
-        if name in own and name not in fixed
-    }
+    own, tried = _columns(experiment, label), grids.flatten(experiment.tuning.grid)
+    columns = {name: values for name, values in tried.items() if name in own}
     return grids.points(columns, 'cross') if columns else []
 
 

@@ -7,16 +7,23 @@ cycle, a turn or a warm-up longer than the run is none of these: its beginning i
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedjax_links import errors
+from fedjax_links import checks, errors, grids
 from fedjax_links.base import Participation, Problem
+from fedjax_links.experiment import redraws
+from fedjax_links.experiment.choosing import BEST
+from fedjax_links.experiment.tuning import Tuning
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment.definition import Experiment
 
 MOST_LANES = 10**5
 MOST_ROUNDS = 10**12
 MOST_EVALUATIONS = 10**7
 MOST_LETTERS = 100
-LINKS = 'links'
+LINK_PAGES = 'links', 'participation'
+"""Pages that every report of a run with kept links has."""
 _PERIODIC = 'period'
 
 
@@ -46,6 +53,64 @@ def check_work(
         raise errors.invalid(
             'eval_every', requirement, f'{eval_every}, which gives {evaluations:,}'
         )
+
+
+def check_size(experiment: 'Experiment') -> None:
+    """`check_work` for an experiment; problems are no factor, as each belongs to a pattern."""
+    tuning, parts = experiment.tuning, len(experiment.patterns) * len(experiment.algorithms)
+    grid = num_points(grids.flatten(experiment.grid), experiment.grid_mode)
+    num_seeds, period = len(experiment.seeds), experiment.eval_every
+    where = 'grid' if grid > num_seeds else 'num_seeds'
+    check_work(grid * parts * num_seeds, experiment.num_rounds, period, lanes=where)
+    if tuning is not None:
+        checks.static_int('tuning.num_rounds', tuning.num_rounds)
+        checks.static_int('tuning.num_seeds', tuning.num_seeds)
+        tried = num_points(grids.flatten(tuning.grid), 'cross')
+        lanes = grid * tried * len(experiment.algorithms) * tuning.num_seeds
+        rounds = 'tuning.num_rounds'
+        check_work(lanes, tuning.num_rounds, period, lanes='tuning', rounds=rounds)
+
+
+def check_multiple(field: str, value: int, period: int) -> None:
+    """Raises for a number of rounds with a period that is not whole."""
+    if value % period:
+        raise errors.invalid(field, f'be a multiple of `eval_every` = {period}', value)
+
+
+def check_columns(experiment: 'Experiment') -> None:
+    """Raises for a column of the grid that no maker takes."""
+    makers = experiment.algorithm_makers.values()
+    taken = {
+        redraws.GRID,
+        *experiment.columns_taken,
+        *(n for maker in makers for n in maker.columns),
+    }
+    for name in grids.flatten(experiment.grid):
+        if name not in taken:
+            raise errors.unknown_name('grid', name, taken)
+
+
+def check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
+    """Raises for tuning that cannot be done, is overruled, or is longer than the run."""
+    check_multiple('tuning.num_rounds', tuning.num_rounds, experiment.eval_every)
+    if tuning.num_rounds > experiment.num_rounds:
+        requirement = f'be at most `num_rounds` = {experiment.num_rounds}'
+        raise errors.invalid('tuning.num_rounds', requirement, tuning.num_rounds)
+    if tuning.pattern is not None:
+        checks.choice('tuning.pattern', tuning.pattern, list(experiment.patterns))
+    makers, grid = experiment.algorithm_makers.values(), grids.flatten(experiment.grid)
+    taken = {name for maker in makers for name in maker.columns}
+    for name in grids.flatten(tuning.grid):
+        if name not in taken:
+            raise errors.unknown_name('tuning.grid', name, taken)
+        if name in grid:
+            raise errors.invalid('tuning.grid', 'leave out the columns of `grid`', name)
+    metric = experiment.metric_name
+    if experiment.directions[metric] is None:
+        requirement = f"be 'max' or 'min', as nothing says which way {metric} is better"
+        raise errors.invalid('direction', requirement, None)
+    every = (model for label in experiment.algorithms for model in experiment.models(label))
+    checks.choice('tuning.model', tuning.model, {BEST, *every})
 
 
 def num_points(columns: Mapping[str, Sequence[Any]], mode: str) -> int:
@@ -84,11 +149,22 @@ def _names_a_file(label: str) -> bool:
 
 
 def check_report_names(names: Sequence[Any]) -> None:
-    """`check_labels` for reports, which leave the name of the links' pages free."""
+    """`check_labels` for reports, which leave the names of the links' pages free."""
     check_labels('config.reports', names)
     for name in names:
-        if name.casefold() == LINKS:
-            raise errors.invalid('config.reports', 'leave the name of the links free', name)
+        if name.casefold() in LINK_PAGES:
+            requirement = f'leave the names {" and ".join(LINK_PAGES)} to the pages of the links'
+            raise errors.invalid('config.reports', requirement, name)
+
+
+def check_names(names: Sequence[Any], labels: Sequence[str]) -> None:
+    """Raises unless names are pairs of a label and what to show."""
+    for pair in names:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise errors.invalid('names', 'be pairs (label, name)', errors.shown(pair))
+        checks.choice('names', pair[0], labels)
+        if not isinstance(pair[1], str) or not pair[1].strip():
+            raise errors.invalid('names', 'show texts', errors.shown(pair[1]))
 
 
 def check_federation(where: str, pattern: Participation, problem: Problem) -> None:

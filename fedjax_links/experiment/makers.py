@@ -17,7 +17,7 @@ class Maker(NamedTuple, Generic[Part]):
     Attributes:
       make: returns the part, given values of its columns as keywords.
       columns: the value of each column where no grid says otherwise; a mapping for values by
-        pattern, `REQUIRED` for none.
+        pattern, ``REQUIRED`` for none.
     """
 
     make: Callable[..., Part]

@@ -11,7 +11,7 @@ import jax
 
 from fedjax_links import checkpoints, devices, errors, journal, runs
 from fedjax_links.experiment import config as config_
-from fedjax_links.experiment import hooks, running
+from fedjax_links.experiment import hooks, redraws, running
 from fedjax_links.experiment import lanes as lanes_
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.lanes import Lane
@@ -42,6 +42,13 @@ class Past:
     def first_round(self) -> int:
         """Where its lanes began: 0, unless it was forked itself."""
         return int(self.facts.get('at_round', 0))
+
+    @property
+    def draws(self) -> redraws.Draws:
+        """Which seed each draw of its lanes had."""
+        facts = self.facts
+        alone = facts['grid'].get(redraws.GRID, ())
+        return redraws.Draws(facts.get('redraw', {}), facts['seeds'], alone)
 
     def name_of(self, lane: Lane) -> str:
         """The lane that another run's lane goes on from.
@@ -189,14 +196,13 @@ class Past:
                 group.restore([state])
                 break
         else:
-            done, states = self._origin.begin([lane], {lane.name: shape})
+            _, states = self._origin.begin([lane], {lane.name: shape})
             if states:
                 group.restore(list(states.values()))
             else:
                 group.start()
-        while done < round:
-            group.period(done)
-            done += self._experiment.eval_every
+        while group.round < round:
+            group.period()
         return checkpoints.leaves_of(group.states()[0])
 
     def _lane(self, name: str, round: int) -> Lane:
@@ -213,6 +219,13 @@ class Past:
             raise errors.invalid('at_round', requirement, f'{round}; there is {there}')
         label = self.labels(name)['algorithm']
         experiment = self._experiment
+        here = {name: experiment.facts()[name] for name in ('draws', 'numerics')}
+        theirs = {name: self.facts.get(name, value) for name, value in here.items()}
+        if theirs != here:
+            field, old, new = runs.first_difference(theirs, here, 'run')
+            requirement = f'hold the states of round {round}, or have run as it would here'
+            where = f'{self.folder}, where {field} is {old!r} and not {new!r}'
+            raise errors.invalid('fork_from', requirement, where)
         for lane in lanes_.tuning_lanes(experiment, label):
             if not self.is_done(lane):
                 raise self._lacks(f'all of the tuning of {label}', ['an unfinished one'])
@@ -226,10 +239,10 @@ class Past:
         assert self.config is not None
         try:
             return config_.build(self.config)
-        except ValueError as error:
+        except errors.InvalidError as error:
             requirement = 'hold a config that can be built'
-            message = str(error).rstrip('.')
-            raise errors.invalid('fork_from', requirement, f'{self.folder}: {message}') from None
+            said = f'{self.folder}: `{error.path}` {error.clause}'
+            raise errors.invalid('fork_from', requirement, said) from None
 
     @functools.cached_property
     def _programs(self) -> Programs:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from fedjax_links import memory, tree
+from fedjax_links import errors, memory, tree
 from fedjax_links.devices import Place
 from fedjax_links.experiment import lanes, tables
 from fedjax_links.experiment.definition import Experiment
@@ -26,7 +26,8 @@ def check(experiment: Experiment) -> None:
       experiment: the experiment.
 
     Raises:
-      ValueError: naming the algorithm that cannot run and why, or that needs more than there is.
+      InvalidError: naming the algorithm that needs more than there is. Whatever a user's own part
+        raises has a note that names algorithm and pattern.
     """
     programs = Programs(experiment)
     for label in experiment.algorithms:
@@ -34,15 +35,25 @@ def check(experiment: Experiment) -> None:
             try:
                 group = Group(programs, [lane])
                 jax.eval_shape(group.program.advance, *group.inputs())
-            except Exception as error:  # whatever a user's own algorithm or problem raises
-                reason = f'{error}'.strip().splitlines() or ['']
-                raise ValueError(
-                    f'`config.algorithms.{label}` cannot run on pattern {lane.pattern}: '
-                    f'{type(error).__name__}: {reason[0]}'
-                ) from error
+            except errors.InvalidError as error:
+                raise error.under(f'config.algorithms.{label}') from error
+            except Exception as error:
+                if errors.users_place(error) is None and _has_users_parts(experiment, lane):
+                    requirement = f'run on pattern {lane.pattern}'
+                    where = f'config.algorithms.{label}'
+                    raise errors.invalid(where, requirement, errors.described(error)) from error
+                error.add_note(f'config.algorithms.{label} on pattern {lane.pattern}')
+                raise
     largest = [largest_lane(experiment, programs, label)[0] for label in experiment.algorithms]
     most = max(largest, key=programs.lane_bytes)
     tables.refuse_if_above(experiment, Group(programs, [most]), programs.lane_bytes(most))
+
+
+def _has_users_parts(experiment: Experiment, lane: Lane) -> bool:
+    problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
+    columns = experiment.algorithm_makers[lane.algorithm].at(lane.point)
+    algorithm = experiment.algorithm_at(lane.algorithm, columns)
+    return any(map(errors.is_users, (*algorithm, problem.loss_fn, problem.init_params)))
 
 
 def is_short(experiment: Experiment) -> bool:
@@ -132,7 +143,7 @@ def _estimate(programs: Programs, lanes: Sequence[Lane]) -> dict[str, Any]:
     programs.compile(groups)
     for group in groups:
         group.start()
-        group.dispatch(0)
+        group.dispatch()
     for group in groups:
         group.collect()
     compiled = time.perf_counter() - began
@@ -147,7 +158,7 @@ def _estimate(programs: Programs, lanes: Sequence[Lane]) -> dict[str, Any]:
     while not periods or time.perf_counter() - began < _TIMED_SECONDS:
         periods += 1
         for group in groups:
-            group.dispatch(periods * period)
+            group.dispatch()
         for group in groups:
             group.collect()
     took = (time.perf_counter() - began) / (periods * period)

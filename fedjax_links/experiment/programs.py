@@ -96,6 +96,26 @@ class Programs:
         Raises:
           ValueError: if one is known not to fit.
         """
+        sizes = self._compile(groups)
+
+        def check() -> None:
+            for group, needed in sizes:
+                tables.refuse_if_above(self.experiment, group, needed, group.place.num_copies)
+
+        processes.agreed(check)
+
+    def fit(self, groups: Sequence['Group']) -> bool:
+        """Whether no group is known to be too large, each for its device; those are compiled."""
+        free = memory.available_bytes()
+        sizes = self._compile(groups)
+        if free is None or all(needed <= free for _, needed in sizes):
+            return True
+        for group, _ in sizes:
+            del self._compiled[self._whose(group)]
+        return False
+
+    def _compile(self, groups: Sequence['Group']) -> list[tuple['Group', int]]:
+        """Compiles what is new; the bytes that its groups need, where these are known."""
         new: dict[Any, Group] = {}
         for group in groups:
             key = self._whose(group)
@@ -103,12 +123,12 @@ class Programs:
                 group.settle()
                 new[key] = group
         done = devices.compile_all([g.program.advance.lower(*g.inputs()) for g in new.values()])
-        for (key, group), compiled in zip(new.items(), done, strict=True):
-            copies = group.place.num_copies
-            needed = memory.peak_bytes(compiled, copies)
-            if needed is not None:
-                tables.refuse_if_above(self.experiment, group, needed, copies)
-            self._compiled[key] = compiled
+        self._compiled |= zip(new, done, strict=True)
+        peaks = [
+            (group, memory.peak_bytes(compiled, group.place.num_copies))
+            for group, compiled in zip(new.values(), done, strict=True)
+        ]
+        return [(group, needed) for group, needed in peaks if needed is not None]
 
     def compiled(self, group: 'Group') -> Any:
         """One period of a group's lanes, compiled; refused if it is known not to fit."""
@@ -159,7 +179,13 @@ class Programs:
 
 
 class Group:
-    """Lanes that run together: one, or several with the same program."""
+    """Lanes that run together: one, or several with the same program.
+
+    Attributes:
+      lanes: themselves.
+      place: where they run.
+      round: rounds behind every lane, those of a period that was started among them.
+    """
 
     def __init__(
         self, programs: Programs, lanes: Sequence[Lane], place: Place | None = None
@@ -198,6 +224,7 @@ class Group:
         self._advance: Any = None
         self._outputs: tuple[Any, Any] | None = None
         self._is_settled = False
+        self.round = 0
 
     def start(self) -> None:
         """Puts every lane before its first round."""
@@ -241,6 +268,7 @@ class Group:
     def restore(self, states: Sequence[FederationState]) -> None:
         """Puts every lane where an earlier process left it."""
         self.settle()
+        (self.round,) = {int(state.round) for state in states}
         carries = [state.participation for state in states]
         self._carries = jax.device_put(carries, self.place.home)
         alone = [state._replace(participation=()) for state in states]
@@ -283,24 +311,21 @@ class Group:
             for state, carry in zip(alone, self._carries, strict=True)
         ]
 
-    def period(self, first_round: int) -> list[dict[str, Any]]:
+    def period(self) -> list[dict[str, Any]]:
         """Advances every lane by a period: `dispatch`, then `collect`."""
-        self.dispatch(first_round)
+        self.dispatch()
         return self.collect()
 
-    def dispatch(self, first_round: int) -> None:
-        """Starts a period on the device, and does not wait.
-
-        Args:
-          first_round: rounds that every lane has behind it.
-        """
+    def dispatch(self) -> None:
+        """Starts a period on the device, and does not wait."""
         assert self._states is not None
-        links = self._next_links(first_round)
+        links = self._next_links()
         if self._advance is None:
             self._advance = self._programs.compiled(self)
         self._states, self._outputs = self._advance(
             self._states, self._keys, links, self._columns, self.problem
         )
+        self.round += self._period
 
     def collect(self) -> list[dict[str, Any]]:
         """Waits for the period that was started.
@@ -338,10 +363,10 @@ class Group:
             for i in range(len(self.lanes))
         ]
 
-    def _next_links(self, first_round: int) -> Links:
+    def _next_links(self) -> Links:
         """Links of the coming period, leaves [E, ...], or [L, E, ...] for lanes side by side."""
         drawn = self._by_pattern(
-            lambda links, keys, carries: links.draw(carries, keys, np.int32(first_round))
+            lambda links, keys, carries: links.draw(carries, keys, np.int32(self.round))
         )
         self._carries = [carry for carry, _ in drawn]
         links: Links = self._stack([links for _, links in drawn])

@@ -13,8 +13,8 @@ stream              what it draws                                               
 
 The first three are columns of the makers of problems and patterns, ``data_seed``,
 ``partition_seed`` and ``links_quality_seed``, whose value is then the seed; the others are keys of
-the seed. A fixed stream of the latter is that of the experiment's first seed. A config that
-compares algorithms has the first three by seed as well, where no section gives them a seed.
+the seed. A fixed stream of the latter is that of the experiment's first seed. Of a config the
+first three are by seed as well, where neither a section nor the grid gives them a seed.
 
 A grid with a column ``redraw`` runs the experiment with one stream at a time by seed, and with all
 of them at the value ``'by_seed'``; the layout `spread` then says how much each moves the results.
@@ -125,6 +125,12 @@ class Draws:
     def seed_of(self, stream: str, seed: int, point: Mapping[str, Any] | None = None) -> int:
         """The seed that a stream has in a lane."""
         return int(seed) if self.ways(point)[stream] == BY_SEED else self._seeds[0]
+
+    def decisive(self, seed: int, point: Mapping[str, Any] | None = None) -> dict[str, int | None]:
+        """The seed of each stream of a lane; None where no seed is given to what draws it."""
+        ways = self.ways(point)
+        free = [name for name in STREAMS if name in COLUMNS and ways[name] == FIXED]
+        return {s: None if s in free else self.seed_of(s, seed, point) for s in STREAMS}
 
     @property
     def redrawn(self) -> list[str]:

@@ -1,5 +1,6 @@
 """Runs an experiment: every algorithm is tuned, then run."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,8 +50,8 @@ def run(
     """
     from fedjax_links.experiment import loggers
 
-    if processes.is_leader():
-        callbacks = [*loggers.callbacks(experiment.log, folder), *callbacks]
+    log = experiment.log if processes.is_leader() else ()
+    callbacks = [*processes.agreed(lambda: loggers.callbacks(log, folder)), *callbacks]
     origin = origin or Origin()
     programs = Programs(experiment, side_by_side=side_by_side, places=places)
     facts = {**experiment.facts(), **origin.facts}
@@ -64,7 +65,7 @@ def run(
         return stores.RunFolder(path, facts=facts, config=experiment.config)
 
     is_alone = not processes.are_several()
-    store = opened() if is_alone else in_step.Store(opened)
+    store = opened() if is_alone else in_step.Store(opened, [experiment.config, facts])
     callbacks = callbacks if is_alone else [in_step.Listeners(callbacks)]
     try:
         for callback in callbacks:
@@ -74,7 +75,8 @@ def run(
         stages = advancing.Stages(programs, store, callbacks, origin)
         for label in experiment.algorithms:
             stages.run(lanes_.tuning_lanes(experiment, label))
-            chosen = choose(experiment, label, runs.as_columns(store.lines))
+            tried = functools.partial(choose, experiment, label, runs.as_columns(store.lines))
+            chosen = processes.agreed(tried)
             stages.run(lanes_.main_lanes(experiment, label, chosen))
             programs.forget()
     finally:

@@ -70,7 +70,7 @@ def build(experiment: Experiment, lane: Lane, place: Place, family: Family | Non
         result = simulation.simulate(
             key,
             algorithm(columns),
-            drawing.recorded(links, problem.num_clients),
+            drawing.recorded(links, problem.num_clients, state.round),
             problem,
             num_rounds=period,
             eval_every=period,

@@ -13,10 +13,10 @@ class Tuning:
     """How the values that suit each algorithm are found before the experiment proper.
 
     Attributes:
-      grid: columns to try, values by name; each algorithm tries the combinations of those that its
-        maker takes and that are not given in the experiment's own grid, at every point of that grid
+      grid: columns to try, values by name, none of them in the experiment's own grid; each
+        algorithm tries the combinations of those that its maker takes, at every point of that grid
         as far as it concerns the algorithm, or the problem and the links that it is tuned on.
-      num_rounds: rounds of each try, a multiple of ``eval_every``.
+      num_rounds: rounds of each try, a multiple of ``eval_every``, at most the experiment's.
       num_seeds: seeds of each try, from 10,000 on, so none of the experiment's.
       pattern: label of the links to tune on; the first by default.
       model: candidate model whose last evaluation decides: a name such as ``'server'``, or

@@ -8,6 +8,14 @@ from fedjax_links import errors
 
 Section = dict[str, Any]
 
+_RELEASED = 'fedjax_links.papers.released_images'
+_TOGETHER = 'crops and mirror images alike for a whole minibatch'
+_RELEASED_STATISTICS = {
+    'cifar10': {'mean': (0.4914, 0.4822, 0.4465), 'deviation': (0.2023, 0.1994, 0.2010)},
+    'fashion_mnist': {'mean': (0.1307,), 'deviation': (0.3081,)},
+}
+"""CIFAR-10 over the mean of its images' own deviations, and MNIST's numbers for FashionMNIST."""
+
 
 def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
     """What the words of ``--config=FILE:WORD,WORD`` choose.
@@ -65,6 +73,35 @@ def synthetic_images(
         'augment': (),
         'store': 'float32',
     }
+
+
+def image_preparation(dataset: str, augment: tuple[str, ...], *, released: bool) -> Section:
+    """``normalise`` and ``augment`` of `problems.images`.
+
+    Args:
+      dataset: a name in `augmentation.CHANNEL_STATISTICS`.
+      augment: of ``'crop'`` and ``'mirror'``.
+      released: whether both are those of the released code.
+
+    Returns:
+      Fields of a section.
+    """
+    if not released:
+        return {'normalise': dataset, 'augment': augment}
+    return {
+        'normalise': _RELEASED_STATISTICS.get(dataset, dataset),
+        'augment': tuple(f'{_RELEASED}:{name}_together' for name in augment),
+    }
+
+
+def image_departures(dataset: str) -> tuple[str, ...]:
+    """What of that is not in the text, for a caption; nothing for data that are made."""
+    return {
+        'svhn': (_TOGETHER,),
+        'cifar10': (_TOGETHER, "CIFAR-10 divided by the mean of its images' deviations"),
+        'cinic10': (_TOGETHER,),
+        'fashion_mnist': ("FashionMNIST normalised by MNIST's numbers",),
+    }.get(dataset, ())
 
 
 def convolutions(*channels: int, side: int) -> tuple[Section, ...]:

@@ -83,7 +83,10 @@ PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
         'cap': _E(cap, lambda n: cap(_some(n), _third(n), rule='permutation')),
         'cyclic': _E(cyclic, lambda n: cyclic(_probs(n), cycle_length=10), prob_is_marginal=False),
         'duplex': _E(
-            duplex, lambda n: duplex(uplink=_some(n), downlink=always(n), compute=_some(n))
+            duplex,
+            lambda n: duplex(
+                uplink=_some(n), downlink=bernoulli(_probs(n)[::-1]), compute=_some(n)
+            ),
         ),
         'either': _E(either, lambda n: either(_some(n), markov(_probs(n)))),
         'look_alike': _E(

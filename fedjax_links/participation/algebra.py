@@ -69,7 +69,9 @@ def either(first: Participation, second: Participation) -> Participation:
       second: another.
 
     Returns:
-      The pattern; ``prob`` is ``1 - (1 - p)(1 - p')``, exact as the parts are independent.
+      The pattern; ``prob`` is ``1 - (1 - p)(1 - p')``, exact as the parts are independent, and NaN
+      if both tell directions apart: a client may then hear through one and deliver through the
+      other.
 
     Raises:
       ValueError: if the numbers of clients differ.
@@ -209,7 +211,8 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
 
     def deal(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
         del key, round
-        dealt: MaskLinks = jax.tree.map(lambda *parts: jnp.concatenate(parts)[place], *samples)
+        parts = _alike(samples)
+        dealt: MaskLinks = jax.tree.map(lambda *rows: jnp.concatenate(rows)[place], *parts)
         return dealt
 
     return _combine(patterns, deal, num_clients=len(labels))
@@ -316,9 +319,8 @@ def _combine(
             pattern.sample(part, jax.random.fold_in(key, index), round)
             for index, (pattern, part) in enumerate(zip(patterns, carry, strict=True))
         ]
-        links = merge(
-            jax.random.fold_in(key, len(patterns)), round, _alike([links for _, links in steps])
-        )
+        samples = [as_masks(links) for _, links in steps]
+        links = merge(jax.random.fold_in(key, len(patterns)), round, samples)
         return tuple(part for part, _ in steps), links
 
     return Participation(
@@ -335,17 +337,15 @@ def common_cycle(patterns: Sequence[Participation]) -> int | None:
     return math.lcm(*cycles) if cycles else None
 
 
-def _alike(samples: Sequence[Links]) -> list[MaskLinks]:
-    """The samples, all of one kind, with masks of their own."""
-    found = [as_masks(links) for links in samples]
-    if not any(isinstance(links, DuplexLinkSample) for links in found):
-        return found
-    return [as_duplex(links) for links in found]
+def _alike(samples: Sequence[MaskLinks]) -> Sequence[MaskLinks]:
+    """The samples, all of one kind."""
+    if not any(isinstance(links, DuplexLinkSample) for links in samples):
+        return samples
+    return [as_duplex(links) for links in samples]
 
 
-def as_duplex(links: Links) -> DuplexLinkSample:
+def as_duplex(links: MaskLinks) -> DuplexLinkSample:
     """A plain sample as one that tells its directions apart: all can compute."""
-    links = as_masks(links)
     if isinstance(links, DuplexLinkSample):
         return links
     return DuplexLinkSample(
@@ -356,7 +356,8 @@ def as_duplex(links: Links) -> DuplexLinkSample:
 def _meet(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
     del key, round
     return functools.reduce(
-        lambda a, b: jax.tree.map(lambda x, y: x & y if x.dtype == bool else x * y, a, b), samples
+        lambda a, b: jax.tree.map(lambda x, y: x & y if x.dtype == bool else x * y, a, b),
+        _alike(samples),
     )
 
 
@@ -369,7 +370,10 @@ def _join(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
         # The minimum changes nothing but forbids a fused multiply-add: same bits however compiled.
         return 1 - jnp.minimum((1 - x) * (1 - y), 1)
 
-    return functools.reduce(lambda a, b: jax.tree.map(union, a, b), samples)
+    joined = functools.reduce(lambda a, b: jax.tree.map(union, a, b), _alike(samples))
+    if all(isinstance(links, DuplexLinkSample) for links in samples):
+        joined = joined._replace(prob=jnp.full_like(joined.prob, jnp.nan))
+    return joined
 
 
 def _check_some(patterns: Sequence[Participation]) -> None:
@@ -378,7 +382,7 @@ def _check_some(patterns: Sequence[Participation]) -> None:
 
 
 def _choose(samples: list[MaskLinks], which: Array) -> MaskLinks:
-    chosen: MaskLinks = jax.tree.map(lambda *parts: jnp.stack(parts)[which], *samples)
+    chosen: MaskLinks = jax.tree.map(lambda *parts: jnp.stack(parts)[which], *_alike(samples))
     return chosen
 
 

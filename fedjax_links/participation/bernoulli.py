@@ -21,7 +21,8 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
         ``(key, round) -> float[N]``.
 
     Returns:
-      The pattern; it has no carry and reports the schedule's mean as ``prob``.
+      The pattern; it has no carry and reports the schedule's mean as ``prob``, NaN if that is not
+      known (`schedules.as_schedule`).
 
     Raises:
       ValueError: for probabilities outside [0, 1].

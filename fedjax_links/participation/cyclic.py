@@ -1,9 +1,11 @@
 """Cyclic links: a block of rounds up, a block down, each client at its own offset."""
 
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import checks
@@ -75,4 +77,7 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
         mask = jnp.mod(round - carry.offset, period) < active
         return carry, LinkSample(mask=mask, prob=share)
 
-    return Participation(init=draw, sample=sample, num_clients=probs.shape[0], cycle=cycle_length)
+    cycle = cycle_length
+    if checks.is_concrete(period):
+        cycle = math.lcm(*np.unique(np.asarray(period)).tolist())
+    return Participation(init=draw, sample=sample, num_clients=probs.shape[0], cycle=cycle)

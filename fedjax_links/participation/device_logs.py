@@ -77,7 +77,7 @@ def from_fedscale(
     Each value holds ``active`` and ``inactive``, equally long lists of the seconds in which the
     client comes up and goes down, and ``finish_time``, the seconds after which it starts again. The
     file is a pickle, of which plain containers are read and anything else is refused
-    (`plain_pickles`).
+    (`participation.plain_pickles`).
 
     FedScale counts the second in which a client goes down as up; here intervals are half open. An
     interval is cut at ``finish_time``, beyond which FedScale never looks.

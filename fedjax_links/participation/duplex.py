@@ -6,9 +6,18 @@ touched.
 """
 
 import jax
+import jax.numpy as jnp
 
 from fedjax_links import errors
-from fedjax_links.base import Array, DuplexLinkSample, Key, Participation, PyTree
+from fedjax_links.base import (
+    Array,
+    DuplexLinkSample,
+    Key,
+    Links,
+    Participation,
+    PyTree,
+    participants,
+)
 from fedjax_links.describing import by_call
 from fedjax_links.participation.algebra import common_cycle
 from fedjax_links.participation.always import always
@@ -35,11 +44,12 @@ def duplex(
       compute: who is able to train; everybody by default.
 
     Returns:
-      The pattern. ``prob`` is the product of the uplink's and the compute pattern's, exact as they
-      are independent.
+      The pattern. ``prob``, the probability of taking part, is the product of all three, exact as
+      they are independent.
 
     Raises:
-      ValueError: if the numbers of clients differ.
+      ValueError: if the numbers of clients differ, or a part tells directions apart itself; `both`
+        joins patterns that do.
     """
     downlink = always(uplink.num_clients) if downlink is None else downlink
     compute = always(uplink.num_clients) if compute is None else compute
@@ -48,6 +58,9 @@ def duplex(
         if part.num_clients != uplink.num_clients:
             requirement = f'have the {uplink.num_clients} clients of `uplink`'
             raise errors.invalid(name, requirement, part.num_clients)
+        if isinstance(_links_of(part), DuplexLinkSample):
+            requirement = 'have one state per client (`both` joins patterns that tell more apart)'
+            raise errors.invalid(name, requirement, errors.shown(part))
 
     def init(key: Key) -> PyTree:
         return tuple(part.init(jax.random.fold_in(key, i)) for i, part in enumerate(parts.values()))
@@ -58,7 +71,7 @@ def duplex(
         work_carry, work = compute.sample(carry[2], jax.random.fold_in(key, _COMPUTE), round)
         links = DuplexLinkSample(
             mask=up.mask & work.mask,
-            prob=up.prob * work.prob,
+            prob=up.prob * work.prob * down.prob,
             downlink=down.mask,
             compute=work.mask,
         )
@@ -66,6 +79,17 @@ def duplex(
 
     cycle = common_cycle(list(parts.values()))
     return Participation(init=init, sample=sample, num_clients=uplink.num_clients, cycle=cycle)
+
+
+def _links_of(pattern: Participation) -> Links:
+    """The shapes of a sample."""
+
+    def sample(key: Key) -> Links:
+        init_key, own_key = jax.random.split(key)
+        return pattern.sample(pattern.init(init_key), own_key, jnp.int32(0))[1]
+
+    links: Links = jax.eval_shape(sample, jax.random.key(0))
+    return links
 
 
 @by_call
@@ -76,10 +100,10 @@ def unavailable(pattern: Participation) -> Participation:
     clients do not train.
 
     Args:
-      pattern: who is active.
+      pattern: who is active; where it tells directions apart, those who take part.
 
     Returns:
-      The pattern with ``downlink`` and ``compute`` equal to its mask, and its ``prob``.
+      The pattern with ``mask``, ``downlink`` and ``compute`` equal, and its ``prob``.
 
     References:
       Wang & Ji 2022.
@@ -87,8 +111,9 @@ def unavailable(pattern: Participation) -> Participation:
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, DuplexLinkSample]:
         carry, links = pattern.sample(carry, key, round)
+        active = participants(links)
         return carry, DuplexLinkSample(
-            mask=links.mask, prob=links.prob, downlink=links.mask, compute=links.mask
+            mask=active, prob=links.prob, downlink=active, compute=active
         )
 
     return pattern._replace(sample=sample)

@@ -99,7 +99,7 @@ def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
     """The recording, or the one that rows (client, start, end) stand for."""
     if isinstance(recording, Intervals):
         return recording
-    rows = np.asarray(recording, float)
+    rows = checks.numbers('intervals', recording).astype(float)
     if rows.ndim != 2 or rows.shape[1] != 3:
         requirement = 'be Intervals or rows (client, start, end)'
         raise errors.invalid('intervals', requirement, f'shape {list(rows.shape)}')

@@ -66,7 +66,7 @@ def look_alike(
     """Clients that come and go as those of a log do: each a Markov chain with the log's day.
 
     Each of the N clients takes the rates of a client of the log, drawn with replacement, and is up
-    or down independently of all others. Rates are fitted by `daily_rates`.
+    or down independently of all others. Rates are fitted by `look_alike.daily_rates`.
 
     Args:
       intervals: the log, as in `trace`; time 0 is midnight.

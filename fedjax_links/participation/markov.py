@@ -31,7 +31,7 @@ class MarkovState(NamedTuple):
 @cite(XIANG_2024)
 def markov(
     schedule: schedules.ScheduleLike,
-    up_rate: ArrayLike = _UP_RATE,
+    up_rate: ArrayLike | None = None,
     *,
     correlation_time: ArrayLike | None = None,
 ) -> Participation:
@@ -50,12 +50,13 @@ def markov(
       schedule: a `schedules.Schedule`, a vector float[N] of constant probabilities, or a function
         ``(key, round) -> float[N]``. Links with p = 0 never rise from down and leave up at once;
         links with p = 1 never leave up.
-      up_rate: q*, in (0, 1], one number or float[N].
+      up_rate: q*, in (0, 1], one number or float[N]; 0.05 by default.
       correlation_time: tau in rounds, positive, one number or float[N].
 
     Returns:
       The pattern. It reports the schedule's mean ``p_i^t`` as ``prob``: the marginal probability
-      where p is constant, and the one that the links move towards where it varies.
+      where p is constant, and the one that the links move towards where it varies; NaN if that is
+      not known (`schedules.as_schedule`).
 
     Raises:
       ValueError: for a value out of range.
@@ -73,10 +74,10 @@ def markov(
       Xiang et al. 2024, appendix B and figure 7.
     """
     schedule = schedules.as_schedule(schedule)
-    rates = as_up_rate(up_rate, schedule.num_clients)
+    rates = as_up_rate(_UP_RATE if up_rate is None else up_rate, schedule.num_clients)
     times = None
     if correlation_time is not None:
-        if up_rate is not _UP_RATE:
+        if up_rate is not None:
             raise errors.invalid('up_rate', 'be left out beside correlation_time', up_rate)
         times = _as_correlation_time(correlation_time, schedule.num_clients)
 

@@ -55,13 +55,10 @@ def load(path: str | os.PathLike[str]) -> Any:
                 what = f'{opcode.name} at byte {position}'
                 raise errors.invalid('path', 'be a pickle of plain containers', what)
         return machine.result()
-    except (AssertionError, LookupError, TypeError, AttributeError) as error:
-        said = f'{type(error).__name__} at byte {position}'
-        raise errors.invalid('path', 'be an intact pickle', said) from error
-    except ValueError as error:
-        if str(error).startswith('`path`'):
-            raise
-        said = f'{errors.one_line(str(error))} at byte {position}'
+    except errors.InvalidError:
+        raise
+    except (AssertionError, LookupError, TypeError, AttributeError, ValueError) as error:
+        said = f'{errors.described(error)} at byte {position}'
         raise errors.invalid('path', 'be an intact pickle', said) from error
 
 

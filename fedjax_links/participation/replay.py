@@ -16,14 +16,14 @@ def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
     The masks of a run (`fedjax_links.simulation.realised_links`) replay bit for bit.
 
     Args:
-      mask: bool[T, N] or the numbers 0 and 1, who delivered in each recorded round.
+      mask: bool[T, N], who delivered in each recorded round; integers 0 and 1 count as booleans.
       prob: float[T, N] in [0, 1], or NaN where unknown; unknown everywhere by default.
 
     Returns:
       The pattern; it has no carry.
 
     Raises:
-      ValueError: if the shapes do not fit or the mask holds anything else.
+      ValueError: if the shapes do not fit or the mask holds anything else, floats included.
 
     Example:
       >>> import jax
@@ -37,8 +37,13 @@ def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
     """
     if np.ndim(mask) != 2 or 0 in np.shape(mask):
         raise errors.invalid('mask', 'have shape [rounds, clients]', list(np.shape(mask)))
+    dtype = mask.dtype if hasattr(mask, 'dtype') else np.asarray(mask).dtype
+    if not (jnp.issubdtype(dtype, np.bool_) or jnp.issubdtype(dtype, np.integer)):
+        raise errors.invalid('mask', 'be boolean, or integers 0 and 1', f'dtype {dtype}')
     if checks.is_concrete(mask) and not (binary := np.isin(mask, (0, 1))).all():
-        raise errors.invalid('mask', 'be boolean, or 0 and 1', np.asarray(mask)[~binary][0])
+        raise errors.invalid(
+            'mask', 'be boolean, or integers 0 and 1', np.asarray(mask)[~binary][0]
+        )
     if prob is not None and np.shape(prob) != np.shape(mask):
         raise errors.invalid(
             'prob', f'have the shape of `mask` {list(np.shape(mask))}', list(np.shape(prob))

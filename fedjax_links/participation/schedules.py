@@ -1,7 +1,7 @@
 """Probability schedules: participation probabilities as pure functions of (key, round)."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -172,18 +172,29 @@ def diurnal(
 def as_schedule(schedule: ScheduleLike) -> Schedule:
     """A schedule from a schedule, a vector of probabilities, or a function of (key, round).
 
-    A plain function counts as deterministic: its value is reported as the probability.
+    The value of a plain function that leaves its key alone is reported as the probability. Of one
+    that draws from it the mean is not known, and reported as NaN: give a
+    ``Schedule(probs=function, mean=..., num_clients=...)`` to have it known.
     """
     if isinstance(schedule, Schedule):
         return schedule
     if not callable(schedule):
         return constant(schedule)
-    shape = jax.eval_shape(schedule, jax.random.key(0), jnp.int32(0)).shape
-    if len(shape) != 1:
-        raise errors.invalid('schedule', 'return a vector with one entry per client', shape)
-    return Schedule(
-        probs=schedule, mean=lambda round: schedule(jax.random.key(0), round), num_clients=shape[0]
-    )
+    shape = jax.eval_shape(schedule, jax.random.key(0), jnp.int32(0))
+    if len(shape.shape) != 1:
+        raise errors.invalid('schedule', 'return a vector with one entry per client', shape.shape)
+    draws = False
+    try:
+        jax.eval_shape(lambda round: schedule(cast(Key, None), round), jnp.int32(0))
+    except Exception:  # whatever is said of no key by a function that has just run with one
+        draws = True
+
+    def mean(round: Array) -> Array:
+        if draws:
+            return jnp.full(shape.shape, jnp.nan, shape.dtype)
+        return schedule(jax.random.key(0), round)
+
+    return Schedule(probs=schedule, mean=mean, num_clients=shape.shape[0])
 
 
 def as_probs(p: ArrayLike, argument: str = 'p') -> Array:

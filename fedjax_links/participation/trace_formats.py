@@ -1,22 +1,29 @@
-"""Importers of availability logs: what comes out is an `Intervals`, for `trace`.
+"""Importers of availability logs: they give `participation.intervals.Intervals`, for ``trace``.
 
 * `from_csv`: one interval per line, ``client,start,end``.
 * `from_events`: one change of state per line, ``client,time,state``.
 * `from_pings`: one sign of life per line, ``id,timestamp``, as in the usage log behind FLGo's phone
   simulator.
 * `from_matrix`: a line of 0 and 1 per round, or per client.
-* `from_flash`, `from_fedscale`: measured on phones, see `device_logs`.
+* `from_flash`, `from_fedscale`: measured on phones, see `participation.device_logs`.
 
 No availability format of Plato could be found (it simulates speeds and latencies); `from_events`
 takes any log of changes of state.
+
+Times are numbers in a unit, or dates as ISO 8601 has them (``2026-03-02T07:15:34+01:00``), in UTC
+where they name no time zone; a file has one or the other. Of dates, time 0 is a midnight of UTC
+unless ``origin`` is another date.
 """
 
+import contextlib
 import csv
+import datetime
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedjax_links import checks, errors
 from fedjax_links.participation.device_logs import from_fedscale, from_flash
@@ -32,23 +39,25 @@ __all__ = [
     'from_pings',
 ]
 
-SECONDS = {'s': 1.0, 'min': 60.0, 'h': 3600.0, 'd': 86_400.0}
+SECONDS = {'ms': 0.001, 's': 1.0, 'min': 60.0, 'h': 3600.0, 'd': 86_400.0}
 _UP = {'1': True, 'on': True, 'up': True, 'true': True}
 _STATES = {**_UP, '0': False, 'off': False, 'down': False, 'false': False}
-_T = TypeVar('_T')
+_DAY = 86_400.0
 Path = str | os.PathLike[str]
 Clients = int | Sequence[str] | None
+_Rows = Sequence[tuple[int, Mapping[str, str]]]
 
 
 def from_csv(
-    path: Path, *, unit: str = 's', origin: float | str = 0.0, clients: Clients = None
+    path: Path, *, unit: str = 's', origin: float | str | None = None, clients: Clients = None
 ) -> Intervals:
     """Intervals from a CSV file whose header names ``client``, ``start`` and ``end``.
 
     Args:
       path: the file; further columns are ignored.
-      unit: of the times: ``'s'``, ``'min'``, ``'h'`` or ``'d'``.
-      origin: time of round 0 in the file's unit, or ``'first'`` for the earliest start.
+      unit: of times that are numbers: ``'ms'``, ``'s'``, ``'min'``, ``'h'`` or ``'d'``.
+      origin: time of round 0, in the file's unit or as a date, or ``'first'`` for the earliest
+        start. By default 0, and for dates the midnight (UTC) before the earliest start.
       clients: the clients known: N, for ids 0 to N - 1, or their names in the order of their ids.
         By default, ids follow the order of first appearance.
 
@@ -56,18 +65,15 @@ def from_csv(
       The intervals; their sources are lines, of which the header is the first.
 
     Raises:
-      ValueError: for a file that cannot be read; for a missing column or value, a time that is no
-        number, or an unknown client, with its line.
+      ValueError: for a file that cannot be read; for a missing column or value, a time that is
+        neither a number nor a date, or an unknown client, with its line.
     """
     rows = list(_rows(path, ('client', 'start', 'end')))
     lines = [line for line, _ in rows]
     ids, names = _identify([(line, row['client']) for line, row in rows], clients)
-    scale = _scale(unit)
-    start, end = (
-        np.array([_parse(float, row[name], name, line) for line, row in rows]) * scale
-        for name in ('start', 'end')
-    )
-    zero = _zero(origin, start, scale)
+    clock = _clock(rows, 'start', unit)
+    start, end = (clock.column(rows, name) for name in ('start', 'end'))
+    zero = clock.zero(origin, start)
     return _intervals(ids, start - zero, end - zero, lines, names)
 
 
@@ -75,9 +81,9 @@ def from_events(
     path: Path,
     *,
     unit: str = 's',
-    origin: float | str = 0.0,
+    origin: float | str | None = None,
     clients: Clients = None,
-    until: float | None = None,
+    until: float | str | None = None,
 ) -> Intervals:
     """Intervals from a log of changes, a CSV file with ``client``, ``time`` and ``state``.
 
@@ -88,8 +94,8 @@ def from_events(
       unit: as in `from_csv`.
       origin: as in `from_csv`, ``'first'`` being the earliest line.
       clients: as in `from_csv`.
-      until: end of the log in the file's unit, when those still up go down; by default the time of
-        its last line.
+      until: end of the log in the file's unit or as a date, when those still up go down; by default
+        the time of its last line.
 
     Returns:
       The intervals, each with the line that began it.
@@ -99,13 +105,15 @@ def from_events(
     """
     rows = list(_rows(path, ('client', 'time', 'state')))
     ids, names = _identify([(line, row['client']) for line, row in rows], clients)
-    scale = _scale(unit)
-    times = np.array([_parse(float, row['time'], 'time', line) for line, row in rows]) * scale
+    clock = _clock(rows, 'time', unit)
+    times = clock.column(rows, 'time')
     last = np.full(len(names), -np.inf)
     opened: dict[int, tuple[float, int]] = {}
     found: list[tuple[int, float, float, int]] = []
     for (line, row), client, time in zip(rows, ids.tolist(), times.tolist(), strict=True):
-        up = _parse(lambda text: _STATES[text.lower()], row['state'], 'state', line)
+        if (up := _STATES.get(row['state'].lower())) is None:
+            what = f'{row["state"]!r} on line {line}'
+            raise errors.invalid('state', f'be one of {", ".join(_STATES)}', what)
         if time < last[client]:
             what = f'{row["time"]} for client {names[client]} on line {line}'
             raise errors.invalid('time', 'not run backwards', what)
@@ -114,19 +122,24 @@ def from_events(
             opened[client] = (time, line)
         elif not up and client in opened:
             found.append((client, opened[client][0], time, opened.pop(client)[1]))
-    stop = times.max(initial=0.0) if until is None else until * scale
+    stop = times.max(initial=0.0) if until is None else clock.seconds('until', until)
     found += [(client, time, stop, line) for client, (time, line) in opened.items()]
     client, start, end, source = zip(*found, strict=True) if found else ((), (), (), ())
-    zero = _zero(origin, times, scale)
+    zero = clock.zero(origin, times)
     return _intervals(
         np.array(client, np.int64), np.array(start) - zero, np.array(end) - zero, source, names
     )
 
 
 def from_pings(
-    path: Path, *, width: float = 15.0, origin: float | str = 'first', clients: Clients = None
+    path: Path,
+    *,
+    width: float = 15.0,
+    unit: str = 's',
+    origin: float | str | None = 'first',
+    clients: Clients = None,
 ) -> Intervals:
-    """Intervals from signs of life, a CSV file with ``id`` and ``timestamp`` in seconds.
+    """Intervals from signs of life, a CSV file with ``id`` and ``timestamp``.
 
     A ping at time s shows the client up in the slot of ``width`` seconds that contains s, counted
     from the origin. The log repeats after its last slot. This is how FLGo's phone simulator reads
@@ -135,6 +148,7 @@ def from_pings(
     Args:
       path: the file.
       width: seconds per slot, positive.
+      unit: as in `from_csv`.
       origin: as in `from_csv`; the earliest ping by default.
       clients: as in `from_csv`, for the column ``id``.
 
@@ -150,8 +164,9 @@ def from_pings(
     checks.positive('width', width)
     rows = list(_rows(path, ('id', 'timestamp')))
     ids, names = _identify([(line, row['id']) for line, row in rows], clients)
-    times = np.array([_parse(float, row['timestamp'], 'timestamp', line) for line, row in rows])
-    slots = np.floor((times - _zero(origin, times, 1.0)) / width).astype(np.int64)
+    clock = _clock(rows, 'timestamp', unit)
+    times = clock.column(rows, 'timestamp')
+    slots = np.floor((times - clock.zero(origin, times)) / width).astype(np.int64)
     lines = np.array([line for line, _ in rows], np.int64)
     order = np.lexsort((slots, ids))
     ids, slots, lines = ids[order], slots[order], lines[order]
@@ -230,12 +245,49 @@ def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, s
             yield reader.line_num, {name: row[place].strip() for name, place in places.items()}
 
 
-def _parse(convert: Callable[[str], _T], text: str, column: str, line: int) -> _T:
-    try:
-        return convert(text)
-    except (KeyError, ValueError):
-        kind = 'be a number' if convert is float else f'be one of {", ".join(_STATES)}'
-        raise errors.invalid(column, kind, f'{text!r} on line {line}') from None
+class _Clock(NamedTuple):
+    """How a file tells the time."""
+
+    scale: float
+    has_dates: bool
+
+    def seconds(self, argument: str, time: float | str, where: str = '') -> float:
+        """A time in seconds; of a date since 1970."""
+        try:
+            if not self.has_dates:
+                return float(time) * self.scale
+            date = datetime.datetime.fromisoformat(str(time))
+        except ValueError:
+            kind = 'a date' if self.has_dates else 'a number'
+            raise errors.invalid(argument, f'be {kind}', f'{time!r}{where}') from None
+        return (date if date.tzinfo else date.replace(tzinfo=datetime.UTC)).timestamp()
+
+    def column(self, rows: _Rows, name: str) -> NDArray[np.float64]:
+        """The times of a column in seconds."""
+        return np.array([self.seconds(name, row[name], f' on line {line}') for line, row in rows])
+
+    def zero(self, origin: float | str | None, times: NDArray[np.float64]) -> float:
+        """The origin in seconds."""
+        first = float(times.min(initial=np.inf)) if times.size else 0.0
+        if origin is None:
+            return first // _DAY * _DAY if self.has_dates else 0.0
+        if isinstance(origin, str) and not self.has_dates:
+            checks.choice('origin', origin, ('first',))
+        return first if origin == 'first' else self.seconds('origin', origin)
+
+
+def _clock(rows: _Rows, column: str, unit: str) -> _Clock:
+    """Whether a column has dates, by its first line."""
+    checks.choice('unit', unit, SECONDS)
+    numbers, dates = _Clock(SECONDS[unit], has_dates=False), _Clock(1.0, has_dates=True)
+    for line, row in rows[:1]:
+        for clock in (numbers, dates):
+            with contextlib.suppress(errors.InvalidError):
+                clock.seconds(column, row[column])
+                return clock
+        what = f'{row[column]!r} on line {line}'
+        raise errors.invalid(column, 'be a number or a date such as 2026-03-02T07:15', what)
+    return numbers
 
 
 def _identify(cells: list[tuple[int, str]], clients: Clients) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -252,19 +304,6 @@ def _identify(cells: list[tuple[int, str]], clients: Clients) -> tuple[np.ndarra
         if name not in index:
             raise errors.invalid('client', 'be a known client', f'{name!r} on line {line}')
     return np.array([index[name] for _, name in cells], np.int64), tuple(names)
-
-
-def _scale(unit: str) -> float:
-    checks.choice('unit', unit, SECONDS)
-    return SECONDS[unit]
-
-
-def _zero(origin: float | str, times: np.ndarray, scale: float) -> float:
-    """The origin in seconds."""
-    if isinstance(origin, str):
-        checks.choice('origin', origin, ('first',))
-        return float(times.min(initial=np.inf)) if times.size else 0.0
-    return float(origin) * scale
 
 
 def _intervals(

@@ -30,8 +30,8 @@ def participation_loss(
       fl.plot.participation_loss(result, {'fedavg': losses})
 
     Args:
-      counts: int[N], rounds by client; or bool[T, N], who took part when; or a `SimulationResult`
-        of one lane, whose counters say.
+      counts: int[N], rounds by client; or bool[T, N], who took part when; or a
+        `simulation.SimulationResult` of one lane, whose counters say.
       losses: float[N], or such by label: losses of the clients at a final model.
       names: what to call labels.
       legend: whether to draw one.
@@ -51,7 +51,7 @@ def participation_loss(
         raise errors.invalid('counts', 'be int[N] or bool[T, N]', f'shape {list(rounds.shape)}')
     given = losses if isinstance(losses, Mapping) else {'': losses}
     axes = panels.own(ax)
-    for place, (label, look) in enumerate(looks(given).items()):
+    for label, look in looks(given).items():
         values = checks.numbers('losses', given[label]).astype(np.float64)
         if values.shape != rounds.shape:
             found = f'shape {list(values.shape)}'
@@ -59,7 +59,7 @@ def participation_loss(
         axes.plot(
             rounds,
             values,
-            'osD^vX'[place % 6],
+            look.marker,
             color=look.colour,
             alpha=0.75,
             markersize=4,
@@ -96,6 +96,7 @@ def partition(data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = 
       ValueError: for a problem without integer labels, or shares of another shape.
     """
     mix = label_shares(data)
+    by = ', by their largest class' if order is None else ''
     order = by_largest_class(mix) if order is None else np.asarray(order)
     from matplotlib import colors
 
@@ -112,7 +113,7 @@ def partition(data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = 
     panels.in_integers(axes.yaxis)
     if num_classes <= _MOST_LISTED // 2:
         axes.set_yticks(np.arange(num_classes))
-    _name_clients(axes, order)
+    _name_clients(axes, order, by)
     if colorbar:
         axes.figure.colorbar(image, ax=axes, label="share of the client's examples")
     return axes
@@ -179,6 +180,7 @@ def volumes(counts: Any, *, order: Any = None, ax: Any = None) -> Any:
       The axes.
     """
     counts = np.asarray(counts)
+    by = ', by id' if order is None else ''
     order = np.arange(counts.size) if order is None else np.asarray(order)
     axes = panels.own(ax)
     width = 0.9 if order.size < 100 else 1.0
@@ -187,7 +189,7 @@ def volumes(counts: Any, *, order: Any = None, ax: Any = None) -> Any:
     axes.axhline(counts.mean(), **mean)
     axes.set_ylim(0, 1.25 * counts.max())
     axes.set_ylabel('examples')
-    _name_clients(axes, order)
+    _name_clients(axes, order, by)
     axes.legend(frameon=False, fontsize=8, loc='upper right')
     return axes
 
@@ -243,9 +245,7 @@ def classes_held(numbers: Any, num_classes: int, *, ax: Any = None) -> Any:
     return axes
 
 
-def _name_clients(axes: Any, order: np.ndarray) -> None:
+def _name_clients(axes: Any, order: np.ndarray, by: str) -> None:
     if order.size <= _MOST_LISTED:
         axes.set_xticks(np.arange(order.size), order)
-        axes.set_xlabel('client')
-    else:
-        axes.set_xlabel('clients, by their largest class')
+    axes.set_xlabel('client' if order.size <= _MOST_LISTED else f'clients{by}')

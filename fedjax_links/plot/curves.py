@@ -12,6 +12,7 @@ from fedjax_links.plot.looks import looks
 BANDS = ('interval', 'deviation')
 
 _MOST_NAMED = 60
+_MARKERS_OF_A_LINE = 7
 
 
 def learning_curves(
@@ -42,9 +43,10 @@ def learning_curves(
 
     Args:
       data: ``runs.read(...)``, one panel per pattern, or a part of it (``run.select(...)``); a
-        `SimulationResult` of one lane, of seeds [S] or of a sweep [G, S]; an array float[E] or
-        float[S, E]; or a mapping from labels to such results or arrays, or to arrays by candidate
-        model. Algorithms keep their colours where labels begin with their names in the registry.
+        `simulation.SimulationResult` of one lane, of seeds [S] or of a sweep [G, S]; an array
+        float[E] or float[S, E]; or a mapping from labels to such results or arrays, or to arrays by
+        candidate model. Algorithms keep their colours where labels begin with their names in the
+        registry.
       metric: its name; by default that of the run, or the first usual one of a result. Of arrays it
         is the label of the axis; names that end in ``accuracy`` are read in per cent.
       model: a candidate model, ``'all'``, or None for the one that the papers evaluate: the
@@ -60,7 +62,7 @@ def learning_curves(
       log_rounds: logarithmic axis of rounds, or of what is drawn in their place; what lies at zero,
         such as an evaluation of the start, is left out.
       from_round: first round drawn.
-      against: by label, float[E], what is drawn in the round's place, such as hours; see `x_name`.
+      against: by label, float[E], what is drawn in the round's place, such as hours (``x_name``).
       x_name: of the horizontal axis, with its unit.
       legend: whether to draw one.
       ax: matplotlib axes, as many as there are panels; a new figure by default.
@@ -82,6 +84,7 @@ def learning_curves(
     every = looks(dict.fromkeys(label for panel in read.panels for label in panel.curves))
     found = panels.several(ax, len(read.panels))
     for place, (axes, panel) in enumerate(zip(found, read.panels, strict=True)):
+        drawn, count = 0, sum(map(len, panel.curves.values()))
         for label, models in panel.curves.items():
             look = every[label]
             name = read.names.get(label, label)
@@ -98,9 +101,11 @@ def learning_curves(
                     (0, 1) if panels.is_share(read.metric) and not above else (-np.inf, np.inf),
                     color=look.colour,
                     linestyle=look.line(kind),
-                    marker=look.marker,
-                    label=f'{name} ({panels.words(kind)})' if len(models) > 1 else name,
+                    marker=look.marker if count > 1 else '',
+                    markevery=_marked(places[shown], log_rounds, drawn, count),
+                    label=panels.named(name, kind, always=len(models) > 1),
                 )
+                drawn += 1
             if levels is not None and label in levels:
                 line = {'color': look.colour, 'linestyle': ':', 'linewidth': 1.2}
                 axes.axhline(levels[label] - above, label=f'{name}, predicted', **line)
@@ -139,13 +144,29 @@ def _draw_one(
     **line: Any,
 ) -> None:
     """A line and its band, which stays within the limits of the metric."""
-    every = max(1, len(rounds) // 8)
-    axes.plot(rounds, mean, linewidth=1.3, markersize=4, markevery=every, **line)
+    axes.plot(rounds, mean, linewidth=1.3, markersize=4, **line)
     if np.isfinite(half).any():
         low, high = np.clip([mean - half, mean + half], *limits)
         if log:  # such an axis has no zero
             low = np.maximum(low, mean / 10)
         axes.fill_between(rounds, low, high, color=line['color'], alpha=0.15, linewidth=0)
+
+
+def _marked(places: np.ndarray, log: bool, line: int, count: int) -> list[int]:
+    """Which points of a line have markers, so that those of a line below another one are seen.
+
+    Args:
+      places: float[E], ascending: of the points along the axis.
+      log: whether the axis is logarithmic.
+      line: which of the lines of a panel; markers of different lines stand beside each other.
+      count: how many lines there are.
+    """
+    if not len(places):
+        return []
+    along = np.log(places) if log else places
+    wanted = np.linspace(along[0], along[-1], _MARKERS_OF_A_LINE * count)[line::count]
+    found: list[int] = np.unique(np.searchsorted(along, wanted).clip(max=len(along) - 1)).tolist()
+    return found
 
 
 def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.ndarray]:

@@ -38,7 +38,7 @@ def grid_map(
       y: the column along the vertical axis.
       algorithm: a label of the run.
       baseline: the label that it is compared with, paired by seed; hatched where the 95 % interval
-        (Student t) includes zero. Levels without.
+        (Student t) includes zero, and everywhere for a single seed. Levels without.
       metric: that of the run by default.
       model: of the algorithm. By default, as for the baseline, the one that the papers evaluate,
         ``'client_mean'`` where there is one.
@@ -65,31 +65,35 @@ def grid_map(
     axes = [(name.rsplit('.', 1)[-1], series.values(rows, name)) for name in (x, y)]
     lanes = np.unique(rows['pattern']).tolist(), run.facts['seeds'], np.unique(rows['round'])
 
-    def levels(label: str, model: str | None = None) -> np.ndarray:
+    chosen = {label: reading.main_model(series.models(run.facts, label)) for label in labels}
+    if model is not None:
+        checks.choice('model', model, series.models(run.facts, algorithm))
+        chosen[algorithm] = model
+
+    def levels(label: str) -> np.ndarray:
         """float[S, Y, X]."""
-        models = series.models(run.facts, label)
-        chosen = model or ('client_mean' if 'client_mean' in models else models[0])
-        checks.choice('model', chosen, models)
         found = np.full((len(lanes[1]), len(axes[1][1]), len(axes[0][1])), np.nan)
         of_label = series.where(rows, algorithm=label)
         for row, at_y in enumerate(axes[1][1]):
             of_row = series.at(of_label, {y: at_y})
             for column, at_x in enumerate(axes[0][1]):
                 cell = series.at(of_row, {x: at_x})
-                values = series.array(cell, f'{chosen}/{metric}', *lanes)
+                values = series.array(cell, f'{chosen[label]}/{metric}', *lanes)
                 found[:, row, column] = reading.ends(values[0], tail)
         return found
 
+    def named(label: str) -> str:
+        return panels.named(dict(run.facts['names']).get(label, label), chosen[label])
+
     scale = 100 if panels.is_share(metric) else 1
-    names = dict(run.facts['names'])
-    shown = names.get(algorithm, algorithm)
     if baseline is None:
-        values, unclear = levels(algorithm, model).mean(axis=0), None
-        label = f'{shown}: {panels.unit(metric)}'
+        values, unclear = levels(algorithm).mean(axis=0), None
+        label = f'{named(algorithm)}: {panels.unit(metric)}'
     else:
-        found = evaluation.paired_interval(levels(algorithm, model), levels(baseline))
-        values, unclear = found.mean, np.abs(found.mean) <= found.half_width
-        label = f'{shown} minus {names.get(baseline, baseline)}: {panels.unit(metric)}'
+        found = evaluation.paired_interval(levels(algorithm), levels(baseline))
+        values, unclear = found.mean, ~found.excludes_zero
+        label = f'{named(algorithm)} minus {named(baseline)}: {panels.words(metric)}'
+        label = panels.in_points(label, metric)
     return heat.heat_map(
         scale * values,
         x=(axes[0][0].replace('_', ' '), axes[0][1]),

@@ -25,6 +25,7 @@ def heat_map(
     label: str = '',
     around_zero: bool = True,
     most: float | None = None,
+    least: float | None = None,
     texts: Sequence[Sequence[str]] | str | None = None,
     unclear: Any = None,
     reverse: bool = False,
@@ -45,8 +46,10 @@ def heat_map(
       label: of the colour bar, with the unit.
       around_zero: whether colours are those of differences; else dark is small and bright large.
       most: where colours end, on both sides of zero or above; the largest value by default.
+      least: where the colours of levels begin; the smallest value by default.
       texts: [Y, X], what stands in the cells, or a format for the values; nothing by default.
-      unclear: bool[Y, X], which cells are hatched, such as intervals that include zero.
+      unclear: bool[Y, X], which cells are hatched where they have a value, such as intervals that
+        include zero.
       reverse: red where positive, for what is better when smaller.
       colorbar: whether to draw one.
       ax: matplotlib axes; a new figure by default.
@@ -69,28 +72,30 @@ def heat_map(
         shape = list(values.shape)
         raise errors.invalid('unclear', f'be of shape {shape}', list(np.shape(unclear)))
     axes = panels.own(ax)
-    seen = np.abs(values[np.isfinite(values)])
-    most = (float(seen.max()) if seen.size else 0.0) if most is None else most
-    most = most if most > 0 else 1.0
-    low = -most
-    if not around_zero:
-        low = min(0.0, float(np.nanmin(values))) if seen.size else 0.0
+    seen = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
+    if around_zero:
+        most = float(np.abs(seen).max()) if most is None else most
+        least = -most
+    else:
+        least = float(seen.min()) if least is None else least
+        most = float(seen.max()) if most is None else most
+    least, most = (least, most) if least < most else (least, least + 1.0)
     name = (_REVERSED if reverse else _AROUND_ZERO) if around_zero else _LEVELS
     image = axes.imshow(
         np.ma.masked_invalid(values),
         origin='lower',
         aspect='auto',
         cmap=colormaps[name].with_extremes(bad=_MISSING),
-        vmin=low,
+        vmin=least,
         vmax=most,
     )
     if isinstance(texts, str):
-        texts = [[_formatted(v, texts) for v in row] for row in values]
+        texts = [[formatted(v, texts) for v in row] for row in values]
     if texts is not None:
         colours = image.cmap(image.norm(np.nan_to_num(values)))[..., :3]
         write_cells(axes, texts, text_colours(colours))
     if unclear is not None:
-        hatch(axes, np.asarray(unclear, bool))
+        hatch(axes, np.asarray(unclear, bool) & ~np.isnan(values))
     label_axes(
         axes,
         x or ('', [str(k) for k in range(values.shape[1])]),
@@ -111,7 +116,8 @@ def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
 
     Args:
       matrix: float[N, N]; or bool[N], who was active in a round; or bool[T, N], whose matrices are
-        averaged over rounds; or a `SimulationResult` of one lane, whose last round is drawn.
+        averaged over rounds; or a `simulation.SimulationResult` of one lane, whose last
+        round is drawn.
       colorbar: whether to draw one.
       ax: matplotlib axes; a new figure by default.
 
@@ -158,30 +164,34 @@ def winners(
     """A map whose cells have the colours of those who are best there.
 
     Args:
-      colours: float[Y, X, 3], the first row at the bottom, such as `looks.Look.face`.
+      colours: float[Y, X, 3], the first row at the bottom, such as `looks.Look.face`; NaN for none,
+        grey.
       texts: [Y, X], what stands in the cells; nothing by default.
-      unclear: bool[Y, X], which cells are hatched.
+      unclear: bool[Y, X], where nobody is ahead for certain: white and hatched.
       ax: matplotlib axes; a new figure by default.
 
     Returns:
       The axes.
     """
-    axes = panels.own(ax)
+    from matplotlib import colors
+
+    axes, missing = panels.own(ax), np.isnan(colours)
+    unclear = np.zeros(missing.shape[:2], bool) if unclear is None else np.asarray(unclear, bool)
+    colours = np.where(unclear[..., None], 1.0, colours)
+    colours = np.where(missing, colors.to_rgb(_MISSING), colours)
     axes.imshow(colours, origin='lower', aspect='auto')
     if texts is not None:
         write_cells(axes, texts, text_colours(colours))
-    if unclear is not None:
-        hatch(axes, unclear)
+    hatch(axes, unclear & ~missing.any(axis=-1))
     return axes
 
 
-def _formatted(value: float, form: str) -> str:
-    """A value without the minus of zero; '' for NaN."""
+def formatted(value: float, form: str) -> str:
+    """A value as it stands in a cell: what rounds to zero has no sign; '' for NaN."""
     if np.isnan(value):
         return ''
     text = format(value, form)
-    nothing = text.startswith('-') and not any(digit in text for digit in '123456789')
-    return format(0.0, form) if nothing else text
+    return text if any(digit in text for digit in '123456789') else text.lstrip('+-')
 
 
 def text_colours(colours: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, errors, evaluation
+from fedjax_links import checks, errors, evaluation, series
 from fedjax_links.plot import panels, reading
 from fedjax_links.plot.looks import looks
 
@@ -34,8 +34,9 @@ def paired_differences(
     Args:
       data: as in `learning_curves`, one panel per pattern; arrays may also be float[S], one final
         value per seed. Row s of every label has the same seed.
-      baseline: its label; that of the run, or the first label, by default. In a run over a grid an
-        algorithm is compared at the same point.
+      baseline: its label; that of the run, or the first label, by default. In a run over a grid, or
+        a sweep, everything is compared with the baseline at the same point, in the columns that
+        both have; what has no such point is left out.
       metric: as in `learning_curves`.
       model: as in `learning_curves`.
       tail: share of the evaluations, the last ones, that each seed is averaged over.
@@ -52,37 +53,36 @@ def paired_differences(
     if isinstance(data, Mapping):  # one value per seed is one evaluation
         data = {k: np.asarray(v)[:, None] if _is_vector(v) else v for k, v in data.items()}
     read = reading.read(data, metric, model=model, names=names)
-    if baseline is None:
-        own = getattr(data, 'facts', {}).get('baseline')
-        baseline = own or next(iter(read.panels[0].curves))
-    labels = list(dict.fromkeys(label for panel in read.panels for label in panel.curves))
-    if not any(_is_of(label, baseline) for label in labels):
-        raise errors.unknown_name('baseline', baseline, labels)
-    every = looks(labels)
-    scale = 100 if panels.is_share(read.metric) else 1
-    found = panels.several(ax, len(read.panels), max(len(p.curves) for p in read.panels))
+    baseline = _baseline(read.members, baseline or getattr(data, 'facts', {}).get('baseline'))
+    against = {
+        label: baseline
+        if baseline in read.members
+        else series.counterpart(read.members, label, baseline)
+        for label in read.members
+    }
+    rows = {label: base for label, base in against.items() if base not in (None, label)}
+    kinds = {label: next(iter(m)) for panel in read.panels for label, m in panel.curves.items()}
+    shown = {
+        label: panels.named(read.names.get(label, label), kind) for label, kind in kinds.items()
+    }
+    longest = max((len(shown[label]) for label in rows), default=0)
+    found = panels.several(ax, len(read.panels), len(rows), longest)
     for axes, panel in zip(found, read.panels, strict=True):
-        levels = {
-            label: reading.ends(next(iter(models.values())), tail)
-            for label, models in panel.curves.items()
-        }
-        others = [label for label in levels if not _is_of(label, baseline)]
-        for place, label in enumerate(others):
-            against = levels.get(baseline + label[label.find(' (') :] if ' (' in label else '')
-            against = levels.get(baseline) if against is None else against
-            if against is None:
-                continue
-            difference = evaluation.paired_interval(levels[label], against)
-            _draw_difference(axes, place, difference, scale, every[label])
-        axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
-        axes.set_yticks(range(len(others)), [read.names.get(label, label) for label in others])
-        axes.set_ylim(max(len(others), 1) - 0.5, -0.5)
-        axes.grid(axis='x', alpha=0.25)
-        other = read.names.get(baseline, baseline)
-        points = ', points' if scale > 1 else ''
-        axes.set_xlabel(f'{panels.words(read.metric) or "value"} minus that of {other}{points}')
+        curves = panel.curves.items()
+        ends = {label: reading.ends(models[kinds[label]], tail) for label, models in curves}
+        draw_differences(axes, ends, rows, read.metric, shown)
         if panel.title:
             axes.set_title(read.names.get(panel.title, panel.title), fontsize=10)
+    kind = next((kinds[base] for base in rows.values()), 'server')
+    other = panels.named(read.names.get(baseline, baseline), kind)
+    label = difference_label(read.metric, other)
+    if ax is None and len(found) > 1:  # one label, and names at the left alone
+        found[0].figure.supxlabel(label, fontsize=10)
+        for axes in found:
+            axes.tick_params(labelleft=axes.get_subplotspec().is_first_col())
+    else:
+        for axes in found:
+            axes.set_xlabel(label)
     return panels.as_returned(found)
 
 
@@ -90,25 +90,60 @@ def _is_vector(entry: Any) -> bool:
     return not isinstance(entry, Mapping | tuple) and np.ndim(entry) == 1
 
 
-def _is_of(label: str, baseline: str) -> bool:
-    """Whether a label is the baseline's, at whatever point of a grid."""
-    return label == baseline or label.startswith(f'{baseline} (')
+def _baseline(members: series.Members, given: str | None) -> str:
+    """An algorithm, at whatever point of a grid, or one series; by default what comes first."""
+    algorithms = list(dict.fromkeys(algorithm for algorithm, _ in members.values()))
+    if given is None:
+        return algorithms[0] if len(algorithms) > 1 else next(iter(members))
+    checks.choice('baseline', given, [*algorithms, *members])
+    return given
 
 
-def _draw_difference(
-    axes: Any, place: int, difference: evaluation.Interval, scale: float, look: Any
+def draw_differences(
+    axes: Any,
+    ends: Mapping[str, np.ndarray],
+    against: Mapping[str, str],
+    metric: str,
+    names: Mapping[str, str],
 ) -> None:
-    mean, half = scale * float(difference.mean), scale * float(difference.half_width)
-    axes.errorbar(
-        mean,
-        place,
-        xerr=None if np.isnan(half) else half,
-        fmt='o',
-        markersize=6,
-        color=look.colour,
-        markerfacecolor=look.colour if abs(mean) > half else 'white',
-        capsize=3,
-    )
+    """Paired differences and their 95 % intervals, a row each.
+
+    Args:
+      axes: matplotlib axes.
+      ends: float[S] by label.
+      against: by label in the order of the rows, the label that it is compared with; a row stays
+        empty where either has no values here.
+      metric: what it is.
+      names: what labels are called, in the order of the picture.
+    """
+    scale = 100 if panels.is_share(metric) else 1
+    every = looks(names)
+    for place, (label, base) in enumerate(against.items()):
+        if label not in ends or base not in ends:
+            continue
+        difference = evaluation.paired_interval(ends[label], ends[base])
+        half = scale * float(difference.half_width)
+        colour = every[label].colour
+        axes.errorbar(
+            scale * float(difference.mean),
+            place,
+            xerr=None if np.isnan(half) else half,
+            fmt='o',
+            markersize=6,
+            color=colour,
+            markerfacecolor=colour if difference.excludes_zero else 'white',
+            capsize=3,
+        )
+    axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
+    axes.set_yticks(range(len(against)), [names[label] for label in against])
+    axes.set_ylim(max(len(against), 1) - 0.5, -0.5)
+    axes.grid(axis='x', alpha=0.25)
+
+
+def difference_label(metric: str, baseline: str) -> str:
+    """``eval accuracy minus that of FedAvg, points``."""
+    text = f'{panels.words(metric) or "value"} minus that of {baseline}'
+    return panels.in_points(text, metric)
 
 
 def level_bars(

@@ -1,8 +1,8 @@
 """Colours and lines: the same algorithm looks the same in every picture.
 
-A registered algorithm has its colour and its line for good; relatives share a colour and differ in
-the line. Whatever else is in a picture takes the looks that nobody there has. The colours are told
-apart by the colour-blind (Okabe and Ito 2008; the last two are added).
+A registered algorithm has its colour, line and marker for good; relatives share a colour and differ
+in line and marker. Whatever else is in a picture takes the looks that nobody there has. The colours
+are told apart by the colour-blind (Okabe and Ito 2008; the last two are added).
 """
 
 import re
@@ -33,7 +33,7 @@ _LINES: Mapping[str, Sequence[Any]] = {
 _RANKS = 3
 _HATCHES = (None, '///', '...')
 _BLENDS = (0.3, 0.65, -0.3)  # towards white, or below zero towards black
-_MARKERS = ('', 'o', 's', '^', 'v', 'D', 'X', 'P', '*')
+_MARKERS = ('o', 's', '^', 'D', 'v', 'P', 'X', '*', '<', '>')
 
 _FAMILIES = (
     ('fedavg', 'fedavg_all', 'fedavg_known'),
@@ -72,8 +72,9 @@ class Look(NamedTuple):
 
     @property
     def marker(self) -> str:
-        """A marker for variants, or ''."""
-        return _MARKERS[self.variant % len(_MARKERS)]
+        """The marker of its points and lines: another one for every colour, rank and variant."""
+        place = COLOURS.index(self.colour) + _RANKS * self.rank + self.variant
+        return _MARKERS[place % len(_MARKERS)]
 
     @property
     def hatch(self) -> str | None:

@@ -10,7 +10,7 @@ from fedjax_links import errors
 
 _MOST_INSIDE, _LONGEST_INSIDE = 6, 28
 _MOST_BELOW_EACH_OTHER = 22
-_SINGLE, _PANEL, _ROW = (6.4, 4.2), (3.6, 2.6), 0.2  # inches
+_SINGLE, _PANEL, _ROW, _LETTER, _UNDER_A_LABEL = (6.4, 4.2), (3.6, 2.6), 0.2, 0.08, 4.5  # inches
 _MOST_COLUMNS = 3
 
 
@@ -33,19 +33,21 @@ def own(ax: Any, size: tuple[float, float] = _SINGLE) -> Any:
     return ax
 
 
-def several(ax: Any, count: int, rows: int = 0) -> list[Any]:
+def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Any]:
     """Axes for ``count`` panels: those given, or a grid of a new figure.
 
     Args:
       ax: None, axes for a single panel, or as many axes as there are panels.
       count: of the panels.
-      rows: how many lines of text a panel has at its side; a new figure has room for them.
+      rows: how many lines of text a panel has at its left side; a new figure has room for them.
+      letters: the longest line's; only panels at the left have such text.
 
     Raises:
       ValueError: for another number of axes.
     """
     if count == 1 and not isinstance(ax, list | tuple | np.ndarray):
-        return [own(ax, (_SINGLE[0], max(_SINGLE[1], _ROW * rows + 0.8)))]
+        width = max(_SINGLE[0], _UNDER_A_LABEL + _LETTER * letters)
+        return [own(ax, (width, max(_SINGLE[1], _ROW * rows + 0.8)))]
     if ax is not None:
         given = list(np.ravel(np.asarray(ax, object)))
         if len(given) != count:
@@ -56,7 +58,7 @@ def several(ax: Any, count: int, rows: int = 0) -> list[Any]:
     columns = min(_MOST_COLUMNS, count)
     lines = -(-count // columns)
     height = max(_PANEL[1], _ROW * rows + 0.8)
-    size = (_PANEL[0] * columns + 0.6, height * lines + 0.6)
+    size = (_PANEL[0] * columns + 0.6 + _LETTER * letters, height * lines + 0.6)
     shape: dict[str, Any] = {'squeeze': False, 'figsize': size, 'layout': 'constrained'}
     grid: Any = pyplot.subplots(lines, columns, **shape)[1]
     for axes in list(grid.flat)[count:]:
@@ -83,9 +85,28 @@ def words(metric: str) -> str:
     return metric.replace('_', ' ')
 
 
+def named(name: str, model: str, *, always: bool = False) -> str:
+    """What a curve is called: of another candidate model than the server's it says which.
+
+    Args:
+      name: of its label, such as ``FedPBC (rate 0.1)``.
+      model: the candidate model.
+      always: whether the server's is named too, as where several are drawn.
+    """
+    if model == 'server' and not always:
+        return name
+    before = f'{name[:-1]}, ' if name.endswith(')') else f'{name} ('
+    return f'{before}{words(model)})'
+
+
 def unit(metric: str) -> str:
     """The metric with its unit, as a heading."""
     return f'{words(metric)}, %' if is_share(metric) else words(metric)
+
+
+def in_points(text: str, metric: str) -> str:
+    """What a difference is called, with its unit where the metric is a share."""
+    return f'{text}, points' if is_share(metric) else text
 
 
 def in_integers(axis: Any) -> None:

@@ -9,7 +9,10 @@ from fedjax_links import checks, errors, runs, series
 from fedjax_links.simulation import SimulationResult
 
 ALL = 'all'
-_USUAL = ('eval_accuracy', 'accuracy', 'eval_loss', 'loss', 'train_loss', 'distance')
+_USUAL = (
+    *('eval_accuracy', 'accuracy', 'train_accuracy'),
+    *('eval_loss', 'loss', 'train_loss', 'distance'),
+)
 
 Models = Mapping[str, np.ndarray]
 
@@ -35,11 +38,13 @@ class Read(NamedTuple):
       metric: its name; '' for arrays that were given without.
       panels: one per pattern.
       names: what to show instead of a label or a title.
+      members: what each label stands for.
     """
 
     metric: str
     panels: list[Panel]
     names: Mapping[str, str]
+    members: series.Members
 
 
 def read(
@@ -67,29 +72,35 @@ def read(
     if isinstance(data, runs.Results):
         found = _of_run(data, metric)
     else:
-        found = _of_mapping(_labelled(data), metric, rounds)
+        found = _of_mapping(*_labelled(data), metric, rounds)
     panels = [
         panel._replace(curves={k: _chosen(models, model) for k, models in panel.curves.items()})
         for panel in found.panels
     ]
-    return Read(found.metric, panels, {**found.names, **(names or {})})
+    every = {**found.names, **(names or {})}
+    for label, (algorithm, point) in found.members.items():
+        if label not in (names or {}) and algorithm in every:
+            every[label] = series.label(every[algorithm], point)
+    return found._replace(panels=panels, names=every)
 
 
-def _labelled(data: Any) -> Mapping[str, Any]:
+def _labelled(data: Any) -> tuple[Mapping[str, Any], series.Members]:
     """All that is not a run as entries by label; several points of a sweep each their own."""
     given = data if isinstance(data, Mapping) else {'simulation': data}
     if not given:
         raise errors.invalid('data', 'hold at least one label', given)
     found: dict[str, Any] = {}
+    members: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for label, entry in given.items():
         if isinstance(entry, SimulationResult) and np.ndim(entry.state.round) == 2:
             count = len(np.asarray(entry.state.round))
-            for point in range(count):
-                name = f'{label} (point {point})' if count > 1 else str(label)
-                found[name] = _at_point(entry, point)
+            for place in range(count):
+                point = {'point': place} if count > 1 else {}
+                name = series.label(str(label), point)
+                found[name], members[name] = _at_point(entry, place), (str(label), point)
         else:
-            found[str(label)] = entry
-    return found
+            found[str(label)], members[str(label)] = entry, (str(label), {})
+    return found, members
 
 
 def _at_point(result: SimulationResult, point: int) -> SimulationResult:
@@ -107,7 +118,9 @@ def _at_point(result: SimulationResult, point: int) -> SimulationResult:
     return SimulationResult(state, active, row(result.evals))
 
 
-def _of_mapping(entries: Mapping[str, Any], metric: str | None, rounds: Any) -> Read:
+def _of_mapping(
+    entries: Mapping[str, Any], members: series.Members, metric: str | None, rounds: Any
+) -> Read:
     curves: dict[str, Models] = {}
     metric, when = metric or '', None if rounds is None else np.asarray(rounds, float)
     for label, entry in entries.items():
@@ -124,7 +137,7 @@ def _of_mapping(entries: Mapping[str, Any], metric: str | None, rounds: Any) -> 
     when = np.arange(1.0, count + 1) if when is None else when
     if when.shape != (count,):
         raise errors.invalid('rounds', f'have {count} entries', f'shape {when.shape}')
-    return Read(metric, [Panel('', when, curves)], {})
+    return Read(metric, [Panel('', when, curves)], {}, members)
 
 
 def _length(models: Models) -> int:
@@ -168,11 +181,11 @@ def _of_run(run: runs.Results, metric: str | None) -> Read:
     facts = run.facts
     metric = facts['metric'] if metric is None else metric
     checks.choice('metric', metric, facts['directions'])
-    names = dict(facts['names'])
     main = series.where(run.columns, stage='main')
     if not series.num_rows(main):
         raise errors.invalid('data', 'hold at least one evaluation', run.folder)
     rounds, panels = np.unique(main['round']), []
+    members: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for pattern in facts['patterns']:
         found: dict[str, Models] = {}
         axes = [pattern], facts['seeds'], rounds
@@ -182,23 +195,29 @@ def _of_run(run: runs.Results, metric: str | None) -> Read:
                 own = series.at(rows, point)
                 if series.num_rows(own):
                     label = series.label(algorithm, point)
-                    names.setdefault(label, series.label(names.get(algorithm, algorithm), point))
+                    members[label] = algorithm, point
                     found[label] = {
                         model: series.array(own, f'{model}/{metric}', *axes)[0]
                         for model in series.models(facts, algorithm)
                     }
         if found:
             panels.append(Panel(pattern if len(facts['patterns']) > 1 else '', rounds, found))
-    return Read(metric, panels, names)
+    return Read(metric, panels, dict(facts['names']), members)
 
 
 def _chosen(models: Models, model: str | None) -> Models:
     if model == ALL:
         return models
     if model is None:
-        model = 'client_mean' if 'client_mean' in models else next(iter(models))
+        model = main_model(models)
     checks.choice('model', model, [*models, ALL])
     return {model: models[model]}
+
+
+def main_model(models: Iterable[str]) -> str:
+    """The model that the papers evaluate: the clients' mean where clients keep models."""
+    models = list(models)
+    return 'client_mean' if 'client_mean' in models else models[0]
 
 
 def ends(values: np.ndarray, tail: float) -> np.ndarray:

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, Rows
-from fedjax_links.problems import losses, models
+from fedjax_links.problems import array_checks, losses, models
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
+_Pair = tuple[np.ndarray, np.ndarray]
 
 _EVAL_CHUNK = 1024
 
@@ -50,7 +51,7 @@ def from_arrays(
 
     Args:
       features: [E, ...], one row per example.
-      labels: [E, ...].
+      labels: [E, ...]; for a loss by name as in `from_flax`.
       clients: int[E], owner of each example; ids 0 to N-1, each owning at least one example.
       init_params: ``key -> params``.
       loss_fn: ``(params, batch) -> []``, mean loss over a `Batch` (``batch.features``,
@@ -58,7 +59,8 @@ def from_arrays(
       metrics: ``(params, batch) -> {name: []}``, means over a `Batch`; the loss alone by default.
         For a loss by name, as in `from_flax`.
       predict: ``(params, features) -> outputs``, [B, ...] each, for a loss by name.
-      eval_data: a pair (features, labels) to evaluate on; the clients' own data by default.
+      eval_data: a pair (features, labels) to evaluate on; by default the clients' own data, and
+        what experiments measure there is called ``train_...``.
       random_loss_fn: ``(params, batch, key) -> []``, to train on instead of ``loss_fn``; the key is
         of the seed, round, client and local step.
       larger_is_better: names of the ``metrics`` that are better when larger; all others are then
@@ -72,31 +74,30 @@ def from_arrays(
     Raises:
       ValueError: if lengths differ, an owner is not a client id, a client owns nothing, or
         ``larger_is_better`` names what is not measured; for an unknown loss or metric, or one by
-        name without ``predict``.
+        name without ``predict``, or beside labels that it does not read.
     """
+    owners = np.asarray(clients)
+    counts = array_checks.count_by_owner(owners)
+    rows, targets = np.asarray(features), np.asarray(labels)
+    array_checks.rows('features', rows, 'entry of `clients`', owners.shape)
+    array_checks.rows('labels', targets, 'entry of `clients`', owners.shape)
+    held_out = _held_out(eval_data)
     finish: Callable[[Mapping[str, Array], Batch], Mapping[str, Array]] | None = None
     if isinstance(loss_fn, str):
         if predict is None:
             raise errors.invalid('predict', 'be given for a loss by name', None)
         if callable(metrics):
             raise errors.invalid('metrics', 'be names for a loss by name', metrics)
-        loss_fn, metrics, finish, larger = _by_name(loss_fn, metrics, predict)
+        name = loss_fn
+        loss_fn, metrics, finish, larger = _by_name(name, metrics, predict)
         larger_is_better = larger if larger_is_better is None else larger_is_better
+        params = jax.eval_shape(init_params, jax.random.key(0))
+        outputs = array_checks.outputs('predict', predict, params, rows)
+        targets, held_out = _fitted(name, outputs, targets, held_out)
     elif metrics is not None and not callable(metrics):
         raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
-    owners = np.asarray(clients)
-    num_examples = len(owners)
-    rows, targets = np.asarray(features), np.asarray(labels)
-    for name, array in (('features', rows), ('labels', targets)):
-        if len(array) != num_examples:
-            raise errors.invalid(
-                name, f'have one row per entry of `clients` ({num_examples})', len(array)
-            )
-    counts = _count_examples(owners)
     order = np.argsort(owners, kind='stable')
     data = Batch(jnp.asarray(rows[order]), jnp.asarray(targets[order]))
-    if eval_data is not None and len(eval_data) != 2:
-        raise errors.invalid('eval_data', 'be a pair (features, labels)', len(eval_data))
     own_loss = loss_fn
     per_batch = metrics or (lambda params, batch: {'loss': own_loss(params, batch)})
     if larger_is_better is not None:
@@ -109,7 +110,7 @@ def from_arrays(
             offsets=jnp.asarray(np.concatenate([[0], np.cumsum(counts)[:-1]]), jnp.int32),
             counts=jnp.asarray(counts, jnp.int32),
         ),
-        eval_data=data if eval_data is None else Batch(*map(jnp.asarray, eval_data)),
+        eval_data=data if held_out is None else Batch(*map(jnp.asarray, held_out)),
         init_params=init_params,
         loss_fn=loss_fn,
         metrics=lambda params, examples: _measured(per_batch, finish, params, examples),
@@ -118,6 +119,7 @@ def from_arrays(
         random_loss_fn=random_loss_fn,
         larger_is_better=larger_is_better,
         objective=objective,
+        held_out=held_out is not None,
     )
 
 
@@ -139,7 +141,8 @@ def from_flax(
     Args:
       features: [E, ...], what the module is applied to.
       labels: int[E] for ``'cross_entropy'``, int[E, L] for ``'token_cross_entropy'``, float[E, ...]
-        for the losses of regression.
+        of the outputs' shape for the losses of regression. [E] and [E, 1] are the same there, and
+        kept in the shape that goes with the outputs.
       clients: int[E], owner of each example.
       module: a flax linen module whose only variables are parameters. If it takes a flag ``train``,
         clients train with ``train=True`` and a ``dropout`` key; all else is with ``train=False``.
@@ -148,7 +151,7 @@ def from_flax(
       metrics: what to measure beside the loss, by name: ``'accuracy'``; ``'mse'``, ``'rmse'``,
         ``'mae'``, ``'r2'``; of tokens ``'accuracy'`` and ``'perplexity'``. Those of classes and of
         tokens by default.
-      eval_data: a pair (features, labels) to evaluate on; the clients' own data by default.
+      eval_data: as in `from_arrays`.
       preprocess: ``features -> features``, [B, ...], applied to every batch inside the program, in
         training and in evaluation; the module gets what it returns. The data stay as given.
       augment: ``(key, features) -> features``, [B, ...], applied after ``preprocess`` in training
@@ -164,14 +167,17 @@ def from_flax(
       `LinearObjective` for `models.Softmax` and ``nn.Dense`` without augmentation.
 
     Raises:
-      ValueError: for an unknown loss or metric, or a module with variables besides parameters.
+      ValueError: for an unknown loss or metric, a module with variables besides parameters, labels
+        that do not go with its outputs, or ids that it has no embedding for.
     """
     outputs_loss, beside, larger = losses.of(loss, metrics)
     better = larger if larger_is_better is None else larger_is_better
     better = _names_of_metrics(better, ('loss', *beside))
     prepare = preprocess or (lambda features: features)
-    first = np.asarray(features)[:1]
-    example = prepare(jnp.zeros(first.shape, jnp.asarray(first).dtype))  # only its shape matters
+    rows, targets, held_out = np.asarray(features), np.asarray(labels), _held_out(eval_data)
+    array_checks.numbers('features', rows)
+    array_checks.rows('labels', targets, 'row of `features`', rows.shape[:1])
+    example = prepare(jnp.zeros((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype))
     takes_train = 'train' in inspect.signature(type(module).__call__).parameters
     evaluating: dict[str, Any] = {'train': False} if takes_train else {}
 
@@ -180,25 +186,26 @@ def from_flax(
     def init(key: Key) -> Mapping[str, Params]:
         return module.init(key, example, **evaluating)
 
-    collections = jax.eval_shape(init, jax.random.key(0)).keys() - {'params'}
-    if collections:
-        raise errors.invalid('module', 'have parameters only', f'also {sorted(collections)}')
+    shapes = jax.eval_shape(init, jax.random.key(0))
+    if shapes.keys() - {'params'}:
+        also = f'also {sorted(shapes.keys() - {"params"})}'
+        raise errors.invalid('module', 'have parameters only', also)
 
-    def evaluate(params: Params, batch: Batch) -> Array:
-        outputs: Array = apply({'params': params}, prepare(batch.features), **evaluating)
+    def evaluate(params: Params, features: Array) -> Array:
+        outputs: Array = apply({'params': params}, prepare(features), **evaluating)
         return outputs
 
-    if loss == 'cross_entropy':
-        two = jnp.zeros((2, *first.shape[1:]), jnp.asarray(first).dtype)  # a batch, to any module
-        of_two = Batch(two, jnp.zeros(2, int))
-        params = jax.eval_shape(init, jax.random.key(0))['params']
-        num_outputs = jax.eval_shape(evaluate, params, of_two).shape[-1]
-        for argument, given in (('labels', labels), ('eval_data', (eval_data or (0, None))[1])):
-            if given is not None:
-                _check_classes(argument, given, num_outputs)
+    read = {'features': rows} | ({'eval_data': held_out[0]} if held_out else {})
+    outputs = array_checks.outputs(
+        'module', array_checks.with_ids_checked(evaluate, read), shapes.get('params', {}), rows
+    )
+    if isinstance(loss, str):
+        targets, held_out = _fitted(loss, outputs, targets, held_out)
+    elif {outputs.shape[1:], targets.shape[1:]} == {(), (1,)}:
+        array_checks.one_by_one(outputs_loss, outputs, targets)
 
     def loss_fn(params: Params, batch: Batch) -> Array:
-        return outputs_loss(evaluate(params, batch), batch.labels)
+        return outputs_loss(evaluate(params, batch.features), batch.labels)
 
     def random_loss_fn(params: Params, batch: Batch, key: Key) -> Array:
         features = prepare(batch.features)
@@ -214,18 +221,18 @@ def from_flax(
     measure = losses.means(outputs_loss, beside)
 
     def per_batch(params: Params, batch: Batch) -> Mapping[str, Array]:
-        return measure(evaluate(params, batch), batch.labels)
+        return measure(evaluate(params, batch.features), batch.labels)
 
     def finish(found: Mapping[str, Array], examples: Batch) -> Mapping[str, Array]:
         return losses.finished(found, beside, examples.labels)
 
     problem = from_arrays(
-        features,
-        labels,
+        rows,
+        targets,
         clients,
         init_params=lambda key: init(key)['params'],
         loss_fn=loss_fn,
-        eval_data=eval_data,
+        eval_data=held_out,
         random_loss_fn=random_loss_fn if takes_train or augment is not None else None,
         objective=None if augment is not None else _linear_objective(module, loss, prepare),
     )
@@ -289,21 +296,6 @@ def _names_of_metrics(names: Collection[str], measured: Collection[str]) -> tupl
     return names
 
 
-def _count_examples(owners: np.ndarray) -> np.ndarray:
-    if owners.ndim != 1 or not np.issubdtype(owners.dtype, np.integer):
-        raise errors.invalid(
-            'clients', 'be a vector of client ids', f'{owners.dtype}{list(owners.shape)}'
-        )
-    if owners.size == 0 or owners.min() < 0:
-        lowest = 'no example' if owners.size == 0 else f'id {owners.min()}'
-        raise errors.invalid('clients', 'hold ids from 0', lowest)
-    counts = np.bincount(owners)
-    if not counts.all():
-        idle = int(np.flatnonzero(counts == 0)[0])
-        raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
-    return counts
-
-
 def _measured(
     per_batch: Metrics,
     finish: Callable[[Mapping[str, Array], Batch], Mapping[str, Array]] | None,
@@ -333,15 +325,27 @@ def _mean_over_chunks(per_batch: Metrics, params: Params, examples: Batch) -> Ma
     return totals
 
 
-def _check_classes(argument: str, labels: ArrayLike, num_outputs: int) -> None:
-    """Raises unless labels are classes of which the module has an output each."""
-    if not checks.is_concrete(labels):
-        return
-    given = np.asarray(labels)
-    if not np.issubdtype(given.dtype, np.integer):
-        raise errors.invalid(argument, 'be classes, integers', f'{given.dtype}')
-    outside = np.flatnonzero((given < 0) | (given >= num_outputs))
-    if outside.size:
-        requirement = f"lie in [0, {num_outputs}), the module's outputs"
-        shown = f'{given.ravel()[outside[0]]} at example {outside[0]}'
-        raise errors.invalid(argument, requirement, shown)
+def _held_out(eval_data: tuple[ArrayLike, ArrayLike] | None) -> _Pair | None:
+    """What to evaluate on; raises unless it is a pair of one length."""
+    if eval_data is None:
+        return None
+    if len(eval_data) != 2:
+        raise errors.invalid('eval_data', 'be a pair (features, labels)', len(eval_data))
+    features, labels = (np.asarray(part) for part in eval_data)
+    array_checks.rows('eval_data', features, 'label', labels.shape[:1])
+    array_checks.numbers('eval_data', labels)
+    return features, labels
+
+
+def _fitted(
+    loss: str, outputs: jax.ShapeDtypeStruct, labels: np.ndarray, held_out: _Pair | None
+) -> tuple[np.ndarray, _Pair | None]:
+    """Labels for training and evaluation as a loss by name reads them; raises for others."""
+
+    def fit(argument: str, given: np.ndarray) -> np.ndarray:
+        return losses.fitting(loss, argument, given, (len(given), *outputs.shape[1:]))
+
+    labels = fit('labels', labels)
+    if held_out is not None:
+        held_out = held_out[0], fit('eval_data', held_out[1])
+    return labels, held_out

@@ -1,5 +1,6 @@
 """Image classification spread over clients."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,13 +12,13 @@ from flax import linen as nn
 
 from fedjax_links import checks, errors, tree
 from fedjax_links.base import Array, Key, Problem
-from fedjax_links.problems import augmentation, datasets, models, partitioners
+from fedjax_links.problems import augmentation, datasets, models, partition_checks, partitioners
 from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems.arrays import from_flax
 from fedjax_links.problems.partitioners import Partitioner
 
 Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
-"""A name in `MODELS`, a section with name and options, a module, or ``num_classes -> module``."""
+"""A name in ``MODELS``, a section with name and options, a module, or ``num_classes -> module``."""
 
 _STORES = ('float32', 'uint8')
 _CHUNK = 1024
@@ -51,8 +52,7 @@ def digits(
     Args:
       num_clients: N.
       model: as in `federate`.
-      partition: as in `federate`; the equal-volume Dirichlet partition by default, with
-        ``alpha=0.1`` unless given.
+      partition: as in `federate`; by default `partition.dirichlet`, of equal volumes.
       seed: seed of the split, the partition and label noise.
       data_seed: seed of the split and label noise in its place.
       partition_seed: seed of the partition in its place.
@@ -66,13 +66,13 @@ def digits(
       ValueError: for an unknown model, partition or option.
     """
     _check_options(digits, partition, options)
-    data_seed = seed if data_seed is None else data_seed
+    data_seed, partition_seed = partition_checks.seeds(seed, data_seed, partition_seed)
     return federate(
         datasets.digits(seed=data_seed),
         num_clients=num_clients,
         model=model,
         partition=partition,
-        seed=seed if partition_seed is None else partition_seed,
+        seed=partition_seed,
         **{'noise_seed': data_seed, **options},
     )
 
@@ -84,8 +84,8 @@ def images(
     model: Model,
     partition: str | Partitioner = 'dirichlet',
     seed: int = 0,
-    normalise: str | None = None,
-    augment: Sequence[str] = (),
+    normalise: augmentation.Statistics | None = None,
+    augment: Sequence[str | augmentation.Augmentation] = (),
     store: str = 'float32',
     data: Mapping[str, Any] | None = None,
     label_noise: Mapping[str, Any] | None = None,
@@ -101,8 +101,7 @@ def images(
       dataset: a name in `datasets.DATASETS`.
       num_clients: N.
       model: as in `federate`.
-      partition: as in `federate`; the equal-volume Dirichlet partition by default, with
-        ``alpha=0.1`` unless given.
+      partition: as in `federate`; by default `partition.dirichlet`, of equal volumes.
       seed: seed of the partition and label noise.
       normalise: as in `federate`.
       augment: as in `federate`.
@@ -112,7 +111,8 @@ def images(
       data_seed: seed of label noise in place of ``seed``, and of the loader in place of its own,
         where it has one.
       partition_seed: seed of the partition in place of ``seed``.
-      **partition_options: passed on to the partition (``alpha``, ``shards_per_client``, ...).
+      **partition_options: passed on to the partition (``alpha``, ``shards_per_client``, ...), and
+        ``noise_seed`` as in `federate`.
 
     Returns:
       A problem with metrics ``loss`` and ``accuracy`` on the test images.
@@ -128,6 +128,7 @@ def images(
     _check_options(images, partition, partition_options)
     _check_names(model, normalise, augment, store)
     options = dict(data or {})
+    noise_seed, partition_seed = partition_checks.seeds(seed, data_seed, partition_seed)
     if data_seed is not None and 'seed' in partitioners.keywords(datasets.DATASETS[dataset]):
         options['seed'] = data_seed
     with errors.inside('data'):
@@ -137,13 +138,12 @@ def images(
         num_clients=num_clients,
         model=model,
         partition=partition,
-        seed=seed if partition_seed is None else partition_seed,
+        seed=partition_seed,
         normalise=normalise,
         augment=augment,
         store=store,
         label_noise=label_noise,
-        noise_seed=seed if data_seed is None else data_seed,
-        **partition_options,
+        **{'noise_seed': noise_seed, **partition_options},
     )
 
 
@@ -154,8 +154,8 @@ def federate(
     model: Model,
     partition: str | Partitioner,
     seed: int,
-    normalise: str | None = None,
-    augment: Sequence[str] = (),
+    normalise: augmentation.Statistics | None = None,
+    augment: Sequence[str | augmentation.Augmentation] = (),
     store: str = 'float32',
     label_noise: Mapping[str, Any] | None = None,
     noise_seed: int | None = None,
@@ -166,17 +166,16 @@ def federate(
     Args:
       dataset: images and labels.
       num_clients: N.
-      model: a name in `MODELS`, a mapping of that ``name`` and its options, a flax linen module, or
-        a function ``num_classes -> module``.
+      model: a name in `classification.MODELS`, a mapping of that ``name`` and its options, a flax
+        linen module, or a function ``num_classes -> module``.
       partition: a name in `partitioners.PARTITIONS`, or a function ``(labels, *, num_clients,
         **options) -> int[E]`` of the owners, which gets ``seed`` if it has such a parameter.
       seed: seed of the partition.
-      normalise: a name in `augmentation.CHANNEL_STATISTICS`, to normalise the images by inside the
-        program; the data stay in [0, 1].
-      augment: names in `augmentation.AUGMENTATIONS`, applied in this order to what clients train
-        on, after normalisation, as `augmentation.chain` does; evaluation sees the images as they
-        are. ``crop`` and ``mirror`` draw once per minibatch, as the papers' released code does,
-        ``crop_each`` and ``mirror_each`` once per image.
+      normalise: a name in `augmentation.CHANNEL_STATISTICS`, or ``mean`` and ``deviation`` of each
+        channel, to normalise the images by inside the program; the data stay in [0, 1].
+      augment: names in `augmentation.AUGMENTATIONS` or functions ``(key, images) -> images``,
+        applied in this order to what clients train on, after normalisation, as `augmentation.chain`
+        does; evaluation sees the images as they are.
       store: ``'float32'``, or ``'uint8'`` to hold images as 8-bit pixels in a quarter of the memory
         and scale them to [0, 1] inside the program. Values are the same to a rounding.
       label_noise: which training labels are wrong: one kind of noise of `problems.label_noise`
@@ -236,14 +235,27 @@ def _check_options(
 ) -> None:
     """Raises for options that neither ``caller`` nor `federate` nor the partition knows."""
     own = partitioners.keywords(caller) | partitioners.keywords(federate)
-    partitioners.check(caller.__name__, partition, options, own)
+    partitioners.check(partition, options, own)
 
 
-def _check_names(model: Model, normalise: str | None, augment: Sequence[str], store: str) -> None:
+def _check_names(
+    model: Model,
+    normalise: augmentation.Statistics | None,
+    augment: Sequence[str | augmentation.Augmentation],
+    store: str,
+) -> None:
     if isinstance(model, Mapping):
         options = dict(model)
-        checks.choice('model.name', options.pop('name', None), MODELS)
-        checks.options('model', MODELS[model['name']], options, None)
+        if options.pop('name', None) is None:
+            raise errors.missing_name('model.name', MODELS)
+        checks.choice('model.name', model['name'], MODELS)
+        made = MODELS[model['name']]
+        if isinstance(made, type):  # whose signature has what flax adds to any module
+            fields = {field.name for field in dataclasses.fields(made)}
+            fields -= {'num_classes', 'name', 'parent'}
+            for option in options.keys() - fields:
+                raise errors.unknown_name('model', option, fields)
+        checks.options('model', made, options, None)
     elif isinstance(model, str):
         checks.choice('model', model, MODELS)
     elif not isinstance(model, nn.Module):
@@ -252,7 +264,7 @@ def _check_names(model: Model, normalise: str | None, augment: Sequence[str], st
             raise errors.invalid('model', requirement, repr(model))
         checks.options('model', model, {}, None)
     if normalise is not None:
-        checks.choice('normalise', normalise, augmentation.CHANNEL_STATISTICS)
+        augmentation.statistics(normalise)
     augmentation.chain(augment)
     checks.choice('store', store, _STORES)
 
@@ -283,16 +295,17 @@ def _check_size(module: nn.Module, features: np.ndarray) -> None:
 
     try:
         shapes = jax.eval_shape(init, jax.random.key(0), example)
+    except errors.InvalidError as error:
+        raise error.under('model') from error
     except Exception as error:  # whatever the layers say
-        if str(error).startswith('`'):
-            raise ValueError(errors.placed(str(error), 'model')) from error
-        said = f'{type(error).__name__}: {error}'
         requirement = f'suit features of shape {list(features.shape[1:])}'
-        raise errors.invalid('model', requirement, errors.one_line(said)) from error
+        raise errors.invalid('model', requirement, errors.described(error)) from error
     checks.fits('model', type(module).__name__, tree.num_bytes(shapes))
 
 
-def _preprocessing(normalise: str | None, store: str) -> Callable[[Array], Array] | None:
+def _preprocessing(
+    normalise: augmentation.Statistics | None, store: str
+) -> Callable[[Array], Array] | None:
     """From what is stored to what a model sees; None if that is the same."""
     if normalise is None and store == 'float32':
         return None

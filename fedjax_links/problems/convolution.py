@@ -22,13 +22,13 @@ _NARROW = 40
 Form = Callable[[Array, Array, forms.Plan], Array]
 
 
-def fastest_form(kernel_width: int, channels: int, backend: str | None = None) -> Form:
+def fastest_form(kernel_width: int, channels: int, backend: str | None = None) -> Form | None:
     """The form of a convolution that was measured to be the fastest on a backend.
 
     | backend    | form                                                                  |
     |------------|-----------------------------------------------------------------------|
     | cpu        | patches where kernel width x channels of the images <= 40, else rows  |
-    | all others | patches; neither forms nor `jax.lax`'s own are measured there yet     |
+    | all others | `jax.lax`'s own: the forms are not measured there                     |
 
     On a CPU, patches of many channels leave the cache, and rows of few make narrow products.
     ``python -m benchmarks.convolution`` compares the choice with `jax.lax`'s convolution, wherever
@@ -40,11 +40,11 @@ def fastest_form(kernel_width: int, channels: int, backend: str | None = None) -
       backend: ``'cpu'``, ``'gpu'`` or ``'tpu'``; JAX's default backend by default.
 
     Returns:
-      `convolution_forms.by_patches` or `convolution_forms.by_rows`.
+      `convolution_forms.by_patches` or `convolution_forms.by_rows`; None for `jax.lax`'s own.
     """
-    if (backend or jax.default_backend()) == 'cpu' and kernel_width * channels > _NARROW:
-        return forms.by_rows
-    return forms.by_patches
+    if (backend or jax.default_backend()) != 'cpu':
+        return None
+    return forms.by_rows if kernel_width * channels > _NARROW else forms.by_patches
 
 
 def conv_as_matmul(
@@ -59,8 +59,10 @@ def conv_as_matmul(
     batch_group_count: int = 1,
     precision: jax.lax.PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
+    *,
+    form: Form | None = None,
 ) -> Array:
-    """`jax.lax.conv_general_dilated`, with the plain case as a matrix product.
+    """`jax.lax.conv_general_dilated`, on a CPU with the plain case as a matrix product.
 
     ``y[b, i, j, :] = sum_{u, v} x[b, i + u, j + v, :] K[u, v]``, in the form that `fastest_form`
     names: all shifts of the padded image side by side on the channel axis, or those of its columns
@@ -69,9 +71,9 @@ def conv_as_matmul(
     ``kh kw`` times the image by patches, and ``kw`` times the image and ``kh`` times the result by
     rows. As a layer: ``nn.Conv(32, (5, 5), conv_general_dilated=conv_as_matmul)``.
 
-    The backward pass is written by hand. So derivatives in forward mode (`jax.jvp`, `jax.jacfwd`,
-    `jax.linearize`) exist for `jax.lax.conv_general_dilated` alone; gradients of gradients and
-    `jax.hessian`, which is forward mode over a gradient, exist here too.
+    The backward pass is then written by hand. So derivatives in forward mode (`jax.jvp`,
+    `jax.jacfwd`, `jax.linearize`) exist for `jax.lax.conv_general_dilated` alone; gradients of
+    gradients and `jax.hessian`, which is forward mode over a gradient, exist here too.
 
     Args:
       lhs: [B, H, W, C], the images.
@@ -86,6 +88,7 @@ def conv_as_matmul(
       batch_group_count: groups of images.
       precision: of the products, as in `jax.lax`.
       preferred_element_type: of the result, as in `jax.lax`.
+      form: one of `convolution_forms`; `fastest_form` by default.
 
     Returns:
       [B, H', W', D].
@@ -101,10 +104,10 @@ def conv_as_matmul(
         and jnp.issubdtype(lhs.dtype, jnp.floating)
         and min(*lhs.shape, *rhs.shape) > 0
     )
-    if plain:
+    if plain and (form := form or fastest_form(rhs.shape[1], lhs.shape[3])) is not None:
         plan = forms.Plan(_pairs(lhs, rhs, padding), precision, preferred_element_type)
         if min(forms.output_size(lhs, rhs, plan)) > 0:
-            return fastest_form(rhs.shape[1], lhs.shape[3])(lhs, rhs, plan)
+            return form(lhs, rhs, plan)
     return jax.lax.conv_general_dilated(
         lhs,
         rhs,

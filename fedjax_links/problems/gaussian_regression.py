@@ -97,7 +97,7 @@ def gaussian_regression(
       num_clients: N.
       examples_per_client: n.
       dimension: d.
-      heterogeneity: h, how much regression vectors differ, see `draw_clients`.
+      heterogeneity: h, how much regression vectors differ, see `gaussian_regression.draw_clients`.
       shift: c, how much the means of the features differ.
       sigma: standard deviation of the noise, at least 0.
       seed: integer in ``[0, 2**32)``.
@@ -113,9 +113,8 @@ def gaussian_regression(
     """
     from fedjax_links import analysis  # brings SciPy, which takes longest to import
 
-    data_seed = seed if data_seed is None else data_seed
+    data_seed, partition_seed = checks.seeds(seed, data_seed, partition_seed)
     checks.integer('examples_per_client', examples_per_client, 1, 2**31 - 1)
-    checks.integer('data_seed', data_seed, 0, 2**32 - 1)
     if not 0 <= sigma < np.inf:
         raise errors.invalid('sigma', 'be finite and at least 0', sigma)
     clients = draw_clients(
@@ -123,7 +122,7 @@ def gaussian_regression(
         dimension=dimension,
         heterogeneity=heterogeneity,
         shift=shift,
-        seed=seed if partition_seed is None else partition_seed,
+        seed=partition_seed,
     )
     checks.fits(
         'examples_per_client',
@@ -157,6 +156,7 @@ def gaussian_regression(
         eval_data=evaluation,
         metrics=_metrics,
         larger_is_better=(),
+        held_out=None,
         attainable={'loss': np.asarray(fit.error, np.float64)},
     )
 

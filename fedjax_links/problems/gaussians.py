@@ -30,7 +30,7 @@ def gaussians(
     distance: float | None = None,
     bayes_accuracy: float | None = None,
     dimension: int | None = None,
-    alpha: float = 0.1,
+    alpha: float | None = None,
     size_sigma: float = 0.0,
     test_examples: int = 10_000,
     model: Model = 'softmax',
@@ -62,8 +62,8 @@ def gaussians(
       distance: D, positive, in standard deviations of a class.
       bayes_accuracy: what D follows from if it is not given, in ``(1 / K, 1)``; 0.75 by default.
       dimension: of the features, at least K - 1, the default; means use the first K - 1.
-      alpha: concentration of the label shares: small is one class per client. Partitions named
-        ``dirichlet...`` take it too, others do not read it.
+      alpha: concentration of the label shares, small is one class per client; 0.1 by default. With
+        a ``partition``, that of the partition if it has one, and its own default.
       size_sigma: standard deviation of the logarithm of client sizes; 0 for equal sizes, and with
         a ``partition``. Sizes are rescaled to E together, at least 1 each.
       test_examples: T, at least K.
@@ -106,7 +106,7 @@ def gaussians(
     numbers.within('size_sigma', size_sigma, 0, 100)
     if partition is not None and size_sigma != 0:
         raise errors.invalid('size_sigma', 'be 0 beside partition', size_sigma)
-    if isinstance(partition, str) and partition.startswith('dirichlet'):
+    if partition is not None and alpha is not None:
         partition_options['alpha'] = alpha
     _check_partition(partition, partition_options)
     noise.check(label_noise, num_classes, num_clients)
@@ -115,15 +115,15 @@ def gaussians(
         examples_per_client,
         16 * num_clients * examples_per_client * dimension,
     )
-    data_seed = seed if data_seed is None else data_seed
-    partition_seed = seed if partition_seed is None else partition_seed
-    checks.integer('seed', data_seed, 0, 2**32 - 1)
+    data_seed, partition_seed = checks.seeds(seed, data_seed, partition_seed)
     rng = np.random.default_rng([int(data_seed), _STREAM])
     means = np.zeros((num_classes, dimension))
     means[:, : num_classes - 1] = simplex(num_classes, distance)
     total = num_clients * examples_per_client
     if partition is None:
-        shares = dirichlet_shares(num_clients, num_classes, alpha=alpha, seed=partition_seed)
+        shares = dirichlet_shares(
+            num_clients, num_classes, alpha=0.1 if alpha is None else alpha, seed=partition_seed
+        )
         counts = _sizes(num_clients, total, size_sigma, partition_seed)
         owners = np.repeat(np.arange(num_clients), counts)
         labels = _labels(rng, shares, owners)
@@ -186,7 +186,7 @@ def _check_partition(partition: str | Partitioner | None, options: Mapping[str, 
     """Raises for options that neither `gaussians` nor the partition knows."""
     own = partitioners.keywords(gaussians)
     if partition is not None:
-        partitioners.check('gaussians', partition, options, own)
+        partitioners.check(partition, options, own - {'alpha'})
     elif options:
         raise errors.unknown_name('gaussians', next(iter(options)), own)
 

@@ -35,7 +35,8 @@ def generated(
       loss_fn: ``(params, batch) -> []``, mean loss over a batch of such examples.
       seed: of the data, at least 0 and below 2^32.
       metrics: ``(params, eval_data) -> {name: []}``; the loss alone by default.
-      eval_data: what ``metrics`` reads; by default the examples of the first 100 clients.
+      eval_data: what ``metrics`` reads; by default the examples of the first 100 clients, and what
+        experiments measure there is called ``train_...``.
       random_loss_fn: ``(params, batch, key) -> []``, to train on instead of ``loss_fn``.
       larger_is_better: names of the metrics that are better when larger; None: not stated.
 
@@ -57,6 +58,7 @@ def generated(
     if len(lengths) != 1 or 0 in lengths:
         found = [list(leaf.shape) for leaf in shapes]
         raise errors.invalid('examples', 'give leaves of one length, at least 1', found)
+    held_out = None if eval_data is not None else False
     if eval_data is None:
         clients = jnp.arange(min(num_clients, _EVALUATED), dtype=jnp.int32)
         made = jax.vmap(make, in_axes=(None, 0))(key, clients)
@@ -79,4 +81,5 @@ def generated(
         max_examples=length,
         random_loss_fn=random_loss_fn,
         larger_is_better=larger_is_better,
+        held_out=held_out,
     )

@@ -1,13 +1,16 @@
 """Losses and metrics by name: classification, regression, sequences of tokens.
 
 A metric is found from means over examples, so that any number of chunks gives what all examples at
-once give, and from the labels of all of them.
+once give, and from the labels of all of them. A vector of labels and a column of outputs go
+together; other shapes that differ are refused, as arithmetic would pair every label with every
+output.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from fedjax_links import checks, errors
@@ -15,6 +18,8 @@ from fedjax_links.base import Array
 
 Outputs = Callable[[Array, Array], Array]
 """``(outputs [B, ...], labels [B, ...]) -> []``."""
+
+Labels = TypeVar('Labels', Array, np.ndarray)
 
 
 class Metric(NamedTuple):
@@ -38,30 +43,70 @@ class Loss(NamedTuple):
       loss: mean over the examples of a batch.
       metrics: by name, in the order in which they are reported.
       measured: names of those that are measured where nothing is said.
+      least_class: the least label of those that are classes; None for labels like outputs.
     """
 
     loss: Outputs
     metrics: Mapping[str, Metric]
     measured: tuple[str, ...] = ()
+    least_class: float | None = None
+
+
+def like_outputs(
+    labels: Labels, outputs: Sequence[int], *, classes: bool, argument: str = 'labels'
+) -> Labels:
+    """Labels in the shape that goes with outputs.
+
+    Args:
+      labels: [B, ...].
+      outputs: shape of the outputs.
+      classes: whether the labels are classes, of which the last axis of the outputs has scores.
+      argument: what to name in an error.
+
+    Returns:
+      Labels of the outputs' shape, without its last axis for classes. They may have been given
+      with an axis of length one more, or less, at the end.
+
+    Raises:
+      ValueError: for any other shape.
+    """
+    shape: tuple[int, ...] = tuple(outputs[:-1] if classes else outputs)
+    given: tuple[int, ...] = tuple(labels.shape)
+    if given == shape:
+        return labels
+    if given == (*shape, 1) or (*given, 1) == shape:
+        return labels.reshape(shape)
+    what = 'one class for scores' if classes else 'that of the outputs'
+    wanted = f'have shape {rows(shape)}, {what}' + (f' {rows(outputs)}' if classes else '')
+    raise errors.invalid(argument, wanted, rows(given))
+
+
+def rows(shape: Sequence[int]) -> str:
+    """A shape whose first axis is that of the examples: ``[E, 3]``."""
+    return f'[{", ".join(["E", *map(str, shape[1:])])}]'
 
 
 def cross_entropy(outputs: Array, labels: Array) -> Array:
     """Softmax cross-entropy of scores [B, C] at labels int[B]."""
+    labels = like_outputs(labels, outputs.shape, classes=True)
     return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(outputs, labels))
 
 
 def squared_error(outputs: Array, labels: Array) -> Array:
     """Mean of ``(outputs - labels)^2`` over all entries."""
+    labels = like_outputs(labels, outputs.shape, classes=False)
     return jnp.mean(jnp.square(outputs - labels))
 
 
 def absolute_error(outputs: Array, labels: Array) -> Array:
     """Mean of ``|outputs - labels|`` over all entries."""
+    labels = like_outputs(labels, outputs.shape, classes=False)
     return jnp.mean(jnp.abs(outputs - labels))
 
 
 def huber(outputs: Array, labels: Array) -> Array:
     """``r^2 / 2`` for residuals up to 1 and ``|r| - 1/2`` beyond, mean over all entries."""
+    labels = like_outputs(labels, outputs.shape, classes=False)
     return jnp.mean(optax.huber_loss(outputs, labels, delta=1.0))
 
 
@@ -78,15 +123,21 @@ def token_cross_entropy(outputs: Array, labels: Array) -> Array:
 
 def _tokens(outputs: Array, labels: Array) -> tuple[Array, Array]:
     """float[B, L] each: the loss of every token, 0 where it does not count, and whether it does."""
+    labels = like_outputs(labels, outputs.shape, classes=True)
     counts = labels >= 0
     losses = optax.softmax_cross_entropy_with_integer_labels(outputs, jnp.where(counts, labels, 0))
     return jnp.where(counts, losses, 0), counts.astype(losses.dtype)
 
 
+def _accuracy(outputs: Array, labels: Array) -> Array:
+    """Share of the labels that have the highest score."""
+    return jnp.mean(jnp.argmax(outputs, -1) == like_outputs(labels, outputs.shape, classes=True))
+
+
 def _token_sums(outputs: Array, labels: Array) -> Array:
     """float[3] by sequence: loss, correct tokens, tokens."""
     losses, counts = _tokens(outputs, labels)
-    correct = (jnp.argmax(outputs, -1) == labels) * counts
+    correct = (jnp.argmax(outputs, -1) == labels.reshape(counts.shape)) * counts
     sums = [jnp.sum(part) for part in (losses, correct, counts)]
     return jnp.stack(sums) / len(labels)
 
@@ -115,12 +166,9 @@ LOSSES: Mapping[str, Loss] = {
     'absolute_error': Loss(absolute_error, _REGRESSION),
     'cross_entropy': Loss(
         cross_entropy,
-        {
-            'accuracy': Metric(
-                lambda outputs, labels: jnp.mean(jnp.argmax(outputs, -1) == labels), larger=True
-            )
-        },
+        {'accuracy': Metric(_accuracy, larger=True)},
         measured=('accuracy',),
+        least_class=0,
     ),
     'huber': Loss(huber, _REGRESSION),
     'squared_error': Loss(squared_error, _REGRESSION),
@@ -135,9 +183,40 @@ LOSSES: Mapping[str, Loss] = {
             ),
         },
         measured=('accuracy', 'perplexity'),
+        least_class=-np.inf,  # negative ones do not count
     ),
 }
 """``loss`` of `from_arrays` and `from_flax`."""
+
+
+def fitting(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[int]) -> np.ndarray:
+    """Labels as a loss by name reads them beside outputs.
+
+    Args:
+      loss: a name in `LOSSES`.
+      argument: what to name in an error.
+      labels: [E, ...].
+      outputs: shape of the outputs for all of them.
+
+    Returns:
+      The labels, see `like_outputs`.
+
+    Raises:
+      ValueError: for labels of another shape, or classes without an output.
+    """
+    least = LOSSES[loss].least_class
+    labels = like_outputs(labels, outputs, classes=least is not None, argument=argument)
+    if least is None:
+        return labels
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise errors.invalid(argument, 'be classes, integers', f'{labels.dtype}')
+    outside = np.argwhere((labels < least) | (labels >= outputs[-1]))
+    if len(outside):
+        requirement = f"lie in [{least:g}, {outputs[-1]}), the module's outputs"
+        raise errors.invalid(
+            argument, requirement, f'{labels[tuple(outside[0])]} at example {outside[0][0]}'
+        )
+    return labels
 
 
 def of(

@@ -152,9 +152,10 @@ def confusion_of(
     way, numbers = _check(options, num_classes, num_clients)
     if way == 'confusion':
         return numbers
-    rates = numbers if way == 'class_rates' else np.full(num_classes, numbers.mean())
-    same: NDArray[np.float64] = np.eye(num_classes)
-    return same * (1 - rates)[:, None] + (1 - same) * rates[:, None] / (num_classes - 1)
+    from fedjax_links import analysis  # brings SciPy, which takes longest to import
+
+    rates = numbers if way == 'class_rates' else numbers.mean()
+    return analysis.symmetric_confusion(rates, num_classes)
 
 
 def _check(

@@ -21,6 +21,18 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng([int(seed), _STREAM])
 
 
+def seeds(seed: int, data_seed: int | None, partition_seed: int | None) -> tuple[int, int]:
+    """The seeds of data and of the partition, in ``[0, 2**32)``; ``seed`` for each that is None."""
+    given = {'seed': seed, 'data_seed': data_seed, 'partition_seed': partition_seed}
+    for name, value in given.items():
+        if value is not None:
+            integer(name, value, 0, 2**32 - 1)
+    return (
+        seed if data_seed is None else data_seed,
+        seed if partition_seed is None else partition_seed,
+    )
+
+
 def integer(argument: str, value: Any, low: int, high: int) -> None:
     """Raises unless ``value`` is an integer in ``[low, high]``."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)

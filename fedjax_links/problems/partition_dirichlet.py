@@ -33,7 +33,9 @@ def dirichlet_shares(
     return _shares(checks.generator(seed), num_clients, num_classes, alpha)
 
 
-def dirichlet(labels: ArrayLike, *, num_clients: int, alpha: float, seed: int) -> NDArray[np.int32]:
+def dirichlet(
+    labels: ArrayLike, *, num_clients: int, alpha: float = 0.1, seed: int
+) -> NDArray[np.int32]:
     """Gives clients equal volumes and Dirichlet class shares.
 
     Client by client, ``E // N`` labels (one more for the first ``E % N`` clients) are drawn from
@@ -85,7 +87,7 @@ def dirichlet(labels: ArrayLike, *, num_clients: int, alpha: float, seed: int) -
 
 
 def dirichlet_unequal(
-    labels: ArrayLike, *, num_clients: int, alpha: float, seed: int, min_examples: int = 1
+    labels: ArrayLike, *, num_clients: int, alpha: float = 0.1, seed: int, min_examples: int = 1
 ) -> NDArray[np.int32]:
     """Gives clients Dirichlet class shares and whatever volumes these imply.
 
@@ -126,7 +128,7 @@ def dirichlet_unequal(
 
 
 def dirichlet_per_class(
-    labels: ArrayLike, *, num_clients: int, alpha: float, seed: int, min_examples: int = 1
+    labels: ArrayLike, *, num_clients: int, alpha: float = 0.5, seed: int, min_examples: int = 1
 ) -> NDArray[np.int32]:
     """Deals each class out to all clients in Dirichlet shares.
 

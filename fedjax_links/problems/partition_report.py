@@ -39,7 +39,7 @@ def class_mix(
 
 
 class PartitionReport(NamedTuple):
-    """A partition in numbers; `text` shows them on a terminal.
+    """A partition in numbers; `text` shows them on a terminal. C is 0 where nothing has a class.
 
     Attributes:
       counts: int64[N], examples of each client.
@@ -66,11 +66,16 @@ class PartitionReport(NamedTuple):
         """A table of one screen, at most 80 columns wide however many clients there are."""
         empty = int((self.counts == 0).sum())
         owning = self.counts > 0
+        classes = f', {self.global_mix.size} classes' if self.global_mix.size else ''
         lines = [
             f'{self.counts.size} clients ({empty} without examples), '
-            f'{self.counts.sum()} examples, {self.global_mix.size} classes',
+            f'{self.counts.sum()} examples{classes}',
             f'{"per client":<22}{"min":>9}{"10 %":>9}{"median":>9}{"90 %":>9}{"max":>9}{"mean":>9}',
             _line('examples', self.counts, '.1f'),
+        ]
+        if not classes:
+            return '\n'.join(lines)
+        lines += [
             _line('classes held', self.classes_held, '.1f'),
             _line('largest class share', self.class_mix.max(axis=1)[owning], '.3f'),
             _line('distance to pooled mix', self.total_variation[owning], '.3f'),
@@ -87,6 +92,16 @@ class PartitionReport(NamedTuple):
     def __str__(self) -> str:
         """The same as `text`."""
         return self.text()
+
+
+def volumes(counts: ArrayLike) -> PartitionReport:
+    """Describes how many examples clients have where these have no classes.
+
+    Args:
+      counts: int[N].
+    """
+    counts = np.asarray(counts, np.int64)
+    return _report(np.zeros((counts.size, 0), np.int64), counts)
 
 
 def report(
@@ -112,9 +127,13 @@ def report(
       ValueError: if the two vectors differ in length, or a count is too small for them.
     """
     table = _table(clients, labels, num_clients, num_classes)
-    counts = table.sum(axis=1)
+    return _report(table, table.sum(axis=1))
+
+
+def _report(table: NDArray[np.int64], counts: NDArray[np.int64]) -> PartitionReport:
+    """Of examples int64[N, C] of each client in each class, and of each client."""
     mix = table / np.maximum(counts, 1)[:, None]
-    global_mix = table.sum(axis=0) / table.sum()
+    global_mix = table.sum(axis=0) / counts.sum()
     distance = 0.5 * np.abs(mix - global_mix).sum(axis=1)
     return PartitionReport(
         counts=counts,

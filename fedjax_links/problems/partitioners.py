@@ -32,12 +32,11 @@ PARTITIONS: Mapping[str, Partitioner] = {
 
 
 def check(
-    where: str, partition: str | Partitioner, options: Mapping[str, Any], others: Collection[str]
+    partition: str | Partitioner, options: Mapping[str, Any], others: Collection[str]
 ) -> None:
     """Raises for options that do not fit a partition, before any data are read.
 
     Args:
-      where: who takes the options, for the error.
       partition: a name in `PARTITIONS`, or a function.
       options: options of the partition, and possibly some of the ``others``.
       others: names of options that are no concern of the partition's.
@@ -50,11 +49,10 @@ def check(
     elif not callable(partition):
         raise errors.invalid('partition', 'be a name or a function', repr(partition))
     function = _function(partition)
-    called = partition if isinstance(partition, str) else _unbound(function).__name__
     names = {*others, *keywords(function)}
     for option in options:
         if option not in names:
-            raise errors.unknown_name(f'{where} ({called})', option, names)
+            raise errors.unknown_name('partition', option, names)
     own = {name: value for name, value in options.items() if name not in others}
     kinds.check('', function, own)
     checks.options('partition', function, _arguments(partition, 1, 0, own), None)
@@ -74,7 +72,7 @@ def owners(
       labels: int[E].
       num_clients: N.
       seed: for partitions that have a parameter of that name.
-      options: further ones; ``alpha=0.1`` for the Dirichlet partitions unless given.
+      options: further ones.
 
     Returns:
       int[E].
@@ -106,8 +104,6 @@ def _arguments(
 ) -> dict[str, Any]:
     """What the partition is called with besides the labels."""
     arguments = {'num_clients': num_clients, **options}
-    if isinstance(partition, str) and partition.startswith('dirichlet'):
-        arguments.setdefault('alpha', 0.1)
     bound = partition.keywords if isinstance(partition, functools.partial) else {}
     if 'seed' in keywords(_function(partition)) - bound.keys():
         arguments['seed'] = seed

@@ -19,7 +19,7 @@ def dense_product(
     precision: jax.lax.PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """`jax.lax.dot_general`, with the gradient of the plain case in the order of the weights.
+    """`jax.lax.dot_general`, on a CPU with the gradient of the plain case as the weights lie.
 
     ``y = x W`` with ``dL/dx = dL/dy W^T`` and ``dL/dW = x^T dL/dy``, the latter computed as
     ``[in, out]``. That is done for the last axis of x and the first of a matrix W of the same type;
@@ -44,6 +44,7 @@ def dense_product(
         and not any(map(len, batch))
         and lhs.dtype == rhs.dtype
         and preferred_element_type is None
+        and jax.default_backend() == 'cpu'
     )
     if plain:
         return _product(lhs, rhs, precision)

@@ -126,7 +126,7 @@ def synthetic(
     all clients together are for testing.
 
     Args:
-      alpha: how much models differ between clients, see `draw_synthetic`.
+      alpha: how much models differ between clients, see `synthetic.draw_synthetic`.
       beta: how much features differ between clients.
       num_clients: N.
       max_examples: cap on n_i, at least 51; none by default.

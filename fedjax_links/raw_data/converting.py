@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedjax_links import checks, errors
-from fedjax_links.problems.datasets import npz, places, tfds
+from fedjax_links.problems.datasets import npz, places, png_tree, tfds
 from fedjax_links.problems.datasets.npz import Arrays
 from fedjax_links.problems.datasets.places import PathLike
 from fedjax_links.raw_data.recipes import RECIPES, Recipe
@@ -140,10 +140,10 @@ def status(name: str, *, data_dir: PathLike | None = None) -> Status:
     folder = None
     if recipe.prepared is not None:
         folder = max(tfds.versions(root / recipe.prepared).items(), default=(None, None))[1]
-    if recipe.folder == 'cinic10' and all(
-        (root / 'cinic10' / split).is_dir() for split in (name.partition('/')[2] or 'train', 'test')
-    ):
-        folder = root / 'cinic10'
+    if recipe.folder == 'cinic10':
+        splits = ('train', 'valid', 'test') if name == 'cinic10/valid' else ('train', 'test')
+        tree, absent = png_tree.cinic10_tree(data_dir, splits)
+        folder = tree if absent is None else None
     return Status(folder, sum(file.size for file in recipe.files) if folder is None else 0)
 
 

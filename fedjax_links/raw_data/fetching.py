@@ -96,10 +96,10 @@ def _fetch_file(file: File, url: str, folder: pathlib.Path, report: Report) -> N
     with errors.on_disk(folder):
         try:
             pooch.retrieve(url, file.digest, fname=file.name, path=folder, downloader=download)
-        except ValueError as error:
-            if 'hash' not in str(error):
-                raise
-            said = str(error).partition('. ')[0]
+        except errors.InvalidError:
+            raise
+        except ValueError:  # pooch's word for another checksum
+            said = 'a file of another checksum'
             raise errors.invalid(
                 'fetch', f'get the published {file.name} from {url}', said
             ) from None

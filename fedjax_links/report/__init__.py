@@ -2,7 +2,12 @@
 
 `write` turns any folder into ``report.md`` with pictures; `check` tells before a run whether the
 pages that an experiment asks for can be made of it. A page is made by a layout
-(`fedjax_links.report.layouts`).
+(`report.layouts`).
+
+What takes the problem itself, losses of the clients at final models and the exact laws of links, is
+computed where `write` is given the experiment, as the command ``simulate`` does at the end of a
+run, and kept in the folder (``clients.npz``). Reports of the folder alone show what was kept, and
+say where nothing was.
 """
 
 from collections.abc import Mapping
@@ -23,7 +28,7 @@ def write(
     Args:
       run: from `runs.read`, or `Experiment.run` with a folder.
       experiment: what ran, if it is at hand: then what takes its problem and its links to know is
-        found and kept too (`clients`), for this report and all later ones.
+        found anew and kept (`clients`), for this report and all later ones.
       added: further pages, in the form of the config's section ``reports``.
 
     Returns:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedjax_links import analysis, plot
-from fedjax_links.participation.intervals import WRAPS, Intervals
+from fedjax_links import analysis, errors, plot
+from fedjax_links.participation.intervals import WRAPS, Intervals, check_times
 from fedjax_links.participation.look_alike import (
     look_alike,
     nearest_tick,
@@ -71,13 +71,37 @@ def of_log(
     mask = sampled_days(intervals, tick=tick, rounds=rounds, overlaps=overlaps)
     try:
         rounds_per_day(tick)
-    except ValueError:
+    except errors.InvalidError:
         return LogReport(describe(mask, tick), None)
     pattern = look_alike(
         intervals, num_clients=mask.shape[1], tick=tick, rounds=len(mask), overlaps=overlaps
     )
     drawn = recording.record_links(pattern, num_rounds=len(mask), seed=_SEED)
     return LogReport(describe(mask, tick), describe(drawn.participates, tick))
+
+
+def warnings(intervals: Intervals) -> list[str]:
+    """What is odd about the times of a log, a line each.
+
+    Args:
+      intervals: the log, time 0 being midnight.
+
+    Raises:
+      ValueError: for times that no log can have, as `availability`.
+    """
+    check_times(intervals)
+    ends = intervals.end if intervals.period is None else intervals.period
+    length, first = float(np.max(ends)), float(intervals.start.min())
+    found = []
+    if 0 < length < WRAPS['day']:
+        found.append(
+            f'the log lasts {_time(length)} and is repeated to fill a day; if its times are no '
+            'seconds, give their unit'
+        )
+    if first >= WRAPS['day']:
+        days = f'{first / WRAPS["day"]:,.0f} days'
+        found.append(f"nobody is there in the first {days}; with the origin 'first' the log begins")
+    return found
 
 
 def describe(mask: np.ndarray, tick: float) -> Availability:
@@ -134,10 +158,7 @@ def text(title: str, report: LogReport) -> str:
     lines += [f'{name:<34}{"".join(values)}' for name, values in rows.items()]
     lines.append('(the L1 distance of realised implicit weights from equal, between 0 and 2)')
     if copy is None:
-        near = nearest_tick(log.tick)
-        lines.append(
-            f'(no look-alike: {log.tick:g} s do not divide a day; a tick of {near} s does)'
-        )
+        lines.append(f'(no look-alike: {_no_copy(log.tick)})')
     lines.append('share available by hour of the day')
     most = np.nanmax(log.day)
     for hour, share in enumerate(log.day):
@@ -175,8 +196,9 @@ def picture(path: Path, title: str, report: LogReport) -> None:
         axes[0, 1].set(xlabel='hour of the day', ylabel='share available', xlim=(0, 24))
         axes[0, 1].set_ylim(bottom=0)
         axes[0, 1].set_title('The day', fontsize=10)
-        axes[1, 0].set(xlabel='hours', ylabel='share of longer absences', xscale='log')
-        axes[1, 0].set_yscale('log')
+        axes[1, 0].set(xlabel='hours', ylabel='share of longer absences')
+        if report.log.absences[1:].any():
+            axes[1, 0].set(xscale='log', yscale='log')
         axes[1, 0].set_title('Absences', fontsize=10)
         axes[1, 1].axhline(1, color='#cccccc', linewidth=0.8)
         axes[1, 1].set(xlabel='client, largest weight first', ylabel='weight x N')
@@ -185,11 +207,16 @@ def picture(path: Path, title: str, report: LogReport) -> None:
         for each in axes.flat[1:]:
             each.legend(frameon=False, fontsize=8)
 
+    copy = (
+        f'There is no look-alike: {_no_copy(report.log.tick)}.'
+        if report.copy is None
+        else 'The look-alike has as many clients with rates of clients of the log, each a '
+        'two-state Markov chain whose rates follow the hour.'
+    )
     caption = (
         f'{report.log.mask.shape[1]:,} clients over {len(report.log.mask):,} rounds of '
-        f'{report.log.tick:g} s. The look-alike has as many clients with rates of clients of the '
-        'log, each a two-state Markov chain whose rates follow the hour. The bias is the L1 '
-        'distance of the realised weights from equal, with two standard errors from batches.'
+        f'{report.log.tick:g} s. {copy} The bias is the L1 distance of the realised weights from '
+        'equal, with two standard errors from batches.'
     )
     style.save_page(path, draw, title=title, caption=caption, size=(10, 7))
 
@@ -248,6 +275,10 @@ def _survival(of: Availability) -> tuple[np.ndarray, np.ndarray]:
     longer = 1 - np.cumsum(counts) / whole
     last = int(np.flatnonzero(counts)[-1]) if counts.any() else 0
     return of.tick * np.arange(1, last + 1), longer[:last]
+
+
+def _no_copy(tick: float) -> str:
+    return f'{tick:g} s do not divide a day; a tick of {nearest_tick(tick)} s does'
 
 
 def _time(seconds: float) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedjax_links import (
     analysis,
+    archives,
     checkpoints,
     errors,
     journal,
@@ -82,9 +83,10 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
 
     Args:
       experiment: what ran.
-      run: its results, with their folder.
+      run: its results, with their folder; nothing is done without one, or for an archive, which has
+        the file but none of the models.
     """
-    if run.folder is None:
+    if run.folder is None or (run.folder / archives.METRICS).exists():
         return
     arrays: dict[str, np.ndarray] = {}
     for pattern, found in of(experiment, run, run.folder).items():

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks, choices, errors, grids, sections
+from fedjax_links import checks, choices, errors, grids, sections, series
 from fedjax_links.base import Participation, Problem
-from fedjax_links.experiment import redrawn_sections
-from fedjax_links.experiment.config_parts import first_draws, pattern_sections
+from fedjax_links.experiment import limits, redrawn_sections
+from fedjax_links.experiment.config_parts import at_first, first_draws, pattern_sections
 from fedjax_links.report.laws import LinkLaw, link_law
 
+_MOST_ROUNDS = 10**7  # whose rates are added up
 _PLAIN = {'learning_rate', 'decay', 'local_steps', 'batch_size'}
 
 
@@ -41,6 +42,8 @@ class ConfiguredLinks(NamedTuple):
       law: what is known of it exactly.
       seed: the first of the config.
       horizon: how far its runs go; None where that is not a matter of rates and steps alone.
+      where: the point of the grid at which these are, in words; empty where the grid has no column
+        of links or problem.
     """
 
     title: str
@@ -52,6 +55,7 @@ class ConfiguredLinks(NamedTuple):
     law: LinkLaw
     seed: int
     horizon: Horizon | None = None
+    where: str = ''
 
     @property
     def name(self) -> str:
@@ -60,7 +64,7 @@ class ConfiguredLinks(NamedTuple):
 
 
 def configured_links(config: Mapping[str, Any], label: str | None = None) -> ConfiguredLinks:
-    """A pattern of a config.
+    """A pattern of a config, at the first point of its grid.
 
     Args:
       config: nested dictionaries.
@@ -79,11 +83,13 @@ def configured_links(config: Mapping[str, Any], label: str | None = None) -> Con
         label = next(iter(found))
     checks.choice('pattern', label, list(found))
     path, section = found[label]
-    section = {'name': section} if isinstance(section, str) else section
-    own = config.get('problems', {}).get(label, {})
+    columns = grids.flatten(config.get('grid') or {}, 'config.grid')
+    shared = {**config['problem'], **config.get('problems', {}).get(label, {})}
     draws = first_draws(config)
-    problem = sections.problem(redrawn_sections.problem({**config['problem'], **own}, draws))
-    section = redrawn_sections.links(section, draws)
+    own = redrawn_sections.problem(at_first(shared, columns, 'problem'), draws)
+    problem = sections.problem(own)
+    section = redrawn_sections.links(at_first(section, columns, path), draws)
+    section = {'name': section} if isinstance(section, str) else section
     return ConfiguredLinks(
         title=str(config.get('title', '')),
         problem_name=str(config['problem'].get('name')),
@@ -94,7 +100,18 @@ def configured_links(config: Mapping[str, Any], label: str | None = None) -> Con
         law=link_law(section, problem),
         seed=int(config.get('first_seed', 0)),
         horizon=_horizon(config),
+        where=first_point(config, 'problem', path),
     )
+
+
+def first_point(config: Mapping[str, Any], *paths: str) -> str:
+    """Where sections are: ``cohort_size 2, the first of 3 points of the grid``, or nothing."""
+    columns = grids.flatten(config.get('grid') or {}, 'config.grid')
+    starts = tuple(f'{path}.' for path in paths)
+    own = {name: values for name, values in columns.items() if name.startswith(starts)}
+    count = limits.num_points(own, config.get('grid_mode', 'cross'))
+    first = series.described({name: values[0] for name, values in own.items()})
+    return f'{first}, the first of {count} points of the grid' if count > 1 else first
 
 
 def _horizon(config: Mapping[str, Any]) -> Horizon | None:
@@ -104,7 +121,7 @@ def _horizon(config: Mapping[str, Any]) -> Horizon | None:
         return None
     swept = {field.split('.')[0] for field in grids.flatten(config.get('grid') or {})}
     rate, steps = client.get('learning_rate'), client.get('local_steps')
-    if not isinstance(rate, int | float) or not isinstance(steps, int):
+    if not isinstance(rate, int | float) or not isinstance(steps, int) or rounds > _MOST_ROUNDS:
         return None
     if client.keys() - _PLAIN or swept & {'client', 'algorithms', 'problem'}:
         return None

@@ -150,7 +150,7 @@ def _rebuilt(kept: Folder) -> tuple[experiment.Experiment | None, str]:
         return None, f'The run is in {there} and this process in {here} (see JAX_ENABLE_X64)'
     try:
         return experiment.build(kept.config), ''
-    except (ValueError, ImportError) as error:
+    except (errors.InvalidError, ImportError) as error:
         return None, f'{runs.CONFIG} cannot be built here ({str(error).rstrip(".")})'
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import analysis, sections
+from fedjax_links import analysis, describing, errors, sections
 from fedjax_links.base import Problem
 
 _MAX_ENUMERATED_UNITS = 10
@@ -162,7 +162,8 @@ def _markov_rates(probs: np.ndarray, options: Mapping[str, Any]) -> tuple[np.nda
     if options.get('correlation_time') is not None:
         forgotten = -np.expm1(-1 / np.asarray(options['correlation_time'], np.float64))
         return probs * forgotten, (1 - probs) * forgotten
-    up_rate = np.broadcast_to(np.asarray(options.get('up_rate', 0.05), np.float64), probs.shape)
+    given = options.get('up_rate')
+    up_rate = np.broadcast_to(np.float64(0.05 if given is None else given), probs.shape)
     ratio = (1 - probs) / np.where(probs > 0, probs, 1)
     capped = (probs == 0) | (up_rate * ratio > 1)
     rise = np.where(capped, probs / np.where(capped, 1 - probs, 1), up_rate)
@@ -232,7 +233,8 @@ def _separated(options: Mapping[str, Any]) -> LinkLaw:
     if np.ndim(separation) == 0:
         wait = f'a separation of {separation} rounds'
     else:
-        wait = f'separations of {np.min(separation)} to {np.max(separation)} rounds'
+        each = describing.span(str(np.min(separation)), str(np.max(separation)))
+        wait = f'separations of {each} rounds'
     description = f'{size:,} of {weights.size:,} {unit} by weight, {wait}'
     selected = weights > 0
     found = _selection_law(
@@ -280,7 +282,7 @@ def _selection_law(
         return None
     try:
         chain = analysis.minimum_separation_chain(weights, separation, size, design)
-    except ValueError:  # more states than it lists
+    except errors.InvalidError:  # more states than it lists
         return None
     return chain.marginal, f'chain of {len(chain.states)} states'
 
@@ -288,9 +290,12 @@ def _selection_law(
 def _combined(name: str, section: Mapping[str, Any], problem: Problem) -> LinkLaw:
     """Patterns of independent parts; exact if each part is independent over clients and rounds."""
     names = {'duplex': ('uplink', 'downlink', 'compute')}.get(name, ('first', 'second'))
-    parts = [link_law(section[part], problem) for part in names if section.get(part)]
+    sections = [section[part] for part in names if section.get(part)]
+    parts = [link_law(part, problem) for part in sections]
     if len(parts) == 1:
         return parts[0]
+    if name == 'either' and all(map(_is_duplex, sections)):
+        return LinkLaw(_UNKNOWN)  # a client may hear through one and deliver through the other
     probs = [part.probs for part in parts if part.memoryless and part.probs is not None]
     if len(probs) < len(parts):
         return LinkLaw(_UNKNOWN)
@@ -299,3 +304,11 @@ def _combined(name: str, section: Mapping[str, Any], problem: Problem) -> LinkLa
     else:
         joint = np.prod(probs, axis=0)
     return _independent('independent over clients and rounds', joint)
+
+
+def _is_duplex(section: Mapping[str, Any] | str) -> bool:
+    """Whether a pattern of independent parts tells uplink, downlink and compute apart."""
+    if isinstance(section, str) or section['name'] not in ('both', 'either', 'duplex'):
+        return False
+    parts = [section.get(part) for part in ('first', 'second')]
+    return section['name'] == 'duplex' or any(_is_duplex(part) for part in parts if part)

@@ -40,7 +40,7 @@ def _draw(figure, record: LinkRecord, law: LinkLaw) -> None:
         links = base.DuplexLinkSample(*parts)
     axes = plot.link_map(links, num_rounds=rounds, ax=figure.add_subplot(grid[0, :4]))
     axes.set_title(f'Who takes part in which of the first {rounds:,} rounds', fontsize=10)
-    probs, name = None if record.duplex else record.nominal_rates, 'nominal'
+    probs, name = record.nominal_rates, 'nominal'
     if law.rates is not None:
         probs, name = law.rates, 'exact'
     axes = plot.participation_rates(active, probs, name=name, ax=figure.add_subplot(grid[0, 4:]))
@@ -52,7 +52,7 @@ def _draw(figure, record: LinkRecord, law: LinkLaw) -> None:
     plot.link_memory(active, **rates, num_lags=lags, ax=axes)
     axes.set_title('Autocorrelation of participation', fontsize=10)
     expected = None
-    if period is not None and not record.duplex:
+    if period is not None:
         expected = record.prob[:period].sum(axis=1)
         if np.isnan(expected).any() or np.ptp(expected) == 0:
             expected = None

@@ -5,30 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import errors, plot
+from fedjax_links import plot
 from fedjax_links.base import Problem
 from fedjax_links.plot import clients
-from fedjax_links.problems import owners, partition
+from fedjax_links.problems import owners, partition, partition_report
 from fedjax_links.problems.partition import PartitionReport
 from fedjax_links.report import columns, style
 
 
-def of_problem(problem: Problem, name: str) -> PartitionReport:
-    """What the clients of a problem hold.
-
-    Args:
-      problem: with integer labels.
-      name: what to call it in an error.
-
-    Returns:
-      Counts, mixes and distances.
-
-    Raises:
-      ValueError: if its data have no labels, or none that are classes.
-    """
+def of_problem(problem: Problem) -> PartitionReport:
+    """What the clients of a problem hold: volumes, and classes where it has integer labels."""
     labels = getattr(problem.data, 'labels', None)
     if labels is None or not np.issubdtype(labels.dtype, np.integer):
-        raise errors.invalid('config.problem', 'have integer labels', repr(name))
+        return partition_report.volumes(problem.counts)
     return partition.report(owners(problem), np.asarray(labels))
 
 
@@ -44,11 +33,10 @@ def text(title: str, report: PartitionReport) -> str:
       is K if all K are equal and 1 if one has everything.
     """
     clients = effective_number(report.counts / report.counts.sum())
-    classes = effective_number(report.class_mix[report.counts > 0]).mean()
-    effective = (
-        f'effective numbers: {clients:.1f} clients by volume, {classes:.2f} classes per client '
-        f'(mean)'
-    )
+    effective = f'effective numbers: {clients:.1f} clients by volume'
+    if report.global_mix.size:
+        classes = effective_number(report.class_mix[report.counts > 0]).mean()
+        effective += f', {classes:.2f} classes per client (mean)'
     return '\n'.join([title[:80], report.text(), effective])
 
 
@@ -60,14 +48,21 @@ def effective_number(shares: np.ndarray) -> Any:
 def picture(path: Path, title: str, report: PartitionReport) -> None:
     """The page: class shares of every client, volumes, distances to the pooled mix, classes held.
 
+    Where nothing has a class, volumes alone, the largest first.
+
     Args:
       path: where the PNG goes.
       title: above everything.
       report: the partition.
     """
-    style.save_page(
-        path, lambda figure: _draw(figure, report), title=title, caption='', size=(12, 8)
-    )
+    draw, size = (_draw, (12, 8)) if report.global_mix.size else (_draw_volumes, (12, 4))
+    style.save_page(path, lambda figure: draw(figure, report), title=title, caption='', size=size)
+
+
+def _draw_volumes(figure: Any, report: PartitionReport) -> None:
+    order = np.argsort(-report.counts, kind='stable')
+    axes = plot.volumes(report.counts, order=order, ax=figure.add_subplot())
+    axes.set_xlabel(f'{axes.get_xlabel()}, largest first')
 
 
 def _draw(figure, report: PartitionReport) -> None:
@@ -76,7 +71,7 @@ def _draw(figure, report: PartitionReport) -> None:
     map_axes = figure.add_subplot(grid[0, :10])
     pooled_axes = figure.add_subplot(grid[0, 10:], sharey=map_axes)
     plot.partition(report, order=order, colorbar=False, ax=map_axes)
-    map_axes.set_title('Classes of each client, clients by their largest class', fontsize=10)
+    map_axes.set_title('Classes of each client', fontsize=10)
     plot.pooled_classes(report.global_mix, ax=pooled_axes)
     pooled_axes.set_title('All clients', fontsize=10)
     pooled_axes.tick_params(labelleft=False)
@@ -85,6 +80,7 @@ def _draw(figure, report: PartitionReport) -> None:
     figure.colorbar(image, ax=pooled_axes, label="share of the client's examples")
     volume_axes = figure.add_subplot(grid[1, :10], sharex=map_axes)
     plot.volumes(report.counts, order=order, ax=volume_axes)
+    volume_axes.set_xlabel(f'{volume_axes.get_xlabel()}, by their largest class')
     map_axes.tick_params(labelbottom=False)
     map_axes.set_xlabel('')
     distances = report.total_variation[report.counts > 0]
@@ -103,13 +99,8 @@ def write_csv(path: Path, report: PartitionReport) -> None:
       report: the partition.
     """
     by_class = np.rint(report.class_mix * report.counts[:, None]).astype(int)
-    columns.write_csv(
-        path,
-        {
-            'client': np.arange(report.counts.size),
-            'examples': report.counts,
-            **{f'class_{c}': by_class[:, c] for c in range(by_class.shape[1])},
-            'classes_held': report.classes_held,
-            'total_variation': report.total_variation,
-        },
-    )
+    found: dict[str, Any] = {'client': np.arange(report.counts.size), 'examples': report.counts}
+    if by_class.size:
+        found |= {f'class_{c}': by_class[:, c] for c in range(by_class.shape[1])}
+        found |= {'classes_held': report.classes_held, 'total_variation': report.total_variation}
+    columns.write_csv(path, found)

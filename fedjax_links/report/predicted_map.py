@@ -181,19 +181,16 @@ class Difference(NamedTuple):
 
     Attributes:
       name: predicted, simulated, or both.
-      mean: float[A, B, S] over draws.
-      half_width: of the 95 % interval over draws; NaN for a single one.
+      interval: over draws, float[A, B, S].
     """
 
     name: str
-    mean: np.ndarray
-    half_width: np.ndarray
+    interval: evaluation.Interval
 
     @classmethod
     def of(cls, name: str, values: np.ndarray) -> 'Difference':
         """From accuracies float[A, B, S, D] by draw."""
-        found = evaluation.seed_interval(100 * values, axis=-1)
-        return cls(name, found.mean, found.half_width)
+        return cls(name, evaluation.seed_interval(100 * values, axis=-1))
 
 
 def _simulated(
@@ -240,8 +237,8 @@ def _as_columns(
         columns[f'{name}_predicted'] = 100 * accuracy.mean(axis=-1).ravel()
     for difference in differences:
         name = difference.name.replace(' - ', '_minus_')
-        columns[f'difference_{name}'] = difference.mean.ravel()
-        columns[f'half_width_{name}'] = difference.half_width.ravel()
+        columns[f'difference_{name}'] = difference.interval.mean.ravel()
+        columns[f'half_width_{name}'] = difference.interval.half_width.ravel()
     return columns
 
 
@@ -263,7 +260,8 @@ def _table(
             f'{axes["bayes_accuracy"][row]:g}',
             *(
                 _cell(
-                    difference.mean[place, row, column], difference.half_width[place, row, column]
+                    difference.interval.mean[place, row, column],
+                    difference.interval.half_width[place, row, column],
                 )
                 for column in columns
             ),
@@ -281,11 +279,8 @@ def _table(
 
 
 def _cell(mean: float, half: float) -> str:
-    return _points(mean) + ('' if np.isnan(half) else f' ± {half:.1f}')
-
-
-def _points(value: float) -> str:
-    return f'{round(value, 1) + 0.0:+.1f}'  # no -0.0
+    shown = f'{round(mean, 1) + 0.0:+.1f}'  # no -0.0
+    return shown + ('' if np.isnan(half) else f' ± {half:.1f}')
 
 
 def _drawing(
@@ -297,18 +292,17 @@ def _drawing(
     def draw(figure: Any) -> None:
         shape = len(differences), len(axes['alpha'])
         grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
-        levels = [np.nanmax(np.abs([0.0, *d.mean.ravel()])) for d in differences]
+        levels = [np.nanmax(np.abs([0.0, *d.interval.mean.ravel()])) for d in differences]
         levels[:2] = [max(levels[:2])] * len(levels[:2])
         for row, (difference, most) in enumerate(zip(differences, levels, strict=True)):
             line, last = grid[row], row == len(grid) - 1
             for place, panel in enumerate(line):
-                mean = difference.mean[place]
-                texts = [[_points(value) for value in values] for values in mean]
-                unclear = np.abs(mean) <= difference.half_width[place]
+                mean = difference.interval.mean[place]
+                unclear = ~difference.interval.excludes_zero[place]
                 plot.heat_map(
                     mean,
                     most=most,
-                    texts=texts if few else None,
+                    texts='+.1f' if few else None,
                     unclear=unclear if few else None,
                     colorbar=False,
                     ax=panel,
@@ -322,7 +316,9 @@ def _drawing(
                     ('sigma of the links' if last else '', x),
                     (f'{difference.name}\nBayes accuracy' if place == 0 else '', y),
                 )
-            figure.colorbar(line[-1].images[0], ax=list(line), label='FedPBC minus FedAvg, points')
+            what = 'FedPBC minus FedAvg' if ' - ' not in difference.name else difference.name
+            label = f'{what.replace(" - ", " minus ")}, points'
+            figure.colorbar(line[-1].images[0], ax=list(line), label=label)
         for panel, alpha in zip(grid[0], axes['alpha'], strict=True):
             panel.set_title(f'alpha = {alpha:g}', fontsize=10)
 

@@ -4,6 +4,7 @@ With small steps FedAvg follows the gradient flow of the clients' losses under i
 and the mean of FedPBC's client models that under equal weights (docs/prediction.md).
 """
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,15 +12,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, prng
+from fedjax_links import analysis, errors, prng
+from fedjax_links.analysis.gradient_flow import LongFlowError
 from fedjax_links.analysis.minimisers import NoMinimiserError
 from fedjax_links.base import Problem
 from fedjax_links.problems import owners
-from fedjax_links.report.configured import ConfiguredLinks
+from fedjax_links.report.configured import ConfiguredLinks, Horizon
 from fedjax_links.report.recording import record_links
 
 MOST_WORK = 2**34
 """Examples times the square of the parameters: what the Hessian of a minimisation costs."""
+
+_MOST_FLOW = 2**31
+"""Examples times parameters times gradients of a flow: a second or so."""
 
 _MOST_ROUNDS = 10_000
 _MOST_CELLS = 2**25
@@ -32,7 +37,8 @@ class Prediction(NamedTuple):
 
     Attributes:
       limit: at the minimiser; empty where there is none, as labels are separable.
-      reached: where the flow is after the run's rounds; empty where they are not known.
+      reached: where the flow is after the run's rounds; empty where they are not known, or where it
+        would take too long to follow it.
     """
 
     limit: Mapping[str, float]
@@ -92,7 +98,7 @@ def predictions(
     """
     objective = problem.objective
     if objective is None:
-        raise ValueError('`problem` must state an `objective` to be predicted, got none.')
+        raise errors.invalid('problem', 'state an `objective` to be predicted', 'none')
     inputs, labels = (np.asarray(part) for part in objective.inputs(problem.data))
     clients = owners(problem)
     initial = jax.jit(problem.init_params)(prng.model_key(jax.random.key(seed)))
@@ -118,9 +124,12 @@ def predictions(
         }
         reached: Mapping[str, float] = {}
         if duration is not None:
-            reached = metrics(
-                analysis.weighted_gradient_flow(*given, time=duration, start=start, **options)
-            )
+            most = _MOST_FLOW // (len(inputs) * (kernel.size + bias.size))
+            with contextlib.suppress(LongFlowError):
+                flow = analysis.weighted_gradient_flow(
+                    *given, time=duration, start=start, most_gradients=most, **options
+                )
+                reached = metrics(flow)
         try:
             limit = metrics(analysis.weighted_minimiser(*given, **options).model)
         except NoMinimiserError:
@@ -155,8 +164,7 @@ def of_links(
     if work(links.problem) > most_work:
         return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
     found = under(links, masks)
-    horizon = links.horizon
-    return [] if found is None else lines(found, horizon.rounds if horizon else None)
+    return [] if found is None else _lines(found, links.horizon)
 
 
 def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Predictions | None:
@@ -199,21 +207,15 @@ def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Prediction
     )
 
 
-def lines(found: Predictions, rounds: int | None) -> list[str]:
-    """The predictions in a line or two.
-
-    Args:
-      found: the predictions.
-      rounds: of the run, whose time they know; None where they do not.
-
-    Returns:
-      Lines of 80 columns at most, with some indentation.
-    """
+def _lines(found: Predictions, horizon: Horizon | None) -> list[str]:
+    """The predictions in a line or two."""
     told = []
     source = '' if found.exact else ', simulated links'
-    if found.fedavg.reached and rounds is not None:
+    if found.fedavg.reached and found.fedpbc.reached and horizon is not None:
         pair = _pair(found.fedavg.reached, found.fedpbc.reached)
-        told += [pair, f'  after {rounds:,} rounds of small steps{source}']
+        told += [pair, f'  after {horizon.rounds:,} rounds of small steps{source}']
+    elif horizon is not None:
+        told.append(f'no end predicted: rate x steps x rounds = {horizon.time:.3g} takes too long')
     if found.fedavg.limit and found.fedpbc.limit:
         told += [_pair(found.fedavg.limit, found.fedpbc.limit), f'  in the long run{source}']
     else:

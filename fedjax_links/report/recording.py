@@ -19,7 +19,7 @@ class LinkRecord(NamedTuple):
       delivers: bool[T, N], clients whose result arrives, whatever it is based on.
       hears: bool[T, N], clients that the server's message reaches.
       computes: bool[T, N], clients able to train.
-      prob: float32[T, N], the reported probability of `delivers`; NaN where unknown.
+      prob: float32[T, N], the reported probability of `participates`; NaN where unknown.
       duplex: whether the pattern tells uplink, downlink and compute apart.
       seed: the run's seed.
     """

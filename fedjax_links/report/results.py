@@ -9,6 +9,7 @@ import numpy as np
 
 from fedjax_links import checks, errors, runs, series
 from fedjax_links.experiment import Experiment, choosing, lanes
+from fedjax_links.plot import reading
 from fedjax_links.report.clients import Clients, kept
 
 CLIENT_RATE = 'client.learning_rate'
@@ -46,7 +47,7 @@ class Results(NamedTuple):
       members: the algorithm and the point of each series.
       learning_rates: float[P], the client rate, by series; NaN where there is none.
       tuning: by tuned series, the columns that were tried and their ``score``.
-      missing: labels of algorithms that have not run yet.
+      missing: labels of algorithms that are not finished, those in tuning with how far it is.
       links: realised links by pattern; empty if none were kept.
       clients: what only the experiment could tell, by pattern; empty if nothing was kept.
       diverged: phrases that say which simulations are not finite any more, and since which round.
@@ -63,7 +64,7 @@ class Results(NamedTuple):
     names: Mapping[str, str]
     rounds: np.ndarray
     curves: Curves
-    members: Mapping[str, tuple[str, Mapping[str, Any]]]
+    members: series.Members
     learning_rates: Mapping[str, np.ndarray]
     tuning: Mapping[str, Mapping[str, np.ndarray]]
     missing: Sequence[str]
@@ -111,13 +112,9 @@ class Results(NamedTuple):
         checks.choice('pattern', pattern, self.patterns)
         return list(self.patterns).index(pattern)
 
-    def baseline_of(self, series: str) -> str | None:
-        """The baseline's series at the same point; None if it has not run."""
-        _, point = self.members[series]
-        for label, (algorithm, other) in self.members.items():
-            if algorithm == self.baseline and all(point.get(k, v) == v for k, v in other.items()):
-                return label
-        return None
+    def baseline_of(self, label: str) -> str | None:
+        """The baseline's series at the point of another one; None if it has not run."""
+        return series.counterpart(self.members, label, self.baseline)
 
     def count(self, share: float) -> int:
         """A share of the evaluations as their number, at least one."""
@@ -159,7 +156,7 @@ class Results(NamedTuple):
 
     def main_model(self, label: str) -> str:
         """The model that the papers evaluate: the clients' mean where clients keep models."""
-        return 'client_mean' if 'client_mean' in self.curves[label] else 'server'
+        return reading.main_model(self.curves[label])
 
 
 def of_run(run: runs.Results) -> Results:
@@ -188,17 +185,19 @@ def of_run(run: runs.Results) -> Results:
         parts = {label: series.at(rows, at) for label, at in points.items()}
         values = {label: _values(part, facts, algorithm) for label, part in parts.items()}
         if not values or any(curve is None for curve in values.values()):
-            missing.append(algorithm)
+            progress = choosing.progress(columns, facts, algorithm)
+            missing.append(f'{algorithm} ({progress})' if progress else algorithm)
             continue
         for label, point in points.items():
             found[label] = algorithm, point
             curves[label] = values[label]
             rates[label] = _rates(parts[label], facts)
             for entry in tried:
-                if all(point.get(name) == value for name, value in entry.at.items()):
+                if all(series.plain(point.get(name)) == v for name, v in entry.at.items()):
                     tuning[label] = {**entry.columns, 'score': entry.scores}
     if not curves:
-        raise errors.invalid('workdir', 'hold at least one finished algorithm', run.folder)
+        value = f'{run.folder}; not finished: {", ".join(missing)}'
+        raise errors.invalid('workdir', 'hold at least one finished algorithm', value)
     return Results(
         title=facts['title'],
         caption=_caption(facts),
@@ -319,7 +318,7 @@ def _values(
 def _diverged(
     columns: Mapping[str, np.ndarray],
     names: Mapping[str, str],
-    members: Mapping[str, tuple[str, Mapping[str, Any]]],
+    members: series.Members,
 ) -> list[str]:
     """Which simulations are not finite, seeds with the same round together, as they ran."""
     if 'first_bad_round' not in columns:
@@ -332,7 +331,7 @@ def _diverged(
             str(columns[name][place]) for name in ('algorithm', 'pattern', 'seed')
         )
         if algorithm in points:
-            point = {name: np.asarray(columns[name][place]).item() for name in points[algorithm]}
+            point = {name: columns[name][[place]].tolist()[0] for name in points[algorithm]}
             label = series.label(names.get(algorithm, algorithm), point)
             lanes = f'{label}, {names.get(pattern, pattern)}'
             own = seeds.setdefault((lanes, int(columns['first_bad_round'][place])), [])

@@ -186,12 +186,8 @@ def _difference(
     if values is None or base is None:
         return ''
     interval = evaluation.unpaired_interval if unpaired else evaluation.paired_interval
-    found = interval(values, base)
-    mean, half = float(found.mean), float(found.half_width)
-    if np.isnan(mean):
-        return ''
-    star = ' *' if abs(mean) > half else ''
-    return page.interval(metric, mean, half, signed=True) + star + (_UNPAIRED if unpaired else '')
+    shown = page.difference(metric, interval(values, base))
+    return shown + _UNPAIRED if shown and unpaired else shown
 
 
 def _lines(refused: Mapping[tuple[str, str], str | None]) -> list[str]:

@@ -1,15 +1,15 @@
 """Pages: a picture under its title and over its caption, as a PNG."""
 
 import io
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fedjax_links import checkpoints
+from fedjax_links.report import tables
 
-_LETTERS_PER_INCH = 14
-_LINE_INCHES = 0.17
+_LETTERS_PER_INCH, _LINE_INCHES = 14, 0.17
+_TITLE_LETTERS_PER_INCH, _TITLE_LINE_INCHES = 10, 0.2
 
 
 def save_page(
@@ -20,14 +20,16 @@ def save_page(
     Args:
       path: where the PNG goes.
       draw: draws on an empty matplotlib figure.
-      title: one line.
+      title: wrapped above.
       caption: wrapped below; may be empty.
-      size: inches of the picture, to which the caption's lines are added.
+      size: inches of the picture, to which the lines of caption and title are added.
     """
     from matplotlib.figure import Figure
 
     width, height = size
-    wrapped = textwrap.fill(caption, int(width * _LETTERS_PER_INCH))
+    title = tables.wrapped(title, int(width * _TITLE_LETTERS_PER_INCH))
+    height += _TITLE_LINE_INCHES * title.count('\n')
+    wrapped = tables.wrapped(caption, int(width * _LETTERS_PER_INCH))
     below = _LINE_INCHES * (wrapped.count('\n') + 2) if wrapped else 0.01
     page = Figure(figsize=(width, height + below), layout='constrained')
     parts: Any = page.subfigures(2, 1, height_ratios=[height, below])

@@ -46,3 +46,8 @@ def format_interval(mean: float, half_width: float) -> str:
     if mean != mean:
         return 'diverged'
     return f'{mean:.3f}' if half_width != half_width else f'{mean:.3f} ± {half_width:.3f}'
+
+
+def wrapped(text: str, width: int) -> str:
+    """Paragraphs, between which the text has empty lines, in lines of at most some letters."""
+    return '\n'.join(textwrap.fill(part, width) for part in text.split('\n\n'))

@@ -63,7 +63,7 @@ def _rates(record: LinkRecord, law: LinkLaw) -> list[str]:
     realised = record.participates.mean(axis=0)
     order = np.argsort(-realised, kind='stable')
     nominal, name = law.rates, 'exact'
-    if nominal is None and not record.duplex and not np.isnan(record.nominal_rates).any():
+    if nominal is None and not np.isnan(record.nominal_rates).any():
         nominal, name = record.nominal_rates, 'nominal'
     most = max(realised.max(), 0 if nominal is None else nominal.max())
     lines = [f'rate per client, best first, 0 to {most:.3g}, over {record.num_rounds:,} rounds']

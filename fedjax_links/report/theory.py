@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, evaluation
+from fedjax_links import analysis, describing, evaluation
 from fedjax_links.base import Problem
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.report import deciding
@@ -38,12 +38,10 @@ def prediction(config: Mapping[str, Any]) -> str:
     most_work = expected.MOST_WORK * min(1, _FEW_PATTERNS / len(patterns))
     for label in patterns:
         links = configured_links(config, label)
-        lines.append(f'links    {label}: {links.name}, {links.law.description}')
+        lines += _described(links, f'{label}: {links.name}, {links.law.description}')
         rates, weights = links.law.rates, links.law.weights
         if rates is not None:
-            lines.append(
-                f'         rates {rates.min():.3g} to {rates.max():.3g}, mean {rates.mean():.3g}'
-            )
+            lines.append(f'         rates {_range(rates, 3)}, mean {rates.mean():.3g}')
         if weights is not None:
             bias = np.abs(weights - 1 / weights.size).sum()
             lines[-1] += f"; FedAvg's implicit weights are {bias:.2f} from equal (L1, exact)"
@@ -88,11 +86,17 @@ def _header(links: ConfiguredLinks, record: LinkRecord) -> list[str]:
         links.title,
         f'problem  {links.problem_name}: {links.problem.num_clients:,} clients',
         *([f"best     {known} (the population's best model, exact)"[:80]] if known else []),
-        f'links    {links.name}: {links.law.description}'[:80],
+        *(line[:80] for line in _described(links, f'{links.name}: {links.law.description}')),
     ]
     if record.duplex:
         lines.append('         taking part = hearing the server, training and delivering')
     return lines
+
+
+def _described(links: ConfiguredLinks, text: str) -> list[str]:
+    """A pattern, and at which point of the grid all that follows holds."""
+    where = [f'         at {links.where}'] if links.where else []
+    return [f'links    {text}', *where]
 
 
 def _rates(law: LinkLaw, record: LinkRecord) -> list[str]:
@@ -101,7 +105,7 @@ def _rates(law: LinkLaw, record: LinkRecord) -> list[str]:
     lines = [f'{"Rates per client":<20}' + ''.join(f'{name:>10}' for name in _NAMES)]
     if law.rates is not None:
         lines.append(_row('exact', law.rates))
-    elif not np.isnan(nominal).all() and not record.duplex:
+    elif not np.isnan(nominal).all():
         lines.append(_row('nominal', nominal))
     lines.append(_row('realised', realised))
     if law.up_rate is not None and law.down_rate is not None and law.rates is not None:
@@ -243,9 +247,8 @@ def _separation(law: SeparationLaw | None) -> list[str]:
     distance = np.abs(shares - 1 / shares.size).sum()
     scale = analysis.debiasing_weights(shares)
     return [
-        f'pi_R over {shares.size} {unit}: {shares.min():.4g} to {shares.max():.4g}, '
-        f'L1 from uniform {_number(distance)}',
-        f'  debiasing weights 1/(M pi_R): {scale.min():.4g} to {scale.max():.4g}; {law.source}',
+        f'pi_R over {shares.size} {unit}: {_range(shares)}, L1 from uniform {_number(distance)}',
+        f'  debiasing weights 1/(M pi_R): {_range(scale)}; {law.source}',
     ]
 
 
@@ -270,6 +273,10 @@ def _row(label: str, values: Any) -> str:
     known = values[~np.isnan(values)]
     cells = [*np.quantile(known, _QUANTILES), known.mean()] if known.size else [np.nan] * 6
     return f'  {label:<18}' + ''.join(f'{cell:>10.4g}' for cell in cells)
+
+
+def _range(values: np.ndarray, digits: int = 4) -> str:
+    return describing.span(f'{values.min():.{digits}g}', f'{values.max():.{digits}g}')
 
 
 def _number(value: Any, digits: int = 4) -> str:

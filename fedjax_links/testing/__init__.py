@@ -7,9 +7,9 @@ Where a check has nothing to check, it raises `DoesNotApply` with the reason: a 
 """
 
 from fedjax_links.testing.algorithms import ALGORITHM_CHECKS, check_algorithm
-from fedjax_links.testing.applicability import DoesNotApply
 from fedjax_links.testing.facts import AlgorithmFacts, algorithm_facts
 from fedjax_links.testing.participation import PARTICIPATION_CHECKS, Promises, check_participation
+from fedjax_links.testing.reasons import DoesNotApply
 
 __all__ = [
     'ALGORITHM_CHECKS',

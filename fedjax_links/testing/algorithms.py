@@ -1,29 +1,26 @@
 """Conformance of federated algorithms."""
 
 import contextlib
-import functools
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import simulation
+from fedjax_links import devices, simulation
 from fedjax_links.algorithms.fedavg import fedavg
-from fedjax_links.base import Algorithm, LinkSample
-from fedjax_links.local_training import ClientProgram, local_sgd
+from fedjax_links.base import LinkSample
 from fedjax_links.participation.replay import replay
 from fedjax_links.registry import AlgorithmEntry
-from fedjax_links.testing import federation
-from fedjax_links.testing.applicability import DoesNotApply
-from fedjax_links.testing.reasons import saying
+from fedjax_links.testing import facts, federation
+from fedjax_links.testing.reasons import DoesNotApply, require, saying
+from fedjax_links.testing.runs import Maker, close, identical, program, runs_of, simulate
 
-Maker = Callable[[ClientProgram], Algorithm]
-_TOLERANCE = 2e-5  # float32 sums of a few terms in another order, over a dozen rounds
+_NARROW = 0.02  # of the largest entry of the server's path, for rows that are off by a 512th
+_MESHES = (1, 2, 4)  # devices
 _PIECE = 4  # rounds; the second piece ends and the third begins between rounds with clients
-_NUM_KEPT = 4  # algorithms whose runs are kept at a time
 
 
 def check_algorithm(
@@ -57,88 +54,7 @@ def check_algorithm(
             check(make_algorithm, traits)
 
 
-def _program(traits: AlgorithmEntry, **kwargs: Any) -> ClientProgram:
-    """The client program that the algorithm is defined with, plain SGD unless it says otherwise."""
-    factory = traits.client_program or local_sgd
-    options = {'local_steps': 3, 'batch_size': 2, **traits.client_example, **kwargs}
-    return factory(0.2, **options)
-
-
-def _simulate(algorithm: Algorithm, num_rounds: int = federation.NUM_ROUNDS) -> Callable[..., Any]:
-    """A run with the server model after every round; links are arguments, as data are."""
-
-    def run(key, problem, links, initial_state=None):
-        return simulation.simulate(
-            key,
-            algorithm,
-            replay(*links),
-            problem,
-            num_rounds=num_rounds,
-            eval_every=1,
-            eval_fn=lambda params, key, problem: params,
-            initial_state=initial_state,
-        )
-
-    return run
-
-
-class _Runs:
-    """The runs of one algorithm that several checks look at; every program is compiled once."""
-
-    def __init__(self, make: Maker, traits: AlgorithmEntry) -> None:
-        """Builds the algorithm on minibatches and on full batches."""
-        self.make, self.traits = make, traits
-        self.double = bool(jax.config.read('jax_enable_x64'))
-        self.algorithm = make(_program(traits))
-        self.problem = federation.problem()
-        self.key = jax.random.key(0)
-        self.run = jax.jit(_simulate(self.algorithm))
-        self.run_full_batches = jax.jit(_simulate(make(_program(traits, batch_size=None))))
-
-    @functools.cached_property
-    def standard(self) -> simulation.SimulationResult:
-        """On minibatches, over the links of the test federation."""
-        return self.run(self.key, self.problem, federation.realised_links())
-
-    @functools.cached_property
-    def full_batches(self) -> simulation.SimulationResult:
-        """The same on full batches."""
-        return self.run_full_batches(self.key, self.problem, federation.realised_links())
-
-    @functools.cached_property
-    def full_participation(self) -> simulation.SimulationResult:
-        """On minibatches, with everybody active in every round."""
-        everyone = np.ones((federation.NUM_ROUNDS, federation.NUM_CLIENTS), bool)
-        return self.run(self.key, self.problem, (everyone, everyone.astype(float)))
-
-
 _PLAIN_FEDAVG = AlgorithmEntry(fedavg)
-_recent: list[_Runs] = []
-
-
-def _runs(make: Maker, traits: AlgorithmEntry) -> _Runs:
-    """The runs of this very algorithm, kept while the checks of a few algorithms go by."""
-    double = bool(jax.config.read('jax_enable_x64'))
-    for runs in _recent:
-        if runs.make is make and runs.traits is traits and runs.double == double:
-            _recent.remove(runs)
-            break
-    else:
-        runs = _Runs(make, traits)
-    _recent.append(runs)
-    del _recent[:-_NUM_KEPT]
-    return runs
-
-
-def _close(actual: Any, expected: Any, message: str) -> None:
-    with saying(message):
-        chex.assert_trees_all_close(actual, expected, rtol=_TOLERANCE, atol=_TOLERANCE)
-
-
-def _identical(actual: Any, expected: Any, message: str) -> None:
-    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
-        if not np.array_equal(a, b, equal_nan=jnp.issubdtype(a.dtype, jnp.inexact)):
-            raise AssertionError(message)
 
 
 def full_participation_is_fedavg(make: Maker, traits: AlgorithmEntry) -> None:
@@ -150,9 +66,9 @@ def full_participation_is_fedavg(make: Maker, traits: AlgorithmEntry) -> None:
         plain = plain._replace(
             client_program=traits.client_program, client_example=traits.client_example
         )
-    ours = _runs(make, traits).full_participation.evals['server']
-    theirs = _runs(fedavg, plain).full_participation.evals['server']
-    _close(
+    ours = runs_of(make, traits).full_participation.evals['server']
+    theirs = runs_of(fedavg, plain).full_participation.evals['server']
+    close(
         ours,
         theirs,
         'with full participation the server must follow FedAvg; pass '
@@ -162,58 +78,119 @@ def full_participation_is_fedavg(make: Maker, traits: AlgorithmEntry) -> None:
 
 def empty_round_is_defined(make: Maker, traits: AlgorithmEntry) -> None:
     """An empty round stays finite and keeps the server model where the rule says so."""
-    result = _runs(make, traits).standard
-    assert bool(result.state.finite), 'empty rounds must not produce NaN or infinity'
+    result = runs_of(make, traits).standard
+    require(bool(result.state.finite), 'empty rounds must not produce NaN or infinity')
     first_empty = int(np.flatnonzero(~federation.masks().any(axis=1))[0])
     before, after = (
         jax.tree.map(lambda a, t=t: a[t], result.evals['server'])
         for t in (first_empty - 1, first_empty)
     )
     if traits.empty_round_keeps_server:
-        _identical(after, before, 'an empty round must keep the server model')
+        identical(after, before, 'an empty round must keep the server model')
 
 
 def unavailable_clients_never_influence(make: Maker, traits: AlgorithmEntry) -> None:
     """NaN data of a client that never delivers leaves the server bit for bit as it is."""
     if not traits.uses_links:
         raise DoesNotApply('the algorithm does not look at the links')
-    runs = _runs(make, traits)
+    runs = runs_of(make, traits)
     clean = runs.standard
     silent = federation.problem(spoil=federation.SILENT)
     spoiled = runs.run(runs.key, silent, federation.realised_links())
-    assert bool(spoiled.state.finite), 'data of a client that never delivers reached the server'
+    require(bool(spoiled.state.finite), 'data of a client that never delivers reached the server')
     for name in ('evals', 'rounds'):
         ours, theirs = getattr(spoiled, name), getattr(clean, name)
         if name == 'evals':
             ours, theirs = ours['server'], theirs['server']
-        _identical(ours, theirs, f'data of a client that never delivers changed the {name}')
+        identical(ours, theirs, f'data of a client that never delivers changed the {name}')
 
 
 def relabelling_changes_nothing_global(make: Maker, traits: AlgorithmEntry) -> None:
     """Renaming the clients leaves the server's trajectory as it is (full batches)."""
     order = (2, 0, 5, 1, 4, 3)
-    runs = _runs(make, traits)
+    runs = runs_of(make, traits)
     renamed = runs.run_full_batches(
         runs.key, federation.problem(order), federation.realised_links(order)
     )
     plain = runs.full_batches
-    _close(renamed.evals['server'], plain.evals['server'], 'the order of clients must not matter')
+    close(renamed.evals['server'], plain.evals['server'], 'the order of clients must not matter')
+
+
+def directions_are_told_apart(make: Maker, traits: AlgorithmEntry) -> None:
+    """It matters whether an active client hears the server, and nobody trains who cannot."""
+    if not traits.uses_links:
+        raise DoesNotApply('the algorithm does not look at the links')
+    rounds = runs_of(make, traits).rounds
+    path = rounds.servers()
+    if np.array_equal(path, np.broadcast_to(path[0], path.shape)):
+        raise DoesNotApply('the server does not move within a few rounds')
+    require(
+        facts.hearing(rounds) != 'never',
+        'whether a client hears the server must matter: `links.mask` is of uplinks alone, see '
+        '`base.participants`, `base.delivers` and `base.receives`',
+    )
+    require(
+        not facts.trains_the_unable(rounds),
+        'clients that cannot train must not: see `base.computes` and `cohorts.computing`',
+    )
+
+
+def named_cohort_is_its_mask(make: Maker, traits: AlgorithmEntry) -> None:
+    """Links that name a cohort give what a mask of the same clients gives."""
+    rounds = runs_of(make, traits).rounds
+    named, masked = rounds.servers(named=True), rounds.servers(alone=True)
+    close(named, masked, 'links that name a cohort must give what its mask gives')
+
+
+def chunks_change_rounding_alone(make: Maker, traits: AlgorithmEntry) -> None:
+    """Clients that train two by two give what they give side by side."""
+    runs = runs_of(make, traits)
+    pairs = runs.rounds_with(chunk_size=2).servers()
+    close(pairs, runs.rounds.servers(), 'clients in chunks of two must give what all at once give')
+
+
+def narrow_tables_agree(make: Maker, traits: AlgorithmEntry) -> None:
+    """With client tables of bfloat16 the server follows to their precision."""
+    if 'table_dtype' not in inspect.signature(traits.factory).parameters:
+        raise DoesNotApply('the algorithm has no option `table_dtype`')
+    runs = runs_of(make, traits)
+    rounds = runs.rounds_with(table_dtype=jnp.bfloat16)
+    tables = {leaf.dtype for leaf in jax.tree.leaves(rounds.start) if leaf.ndim > 1}
+    require(tables == {jnp.dtype(jnp.bfloat16)}, f'tables must be bfloat16, got {tables}')
+    full, narrow = runs.rounds.servers(), rounds.servers()
+    error = np.abs(narrow - full).max() / np.abs(full).max()
+    require(error < _NARROW, f'with tables of bfloat16 the server must be near, is off by {error}')
+
+
+def meshes_agree(make: Maker, traits: AlgorithmEntry) -> None:
+    """Meshes of any size give the same bits, and those of none up to rounding."""
+    sizes = [size for size in _MESHES if size <= jax.device_count()]
+    if len(sizes) < 2:
+        raise DoesNotApply('there is one device')
+    runs, links = runs_of(make, traits), federation.realised_links()
+    results = [
+        jax.jit(simulate(runs.algorithm, mesh=devices.mesh(size)))(runs.key, runs.problem, links)
+        for size in sizes
+    ]
+    close(results[0].evals, runs.standard.evals, 'a mesh must give what no mesh gives')
+    for size, result in zip(sizes, results, strict=True):
+        identical(result, results[0], f'meshes of 1 and of {size} must give the same bits')
 
 
 def resume_is_exact(make: Maker, traits: AlgorithmEntry) -> None:
     """A run in pieces is the run in one, bit for bit."""
-    runs = _runs(make, traits)
-    piece = jax.jit(_simulate(runs.algorithm, num_rounds=_PIECE))
+    runs = runs_of(make, traits)
+    piece = jax.jit(simulate(runs.algorithm, num_rounds=_PIECE))
     links = federation.realised_links()
     state = simulation.init(runs.key, runs.algorithm, replay(*links), runs.problem)
     for _ in range(federation.NUM_ROUNDS // _PIECE):
         state = piece(runs.key, runs.problem, links, state).state
-    _identical(state, runs.standard.state, 'a resumed run must equal the unbroken one')
+    identical(state, runs.standard.state, 'a resumed run must equal the unbroken one')
 
 
 def vmap_equals_loop(make: Maker, traits: AlgorithmEntry) -> None:
     """Seeds side by side equal seeds one by one."""
-    runs = _runs(make, traits)
+    runs = runs_of(make, traits)
     links = federation.realised_links()
 
     def path(key):
@@ -222,21 +199,24 @@ def vmap_equals_loop(make: Maker, traits: AlgorithmEntry) -> None:
     keys = jax.random.split(jax.random.key(11), 3)
     together = jax.vmap(path)(keys)
     alone = [path(key) for key in keys]
-    _close(together, jax.tree.map(lambda *a: jnp.stack(a), *alone), 'vmap must equal a loop')
+    close(together, jax.tree.map(lambda *a: jnp.stack(a), *alone), 'vmap must equal a loop')
 
 
 def jit_equals_eager(make: Maker, traits: AlgorithmEntry) -> None:
     """Compiling changes nothing but rounding."""
-    runs = _runs(make, traits)
+    runs = runs_of(make, traits)
     compiled = jax.tree.map(lambda a: a[:3], runs.standard.evals['server'])
-    run = _simulate(runs.algorithm, num_rounds=3)
+    run = simulate(runs.algorithm, num_rounds=3)
     eager = run(runs.key, runs.problem, federation.realised_links())
-    _close(compiled, eager.evals['server'], 'jit must equal eager execution')
+    close(compiled, eager.evals['server'], 'jit must equal eager execution')
 
 
 def state_type_is_stable(make: Maker, traits: AlgorithmEntry) -> None:
-    """One compilation serves all rounds: the state never changes shape, dtype or structure."""
-    runs = _runs(make, traits)
+    """One compilation serves all rounds: the state never changes shape, dtype or structure.
+
+    Nor does it with parameters of bfloat16, of which sums over clients are float32.
+    """
+    runs = runs_of(make, traits)
     traces = 0
 
     def step(state, ctx):
@@ -248,55 +228,59 @@ def state_type_is_stable(make: Maker, traits: AlgorithmEntry) -> None:
     mask = jnp.asarray(federation.masks()[0])
     sample = LinkSample(mask=mask, prob=jnp.full(federation.NUM_CLIENTS, 0.5))
     ctx = simulation.round_context(runs.key, 0, sample)
-    state = runs.algorithm.init(runs.problem.init_params(runs.key), runs.problem)
-    for _ in range(2):  # a type that outlives one round outlives all
-        new_state, metrics = jax.eval_shape(compiled, state, ctx)
-        with saying('a round must leave shapes, dtypes and structure of the state as they are'):
-            chex.assert_trees_all_equal_shapes_and_dtypes(new_state, state)
-        state = new_state
-    assert traces == 1, f'one compilation must serve all rounds, got {traces}'
-    assert metrics.num_active.dtype == metrics.num_computing.dtype == jnp.int32, (
-        '`num_active` and `num_computing` must be int32'
+    params = runs.problem.init_params(runs.key)
+    for words, dtype in (('', None), (' (sums of bfloat16 are float32)', jnp.bfloat16)):
+        start = jax.tree.map(lambda a, dtype=dtype: a.astype(dtype or a.dtype), params)
+        state = runs.algorithm.init(start, runs.problem)
+        for _ in range(2):  # a type that outlives one round outlives all
+            new_state, metrics = jax.eval_shape(compiled, state, ctx)
+            with saying(f'a round must leave shapes and dtypes of the state as they are{words}'):
+                chex.assert_trees_all_equal_shapes_and_dtypes(new_state, state)
+            state = new_state
+    require(traces == 2, f'one compilation must serve all rounds, got {traces / 2}')
+    require(
+        metrics.num_active.dtype == metrics.num_computing.dtype == jnp.int32,
+        '`num_active` and `num_computing` must be int32',
     )
 
 
 def candidate_models_are_parameters(make: Maker, traits: AlgorithmEntry) -> None:
     """Every candidate model has the parameters' structure; the server model is among them."""
-    runs = _runs(make, traits)
+    runs = runs_of(make, traits)
     params = runs.problem.init_params(runs.key)
     models = runs.algorithm.models(runs.algorithm.init(params, runs.problem))
-    assert 'server' in models, '`models` must name the server model'
+    require('server' in models, '`models` must name the server model')
     for name, model in models.items():
         with saying(f'{name} must have shapes, dtypes and structure of the parameters'):
             chex.assert_trees_all_equal_shapes_and_dtypes(model, params)
-        _close(model, params, f'{name} must start at the initial parameters')
+        close(model, params, f'{name} must start at the initial parameters')
 
 
 def metrics_are_counts(make: Maker, traits: AlgorithmEntry) -> None:
     """Nobody is counted who did not train, and losses are sums over those who delivered."""
-    result = _runs(make, traits).standard
+    result = runs_of(make, traits).standard
     active, computing = (
         np.asarray(result.rounds.num_active),
         np.asarray(result.rounds.num_computing),
     )
-    assert (active <= computing).all(), 'who entered the update must have trained'
+    require((active <= computing).all(), 'who entered the update must have trained')
     if traits.uses_links:
-        assert (active <= federation.masks().sum(axis=1)).all(), 'more active than delivered'
+        require((active <= federation.masks().sum(axis=1)).all(), 'more active than delivered')
     losses = np.asarray(result.rounds.loss_sum)
-    assert (losses[active == 0] == 0).all(), 'the loss of an empty round must be zero'
-    assert (losses[active > 0] > 0).all(), 'the loss of active clients must be counted'
+    require((losses[active == 0] == 0).all(), 'the loss of an empty round must be zero')
+    require((losses[active > 0] > 0).all(), 'the loss of active clients must be counted')
 
 
 def double_precision_agrees(make: Maker, traits: AlgorithmEntry) -> None:
     """Under x64 the same run has float64 models and agrees with float32 to float32 rounding."""
-    single = _runs(make, traits).full_batches.evals['server']
+    single = runs_of(make, traits).full_batches.evals['server']
     with jax.enable_x64(True):
-        run = jax.jit(_simulate(make(_program(traits, batch_size=None))))
+        run = jax.jit(simulate(make(program(traits, batch_size=None))))
         result = run(jax.random.key(0), federation.problem(), federation.realised_links())
     double = result.evals['server']
     for leaf in jax.tree.leaves(double):
-        assert leaf.dtype == np.float64, 'under x64 models must be float64'
-    _close(jax.tree.map(lambda a: np.asarray(a, np.float32), double), single, 'float32 and float64')
+        require(leaf.dtype == np.float64, 'under x64 models must be float64')
+    close(jax.tree.map(lambda a: np.asarray(a, np.float32), double), single, 'float32 and float64')
 
 
 ALGORITHM_CHECKS: Mapping[str, Callable[[Maker, AlgorithmEntry], None]] = {
@@ -306,6 +290,11 @@ ALGORITHM_CHECKS: Mapping[str, Callable[[Maker, AlgorithmEntry], None]] = {
         empty_round_is_defined,
         unavailable_clients_never_influence,
         relabelling_changes_nothing_global,
+        directions_are_told_apart,
+        named_cohort_is_its_mask,
+        chunks_change_rounding_alone,
+        narrow_tables_agree,
+        meshes_agree,
         resume_is_exact,
         vmap_equals_loop,
         jit_equals_eager,

@@ -3,12 +3,19 @@
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import simulation
-from fedjax_links.base import Algorithm, Array, DuplexLinkSample, Params, Problem
-from fedjax_links.local_training import local_sgd
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    CohortLinkSample,
+    DuplexLinkSample,
+    Links,
+    Problem,
+    RoundMetrics,
+)
+from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.problems.quadratic import quadratic
 from fedjax_links.registry import AlgorithmEntry
 
@@ -55,14 +62,11 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
     Returns:
       What was seen.
     """
-    program = entry.client_program or local_sgd
-    algorithm = entry(program(0.1, local_steps=2, **entry.client_example), **entry.example)
+    algorithm = entry(client_program(entry), **entry.example)
     models, client_models, client_numbers = _memory(algorithm)
-    run = _Run(algorithm)
-    as_usual, computing = run.servers(), run.num_computing()
-    deaf, deaf_other = run.servers(deaf=_ACTIVE_THEN), run.servers(deaf=_ABSENT_THEN)
-    hears_first = _differ(as_usual[: _ODD_ONE + 1], deaf[: _ODD_ONE + 1])
-    hears_later = _differ(as_usual, deaf)
+    run = Rounds(algorithm)
+    as_usual, computing = run.rounds()
+    deaf_other = run.servers(deaf=_ABSENT_THEN)
     empty = run.servers(empty=True)
     return AlgorithmFacts(
         needs_prob=_differ(as_usual, run.servers(prob=np.nan)),
@@ -70,10 +74,31 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
         client_models=client_models,
         client_numbers=client_numbers,
         computing=_who(computing),
-        hearing='start' if hears_first else 'end' if hears_later else 'never',
+        hearing=hearing(run),
         others_hear=_differ(as_usual, deaf_other),
         moves_when_empty=_differ(empty[_ODD_ONE - 1], empty[-1]),
     )
+
+
+def client_program(entry: AlgorithmEntry) -> ClientProgram:
+    """The client program of an algorithm, as rounds on quadratics take it."""
+    factory = entry.client_program or local_sgd
+    program: ClientProgram = factory(0.1, local_steps=2, **entry.client_example)
+    return program
+
+
+def hearing(run: 'Rounds') -> str:
+    """When the active clients must hear the server, see `AlgorithmFacts`."""
+    as_usual, deaf = run.servers(), run.servers(deaf=_ACTIVE_THEN)
+    if _differ(as_usual[: _ODD_ONE + 1], deaf[: _ODD_ONE + 1]):
+        return 'start'
+    return 'end' if _differ(as_usual, deaf) else 'never'
+
+
+def trains_the_unable(run: 'Rounds') -> bool:
+    """Whether everybody is counted as training in a round in which one client cannot."""
+    _, num_computing = run.rounds(unable=_ABSENT_THEN)
+    return num_computing[_ODD_ONE] == _NUM_CLIENTS
 
 
 def _problem(num_clients: int, dimension: int) -> Problem:
@@ -95,54 +120,75 @@ def _memory(algorithm: Algorithm) -> tuple[int, int, int]:
     return more_d - both, both, more_n - both
 
 
-class _Run:
+class Rounds:
     """A few rounds with half of the clients active, varied in one thing at a time."""
 
     def __init__(self, algorithm: Algorithm) -> None:
-        """Compiles a round."""
-        self.algorithm = algorithm
-        self.problem = _problem(_NUM_CLIENTS, _DIMENSION)
-        self.step = jax.jit(algorithm.round_step)
+        """Makes the program of a round."""
+        problem, key = _problem(_NUM_CLIENTS, _DIMENSION), jax.random.key(1)
+        self.start = algorithm.init(problem.init_params(key), problem)
+        self.models = algorithm.models
+
+        def step(state: Any, t: Array, links: Links) -> tuple[Any, RoundMetrics]:
+            context = simulation.round_context(key, t, links)
+            return algorithm.round_step(state, context, problem)
+
+        self.step = jax.jit(step)
 
     def rounds(
-        self, *, prob: float = 0.5, deaf: int = -1, empty: bool = False
-    ) -> list[tuple[Params, Any]]:
-        """Server model and metrics after every round.
+        self,
+        *,
+        prob: float = 0.5,
+        deaf: int = -1,
+        unable: int = -1,
+        empty: bool = False,
+        alone: bool = False,
+        named: bool = False,
+    ) -> tuple[np.ndarray, list[int]]:
+        """The server model after every round, float[T, d], and how many clients trained in it.
 
         Args:
           prob: what the links say of every client's probability.
           deaf: the client that does not hear the server in the odd round.
+          unable: the client that cannot train in the odd round.
           empty: whether nobody delivers from the odd round on.
+          alone: whether only the active clients hear the server.
+          named: the same, with links that name the active clients as a cohort.
         """
-        key = jax.random.key(1)
-        state = self.algorithm.init(self.problem.init_params(key), self.problem)
-        everyone = jnp.ones(_NUM_CLIENTS, bool)
-        found = []
+        host: Any = np  # arrays of the host stand for those of the device
+        clients = np.arange(_NUM_CLIENTS)
+        state, servers, num_computing = self.start, [], []
         for t in range(_NUM_ROUNDS):
-            active = (jnp.arange(_NUM_CLIENTS) + 7 * t) % _NUM_CLIENTS < _NUM_ACTIVE
-            is_deaf = jnp.arange(_NUM_CLIENTS) == (deaf if t == _ODD_ONE else -1)
-            links = DuplexLinkSample(
-                mask=active & (t < _ODD_ONE or not empty),
-                prob=jnp.full(_NUM_CLIENTS, prob),
-                downlink=everyone & ~is_deaf,
-                compute=everyone,
+            active = (clients + 7 * t) % _NUM_CLIENTS < _NUM_ACTIVE
+            lost, stuck = (
+                clients == (client if t == _ODD_ONE else -1) for client in (deaf, unable)
             )
-            context = simulation.round_context(key, t, links)
-            state, metrics = self.step(state, context, self.problem)
-            found.append((self.algorithm.models(state)['server'], metrics))
-        return found
+            links: Links = DuplexLinkSample(
+                mask=active & ~stuck & (t < _ODD_ONE or not empty),
+                prob=host.full(_NUM_CLIENTS, prob, host.float32),
+                downlink=(active | (not alone)) & ~lost,
+                compute=~stuck,
+            )
+            if named:
+                links = CohortLinkSample(
+                    ids=host.flatnonzero(active).astype(host.int32),
+                    size=host.int32(_NUM_ACTIVE),
+                    chance=host.float32(prob),
+                    available=host.array([0, _NUM_CLIENTS], host.int32),
+                    num_clients=_NUM_CLIENTS,
+                )
+            state, metrics = self.step(state, np.int32(t), links)
+            servers.append(np.asarray(self.models(state)['server']))
+            num_computing.append(int(metrics.num_computing))
+        return np.stack(servers), num_computing
 
     def servers(self, **variation: Any) -> np.ndarray:
         """float[T, d], the server model after every round."""
-        return np.stack([np.asarray(server) for server, _ in self.rounds(**variation)])
-
-    def num_computing(self) -> list[int]:
-        """Clients that trained, by round."""
-        return [int(metrics.num_computing) for _, metrics in self.rounds()]
+        return self.rounds(**variation)[0]
 
 
 def _differ(one: Array | np.ndarray, other: Array | np.ndarray) -> bool:
-    return not np.array_equal(one, other)
+    return not np.array_equal(one, other, equal_nan=True)
 
 
 def _who(num_computing: list[int]) -> str:

@@ -1,7 +1,18 @@
-"""Broken promises in one line, before what Chex says of arrays."""
+"""What checks say: of a broken promise in one line, and of one that was never made."""
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
+
+
+class DoesNotApply(Exception):  # noqa: N818  (no error: the suites go on with the next check)
+    """Raised by a check on what makes no promise it could check; the message is the reason."""
+
+
+def require(kept: Any, promise: str) -> None:
+    """Raises an AssertionError that says the promise, unless it is kept; with ``python -O`` too."""
+    if not kept:
+        raise AssertionError(promise)
 
 
 @contextlib.contextmanager

@@ -20,23 +20,6 @@ def test_it_follows_the_listing(x64, period, start_round):
     harness.follow(setting, algorithm, expected)
 
 
-@pytest.mark.parametrize(
-    'wrong',
-    [
-        'clock rests in empty rounds',
-        'one round late',
-        'reference is never moved',
-        'reference stays at the start',
-    ],
-)
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        block_loops.amplified_fedavg(setting, 6, 1.3, 9),
-        block_loops.amplified_fedavg(setting, 6, 1.3, 9, wrong=wrong),
-    )
-
-
 def test_a_period_of_one_is_fedavg_with_that_server_rate(x64):
     setting = quadratic_loops.hard_setting()
     algorithm = algorithms.amplified_fedavg(

@@ -22,23 +22,6 @@ def test_it_follows_the_listing(x64, period, chunk_size):
     np.testing.assert_array_equal(state.num_heard, heard)
 
 
-@pytest.mark.parametrize(
-    'wrong',
-    [
-        'keeps corrected gradients',
-        'last round of the window',
-        'controls in every round',
-        'divides by heard',
-    ],
-)
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        newer_loops.amplified_scaffold(setting, 6, 1.2)[0],
-        newer_loops.amplified_scaffold(setting, 6, 1.2, wrong=wrong)[0],
-    )
-
-
 def test_it_ends_at_the_optimum_whatever_the_links(x64):
     algorithm = algorithms.amplified_scaffold(limits.program(), period=20, amplification=1.5)
     assert limits.distance(algorithm) < limits.ROUNDING

@@ -16,17 +16,6 @@ def test_it_follows_the_listing(x64):
     )
 
 
-@pytest.mark.parametrize(
-    'wrong', ['uses first', 'rounds from t', 'scales the update', 'divides by all']
-)
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.gentle_setting()
-    harness.assert_caught(
-        interval_loops.debiased_fedavg(setting),
-        interval_loops.debiased_fedavg(setting, wrong=wrong),
-    )
-
-
 def test_cyclic_selection_needs_no_debiasing_at_the_end_of_each_cycle(x64):
     """R = M - 1: after round M - 1 of a cycle every count is (t + 1) / N, so nu is 1 there."""
     num_clients = 4

@@ -10,16 +10,6 @@ from fedjax_links.algorithms.f3ast import lowest
 from fedjax_links.base import LinkSample
 from tests.reference import harness, interval_loops, quadratic_loops
 
-WRONG = [
-    'counts all active',
-    'divides by chosen',
-    'no budget',
-    'rates rest in empty rounds',
-    'rates start at 1/N',
-    'ties by the highest id',
-    'uses first',
-]
-
 
 @pytest.mark.parametrize('budget, beta', [(2, 0.05), (1, 0.3), (10, 0.01)])
 def test_it_follows_the_listing(x64, budget, beta):
@@ -33,15 +23,6 @@ def test_it_follows_the_listing(x64, budget, beta):
     active = setting.mask.sum(axis=1)
     np.testing.assert_array_equal(result.rounds.num_active, np.minimum(active, budget))
     np.testing.assert_array_equal(result.rounds.extra['num_available'], active)
-
-
-@pytest.mark.parametrize('wrong', WRONG)
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        interval_loops.f3ast(setting, 2, 0.05)[0],
-        interval_loops.f3ast(setting, 2, 0.05, wrong=wrong)[0],
-    )
 
 
 def test_equal_rates_go_to_the_lowest_ids_and_the_longest_unheard_come_next():

@@ -14,15 +14,10 @@ def test_it_follows_the_listing(x64):
     harness.follow(setting, algorithm, interval_loops.fedavg_known(setting))
 
 
-@pytest.mark.parametrize(
-    'wrong',
-    ['last client', 'probability of round 0', 'scales the local rate', 'divides by active'],
-)
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        interval_loops.fedavg_known(setting), interval_loops.fedavg_known(setting, wrong=wrong)
-    )
+def test_it_follows_the_listing_where_clients_must_also_hear_and_train(x64):
+    setting, links = harness.split_links(quadratic_loops.gentle_setting())
+    algorithm = algorithms.fedavg_known(harness.client_program(setting), server_lr=1.3)
+    harness.follow(setting, algorithm, interval_loops.fedavg_known(setting), links=links)
 
 
 def test_an_unknown_probability_turns_finite_false_when_its_client_is_heard():
@@ -39,8 +34,15 @@ def test_an_unknown_probability_turns_finite_false_when_its_client_is_heard():
     assert result.state.first_bad_round == 3
 
 
+UNEQUAL_DOWNLINKS = participation.duplex(
+    uplink=participation.bernoulli(statistics.PROBS),
+    downlink=participation.bernoulli([0.9, 0.5, 0.7, 0.4]),
+)
+
+
 @pytest.mark.statistical
-def test_the_mean_reaches_the_optimum(x64):
+@pytest.mark.parametrize('links', [None, UNEQUAL_DOWNLINKS], ids=['uplinks', 'both directions'])
+def test_the_mean_reaches_the_optimum(x64, links):
     """Claim: unbiased for known independent links, which holds exactly on quadratics.
 
     Two coordinates at 4.5 standard errors: false alarm 1.4e-5.
@@ -50,5 +52,6 @@ def test_the_mean_reaches_the_optimum(x64):
         problems.quadratic(statistics.TARGETS),
         num_rounds=250,
         num_seeds=2000,
+        links=links,
     )
     assert np.abs(statistics.z_scores(finals, statistics.OPTIMUM)).max() < statistics.BOUND

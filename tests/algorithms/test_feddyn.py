@@ -16,22 +16,6 @@ def test_it_follows_the_listing(x64):
     np.testing.assert_allclose(state.algorithm.memory_sum / 7, h, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    'wrong',
-    [
-        'penalty without the half',
-        'h over active',
-        'sums models, subtracts x once',
-        'moves in empty rounds',
-    ],
-)
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        newer_loops.feddyn(setting, 0.3)[0], newer_loops.feddyn(setting, 0.3, wrong=wrong)[0]
-    )
-
-
 @pytest.mark.parametrize('exactly', [True, False])
 def test_it_ends_at_the_optimum_whatever_the_links(x64, exactly):
     """With exact local minimisation, one step of length 1 / (1 + alpha), and with few steps."""

@@ -25,22 +25,6 @@ def test_server_adam_follows_the_listing(x64):
     assert steps == setting.mask.any(axis=1).sum()
 
 
-@pytest.mark.parametrize('wrong', ['steps in empty rounds', 'ascends'])
-def test_wrong_momentum_would_be_caught(wrong):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        block_loops.fedavgm(setting, 0.4, 0.8), block_loops.fedavgm(setting, 0.4, 0.8, wrong=wrong)
-    )
-
-
-def test_wrong_adam_would_be_caught():
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        block_loops.fedadam(setting, 0.1),
-        block_loops.fedadam(setting, 0.1, wrong='steps in empty rounds'),
-    )
-
-
 def test_plain_sgd_at_the_server_is_fedavg(x64):
     setting = quadratic_loops.hard_setting()
     algorithm = algorithms.fedopt(harness.client_program(setting), server_optimizer=optax.sgd(1.3))

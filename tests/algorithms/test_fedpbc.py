@@ -28,14 +28,6 @@ def test_the_reference_tells_the_ablation_apart():
     assert np.abs(full - paused).max() > 1e-3
 
 
-@pytest.mark.parametrize('wrong', ['broadcast at the start', 'rests in empty rounds'])
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        quadratic_loops.fedpbc(setting)[0], quadratic_loops.fedpbc(setting, wrong=wrong)[0]
-    )
-
-
 @pytest.mark.parametrize('density', [0.0, 0.1, 0.6, 1.0])
 def test_client_mean_contracts_by_the_same_factor_for_any_masks(x64, rng, density):
     """``xbar^t - x* = (1 - eta)^{s t} (x^0 - x*)``: no mask appears in it."""

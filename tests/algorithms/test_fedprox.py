@@ -21,14 +21,6 @@ def test_it_follows_the_listing(x64, mu):
     harness.follow(setting, algorithm, block_loops.fedprox(setting, mu))
 
 
-@pytest.mark.parametrize('wrong', ['penalty without the half', 'anchored at x^0'])
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        block_loops.fedprox(setting, 0.7), block_loops.fedprox(setting, 0.7, wrong=wrong)
-    )
-
-
 @pytest.mark.parametrize('local_steps', [2, 30])
 def test_the_reported_loss_is_that_of_the_start(x64, local_steps):
     setting = quadratic_loops.hard_setting()._replace(local_steps=local_steps)

@@ -18,12 +18,12 @@ def test_it_follows_the_listing(x64, beta):
     np.testing.assert_allclose(state.memory_sum, rows.sum(axis=0), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize('wrong', ['unweighted correction', 'new mean', 'rests in empty rounds'])
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.gentle_setting()
-    harness.assert_caught(
-        newer_loops.fedstale(setting, 0.4)[0], newer_loops.fedstale(setting, 0.4, wrong=wrong)[0]
+def test_it_follows_the_listing_where_clients_must_also_hear_and_train(x64):
+    setting, links = harness.split_links(quadratic_loops.gentle_setting())
+    algorithm = algorithms.fedstale(
+        harness.client_program(setting), stale_weight=0.4, server_lr=1.3
     )
+    harness.follow(setting, algorithm, newer_loops.fedstale(setting, 0.4)[0], links=links)
 
 
 def test_without_stale_updates_it_is_known_p_fedavg(x64):

@@ -18,14 +18,6 @@ def test_it_follows_the_listing(x64, chunk_size):
     np.testing.assert_allclose(state.memory_sum, rows.sum(axis=0), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize('wrong', ['divides by all', 'new mean', 'moves in empty rounds'])
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        memory_loops.fedvarp(setting)[0], memory_loops.fedvarp(setting, wrong=wrong)[0]
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_the_mean_reaches_the_optimum_under_unequal_links(x64):

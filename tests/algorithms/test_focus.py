@@ -18,14 +18,5 @@ def test_it_follows_the_listing(x64, server_lr, chunk_size):
     np.testing.assert_allclose(state.memory_sum, gradients.sum(axis=0), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    'wrong',
-    ['gradient after the last step', 'reset in every round', 'rests in empty rounds', 'a mean'],
-)
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.gentle_setting()
-    harness.assert_caught(newer_loops.focus(setting)[0], newer_loops.focus(setting, wrong=wrong)[0])
-
-
 def test_it_ends_at_the_optimum_whatever_the_links(x64):
     assert limits.distance(algorithms.focus(limits.program())) < limits.ROUNDING

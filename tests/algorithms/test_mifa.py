@@ -1,9 +1,13 @@
 """MIFA in its three forms against the listings, and its limit against the optimum."""
 
+import dataclasses
+import functools
+
+import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, local_training, problems
+from fedjax_links import algorithms, local_training, participation, problems, simulation
 from tests.reference import harness, memory_loops, quadratic_loops, statistics
 
 
@@ -17,15 +21,6 @@ def test_it_follows_the_listing(x64, memory, chunk_size):
     state = harness.follow(setting, algorithm, expected).state.algorithm
     np.testing.assert_allclose(state.memory, rows, rtol=0, atol=1e-9)
     np.testing.assert_allclose(state.memory_sum, rows.sum(axis=0), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize('memory', ['delta', 'gradient'])
-@pytest.mark.parametrize('wrong', ['uses first', 'divides by seen', 'rests in empty rounds'])
-def test_a_wrong_variant_would_be_caught(wrong, memory):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        memory_loops.mifa(setting, memory)[0], memory_loops.mifa(setting, memory, wrong=wrong)[0]
-    )
 
 
 def test_the_two_memories_differ_exactly_when_the_rate_varies(x64):
@@ -59,14 +54,23 @@ def test_the_waiting_form_follows_the_authors_trainer(x64, memory):
     np.testing.assert_array_equal(result.evals['server'][first_contacts.max()], setting.start)
 
 
-@pytest.mark.parametrize('memory', ['delta', 'gradient'])
-@pytest.mark.parametrize('wrong', ['rate follows the round', 'moves while filling'])
-def test_a_wrong_waiting_variant_would_be_caught(wrong, memory):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        memory_loops.mifa_waiting(setting, memory),
-        memory_loops.mifa_waiting(setting, memory, wrong=wrong),
+def test_a_row_that_was_not_finite_while_waiting_leaves_nothing_behind(x64):
+    setting, spoiled, early = quadratic_loops.hard_setting(), 1, 5
+    heard = np.flatnonzero(setting.mask[:, spoiled])
+    assert heard[0] < early <= heard[1] < setting.mask.argmax(axis=0).max()
+    algorithm = algorithms.mifa_waiting(harness.client_program(setting), server_lr=1.3)
+    problem = problems.quadratic(setting.targets, initial_point=setting.start)
+    broken = dataclasses.replace(problem, data=problem.data.at[spoiled].set(np.nan))
+    run = functools.partial(
+        simulation.simulate, jax.random.key(0), algorithm, participation.replay(setting.mask)
     )
+    state = run(broken, num_rounds=early).state
+    assert np.isnan(state.algorithm.memory.memory_sum).all()
+    later = len(setting.mask) - early
+    state = run(problem, num_rounds=later, initial_state=state).state.algorithm.memory
+    expected = memory_loops.mifa_waiting(setting, 'delta')
+    np.testing.assert_allclose(state.server, expected[-1], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(state.memory_sum, state.memory.sum(axis=0), rtol=0, atol=1e-12)
 
 
 @pytest.mark.slow

@@ -17,14 +17,6 @@ def test_it_follows_the_listing(x64, period, start_round):
     harness.follow(setting, algorithm, expected)
 
 
-@pytest.mark.parametrize('wrong', ['visible at the start', 'hears the active only'])
-def test_a_wrong_variant_would_be_caught(wrong):
-    setting = quadratic_loops.hard_setting()
-    harness.assert_caught(
-        block_loops.wait_for_all(setting, 7), block_loops.wait_for_all(setting, 7, wrong=wrong)
-    )
-
-
 def test_only_the_last_round_of_a_block_trains_anybody(x64):
     setting = quadratic_loops.hard_setting()
     algorithm = algorithms.wait_for_all(harness.client_program(setting), period=7)

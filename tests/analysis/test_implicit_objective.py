@@ -81,9 +81,9 @@ def test_estimate_of_independent_links_agrees_with_the_formula(rng):
 
 
 def test_errors():
-    with refuses('`probs`, `selection_law`, `masks` must be given one at a time, got 0.'):
+    with refuses('`probs` must be given, or `selection_law` or `masks`, one of them, got 0.'):
         analysis.effective_weights()
-    with refuses('`probs`, `selection_law`, `masks` must be given one at a time, got 2.'):
+    with refuses('`probs` must be given, or `selection_law` or `masks`, one of them, got 2.'):
         analysis.effective_weights([0.5], masks=[[True]])
     with refuses('`num_batches` must be at most 3, got 32.'):
         analysis.effective_weights(masks=np.ones((3, 2)))

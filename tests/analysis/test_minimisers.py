@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis
+from fedjax_links.analysis import linear_models
 from tests.analysis.refusals import refuses
 
 CLIENTS, EACH, CLASSES, DIM = 6, 30, 4, 3
@@ -204,6 +205,30 @@ def test_no_time_is_the_start(data):
     assert not np.any(found.coefficients)
     with refuses('`time` must be finite and at least 0, got -1.0.'):
         analysis.weighted_gradient_flow(features, labels, owners, weights, time=-1.0)
+
+
+def test_a_flow_takes_no_more_gradients_than_it_may(data, monkeypatch):
+    features, labels, owners, weights = data
+    computed = []
+    plain = linear_models.WeightedLoss.value_and_gradient
+
+    def counted(objective, parameters):
+        computed.append(parameters)
+        return plain(objective, parameters)
+
+    monkeypatch.setattr(linear_models.WeightedLoss, 'value_and_gradient', counted)
+
+    def follow(most):
+        given = features, labels, owners, weights
+        return analysis.weighted_gradient_flow(*given, time=50.0, most_gradients=most)
+
+    free = follow(None)
+    needed = len(computed)
+    np.testing.assert_array_equal(follow(needed).coefficients, free.coefficients)
+    computed.clear()
+    with refuses(f'`time` must take at most {needed - 1} gradients, got 50, which takes {needed}.'):
+        follow(needed - 1)
+    assert not computed
 
 
 def test_gaussian_classes_need_no_minimisation(rng):

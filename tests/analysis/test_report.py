@@ -91,6 +91,18 @@ def test_text_fits_one_screen(rng, density):
     assert 'clients 1000, rounds 200' in lines[0]
 
 
+def test_printed_it_is_its_text_with_the_errors_of_its_weights(rng):
+    masks = rng.uniform(size=(320, 30)) < np.linspace(0.1, 0.9, 30)
+    report = analysis.participation_report(masks)
+    assert str(report) == repr(report) == report.text()
+    expected = analysis.effective_weights(masks=masks)
+    np.testing.assert_array_equal(report.weight_errors, expected.standard_errors)
+    (line,) = (line for line in str(report).splitlines() if 'standard error' in line)
+    quantiles = np.quantile(30 * expected.standard_errors, [0, 0.25, 0.5, 0.75, 1])
+    np.testing.assert_allclose([float(word) for word in line.split()[2:]], quantiles, rtol=1e-3)
+    assert np.isnan(analysis.participation_report(masks[:31]).weight_errors).all()
+
+
 def test_text_of_a_known_run():
     report = analysis.participation_report([[True, False], [True, True], [False, False]])
     lines = report.text().splitlines()

@@ -11,6 +11,7 @@ from fedjax_links import experiment, runs
 from tests.cli.command import ROOT
 from tests.configs import shipped
 
+PAGE = ROOT / 'docs' / 'papers.md'
 KEPT = sorted(path.name for path in claim_of.ARCHIVES.iterdir())
 FEW = 20  # evaluations of a run that are run again; warm-ups end before
 PATTERN = {'wang2022_figure_d2_gaussians': 'rate1'}
@@ -62,15 +63,46 @@ def test_verdicts_follow_the_interval():
 
 def test_rounds_to_a_level_and_never(monkeypatch):
     made(monkeypatch, [[[0.1, 0.6, 0.4], [0.1, 0.2, 0.3]], [[0.7, 0.1, 0.1], [0.1, 0.1, 0.5]]])
-    level = claim(statistic=claim_of.rounds_to(0.5), sign=-1, scale=1.0)
+    level = claim(statistic=claim_of.doublings_to(0.5), sign=-1, scale=1.0)
     (found,) = claim_of.outcomes(level)
-    assert found.difference == -((20 - 10) + (30 - 30)) / 2
+    assert found.difference == pytest.approx(-(np.log2(20 / 10) + np.log2(30 / 30)) / 2)
+
+
+def test_one_seed_that_waits_long_decides_nothing(monkeypatch):
+    """Nine seeds that need twice the rounds and one that needs 50 times as many."""
+    there = np.arange(1, 101) >= np.array([[[1]] * 10, [[2]] * 9 + [[50]]])
+    made(monkeypatch, there)
+    found = list(claim_of.outcomes(claim(statistic=claim_of.doublings_to(0.5), sign=-1, scale=1.0)))
+    assert claim_of.verdict(claim(), found) == 'holds'
 
 
 def test_the_page_has_what_the_archives_say():
-    page = (ROOT / 'docs' / 'papers.md').read_text().splitlines()
-    missing = [line for line in table() if line not in page]
-    assert not missing, f'python -m benchmarks.claims prints other rows: {missing[0]}'
+    page = PAGE.read_text().splitlines()
+    assert [line for line in page if '](recorded/' in line] == list(table())[2:]
+
+
+def test_the_order_of_figure_9_is_that_of_the_rates():
+    """Two runs of one problem and the same links: MIFA, whose rates are equal, is bit-equal."""
+    runs_of = (
+        ('xiang2024_figure9_alpha_gaussians', 'value2'),
+        ('xiang2024_table2_gaussians', 'bernoulli_sine'),
+    )
+    (rounds, some), (more_rounds, more) = (
+        claim_of.course(run, Side('mifa', pattern), 'eval_accuracy') for run, pattern in runs_of
+    )
+    common = np.intersect1d(rounds, more_rounds)
+    assert len(common) > 1000
+    at, more_at = np.isin(rounds, common), np.isin(more_rounds, common)
+    np.testing.assert_array_equal(some[:, at], more[:, more_at])
+    page = ' '.join(PAGE.read_text().split())
+    for run, pattern in runs_of:
+        for rival in ('fedavg', 'fedau', 'f3ast', 'mifa'):
+            pair = Side('fedpbc', pattern, 'client_mean'), Side(rival, pattern)
+            (found,) = claim_of.outcomes(claim()._replace(run=run, pairs={'': pair}))
+            assert f'{found.difference:+.2f} ± {found.interval:.2f}' in page
+        pair = Side('fedpbc', pattern), Side('fedavg', pattern)
+        (found,) = claim_of.outcomes(claim()._replace(run=run, pairs={'': pair}))
+        assert f'{found.difference:+.2f} ± {found.interval:.2f}' in page
 
 
 def test_every_archive_belongs_to_a_claim():
@@ -82,11 +114,11 @@ def test_rates_are_those_of_the_main_runs(monkeypatch):
         'algorithm': np.array(['a', 'a', 'b', 'b']),
         'stage': np.array(['tuning', 'main', 'tuning', 'main']),
         'seed': np.array([7, 0, 7, 0]),
-        'client.learning_rate': np.array([0.1, 0.01, 1.0, 1e-4]),  # tuning comes first
+        'client.learning_rate': np.array([0.01, 0.01, 1.0, 1e-4]),  # tuning comes first
     }
     monkeypatch.setattr(claim_of, 'read', lambda run: columns)
     line = claim_of.rates('T', 'r', {'a': 0.01, 'b': 1e-5})
-    assert '| a 0.01; b 0.0001 | equal 1 of 2, by 1 seed |' in line
+    assert '| a 0.01 ↑; b 0.0001 | equal 1 of 2, by 1 seed |' in line
 
 
 def config(run):

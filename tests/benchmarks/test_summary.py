@@ -1,6 +1,7 @@
 """Records become the table that README shows and a picture."""
 
 import pytest
+from matplotlib.figure import Figure
 
 from benchmarks import run, summary
 
@@ -38,6 +39,16 @@ def test_the_picture_shows_ratios(tmp_path):
     rows = {'what': 'a', 'measured': 1.5, 'unit': 'x', 'target': 1.2, 'spread': [1.4, 1.6]}
     summary.picture([record('fast', rows)], tmp_path / 'ratios.png')
     assert (tmp_path / 'ratios.png').read_bytes().startswith(b'\x89PNG')
+    axes = Figure().add_subplot()
+    less = {**rows, 'at_most': True}
+    summary.draw(axes, summary.rows(record('fast', rows, less)))
+    assert not axes.patches  # the length of a bar means nothing on a logarithmic axis
+    points = [line for line in axes.lines if line.get_marker() in '<>']
+    assert [(point.get_marker(), point.get_xdata()[0]) for point in points] == [
+        ('>', 1.5),
+        ('<', 1.5),
+    ]
+    assert points[0].get_color() != points[1].get_color()  # the second misses its target
 
 
 def test_suites_and_names_are_benchmarks():

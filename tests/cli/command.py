@@ -14,7 +14,6 @@ from absl import flags
 from absl import logging as absl_logging
 
 import fedjax_links.__main__ as front
-import fedjax_links.cli.app  # noqa: F401  its flag belongs to every command
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, '-m', 'fedjax_links']
@@ -58,7 +57,6 @@ def _untouched():
     """Takes back what a command does to the process: arguments, flags, path and JAX's settings."""
     absl_app.define_help_flags()
     known, verbosity = set(flags.FLAGS), absl_logging.get_verbosity()
-    modules = set(sys.modules)
     argv, path = sys.argv, list(sys.path)
     smallest = jax.config.jax_persistent_cache_min_compile_time_secs
     folder = jax.config.jax_compilation_cache_dir
@@ -70,9 +68,6 @@ def _untouched():
         for name in known:
             flags.FLAGS[name].unparse()
         flags.FLAGS.unparse_flags()
-        for name in set(sys.modules) - modules:
-            if name.endswith('_config') and '.' not in name:  # a config file, run as a module
-                del sys.modules[name]
         sys.argv, sys.path[:] = argv, path
         absl_logging.set_verbosity(verbosity)
         jax.config.update('jax_persistent_cache_min_compile_time_secs', smallest)

@@ -59,13 +59,16 @@ def test_convert(tmp_path, monkeypatch):
     done = run('data', 'convert', 'svhn', f'--source={tmp_path}/raw', f'--data_dir={tmp_path}')
     assert (done.returncode, done.stderr) == (0, '')
     assert done.stdout.startswith(f'svhn: {TRAIN} training and {TEST} test images, ')
-    assert len(datasets.svhn_cropped(data_dir=tmp_path).test_labels) == TEST
+    assert len(datasets.svhn(data_dir=tmp_path).test_labels) == TEST
 
 
 def test_mistakes_cost_one_line(tmp_path):
     fails(run('data', 'fetsh', 'mnist'), "`data` has no 'fetsh'; did you mean 'fetch'?")
     fails(run('data', 'fetch', 'minst'), "`data` has no 'minst'; did you mean 'mnist'?")
-    fails(run('data', 'fetch'), '`data fetch` must be given a data set; `data list` names them.')
+    fails(
+        run('data', 'fetch'),
+        '`data fetch` must be given a data set (`data list` names them), got none.',
+    )
     fails(run('data', 'convert', 'mnist'), '`data convert` must be given one data set and ')
     missing = run('data', 'convert', 'mnist', f'--source={tmp_path}', f'--data_dir={tmp_path}')
     fails(missing, '`source` must hold train-images-idx3-ubyte or ')

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from fedjax_links import experiment
 from tests.cli import command
 
 COMMAND, ROOT = [*command.COMMAND, 'simulate'], command.ROOT
@@ -159,3 +160,59 @@ def test_start_over_sets_the_folder_aside(plain, tmp_path):
     assert (folder / 'metrics.jsonl').exists()
     aside = tmp_path / 'run.old-1' / 'experiment.json'
     assert aside.read_text() == '{"title": "something else"}'
+
+
+OF_ONES_OWN = """
+import fedjax_links as fl
+
+
+def get_config():
+    return {{
+        'title': 'One of my own',
+        'problem': {{'name': 'counterexample', 'num_clients': 10, 'dimension': 5}},
+        'links': {links},
+        'client': {{'local_steps': 3, 'learning_rate': 0.1}},
+        'algorithms': {{'fedavg': {{}}}},
+        'num_rounds': 10,
+        'eval_every': 5,
+    }}
+
+
+def links(num_clients):
+    return fl.participation.bernoulli([{prob}] * num_clients)
+
+
+def raises(num_clients):
+    return num_clients.missing
+"""
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'links': "'own:raises'"}, '`own.py` must run, got AttributeError: '),
+        ({'links': "'own:links'", 'prob': 2.0}, '`config.links.p` must lie in [0, 1], '),
+        ({'links': "'owm:links'"}, '`config.links` must name a module that can be imported, '),
+    ],
+)
+def test_an_error_of_ones_own_code_is_named_with_its_line(tmp_path, changes, message):
+    always = {'links': "'always'", 'prob': 0.5}
+    text = OF_ONES_OWN.format(**{**always, **changes})
+    (tmp_path / 'own.py').write_text(text)
+    done = command.run('simulate', '--config=own.py', '--workdir=w', cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert done.stderr.startswith(f'error: {message}')
+    if 'must run' in message:
+        lines = enumerate(text.splitlines(), 1)
+        line = next(number for number, line in lines if 'num_clients.missing' in line)
+        assert f'line {line} of ' in done.stderr
+
+
+def test_a_bug_keeps_its_traceback_and_asks_for_a_report(tmp_path, monkeypatch):
+    (tmp_path / 'own.py').write_text(OF_ONES_OWN.format(links="'always'", prob=0.5))
+    monkeypatch.setattr(experiment.Experiment, 'describe', None)
+    done = command.run('simulate', '--config=own.py', '--workdir=w', cwd=tmp_path)
+    assert done.returncode == 1
+    assert 'Traceback' in done.stderr
+    assert "TypeError: 'NoneType' object is not callable" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith('This is a bug of fedjax_links')

@@ -70,11 +70,61 @@ def test_a_log_is_looked_at_without_a_config(tmp_path):
     assert '(no look-alike: 1000 s do not divide a day; a tick of 960 s does)' in few.stdout
 
 
+def test_the_times_of_a_log_are_in_a_unit_or_dates(tmp_path):
+    """The same two nights in seconds, in hours, since 1970, as dates, and misread."""
+    nights = [(21, 30), (46, 54)]
+    texts = {
+        'seconds': [(3600 * start, 3600 * end) for start, end in nights],
+        'hours': nights,
+        'since 1970': [(1_767_225_600 + 3600 * a, 1_767_225_600 + 3600 * b) for a, b in nights],
+        'dates': [
+            ('2026-01-01T21:00', '2026-01-02 06:00:00+00:00'),
+            ('2026-01-02T22:00:00Z', '2026-01-03T08:00+02:00'),
+        ],
+    }
+    for name, rows in texts.items():
+        lines = [f'a,{start},{end}' for start, end in rows]
+        (tmp_path / f'{name}.csv').write_text('\n'.join(['client,start,end', *lines]))
+
+    def shown(name, *given):
+        done = run('links', f'--log={tmp_path}/{name}.csv', '--tick=3600', *given)
+        assert (done.returncode, done.stderr) == (0, ''), done.stderr
+        return done.stdout.splitlines()
+
+    seconds = shown('seconds')
+    day = [float(line.split('█')[-1].split()[0]) for line in seconds if ' h |█' in line]
+    assert day == [0.5] * 6 + [0.5, 1.0, 1.0]  # 0 to 5 h of the second day, 21 h of the first
+    for name, given in {
+        'hours': ['--unit=h'],
+        'since 1970': ['--origin=1767225600'],
+        'dates': [],
+    }.items():
+        assert shown(name, *given)[1:] == seconds[1:]
+    said = (
+        'warning  the log lasts 54 s and is repeated to fill a day; if its times are no seconds, '
+    )
+    assert shown('hours')[0] == said + 'give their unit'
+    said = (
+        "warning  nobody is there in the first 20,455 days; with the origin 'first' the log begins"
+    )
+    assert shown('since 1970', '--rounds=5')[0] == said
+    assert 'warning' not in shown('since 1970', '--origin=first')[0]
+
+
+def test_a_log_without_absences_and_look_alike_is_drawn(tmp_path):
+    (tmp_path / 'log.csv').write_text('client,start,end\na,0,90000\n')
+    done = run('links', f'--log={tmp_path}/log.csv', '--tick=7000', f'--workdir={tmp_path}')
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / 'links.png').exists()
+
+
 def test_mistakes_about_a_log_cost_one_line(tmp_path):
     path = tmp_path / 'log.csv'
     path.write_text('client,start,end\n0,5,1\n')
     bad = tmp_path / 'bad.csv'
     bad.write_text('client,start\n0,5\n')
+    two = tmp_path / 'two.csv'
+    two.write_text('client,start,end\na,0,90000\nb,0,90000\n')
     empty, wide = tmp_path / 'empty.csv', tmp_path / 'wide.csv'
     empty.write_text('client,start,end\n0,0,0\n')
     wide.write_text('client,start,end\n' + 'x' * 140_000 + ',0,1\n')
@@ -86,10 +136,13 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
             [f'--log={bad}'],
             f"`log` must name a readable log, got {bad}: must have a column 'end' on ",
         ),
+        ([f'--log={two}', '--clients=3'], '`clients` must be at most 2, got 3.'),
+        ([f'--log={two}', '--unit=h', '--format=flash'], "`format` has no 'unit'; valid names: cl"),
+        ([f'--log={two}', '--unit=hour'], f'`log` must name a readable log, got {two}: `unit` has'),
         ([f'--log={empty}'], '`log.wrap` must be positive, got 0.0.'),
         ([f'--log={wide}'], f'`log` must name a readable log, got {wide}: '),
         ([f'--log={tmp_path}/none'], f'`log` must name a readable log, got {tmp_path}/none: No '),
-        ([], '`config` must name a config or its file, such as --config=quickstart.'),
+        ([], '`config` must name a config or its file, such as --config=quickstart, got None.'),
     ):
         done = run('links', *flags)
         assert (done.returncode, done.stdout) == (2, '')

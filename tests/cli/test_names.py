@@ -78,9 +78,18 @@ def test_commands_take_a_name_in_an_empty_folder(command, config, printed, tmp_p
         ('exactnes:cyclic', "`configs` has no 'exactnes'; did you mean 'exactness'?"),
         ('exactness:cyclik', "`config` has no 'cyclik'; did you mean 'cyclic'?"),
         ('configs/quickstart.py', 'got configs/quickstart.py; did you mean quickstart?'),
+        ('picture', '`config` must name a file of Python, got picture.'),
+        ('folder', '`config` must name a readable config file, got folder: Is a directory.'),
+        ('./folder', '`config` must name a readable config file, got ./folder: Is a directory.'),
+        (
+            'zzz',
+            '`config` must name a file, or a config that `python -m fedjax_links` lists, got zzz',
+        ),
     ],
 )
 def test_a_mistake_costs_one_line(config, message, tmp_path):
+    (tmp_path / 'folder').mkdir()
+    (tmp_path / 'picture').write_bytes(b'\x89PNG\x00')
     done = run('simulate', f'--config={config}', '--dry_run', cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr

@@ -11,7 +11,7 @@ import fedjax_links as fl
 from fedjax_links import participation, problems
 from fedjax_links.cli.divergence import Divergence
 from fedjax_links.cli.progress import Progress
-from fedjax_links.experiment import Callback, Tuning
+from fedjax_links.experiment import Callback, Stop, Tuning
 
 
 class Terminal(io.StringIO):
@@ -86,6 +86,8 @@ def test_rounds_done_before_count_as_done_and_not_as_speed(tmp_path):
     planned().run(tmp_path, [progress, watch])
     assert watch.seen[:3] == [('fedavg', 4, 4), ('fedavg', 8, 8), ('fedavg', 16, 16)]
     assert watch.seen[-1] == ('fedpbc', 24, 16)
+    said = 'Goes on after 16 rounds done before.\n'
+    assert progress._file.getvalue().count(said) == 1
 
 
 def test_a_file_has_a_line_at_each_stage_and_once_a_minute():
@@ -105,6 +107,20 @@ def test_a_file_has_a_line_at_each_stage_and_once_a_minute():
     ]
     assert lines[-1].startswith('done: 24 of 24 rounds, 0:0')
     assert '\r' not in file.getvalue()
+
+
+def test_a_file_is_told_where_a_run_goes_on(tmp_path):
+    class Cut(Callback):
+        def on_stage(self, algorithm, stage, num_rounds):
+            if algorithm == 'fedpbc':
+                raise Stop
+
+    with pytest.raises(Stop):
+        planned().run(tmp_path, [Cut()])
+    for said in (['Goes on after 16 rounds done before.'], []):  # and then there is nothing to do
+        file = io.StringIO()
+        planned().run(tmp_path, [Progress(file, clock())])
+        assert [line for line in file.getvalue().splitlines() if 'before' in line] == said
 
 
 def test_a_lane_that_diverges_is_told_of_once_beside_the_live_line(capsys):

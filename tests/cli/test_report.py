@@ -23,6 +23,7 @@ def get_config():
     config.client.learning_rate = 0.1
     config.num_rounds, config.eval_every, config.num_seeds = 10, 5, 2
     with config.unlocked():
+        del config.tuning
         config.names = (('cyclic', 'Cyclic'), ('fedpbc', 'FedPBC'))
         config.quick = {'reports': {'z': {'name': 'levels'}, 'b': {'name': 'bars'}}}
     return config
@@ -84,7 +85,7 @@ def test_an_unfinished_comparison_says_so(compared, tmp_path):
 
 
 def test_a_simulated_run_has_a_report(plain, tmp_path):
-    done = run(*plain, f'--workdir={tmp_path}')
+    done = run(*plain, '--config.links.probs.value=0.4', f'--workdir={tmp_path}')
     assert done.returncode == 0, done.stderr
     done = run('report', f'--workdir={tmp_path}')
     assert done.returncode == 0, done.stderr
@@ -93,6 +94,7 @@ def test_a_simulated_run_has_a_report(plain, tmp_path):
     text = (tmp_path / 'report.md').read_text()
     for label in ('fedavg', 'fedpbc'):
         assert f'| links | {label} | server |' in text
+    assert text.endswith('\nChanged from the config: links.probs.value = 0.4 (0.5).\n')
     take_back(tmp_path, '-fedpbc-')
     assert 'Not finished yet: ' in report(tmp_path)
 
@@ -100,8 +102,11 @@ def test_a_simulated_run_has_a_report(plain, tmp_path):
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        ([], 'error: `workdir` must name the folder of a run, such as runs/comparison.\n'),
-        (['--workdir=docs'], 'error: `folder` must hold a run (experiment.json), got docs.\n'),
+        (
+            [],
+            'error: `workdir` must name the folder of a run, such as runs/first, got None.\n',
+        ),
+        (['--workdir=docs'], 'error: `workdir` must hold a run (experiment.json), got docs.\n'),
     ],
 )
 def test_a_mistake_costs_one_line(arguments, message):

@@ -33,7 +33,7 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
     'arguments, message',
     [
         (['--config.num_ronds=5'], "`config` has no 'num_ronds'; did you mean 'num_rounds'?"),
-        (['--config.num_rounds=many'], '--config.num_rounds=many'),
+        (['--config.num_rounds=many'], "`config.num_rounds` must be a whole number, got 'many'."),
         (
             ['--config.links.probs.minimum=1.5'],
             '`config.links.probs.minimum` must lie in [0, 1], got 1.5.',
@@ -53,15 +53,27 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
         ),
         (
             [*OF_TWO, '--process_id=0', '--mesh=clients:2', '--dry_run'],
-            '`dry_run` must be left out with --coordinator.',
+            '`dry_run` must be left out with --coordinator, got True.',
         ),
-        ([], '`workdir` must name a folder'),
+        ([], '`workdir` must name a folder for the run'),
+        (['--workdir='], '`workdir` must name a folder for the run'),
+        (
+            ['--workdir=README.md'],
+            '`workdir` must name a folder, got README.md, where README.md is a',
+        ),
+        (
+            ['--workdir=README.md/x'],
+            '`workdir` must name a folder, got README.md/x, where README.md',
+        ),
+        (['--workdir=x', '--fork_from=./x', '--at_round=20'], '`workdir` must be another folder'),
+        (['--workdir=x', '--fork_from=tests'], '`at_round` must be given too'),
+        (['--workdir=x', '--fork_from=tests', '--at_round=20'], '`fork_from` must hold a run'),
         (['--config=configs/quickstat.py'], 'did you mean configs/quickstart.py?'),
     ],
 )
 def test_a_mistake_costs_one_line(arguments, message):
-    done = run(*QUICKSTART, *arguments)
-    assert done.returncode == 2
+    done = run(*QUICKSTART, *['--workdir=x'][: len(arguments)], *arguments)
+    assert (done.returncode, done.stdout) == (2, '')
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stderr.startswith('error: ')
@@ -234,7 +246,7 @@ def get_config():
             'num_rounds': 10,
             'num_seeds': 1,
         },
-        'metric': 'eval_closeness',
+        'metric': 'train_closeness',
         'num_rounds': 10,
         'eval_every': 5,
         'num_seeds': 1,
@@ -252,10 +264,10 @@ def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_confi
     rows = [json.loads(line) for line in (tmp_path / 'run' / 'metrics.jsonl').open()]
     main = [row for row in rows if 'stage' not in row]
     assert {row['client.learning_rate'] for row in main} == {0.1}
-    ends = {row['algorithm']: row['server/eval_closeness'] for row in main if row['round'] == 10}
+    ends = {row['algorithm']: row['server/train_closeness'] for row in main if row['round'] == 10}
     assert ends['slow'] < ends['fedavg'] < 0
     assert {row['rounds/num_active'] for row in main} == {10}
-    wrong = run(*own, '--config.links.name=mine:od_rounds')
+    wrong = run(*own, '--dry_run', '--config.links.name=mine:od_rounds')
     assert wrong.returncode == 2
     assert wrong.stderr == (
         "error: `config.links.name` has no 'od_rounds'; did you mean 'odd_rounds'?\n"
@@ -279,7 +291,7 @@ def test_a_file_that_python_does_not_run_costs_one_line(text, message, tmp_path)
     (tmp_path / 'mistaken.py').write_text(text)
     done = run('simulate', f'--config={tmp_path / "mistaken.py"}', '--dry_run')
     assert done.returncode == 2
-    assert done.stderr.startswith('error: `config` must be a file that Python runs, got ')
+    assert done.stderr.startswith('error: `mistaken.py` must run, got ')
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
@@ -297,9 +309,8 @@ def test_a_config_may_be_a_plain_dictionary(tmp_path):
     (tmp_path / 'plain.py').write_text(f'def get_config():\n    return {values!r}\n')
     config = f'--config={tmp_path / "plain.py"}'
     done = run('simulate', config, '--config.client.learning_rat=1.0', '--dry_run')
-    assert done.stderr == (
-        "error: `config` has no 'client.learning_rat'; did you mean 'client.learning_rate'?\n"
-    )
+    where = '`config.algorithms.fedavg.client`'
+    assert done.stderr == f"error: {where} has no 'learning_rat'; did you mean 'learning_rate'?\n"
     where = '--config.client.learning_rate=1.0', '--config.num_rounds=3'
     done = run('simulate', config, *where, f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
@@ -319,9 +330,9 @@ def test_a_config_of_another_kind_costs_one_line(returned, kind, tmp_path):
 @pytest.mark.parametrize(
     'word, message',
     [
-        (':other', '`words` must be known, got other.'),
-        (':key', "`config` must be a file that Python runs, got KeyError: 'key' on line 7 of "),
-        (':number', '`config` must be a file that Python runs, got ValueError: invalid literal'),
+        (':other', '`words.py` must run, got ValueError: `words` must be known, got other on '),
+        (':key', "`words.py` must run, got KeyError: 'key' on line 7 of "),
+        (':number', '`words.py` must run, got ValueError: invalid literal'),
         (':dict', "`config` must have 'title', got only []."),
         ('', '`config` must have a word after a colon, as its get_config says, got '),
     ],

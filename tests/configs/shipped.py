@@ -57,7 +57,7 @@ _SHAPES = {
     'cinic10': (32, 32, 3),
     'fashion_mnist': (28, 28, 1),
     'mnist': (28, 28, 1),
-    'svhn_cropped': (32, 32, 3),
+    'svhn': (32, 32, 3),
 }
 
 

@@ -73,9 +73,11 @@ def test_small_versions_keep_all_but_data_and_see_all_of_a_cycle(name, like):
 @pytest.mark.parametrize('path', shipped.PATHS, ids=lambda path: path.stem)
 def test_the_header_says_how_to_run_it_and_how_long_it_takes(path):
     header = shipped.module(path).__doc__
+    config = shipped.values(path, None, None)
+    command = f'python -m fedjax_links {"figure" if "figure" in config else "simulate"}'
+    assert header.split('\n')[2].startswith(f'  {command} --config=configs/{path.name}')
     assert re.search(rf'--config=configs/{path.name}(:\w+)?[ \n]', header)
     assert re.search(r'second|minute|hour', header)
-    config = shipped.values(path, None, None)
     assert ('--quick' in header) == (sizes.QUICK in config)
     if path.stem.startswith(('sun', 'wang', 'xiang')):
         assert sizes.QUICK in config

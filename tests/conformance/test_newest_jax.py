@@ -1,5 +1,6 @@
 """The conformance suites on a newer Python with its newest jax, in an environment of their own."""
 
+import ensurepip
 import os
 import pathlib
 import shutil
@@ -36,18 +37,54 @@ def newer_python():
     return None
 
 
+def give_up(reason):
+    """Where the machine lacks something: a failure in `.ci/run`, which asks for this test."""
+    (pytest.fail if os.environ.get('NEWER_PYTHON') == 'required' else pytest.skip)(reason)
+
+
+def pip(python, *words, **options):
+    """A call of pip and what it did."""
+    command = [python, '-m', 'pip', *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def install(python, *words, place, **options):
+    """Installs, or fails the test; it gives up where pip itself cannot be fetched either."""
+    done = pip(python, 'install', '-q', *words, **options)
+    if done.returncode:
+        fetched = pip(python, 'download', '-q', '--no-cache-dir', '--no-deps', '-d', place, 'pip')
+        reason = f'cannot install: {done.stderr[-2000:]}'
+        (give_up if fetched.returncode else pytest.fail)(reason)
+
+
+@pytest.mark.slow
+def test_what_cannot_be_resolved_fails_and_a_lack_of_network_does_not(tmp_path, monkeypatch):
+    def end_of(*words):
+        with pytest.raises((pytest.fail.Exception, pytest.skip.Exception)) as raised:
+            install(sys.executable, '--dry-run', *words, place=tmp_path)
+        return raised.type
+
+    monkeypatch.setenv('PIP_NO_INDEX', '1')
+    monkeypatch.setenv('PIP_FIND_LINKS', f'{pathlib.Path(ensurepip.__file__).parent / "_bundled"}')
+    monkeypatch.delenv('NEWER_PYTHON', raising=False)
+    assert end_of('pip>=9999') is pytest.fail.Exception
+    monkeypatch.setenv('PIP_FIND_LINKS', str(tmp_path / 'nowhere'))
+    assert end_of('pip>=9999') is pytest.skip.Exception
+    monkeypatch.setenv('NEWER_PYTHON', 'required')
+    assert end_of('pip>=9999') is pytest.fail.Exception
+
+
 @pytest.mark.slow
 def test_the_suites_pass_on_a_newer_python_with_its_newest_jax(tmp_path):
+    if sys.version_info[:2] >= (3, MINORS[0]):
+        pytest.skip('this is the newest Python')
     python = newer_python()
     if python is None:
-        pytest.skip('no newer Python on the path or of pyenv that starts')
+        give_up('no newer Python on the path or of pyenv that starts')
     source, own = tmp_path / 'source', tmp_path / 'venv' / 'bin' / 'python'
     shutil.copytree(ROOT, source, ignore=NOT_COPIED)
     subprocess.run([python, '-m', 'venv', tmp_path / 'venv'], check=True)
-    install = [own, '-m', 'pip', 'install', '-q', '.[test]']
-    installed = subprocess.run(install, cwd=source, capture_output=True, text=True, check=False)
-    if installed.returncode:
-        pytest.skip(f'cannot install: {installed.stderr.strip().splitlines()[-1]}')
+    install(own, '.[test]', place=tmp_path, cwd=source)
     command = [own, '-m', 'pytest', '-q', '-o', f'cache_dir={tmp_path / "cache"}', *SUITES]
     result = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]

@@ -1,6 +1,11 @@
 """The suites catch the mistakes they are there for."""
 
+import ast
+import functools
+import pathlib
 import re
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -27,19 +32,26 @@ def broken_fedavg(mistake):
 
     def make(local_train):
         def round_step(state, ctx, problem):
-            cohort = cohorts.make_cohort(ctx.links.mask)
+            links, taking_part = ctx.links, base.participants(ctx.links)
+            if mistake == 'uplinks alone':
+                taking_part = links.mask
+            cohort = cohorts.make_cohort(taking_part)
+            if mistake == 'cohorts' and isinstance(links, base.CohortLinkSample):
+                cohort = cohort._replace(size=cohort.size - 1)
             if mistake == 'reads the unavailable':
                 cohort = cohorts.everyone(problem.num_clients)
 
             def client(train, i, row):
                 update = train(state.server)
-                weight = jnp.where(ctx.links.mask[i], 1.0, 0.0)
+                weight = jnp.where(taking_part[i], 1.0, 0.0)
+                if mistake == 'chunks' and local_train.chunk_size:
+                    weight = weight / local_train.chunk_size
                 if mistake == 'order':
                     weight = weight * (1 + i)
                 return Contribution(tree.scale(weight, update.delta), weight * update.loss), row
 
             total, _ = train_cohort(local_train, cohort, ctx, problem, client)
-            num_active = jnp.sum(ctx.links.mask, dtype=jnp.int32)
+            num_active = jnp.sum(taking_part, dtype=jnp.int32)
             divisor = problem.num_clients if mistake == 'divisor' else num_active
             mean = jax.tree.map(lambda a: a / divisor, total.value)
             if mistake == 'divisor':
@@ -49,7 +61,8 @@ def broken_fedavg(mistake):
             server = tree.add_scaled(state.server, 1.0, mean)
             if mistake == 'dtype':
                 server = jax.tree.map(lambda a: a.astype(jnp.bfloat16), server)
-            metrics = RoundMetrics(num_active, num_active, total.loss, {})
+            num_computing = jnp.int32(problem.num_clients) if mistake == 'computes' else num_active
+            metrics = RoundMetrics(num_active, num_computing, total.loss, {})
             return algorithms.common.ServerState(server=server), metrics
 
         return algorithms.fedavg(local_train)._replace(round_step=round_step)
@@ -65,6 +78,7 @@ def broken_fedavg(mistake):
         ('order', 'order of clients|follow FedAvg'),
         ('divisor', 'follow FedAvg'),
         ('dtype', 'dtype|type'),
+        ('uplinks alone', 'hears the server must matter'),
     ],
 )
 def test_a_broken_algorithm_is_caught(mistake, message):
@@ -75,6 +89,63 @@ def test_a_broken_algorithm_is_caught(mistake, message):
     assert not rest or rest[0] == ''
 
 
+@pytest.mark.parametrize(
+    'check, make, message',
+    [
+        ('directions_are_told_apart', broken_fedavg('computes'), 'cannot train must not'),
+        ('named_cohort_is_its_mask', broken_fedavg('cohorts'), 'name a cohort'),
+        ('chunks_change_rounding_alone', broken_fedavg('chunks'), 'chunks of two'),
+        (
+            'narrow_tables_agree',
+            lambda local_train, table_dtype=None: algorithms.mifa(local_train),
+            'tables must be bfloat16, got',
+        ),
+        (
+            'narrow_tables_agree',
+            lambda local_train, table_dtype=None: algorithms.mifa(
+                local_train, table_dtype=table_dtype, server_lr=1.1 if table_dtype else 1.0
+            ),
+            'the server must be near',
+        ),
+    ],
+)
+def test_a_kind_of_links_or_of_execution_that_was_forgotten_is_noticed(check, make, message):
+    with pytest.raises(AssertionError, match=message):
+        testing.ALGORITHM_CHECKS[check](make, AlgorithmEntry(make))
+
+
+def test_a_server_that_stands_still_need_not_be_heard():
+    make = functools.partial(algorithms.fedbuff, buffer_size=1000)
+    with pytest.raises(testing.DoesNotApply, match='does not move'):
+        testing.ALGORITHM_CHECKS['directions_are_told_apart'](make, AlgorithmEntry(make))
+
+
+def test_a_promise_is_checked_where_python_drops_assertions_too():
+    for module in pathlib.Path(testing.__file__).parent.glob('*.py'):
+        tree = ast.parse(module.read_text())
+        found = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+        assert found == [], f'{module.name} must raise: python -O drops `assert`'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('prob, message', [(0.5, 'standard errors'), (1.5, 'lie in [0, 1]')])
+def test_python_without_assertions_notices_a_broken_promise(prob, message):
+    program = """
+import sys
+from fedjax_links import participation, testing
+pattern = participation.bernoulli([0.3, 0.4])
+def sample(carry, key, round):
+    carry, links = pattern.sample(carry, key, round)
+    return carry, links._replace(prob=links.prob * 0 + float(sys.argv[1]))
+testing.check_participation(pattern._replace(sample=sample))
+"""
+    command = [sys.executable, '-O', '-c', program, str(prob)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+@pytest.mark.slow
 def test_a_sound_algorithm_of_a_user_passes():
     testing.check_algorithm(broken_fedavg('none'))
 
@@ -90,9 +161,24 @@ def lying_pattern(prob):
     return base.Participation(init=honest.init, sample=sample, num_clients=5)
 
 
+def deaf_pattern():
+    """Links whose downlinks fail too, which report the probability of their uplinks."""
+    honest = participation.duplex(
+        uplink=participation.bernoulli(np.full(5, 0.5)),
+        downlink=participation.bernoulli(np.full(5, 0.8)),
+    )
+
+    def sample(carry, key, round):
+        carry, links = honest.sample(carry, key, round)
+        return carry, links._replace(prob=jnp.full(5, 0.5))
+
+    return honest._replace(sample=sample)
+
+
 @pytest.mark.parametrize(
     'pattern, cohort_size, message',
     [
+        (deaf_pattern(), None, 'standard errors'),
         (lying_pattern(0.65), None, 'standard errors'),
         (lying_pattern(1.5), None, r'lie in \[0, 1\]'),
         (lying_pattern(0.5), 2, 'cohorts must have 2 clients'),

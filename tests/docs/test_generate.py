@@ -15,7 +15,8 @@ from fedjax_links.testing import AlgorithmFacts
 from tests.docs.pages import DOCS
 
 sys.path.append(str(DOCS))
-from generate import api, examples, methods, text
+import generate
+from generate import api, examples, methods, names, text
 
 HAND_WRITTEN = [*DOCS.glob('*.md'), *DOCS.glob('howto/*.md')]
 
@@ -46,6 +47,7 @@ def test_a_row_says_what_was_found():
         'after they trained, others too',
         'may move it',
     )
+    assert methods.row(ALGORITHMS['mifa'], facts._replace(client_numbers=0))[4] == '0'
     assert methods.memory(facts._replace(client_models=0)) == '4'
     assert methods.memory(facts._replace(client_models=1)) == '4 + N'
 
@@ -76,6 +78,32 @@ def test_a_page_shows_what_a_clients_training_takes(tmp_path):
             assert f'``{adjustment}``' in kind.__doc__
         api._write_page(tmp_path / 'page.rst', name)
         assert '   :special-members: __call__\n' in (tmp_path / 'page.rst').read_text()
+
+
+def test_words_of_a_docstring_stay_words():
+    lines = ['Draws.', '', 'Args:', '  num_clients: N.', '  size: B. At most N.', 'Returns:']
+    lines.append('  bool[N]: who is there.')
+    generate.keep_words(None, 'function', '', None, None, lines)
+    assert lines[3:5] == [r'  num_clients: \N.', r'  size: \B. At most N.']
+    assert lines[6] == '  bool[N] \N{EN DASH} who is there.'
+
+
+@pytest.mark.parametrize(
+    'target, modules, known_as',
+    [
+        ('simulation.simulate', ['fedjax_links.sweeps'], 'fedjax_links.simulation.simulate'),
+        ('simulate', ['fedjax_links.sweeps'], 'fedjax_links.simulation.simulate'),
+        ('losses.LOSSES', ['fedjax_links.problems'], 'fedjax_links.problems.losses.LOSSES'),
+        ('ALGORITHMS', [], 'fedjax_links.ALGORITHMS'),
+        ('simulation.simulation', ['fedjax_links.sweeps'], None),
+        ('probs', ['fedjax_links.analysis'], None),
+        ('numpy.dtype', ['fedjax_links.base'], 'numpy.dtype'),
+        ('numpy.kind', ['fedjax_links.base'], None),
+    ],
+)
+def test_a_name_in_a_docstring_is_one_of_the_package(target, modules, known_as):
+    found = names.full_names(target, *modules)
+    assert known_as in found if known_as else not found
 
 
 def test_a_table_has_a_row_each():

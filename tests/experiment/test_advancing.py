@@ -1,7 +1,15 @@
 """What a run keeps does not depend on the devices that its lanes advance on."""
 
+import jax
+import numpy as np
 import pytest
 
+from fedjax_links import algorithms, experiment, memory
+from fedjax_links.devices import Place
+from fedjax_links.experiment import lanes, running
+from fedjax_links.experiment.programs import Group, Programs
+from fedjax_links.local_training import local_sgd
+from tests.experiment.test_running import in_python
 from tests.test_devices import in_a_process
 
 RUNS = """
@@ -138,3 +146,55 @@ def test_the_size_of_meshes_changes_nothing_that_is_kept(tmp_path):
         f'{tmp_path / "1"}, where config.on_a_mesh is True and not None.',
         'forked True',
     ]
+
+
+ALONE = {
+    'algorithms': {'fedavg': algorithms.fedavg(local_sgd(0.1, local_steps=2))},
+    'grid': {},
+}
+
+
+def by_lane(results):
+    """The losses, in the order of seeds and rounds."""
+    order = np.lexsort([results['round'], results['seed']])
+    return results['server/loss'][order]
+
+
+def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsys):
+    """As many as fit, halved; only a lane that does not fit alone is refused."""
+    planned = in_python(seeds=range(4), **ALONE)
+    whole = running.run(planned, side_by_side=True)
+    every, programs = lanes.main_lanes(planned, 'fedavg'), Programs(planned, side_by_side=True)
+    one, two, four = (
+        memory.peak_bytes(programs.compiled(Group(programs, every[:size])), 1) for size in (1, 2, 4)
+    )
+    monkeypatch.setattr(memory, 'available_bytes', lambda: (two + four) // 2)
+    cut = running.run(planned, side_by_side=True)
+    assert capsys.readouterr().err == 'fedavg: 2 at a time, as more lanes do not fit into memory\n'
+    assert cut['seed'].tolist() == [0, 1] * 10 + [2, 3] * 10
+    np.testing.assert_allclose(by_lane(cut), by_lane(whole), rtol=2e-5)
+    monkeypatch.setattr(memory, 'available_bytes', lambda: one - 1)
+    with pytest.raises(ValueError, match='must fit into memory: fedavg needs'):
+        running.run(planned, side_by_side=True)
+
+
+def test_lanes_that_stopped_in_other_groups_go_on(tmp_path):
+    """Two devices have two lanes each; on one device all four could run together."""
+    planned = in_python(seeds=range(4), **ALONE)
+    two = [Place((jax.devices()[0],))] * 2
+
+    class End(experiment.Callback):
+        """Stops once the first two lanes are ahead, or done."""
+
+        def __init__(self, last):
+            self.last = last
+
+        def on_period(self, lane, record):
+            if (lane.seed, record['round']) == (0, self.last):
+                raise experiment.Stop
+
+    for last in (20, 40):
+        with pytest.raises(experiment.Stop):
+            running.run(planned, tmp_path, [End(last)], side_by_side=True, places=two)
+    ended = running.run(planned, tmp_path, side_by_side=True, places=two[:1])
+    np.testing.assert_allclose(by_lane(ended), by_lane(planned.run()), rtol=2e-5)

@@ -110,7 +110,7 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         ({'num_rounds': 0}, '`config.num_rounds` must be at least 1, got 0.'),
         (
             {'eval_every': 3},
-            '`config.num_rounds` must be a multiple of config.eval_every = 3, got 4.',
+            '`config.num_rounds` must be a multiple of `eval_every` = 3, got 4.',
         ),
         ({'title': None}, "`config` must have 'title', got only ["),
         ({'patterns': {}}, "`config` must have either 'links' or 'patterns', got "),
@@ -192,7 +192,7 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         ),
         (
             {'problem': {'name': 'digits', 'alhpa': 0.1}},
-            "`config.problem (dirichlet)` has no 'alhpa'; did you mean 'alpha'?",
+            "`config.problem.partition` has no 'alhpa'; did you mean 'alpha'?",
         ),
         (
             {'problem': {'name': 'images', 'dataset': 'digits', 'num_clients': 3}},
@@ -285,7 +285,7 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
         ({'grid': {'clients': {'mu': (0.1,)}}}, "`config.grid` has no 'clients.mu'; "),
         ({'grid': {'client': {'mu': 0.1}}}, '`config.grid.client.mu` must be a list of values'),
         (
-            {'grid': {'client': {'learning_rate': (0.1, -0.2)}}},
+            {'grid': {'client': {'learning_rate': (0.1, -0.2)}}, 'tuning': None},
             '`config.algorithms.fedavg.client.learning_rate` must be positive, got -0.2.',
         ),
         (

@@ -106,6 +106,13 @@ def test_fewer_rounds_and_other_changes_are_refused(tmp_path, past):
     assert (folder / runs.EXPERIMENT).read_bytes() == before
 
 
+def test_a_state_is_computed_again_only_as_the_run_would_have(past):
+    with jax.default_matmul_precision('highest'):
+        assert forking.origin(build(num_rounds=12), past, 6).round == 6  # it was kept
+        with pytest.raises(ValueError, match=r'^`fork_from` must .* round 2.*matmul_precision is'):
+            forking.origin(build(num_rounds=12), past, 2)
+
+
 def test_a_damaged_end_of_a_finished_lane_is_mended_in_a_longer_run(tmp_path, past, capsys):
     """The lane goes back to its save before, and what later lanes saved stays."""
     folder = shutil.copytree(past, tmp_path / 'run')

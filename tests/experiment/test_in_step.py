@@ -1,110 +1,104 @@
-"""Runs of two processes that share a mesh: they keep what one keeps."""
+"""Runs of two processes that share a mesh: they keep what one keeps, and end together."""
 
-import os
-import socket
+import shutil
+import signal
 import subprocess
-import sys
 
 import pytest
 
-from fedjax_links import devices, experiment, journal, processes
-from fedjax_links.experiment import running
-from tests.experiment.configs import values
-from tests.test_devices import ROOT
+from fedjax_links import processes
+from tests.experiment import several
 
-PROGRAM = """
-import sys
-from pathlib import Path
-
-import jax
-from fedjax_links import devices, experiment, journal, processes
-from fedjax_links.experiment import running
-from tests.experiment.configs import values
-
-folder, coordinator, own = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-said = []
-devices.prepare(2)
-processes.join(coordinator, 2, own)()
-journal.SaveClock.is_due = lambda clock: True
-used = devices.places(None, 4)
-planned = experiment.build(values())
-
-class End(experiment.Callback):
-    def on_period(self, lane, record):
-        if own == 1 and lane.seed and record['round'] == 2:
-            raise experiment.Stop
-
-def attempt(name, planned, *callbacks):
-    try:
-        result = running.run(planned, folder / name, callbacks, places=used)
-    except (experiment.Stop, ValueError) as error:
-        return said.append(f'{type(error).__name__}: {error}')
-    said.append(f"{len(used[0].devices)} {result.columns['round'].tolist()}")
-
-attempt('unbroken', planned)
-attempt('ended', planned, End())
-attempt('ended', planned)
-attempt('ended', experiment.build(values(num_seeds=1)))
-told = processes.told(lambda: b'by the leader').decode()
-said.append(f'told {told} {processes.any_of(own == 1)}')
-# The transport prints to the output whatever it pleases.
-(folder / f'said by {own}').write_text(chr(10).join(said))
-"""
+GONE = (
+    'error: process {} of 2 has ended or cannot be reached; the same command, given to each of '
+    'them, goes on from the last save.\n'
+)
 
 
-def kept(folder):
-    """All files but those that say where and when a run took place."""
-    left_out = 'environment.json', '.lock', 'journal.jsonl'
-    files = sorted(path for path in folder.rglob('*') if path.is_file())
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in files
-        if path.name not in left_out
-    }
-
-
-def of_two_processes(folder):
-    """What the two say."""
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        coordinator = f'127.0.0.1:{probe.getsockname()[1]}'
-    environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
-    both = [
-        subprocess.Popen(
-            [sys.executable, '-c', PROGRAM, str(folder), coordinator, str(place)],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for place in range(2)
-    ]
-    try:
-        printed = [process.communicate(timeout=300)[0] for process in both]
-    finally:
-        for process in both:
-            process.kill()
-    assert [process.returncode for process in both] == [0, 0], printed
-    return [(folder / f'said by {own}').read_text().splitlines() for own in range(2)]
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+    """What one process keeps."""
+    folder = tmp_path_factory.mktemp('alone') / 'run'
+    several.run_alone(folder)
+    return several.kept(folder)
 
 
 @pytest.mark.slow
-def test_two_processes_keep_what_one_keeps(tmp_path, monkeypatch):
-    """Also if the second ends the run and they go on; what the first refuses, both do."""
-    monkeypatch.setattr(journal.SaveClock, 'is_due', lambda clock: True)
-    alone = tmp_path / 'alone'
-    running.run(experiment.build(values()), alone, places=devices.places(1, 1))
-    leader, other = of_two_processes(tmp_path)
-    assert leader == other
-    rounds = '4 [2, 4, 2, 4]'
-    refused = leader.pop(3)
-    assert refused.startswith(
-        'ValueError: `workdir` must be new or hold a run with the same config'
-    )
-    assert leader == [rounds, 'Stop: ', rounds, 'told by the leader True']
-    assert kept(tmp_path / 'unbroken') == kept(alone)
-    assert kept(tmp_path / 'ended') == kept(alone)
+def test_two_processes_keep_what_one_keeps_however_slow_the_leaders_disk(tmp_path, whole):
+    assert several.run_with_a_slow_disk(tmp_path / 'run') == ([0, 0], ['', ''])
+    assert several.num_saves(tmp_path / 'run') >= 10
+    assert several.kept(tmp_path / 'run') == whole
+
+
+@pytest.mark.slow
+def test_where_one_is_killed_the_other_says_so_and_they_go_on(tmp_path, whole):
+    folder = tmp_path / 'run'
+    for killed in (1, 0):
+        both = several.start(folder)
+        several.wait_for(folder, 80 * (2 - killed), both)
+        both[killed].kill()
+        statuses, said = several.ended(both, timeout=40)
+        assert statuses[1 - killed] == 2
+        assert said[1 - killed] == GONE.format(killed)
+    assert several.ended(several.start(folder)) == ([0, 0], ['', ''])
+    assert several.kept(folder) == whole
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of its own."""
+    (tmp_path / 'disk').mkdir()
+    mount = ['mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', str(tmp_path / 'disk')]
+    if not shutil.which('mount') or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip('needs the right to mount')
+    yield tmp_path / 'disk'
+    subprocess.run(['umount', str(tmp_path / 'disk')], check=True)
+
+
+@pytest.mark.slow
+def test_where_the_leaders_disk_is_full_both_say_so_and_they_go_on(small_disk, whole):
+    folder, ballast = small_disk / 'run', small_disk / 'ballast'
+    both = several.start(folder)
+    several.wait_for(folder, 50, both)
+    with pytest.raises(OSError, match='No space'):
+        ballast.write_bytes(bytes(2**24))
+    statuses, said = several.ended(both, timeout=40)
+    assert statuses == [2, 2]
+    assert said[0].startswith(f'error: `{folder}')
+    assert said[0].endswith('` cannot be used: No space left on device.\n')
+    assert said[0].count('\n') == 1
+    assert said[1] == said[0]
+    ballast.unlink()
+    assert several.ended(several.start(folder)) == ([0, 0], ['', ''])
+    assert several.kept(folder) == whole
+
+
+@pytest.mark.slow
+def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, whole):
+    """The second alone has a signal, too little memory, or another config."""
+    folder = tmp_path / 'run'
+    both = several.start(folder)
+    several.wait_for(folder, 50, both)
+    both[1].send_signal(signal.SIGTERM)
+    statuses, said = several.ended(both)
+    assert statuses == [130, 143]
+    stopped = f'Stopped; all is saved in {folder}, and the same command goes on.\n'
+    assert [text.splitlines(keepends=True)[-1] for text in said] == [stopped, stopped]
+
+    statuses, said = several.ended(several.start(folder, of_other={'BYTES_FREE': '20000'}))
+    assert statuses == [2, 2]
+    assert said[0].startswith('error: `config` must fit into memory: mifa needs ')
+    assert said[0].count('\n') == 1
+    assert said[1] == said[0]
+
+    other = '--config.client.learning_rate=0.2'
+    statuses, said = several.ended(several.start(folder, flags_of_other=[other]))
+    assert statuses == [2, 2]
+    refused = '`config.client.learning_rate` must be the same in all processes, got 0.1 and 0.2.'
+    assert said == [f'error: {refused}\n'] * 2
+
+    assert several.ended(several.start(folder)) == ([0, 0], ['', ''])
+    assert several.kept(folder) == whole
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, experiment, memory, problems
+from fedjax_links import algorithms, errors, experiment, memory, problems
 from fedjax_links.experiment import lanes, preflight, programs, tables
 from tests.experiment.configs import tuned
 from tests.experiment.test_running import in_python
@@ -41,10 +41,17 @@ def broken(local_train):
 def test_an_algorithm_that_cannot_run_is_named_before_anything_compiles():
     config = tuned(algorithms={'mine': {'name': f'{__name__}:broken'}, 'fedavg': {}})
     planned = experiment.build(config)
-    with pytest.raises(
-        ValueError, match=r'`config\.algorithms\.mine` cannot run on pattern bernoulli: '
-    ):
+    message = r'`config\.algorithms\.mine` must run on pattern bernoulli, got TypeError: '
+    with pytest.raises(errors.InvalidError, match=message):
         preflight.check(planned)
+
+
+def test_a_bug_of_the_package_stays_what_it_is(monkeypatch):
+    planned = experiment.build(tuned())
+    monkeypatch.setattr(programs.Group, 'inputs', lambda self: 1 + 'x')
+    with pytest.raises(TypeError) as caught:
+        preflight.check(planned)
+    assert caught.value.__notes__ == ['config.algorithms.fedavg on pattern bernoulli']
 
 
 def test_what_cannot_fit_is_refused_with_what_would_make_it_fit(monkeypatch):

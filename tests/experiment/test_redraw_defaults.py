@@ -22,8 +22,14 @@ def test_comparisons_redraw_by_default_what_no_section_gives_a_seed():
     assert default_of({**problem, 'partition_seed': 1}, free) == {'data', 'links_quality'}
     equal = {'name': 'equal', 'value': 0.5}
     assert default_of({'name': 'counterexample', 'num_clients': 4}, equal) == {'data'}
-    swept = {'grid': {'problem': {'data_seed': [1, 2]}}}
-    assert default_of(problem, free, **swept) == set()
+    # So too where the grid has the seed.
+    for path, left in (
+        ({'problem': {'data_seed': [1, 2]}}, {'partition', 'links_quality'}),
+        ({'problem': {'seed': [1, 2]}}, {'links_quality'}),
+        ({'links': {'probs': {'seed': [1, 2]}}}, {'data', 'partition'}),
+        ({'redraw': ['data']}, set()),
+    ):
+        assert default_of(problem, free, grid=path) == left
     # The theory is that of the first seed.
     silent = {name: value for name, value in config(first_seed=5).items() if name != 'redraw'}
     assert first_draws(silent) == {
@@ -32,8 +38,17 @@ def test_comparisons_redraw_by_default_what_no_section_gives_a_seed():
     }
 
 
-def test_alone_nothing_said_is_as_before():
-    settings = config(num_seeds=2, algorithms={'fedpbc': {}})
+def test_the_number_of_algorithms_changes_no_draw():
+    free, problem = {'name': 'label_dependent', 'minimum': 0.2}, PROBLEMS['gaussians']
+    both, alone = {'fedavg': {}, 'fedpbc': {}}, {'fedpbc': {}}
+    for settings in (problem, {**problem, 'seed': 1}, PROBLEMS['digits']):
+        assert default_of(settings, free, algorithms=both) == default_of(
+            settings, free, algorithms=alone
+        )
+
+
+def test_with_seeds_in_all_sections_nothing_is_drawn_anew_but_runs():
+    settings = config(num_seeds=2, problem={**PROBLEMS['gaussians'], 'seed': 1})
     del settings['redraw']
     planned = experiment.build(settings)
     assert planned.draws.ways() == redraws.DEFAULTS

@@ -1,9 +1,11 @@
 """Wrong kinds, sizes and relations: each costs a line that names the field."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from fedjax_links import checks, experiment, kinds, participation
+from fedjax_links import checks, errors, experiment, kinds, participation
 from fedjax_links.experiment import limits
 from tests.experiment.configs import tuned, values
 
@@ -47,7 +49,10 @@ REFUSED = [
     ({'log': 'links'}, "`config.log` must be a list, got 'links'."),
     ({'problem': {'name': 'digits', 'num_clients': 8.0}}, 'config.problem.num_clients` must be a'),
     ({'problem': {'name': 'digits', 'alpha': '1'}}, '`config.problem.alpha` must be a number'),
-    ({'problem': {**QUADRATIC, 'targets': ((0.0,), ('x',))}}, '`config.problem.targets` must hold'),
+    (
+        {'problem': {**QUADRATIC, 'targets': ((0.0,), ('x',))}},
+        '`config.problem.targets` must be a number or a list of numbers, or of lists of one length',
+    ),
     # Numbers.
     (client(learning_rate=float('inf')), '`config.client.learning_rate` must be finite, got inf.'),
     (client(learning_rate=1e39), '`config.client.learning_rate` must be at most 3.4e+38'),
@@ -73,7 +78,14 @@ REFUSED = [
     ({'algorithms': {'fedavg': {}, 'FedAvg': {'name': 'fedpbc'}}}, "got 'fedavg' and 'FedAvg'."),
     ({'algorithms': {'..': {'name': 'fedavg'}}}, 'must have labels that are file names'),
     ({'algorithms': {'x' * 101: {'name': 'fedavg'}}}, 'must have labels of at most 100 letters'),
-    ({'reports': {'Links': 'levels'}}, '`config.reports` must leave the name of the links free'),
+    *(
+        (
+            {'reports': {name: 'levels'}},
+            '`config.reports` must leave the names links and participation to the pages of the '
+            f'links, got {name}.',
+        )
+        for name in ('Links', 'participation')
+    ),
     ({'reports': {'a/b': 'levels'}}, '`config.reports` must have labels that are file names'),
     ({'names': (('fedavg', 3),)}, '`config.names` must show texts, got 3.'),
     ({'baseline': ''}, "`config.baseline` has no ''"),
@@ -125,10 +137,50 @@ REFUSED = [
     ({'grid': {'client': {}}}, '`config.grid.client` must have at least one column, got {}.'),
     ({'grid': {'client': {'mu': ()}}}, '`config.grid.client.mu` must be a list of at least one'),
     ({'tuning': {}}, '`config.tuning` must have at least one entry, got {}.'),
+    # Tuning that would have no effect, or overrule what is given.
+    (
+        {'tuning': {'learning_rates': (0.01, 0.05), 'num_rounds': 2}},
+        '`config.tuning.learning_rates` must be left out, or else `config.client.learning_rate`, '
+        'got [0.01, 0.05] beside 0.1.',
+    ),
+    (
+        {'tuning': {'pattern': 'links', 'num_rounds': 2}},
+        "`config.tuning` must have 'learning_rates', 'server_lrs' or 'grid', got ['num_rounds', ",
+    ),
+    (
+        {'tuning': {'grid': {'client': {'mu': (0.1,)}}}},
+        "`config.tuning` must have 'num_rounds', got ['grid'].",
+    ),
+    (
+        {
+            'grid': {'client': {'learning_rate': (0.1, 0.2)}},
+            'tuning': {'grid': {'client': {'learning_rate': (0.1, 0.2)}}, 'num_rounds': 2},
+        },
+        '`config.tuning.grid` must leave out the columns of `grid`, got client.learning_rate.',
+    ),
+    *(
+        (
+            {
+                'client': {'local_steps': 1},
+                'algorithms': {'fedavg': {'client': {'learning_rate': 0.1}}, 'fedpbc': {}},
+                **rates,
+            },
+            '`config.algorithms.fedavg.client.learning_rate` must be left out, as `config.grid` or '
+            '`config.tuning` has rates for all, got 0.1.',
+        )
+        for rates in (
+            {'grid': {'client': {'learning_rate': (0.1, 0.2)}}},
+            {'tuning': {'learning_rates': (0.1, 0.2), 'num_rounds': 2}},
+        )
+    ),
     # Grids.
     ({'grid': {'client': {'learning_rate': ('0.1',)}}}, 'learning_rate` must be a number'),
     ({'grid': {'client': {'learning_rate': (0.1, 0.1)}}}, '`config.grid` must have no point twice'),
     ({'grid': {'client': {'learning_rate': ({'x': 1},)}}}, 'must hold numbers, names or lists'),
+    (
+        {'grid': {'problem': {'model': (print,)}}},
+        '`config.grid.problem.model` must hold numbers',
+    ),
     # Relations.
     ({'algorithms': {'wait_for_all': {'period': 5}}}, 'be at most config.num_rounds = 4, got 5.'),
     (
@@ -170,10 +222,6 @@ REFUSED = [
     ({'eval_fn': 'builtins:dict'}, '`config.eval_fn` must name what returns a function'),
     ({'problem': {'name': 'builtins:dict'}}, '`config.problem` must name what returns a Problem'),
     ({'links': 'builtins:dict'}, '`config.links` must name what returns a Participation'),
-    (
-        {'links': 'tests.experiment.parts:mistaken'},
-        '`config.links` must suit mistaken, got TypeError: ',
-    ),
 ]
 
 
@@ -189,9 +237,16 @@ def test_it_costs_one_line(changes, message):
 @pytest.mark.parametrize(
     'changes, message',
     [
-        ({'num_rounds': 12}, '`config.tuning.num_rounds` must be at most config.num_rounds = 8'),
+        (
+            {'num_rounds': 12},
+            '`config.tuning.num_rounds` must be at most `num_rounds` = 8, got 12.',
+        ),
         ({'num_rounds': 8.0}, '`config.tuning.num_rounds` must be a Python integer, got 8.0.'),
         ({'num_seeds': 0}, '`config.tuning.num_seeds` must be at least 1, got 0.'),
+        (
+            {'grid': {'client': {'mu': (0.1,)}}},
+            "`config.tuning` must have either 'grid' or 'learning_rates' and 'server_lrs', got",
+        ),
         ({'learning_rates': ()}, '`config.tuning.learning_rates` must be a list of at least one'),
         ({'learning_rates': 0.1}, '`config.tuning.learning_rates` must be a list of at least one'),
         ({'learning_rates': ('0.1',)}, '`config.tuning.learning_rates` must be a number'),
@@ -222,18 +277,39 @@ def test_what_is_unusual_runs(changes):
     experiment.build({**values(), **changes}).describe()
 
 
-def test_a_mistake_inside_a_factory_keeps_its_cause():
-    with pytest.raises(ValueError, match='must suit mistaken') as caught:
+def test_an_error_inside_a_factory_of_ones_own_stays_what_it_is():
+    with pytest.raises(TypeError, match='unsupported operand') as caught:
         experiment.build({**values(), 'links': 'tests.experiment.parts:mistaken'})
-    causes = [caught.value]
-    while causes[-1].__cause__ is not None:
-        causes.append(causes[-1].__cause__)
-    assert isinstance(causes[-1], TypeError)
+    file, line = errors.users_place(caught.value)
+    assert file.endswith('parts.py')
+    assert "return 1 + 'x'" in Path(file).read_text().splitlines()[line - 1]
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'links': {'name': 'statistics:mean', 'data': 3}}, '`config.links` must suit mean, got '),
+        (
+            {'links': {'name': 'replay', 'mask': [[1, 0], [1]]}},
+            '`config.links.mask` must be a number or a list of numbers, or of lists of one length',
+        ),
+        (
+            {'links': {'name': 'trace', 'intervals': [[0, {}, 1]]}},
+            '`config.links.intervals` must ',
+        ),
+    ],
+)
+def test_what_a_factory_cannot_use_is_a_mistake_in_its_section(changes, message):
+    with pytest.raises(errors.InvalidError) as caught:
+        experiment.build({**values(), **changes})
+    assert str(caught.value).startswith(message)
 
 
 def test_arrays_are_refused_before_they_are_made():
     checks.fits('num_clients', 3, 1_000)
-    with pytest.raises(ValueError, match=r'^`num_clients` must fit into memory, got 9: 9,'):
+    with pytest.raises(
+        ValueError, match=r'^`num_clients` must fit into memory, got 9: 9,.* MiB, where'
+    ):
         checks.fits('num_clients', 9, 1e16)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import experiment, journal, participation, prng, problems, simulation
-from fedjax_links.experiment import Callback, running
+from fedjax_links.experiment import Callback, lanes, programs, running
 from tests.experiment.configs import tuned, values
 
 
@@ -218,6 +218,29 @@ def in_python(**changes):
     return fl.Experiment(**{**base, **changes})
 
 
+def test_a_period_has_the_links_of_its_own_rounds_wherever_it_begins():
+    """Four rounds from the fourth on are the same alone and as one period of four."""
+
+    def group(eval_every):
+        planned = in_python(num_rounds=8, eval_every=eval_every)
+        every = lanes.main_lanes(planned, 'fedavg', [])
+        return programs.Group(programs.Programs(planned), every[:1])
+
+    def states(group):
+        return jax.tree.map(np.array, group.states())
+
+    alone, together = group(1), group(4)
+    alone.start()
+    for _ in range(3):
+        alone.period()
+    together.restore(states(alone))
+    together.period()
+    for _ in range(4):
+        alone.period()
+    assert alone.round == together.round == 7
+    jax.tree.map(np.testing.assert_array_equal, states(alone), states(together))
+
+
 def test_an_experiment_is_made_of_objects_without_a_config():
     planned = in_python()
     assert 'Made in Python' in planned.describe()
@@ -307,6 +330,12 @@ def test_a_grid_on_which_all_diverges_is_named():
         planned.run()
 
 
+@pytest.mark.parametrize('field', ['seeds', 'patterns', 'algorithms'])
+def test_a_number_in_the_place_of_several_is_refused(field):
+    with pytest.raises(ValueError, match=rf'^`{field}` must have at least one entry, got 5\.$'):
+        in_python(**{field: 5})
+
+
 def test_a_run_goes_on_only_with_the_draws_it_began_with(tmp_path, monkeypatch):
     in_python().run(tmp_path)
     monkeypatch.setattr(prng, 'DRAWS', prng.DRAWS + 1)
@@ -319,7 +348,15 @@ def test_models_are_evaluated_before_the_first_round_where_asked(tmp_path, monke
     monkeypatch.setattr(journal.SaveClock, 'is_due', lambda clock: True)
     plain = experiment.build(values()).run()
     planned = experiment.build(values(evaluate_start=True))
-    whole = planned.run(tmp_path / 'whole')
+    heard = []
+
+    class Listen(Callback):
+        def on_period(self, lane, record):
+            heard.append((lane.seed, record['round'], float(record['server/eval_loss'])))
+
+    whole = planned.run(tmp_path / 'whole', [Listen()])
+    columns = (whole[name].tolist() for name in ('seed', 'round', 'server/eval_loss'))
+    assert sorted(heard) == sorted(zip(*columns, strict=True))
     first = whole['round'] == 0
     assert first.tolist() == [True, False, False] * 2
     for name in plain.columns:
@@ -332,12 +369,16 @@ def test_models_are_evaluated_before_the_first_round_where_asked(tmp_path, monke
             np.testing.assert_allclose(whole[f'server/eval_{name}'][row], value, rtol=1e-6)
 
     class End(Callback):
+        def __init__(self, last):
+            self.last = last
+
         def on_period(self, lane, record):
-            if lane.seed == planned.seeds[-1]:
+            if (lane.seed, record['round']) == (planned.seeds[-1], self.last):
                 raise experiment.Stop
 
-    with pytest.raises(experiment.Stop):
-        planned.run(tmp_path / 'ended', [End()])
+    for last in (0, 2):
+        with pytest.raises(experiment.Stop):
+            planned.run(tmp_path / 'ended', [End(last)])
     planned.run(tmp_path / 'ended')
     lines = [(tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')]
     assert lines[0] == lines[1]

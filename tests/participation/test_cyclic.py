@@ -51,6 +51,16 @@ def test_share_of_the_cycle_is_reported_exactly():
     np.testing.assert_allclose(links.prob[0], ACTIVE / cycles, rtol=1e-6)
 
 
+def test_links_repeat_after_the_cycle_and_no_sooner():
+    pattern = cyclic([0.5, 1.0], cycle_length=4)
+    assert pattern.cycle == 20
+    mask = roll(pattern, 4 * 20).mask[20:]  # past the start in a down block
+    repeats = [k for k in range(1, 41) if (mask[k:] == mask[:-k]).all()]
+    assert repeats == [20, 40]
+    assert cyclic(PROBS, cycle_length=100, reset=True).cycle == 100
+    assert cyclic([0.25, 0.5], cycle_length=4).cycle == 4
+
+
 @pytest.mark.statistical
 def test_offset_is_uniform_and_never_inside_a_block():
     mask = masks(cyclic([0.9, 0.6], cycle_length=10), 6, 20_000)

@@ -6,9 +6,20 @@ import pytest
 
 from fedjax_links import base, local_training, problems, simulation
 from fedjax_links.algorithms import fedpbc
-from fedjax_links.participation import always, bernoulli, duplex, replay, unavailable
+from fedjax_links.participation import (
+    always,
+    bernoulli,
+    both,
+    duplex,
+    either,
+    mixture,
+    outage,
+    replay,
+    unavailable,
+)
 from tests.participation.sampling import assert_frequencies, masks, refuses, roll
 
+P, Q = np.array([0.3, 0.8]), np.array([0.6, 0.5])
 MASK = np.array([[True, False, True], [False, False, True], [True, True, False]])
 
 
@@ -36,10 +47,44 @@ def test_duplex_directions():
 
 @pytest.mark.statistical
 def test_duplex_parts_are_independent():
-    p, q = np.array([0.3, 0.8]), np.array([0.5, 0.9])
-    pattern = duplex(uplink=bernoulli(p), compute=bernoulli(q))
-    np.testing.assert_allclose(roll(pattern, 1).prob[0], p * q, rtol=1e-6)
+    p, q, r = np.array([0.3, 0.8]), np.array([0.5, 0.9]), np.array([0.8, 0.4])
+    pattern = duplex(uplink=bernoulli(p), downlink=bernoulli(r), compute=bernoulli(q))
+    np.testing.assert_allclose(roll(pattern, 1).prob[0], p * q * r, rtol=1e-6)
     assert_frequencies(masks(pattern, 1, 20_000)[:, 0].sum(axis=0), p * q, 20_000)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    'combine',
+    [
+        lambda split: split,
+        lambda split: both(split, split),
+        lambda split: either(split, bernoulli(Q)),
+        lambda split: mixture([bernoulli(P), split], [0.25, 0.75]),
+        lambda split: outage(unavailable(split), start=10**6, stop=10**6 + 1),
+    ],
+    ids=['alone', 'both', 'either', 'mixture', 'unavailable'],
+)
+def test_clients_take_part_as_often_as_the_probability_says(combine):
+    split = duplex(uplink=bernoulli(P), downlink=bernoulli(Q), compute=bernoulli([0.9, 0.7]))
+    num_rounds = 20_000
+    links = roll(combine(split), num_rounds)
+    np.testing.assert_array_equal(links.prob, np.tile(links.prob[0], (num_rounds, 1)))
+    taking_part = np.asarray(base.participants(links)).sum(axis=0)
+    assert_frequencies(taking_part, links.prob[0].astype(float), num_rounds)
+
+
+def test_heard_through_one_pattern_and_answered_through_another_has_no_known_probability():
+    split = duplex(uplink=bernoulli(P), downlink=bernoulli(Q))
+    assert np.isnan(roll(either(split, split), 2).prob).all()
+
+
+def test_who_is_unavailable_takes_no_part_in_a_pattern_with_directions():
+    up, down, work = MASK, np.roll(MASK, 1, axis=1), np.roll(MASK, 1, axis=0)
+    inner = duplex(uplink=replay(up), downlink=replay(down), compute=replay(work))
+    links = roll(unavailable(inner), 3)
+    for field in (links.mask, links.downlink, links.compute):
+        np.testing.assert_array_equal(field, up & down & work)
 
 
 def test_both_worlds_without_touching_the_algorithm(x64):
@@ -65,3 +110,10 @@ def test_errors():
         lambda: duplex(uplink=always(3), compute=always(2)),
         '`compute` must have the 3 clients of `uplink`, got 2.',
     )
+    split = duplex(uplink=always(3), downlink=always(3))
+    for part in ('uplink', 'downlink', 'compute'):
+        refuses(
+            lambda part=part: duplex(**{'uplink': always(3), part: split}),
+            f'`{part}` must have one state per client (`both` joins patterns that tell more '
+            'apart), got duplex(uplink=always(num_clients=3), downlink=always(num_clients=3)).',
+        )

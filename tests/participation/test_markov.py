@@ -7,6 +7,7 @@ import pytest
 
 from fedjax_links import analysis, prng
 from fedjax_links.participation import markov, sine
+from fedjax_links.participation.markov import _UP_RATE
 from fedjax_links.participation.schedules import jitter
 from tests.participation.sampling import assert_frequencies, masks, refuses, roll
 
@@ -136,6 +137,10 @@ def test_errors():
     refuses(
         lambda: markov([0.5], 0.2, correlation_time=3.0),
         '`up_rate` must be left out beside correlation_time, got 0.2.',
+    )
+    refuses(
+        lambda: markov([0.5], _UP_RATE, correlation_time=3.0),
+        '`up_rate` must be left out beside correlation_time, got 0.05.',
     )
     refuses(
         lambda: markov([0.5], correlation_time=0.0),

@@ -4,12 +4,15 @@ Statistical tests use fixed seeds; had these been drawn afresh, each would raise
 probability 7e-6 per comparison (z = 4.5, two-sided).
 """
 
+import ast
 import importlib
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import fedjax_links
 from fedjax_links.participation import probabilities
 from fedjax_links.problems import partition
 
@@ -102,18 +105,36 @@ def test_works_on_what_clients_actually_hold():
     assert np.all((probs >= 0.02) & (probs <= 1))
 
 
+PACKAGE = Path(fedjax_links.__file__).parent
+BARE = {'problems/quadratic.py', 'participation/look_alike.py'}
+"""Draws of a seed alone, the one of normals and the other of integers."""
+
+
+def streams_of(path):
+    """Second entries of the seeds of a module's generators; None for a seed alone."""
+    module = importlib.import_module(
+        '.'.join(['fedjax_links', *path.relative_to(PACKAGE).with_suffix('').parts])
+    )
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith('default_rng'):
+            (seed,) = node.args
+            yield getattr(module, seed.elts[1].id) if isinstance(seed, ast.List) else None
+
+
 def test_equal_seeds_draw_from_different_streams():
     # The same seed for data, partition and links is usual; the draws must not be the same numbers.
-    drawing = (
-        'participation.probabilities',
-        'problems.datasets.digits',
-        'problems.datasets.synthetic_images',
-        'problems.partition_checks',
-        'problems.robust_regression',
-        'problems.synthetic',
-    )
-    streams = {importlib.import_module(f'fedjax_links.{name}')._STREAM for name in drawing}
-    assert len(streams) == len(drawing)
+    paths = [PACKAGE / 'pricing.py']
+    for folder in ('problems', 'participation'):
+        paths += sorted((PACKAGE / folder).rglob('*.py'))
+    found = {
+        path.relative_to(PACKAGE).as_posix(): set(streams)
+        for path in paths
+        if (streams := list(streams_of(path)))
+    }
+    assert {name for name, streams in found.items() if None in streams} == BARE
+    streams = [stream for name in found.keys() - BARE for stream in found[name]]
+    assert len(streams) >= 10
+    assert len(set(streams)) == len(streams)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links.participation import SCHEDULES, bernoulli, constant, diurnal, jitter, sine
+from fedjax_links.participation import (
+    SCHEDULES,
+    bernoulli,
+    constant,
+    diurnal,
+    jitter,
+    markov,
+    schedules,
+    sine,
+)
 from fedjax_links.participation.schedules import as_schedule
 from tests.participation.sampling import Z, refuses, roll
 
@@ -80,7 +89,31 @@ def test_plain_functions_are_schedules():
     schedule = as_schedule(lambda key, round: jnp.full(3, 0.5) / (1 + round))
     np.testing.assert_allclose(schedule.mean(jnp.int32(1)), 0.25)
     assert schedule.num_clients == 3
+
+    @jax.jit
+    def ignores(key, round):
+        del key
+        return jnp.full(3, 0.5) / (1 + round)
+
+    np.testing.assert_allclose(as_schedule(ignores).mean(jnp.int32(1)), 0.25)
     assert set(SCHEDULES) == {'constant', 'sine', 'jitter', 'diurnal'}
+
+
+def fleeting(key, round):
+    """Probabilities around one half that are drawn afresh in every round."""
+    return 0.5 + 0.4 * (2 * jax.random.uniform(jax.random.fold_in(key, 0), (3,)) - 1)
+
+
+@pytest.mark.parametrize('make', [bernoulli, markov])
+@pytest.mark.parametrize('function', [fleeting, jax.jit(fleeting)])
+def test_the_mean_of_a_function_that_draws_is_unknown_unless_given(make, function):
+    links = roll(make(function), 5)
+    assert np.isnan(links.prob).all()
+    assert links.prob.dtype == np.float32
+    mean = np.full(3, 0.5, np.float32)
+    known = roll(make(schedules.Schedule(function, lambda round: jnp.asarray(mean), 3)), 5)
+    np.testing.assert_array_equal(known.prob, np.tile(mean, (5, 1)))
+    np.testing.assert_array_equal(known.mask, links.mask)
 
 
 def test_errors():

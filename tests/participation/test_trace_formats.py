@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedjax_links import errors
 from fedjax_links.participation import trace, trace_formats
 from tests.participation.sampling import refuses, roll
 
@@ -42,6 +43,61 @@ def test_csv_origin(write):
         np.testing.assert_array_equal(log.client, [1, 0])
 
 
+def test_dates_count_from_midnight_and_in_utc(write):
+    path = write(
+        'client,start,end\n'
+        'a,2026-03-02T07:15:30,2026-03-03 00:00:00\n'
+        'b,2026-03-02T07:15:30+02:00,2026-03-02T07:00:00Z\n'
+        'b,2026-03-03,2026-03-03T00:00:00.250\n'
+    )
+    log = trace_formats.from_csv(path)
+    quarter = 7 * 3600 + 15 * 60 + 30
+    np.testing.assert_array_equal(log.start, [quarter, quarter - 7200, 86_400])
+    np.testing.assert_array_equal(log.end, [86_400, 7 * 3600, 86_400.25])
+    for origin, zero in {'first': quarter - 7200, '2026-03-02T04:00+02:00': 2 * 3600}.items():
+        np.testing.assert_array_equal(
+            trace_formats.from_csv(path, origin=origin).start, log.start - zero
+        )
+
+
+def test_dates_of_events_and_pings(write):
+    path = write(
+        'client,time,state\na,2026-03-02T01:00,on\nb,2026-03-02T02:00,on\na,2026-03-02T03:00,off\n'
+    )
+    log = trace_formats.from_events(path, until='2026-03-02T05:00')
+    assert sorted(zip(log.client, log.start, log.end, strict=True)) == [
+        (0, 3600, 10800),
+        (1, 7200, 18000),
+    ]
+    path = write('id,timestamp\na,2026-03-02T01:00\nb,2026-03-02T01:00:20\n', 'pings.csv')
+    log = trace_formats.from_pings(path)
+    np.testing.assert_array_equal(log.start, [0, 15])
+    path = write('id,timestamp\na,60000\nb,80000\n', 'pings.csv')
+    np.testing.assert_array_equal(trace_formats.from_pings(path, unit='ms').start, [0, 15])
+
+
+@pytest.mark.parametrize(
+    'lines, options, message',
+    [
+        (
+            'a,soon,5',
+            {},
+            "`start` must be a number or a date such as 2026-03-02T07:15, got 'soon' on",
+        ),
+        ('a,2026-03-02,2026-13-02', {}, "`end` must be a date, got '2026-13-02' on line 2."),
+        ('a,2026-03-02,5', {}, "`end` must be a date, got '5' on line 2."),
+        ('a,0,5\na,2026-03-02,9', {}, "`start` must be a number, got '2026-03-02' on line 3."),
+        ('a,2026-03-02,2026-03-03', {'origin': 5.0}, '`origin` must be a date, got 5.0.'),
+        ('a,0,5', {'origin': '2026-03-02'}, "`origin` has no '2026-03-02'; valid names: first."),
+    ],
+)
+def test_a_file_has_dates_or_numbers(write, lines, options, message):
+    path = write(f'client,start,end\n{lines}\n')
+    with pytest.raises(errors.InvalidError) as raised:
+        trace_formats.from_csv(path, **options)
+    assert str(raised.value).startswith(message)
+
+
 @pytest.mark.parametrize(
     'lines, message',
     [
@@ -68,7 +124,7 @@ def test_csv_header_and_options(write):
     path = write('client,start,end\n0,0,1\n')
     refuses(
         lambda: trace_formats.from_csv(path, unit='hour'),
-        "`unit` has no 'hour'; valid names: d, h, min, s.",
+        "`unit` has no 'hour'; valid names: d, h, min, ms, s.",
     )
     refuses(
         lambda: trace_formats.from_csv(path, origin='frist'),

@@ -163,6 +163,25 @@ def test_what_diverged_in_a_run_is_missing(ax):
     assert np.isfinite(first.lines[0].get_ydata()[1])
 
 
+@pytest.mark.parametrize('log_rounds', [False, True])
+def test_a_line_under_another_one_is_seen_by_its_markers(ax, rng, log_rounds):
+    labels, values = ('fedavg', 'mifa', 'wait', 'mine'), rng.uniform(size=400)
+    plot.learning_curves(dict.fromkeys(labels, values), 'loss', log_rounds=log_rounds, ax=ax)
+    marked = [set(line.get_markevery()) for line in ax.lines]
+    for place, ours in enumerate(marked):
+        others = set().union(*marked[:place], *marked[place + 1 :])
+        assert len(ours - others) >= 5
+    rounds = 1.0 + np.sort([*marked[1]])[2:]
+    steps = np.diff(np.log(rounds) if log_rounds else rounds)
+    assert steps.max() < 1.5 * steps.min()
+    assert len({line.get_marker() for line in ax.lines}) == 4
+
+
+def test_a_line_alone_has_no_markers(ax):
+    plot.learning_curves({'fedavg': np.arange(40.0)}, 'loss', ax=ax)
+    assert ax.lines[0].get_marker() == ''
+
+
 def test_long_legends_stand_outside_where_there_is_room(rng):
     many = {f'algorithm {k}': rng.normal(size=(2, 3)) for k in range(9)}
     axes = plot.learning_curves(many, 'loss')
@@ -242,8 +261,78 @@ def test_final_values_may_stand_alone_and_runs_are_in_points(ax):
     for place, axes in enumerate((first, second)):
         expected = 100 * (values[1, place] - values[0, place]).mean()
         assert axes.containers[0].lines[0].get_xdata()[0] == pytest.approx(expected)
-        assert axes.get_xlabel() == 'eval accuracy minus that of fedavg, points'
-        assert [text.get_text() for text in axes.get_yticklabels()] == ['MIFA']
+    assert [text.get_text() for text in first.get_yticklabels()] == ['MIFA']
+    assert first.figure.get_supxlabel() == 'eval accuracy minus that of fedavg, points'
+
+
+def on_a_grid(baseline='fedavg'):
+    """A run over rates, two seeds and two patterns; mifa has a column of its own."""
+    levels = np.random.default_rng(3).uniform(0.3, 0.9, (2, 2, 2, 2, 2))
+    rows, values = [], []
+    for place in np.ndindex(2, 2, 2, 2):
+        rate, pattern, seed, horizon = place
+        labels = {
+            'pattern': ('one', 'two')[pattern],
+            'seed': (3, 4)[seed],
+            'round': 10,
+            'client.learning_rate': (0.1, 0.2)[rate],
+        }
+        if horizon == 0:
+            rows.append({'algorithm': 'fedavg', **labels})
+            values.append(levels[0][place])
+        rows.append({'algorithm': 'mifa', **labels, 'algorithms.mifa.horizon': (5, 20)[horizon]})
+        values.append(levels[1][place])
+    names = list(rows[1])
+    columns = {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
+    columns |= {'stage': np.array(['main'] * len(rows)), 'server/eval_accuracy': np.array(values)}
+    grid = {'client.learning_rate': [0.1, 0.2], 'algorithms.mifa.horizon': [5, 20]}
+    run = a_run()
+    return levels, runs.Results(columns, {**run.facts, 'grid': grid, 'baseline': baseline})
+
+
+def test_an_algorithm_with_a_column_of_its_own_is_compared_at_the_same_point():
+    levels, run = on_a_grid()
+    found = plot.paired_differences(run)
+    for pattern, axes in enumerate(found):
+        expected = [
+            100 * (levels[1][rate, pattern, :, horizon] - levels[0][rate, pattern, :, 0]).mean()
+            for rate, horizon in np.ndindex(2, 2)
+        ]
+        points = [container.lines[0].get_xdata()[0] for container in axes.containers]
+        np.testing.assert_allclose(points, expected)
+    names = [f'MIFA (learning_rate {r}, horizon {h})' for r in (0.1, 0.2) for h in (5, 20)]
+    assert [text.get_text() for text in found[0].get_yticklabels()] == names
+    axes = plot.paired_differences(run, 'mifa (learning_rate 0.1, horizon 20)')[0]
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert names[:2] == ['fedavg (learning_rate 0.1)', 'fedavg (learning_rate 0.2)']
+    expected = 100 * (levels[0][1, 0, :, 0] - levels[1][0, 0, :, 1]).mean()
+    assert axes.containers[1].lines[0].get_xdata()[0] == pytest.approx(expected)
+
+
+def test_two_panels_of_differences_share_one_label_and_the_names_at_the_left():
+    _, run = on_a_grid()
+    first, second = plot.paired_differences(run, names={'mifa': 'An algorithm of a long name'})
+    figure = first.figure
+    figure.draw_without_rendering()
+    shown = [axes.yaxis.get_tick_params()['labelleft'] for axes in (first, second)]
+    assert shown == [True, False]
+    assert first.get_yticklabels()[0].get_text().startswith('An algorithm of a long name (')
+    texts = [figure._supxlabel, *first.get_yticklabels(), first.title, second.title]
+    for box in (text.get_window_extent() for text in texts):
+        assert figure.bbox.x0 <= box.x0
+        assert box.x1 <= figure.bbox.x1
+    assert first.get_window_extent().width > 200  # pixels
+
+
+def test_points_of_sweeps_are_compared_with_each_other(ax, rng):
+    values = rng.uniform(size=(2, 2, 3, 4))
+    data = {'fedavg': simulated(values[0]), 'mifa': simulated(values[1])}
+    plot.paired_differences(data, tail=0.25, ax=ax)
+    differences = 100 * (values[1] - values[0])[..., -1].mean(axis=1)
+    points = [container.lines[0].get_xdata()[0] for container in ax.containers]
+    np.testing.assert_allclose(points, differences, rtol=1e-4)
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == ['mifa (point 0)', 'mifa (point 1)']
 
 
 def test_bars_have_the_means_as_heights(ax, rng):

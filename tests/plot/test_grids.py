@@ -43,6 +43,14 @@ def test_differences_are_those_of_pairs_of_seeds(run):
     assert [label.get_text() for label in axes.get_yticklabels()][:2] == ['0.5', '0.6']
 
 
+def test_one_seed_is_certain_of_nothing(run):
+    alone = run.select(seeds=run.facts['seeds'][0])
+    axes = plot.grid_map(alone, X, Y, algorithm='fedpbc', baseline='fedavg', at=AT)
+    assert sum(patch.get_hatch() is not None for patch in axes.patches) == 36
+    label = 'FedPBC (client mean) minus FedAvg: eval accuracy, points'
+    assert axes.figure.axes[1].get_ylabel() == label
+
+
 def test_levels_of_a_chosen_model(run):
     axes = plot.grid_map(run, X, Y, algorithm='fedpbc', model='server', at=AT, tail=0.4)
     expected = 100 * by_hand(run, 'fedpbc', 'server', 2.0, 0.9).mean()

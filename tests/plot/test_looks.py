@@ -21,10 +21,10 @@ def test_every_registered_algorithm_has_a_look_of_its_own_in_every_company():
     backwards = plot.looks([*reversed(ALGORITHMS), 'mine', 'another'])
     for name in ALGORITHMS:
         assert alone[name] == together[name] == backwards[name]
-        assert alone[name].marker == ''
     for model in ('server', 'client_mean'):
         assert len({line(look, model) for look in alone.values()}) == len(ALGORITHMS)
     assert len({(look.colour, look.hatch) for look in alone.values()}) == len(ALGORITHMS)
+    assert len({(look.colour, look.marker) for look in alone.values()}) == len(ALGORITHMS)
     faces = np.array([look.face for look in alone.values()])
     for one, other in itertools.combinations(faces, 2):
         assert np.abs(one - other).max() > 0.05

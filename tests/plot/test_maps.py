@@ -110,20 +110,32 @@ def test_cells_have_values_texts_and_hatching():
         y=('rate', [2, 3]),
         texts='+.1f',
         label='d, points',
-        unclear=values == 1.0,
+        unclear=~(values < 1.0),  # also where there is no value
     )
     image = axes.images[0]
     np.testing.assert_array_equal(image.get_array().filled(np.nan), values)
     assert image.get_clim() == (-3, 3)
-    assert [text.get_text() for text in axes.texts] == ['+1.0', '-3.0', '', '+0.0']
+    assert [text.get_text() for text in axes.texts] == ['+1.0', '-3.0', '', '0.0']
     assert [patch.get_xy() for patch in axes.patches] == [(-0.5, -0.5)]
     assert [text.get_text() for text in axes.get_xticklabels()] == ['0.5', '1']
     assert (axes.get_xlabel(), axes.get_ylabel()) == ('sigma', 'rate')
     assert axes.figure.axes[1].get_ylabel() == 'd, points'
     red, _, blue, _ = image.to_rgba(values)[0, 1]
     assert red > blue
-    levels = plot.heat_map(np.array([[0.2, 0.8]]), around_zero=False)
-    assert levels.images[0].get_clim() == (0, 0.8)
+
+
+@pytest.mark.parametrize(
+    'levels, given, ends',
+    [
+        ([[0.70, 0.75]], {}, (0.70, 0.75)),
+        ([[0.70, 0.75]], {'most': 1.0, 'least': 0.5}, (0.5, 1.0)),
+        ([[-3.0, np.nan]], {}, (-3.0, -2.0)),
+        ([[np.nan]], {}, (0.0, 1.0)),
+    ],
+)
+def test_colours_of_levels_span_them(levels, given, ends):
+    axes = plot.heat_map(np.array(levels), around_zero=False, **given)
+    assert axes.images[0].get_clim() == ends
 
 
 def test_label_shares_of_a_problem(ax):
@@ -141,6 +153,9 @@ def test_histograms_of_clients(ax):
     plot.volumes([4, 2, 6], order=[2, 0, 1], ax=ax)
     assert [bar.get_height() for bar in ax.patches] == [6, 4, 2]
     assert set(ax.lines[0].get_ydata()) == {4}
+    assert ax.get_xlabel() == 'client'
+    many = plot.volumes(np.arange(50) + 1)  # in no order of classes
+    assert many.get_xlabel() == 'clients, by id'
     bars = len(ax.patches)
     plot.classes_held([1, 2, 2], 3, ax=ax)
     assert [bar.get_height() for bar in ax.patches[bars:]] == [0, 1, 2, 0]

@@ -1,6 +1,7 @@
 """Data of other libraries, against the same arrays by hand."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -48,6 +49,28 @@ def test_leaf_is_read_user_by_user(tmp_path):
     assert found.clients.tolist() == [NUMBERS[place] for place in order]
 
 
+def test_no_more_than_one_file_of_leaf_is_held_in_lists(tmp_path):
+    drawn = RNG.random((120, 1000))
+    for part in range(6):
+        rows, names = drawn[part::6], [f'user {n % 7}' for n in range(20)]
+        (tmp_path / f'{part}.json').write_text(json.dumps(leaf(rows.tolist(), [part] * 20, names)))
+    tracemalloc.start()
+    found = adapters.from_leaf(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.features.shape == (120, 1000)
+    assert np.bincount(found.clients).tolist() == [18] * 6 + [12]
+    np.testing.assert_array_equal(np.unique(found.features), np.unique(drawn.astype(np.float32)))
+    assert peak < 5 * found.features.nbytes  # the lists alone take eight times as much
+
+
+def test_files_of_leaf_with_rows_of_other_shapes_are_refused(tmp_path):
+    for name, row in (('a', [1, 2]), ('b', [1, 2, 3])):
+        (tmp_path / f'{name}.json').write_text(json.dumps(leaf([row], [0], ['u'])))
+    with pytest.raises(ValueError, match=r'`features` must have one shape, got \(2,\) and \(3,\)'):
+        adapters.from_leaf(tmp_path)
+
+
 def test_leaf_of_texts(tmp_path):
     path = tmp_path / 'texts.json'
     path.write_text(json.dumps(leaf(['abc', 'bcd'], ['d', 'a'], ['u', 'v'])))
@@ -56,7 +79,7 @@ def test_leaf_of_texts(tmp_path):
     )
     assert found.features.tolist() == [[0, 1, 2], [1, 2, 3]]
     assert found.labels.tolist() == [3, 0]
-    with pytest.raises(ValueError, match='`features` must hold numbers, got <U3'):
+    with pytest.raises(ValueError, match=r'`features` must hold numbers, .*, got <U3'):
         adapters.from_leaf(path)
 
 
@@ -66,7 +89,11 @@ def test_leaf_of_texts(tmp_path):
         ('{', 'JSONDecodeError'),
         ('{"users": []}', "KeyError: 'user_data'"),
         ('{"user_data": {"u": {"x": [1], "y": []}}}', 'user u has 1 x, 0 y'),
-        ('{"user_data": {}}', '`clients` must have one entry per example'),
+        ('{"user_data": {}}', '`path` must hold examples'),
+        (
+            '{"user_data": {"u": {"x": [1], "y": ["a"]}}}',
+            '`labels` must hold numbers, as np.unique(',
+        ),
         ('{"user_data": {"u": {"x": [[1], [1, 2]], "y": [0, 1]}}}', '`features` must have one sha'),
     ],
 )
@@ -86,6 +113,16 @@ def test_a_frame_with_a_column_of_clients():
     check(adapters.from_pandas(whole, client='who', features='x', label='y'))
     with pytest.raises(ValueError, match="`client` has no 'whom'; did you mean 'who'"):
         adapters.from_pandas(frame, client='whom', features='a', label='y')
+    numbered = frame.set_axis([0, 1, 2, 3, 4], axis='columns')
+    check(adapters.from_pandas(numbered, client=0, features=[1, 2, 3], label=4))
+    with pytest.raises(ValueError, match=r'^`label` has no 5; valid names: 0, 1, 2, 3, 4\.$'):
+        adapters.from_pandas(numbered, client=0, features=[1, 2, 3], label=5)
+    levels = frame.set_axis([('a', name) for name in frame.columns], axis='columns')
+    levels = adapters.from_pandas(
+        levels, client=('a', 'who'), features=[('a', 'b'), ('a', 'c')], label=[('a', 'y')]
+    )
+    np.testing.assert_array_equal(levels.features, X[:, 1:])
+    np.testing.assert_array_equal(levels.labels, Y[:, None])
     frame.loc[3, 'who'] = None
     with pytest.raises(ValueError, match='`clients` must name an owner, got none for example 3'):
         adapters.from_pandas(frame, client='who', features=['a'], label='y')
@@ -96,10 +133,23 @@ def test_a_split_with_a_column_of_clients():
     rows = {'who': OWNERS, 'x': X.tolist(), 'y': Y.tolist(), 'text': ['t'] * 7}
     split = datasets.Dataset.from_dict(rows)
     check(adapters.from_hugging_face(split, client='who', features='x', label='y'))
-    with pytest.raises(ValueError, match='`features` must hold numbers, got <U1'):
+    with pytest.raises(ValueError, match=r'`features` must hold numbers, .* got <U1'):
         adapters.from_hugging_face(split, client='who', features='text', label='y')
     with pytest.raises(ValueError, match="`label` has no 'z'"):
         adapters.from_hugging_face(split, client='who', features='x', label='z')
+
+
+def test_a_split_of_images():
+    datasets = pytest.importorskip('datasets')
+    pixels = RNG.integers(0, 256, (7, 4, 5, 3), dtype=np.uint8)
+    rows = {'who': OWNERS, 'image': list(pixels), 'y': Y.tolist()}
+    features = {'who': datasets.Value('string'), 'image': datasets.Image()}
+    features = datasets.Features(features | {'y': datasets.ClassLabel(num_classes=4)})
+    split = datasets.Dataset.from_dict(rows, features=features)
+    found = adapters.from_hugging_face(split, client='who', features='image', label='y')
+    np.testing.assert_array_equal(found.features, pixels)
+    assert (found.features.dtype, found.names) == (np.uint8, NAMES)
+    np.testing.assert_array_equal(found.labels, Y)
 
 
 def test_torch_data_sets():

@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.problems import augmentation
+from fedjax_links.raw_data.recipes import RECIPES
 
 NUM_DRAWS = 1800
 IMAGES = np.arange(1, 2 * 5 * 6 * 2 + 1, dtype=np.float32).reshape(2, 5, 6, 2)
@@ -34,35 +36,18 @@ def chi_squared(counts, num_cells):
     return (statistic - (num_cells - 1)) / np.sqrt(2 * (num_cells - 1))
 
 
-def test_a_batch_is_cropped_at_one_uniform_place():
-    names = {window.tobytes(): place for place, window in windows(1).items()}
-    counts = collections.Counter(
-        names[draw.tobytes()] for draw in many(functools.partial(augmentation.crop, padding=1))
-    )
-    assert set(counts) == set(names.values())
-    assert chi_squared(counts, 9) < 5
-
-
 def test_each_image_is_cropped_at_a_place_of_its_own():
     names = [{w[b].tobytes(): place for place, w in windows(1).items()} for b in (0, 1)]
-    draws = many(functools.partial(augmentation.crop_each, padding=1))
+    draws = many(functools.partial(augmentation.crop, padding=1))
     pairs = collections.Counter(
         (names[0][draw[0].tobytes()], names[1][draw[1].tobytes()]) for draw in draws
     )
     assert chi_squared(pairs, 81) < 5
 
 
-def test_a_batch_is_mirrored_as_a_whole_half_of_the_time():
-    draws = many(augmentation.mirror)
-    mirrored = [np.array_equal(draw, IMAGES[:, :, ::-1]) for draw in draws]
-    kept = [np.array_equal(draw, IMAGES) for draw in draws]
-    assert np.all(np.add(mirrored, kept) == 1)
-    assert abs(np.mean(mirrored) - 0.5) < 5 * 0.5 / np.sqrt(NUM_DRAWS)
-
-
 def test_each_image_is_mirrored_independently():
     flipped = IMAGES[:, :, ::-1]
-    draws = many(augmentation.mirror_each)
+    draws = many(augmentation.mirror)
     kinds = collections.Counter(
         tuple(np.array_equal(draw[b], flipped[b]) for b in (0, 1)) for draw in draws
     )
@@ -90,8 +75,30 @@ def test_channels_are_normalised_one_by_one(rng, dataset, as_array):
     assert abs(np.asarray(outputs).std(axis=(0, 1, 2)) - 1).max() < 5 / np.sqrt(72_000)
 
 
+def test_every_published_data_set_of_images_has_statistics_of_its_own():
+    numbers = augmentation.CHANNEL_STATISTICS
+    for name, recipe in RECIPES.items():
+        assert len(numbers[name.partition('/')[0]].mean) == recipe.shape[-1]
+    assert len(set(numbers.values())) == len(numbers)
+
+
+def test_statistics_may_be_given_as_numbers():
+    section = {'mean': [0.5, 1.0], 'deviation': [2.0, 4.0]}
+    expected = (IMAGES - np.float32([0.5, 1])) / np.float32([2, 4])
+    for given in (section, augmentation.ChannelStatistics(**section)):
+        np.testing.assert_allclose(augmentation.normalise(IMAGES, given), expected, rtol=1e-6)
+
+
 def test_unknown_statistics_and_channels_are_refused():
-    with pytest.raises(ValueError, match="`dataset` has no 'cifar'; did you mean 'cifar10'"):
+    with pytest.raises(ValueError, match="`normalise` has no 'cifar'; did you mean 'cifar10'"):
         augmentation.normalise(IMAGES, 'cifar')
+    for section, message in (
+        (True, '`normalise` must be a name, or have mean and deviation, got True.'),
+        ({'mean': (0.1,)}, '`normalise.deviation` must be given'),
+        ({'mean': (0.1,), 'deviation': (0.0,)}, '`normalise.deviation` must be positive'),
+        ({'mean': (0.1,), 'deviation': (0.2, 0.3)}, '`normalise` must have a finite mean and'),
+    ):
+        with pytest.raises(ValueError, match=f'^{re.escape(message)}'):
+            augmentation.normalise(IMAGES, section)
     with pytest.raises(ValueError, match=r'^`images` must have 3 channels, got shape \(2, 5, 6, 2'):
         augmentation.normalise(IMAGES, 'svhn')

@@ -63,6 +63,8 @@ def test_skew_follows_alpha():
     skewed, even = purity(alpha=0.05), purity(alpha=1000.0)
     assert skewed > 0.6 > 0.25 > even
     assert purity() == purity(alpha=0.1)
+    per_class = functools.partial(purity, partition='dirichlet_per_class')
+    assert per_class() == per_class(alpha=0.5) != per_class(alpha=0.1)
 
 
 def test_the_same_seed_gives_the_same_problem_and_another_seed_another():
@@ -95,7 +97,7 @@ def test_a_network_can_be_given_with_its_options():
     'model, message',
     [
         ({'name': 'cnnn'}, "`model.name` has no 'cnnn'; did you mean 'cnn'?"),
-        ({'hidden': (3,)}, '`model.name` has no None; valid names: cnn, mlp, '),
+        ({'hidden': (3,)}, '`model.name` must be given; valid names: cnn, mlp, '),
         ({'name': 'mlp', 'hiden': 3}, "`model` has no 'hiden'; did you mean 'hidden'?"),
     ],
 )
@@ -160,6 +162,23 @@ def test_a_partition_can_be_a_function(partition, options, counts):
     np.testing.assert_array_equal(problem.counts, counts(labels))
 
 
+class Turns:
+    """`turns` as an object."""
+
+    def __call__(self, labels, *, num_clients, stride=1):
+        """The owners."""
+        return turns(labels, num_clients=num_clients, stride=stride)
+
+
+@pytest.mark.parametrize('partition', [Turns(), functools.partial(Turns(), stride=2)])
+def test_a_partition_can_be_an_object(partition):
+    stride = 2 if isinstance(partition, functools.partial) else 3
+    options = {} if isinstance(partition, functools.partial) else {'stride': 3}
+    ours = problems.digits(num_clients=5, partition=partition, **options)
+    theirs = problems.digits(num_clients=5, partition=turns, stride=stride)
+    np.testing.assert_array_equal(ours.data.labels, theirs.data.labels)
+
+
 def no_network(num_classes):
     """Makes something else."""
     return {'classes': num_classes}
@@ -183,11 +202,24 @@ def demanding(labels, *, num_clients, skew):
         ({'partition': ['iid']}, "`partition` must be a name or a function, got ['iid']."),
         (
             {'partition': turns, 'strde': 2},
-            "`digits (turns)` has no 'strde'; did you mean 'stride'?",
+            "`partition` has no 'strde'; did you mean 'stride'?",
         ),
         (
             {'partition': functools.partial(turns, strde=2)},
             "`partition` has no 'strde'; did you mean 'stride'?",
+        ),
+        (
+            {'partition': Turns(), 'strde': 2},
+            "`partition` has no 'strde'; did you mean 'stride'?",
+        ),
+        (
+            {'model': {'name': 'mlp', 'parent': None}},
+            "`model` has no 'parent'; valid names: hidden, product.",
+        ),
+        ({'data_seed': -1}, '`data_seed` must be an integer in [0, 4294967295], got -1.'),
+        (
+            {'partition_seed': 'a'},
+            "`partition_seed` must be an integer in [0, 4294967295], got 'a'",
         ),
         ({'partition': demanding}, '`partition.skew` must be given, got None.'),
         (
@@ -208,7 +240,7 @@ def test_functions_that_do_not_fit_are_refused(options, message):
 
 def test_functions_are_checked_before_data_are_read():
     settings = {'dataset': 'cifar10', 'num_clients': 10, 'data': {'data_dir': '/nowhere'}}
-    with pytest.raises(ValueError, match="`images \\(turns\\)` has no 'strde'"):
+    with pytest.raises(ValueError, match="`partition` has no 'strde'"):
         problems.images(**settings, model=network, partition=turns, strde=2)
     with pytest.raises(ValueError, match=r'`partition\.skew` must be given'):
         problems.images(**settings, model=network, partition=demanding)

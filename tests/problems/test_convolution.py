@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
+from fedjax_links.problems import models
 from fedjax_links.problems.convolution import conv_as_matmul, max_pool
 
 NHWC = ('NHWC', 'HWIO', 'NHWC')
@@ -46,6 +47,21 @@ def test_values_and_gradients_are_those_of_lax(rng, padding, kernel_size, channe
     )
     actual = value_and_grads(conv_as_matmul, images, kernel, **options)
     assert_close(actual, value_and_grads(jax.lax.conv_general_dilated, images, kernel, **options))
+
+
+def test_off_the_cpu_a_network_is_of_xlas_own_convolutions_and_products(monkeypatch):
+    module = models.CNN(3, channels=(2, 4), hidden=(6,))
+    features = jnp.zeros((2, 8, 8, 1))
+    params = module.init(jax.random.key(0), features)
+    own = module.clone(convolution=jax.lax.conv_general_dilated, product=jax.lax.dot_general)
+
+    def written(module):
+        gradient = jax.grad(lambda params: jnp.sum(module.apply(params, features)))
+        return str(jax.make_jaxpr(gradient)(params))
+
+    assert written(module) != written(own)
+    monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
+    assert written(module) == written(own)
 
 
 def test_negative_padding_crops(rng):

@@ -204,12 +204,15 @@ def test_forward_mode_is_left_to_lax(rng, form):
 )
 def test_the_form_is_chosen_by_width_times_channels(rng, monkeypatch, kernel_width, channels, form):
     assert convolution.fastest_form(kernel_width, channels, 'cpu') is form
-    assert convolution.fastest_form(kernel_width, channels, 'gpu') is forms.by_patches
+    assert convolution.fastest_form(kernel_width, channels, 'gpu') is None
     monkeypatch.setattr(jax, 'default_backend', lambda: 'cpu')
     images, kernel = arrays(rng, (2, kernel_width, channels, 2), size=(2, 41), batch=1)
     plan = forms.Plan(((0, 0), (0, 0)))
     chosen = convolution.conv_as_matmul(images, kernel, (1, 1), 'VALID', dimension_numbers=NHWC)
     np.testing.assert_array_equal(chosen, form(images, kernel, plan))
+    monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
+    convolve = functools.partial(convolution.conv_as_matmul, form=form, dimension_numbers=NHWC)
+    np.testing.assert_array_equal(convolve(images, kernel, (1, 1), 'VALID'), chosen)
 
 
 def test_no_output_integers_and_mixed_types_go_to_lax(rng):

@@ -20,8 +20,10 @@ STOCK = {
     'mnist': ((28, 28, 1), 10),
     'fashion_mnist': ((28, 28, 1), 10),
     'cifar10': ((32, 32, 3), 10),
-    'svhn_cropped': ((32, 32, 3), 10),
+    'svhn': ((32, 32, 3), 10),
 }
+PREPARED = {'svhn': 'svhn_cropped'}
+"""Names in TensorFlow Datasets that are others."""
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +59,8 @@ def assert_holds(data, parts, shape, num_classes):
 @pytest.mark.parametrize('name', STOCK)
 def test_array_record(name, tmp_path):
     shape, num_classes = STOCK[name]
-    parts = prepared_data.write_array_record(tmp_path, name, shape, num_classes)
+    prepared = PREPARED.get(name, name)
+    parts = prepared_data.write_array_record(tmp_path, prepared, shape, num_classes)
     data = datasets.load(name, data_dir=tmp_path)
     assert_holds(data, parts, shape, num_classes)
     assert data.name == name
@@ -67,7 +70,8 @@ def test_array_record(name, tmp_path):
 def test_tfrecord(name, tmp_path, monkeypatch):
     monkeypatch.setattr(loaders, '_CHUNK', 5)  # several chunks, the last one short
     shape, num_classes = STOCK[name]
-    parts = prepared_data.write_tfrecord(tmp_path, name, shape, num_classes)
+    prepared = PREPARED.get(name, name)
+    parts = prepared_data.write_tfrecord(tmp_path, prepared, shape, num_classes)
     data = datasets.load(name, data_dir=tmp_path)
     assert_holds(data, parts, shape, num_classes)
     images, labels = parts['train']
@@ -106,8 +110,8 @@ def test_svhn_extra_follows_the_training_data(tmp_path):
     parts = prepared_data.write_array_record(
         tmp_path, 'svhn_cropped', (32, 32, 3), 10, extra_splits=['extra']
     )
-    plain = datasets.svhn_cropped(data_dir=tmp_path)
-    more = datasets.svhn_cropped(data_dir=tmp_path, extra=True)
+    plain = datasets.svhn(data_dir=tmp_path)
+    more = datasets.svhn(data_dir=tmp_path, extra=True)
     np.testing.assert_array_equal(more.train_features[: prepared_data.TRAIN], plain.train_features)
     tail = slice(prepared_data.TRAIN, None)
     assert sorted_pairs(more.train_features[tail], more.train_labels[tail]) == sorted_pairs(
@@ -184,7 +188,7 @@ def test_a_cache_that_cannot_be_written_costs_a_warning(tmp_path):
         (datasets.mnist, 'mnist', 'mnist'),
         (datasets.fashion_mnist, 'fashion_mnist', 'fashion_mnist'),
         (datasets.cifar10, 'cifar10', 'cifar10'),
-        (datasets.svhn_cropped, 'svhn', 'svhn_cropped'),
+        (datasets.svhn, 'svhn', 'svhn_cropped'),
         (datasets.emnist, 'emnist/balanced', 'emnist/balanced'),
     ],
 )

@@ -164,8 +164,20 @@ def test_problems_are_registered(name):
         ({'modle': 'mlp'}, "`gaussians` has no 'modle'; did you mean 'model'?"),
         (
             {'partition': 'similarity', 'similarty': 0.1},
-            "`gaussians (similarity)` has no 'similarty'; did you mean 'similarity'?",
+            "`partition` has no 'similarty'; did you mean 'similarity'?",
         ),
+        (
+            {'partition': 'similarity', 'alpha': 0.1},
+            "`partition` has no 'alpha'; valid names: bayes_accuracy, data_seed, dimension, "
+            'distance, examples_per_client, label_noise, min_examples, model, num_classes, '
+            'num_clients, partition, partition_seed, seed, similarity, size_sigma, test_examples.',
+        ),
+        ({'data_seed': -1}, '`data_seed` must be an integer in [0, 4294967295], got -1.'),
+        (
+            {'partition_seed': 0.5},
+            '`partition_seed` must be an integer in [0, 4294967295], got 0.5.',
+        ),
+        ({'seed': 'a'}, "`seed` must be an integer in [0, 4294967295], got 'a'."),
     ],
 )
 def test_arguments_out_of_range_are_refused(options, message):

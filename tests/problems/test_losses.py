@@ -51,6 +51,188 @@ def test_metrics_of_regression_are_those_of_all_examples(num_examples):
     np.testing.assert_allclose(list(found.values()), expected, rtol=2e-5)
 
 
+def from_module(labels, *, outputs, loss, metrics, eval_data=None):
+    return problems.from_flax(
+        INPUTS,
+        labels,
+        np.arange(4) % 2,
+        module=nn.Dense(outputs),
+        loss=loss,
+        metrics=metrics,
+        eval_data=eval_data,
+    )
+
+
+def from_function(labels, *, outputs, loss, metrics, eval_data=None):
+    """A linear model whose outputs are [B, 1], or [B] for none."""
+
+    def predict(params, features):
+        found = features @ params['kernel'] + params['bias'][None]
+        return found if outputs else found[:, 0]
+
+    return problems.from_arrays(
+        INPUTS,
+        labels,
+        np.arange(4) % 2,
+        init_params=lambda key: {'kernel': jnp.zeros((2, 1)), 'bias': jnp.zeros(1)},
+        predict=predict,
+        loss_fn=loss,
+        metrics=metrics,
+        eval_data=eval_data,
+    )
+
+
+INPUTS = np.float32([[0, 1], [1, 3], [2, 0], [4, 1]])
+EXACT = {'kernel': np.float32([[2], [-1]]), 'bias': np.float32([3])}
+EXACT_OUTPUTS = np.float32([2, 2, 7, 10])
+
+
+@pytest.fixture
+def as_users_have_it():
+    """Shapes of other lengths broadcast, which the suite else refuses."""
+    with jax.numpy_rank_promotion('allow'):
+        yield
+
+
+@pytest.mark.parametrize(
+    'loss, make, outputs, shape',
+    [
+        ('squared_error', from_module, 1, (-1,)),
+        ('absolute_error', from_function, 1, (-1,)),
+        ('huber', from_function, 0, (-1, 1)),
+    ],
+)
+@pytest.mark.usefixtures('as_users_have_it')
+def test_a_vector_of_labels_and_a_column_of_outputs_go_together(loss, make, outputs, shape):
+    labels = EXACT_OUTPUTS.reshape(shape)
+    held_out = INPUTS[1:], labels[1:] + 1
+    problem = make(labels, outputs=outputs, loss=loss, metrics=REGRESSION, eval_data=held_out)
+    assert problem.loss_fn(EXACT, problem.data) == 0
+    assert problem.loss_fn(EXACT, problems.Batch(INPUTS, labels)) == 0  # as given by hand
+    found = problem.metrics(EXACT, problem.data)
+    np.testing.assert_array_equal(list(found.values()), [0, 0, 0, 0, 1])
+    found = problem.metrics(EXACT, problem.eval_data)  # off by one
+    expected = [0.5 if loss == 'huber' else 1, 1, 1, 1, 1 - 3 / np.sum((labels[1:] - 19 / 3) ** 2)]
+    np.testing.assert_allclose(list(found.values()), expected, rtol=1e-6)
+    slope = jax.grad(problem.loss_fn)(EXACT, problem.eval_data)['bias']
+    np.testing.assert_allclose(slope, {'squared_error': [-2]}.get(loss, [-1]), rtol=1e-6)
+
+
+@pytest.mark.usefixtures('as_users_have_it')
+def test_a_column_of_classes_is_a_vector_of_them():
+    classes = np.array([1, 0, 1, 1])
+    column, vector = (
+        from_module(labels, outputs=2, loss='cross_entropy', metrics=None)
+        for labels in (classes[:, None], classes)
+    )
+    np.testing.assert_array_equal(column.data.labels, vector.data.labels)
+    params = vector.init_params(jax.random.key(0))
+    by_hand = problems.Batch(vector.data.features, vector.data.labels[:, None])
+    expected = vector.metrics(params, vector.eval_data)
+    for found in (column.metrics(params, column.eval_data), vector.metrics(params, by_hand)):
+        assert {name: float(value) for name, value in found.items()} == expected
+
+
+def pairing(outputs, labels):
+    return jnp.mean(jnp.square(outputs - labels))
+
+
+def one_by_one(outputs, labels):
+    return jnp.mean(jnp.square(outputs[:, 0] - labels))
+
+
+def over_pairs(outputs, labels):
+    """Of the differences of all pairs, which is no mean over examples by intention."""
+    scores = outputs[:, 0]
+    off = (scores[:, None] - scores[None]) - (labels[:, None] - labels[None])
+    return jnp.mean(jnp.square(off)) + jnp.mean(jnp.abs(scores - labels) * labels) / labels.mean()
+
+
+@pytest.mark.usefixtures('as_users_have_it')
+def test_a_loss_of_ones_own_may_read_a_column_but_not_pair_it_with_all_labels():
+    for loss in (one_by_one, over_pairs):
+        problem = from_module(EXACT_OUTPUTS, outputs=1, loss=loss, metrics=None)
+        assert problem.loss_fn(EXACT, problem.data) == 0
+    from_module(EXACT_OUTPUTS[:, None], outputs=1, loss=pairing, metrics=None)
+    message = (
+        r'^`labels` must have shape \[E, 1\], that of the outputs, for this loss, got \[E\]\.$'
+    )
+    with pytest.raises(ValueError, match=message):
+        from_module(EXACT_OUTPUTS, outputs=1, loss=pairing, metrics=None)
+
+
+@pytest.mark.parametrize(
+    'labels, options, message',
+    [
+        (
+            np.arange(4),
+            {'outputs': 3},
+            '`labels` must have shape [E, 3], that of the outputs, got [E].',
+        ),
+        (
+            np.zeros((4, 3)),
+            {'outputs': 1, 'eval_data': (INPUTS, np.zeros(4))},
+            '`labels` must have shape [E, 1], that of the outputs, got [E, 3].',
+        ),
+        (
+            np.zeros((4, 3)),
+            {'outputs': 3, 'eval_data': (INPUTS, np.zeros(4))},
+            '`eval_data` must have shape [E, 3], that of the outputs, got [E].',
+        ),
+        (
+            np.eye(4, 3, dtype=int),
+            {'outputs': 3, 'loss': 'cross_entropy'},
+            '`labels` must have shape [E], one class for scores [E, 3], got [E, 3].',
+        ),
+        (
+            np.array(['ann', 'bob', 'ann', 'eve']),
+            {'outputs': 3, 'loss': 'cross_entropy'},
+            '`labels` must hold numbers, as np.unique(..., return_inverse=True)[1] makes of names, '
+            'got <U3.',
+        ),
+        (5, {'outputs': 1}, '`labels` must have one row per row of `features` (4), got 5.'),
+        (
+            np.zeros(4),
+            {'outputs': 1, 'eval_data': (INPUTS, np.zeros(3))},
+            '`eval_data` must have one row per label (3), got 4.',
+        ),
+        (
+            np.zeros(4),
+            {'outputs': 1, 'eval_data': (INPUTS, np.array(list('abcd')))},
+            '`eval_data` must hold numbers, as np.unique',
+        ),
+    ],
+)
+@pytest.mark.usefixtures('as_users_have_it')
+def test_labels_that_do_not_go_with_outputs_are_refused(labels, options, message):
+    with pytest.raises(ValueError) as raised:  # noqa: PT011  compared below
+        from_module(labels, **{'loss': 'squared_error', 'metrics': None, **options})
+    assert str(raised.value).startswith(message)
+
+
+def test_a_vocabulary_that_is_too_small_is_refused():
+    tokens, labels = np.array([[0, 3], [4, 1]]), np.array([[3, -1], [4, 0]])
+
+    def problem(tokens, labels, **options):
+        options = {'module': Tokens(), 'loss': 'token_cross_entropy', **options}
+        return problems.from_flax(tokens, labels, [0, 1], **options)
+
+    found = problem(tokens, labels)
+    assert np.isfinite(found.loss_fn(found.init_params(jax.random.key(0)), found.data))
+    for arguments, message in (
+        ((tokens, labels + 1), r'`labels` must lie in \[-inf, 5\), .* got 5 at example 1\.'),
+        (
+            (tokens + 1, labels),
+            '`features` must lie below 5, the ids that the module embeds, got 5',
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            problem(*arguments)
+    with pytest.raises(ValueError, match='`eval_data` must lie below 5, the ids'):
+        problem(tokens, labels, eval_data=(tokens + 1, labels))
+    problem(tokens + 1, labels, preprocess=lambda ids: ids % 5)  # not what it embeds
+
+
 def test_losses_of_regression_by_hand():
     outputs, labels = jnp.array([1.0, 4.0, -2.0]), jnp.array([1.5, 1.0, -2.0])
     assert losses.absolute_error(outputs, labels) == pytest.approx(3.5 / 3)

@@ -209,6 +209,17 @@ def test_robust_optimum_is_a_minimum_that_descent_reaches(seed, x64):
     np.testing.assert_allclose(gradient, 0, atol=1e-10)
 
 
+@pytest.mark.slow
+def test_many_clients_that_move_the_mean_little_have_an_optimum_too():
+    draw = draw_robust_regression(num_clients=2_000)
+    features = draw.features.reshape(-1, draw.features.shape[-1])
+    labels = draw.labels.ravel()
+    optimum = robust_optimum(features, labels, starts=-draw.references[:3])
+    residuals = features @ optimum + labels
+    gradient = features.T @ (residuals / (1 + residuals**2 / 2)) / len(labels)
+    np.testing.assert_allclose(gradient, 0, atol=1e-11)
+
+
 def test_the_signs_mirror_each_other(x64):
     plus, minus = (problems.robust_regression(**SMALL, sign=sign) for sign in ('plus', 'minus'))
     np.testing.assert_allclose(plus.eval_data.optimum, -minus.eval_data.optimum, atol=1e-9)

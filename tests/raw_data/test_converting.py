@@ -5,9 +5,11 @@ import re
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from fedjax_links import raw_data
 from fedjax_links.problems import datasets
+from fedjax_links.problems.datasets import png_tree
 from fedjax_links.raw_data import RECIPES
 from tests.problems import prepared_data
 from tests.raw_data import published
@@ -62,10 +64,10 @@ def test_svhn_with_and_without_extra(tmp_path, monkeypatch):
     parts = published.write_svhn(tmp_path, 'train', 'test', 'extra')
     for name in ('svhn', 'svhn/extra'):
         raw_data.convert(name, tmp_path, data_dir=tmp_path)
-    plain, more = (datasets.svhn_cropped(data_dir=tmp_path, extra=k) for k in (False, True))
-    assert_holds(plain, parts['train'], parts['test'], 'svhn_cropped')
+    plain, more = (datasets.svhn(data_dir=tmp_path, extra=k) for k in (False, True))
+    assert_holds(plain, parts['train'], parts['test'], 'svhn')
     both = [np.concatenate(pair) for pair in zip(parts['train'], parts['extra'], strict=True)]
-    assert_holds(more, both, parts['test'], 'svhn_cropped')
+    assert_holds(more, both, parts['test'], 'svhn')
 
 
 @pytest.mark.parametrize('packed', [True, False])
@@ -209,15 +211,45 @@ def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
     assert [child.name for child in file.parent.iterdir()] == ['mnist.npz']
 
 
+@pytest.mark.parametrize('name', ['cinic10', 'cinic10/valid'])
+@pytest.mark.parametrize('place', ['', 'cinic10'])
+@pytest.mark.parametrize('by_default', [True, False])
+def test_what_is_listed_as_prepared_is_what_the_loader_reads(
+    name, place, by_default, tmp_path, monkeypatch
+):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
+    data_dir = None if by_default else tmp_path
+    found = []
+    for split in ('test', 'train', 'valid'):
+        for label in png_tree.CINIC10_CLASSES:
+            (tmp_path / place / split / label).mkdir(parents=True)
+            Image.new('RGB', (2, 2)).save(tmp_path / place / split / label / '0.png')
+        listed = raw_data.status(name, data_dir=data_dir).place
+        try:
+            datasets.load(name, data_dir=data_dir)
+        except ValueError:
+            assert listed is None
+        else:
+            found.append(split)
+            assert listed == tmp_path / place
+    assert found == (['valid'] if name == 'cinic10/valid' else ['train', 'valid'])
+
+
+def test_names_of_other_places_lead_to_ours():
+    for name, ours in (('svhn_cropped', 'svhn'), ('emnist/letter', 'emnist/letters')):
+        with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
+            datasets.load(name)
+        with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
+            raw_data.status(name)
+
+
 def test_every_recipe_has_its_loader(tmp_path, monkeypatch):
     """The loader of each name looks for the file that is written for it, and names the command."""
     monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
-    options = {'svhn/extra': {'extra': True}, 'cinic10/valid': {'include_valid': True}}
     for name in RECIPES:
-        stem, _, part = name.partition('/')
-        given = {'config': part} if stem == 'emnist' else options.get(name, {})
         command = f'python -m fedjax_links data fetch {name}`'
         with pytest.raises(ValueError, match=command) as caught:
-            datasets.load('svhn_cropped' if stem == 'svhn' else stem, **given)
+            datasets.load(name)
         assert f'{tmp_path}/{name.replace("/", "-")}.npz' in str(caught.value)
         assert raw_data.status(name) == (None, sum(file.size for file in RECIPES[name].files))

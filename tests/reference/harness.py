@@ -15,10 +15,13 @@ def client_program(setting: Setting, **kwargs):
     return local_training.local_sgd(lambda t: rates[t], local_steps=setting.local_steps, **kwargs)
 
 
-def run(setting: Setting, algorithm, **simulate_kwargs):
-    """Server model after every round, [T, d], and the final algorithm state; needs x64."""
+def run(setting: Setting, algorithm, *, links=None, **simulate_kwargs):
+    """Server model after every round, [T, d], and the final algorithm state; needs x64.
+
+    Links are the setting's, or a pattern in which the same clients take part.
+    """
     problem = problems.quadratic(setting.targets, initial_point=setting.start)
-    links = participation.replay(setting.mask, setting.prob)
+    links = links or participation.replay(setting.mask, setting.prob)
     simulate = jax.jit(
         lambda key, problem: simulation.simulate(
             key,
@@ -37,11 +40,30 @@ def run(setting: Setting, algorithm, **simulate_kwargs):
     return np.asarray(path), result
 
 
-def follow(setting: Setting, algorithm, expected: np.ndarray):
+def follow(setting: Setting, algorithm, expected: np.ndarray, *, links=None):
     """Asserts that the server's path is the expected one to 1e-9; returns the result."""
-    path, result = run(setting, algorithm)
+    path, result = run(setting, algorithm, links=links)
     np.testing.assert_allclose(path, expected, rtol=0, atol=1e-9)
     return result
+
+
+def split_links(setting: Setting, seed: int = 3):
+    """A setting whose clients miss rounds for three reasons, and the pattern of these links.
+
+    Uplinks are the setting's; downlinks and the ability to train are known as well.
+    """
+    rng = np.random.default_rng(seed)
+    num_clients = setting.mask.shape[1]
+    parts = {'uplink': (setting.mask, setting.prob)}
+    for name, least in (('downlink', 0.35), ('compute', 0.8)):
+        prob = np.broadcast_to(np.linspace(least, 1.0, num_clients), setting.mask.shape)
+        parts[name] = (rng.random(prob.shape) < prob, prob)
+    pattern = participation.duplex(
+        **{name: participation.replay(mask, prob) for name, (mask, prob) in parts.items()}
+    )
+    masks, probs = zip(*parts.values(), strict=True)
+    both = setting._replace(mask=np.all(masks, axis=0), prob=np.prod(probs, axis=0))
+    return both, pattern
 
 
 def assert_caught(expected: np.ndarray, wrong: np.ndarray) -> None:

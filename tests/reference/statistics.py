@@ -37,16 +37,26 @@ def noisy_quadratic(targets: np.ndarray, spread: float = 1.0, points: int = 8):
 
 
 def final_models(
-    algorithm, problem, *, num_rounds, num_seeds, probs=PROBS, masks=None, model='server', seed=5
+    algorithm,
+    problem,
+    *,
+    num_rounds,
+    num_seeds,
+    probs=PROBS,
+    links=None,
+    masks=None,
+    model='server',
+    seed=5,
 ) -> np.ndarray:
     """The model after the last round of independent runs, [S, d].
 
-    Links are Bernoulli(probs), or the given masks, bool[S, T, N].
+    Links are Bernoulli(probs), or a given pattern, or the given masks, bool[S, T, N].
     """
+    known = links or participation.bernoulli(probs)
 
     def run(key, mask):
-        links = participation.bernoulli(probs) if mask is None else participation.replay(mask)
-        result = simulation.simulate(key, algorithm, links, problem, num_rounds=num_rounds)
+        pattern = known if mask is None else participation.replay(mask)
+        result = simulation.simulate(key, algorithm, pattern, problem, num_rounds=num_rounds)
         return algorithm.models(result.state.algorithm)[model]
 
     keys = jax.random.split(jax.random.key(seed), num_seeds)

@@ -67,6 +67,11 @@ UNKNOWN = {
         'probs': _HALVES,
     },
     'outage': {'name': 'outage', 'pattern': _BERNOULLI, 'start': 2, 'stop': 5},
+    'either_duplex': {
+        'name': 'either',
+        'first': {'name': 'duplex', 'uplink': _BERNOULLI, 'downlink': _BERNOULLI},
+        'second': {'name': 'duplex', 'uplink': _BERNOULLI, 'downlink': _BERNOULLI},
+    },
     'duplex_markov': {
         'name': 'duplex',
         'uplink': {'name': 'markov', 'probs': _HALVES},

@@ -135,7 +135,7 @@ def test_a_config_that_cannot_be_built_gives_states_with_the_reason(
     configured, tmp_path, monkeypatch
 ):
     def refuse(config):
-        raise ValueError('`config.problem` has no module.')
+        raise errors.InvalidError('config.problem', 'be there', None, 'has no module')
 
     monkeypatch.setattr(experiment, 'build', refuse)
     done = exporting.export(configured, tmp_path, format='npz')

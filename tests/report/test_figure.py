@@ -6,10 +6,12 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib import image
 
-from fedjax_links.report import figure
+from fedjax_links.report import figure, style
 from fedjax_links.report.figure import FigureResult
 from fedjax_links.report.tables import Table
+from tests.cli.command import run
 
 RAMP = {'name': f'{__name__}:ramp', 'length': 30}
 
@@ -41,6 +43,18 @@ def test_files_hold_the_columns(tmp_path):
     assert '| 30 |' in text
 
 
+@pytest.mark.parametrize('words', [4, 12, 30])
+def test_a_title_stays_on_its_page(tmp_path, words):
+    def draw(page):
+        page.add_subplot().set_axis_off()
+
+    title = ' '.join(['Gaussian'] * words)
+    style.save_page(tmp_path / 'x.png', draw, title=title, caption='', size=(5, 3))
+    picture = image.imread(tmp_path / 'x.png')[..., :3]
+    inked = np.flatnonzero((picture < 1).any(axis=(0, 2)))
+    assert 5 < inked[0] < inked[-1] < picture.shape[1] - 6
+
+
 @pytest.mark.parametrize(
     'changes, message',
     [
@@ -56,7 +70,8 @@ def test_files_hold_the_columns(tmp_path):
         ),
         (
             {'figure': {**RAMP, 'name': 'fedjax_links.papers.sun2024:ramp'}},
-            '`config.figure.name` must name a module that imports, got fedjax_links.papers.sun2024',
+            '`config.figure.name` must name a module that can be imported, got '
+            'fedjax_links.papers.sun2024:ramp.',
         ),
         ({'figure': {**RAMP, 'lenght': 1}}, "`config.figure` has no 'lenght'; did you mean"),
         (
@@ -77,14 +92,37 @@ CONFIG = """
 from ml_collections import ConfigDict
 
 def get_config():
-    figure = {'name': 'mine:ramp', 'length': 3}
-    return ConfigDict({'title': 'A ramp', 'figure': figure, 'caption': 'Up it goes.'})
+    figure = {'name': 'tests.report.test_figure:ramp', 'length': 3}
+    caption = 'Up to 5 / 7.\\n\\nFrom zero.'
+    quick = {'figure': {'length': 2}}
+    return ConfigDict({'title': 'A', 'figure': figure, 'caption': caption, 'quick': quick})
 """
+
+
+@pytest.mark.parametrize(
+    'arguments, change',
+    [
+        ([], ''),
+        (['--config.figure.length=5'], 'figure.length = 5 (3)'),
+        (['--quick', '--config.figure.length=5'], 'figure.length = 5 (2)'),
+    ],
+)
+def test_a_caption_begins_with_what_flags_changed(tmp_path, arguments, change):
+    (tmp_path / 'ramp.py').write_text(CONFIG)
+    done = run('figure', f'--config={tmp_path / "ramp.py"}', *arguments, f'--workdir={tmp_path}')
+    assert done.returncode == 0, done.stderr
+    said = 'Up to 5 / 7.\n\nFrom zero.\n'
+    if change:
+        follows = 'What follows is said of the config without changes.'
+        said = f'Changed from the config: {change}. {follows}\n\n{said}'
+    assert (tmp_path / figure.TEXT).read_text().endswith(f'A ramp.\n\n{said}')
+    printed = done.stdout.split('A ramp.\n\n')[1].split('\n\nWrote')[0]
+    assert printed.split() == said.split()
 
 
 @pytest.mark.slow
 def test_the_command_draws_a_figure_of_the_configs_own_folder(tmp_path):
-    (tmp_path / 'ramp.py').write_text(CONFIG)
+    (tmp_path / 'ramp.py').write_text(CONFIG.replace('tests.report.test_figure', 'mine'))
     (tmp_path / 'mine.py').write_text('from tests.report.test_figure import ramp as ramp\n')
     command = [sys.executable, '-m', 'fedjax_links.cli.figure']
     done = subprocess.run(

@@ -60,9 +60,46 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
     first, second, *_ = figure.axes
     assert hatched(first) == hatched(second) == {(0, 0)}
     assert second.images[0].get_clim() == pytest.approx((-30, 30))
-    assert [text.get_text() for text in second.texts] == ['+0.0', '+10.0', '-20.0', '+30.0']
-    faces = [tuple(leaders[row, column]) for row, column in ((0, 0), (1, 0), (0, 1), (1, 1))]
-    assert faces[0] == faces[1] != faces[2] == faces[3]
+    assert [text.get_text() for text in second.texts] == ['0.0', '+10.0', '-20.0', '+30.0']
+    faces = [tuple(leaders[row, column]) for row, column in ((1, 0), (0, 1), (1, 1))]
+    assert faces[0] != faces[1] == faces[2]
+    np.testing.assert_array_equal(leaders[0, 0], 1.0)  # nobody's colour
+    legend = figure.legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == ['fedavg', 'fedpbc', 'not decided']
+    assert legend.get_title().get_text() == 'best; hatched where a 95 % interval includes zero'
+    assert figure.axes[2].get_ylabel() == 'difference, eval accuracy, points'
+
+
+def test_one_seed_decides_nothing(drawn):
+    found = over(lambda a, x, y: 0.5 + (a == 'fedpbc') * 0.3 * x, x=(0.0, 1.0), y=(0.5, 0.9))
+    found = found._replace(
+        curves={
+            label: {'server': {'eval_accuracy': models['server']['eval_accuracy'][:, :1]}}
+            for label, models in found.curves.items()
+        }
+    )
+    page = heat_map(found, x=X, y=Y)
+    best, differences = page.tables
+    assert rows(best) == [[y, 'fedavg 40.0 ~', 'fedpbc 70.0 ~'] for y in ('0.5', '0.9')]
+    assert '~ where one seed decides nothing' in best.caption
+    assert rows(differences) == [['fedpbc', y, '+0.0', '+30.0'] for y in ('0.5', '0.9')]
+    figure = drawn(page)
+    everywhere = set(itertools.product((0, 1), (0, 1)))
+    assert hatched(figure.axes[0]) == hatched(figure.axes[1]) == everywhere
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ['not decided']
+
+
+def test_where_all_others_diverged_the_last_is_ahead_and_nothing_is_nobodys(drawn):
+    found = over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
+    for label, (algorithm, point) in found.members.items():
+        if algorithm == 'fedavg' or point == {X: 1, Y: 1}:
+            found.curves[label]['server']['eval_accuracy'][:] = np.nan
+    page = heat_map(found, x=X, y=Y)
+    assert rows(page.tables[0]) == [['0', *['fedpbc 50.0'] * 2], ['1', 'fedpbc 50.0', '']]
+    axes = drawn(page).axes[0]
+    assert not hatched(axes)
+    grey = matplotlib.colors.to_rgb('#dddddd')
+    np.testing.assert_allclose(axes.images[0].get_array()[1, 1], grey)
 
 
 def test_better_is_blue_whichever_way_a_metric_is_better(drawn):
@@ -143,15 +180,17 @@ def test_an_algorithm_that_a_column_does_not_reach_is_the_same_along_it():
     assert {cell for row in differences.rows for cell in row[2:]} == {'+10.0 ± 0.0 *'}
 
 
-def test_the_client_mean_stands_for_an_algorithm_that_keeps_client_models():
+def test_the_client_mean_stands_for_an_algorithm_that_keeps_client_models(drawn):
     found = over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
     for label, (algorithm, _) in found.members.items():
         if algorithm == 'fedpbc':
             found.curves[label]['client_mean'] = {
                 'eval_accuracy': found.curves[label]['server']['eval_accuracy'] + 0.1
             }
-    _, differences = heat_map(found, x=X, y=Y).tables
-    assert {cell for row in differences.rows for cell in row[2:]} == {'+10.0 ± 0.0 *'}
+    page = heat_map(found, x=X, y=Y)
+    assert {cell for row in page.tables[1].rows for cell in row[2:]} == {'+10.0 ± 0.0 *'}
+    title = drawn(page).legends[0].get_title().get_text()
+    assert title.endswith('; fedpbc at its client mean')
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from fedjax_links import analysis
+from fedjax_links.analysis import recorded_links
 from fedjax_links.report import link_statistics
 from fedjax_links.report.laws import LinkLaw, link_law
 from tests.report import plans
@@ -106,7 +107,31 @@ def test_autocorrelation_of_one_client_is_the_textbook_estimate(rng):
     active = rng.uniform(size=(500, 1)) < 0.4
     x = active[:, 0] - active.mean()
     expected = [1.0, *(np.mean(x[:-k] * x[k:]) / np.mean(x**2) for k in range(1, 6))]
-    np.testing.assert_allclose(analysis.autocorrelation(active, 5), expected, atol=1e-5)
+    np.testing.assert_allclose(analysis.autocorrelation(active, 5), expected, rtol=0, atol=1e-13)
+
+
+def test_the_autocorrelation_of_many_clients_is_the_same_in_parts(rng, monkeypatch):
+    active = rng.uniform(size=(60, 40)) < rng.uniform(0.1, 0.9, 40)
+    whole = analysis.autocorrelation(active, 59)
+    monkeypatch.setattr(recorded_links, '_CELLS', 500)
+    np.testing.assert_allclose(analysis.autocorrelation(active, 59), whole, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    'call, message',
+    [
+        (lambda: analysis.autocorrelation(np.eye(4, dtype=bool), 4), '`max_lag` .* 4, got 4.'),
+        (lambda: analysis.autocorrelation(np.eye(4, dtype=bool), -1), '`max_lag` .* 0, got -1.'),
+        (lambda: analysis.expected_gap_counts(0.5, 0.5, 7, 7), '`max_gap` .* 7, got 7.'),
+        (lambda: analysis.expected_gap_counts(0.5, 0.5, 7, 9), '`max_gap` .* 7, got 9.'),
+        (lambda: analysis.expected_gap_counts(0.5, 0.5, 7, 0), '`max_gap` .* 1, got 0.'),
+        (lambda: analysis.expected_gap_counts(0.5, 0.5, 7.5, 3), '`num_rounds` .* got 7.5.'),
+        (lambda: analysis.expected_autocorrelation(0.5, 0.5, -1), '`max_lag` .* 0, got -1.'),
+    ],
+)
+def test_gaps_and_lags_that_no_record_has_are_refused(call, message):
+    with pytest.raises(ValueError, match=f'^{message}$'):
+        call()
 
 
 def test_autocorrelation_is_pooled_by_variance():

@@ -147,8 +147,14 @@ def test_each_metric_has_its_panels(drawn, rng):
 def test_all_models_are_named_wherever_they_first_appear(drawn, rng):
     both = {model: {'eval_accuracy': values(rng)} for model in ('server', 'client_mean')}
     found = results({'fedavg': values(rng), 'fedpbc': both})
-    assert legend(drawn(curves(found))) == ['fedavg', 'fedpbc']
+    assert legend(drawn(curves(found))) == ['fedavg', 'fedpbc (client mean)']
     assert drawn(curves(found)).axes[0].lines[1].get_linestyle() == '--'
+    panels = drawn(curves(found, lines='patterns'))
+    assert legend(panels) == ['pattern0']
+    assert [axes.get_title() for axes in panels.axes] == ['fedavg', 'fedpbc (client mean)']
+    assert legend(drawn(bars(found))) == ['fedavg', 'fedpbc (client mean)']
+    page = drawn(levels(found._replace(baseline='fedpbc')))
+    assert page.get_supxlabel() == 'eval accuracy minus that of fedpbc (client mean), points'
     names = ['fedavg', 'fedpbc (server)', 'fedpbc (client mean)']
     assert legend(drawn(curves(found, all_models=True))) == names
     by_pattern = drawn(curves(found, all_models=True, lines='patterns'))
@@ -245,8 +251,9 @@ def test_of_many_series_every_algorithm_is_drawn_once(drawn, rng, direction, pla
     directions = {'eval_accuracy': direction}
     for layout in (overview, curves):
         page = layout(results(raw, members=members, directions=directions))
-        which = 'best' if direction else 'first'
-        assert page.heading.endswith(f', every algorithm at the {which} point of its grid')
+        by = ' by eval accuracy, mean of the last 2 evaluations over 3 seeds'
+        ending = f'best point of its grid{by}' if direction else 'first point of its grid'
+        assert page.heading.endswith(f', every algorithm at the {ending}')
         assert legend(drawn(page)) == [f'{name} (rate {place})' for name in ('fedavg', 'mifa')]
         few = {label: raw[label] for label in [*raw][2:]}
         page = layout(results(few, members=members, directions=directions))
@@ -262,3 +269,44 @@ def test_an_algorithm_has_one_colour_on_all_pages(drawn, rng):
     assert set(colours) == {plot.looks(['mifa'])['mifa'].colour}
     patch = drawn(bars(found)).axes[0].patches[0]
     assert patch.get_facecolor()[:3] == matplotlib.colors.to_rgb(colours[0])
+
+
+def test_the_best_of_many_series_are_those_of_the_metric_and_the_tail_that_are_drawn(drawn, rng):
+    raw = {f'mifa (rate {k})': {m: values(rng) for m in ('loss', 'accuracy')} for k in range(25)}
+    members = {label: ('mifa', {'rate': rate}) for rate, label in enumerate(raw)}
+    raw['mifa (rate 4)']['loss'][..., -10:] = 0.1  # best in the last half
+    raw['mifa (rate 4)']['loss'][..., -1] = 0.2
+    raw['mifa (rate 6)']['loss'][..., -1] = 0.0  # best at the end
+    raw['mifa (rate 9)']['accuracy'][..., -10:] = 1.0
+    found = results(
+        {label: {'server': named} for label, named in raw.items()},
+        members=members,
+        metric='accuracy',
+    )
+    for options, rate in (({'tail': 0.5}, 4), ({'tail': 0.05}, 6)):
+        page = curves(found, metrics=('loss', 'accuracy'), **options)
+        assert legend(drawn(page)) == [f'mifa (rate {rate})']
+        assert ' point of its grid by loss, ' in page.heading
+    assert legend(drawn(overview(found, tail=0.5))) == ['mifa (rate 9)']
+
+
+def test_the_picture_of_levels_has_every_difference_of_the_table(drawn, rng):
+    points = {
+        'fedavg (rate 1)': {'rate': 1},
+        'fedavg (rate 2)': {'rate': 2},
+        'mifa (rate 1, horizon 5)': {'rate': 1, 'horizon': 5},
+        'mifa (rate 2, horizon 5)': {'rate': 2, 'horizon': 5},
+        'plain': {},
+    }
+    members = {label: (label.split()[0], point) for label, point in points.items()}
+    page = levels(results({label: values(rng) for label in points}, members=members))
+    cells = {row[1]: row[-1] for row in page.tables[0].rows if row[-1]}
+    assert list(cells) == list(points)[2:]
+    axes = drawn(page).axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == list(cells)
+    points = [container.lines[0] for container in axes.containers]
+    assert [f'{point.get_xdata()[0]:+.1f}' for point in points] == [
+        cell.split()[0] for cell in cells.values()
+    ]
+    starred = [cell.endswith('*') for cell in cells.values()]
+    assert [point.get_markerfacecolor() != 'white' for point in points] == starred

@@ -246,7 +246,7 @@ def test_link_maps_say_what_the_links_amounted_to():
         ),
         (
             {'name': 'curves', 'metrics': ('eval_acuracy',)},
-            "`config.reports.x.metric` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
+            "`config.reports.x.metrics` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
         ),
         (
             {'name': 'levels', 'published': {**SVHN, 'name': f'{TABLES}:tabel1'}},

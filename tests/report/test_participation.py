@@ -6,7 +6,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import analysis, experiment, report, runs, simulation
-from fedjax_links.report import clients
+from fedjax_links.report import clients, exporting
 from fedjax_links.report.layouts import participation
 from fedjax_links.report.results import Links
 from tests.report.made import results
@@ -160,6 +160,14 @@ def test_the_report_of_a_folder_needs_no_problem_again(finished):
     (folder / 'report.md').unlink()
     report.write(runs.read(folder))
     assert (folder / 'report.md').read_text() == text
+
+
+def test_what_was_kept_of_clients_stays_in_an_archive_that_has_no_models(finished, tmp_path):
+    built, folder = finished
+    exporting.archive(folder, tmp_path / 'archive')
+    report.write(runs.read(tmp_path / 'archive'), built)
+    kept = (tmp_path / 'archive' / clients.FILE).read_bytes()
+    assert kept == (folder / clients.FILE).read_bytes()
 
 
 def test_the_worst_clients_are_named_and_all_are_drawn_beside_their_participation(drawn):

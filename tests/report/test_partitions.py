@@ -2,6 +2,7 @@
 
 import csv
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from matplotlib import pyplot
@@ -77,10 +78,29 @@ def test_the_table_counts_every_example(tmp_path):
     assert len(rows) == 4
 
 
-def test_a_problem_without_classes_is_refused():
-    message = r"^`config.problem` must have integer labels, got 'quadratic'\.$"
-    with pytest.raises(ValueError, match=message):
-        partitions.of_problem(problems.quadratic(np.ones((3, 2))), 'quadratic')
+def test_a_problem_without_classes_has_volumes(tmp_path):
+    spread = problems.from_arrays(
+        np.ones((10, 2), np.float32),
+        np.ones((10, 1), np.float32),
+        np.repeat(np.arange(3), [5, 1, 4]),
+        loss_fn='squared_error',
+        predict=lambda params, features: features @ params,
+        init_params=lambda key: jnp.zeros((2, 1)),
+    )
+    report = partitions.of_problem(spread)
+    np.testing.assert_array_equal(report.counts, [5, 1, 4])
+    lines = partitions.text('title', report).splitlines()
+    assert lines[1] == '3 clients (0 without examples), 10 examples'
+    assert lines[3].split() == ['examples', '1', '1', '4', '5', '5', '3.3']
+    assert lines[4:] == [f'effective numbers: {100 / (25 + 1 + 16):.1f} clients by volume']
+    partitions.write_csv(tmp_path / 'x.csv', report)
+    table = (tmp_path / 'x.csv').read_text()
+    assert table.splitlines() == ['client,examples', '0,5', '1,1', '2,4']
+    partitions.picture(tmp_path / 'x.png', 'title', report)
+
+
+def test_a_problem_with_classes_has_them():
     spread = problems.digits(num_clients=4)
-    report = partitions.of_problem(spread, 'digits')
+    report = partitions.of_problem(spread)
     np.testing.assert_array_equal(report.counts, spread.counts)
+    assert report.global_mix.size == 10

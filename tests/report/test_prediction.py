@@ -163,6 +163,22 @@ def test_before_a_run_separable_digits_are_followed_to_its_last_round():
     assert configured_links(without).horizon is None
 
 
+@pytest.mark.parametrize('rate, rounds', [(1e8, 20), (0.5, 1_000_000), (1e-9, 10**12)])
+def test_what_would_take_too_long_to_predict_is_not(rate, rounds):
+    """The long run is no matter of time."""
+    client = {**CLIENT, 'learning_rate': rate}
+    config = {'problem': DIGITS, 'links': plans.KNOWN['bernoulli'], 'client': client}
+    said = [
+        line.strip() for line in theory.prediction({**config, 'num_rounds': rounds}).splitlines()
+    ]
+    time = rate * 5 * rounds
+    why = f'no end predicted: rate x steps x rounds = {time:.3g} takes too long'
+    assert said[2:] == [
+        *([why] if rounds < 10**12 else []),
+        'no limit in the long run: a linear model separates some labels',
+    ]
+
+
 def test_decaying_rates_are_added_up():
     client = {**CLIENT, 'decay': 'inverse_sqrt'}
     config = {'problem': DIGITS, 'links': plans.KNOWN['bernoulli'], 'client': client}
@@ -196,11 +212,27 @@ def test_links_without_known_weights_are_simulated():
     assert said[1].endswith(' rounds of small steps, simulated links')
 
 
-def test_what_was_expected_is_kept_with_a_run_and_drawn(tmp_path):
+def own_data_alone():
+    """A problem without evaluation data, for a config."""
+    features, labels, owners = drawn(np.random.default_rng(0))
+    return problems.from_flax(features, labels, owners, module=nn.Dense(CLASSES))
+
+
+@pytest.mark.parametrize(
+    'problem, predicted',
+    [
+        (
+            {'name': 'digits', 'num_clients': 8, 'model': 'softmax', 'alpha': 0.5},
+            ('accuracy', None),  # on held-out data, not on the clients'
+        ),
+        ({'name': 'tests.report.test_prediction:own_data_alone'}, ('accuracy', 'loss')),
+    ],
+)
+def test_what_was_expected_is_kept_with_a_run_and_drawn(problem, predicted, tmp_path):
     """The line of each algorithm is where the same prediction is before the run."""
     config = {
         'title': 'expected',
-        'problem': {'name': 'digits', 'num_clients': 8, 'model': 'softmax', 'alpha': 0.5},
+        'problem': problem,
         'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
         'client': {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4},
         'algorithms': {'fedavg': {}, 'mifa': {}},
@@ -216,5 +248,6 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(tmp_path):
     assert expected == {'fedavg': found.fedavg.reached}
     figure = Figure()
     overview(kept).draw(figure)
-    (line,) = [x for x in figure.axes[0].lines if x.get_label() == 'fedavg, predicted']
-    assert set(line.get_ydata()) == {expected['fedavg']['accuracy']}
+    for axes, metric in zip(figure.axes, predicted, strict=False):
+        lines = [x.get_ydata() for x in axes.lines if x.get_label() == 'fedavg, predicted']
+        assert [set(line) for line in lines] == ([{expected['fedavg'][metric]}] if metric else [])

@@ -140,7 +140,7 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
     for given, message in (
         ('{"step": 1', '`price` must be JSON, got {"step": 1: '),
         ('{"step": 1}', '`config.reports.price.uplink` must be given, got None.'),
-        (str(tmp_path / 'none'), 'cannot be used: No such file'),
+        (str(tmp_path / 'none'), 'No such file'),
         ('{"stp": 1}', "`config.reports.price` has no 'stp'; did you mean 'step'?"),
     ):
         done = command('report', f'--workdir={folder}', f'--price={given}')

@@ -100,6 +100,18 @@ def test_what_is_not_finite_diverged():
     assert np.isnan(found.curves['fedavg']['server']['eval_accuracy']).all()
 
 
+def test_what_diverged_at_a_list_of_a_grid_is_named():
+    probs = [(0.1, 0.2), (0.3, 0.4)]
+    points = [{'probs': list(value)} for value in probs]
+    text = []
+    for line in lines('fedavg', level, points, patterns=('first',)):
+        row = {**json.loads(line), 'finite': True}
+        bad = {'finite': False, 'first_bad_round': 1} if row['probs'] == [0.3, 0.4] else {}
+        text.append(json.dumps({**row, **bad}) + '\n')
+    found = of(text, grid={'probs': probs}, patterns=['first'])
+    assert list(found.diverged) == ['fedavg (probs [0.3, 0.4]), first, seeds 5, 6 in round 1']
+
+
 def test_every_point_of_a_grid_is_a_series_and_meets_the_baseline_at_its_own_point():
     points = [{'client.learning_rate': rate} for rate in (0.1, 0.2)]
 

@@ -7,6 +7,7 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.report import theory
+from fedjax_links.report.configured import configured_links
 from tests.report import plans
 from tests.tiers import cases
 
@@ -100,3 +101,32 @@ def test_markov_links_report_their_memory():
     lag = re.search(r'autocorr. lag 1 +(.*)', text)[1].split()
     up, down = 0.3, 0.3 * (1 - 0.7) / 0.7
     assert float(lag[4]) == pytest.approx(1 - up - down, abs=1e-4)
+
+
+def test_what_a_grid_sweeps_is_predicted_at_its_first_point_and_said_so():
+    """Whether the section has a value beside the grid's or none."""
+    config = {
+        'title': 'Swept',
+        'problem': {'name': 'counterexample', 'dimension': 2},
+        'links': 'uniform_cohort',
+        'grid': {'links': {'cohort_size': [2, 4]}, 'problem': {'num_clients': [8, 16]}},
+    }
+    first = 'cohort_size 2, num_clients 8, the first of 4 points of the grid'
+    lines = theory.prediction(config).splitlines()
+    assert lines[:3] == [
+        'links    links: uniform_cohort, 2 of 8 clients, uniformly, rounds independent',
+        f'         at {first}',
+        "         rates 0.25, mean 0.25; FedAvg's implicit weights are 0.00 from equal (L1, exact)",
+    ]
+    beside = {'name': 'uniform_cohort', 'cohort_size': 3}
+    problem = {**config['problem'], 'num_clients': 5}
+    assert theory.prediction({**config, 'links': beside, 'problem': problem}).splitlines() == lines
+    together = {**config, 'grid_mode': 'together', 'patterns': {'a': 'uniform_cohort', 'b': beside}}
+    del together['links']
+    together['grid'] = {**config['grid'], 'patterns': {'a': {'cohort_size': [4, 8]}}}
+    del together['grid']['links']
+    found = theory.prediction(together)
+    assert 'at num_clients 8, cohort_size 4, the first of 2 points of the grid' in found
+    assert 'at num_clients 8, the first of 2 points of the grid' in found
+    swept = configured_links(config)
+    assert f'at {first}' in theory.text(swept, plans.record(swept, 64))

@@ -2,7 +2,12 @@
 
 from collections.abc import Mapping
 
-from fedjax_links.papers.common import Section, synthetic_images
+from fedjax_links.papers.common import (
+    Section,
+    image_departures,
+    image_preparation,
+    synthetic_images,
+)
 
 CODES = ('paper', 'as_released')
 """Whose selection of clients is run: that of the paper, or of its released code."""
@@ -33,7 +38,7 @@ TABLE_D1 = {
 initial rate: the least training loss of one seed over 300,033 rounds."""
 
 
-def problem(dataset: str) -> Section:
+def problem(dataset: str, code: str) -> Section:
     """250 clients whose data are 5 % alike; prepared FashionMNIST or CIFAR-10, or Gaussians."""
     if dataset == SMALL:
         return {
@@ -52,8 +57,11 @@ def problem(dataset: str) -> Section:
         'partition': 'similarity',
         'similarity': 0.05,
         'seed': 0,
-        'normalise': dataset,
-        'augment': ('crop', 'mirror') if dataset == 'cifar10' else (),
+        **image_preparation(
+            dataset,
+            ('crop', 'mirror') if dataset == 'cifar10' else (),
+            released=code == 'as_released',
+        ),
         'store': 'uint8',
     }
 
@@ -124,13 +132,19 @@ def periodic(
     }
 
 
-def selection(code: str) -> str:
-    """How clients are selected, for a caption."""
+def selection(code: str, dataset: str) -> str:
+    """How clients are selected and images are prepared, for a caption."""
+    images = ' and '.join(image_departures(dataset))
     if code == 'paper':
-        return 'nobody is selected twice in a round, as in the paper and not in the released code'
+        without = f', and without its {images}' if images else ''
+        return (
+            'nobody is selected twice in a round, as in the paper and not in the released code'
+            f'{without}'
+        )
     return (
         'a client can be selected twice in a round, as in the released code and not in the paper, '
         'but trains once, so that those rounds have a client less'
+        + (f'; {images}, as in the released code' if images else '')
     )
 
 
@@ -190,7 +204,7 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
     """
     return {
         'title': f'{DATASETS[dataset]} (Wang and Ji 2022, {item})',
-        'problem': problem(dataset),
+        'problem': problem(dataset, code),
         'patterns': {'periodic': periodic(code)},
         'client': client(INITIAL_RATES[dataset], WARM_UP_ROUNDS[dataset]),
         'baseline': 'plain',

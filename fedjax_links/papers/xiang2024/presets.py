@@ -1,6 +1,11 @@
 """Xiang et al. 2024, section 7.2: image classification over six kinds of unreliable uplinks."""
 
-from fedjax_links.papers.common import Section, synthetic_images
+from fedjax_links.papers.common import (
+    Section,
+    image_departures,
+    image_preparation,
+    synthetic_images,
+)
 
 CODES = ('paper', 'as_released', 'first_commit')
 """Whose rules are run: the paper's, those of its repository where it differs, or those of the
@@ -55,13 +60,16 @@ def problem(dataset: str, code: str) -> Section:
     """100 clients with the data set's network and augmentation; data must have been prepared."""
     return {
         'name': 'images',
-        'dataset': 'svhn_cropped' if dataset == 'svhn' else dataset,
+        'dataset': dataset,
         'num_clients': 100,
         'model': f'xiang_{dataset}',
         **partition(code),
         'seed': 0,
-        'normalise': dataset,
-        'augment': ('crop',) if dataset == 'svhn' else ('crop', 'mirror'),
+        **image_preparation(
+            dataset,
+            ('crop',) if dataset == 'svhn' else ('crop', 'mirror'),
+            released=code != 'paper',
+        ),
         'store': 'uint8',
     }
 
@@ -157,13 +165,14 @@ def algorithms(code: str) -> dict[str, Section]:
     return found
 
 
-def departures(code: str, *, links: bool, training: bool = True) -> str:
+def departures(code: str, *, links: bool, training: bool = True, dataset: str = '') -> str:
     """Which departures of the released code from the text are in force, for a caption.
 
     Args:
       code: one of `CODES`.
       links: whether all six link patterns are met.
       training: whether the algorithms are run.
+      dataset: which images they are run on.
 
     Returns:
       A sentence.
@@ -171,6 +180,7 @@ def departures(code: str, *, links: bool, training: bool = True) -> str:
     listed = [
         *(_RELEASED_LINKS if links else ()),
         *(_RELEASED_TRAINING if training else ()),
+        *image_departures(dataset),
         *(['FedPBC with twice its displacement'] if code == 'first_commit' else []),
     ]
     if code == 'paper':

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import errors
+from fedjax_links.problems import array_checks
 
 
 class Examples(NamedTuple):
@@ -65,11 +66,16 @@ def stacked(argument: str, rows: Sequence[Any] | np.ndarray) -> np.ndarray:
     except (TypeError, ValueError):
         shapes = sorted({str(np.shape(row)) for row in rows})[:2]
         raise errors.invalid(argument, 'have one shape', ' and '.join(shapes)) from None
-    if array.dtype.kind not in 'biuf':
-        raise errors.invalid(argument, 'hold numbers', f'{array.dtype}')
+    array_checks.numbers(argument, array)
     if array.dtype.kind in 'iu' and array.dtype.itemsize == 8:
         limits = np.iinfo(np.int32)
         if array.size and not limits.min <= array.min() <= array.max() <= limits.max:
             raise errors.invalid(argument, 'fit into 32 bits', array.max())
         return array.astype(np.int32)
     return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+def joined(argument: str, parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays one after the other; raises unless their rows have one shape."""
+    stacked(argument, [part[0] for part in parts])
+    return np.concatenate(parts)

@@ -1,13 +1,17 @@
 """A pandas frame with a column that says whose a row is."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Hashable
+from typing import Any, cast
 
-from fedjax_links import checks, errors
+import numpy as np
+
+from fedjax_links import errors
 from fedjax_links.problems.adapters.examples import Examples, owned, stacked
 
+Columns = Hashable | Collection[Hashable]
 
-def from_pandas(frame: Any, *, client: str, features: str | Sequence[str], label: str) -> Examples:
+
+def from_pandas(frame: Any, *, client: Hashable, features: Columns, label: Columns) -> Examples:
     """Rows of a frame as examples.
 
     Args:
@@ -15,7 +19,7 @@ def from_pandas(frame: Any, *, client: str, features: str | Sequence[str], label
       client: column of the owners.
       features: columns of numbers, which become a vector; or one column, of numbers or arrays of
         one shape, which is taken as it is.
-      label: column of the labels.
+      label: column of the labels, or columns, which become a vector.
 
     Returns:
       The examples, in the frame's order.
@@ -26,12 +30,19 @@ def from_pandas(frame: Any, *, client: str, features: str | Sequence[str], label
     """
     if not hasattr(frame, 'columns'):
         raise errors.invalid('frame', 'be a pandas.DataFrame', errors.shown(frame))
-    known = [str(name) for name in frame.columns]
-    single = isinstance(features, str)
-    wanted = [features] if isinstance(features, str) else list(checks.names('features', features))
-    checks.choice('client', client, known)
-    checks.choice('label', label, known)
-    for name in wanted:
-        checks.choice('features', name, known)
-    rows = frame[wanted[0] if single else wanted].to_numpy()
-    return owned(stacked('features', rows), frame[label].to_numpy(), frame[client].to_numpy())
+    rows = stacked('features', _read(frame, 'features', features))
+    return owned(rows, _read(frame, 'label', label), _read(frame, 'client', client))
+
+
+def _read(frame: Any, argument: str, wanted: Columns) -> np.ndarray:
+    """One column as it is, or several side by side."""
+    known = list(frame.columns)
+    single = isinstance(wanted, str) or not isinstance(wanted, Collection)
+    if isinstance(wanted, tuple):  # a column of several levels, or several columns
+        single = wanted in known
+    names: list[Any] = [wanted] if single else list(cast(Collection[Any], wanted))
+    for name in names:
+        if name not in known:
+            raise errors.unknown_name(argument, name, map(str, known))
+    values: np.ndarray = frame[names[0] if single else names].to_numpy()
+    return values

@@ -1,9 +1,10 @@
 """Data sets as arrays on the host, ready for a partitioner and `problems.from_arrays`.
 
 `digits` and `synthetic_images` need no file; the others read files that are already there and never
-a network. `DATASETS` names every loader.
+a network. `DATASETS` names every loader, what ``data list`` shows by the same names.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,24 +15,28 @@ from fedjax_links.problems.datasets.npz import from_npz, save_npz
 from fedjax_links.problems.datasets.png_tree import cinic10, from_png_tree
 from fedjax_links.problems.datasets.synthetic_images import synthetic_images
 from fedjax_links.problems.datasets.tfds import (
+    EMNIST_CONFIGS,
     cifar10,
     emnist,
     fashion_mnist,
     from_tfds,
     mnist,
-    svhn_cropped,
+    svhn,
 )
 
 DATASETS: Mapping[str, Callable[..., Dataset]] = {
     'cifar10': cifar10,
     'cinic10': cinic10,
+    'cinic10/valid': functools.partial(cinic10, include_valid=True),
     'digits': digits,
     'emnist': emnist,
+    **{f'emnist/{config}': functools.partial(emnist, config=config) for config in EMNIST_CONFIGS},
     'fashion_mnist': fashion_mnist,
     'mnist': mnist,
     'npz': from_npz,
     'png_tree': from_png_tree,
-    'svhn_cropped': svhn_cropped,
+    'svhn': svhn,
+    'svhn/extra': functools.partial(svhn, extra=True),
     'synthetic_images': synthetic_images,
 }
 
@@ -69,6 +74,6 @@ __all__ = [
     'make_dataset',
     'mnist',
     'save_npz',
-    'svhn_cropped',
+    'svhn',
     'synthetic_images',
 ]

@@ -54,8 +54,9 @@ def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
     arrays = read_file(file)
     try:
         return from_mapping(arrays, name=file.stem if name is None else name)
-    except ValueError as error:
-        raise ValueError(f'{str(error).removesuffix(".")} in {file}.') from None
+    except errors.InvalidError as error:
+        said = f'{error.clause} in {file}'
+        raise errors.InvalidError(error.path, error.requirement, error.value, said) from None
 
 
 def read_file(file: pathlib.Path) -> dict[str, np.ndarray]:

@@ -85,7 +85,7 @@ def cinic10(
     Args:
       data_dir: folder with the npz that ``data fetch`` makes, by default ``TFDS_DATA_DIR`` or else
         ``~/tensorflow_datasets``; or with ``train``, ``valid`` and ``test`` as in the published
-        archive, by default ``cinic10`` in the same.
+        archive, in that folder or in its folder ``cinic10``.
       include_valid: whether the validation images follow the training data; otherwise they are not
         read.
       cache: whether to keep the arrays as an npz file, see `from_png_tree`.
@@ -106,14 +106,27 @@ def cinic10(
     if fetched.is_file():
         with errors.inside('data_dir'):
             return from_npz(fetched, name='cinic10')
-    root = data_root(None) / 'cinic10' if data_dir is None else pathlib.Path(data_dir).expanduser()
     train = ('train', 'valid') if include_valid else ('train',)
-    for split in (*train, 'test'):
-        present = {child.name for child in root.glob(f'{split}/*')}
-        absent = [label for label in CINIC10_CLASSES if label not in present]
-        if absent:
-            raise missing(name, data_dir, f'a tree with {root / split / absent[0]}')
+    root, absent = cinic10_tree(data_dir, (*train, 'test'))
+    if absent is not None:
+        raise missing(name, data_dir, f'a tree with {absent}')
     return from_png_tree(root, train=train, name='cinic10', cache=cache, cache_dir=cache_dir)
+
+
+def cinic10_tree(
+    data_dir: PathLike | None, splits: Sequence[str]
+) -> tuple[pathlib.Path, pathlib.Path | None]:
+    """Where the tree of CINIC-10 is or has to be, and the first of its folders that is not there.
+
+    Args:
+      data_dir: see `cinic10`.
+      splits: the folders that are wanted.
+    """
+    root = data_root(data_dir)
+    if not any((root / split).is_dir() for split in splits):
+        root = root / 'cinic10'
+    wanted = (root / split / label for split in splits for label in CINIC10_CLASSES)
+    return root, next((folder for folder in wanted if not folder.is_dir()), None)
 
 
 def read_tree(root: pathlib.Path, train: Sequence[str], test: Sequence[str]) -> Arrays:

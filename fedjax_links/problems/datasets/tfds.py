@@ -20,7 +20,7 @@ from fedjax_links.problems.datasets.places import PathLike, data_root, missing, 
 from fedjax_links.problems.datasets.tfrecord import read_records
 
 _CHUNK = 1024
-_EMNIST_CONFIGS = ('balanced', 'byclass', 'bymerge', 'digits', 'letters', 'mnist')
+EMNIST_CONFIGS = ('balanced', 'byclass', 'bymerge', 'digits', 'letters', 'mnist')
 
 
 class Place(TypedDict, total=False):
@@ -133,7 +133,7 @@ def cifar10(**options: Unpack[Place]) -> Dataset:
     return _stock('cifar10', 'cifar10', **options)
 
 
-def svhn_cropped(*, extra: bool = False, **options: Unpack[Place]) -> Dataset:
+def svhn(*, extra: bool = False, **options: Unpack[Place]) -> Dataset:
     """House numbers, cropped to a digit: 73257 and 26032 images of 32 x 32, 10 classes.
 
     Args:
@@ -174,16 +174,17 @@ def emnist(*, config: str = 'balanced', **options: Unpack[Place]) -> Dataset:
     References:
       Cohen, Afshar, Tapson and van Schaik, EMNIST: extending MNIST to handwritten letters, 2017.
     """
-    checks.choice('config', config, _EMNIST_CONFIGS)
-    stored = _stock(f'emnist/{config}', f'emnist/{config}', **options)
-    if stored.name == 'emnist':  # fetched: upright already, and numbered from 0
-        return stored
+    checks.choice('config', config, EMNIST_CONFIGS)
+    return _stock(f'emnist/{config}', f'emnist/{config}', prepare=_upright, **options)
+
+
+def _upright(stored: Dataset) -> Dataset:
+    """EMNIST as published, from what TensorFlow Datasets stores."""
     upright = stored._replace(
         train_features=np.ascontiguousarray(stored.train_features.swapaxes(1, 2)),
         test_features=np.ascontiguousarray(stored.test_features.swapaxes(1, 2)),
-        name='emnist',
     )
-    if config != 'letters':
+    if stored.name != 'emnist/letters':
         return upright
     return upright._replace(
         train_labels=upright.train_labels - 1, test_labels=upright.test_labels - 1, num_classes=26
@@ -221,16 +222,18 @@ def _stock(
     train: Sequence[str] = ('train',),
     cache: bool = True,
     cache_dir: PathLike | None = None,
+    prepare: Callable[[Dataset], Dataset] = lambda stored: stored,
 ) -> Dataset:
-    """A data set of ``data fetch``; what TensorFlow Datasets prepared if not fetched."""
+    """A data set of ``data fetch``; if not fetched, ``prepare`` of what TensorFlow Datasets has."""
+    called = name.partition('/')[0]
     file = npz_file(name, data_dir)
     if version is None and file.is_file():
         with errors.inside('data_dir'):
-            return from_npz(file, name=prepared.partition('/')[0])
+            return from_npz(file, name=called)
     folder = data_root(data_dir) / prepared
     if version is None and not versions(folder):
         raise missing(name, data_dir, f'prepared data in {folder}')
-    return from_tfds(
+    stored = from_tfds(
         prepared,
         data_dir=data_dir,
         version=version,
@@ -238,6 +241,7 @@ def _stock(
         cache=cache,
         cache_dir=cache_dir,
     )
+    return prepare(stored)._replace(name=called)
 
 
 def _prepared(name: str, root: pathlib.Path, version: str | None) -> pathlib.Path:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedjax_links import checkpoints, errors, sections
-from fedjax_links.experiment import redraws
+from fedjax_links import checkpoints, sections
+from fedjax_links.experiment import limits, redraws
 from fedjax_links.report import style
 from fedjax_links.report.layouts.bars import bars
 from fedjax_links.report.layouts.best import best
@@ -44,7 +44,6 @@ LAYOUTS: Mapping[str, Callable[..., Page]] = {
 }
 """By name, in the order of a report."""
 REPORT = 'report.md'
-_LINKS, _PARTICIPATION = 'links', 'participation'
 _MOST_DIVERGED = 30
 
 
@@ -81,9 +80,7 @@ def build(results: Results, reports: Mapping[str, Any]) -> dict[str, Page]:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    for name in (_LINKS, _PARTICIPATION):
-        if name in reports:
-            raise errors.invalid('config.reports', 'leave the name of the links free', name)
+    limits.check_report_names(list(reports))
     order = list(LAYOUTS)
     pages = []
     for file, section in sorted((reports or default(results)).items()):
@@ -92,8 +89,8 @@ def build(results: Results, reports: Mapping[str, Any]) -> dict[str, Page]:
         pages.append((order.index(name) if name in order else len(order), file, page))
     found = {file: page for _, file, page in sorted(pages, key=lambda entry: entry[:2])}
     if results.links:
-        found[_LINKS] = link_maps(results)
-        found[_PARTICIPATION] = participation(results)
+        kept = link_maps(results), participation(results)
+        found |= zip(limits.LINK_PAGES, kept, strict=True)
     return found
 
 

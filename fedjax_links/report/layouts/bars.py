@@ -4,7 +4,7 @@ from typing import Any
 
 from fedjax_links import checks, evaluation, plot
 from fedjax_links.plot.levels import LETTERS_PER_INCH
-from fedjax_links.plot.panels import legend_columns, unit
+from fedjax_links.plot.panels import legend_columns, named, unit
 from fedjax_links.report.layouts.page import Page, interval, metric_of, span
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
@@ -33,6 +33,7 @@ def bars(results: Results, *, metric: str | None = None, tail: float = 0.1) -> P
         for label in results.curves
     }
     heights = {label: evaluation.seed_interval(ends, axis=1) for label, ends in finals.items()}
+    names = {label: named(results.name(label), results.main_model(label)) for label in finals}
     num_groups = len(results.patterns)
     words = ' '.join(results.name(pattern) for pattern in results.patterns).split()
     longest = max(map(len, words)) / LETTERS_PER_INCH
@@ -44,11 +45,11 @@ def bars(results: Results, *, metric: str | None = None, tail: float = 0.1) -> P
             finals,
             [results.name(pattern) for pattern in results.patterns],
             metric,
-            names={label: results.name(label) for label in finals},
+            names=names,
             legend=False,
             ax=figure.add_subplot(),
         )
-        columns = legend_columns([results.name(label) for label in heights], inches)
+        columns = legend_columns(list(names.values()), inches)
         figure.legend(loc='outside lower center', ncols=columns, frameon=False)
 
     rows = [

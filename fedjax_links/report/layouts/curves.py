@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links import checks, plot
 from fedjax_links.plot.curves import BANDS
-from fedjax_links.plot.panels import legend_columns
+from fedjax_links.plot.panels import legend_columns, named
 from fedjax_links.plot.reading import ALL
 from fedjax_links.report.layouts.page import Page, metric_of, told_apart
 from fedjax_links.report.results import Results
@@ -42,6 +42,7 @@ def curves(
     log_rounds: bool = False,
     from_round: int = 0,
     columns: int = 3,
+    tail: float = 0.1,
     against: Axis | None = None,
 ) -> Page:
     """Curves against the round, or what it cost.
@@ -59,6 +60,8 @@ def curves(
       log_rounds: logarithmic axis of rounds, which shows the first ones; round 0 is left out.
       from_round: first round drawn.
       columns: panels side by side.
+      tail: share of the evaluations, the last ones, by whose mean in the first metric a point is
+        best.
       against: another horizontal axis, as `price` makes it.
 
     Returns:
@@ -72,8 +75,9 @@ def curves(
     checks.within('smoothing', smoothing, 0, 1)
     checks.static_int('columns', columns)
     checks.static_int('from_round', from_round, minimum=0, maximum=int(results.rounds[-1]))
-    metrics = [metric_of(results, metric) for metric in metrics or (None,)]
-    results, heading = told_apart(results, f'Learning curves of {lines}')
+    metrics = [metric_of(results, metric, 'metrics') for metric in metrics or (None,)]
+    checks.within('tail', tail, 0, 1)
+    results, heading = told_apart(results, f'Learning curves of {lines}', metrics[0], tail)
     panels = [
         (metric, panel)
         for metric in metrics
@@ -84,10 +88,10 @@ def curves(
     window = results.count(smoothing)
     names = list(
         dict.fromkeys(
-            _name(results, lines, label, pattern, model, all_models)
+            name
             for _, panel in panels
             for label, pattern in _members(results, lines, panel)
-            for model in _models(results, label, all_models)
+            for name in _names(results, lines, label, pattern, all_models)
         )
     )
     width = max(3.6 * columns + 0.6, _NARROWEST)
@@ -101,13 +105,12 @@ def curves(
             shown, places = {}, {}
             for label, pattern in _members(results, lines, panel):
                 row = list(results.patterns).index(pattern)
-                models = results.curves[label]
-                shown[label if lines == 'algorithms' else pattern] = {
-                    model: models[model][metric][row]
-                    for model in _models(results, label, all_models)
+                key = label if lines == 'algorithms' else pattern
+                shown[key] = {
+                    look: results.curves[label][model][metric][row]
+                    for model, look in _models(results, lines, label, all_models).items()
                 }
                 if against:
-                    key = label if lines == 'algorithms' else pattern
                     places[key] = against.values[label, pattern]
             plot.learning_curves(
                 shown,
@@ -125,7 +128,10 @@ def curves(
                 legend=False,
                 ax=axes,
             )
-            axes.set_title(results.name(panel), fontsize=10)
+            title = results.name(panel)
+            if lines == 'patterns' and not all_models:
+                title = named(title, results.main_model(panel))
+            axes.set_title(title, fontsize=10)
             axes.set_xlabel('')
             if one_scale and not axes.get_subplotspec().is_first_col():
                 axes.set_ylabel('')
@@ -156,15 +162,19 @@ def _members(results: Results, lines: str, panel: str) -> list[tuple[str, str]]:
     return [(panel, pattern) for pattern in results.patterns]
 
 
-def _models(results: Results, label: str, all_models: bool) -> list[str]:
-    """The candidate models of an algorithm that are drawn."""
-    return list(results.curves[label]) if all_models else [results.main_model(label)]
+def _models(results: Results, lines: str, label: str, all_models: bool) -> dict[str, str]:
+    """The candidate models of an algorithm that are drawn, and as which.
+
+    A panel of an algorithm that shows one has it in its title, and lines like all other panels.
+    """
+    if all_models and len(results.curves[label]) > 1:
+        return {model: model for model in results.curves[label]}
+    model = results.main_model(label)
+    return {model: model if lines == 'algorithms' else 'server'}
 
 
-def _name(
-    results: Results, lines: str, label: str, pattern: str, model: str, all_models: bool
-) -> str:
-    """What a line is called; the model is named where an algorithm has several lines."""
+def _names(results: Results, lines: str, label: str, pattern: str, all_models: bool) -> list[str]:
+    """What the lines of an algorithm under a pattern are called."""
     name = results.name(label if lines == 'algorithms' else pattern)
-    several = len(_models(results, label, all_models)) > 1
-    return f'{name} ({model.replace("_", " ")})' if several else name
+    drawn = _models(results, lines, label, all_models).values()
+    return [named(name, look, always=len(drawn) > 1) for look in drawn]

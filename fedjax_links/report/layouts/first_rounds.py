@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, errors
+from fedjax_links import checks, describing, errors
 from fedjax_links.plot.panels import unit
-from fedjax_links.report.layouts.page import Page, metric_of, number, seeds
+from fedjax_links.report.layouts.page import Page, metric_of, number, seeds, span
 from fedjax_links.report.published import printed
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
+
+_TAIL = 0.1  # share of the evaluations that make a final level
 
 
 def first_rounds(
@@ -73,7 +75,7 @@ def first_rounds(
     caption = (
         f'First multiple of {every} rounds at which {unit(metric)}, averaged over '
         f'{seeds(results)}, reaches the level above; in brackets the range over seeds.'
-        f'{" Best: the best final level of all algorithms." if shares else ""}'
+        f'{f" Best: of all algorithms, {span(results, _TAIL)}." if shares else ""}'
         f'{" Paper / ours." if paper else ""}'
     )
     table = Table(['pattern', 'algorithm', *columns], rows, caption)
@@ -81,9 +83,9 @@ def first_rounds(
 
 
 def _best(results: Results, metric: str, place: int) -> float:
-    """The best mean over seeds of the last tenth of the evaluations; NaN if all diverged."""
+    """The best final level of all algorithms; NaN if all diverged."""
     ends = [
-        results.tail(label, results.main_model(label), metric, 0.1)[place].mean()
+        results.tail(label, results.main_model(label), metric, _TAIL)[place].mean()
         for label in results.curves
     ]
     finite = [float(end) for end in ends if np.isfinite(end)]
@@ -102,5 +104,4 @@ def _first(values: np.ndarray, rounds: np.ndarray, level: float, larger: bool) -
     if len(values) == 1:
         return mean
     ordered = sorted(map(reached, values), key=lambda r: np.inf if r == 'never' else int(r))
-    span = ordered[0] if ordered[0] == ordered[-1] else f'{ordered[0]} to {ordered[-1]}'
-    return f'{mean} ({span})'
+    return f'{mean} ({describing.span(ordered[0], ordered[-1])})'

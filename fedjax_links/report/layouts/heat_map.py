@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import checks, evaluation, plot
-from fedjax_links.plot import heat
+from fedjax_links.plot import heat, panels
 from fedjax_links.plot.panels import is_share, unit
 from fedjax_links.report import cells
 from fedjax_links.report.cells import ROUND, Cells
 from fedjax_links.report.layouts.page import (
     Page,
-    interval,
+    difference,
     metric_of,
     number,
     number_of,
@@ -94,16 +94,16 @@ def heat_map(
     return Page('Who is ahead where', tables, draw, size)
 
 
-def _arranged(panels: int, algorithms: int, width: float) -> tuple[int, int]:
+def _arranged(num_panels: int, algorithms: int, width: float) -> tuple[int, int]:
     """Rows and columns of the picture.
 
     Of one panel, as many columns as a page is wide. Of several, an algorithm has a row, or a column
     where they are more than algorithms.
     """
-    if panels == 1:
+    if num_panels == 1:
         columns = min(algorithms, max(1, int((_PAGE - _BESIDE) // (width + _BETWEEN))))
         return -(-algorithms // columns), columns
-    return max(panels, algorithms), min(panels, algorithms)
+    return max(num_panels, algorithms), min(num_panels, algorithms)
 
 
 def _differences(found: Cells, baseline: str) -> dict[str, evaluation.Interval]:
@@ -134,7 +134,8 @@ def _leaders(found: Cells, sign: int) -> _Leaders:
     if len(values) == 1:
         return _Leaders(order[0], level, np.ones(level.shape, bool))
     lead = evaluation.paired_interval(*(np.moveaxis(ranked[k], -1, 0) for k in (0, 1)))
-    return _Leaders(order[0], level, ~(np.abs(lead.mean) <= lead.half_width))
+    alone = np.isnan(lead.mean) & (lead.num_seeds > 1)
+    return _Leaders(order[0], level, ~np.isnan(level) & (alone | lead.excludes_zero))
 
 
 def _count(found: Cells) -> int:
@@ -162,6 +163,11 @@ def _columns(found: Cells) -> list[str]:
     return [f'{_short(found.x[0])} {first}', *rest]
 
 
+def _undecided(results: Results, interval: str = 'a 95 % interval') -> str:
+    """Where nobody is said to be ahead."""
+    return 'one seed decides nothing' if results.num_seeds == 1 else f'{interval} includes zero'
+
+
 def _best_table(
     results: Results, found: Cells, leaders: _Leaders, metric: str, caption: str
 ) -> Table:
@@ -183,8 +189,8 @@ def _best_table(
         for row, value in enumerate(found.y[1])
     ]
     caption += (
-        ' ~ where the paired 95 % interval of its lead over the second includes zero. Empty where '
-        'all diverged or nothing ran.'
+        f' ~ where {_undecided(results, "the paired 95 % interval of its lead over the second")}. '
+        'Empty where all diverged or nothing ran.'
     )
     return Table([*_heads(results, found), _short(found.y[0]), *_columns(found)], rows, caption)
 
@@ -193,13 +199,13 @@ def _difference_table(
     results: Results, found: Cells, compared: Mapping[str, evaluation.Interval], metric: str
 ) -> Table:
     rows = []
-    for algorithm, difference in compared.items():
+    for algorithm, (means, halves, num_seeds) in compared.items():
         for panel in range(len(found.panels)):
             for row, value in enumerate(found.y[1]):
                 line = [results.names.get(algorithm, algorithm)]
                 line += [*_panel(results, found, panel), number_of(value)]
-                means, halves = difference.mean[panel, row], difference.half_width[panel, row]
-                line += [_cell(metric, *pair) for pair in zip(means, halves, strict=True)]
+                for pair in zip(means[panel, row], halves[panel, row], strict=True):
+                    line.append(difference(metric, evaluation.Interval(*pair, num_seeds)))
                 rows.append(line)
     baseline = results.names.get(results.baseline, results.baseline)
     caption = (
@@ -208,19 +214,6 @@ def _difference_table(
     )
     header = ['algorithm', *_heads(results, found), _short(found.y[0]), *_columns(found)]
     return Table(header, rows, caption)
-
-
-def _cell(metric: str, mean: float, half: float) -> str:
-    if np.isnan(mean):
-        return ''
-    star = ' *' if abs(mean) > half else ''
-    return interval(metric, float(mean), float(half), signed=True) + star
-
-
-def _in_cell(metric: str, mean: float) -> str:
-    if np.isnan(mean):
-        return ''
-    return f'{mean:+.1f}' if is_share(metric) else f'{mean:+.2g}'
 
 
 def _draw(
@@ -235,8 +228,8 @@ def _draw(
 ) -> None:
     from matplotlib.patches import Patch
 
-    panels, algorithms = len(found.panels), list(found.values)
-    rows, columns = _arranged(panels, 1 + len(compared), cell * len(found.x[1]))
+    num_panels, algorithms = len(found.panels), list(found.values)
+    rows, columns = _arranged(num_panels, 1 + len(compared), cell * len(found.x[1]))
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     scale = 100 if is_share(metric) else 1
     means = [scale * difference.mean for difference in compared.values()]
@@ -245,23 +238,22 @@ def _draw(
     x, y = ((_short(name), [number_of(v) for v in values]) for name, values in (found.x, found.y))
     baseline = results.names.get(results.baseline, results.baseline)
     image = None
-    shown = list(itertools.product(range(panels), [None, *compared]))
-    if panels == columns:
+    shown = list(itertools.product(range(num_panels), [None, *compared]))
+    if num_panels == columns:
         shown.sort(key=lambda pair: [None, *compared].index(pair[1]))
     for place, (axes, (panel, algorithm)) in enumerate(zip(grid.flat, shown, strict=False)):
         if algorithm is None:
             _draw_leaders(axes, leaders, panel, faces, metric, cell)
             title = 'best'
         else:
-            difference = compared[algorithm]
-            values = scale * difference.mean[panel]
-            half = scale * difference.half_width[panel]
-            texts = [[_in_cell(metric, value) for value in line] for line in values]
+            values = scale * compared[algorithm].mean[panel]
+            form = '+.1f' if is_share(metric) else '+.2g'
+            texts = [[heat.formatted(value, form) for value in line] for line in values]
             plot.heat_map(
                 values,
                 most=most,
                 texts=texts if heat.fits(texts, cell) else None,
-                unclear=np.abs(values) <= half,
+                unclear=~compared[algorithm].excludes_zero[panel],
                 reverse=sign < 0,
                 colorbar=False,
                 ax=axes,
@@ -281,19 +273,27 @@ def _draw(
         figure.colorbar(
             image,
             ax=list(grid[:, -1]),
-            label=f'difference, {unit(metric)}',
+            label=panels.in_points(f'difference, {panels.words(metric)}', metric),
             fraction=0.06,
         )
+    seen = sorted(set(leaders.place[leaders.clear].tolist()))
+    patches = [Patch(facecolor=faces[k], edgecolor='black', linewidth=0.5) for k in seen]
     names = [results.names.get(algorithm, algorithm) for algorithm in algorithms]
-    seen = sorted(set(leaders.place.ravel().tolist()))
+    models = {owner: results.main_model(label) for label, (owner, _) in results.members.items()}
+    said = ['best', f'hatched where {_undecided(results)}']
+    said += [
+        f'{name} at its {panels.words(models[algorithm])}'
+        for name, algorithm in zip(names, algorithms, strict=True)
+        if models[algorithm] != 'server'
+    ]
     figure.legend(
-        [Patch(facecolor=faces[k], edgecolor='black', linewidth=0.5) for k in seen],
-        [names[k] for k in seen],
+        [*patches, Patch(facecolor='white', hatch='////', edgecolor='#00000060', linewidth=0.5)],
+        [*(names[k] for k in seen), 'not decided'],
         loc='outside lower center',
-        title='best; hatched where a 95 % interval includes zero',
+        title='; '.join(said),
         title_fontsize=9,
         fontsize=9,
-        ncols=len(seen),
+        ncols=len(seen) + 1,
         frameon=False,
     )
 
@@ -301,11 +301,11 @@ def _draw(
 def _draw_leaders(
     axes: Any, leaders: _Leaders, panel: int, faces: Sequence[Any], metric: str, cell: float
 ) -> None:
-    """The best algorithm's colour in every cell, and its level."""
+    """The best algorithm's colour in every cell where that is clear, and its level."""
     levels = leaders.level[panel]
     texts = [['' if np.isnan(v) else number(metric, v) for v in line] for line in levels]
     plot.winners(
-        np.array(faces)[leaders.place[panel]],
+        np.where(np.isnan(levels)[..., None], np.nan, np.array(faces)[leaders.place[panel]]),
         texts=texts if heat.fits(texts, cell) else None,
         unclear=~leaders.clear[panel],
         ax=axes,

@@ -5,9 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, evaluation, plot
-from fedjax_links.plot.panels import unit
-from fedjax_links.report.layouts.page import Page, chosen_at_edge, interval, metric_of, number, span
+from fedjax_links import checks, evaluation
+from fedjax_links.plot.levels import difference_label, draw_differences
+from fedjax_links.plot.panels import named, unit
+from fedjax_links.report.layouts.page import (
+    Page,
+    chosen_at_edge,
+    difference,
+    interval,
+    metric_of,
+    number,
+    span,
+)
 from fedjax_links.report.published import Level, printed
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
@@ -70,7 +79,8 @@ def levels(
                 if not of_base or of_base == (label, model):
                     row.append('')
                 else:
-                    row.append(_difference(metric, values[place], finals[of_base][place]))
+                    paired = evaluation.paired_interval(values[place], finals[of_base][place])
+                    row.append(difference(metric, paired))
             rows.append(row)
     header = ['pattern', 'algorithm', 'model', *paper_columns, *own_columns]
     caption = (
@@ -89,34 +99,35 @@ def levels(
         if any(results.main_model(label) != 'server' for label in results.curves):
             tables.append(_orderings(metric, results, finals, paper, by_server=True))
     heading = f'Final {metric.replace("_", " ")}'
-    main = {label: finals[label, results.main_model(label)] for label in results.curves}
-    others = [label for label, base in bases.items() if base not in (None, label)]
-    if not 0 < len(others) <= _MOST_ROWS:
+    against = {label: base for label, base in bases.items() if base not in (None, label)}
+    if not 0 < len(against) <= _MOST_ROWS:
         return Page(heading, tables)
-    main = {label: main[label] for label in main if bases[label] is not None}
-    return Page(heading, tables, *_picture(results, main, metric, len(others)))
+    main = {label: finals[label, results.main_model(label)] for label in results.curves}
+    return Page(heading, tables, *_picture(results, main, against, metric))
 
 
 def _picture(
-    results: Results, finals: Mapping[str, np.ndarray], metric: str, num_rows: int
+    results: Results, finals: Mapping[str, np.ndarray], against: Mapping[str, str], metric: str
 ) -> tuple[Callable[[Any], None], tuple[float, float]]:
     """Draws the differences to the baseline, one panel per pattern; and inches."""
     rows = -(-len(results.patterns) // _COLUMNS)
     columns = -(-len(results.patterns) // rows)
-    names = {label: results.name(label) for label in (*finals, results.baseline)}
-    letters = max(len(name) for name in names.values())
-    size = (max(2.6 * columns + 0.08 * letters + 0.2, 5.0), (0.24 * num_rows + 0.6) * rows + 0.7)
+    baseline = results.name(results.baseline)
+    names = {label: named(results.name(label), results.main_model(label)) for label in finals}
+    letters = max(len(names[label]) for label in against)
+    of_base = named(baseline, results.main_model(next(iter(against.values()))))
+    width = max(2.6 * columns + 0.08 * letters + 0.2, 5.0)
+    size = (width, (0.24 * len(against) + 0.6) * rows + 0.7)
 
     def draw(figure: Any) -> None:
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
         for place, (axes, pattern) in enumerate(zip(grid.flat, results.patterns, strict=False)):
             ends = {label: values[place] for label, values in finals.items()}
-            plot.paired_differences(ends, results.baseline, metric, names=names, ax=axes)
+            draw_differences(axes, ends, against, metric, names)
             axes.set_title(results.name(pattern), fontsize=10)
-            figure.supxlabel(axes.get_xlabel(), fontsize=10)
-            axes.set_xlabel('')
             axes.locator_params(axis='x', nbins=4)
             axes.ticklabel_format(axis='x', scilimits=(-3, 4), useMathText=True)
+        figure.supxlabel(difference_label(metric, of_base), fontsize=10)
         for axes in list(grid.flat)[len(results.patterns) :]:
             axes.set_visible(False)
 
@@ -142,15 +153,6 @@ def _printed_cells(
     if base is None or label == results.baseline:
         return [cell, '']
     return [cell, interval(metric, level.mean - base.mean, float('nan'), signed=True)]
-
-
-def _difference(metric: str, values: np.ndarray, baseline: np.ndarray) -> str:
-    """With a star where zero is outside; empty where a run diverged, as the levels say."""
-    paired = evaluation.paired_interval(values, baseline)
-    mean, half = float(paired.mean), float(paired.half_width)
-    if np.isnan(mean):
-        return ''
-    return interval(metric, mean, half, signed=True) + (' *' if abs(mean) > half else '')
 
 
 def _orderings(

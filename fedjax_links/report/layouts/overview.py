@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedjax_links import plot
+from fedjax_links import checks, plot
 from fedjax_links.plot.panels import legend_columns
 from fedjax_links.plot.reading import ALL
 from fedjax_links.report.layouts.page import Page, metric_of, told_apart
@@ -11,23 +11,25 @@ from fedjax_links.report.results import Results
 _WIDTH = 10.0  # inches
 
 
-def overview(results: Results, *, pattern: str | None = None) -> Page:
+def overview(results: Results, *, pattern: str | None = None, tail: float = 0.1) -> Page:
     """Curves of the main metric and of a training loss, with all candidate models; links below.
 
     Args:
       results: what ran.
       pattern: which links; the first by default.
+      tail: share of the evaluations, the last ones, by whose mean a point is best.
 
     Returns:
       A page without tables. Of more than 24 series each algorithm's best is drawn.
 
     Raises:
-      ValueError: for an unknown pattern.
+      ValueError: for an unknown pattern or a share that is none.
     """
+    checks.within('tail', tail, 0, 1)
     place = results.place_of(pattern)
-    results, heading = told_apart(results, 'Overview', [place])
-    label = results.patterns[place]
     metrics = [metric_of(results, None)]
+    results, heading = told_apart(results, 'Overview', metrics[0], tail, [place])
+    label = results.patterns[place]
     metrics += [name for name in ('train_loss', 'loss') if name in results.metrics][:1]
     kept = results.links.get(label)
 
@@ -69,12 +71,14 @@ def _draw_curves(axes: Any, results: Results, place: int, metric: str) -> None:
 def _expected(results: Results, pattern: str, metric: str) -> dict[str, float]:
     """Where algorithms were expected to end, before the run."""
     kept = results.clients.get(pattern)
-    if kept is None or metric.startswith('train_'):
+    held_out = any(name.startswith('eval_') for name in results.metrics)
+    if kept is None or (held_out and metric.startswith('train_')):
         return {}
+    known = metric.removeprefix('eval_' if held_out else 'train_')
     found = {}
     for label in results.curves:
         algorithm, _ = results.members[label]
-        value = kept.expected.get(algorithm, {}).get(metric.removeprefix('eval_'))
+        value = kept.expected.get(algorithm, {}).get(known)
         if value is not None:
             found[label] = value
     return found

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import checks
+from fedjax_links.evaluation import Interval
 from fedjax_links.experiment import choosing
-from fedjax_links.plot.panels import is_share
+from fedjax_links.plot.panels import is_share, words
 from fedjax_links.report.results import Results
 from fedjax_links.report.tables import Table
 
@@ -32,25 +33,33 @@ MOST_SERIES = 24
 
 
 def told_apart(
-    results: Results, heading: str, patterns: Sequence[int] | None = None
+    results: Results,
+    heading: str,
+    metric: str,
+    tail: float,
+    patterns: Sequence[int] | None = None,
 ) -> tuple[Results, str]:
     """The series that a picture of curves can tell apart.
 
     Args:
       results: what ran.
       heading: of the page.
+      metric: by which points are judged, one that the page draws.
+      tail: share of the evaluations, the last ones, that each seed is averaged over.
       patterns: where in the patterns of the results; all by default.
 
     Returns:
       All, or of each algorithm the best point where there are more than 24 series (the first one if
-      nothing says which way the metric is better); the heading, which then says so.
+      nothing says which way the metric is better); the heading, which then says so, and by what.
     """
     if len(results.curves) <= MOST_SERIES:
         return results, heading
-    if results.directions.get(results.metric):
-        chosen, which = results.best_series(results.metric, 0.1, patterns), 'best'
+    if results.directions.get(metric):
+        chosen, which = results.best_series(metric, tail, patterns), 'best'
+        by = f' by {words(metric)}, {span(results, tail)}'
     else:
         chosen, which = {owner: k for k, (owner, _) in [*results.members.items()][::-1]}, 'first'
+        by = ''
     kept = [label for label in results.curves if label in chosen.values()]
     if len(kept) == len(results.curves):
         return results, heading
@@ -58,7 +67,7 @@ def told_apart(
         curves={label: results.curves[label] for label in kept},
         members={label: results.members[label] for label in kept},
     )
-    return fewer, f'{heading}, every algorithm at the {which} point of its grid'
+    return fewer, f'{heading}, every algorithm at the {which} point of its grid{by}'
 
 
 def number(metric: str, value: float) -> str:
@@ -81,12 +90,20 @@ def interval(metric: str, mean: float, half_width: float, *, signed: bool = Fals
     return shown if half_width != half_width else f'{shown} ± {number(metric, half_width)}'
 
 
-def metric_of(results: Results, metric: str | None) -> str:
+def difference(metric: str, found: Interval) -> str:
+    """``+1.2 ± 0.4 *``, the star where zero is outside; nothing where a run diverged."""
+    mean, half = float(found.mean), float(found.half_width)
+    star = ' *' if found.excludes_zero else ''
+    return '' if mean != mean else interval(metric, mean, half, signed=True) + star
+
+
+def metric_of(results: Results, metric: str | None, argument: str = 'metric') -> str:
     """The metric asked for, or that of the results.
 
     Args:
       results: what ran.
       metric: its name, or None.
+      argument: where it was asked for.
 
     Returns:
       A metric that was recorded.
@@ -95,7 +112,7 @@ def metric_of(results: Results, metric: str | None) -> str:
       ValueError: for any other, naming the nearest.
     """
     chosen = results.metric if metric is None else metric
-    checks.choice('metric', chosen, results.metrics)
+    checks.choice(argument, chosen, results.metrics)
     return chosen
 
 

@@ -5,6 +5,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -77,6 +78,7 @@ def test_the_first_command_prints_the_table_that_readme_shows(tmp_path):
         assert float(ours[2]) == pytest.approx(float(theirs[2]), abs=0.02)
     difference = re.search(r'client mean is ([\d.]+) ± ([\d.]+) points above FedAvg', README)
     assert f'| fedpbc | client mean | 93.3 ± 0.4 | +{difference[1]} ± {difference[2]} * |' in report
+    assert f'ends {difference[1]} ± {difference[2]} points' in (ROOT / 'docs/start.md').read_text()
     for name in re.findall(r'`(\w+\.(?:png|jsonl|json|npz|md))`', README):
         assert (tmp_path / 'run' / name).exists() or (ROOT / name).exists(), name
     (again,) = (shlex.split(c) for c in OTHER_COMMANDS if 'report' in c)
@@ -96,6 +98,28 @@ def test_the_test_command_is_the_one_that_ci_runs():
     assert blocks('bash')[1].strip().endswith('.venv/bin/python -m pytest -q -n 2')
     lines = [line for line in README.splitlines() if 'pytest' in line]
     assert lines[0] == blocks('bash')[1].strip()
+
+
+def test_ci_leaves_the_environments_of_a_developer_alone(tmp_path):
+    """Its script whole, where every program that it installs is one that does nothing."""
+    own = [tmp_path / name / 'bin' / 'python' for name in ('.venv', '.venv-docs')]
+    made = 'for name in pip python ruff mypy; do ln -s /bin/true "$3/bin/$name"; done'
+    programs = {
+        '.ci/package': '',
+        'bin/python3': f'mkdir -p "$3/bin"; {made}',
+    }
+    for name, lines in programs.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f'#!/bin/sh\n{lines}\n')
+        (tmp_path / name).chmod(0o755)
+    for path in own:
+        path.parent.mkdir(parents=True)
+        path.write_text('own')
+    shutil.copy(ROOT / '.ci' / 'run', tmp_path / '.ci' / 'run')
+    shutil.copy(ROOT / 'README.md', tmp_path)
+    path = f'{tmp_path / "bin"}:{os.environ["PATH"]}'
+    subprocess.run([tmp_path / '.ci' / 'run'], env={'PATH': path}, check=True, timeout=60)
+    assert [path.read_text() for path in own] == ['own', 'own']
 
 
 def test_links_lead_somewhere():

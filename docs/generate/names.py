@@ -1,0 +1,48 @@
+"""Names in docstrings, which are written as in code: of the package, or of the module at hand."""
+
+import pkgutil
+from typing import Any
+
+
+def full_names(target: str, *modules: str) -> list[str]:
+    """Under which names the site may know what a docstring refers to.
+
+    Args:
+      target: as it is written, such as ``simulation.simulate``.
+      *modules: with the docstring: whose page it is on, and where it is written.
+
+    Returns:
+      The name that can be imported, and that of the definition behind it; none where nothing has
+      this name.
+    """
+    elsewhere = [target] if '.' in target else []  # numpy.dtype
+    for name in (*(f'{module}.{target}' for module in ('fedjax_links', *modules)), *elsewhere):
+        try:
+            found = pkgutil.resolve_name(name)
+        except (AttributeError, ImportError, ValueError):
+            continue
+        place = getattr(found, '__module__', None), getattr(found, '__qualname__', None)
+        return [name, '.'.join(place)] if all(place) else [name]
+    return []
+
+
+def _resolved(app: Any, env: Any, node: Any, shown: Any) -> Any:
+    """A link, or bare text for what has no page; None where nothing has this name."""
+    from docutils import utils
+    from sphinx.util import nodes
+
+    if node.get('refdomain') != 'py':
+        return None
+    described = (utils.get_source_line(node)[0] or '').rpartition('docstring of ')[2]
+    modules = node.get('py:module'), described.rpartition('.')[0]
+    names = full_names(node['reftarget'], *filter(None, modules))
+    pages = env.domains.python_domain.objects
+    for page in (pages[name] for name in names if name in pages):
+        return nodes.make_refnode(app.builder, node['refdoc'], page.docname, page.node_id, shown)
+    return shown if names else None
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Registers the look-up."""
+    app.connect('missing-reference', _resolved)
+    return {'parallel_read_safe': True, 'parallel_write_safe': True}

@@ -1,0 +1,98 @@
+"""What arrays of examples must be like, beside each other and beside what a model says of them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+from fedjax_links import errors
+from fedjax_links.base import Array, Params
+from fedjax_links.problems import losses
+
+
+def numbers(argument: str, array: np.ndarray) -> None:
+    """Raises unless an array holds numbers or flags, naming what makes numbers of text."""
+    if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
+        requirement = 'hold numbers, as np.unique(..., return_inverse=True)[1] makes of names'
+        raise errors.invalid(argument, requirement, array.dtype)
+
+
+def rows(argument: str, array: np.ndarray, whose: str, count: tuple[int, ...]) -> None:
+    """Raises unless there are as many rows of numbers as there should be."""
+    if not array.shape[:1] == count != ():
+        requirement = f'have one row per {whose} ({count[0] if count else "none"})'
+        raise errors.invalid(argument, requirement, array.shape[0] if array.ndim else array)
+    numbers(argument, array)
+
+
+def count_by_owner(owners: np.ndarray) -> np.ndarray:
+    """int[N], how many examples each client owns; raises unless all own some."""
+    if owners.ndim != 1 or not np.issubdtype(owners.dtype, np.integer):
+        raise errors.invalid(
+            'clients', 'be a vector of client ids', f'{owners.dtype}{list(owners.shape)}'
+        )
+    if owners.size == 0 or owners.min() < 0:
+        lowest = 'no example' if owners.size == 0 else f'id {owners.min()}'
+        raise errors.invalid('clients', 'hold ids from 0', lowest)
+    counts = np.bincount(owners)
+    if not counts.all():
+        idle = int(np.flatnonzero(counts == 0)[0])
+        raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
+    return counts
+
+
+def outputs(
+    argument: str, predict: Callable[[Params, Array], Array], params: Params, rows: np.ndarray
+) -> jax.ShapeDtypeStruct:
+    """What a model says of two examples."""
+    two = jnp.zeros((2, *rows.shape[1:]), jnp.asarray(rows[:0]).dtype)
+    found: jax.ShapeDtypeStruct = jax.eval_shape(predict, params, two)
+    if getattr(found, 'shape', ())[:1] != (2,):
+        raise errors.invalid(argument, 'give a row of outputs for each example', f'{found} for 2')
+    return found
+
+
+def one_by_one(
+    loss: Callable[[Array, Array], Array], outputs: jax.ShapeDtypeStruct, labels: np.ndarray
+) -> None:
+    """Raises for a loss of one's own that pairs every output of a column with every label.
+
+    Of two examples whose outputs are their labels it is then not the mean, but would be if labels
+    had the outputs' shape.
+    """
+    others = np.flatnonzero(labels.ravel() != labels.ravel()[0])
+    two = jnp.asarray(labels[[0, *others[:1]]])
+    said = two.reshape(-1, *outputs.shape[1:]).astype(outputs.dtype)
+
+    def is_mean(given: Array) -> bool:
+        apart = [loss(said[i : i + 1], given[i : i + 1]) for i in range(len(given))]
+        off = abs(loss(said, given) - sum(apart) / len(apart))
+        return not off > 1e-4 * sum(map(abs, apart))
+
+    if not is_mean(two) and is_mean(two.reshape(said.shape)):
+        requirement = f'have shape {losses.rows(said.shape)}, that of the outputs, for this loss'
+        raise errors.invalid('labels', requirement, losses.rows(two.shape))
+
+
+def with_ids_checked(
+    evaluate: Callable[[Params, Array], Array], features: Mapping[str, np.ndarray]
+) -> Callable[[Params, Array], Array]:
+    """``evaluate`` that raises where an embedding reads ids off the features that it has not."""
+
+    def evaluate_checked(params: Params, read: Array) -> Array:
+        def check(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
+            if isinstance(context.module, nn.Embed) and args and args[0] is read:
+                count = context.module.num_embeddings
+                for argument, ids in features.items():
+                    if ids.max() >= count:
+                        requirement = f'lie below {count}, the ids that the module embeds'
+                        raise errors.invalid(argument, requirement, ids.max())
+            return call(*args, **kwargs)
+
+        with nn.intercept_methods(check):
+            return evaluate(params, read)
+
+    return evaluate_checked

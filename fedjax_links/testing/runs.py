@@ -1,0 +1,121 @@
+"""The runs of an algorithm that its checks look at, and how they are compared."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import simulation
+from fedjax_links.base import Algorithm
+from fedjax_links.local_training import ClientProgram, local_sgd
+from fedjax_links.participation.replay import replay
+from fedjax_links.registry import AlgorithmEntry
+from fedjax_links.testing import facts, federation
+from fedjax_links.testing.reasons import require, saying
+
+Maker = Callable[[ClientProgram], Algorithm]
+_TOLERANCE = 2e-5  # float32 sums of a few terms in another order, over a dozen rounds
+_NUM_KEPT = 4  # algorithms whose runs are kept at a time
+
+
+def program(traits: AlgorithmEntry, **kwargs: Any) -> ClientProgram:
+    """The client program that the algorithm is defined with, plain SGD unless it says otherwise."""
+    factory = traits.client_program or local_sgd
+    options = {'local_steps': 3, 'batch_size': 2, **traits.client_example, **kwargs}
+    return factory(0.2, **options)
+
+
+def simulate(
+    algorithm: Algorithm,
+    num_rounds: int = federation.NUM_ROUNDS,
+    mesh: jax.sharding.Mesh | None = None,
+) -> Callable[..., Any]:
+    """A run with the server model after every round; links are arguments, as data are."""
+
+    def run(key, problem, links, initial_state=None):
+        return simulation.simulate(
+            key,
+            algorithm,
+            replay(*links),
+            problem,
+            num_rounds=num_rounds,
+            eval_every=1,
+            eval_fn=lambda params, key, problem: params,
+            initial_state=initial_state,
+            mesh=mesh,
+        )
+
+    return run
+
+
+class Runs:
+    """The runs of one algorithm that several checks look at; every program is compiled once."""
+
+    def __init__(self, make: Maker, traits: AlgorithmEntry) -> None:
+        """Builds the algorithm on minibatches and on full batches."""
+        self.make, self.traits = make, traits
+        self.double = bool(jax.config.read('jax_enable_x64'))
+        self.algorithm = make(program(traits))
+        self.problem = federation.problem()
+        self.key = jax.random.key(0)
+        self.run = jax.jit(simulate(self.algorithm))
+        self.run_full_batches = jax.jit(simulate(make(program(traits, batch_size=None))))
+
+    @functools.cached_property
+    def rounds(self) -> facts.Rounds:
+        """A few rounds on quadratics, under any kind of links."""
+        return self.rounds_with()
+
+    def rounds_with(self, *, chunk_size: int | None = None, **options: Any) -> facts.Rounds:
+        """The same with so many clients side by side, or options of the algorithm."""
+        program = facts.client_program(self.traits)._replace(chunk_size=chunk_size)
+        return facts.Rounds(self.make(program, **options))
+
+    @functools.cached_property
+    def standard(self) -> simulation.SimulationResult:
+        """On minibatches, over the links of the test federation."""
+        return self.run(self.key, self.problem, federation.realised_links())
+
+    @functools.cached_property
+    def full_batches(self) -> simulation.SimulationResult:
+        """The same on full batches."""
+        return self.run_full_batches(self.key, self.problem, federation.realised_links())
+
+    @functools.cached_property
+    def full_participation(self) -> simulation.SimulationResult:
+        """On minibatches, with everybody active in every round."""
+        everyone = np.ones((federation.NUM_ROUNDS, federation.NUM_CLIENTS), bool)
+        return self.run(self.key, self.problem, (everyone, everyone.astype(float)))
+
+
+_recent: list[Runs] = []
+
+
+def runs_of(make: Maker, traits: AlgorithmEntry) -> Runs:
+    """The runs of this very algorithm, kept while the checks of a few algorithms go by."""
+    double = bool(jax.config.read('jax_enable_x64'))
+    for runs in _recent:
+        if runs.make is make and runs.traits is traits and runs.double == double:
+            _recent.remove(runs)
+            break
+    else:
+        runs = Runs(make, traits)
+    _recent.append(runs)
+    del _recent[:-_NUM_KEPT]
+    return runs
+
+
+def close(actual: Any, expected: Any, message: str) -> None:
+    """Raises an AssertionError that begins with the message, unless both agree to rounding."""
+    with saying(message):
+        chex.assert_trees_all_close(actual, expected, rtol=_TOLERANCE, atol=_TOLERANCE)
+
+
+def identical(actual: Any, expected: Any, message: str) -> None:
+    """Raises an AssertionError of the message, unless both have the same bits."""
+    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        require(np.array_equal(a, b, equal_nan=jnp.issubdtype(a.dtype, jnp.inexact)), message)

@@ -1,0 +1,164 @@
+"""Config files and the flags that replace their fields."""
+
+import pytest
+
+from fedjax_links.cli import configs
+from tests.cli.command import run
+
+FILE = """
+def get_config():
+    return {
+        'title': 'mine',
+        'links': 'bernoulli',
+        'client': {'learning_rate': 0.5, 'local_steps': 2},
+        'tuning': {'num_rounds': 10},
+        'num_rounds': 20,
+        'quick': {'num_rounds': 4},
+    }
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    """The file."""
+    path = tmp_path / 'mine.py'
+    path.write_text(FILE)
+    return path
+
+
+@pytest.mark.parametrize(
+    'field, text, new, old',
+    [
+        ('num_rounds', '7', 7, 20),
+        ('num_rounds', '7.0', 7.0, 20),
+        ('baseline', 'mifa', 'mifa', 'not given'),  # a field that the file does not have
+        ('first_seed', '2', 2, 'not given'),
+        ('evaluate_start', 'True', True, 'not given'),
+        ('title', '2024', '2024', 'mine'),  # a text stays one
+        ('title', "'2024'", '2024', 'mine'),
+        ('client.learning_rate', '1', 1.0, 0.5),  # and a float
+        ('client.decay', 'inverse_sqrt', 'inverse_sqrt', 'not given'),
+        ('links', "{'name': 'always'}", {'name': 'always'}, 'bernoulli'),
+    ],
+)
+def test_a_flag_gives_a_field_its_value(path, field, text, new, old):
+    file, values = configs.load(str(path), {}), configs.load(str(path), {field: text})
+    first, *rest = field.split('.')
+    found = values.pop(first)
+    for name in rest:
+        found = found[name]
+    assert found == new
+    assert type(found) is type(new)
+    if first == 'title':
+        assert 'caption' not in values
+    else:
+        old = old if isinstance(old, str) else repr(old)
+        assert values.pop('caption') == f'Changed from the config: {field} = {new} ({old}).'
+    file.pop(first, None)
+    assert values == file
+
+
+def test_an_option_of_a_section_that_is_a_name_leaves_the_name(path):
+    values = configs.load(str(path), {'links.probs': '[0.1, 0.2]'})
+    assert values['links'] == {'name': 'bernoulli', 'probs': [0.1, 0.2]}
+
+
+def test_none_takes_a_field_away_and_stands_where_there_was_none(path):
+    values = configs.load(
+        str(path), dict.fromkeys(['tuning', 'client.local_steps', 'grid'], 'None')
+    )
+    assert values['client'] == {'learning_rate': 0.5}
+    assert 'tuning' not in values
+    assert values['grid'] is None
+    assert 'client.local_steps = not given (2)' in values['caption']
+    assert "tuning = not given ({'num_rounds': 10})" in values['caption']
+
+
+@pytest.mark.parametrize(
+    'text, quick, change', [('4', False, '4 (20)'), ('4', True, None), ('8', True, '8 (4)')]
+)
+def test_a_flag_holds_at_both_sizes(path, text, quick, change):
+    values = configs.load(str(path), {'num_rounds': text}, quick=quick)
+    assert values['num_rounds'] == int(text)
+    assert values.get('caption') == (change and f'Changed from the config: num_rounds = {change}.')
+
+
+def test_a_file_runs_once_and_sections_that_it_shares_are_replaced_alone(tmp_path):
+    path = tmp_path / 'shared.py'
+    path.write_text(
+        'from pathlib import Path\n'
+        'ran = Path(__file__).with_suffix(".txt")\n'
+        'ran.write_text((ran.read_text() if ran.exists() else "") + "x")\n'
+        'def get_config():\n'
+        '    probs = {"value": 0.5}\n'
+        '    return {"patterns": {"a": {"probs": probs}, "b": {"probs": probs}}}\n'
+    )
+    values = configs.load(str(path), {'patterns.a.probs.value': '0.1', 'patterns.c': 'always'})
+    patterns = {'a': {'probs': {'value': 0.1}}, 'b': {'probs': {'value': 0.5}}, 'c': 'always'}
+    assert values['patterns'] == patterns
+    assert (tmp_path / 'shared.txt').read_text() == 'x'
+
+
+def test_what_has_a_to_dict_is_a_config(tmp_path):
+    path = tmp_path / 'other.py'
+    path.write_text(
+        'class Other:\n    def to_dict(self):\n        return {"title": "other"}\n'
+        'def get_config():\n    return Other()\n'
+    )
+    assert configs.load(str(path), {}) == {'title': 'other'}
+
+
+@pytest.mark.parametrize(
+    'command, arguments, message',
+    [
+        (
+            'simulate',
+            ['--config.baseline=fedpcb'],
+            "`config.baseline` has no 'fedpcb'; did you mean",
+        ),
+        ('simulate', ['--config.client.learning_rat=1'], "did you mean 'learning_rate'?"),
+        ('simulate', ['--config.links.schedul=sine'], "did you mean 'schedule'?"),
+        ('simulate', ['--config.links.probs=[0.1, 0.2'], '`config.links.probs` has no '),
+        ('simulate', ['--config.num_rounds=abc'], "must be a whole number, got 'abc'."),
+        (
+            'simulate',
+            ['--config.num_rounds.x=1'],
+            "`config.num_rounds` must be a section, to have 'x'",
+        ),
+        ('simulate', ['--config.=1'], "`config` must be a section, to have ''"),
+        (
+            'simulate',
+            ['--config.num_rounds', '--dry_run'],
+            '`config.num_rounds` must be given a value',
+        ),
+        (
+            'theory',
+            ['--config.num_ronds=5'],
+            "`config` has no 'num_ronds'; did you mean 'num_rounds'?",
+        ),
+        ('partition', ['--config.num_ronds', '5'], "did you mean 'num_rounds'?"),
+        ('figure', [], 'which `python -m fedjax_links simulate` runs.'),
+        ('report', ['--config.num_rounds=5'], 'Unknown command line flag'),
+    ],
+)
+def test_a_mistaken_flag_costs_one_line(command, arguments, message):
+    config = [] if command == 'report' else ['--config=quickstart']
+    workdir = ['--workdir=x'] if command == 'simulate' else []
+    done = run(command, *config, *workdir, *arguments)
+    assert (done.returncode, done.stdout, done.stderr.count('\n')) == (2, '', 1)
+    assert done.stderr.startswith('error: ')
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize('command', ['simulate', 'links', 'theory', 'partition'])
+def test_the_config_of_a_figure_names_its_command(command):
+    done = run(command, '--config=xiang2024_figure2')
+    assert (done.returncode, done.stderr.count('\n')) == (2, 1)
+    assert done.stderr.startswith('error: `config` must be of an experiment, got ')
+    assert 'which `python -m fedjax_links figure` draws.' in done.stderr
+
+
+def test_the_help_of_a_command_names_its_flags():
+    for command in ('simulate', 'figure'):
+        listed = run(command, '--help').stdout
+        assert all(f'--{name}' in listed for name in ('config', '[no]quick', 'workdir'))

@@ -1,0 +1,59 @@
+"""What released code does to images, against slices, and that it has no part in plain names."""
+
+import collections
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import sections
+from fedjax_links.papers import released_images
+from fedjax_links.papers.wang2022 import presets as wang2022
+from fedjax_links.papers.xiang2024 import presets as xiang2024
+from fedjax_links.problems import augmentation
+from tests.problems.test_augmentation import IMAGES, NUM_DRAWS, chi_squared, many, windows
+
+
+def test_a_batch_is_cropped_at_one_uniform_place():
+    names = {window.tobytes(): place for place, window in windows(1).items()}
+    draws = many(functools.partial(released_images.crop_together, padding=1))
+    counts = collections.Counter(names[draw.tobytes()] for draw in draws)
+    assert set(counts) == set(names.values())
+    assert chi_squared(counts, 9) < 5
+
+
+def test_a_batch_is_mirrored_as_a_whole_half_of_the_time():
+    draws = many(released_images.mirror_together)
+    mirrored = [np.array_equal(draw, IMAGES[:, :, ::-1]) for draw in draws]
+    kept = [np.array_equal(draw, IMAGES) for draw in draws]
+    assert np.all(np.add(mirrored, kept) == 1)
+    assert abs(np.mean(mirrored) - 0.5) < 5 * 0.5 / np.sqrt(NUM_DRAWS)
+
+
+@pytest.mark.parametrize(
+    'make, dataset, deviation',
+    [
+        (wang2022.problem, 'fashion_mnist', [0.3081]),
+        (wang2022.problem, 'cifar10', [0.2023, 0.1994, 0.2010]),
+        (xiang2024.problem, 'cifar10', [0.2023, 0.1994, 0.2010]),
+        (xiang2024.problem, 'svhn', None),
+    ],
+)
+def test_the_paper_prepares_images_plainly_and_its_released_code_does_not(make, dataset, deviation):
+    key = jax.random.key(0)
+    batch = jnp.asarray(np.repeat(np.arange(32.0).reshape(1, 4, 8, 1), 30, axis=0))
+    for code, together in (('paper', False), ('as_released', True)):
+        section = make(dataset, code)
+        found = augmentation.statistics(section['normalise'])
+        if not together or deviation is None:
+            assert found == augmentation.CHANNEL_STATISTICS[dataset]
+        else:
+            assert list(found.deviation) == deviation
+        if not section['augment']:
+            assert dataset == 'fashion_mnist'
+            continue
+        functions = sections.imported_names('problem.augment', section['augment'])
+        seen = {np.asarray(image).tobytes() for image in augmentation.chain(functions)(key, batch)}
+        assert (len(seen) == 1) == together

@@ -1,0 +1,137 @@
+"""The loops that algorithms are compared with tell each classic misreading from the listing."""
+
+import numpy as np
+import pytest
+
+from tests.reference import block_loops, interval_loops, memory_loops, newer_loops, quadratic_loops
+from tests.reference.harness import assert_caught
+
+HARD, GENTLE = quadratic_loops.hard_setting(), quadratic_loops.gentle_setting()
+STEPS = np.array([1, 4, 2, 3, 4, 1, 2])
+FEDAU = (
+    'counts first',
+    'cutoff forgets',
+    'cutoff one early',
+    'cutoff one late',
+    'divides by active',
+    'empty rounds do not count',
+    'interval one short',
+    'unseen weigh their wait',
+)
+MIFA = 'uses first', 'divides by seen', 'rests in empty rounds'
+WAITING = 'rate follows the round', 'moves while filling'
+
+ORACLES = [
+    (
+        (block_loops.amplified_fedavg, HARD, 6, 1.3, 9),
+        'clock rests in empty rounds',
+        'one round late',
+        'reference is never moved',
+        'reference stays at the start',
+    ),
+    ((block_loops.fedadam, HARD, 0.1), 'steps in empty rounds'),
+    ((block_loops.fedavgm, HARD, 0.4, 0.8), 'steps in empty rounds', 'ascends'),
+    (
+        (block_loops.fednova, HARD, STEPS),
+        'effective steps over all',
+        'not normalised',
+        'everyone does all steps',
+    ),
+    ((block_loops.fedprox, HARD, 0.7), 'penalty without the half', 'anchored at x^0'),
+    ((block_loops.wait_for_all, HARD, 7), 'visible at the start', 'hears the active only'),
+    (
+        (interval_loops.debiased_fedavg, GENTLE),
+        'uses first',
+        'rounds from t',
+        'scales the update',
+        'divides by all',
+    ),
+    (
+        (interval_loops.f3ast, HARD, 2, 0.05),
+        'counts all active',
+        'divides by chosen',
+        'no budget',
+        'rates rest in empty rounds',
+        'rates start at 1/N',
+        'ties by the highest id',
+        'uses first',
+    ),
+    ((interval_loops.fedau, HARD, 5), *FEDAU),
+    ((interval_loops.fedau, HARD, 50), *FEDAU),
+    (
+        (interval_loops.fedavg_known, HARD),
+        'last client',
+        'probability of round 0',
+        'scales the local rate',
+        'divides by active',
+    ),
+    (
+        (interval_loops.fedawe, GENTLE),
+        'base is the server model',
+        'broadcast at the start',
+        'counts first',
+        'divides by all',
+        'tau rests in empty rounds',
+        'tau starts at 0',
+    ),
+    ((memory_loops.fedvarp, HARD), 'divides by all', 'new mean', 'moves in empty rounds'),
+    ((memory_loops.mifa, HARD, 'delta'), *MIFA),
+    ((memory_loops.mifa, HARD, 'gradient'), *MIFA),
+    ((memory_loops.mifa_waiting, HARD, 'delta'), *WAITING),
+    ((memory_loops.mifa_waiting, HARD, 'gradient'), *WAITING),
+    (
+        (memory_loops.scaffold, HARD),
+        'correction with the other sign',
+        'forgets c',
+        'server control over active',
+    ),
+    (
+        (newer_loops.amplified_scaffold, HARD, 6, 1.2),
+        'keeps corrected gradients',
+        'last round of the window',
+        'controls in every round',
+        'divides by heard',
+    ),
+    (
+        (newer_loops.fedbuff, HARD, 5),
+        'difference against the current model',
+        'no discount',
+        'receives before the step',
+        'divides by K',
+    ),
+    (
+        (newer_loops.feddyn, HARD, 0.3),
+        'penalty without the half',
+        'h over active',
+        'sums models, subtracts x once',
+        'moves in empty rounds',
+    ),
+    (
+        (newer_loops.fedstale, GENTLE, 0.4),
+        'unweighted correction',
+        'new mean',
+        'rests in empty rounds',
+    ),
+    (
+        (newer_loops.focus, GENTLE),
+        'gradient after the last step',
+        'reset in every round',
+        'rests in empty rounds',
+        'a mean',
+    ),
+    ((quadratic_loops.fedpbc, HARD), 'broadcast at the start', 'rests in empty rounds'),
+]
+
+
+def path(oracle, *arguments, **options):
+    """The server model after every round; what else a loop returns is left out."""
+    found = oracle(*arguments, **options)
+    return found[0] if isinstance(found, tuple) else found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'call, wrong', [(call, name) for call, *wrong in ORACLES for name in wrong]
+)
+def test_a_wrong_variant_leaves_the_path_of_the_listing(call, wrong):
+    assert_caught(path(*call), path(*call, wrong=wrong))

@@ -1,0 +1,87 @@
+"""Connections of three processes, without JAX."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.test_devices import ROOT
+
+PROGRAM = """
+import os, signal, sys
+from fedjax_links import connections
+
+port, own, count, end = *map(int, sys.argv[1:4]), sys.argv[4]
+connections._JOIN_SECONDS = 2 if end == 'absent' else 60
+try:
+    joined = connections.meet('127.0.0.1', port, own, count)
+except ValueError as error:
+    sys.exit(str(error))
+for message in (f'from {own}'.encode(), bytes([own]) * 2**22):
+    print(*(said[-6:].decode() for said in joined.exchange(message)), flush=True)
+if end == f'kill {own}':
+    os.kill(os.getpid(), signal.SIGKILL)
+if end == f'fail {own}':
+    joined.leave(together=False)
+    sys.exit('failed')
+joined.exchange(b'the end')
+joined.leave(together=True)
+"""
+
+
+def run(end, started=(0, 1, 2), counts=(3, 3, 3), port=None):
+    """Exit statuses and what is said, of the processes in their order."""
+    with socket.socket() as probe:
+        probe.bind(('', 0))
+        port = port or probe.getsockname()[1]
+    all_of_them = [
+        subprocess.Popen(
+            [sys.executable, '-c', PROGRAM, str(port), str(own), str(counts[own]), end],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for own in started
+    ]
+    said = [process.communicate(timeout=90) for process in all_of_them]
+    return [process.returncode for process in all_of_them], said
+
+
+HEARD = 'from 0 from 1 from 2\n' + ' '.join(chr(own) * 6 for own in range(3)) + '\n'
+GONE = (
+    'error: process {} of 3 has ended or cannot be reached; the same command, given to each of '
+    'them, goes on from the last save.\n'
+)
+
+
+def test_each_hears_what_all_say():
+    assert run('together') == ([0, 0, 0], [(HEARD, '')] * 3)
+
+
+@pytest.mark.parametrize('gone', [0, 1])
+@pytest.mark.parametrize('how, status, words', [('kill', -9, ''), ('fail', 1, 'failed\n')])
+def test_all_name_the_one_that_is_gone(how, status, words, gone):
+    statuses, said = run(f'{how} {gone}')
+    assert statuses == [status if own == gone else 2 for own in range(3)]
+    line = GONE.format(gone)
+    assert [text for _, text in said] == [words if own == gone else line for own in range(3)]
+
+
+def test_processes_that_do_not_meet_say_why():
+    _, ((_, said),) = run('absent', started=[0])
+    requirement = 'be processes that all start within 2 s'
+    assert said == f'`num_processes` must {requirement}, got 3 without process 1, 2.\n'
+    _, ((_, said),) = run('absent', started=[2])
+    assert said.startswith('`coordinator` must be heard within 2 s, got 127.0.0.1:')
+    _, said = run('absent', started=[0, 1], counts=(3, 4))
+    assert said[0][1] == (
+        '`num_processes` must be the same in all of them, got 3 in process 0 and 4 in process 1.\n'
+    )
+    assert said[1][1] == GONE.format(0).replace('of 3', 'of 4')
+    with socket.create_server(('', 0)) as taken:
+        port = taken.getsockname()[1]
+        _, ((_, said),) = run('absent', started=[0], port=port)
+    requirement = 'have a port that is free on the machine of process 0'
+    assert said == f'`coordinator` must {requirement}, got {port}: Address already in use.\n'
