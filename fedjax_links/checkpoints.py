@@ -117,11 +117,14 @@ def leaves_of(tree: PyTree) -> dict[str, Any]:
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file so that any reader, also after a crash, sees all of it or what was there."""
     partial = path.with_name(f'{path.name}.partial')
-    with partial.open('wb') as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        with partial.open('wb') as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)  # the new name too

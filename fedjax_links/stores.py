@@ -113,6 +113,8 @@ class RunFolder(Memory):
         self._claim()
         try:
             with errors.on_disk(self.path):
+                for left in self.path.rglob('*.partial'):  # of a process that was killed
+                    left.unlink()
                 self._describe(facts, config)
                 self._journal = journal.Journal(self.path)
         except BaseException:

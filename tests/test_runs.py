@@ -180,9 +180,12 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(tmp_path, c
     folder.close()
     kept = sorted(path.name for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz'))
     assert kept == ['lane@4.npz', 'lane@6.npz']
+    unfinished = tmp_path / runs.CHECKPOINTS / 'lane@8.npz.partial'
+    unfinished.write_bytes(b'killed while it wrote')
 
     like = {'lane': state(0)}
     folder = opened(tmp_path)
+    assert not unfinished.exists()
     assert folder.rounds('lane') == 6
     done, states = folder.restore(like)
     assert done == 6

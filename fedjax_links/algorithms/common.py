@@ -111,9 +111,15 @@ def as_float(counts: Array) -> Array:
 
 def check_table_dtype(table_dtype: DTypeLike | None) -> None:
     """Raises unless ``table_dtype`` is None or a floating-point dtype."""
-    if table_dtype is not None and not jnp.issubdtype(table_dtype, jnp.floating):
-        name = jnp.dtype(table_dtype).name
-        raise errors.invalid('table_dtype', 'be a floating-point dtype', name)
+    if table_dtype is None:
+        return
+    requirement = 'be a floating-point dtype'
+    try:
+        given = jnp.dtype(table_dtype)
+    except TypeError:  # no dtype at all
+        raise errors.invalid('table_dtype', requirement, table_dtype) from None
+    if not jnp.issubdtype(given, jnp.floating):
+        raise errors.invalid('table_dtype', requirement, given.name)
 
 
 def check_count(argument: str, value: int | Array, *, minimum: int = 1) -> None:

@@ -80,10 +80,11 @@ def test_an_unknown_memory_is_refused_with_the_nearest(name):
         *('mifa_waiting', 'scaffold'),
     ],
 )
-def test_a_table_of_integers_is_refused(name):
-    message = r'^`table_dtype` must be a floating-point dtype, got int8\.$'
-    with pytest.raises(ValueError, match=message):
-        make(name, table_dtype=jnp.int8)
+def test_a_table_of_integers_or_of_no_dtype_is_refused(name):
+    for given, said in ((jnp.int8, 'int8'), (1, '1')):
+        message = rf'^`table_dtype` must be a floating-point dtype, got {said}\.$'
+        with pytest.raises(ValueError, match=message):
+            make(name, table_dtype=given)
 
 
 @pytest.mark.parametrize(

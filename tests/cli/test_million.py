@@ -11,17 +11,20 @@ from fedjax_links import runs
 ROOT = Path(__file__).parents[2]
 MOST_GIBIBYTES = 2.0
 MEASURED = """
-import resource, runpy, sys
+import pathlib, runpy, sys
 sys.argv = ['fedjax_links', *sys.argv[1:]]
 try:
     runpy.run_module('fedjax_links', run_name='__main__')
 except SystemExit as end:
     assert end.code in (None, 0), end.code
-print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+status = pathlib.Path('/proc/self/status').read_text()
+print('peak', status.split('VmHWM:')[1].split()[0])
 """
+"""The kernel's own figure, in KiB: what `getrusage` says includes the process that forked."""
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != 'linux', reason='asks the kernel of Linux')
 def test_progress_checkpoints_and_report_of_a_million_clients_fit_into_two_gibibytes(tmp_path):
     arguments = ['simulate', '--config=configs/million.py', f'--workdir={tmp_path}']
     done = subprocess.run(
@@ -38,5 +41,4 @@ def test_progress_checkpoints_and_report_of_a_million_clients_fit_into_two_gibib
     assert (results['rounds/num_active'] == 100 * 100).all()
     assert (tmp_path / 'report.md').exists()
     assert len(list((tmp_path / 'checkpoints').glob('*@500.npz'))) == 8
-    peak = int(done.stdout.rsplit('peak ', 1)[1]) * (1 if sys.platform == 'darwin' else 1024)
-    assert peak <= MOST_GIBIBYTES * 2**30
+    assert int(done.stdout.rsplit('peak ', 1)[1]) <= MOST_GIBIBYTES * 2**20

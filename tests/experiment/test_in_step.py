@@ -68,6 +68,7 @@ def test_where_the_leaders_disk_is_full_both_say_so_and_they_go_on(small_disk, w
     assert said[0].endswith('` cannot be used: No space left on device.\n')
     assert said[0].count('\n') == 1
     assert said[1] == said[0]
+    assert not list(folder.rglob('*.partial'))
     ballast.unlink()
     assert several.ended(several.start(folder)) == ([0, 0], ['', ''])
     assert several.kept(folder) == whole
