@@ -295,7 +295,10 @@ def _losses(
     if isinstance(model, str):
         return None, model
     steady = dataclasses.replace(problem, random_loss_fn=None)
-    losses = np.asarray(_client_losses(model, jax.random.key(0), steady))
+    try:
+        losses = np.asarray(_client_losses(model, jax.random.key(0), steady))
+    except errors.InvalidError:  # clients of unequal size are taken example by example
+        return None, 'its loss needs batches'
     return (losses, '') if np.isfinite(losses).all() else (None, 'diverged')
 
 

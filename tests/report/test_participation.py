@@ -223,3 +223,23 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
     assert found.source == 'not known: the grid changes links or data'
     assert found.missing == {'fedpbc': 'its last checkpoint is not there'}
     assert list(found.losses) == ['fedavg']
+
+    batches = config(
+        problem={
+            'name': 'digits',
+            'num_clients': 6,
+            'partition': 'dirichlet_per_class',
+            'alpha': 0.5,
+            'model': {'name': 'sun_mnist', 'hidden': [3]},
+        },
+        links='always',
+        client={'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 4},
+        algorithms={'fedavg': {}},
+        num_rounds=1,
+        eval_every=1,
+        num_seeds=1,
+    )
+    normalising = experiment.build(batches)
+    run = normalising.run(tmp_path / 'normalising')
+    found = clients.of(normalising, run, tmp_path / 'normalising')['links']
+    assert found.missing == {'fedavg': 'its loss needs batches'}
