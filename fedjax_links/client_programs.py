@@ -18,7 +18,7 @@ from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
 from fedjax_links.client_data import client_data
 from fedjax_links.describing import by_call
 from fedjax_links.learning_rates import Schedule
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 Rate = Number | Schedule
 """A number, or a schedule ``round -> rate``."""
@@ -215,25 +215,7 @@ def local_sgd(
 
 
 @by_call
-@cite(
-    Reference(
-        key='li2020federated',
-        kind='inproceedings',
-        title='Federated Optimization in Heterogeneous Networks',
-        authors=(
-            'Tian Li',
-            'Anit Kumar Sahu',
-            'Manzil Zaheer',
-            'Maziar Sanjabi',
-            'Ameet Talwalkar',
-            'Virginia Smith',
-        ),
-        year=2020,
-        venue='Proceedings of Machine Learning and Systems',
-        volume='2',
-        pages='429--450',
-    ),
-)
+@cite('li2020federated')
 def proximal_sgd(
     learning_rate: Rate,
     *,

@@ -1,10 +1,14 @@
-"""Sources of methods: a reference beside the code that it stands behind, as BibTeX."""
+"""Sources of methods: keys beside the code that they stand behind, entries in `references.bib`."""
 
-from collections.abc import Callable
+import functools
+import pathlib
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 _Factory = TypeVar('_Factory', bound=Callable[..., Any])
 _ATTRIBUTE = 'references'
+_PLACES = {'article': 'journal', 'inproceedings': 'booktitle'}
 
 
 class Reference(NamedTuple):
@@ -37,7 +41,7 @@ class Reference(NamedTuple):
     @property
     def bibtex(self) -> str:
         """The BibTeX entry; capitals of the title are kept."""
-        place = {'article': 'journal', 'inproceedings': 'booktitle'}.get(self.kind, 'note')
+        place = _PLACES.get(self.kind, 'note')
         fields = {
             'title': f'{{{self.title}}}',
             'author': ' and '.join(self.authors),
@@ -60,11 +64,12 @@ class Reference(NamedTuple):
         return f'{named} {self.year}'
 
 
-def cite(*references: Reference) -> Callable[[_Factory], _Factory]:
-    """Marks a factory with what it comes from: ``@cite(Reference(...))``.
+def cite(*references: Reference | str) -> Callable[[_Factory], _Factory]:
+    """Marks a factory with what it comes from: ``@cite('mcmahan2017communication')``.
 
     Args:
-      *references: the source of the method first, then what else the code follows.
+      *references: the source of the method first, then what else the code follows: keys of the
+        package's own bibliography, or references.
 
     Returns:
       A decorator that gives back the very factory.
@@ -72,11 +77,11 @@ def cite(*references: Reference) -> Callable[[_Factory], _Factory]:
     Example:
       >>> from fedjax_links.references import Reference, cite, references_of
       >>> paper = Reference('doe2020title', 'misc', 'A Title', ('Jane Doe', 'John Roe'), 2020)
-      >>> @cite(paper)
+      >>> @cite(paper, 'gu2021fast')
       ... def method(): ...
       ...
-      >>> print(references_of(method)[0].short)
-      Doe and Roe 2020
+      >>> print([reference.short for reference in references_of(method)])
+      ['Doe and Roe 2020', 'Gu et al. 2021']
       >>> print(paper.bibtex)
       @misc{doe2020title,
         title = {{A Title}},
@@ -93,54 +98,31 @@ def cite(*references: Reference) -> Callable[[_Factory], _Factory]:
 
 
 def references_of(factory: Callable[..., Any]) -> tuple[Reference, ...]:
-    """What a factory was marked with by `cite`; empty where it was not."""
-    found: tuple[Reference, ...] = getattr(factory, _ATTRIBUTE, ())
+    """What a factory was marked with by `cite`; empty where it was not.
+
+    Raises:
+      KeyError: for a key that the bibliography does not have.
+    """
+    marked = getattr(factory, _ATTRIBUTE, ())
+    return tuple(_bibliography()[r] if isinstance(r, str) else r for r in marked)
+
+
+@functools.cache
+def _bibliography() -> Mapping[str, Reference]:
+    """The entries of `references.bib`, which are written as `Reference.bibtex` writes them."""
+    text = pathlib.Path(__file__).with_suffix('.bib').read_text(encoding='utf-8')
+    found = {}
+    for kind, key, body in re.findall(
+        r'^@(\w+)\{(\w+),\n(.*?)^\}$', text, re.DOTALL | re.MULTILINE
+    ):
+        fields = dict(re.findall(r'^  (\w+) = \{(.*)\},$', body, re.MULTILINE))
+        found[key] = Reference(
+            key=key,
+            kind=kind,
+            title=fields['title'][1:-1],
+            authors=tuple(fields['author'].split(' and ')),
+            year=int(fields['year']),
+            venue=fields.get(_PLACES.get(kind, 'note')),
+            **{name: fields.get(name) for name in ('volume', 'pages', 'doi', 'eprint')},
+        )
     return found
-
-
-XIANG_2023 = Reference(
-    key='xiang2023towards',
-    kind='inproceedings',
-    title='Towards Bias Correction of FedAvg over Nonuniform and Time-Varying Communications',
-    authors=('Ming Xiang', 'Stratis Ioannidis', 'Edmund Yeh', 'Carlee Joe-Wong', 'Lili Su'),
-    year=2023,
-    venue='2023 62nd IEEE Conference on Decision and Control (CDC)',
-    pages='6719--6724',
-    doi='10.1109/CDC49753.2023.10383258',
-    eprint='2306.00280',
-)
-
-XIANG_2024 = Reference(
-    key='xiang2024empowering',
-    kind='misc',
-    title='Empowering Federated Learning with Implicit Gossiping: Mitigating Connection '
-    'Unreliability Amidst Unknown and Arbitrary Dynamics',
-    authors=('Ming Xiang', 'Stratis Ioannidis', 'Edmund Yeh', 'Carlee Joe-Wong', 'Lili Su'),
-    year=2024,
-)
-
-WANG_2022 = Reference(
-    key='wang2022unified',
-    kind='inproceedings',
-    title='A Unified Analysis of Federated Learning with Arbitrary Client Participation',
-    authors=('Shiqiang Wang', 'Mingyue Ji'),
-    year=2022,
-    venue='Advances in Neural Information Processing Systems',
-)
-
-SUN_2025 = Reference(
-    key='sun2025debiasing',
-    kind='inproceedings',
-    title='Debiasing Federated Learning with Correlated Client Participation',
-    authors=(
-        'Zhenyu Sun',
-        'Ziyang Zhang',
-        'Zheng Xu',
-        'Gauri Joshi',
-        'Pranay Sharma',
-        'Ermin Wei',
-    ),
-    year=2025,
-    venue='International Conference on Learning Representations',
-    eprint='2410.01209',
-)

@@ -1,11 +1,13 @@
 """Every method says where it comes from, in BibTeX that a reader can paste."""
 
 import inspect
+import pathlib
 import re
 
 import pytest
 
 import fedjax_links as fl
+from fedjax_links import references
 from fedjax_links.references import Reference, cite, references_of
 
 CITED = {**fl.ALGORITHMS, **fl.PARTICIPATION}
@@ -38,11 +40,17 @@ def test_citations_agree_with_docstrings_and_are_bibtex(name):
         assert str(first.year) in text
 
 
-def test_equal_keys_mean_equal_references():
-    by_key = {}
-    for entry in CITED.values():
-        for reference in entry.references:
-            assert by_key.setdefault(reference.key, reference) == reference
+def test_the_bibliography_is_written_as_its_entries_print():
+    """Each entry once, in the order of keys, each cited by something, nothing lost in reading."""
+    path = pathlib.Path(references.__file__).with_suffix('.bib')
+    by_key = {r.key: r for entry in CITED.values() for r in entry.references}
+    entries = [by_key[key].bibtex for key in sorted(by_key)]
+    assert path.read_text(encoding='utf-8') == '\n\n'.join(entries) + '\n'
+
+
+def test_an_unknown_key_is_no_source():
+    with pytest.raises(KeyError, match='doe2020title'):
+        references_of(cite('doe2020title')(lambda: None))
 
 
 def test_a_reference_prints_what_it_has_and_nothing_else():

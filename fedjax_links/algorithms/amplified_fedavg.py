@@ -13,7 +13,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Number, Params, Problem, RoundContext, RoundMetrics
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
-from fedjax_links.references import WANG_2022, cite
+from fedjax_links.references import cite
 
 
 class AmplifiedState(NamedTuple):
@@ -29,7 +29,7 @@ class AmplifiedState(NamedTuple):
 
 
 @by_call
-@cite(WANG_2022)
+@cite('wang2022unified')
 def amplified_fedavg(
     local_train: ClientProgram, *, period: int, amplification: Number, start_round: int = 0
 ) -> Algorithm:

@@ -25,7 +25,7 @@ from fedjax_links.base import (
 )
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 
 class AmplifiedScaffoldState(NamedTuple):
@@ -50,17 +50,7 @@ class AmplifiedScaffoldState(NamedTuple):
 
 
 @by_call
-@cite(
-    Reference(
-        key='crawshaw2024federated',
-        kind='inproceedings',
-        title='Federated Learning under Periodic Client Participation and Heterogeneous Data: A '
-        'New Communication-Efficient Algorithm and Analysis',
-        authors=('Michael Crawshaw', 'Mingrui Liu'),
-        year=2024,
-        venue='Advances in Neural Information Processing Systems',
-    ),
-)
+@cite('crawshaw2024federated')
 def amplified_scaffold(
     local_train: ClientProgram,
     *,

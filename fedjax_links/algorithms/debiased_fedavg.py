@@ -13,7 +13,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import SUN_2025, cite
+from fedjax_links.references import cite
 
 
 class DebiasedState(NamedTuple):
@@ -29,7 +29,7 @@ class DebiasedState(NamedTuple):
 
 
 @by_call
-@cite(SUN_2025)
+@cite('sun2025debiasing')
 def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     """Debiasing FedAvg: local steps with rate ``eta nu_i``, then the mean of the local models.
 

@@ -13,7 +13,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 
 class FedAUState(NamedTuple):
@@ -33,18 +33,7 @@ class FedAUState(NamedTuple):
 
 
 @by_call
-@cite(
-    Reference(
-        key='wang2024lightweight',
-        kind='inproceedings',
-        title='A Lightweight Method for Tackling Unknown Participation Statistics in Federated '
-        'Averaging',
-        authors=('Shiqiang Wang', 'Mingyue Ji'),
-        year=2024,
-        venue='International Conference on Learning Representations',
-        eprint='2306.03401',
-    ),
-)
+@cite('wang2024lightweight')
 def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1.0) -> Algorithm:
     """FedAU: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} w_i Delta_i``.
 

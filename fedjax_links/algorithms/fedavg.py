@@ -17,29 +17,11 @@ from fedjax_links.local_training import (
     sum_updates,
     train_cohort,
 )
-from fedjax_links.references import XIANG_2023, XIANG_2024, Reference, cite
+from fedjax_links.references import cite
 
 
 @by_call
-@cite(
-    Reference(
-        key='mcmahan2017communication',
-        kind='inproceedings',
-        title='Communication-Efficient Learning of Deep Networks from Decentralized Data',
-        authors=(
-            'Brendan McMahan',
-            'Eider Moore',
-            'Daniel Ramage',
-            'Seth Hampson',
-            'Blaise Agüera y Arcas',
-        ),
-        year=2017,
-        venue='International Conference on Artificial Intelligence and Statistics',
-        pages='1273--1282',
-        eprint='1602.05629',
-    ),
-    XIANG_2023,
-)
+@cite('mcmahan2017communication', 'xiang2023towards')
 def fedavg(
     local_train: ClientProgram, *, server_lr: Number = 1.0, compute: str = 'active'
 ) -> Algorithm:
@@ -77,7 +59,7 @@ def fedavg(
 
 
 @by_call
-@cite(XIANG_2024)
+@cite('xiang2024empowering')
 def fedavg_all(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """FedAvg with absent clients counted as zero: ``x + (eta_g / N) sum_{i in A} Delta_i``.
 

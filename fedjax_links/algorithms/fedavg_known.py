@@ -9,23 +9,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Number, Problem, RoundContext, RoundMetrics
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
-from fedjax_links.references import XIANG_2024, Reference, cite
+from fedjax_links.references import cite
 
 
 @by_call
-@cite(
-    XIANG_2024,
-    Reference(
-        key='perazzone2022communication',
-        kind='inproceedings',
-        title='Communication-Efficient Device Scheduling for Federated Learning Using '
-        'Stochastic Optimization',
-        authors=('Jake Perazzone', 'Shiqiang Wang', 'Mingyue Ji', 'Kevin S. Chan'),
-        year=2022,
-        venue='IEEE INFOCOM 2022 - IEEE Conference on Computer Communications',
-        pages='1449--1458',
-    ),
-)
+@cite('xiang2024empowering', 'perazzone2022communication')
 def fedavg_known(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """Inverse-probability weights: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i / p_i^t``.
 

@@ -23,7 +23,7 @@ from fedjax_links.base import (
 )
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 
 class FedAWEState(NamedTuple):
@@ -41,18 +41,7 @@ class FedAWEState(NamedTuple):
 
 
 @by_call
-@cite(
-    Reference(
-        key='xiang2024efficient',
-        kind='inproceedings',
-        title='Efficient Federated Learning against Heterogeneous and Non-stationary Client '
-        'Unavailability',
-        authors=('Ming Xiang', 'Stratis Ioannidis', 'Edmund Yeh', 'Carlee Joe-Wong', 'Lili Su'),
-        year=2024,
-        venue='Advances in Neural Information Processing Systems',
-        eprint='2409.17446',
-    ),
-)
+@cite('xiang2024efficient')
 def fedawe(
     local_train: ClientProgram, *, server_lr: Number = 1.0, innovation_clip: Number | None = None
 ) -> Algorithm:

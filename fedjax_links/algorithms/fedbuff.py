@@ -23,7 +23,7 @@ from fedjax_links.base import (
 )
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 
 class FedBuffState(NamedTuple):
@@ -47,24 +47,7 @@ class FedBuffState(NamedTuple):
 
 
 @by_call
-@cite(
-    Reference(
-        key='nguyen2022federated',
-        kind='inproceedings',
-        title='Federated Learning with Buffered Asynchronous Aggregation',
-        authors=(
-            'John Nguyen',
-            'Kshitiz Malik',
-            'Hongyuan Zhan',
-            'Ashkan Yousefpour',
-            'Michael Rabbat',
-            'Mani Malek',
-            'Dzmitry Huba',
-        ),
-        year=2022,
-        venue='International Conference on Artificial Intelligence and Statistics',
-    ),
-)
+@cite('nguyen2022federated')
 def fedbuff(
     local_train: ClientProgram,
     *,

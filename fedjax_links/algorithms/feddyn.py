@@ -11,28 +11,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 
 @by_call
-@cite(
-    Reference(
-        key='acar2021federated',
-        kind='inproceedings',
-        title='Federated Learning Based on Dynamic Regularization',
-        authors=(
-            'Durmus Alp Emre Acar',
-            'Yue Zhao',
-            'Ramon Matas Navarro',
-            'Matthew Mattina',
-            'Paul N. Whatmough',
-            'Venkatesh Saligrama',
-        ),
-        year=2021,
-        venue='International Conference on Learning Representations',
-        eprint='2111.04263',
-    ),
-)
+@cite('acar2021federated')
 def feddyn(
     local_train: ClientProgram, *, alpha: Number, table_dtype: DTypeLike | None = None
 ) -> Algorithm:

@@ -10,24 +10,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 
 @by_call
-@cite(
-    Reference(
-        key='wang2020tackling',
-        kind='inproceedings',
-        title='Tackling the Objective Inconsistency Problem in Heterogeneous Federated '
-        'Optimization',
-        authors=('Jianyu Wang', 'Qinghua Liu', 'Hao Liang', 'Gauri Joshi', 'H. Vincent Poor'),
-        year=2020,
-        venue='Advances in Neural Information Processing Systems',
-        volume='33',
-        pages='7611--7623',
-        eprint='2007.07481',
-    ),
-)
+@cite('wang2020tackling')
 def fednova(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """FedNova for SGD clients: ``x <- x + eta_g tau_eff mean_{i in A} Delta_i / tau_i``.
 

@@ -13,7 +13,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Params, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 
 class FedOptState(NamedTuple):
@@ -29,26 +29,7 @@ class FedOptState(NamedTuple):
 
 
 @by_call
-@cite(
-    Reference(
-        key='reddi2021adaptive',
-        kind='inproceedings',
-        title='Adaptive Federated Optimization',
-        authors=(
-            'Sashank Reddi',
-            'Zachary Charles',
-            'Manzil Zaheer',
-            'Zachary Garrett',
-            'Keith Rush',
-            'Jakub Konečný',
-            'Sanjiv Kumar',
-            'Brendan McMahan',
-        ),
-        year=2021,
-        venue='International Conference on Learning Representations',
-        eprint='2003.00295',
-    ),
-)
+@cite('reddi2021adaptive')
 def fedopt(
     local_train: ClientProgram, *, server_optimizer: optax.GradientTransformation
 ) -> Algorithm:

@@ -12,11 +12,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import XIANG_2023, XIANG_2024, cite
+from fedjax_links.references import cite
 
 
 @by_call
-@cite(XIANG_2023, XIANG_2024)
+@cite('xiang2023towards', 'xiang2024empowering')
 def fedpbc(
     local_train: ClientProgram,
     *,

@@ -11,20 +11,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 
 @by_call
-@cite(
-    Reference(
-        key='rodio2024fedstale',
-        kind='misc',
-        title='FedStale: leveraging stale client updates in federated learning',
-        authors=('Angelo Rodio', 'Giovanni Neglia'),
-        year=2024,
-        eprint='2405.04171',
-    ),
-)
+@cite('rodio2024fedstale')
 def fedstale(
     local_train: ClientProgram,
     *,

@@ -11,24 +11,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 
 @by_call
-@cite(
-    Reference(
-        key='jhunjhunwala2022fedvarp',
-        kind='inproceedings',
-        title='FedVARP: Tackling the Variance Due to Partial Client Participation in Federated '
-        'Learning',
-        authors=('Divyansh Jhunjhunwala', 'Pranay Sharma', 'Aushim Nagarkatti', 'Gauri Joshi'),
-        year=2022,
-        venue='Conference on Uncertainty in Artificial Intelligence',
-        volume='180',
-        pages='906--916',
-        eprint='2207.14130',
-    ),
-)
+@cite('jhunjhunwala2022fedvarp')
 def fedvarp(
     local_train: ClientProgram, *, server_lr: Number = 1.0, table_dtype: DTypeLike | None = None
 ) -> Algorithm:

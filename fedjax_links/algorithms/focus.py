@@ -12,24 +12,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 
 @by_call
-@cite(
-    Reference(
-        key='ying2025exact',
-        kind='inproceedings',
-        title='Exact and Linear Convergence for Federated Learning under Arbitrary Client '
-        'Participation is Attainable',
-        authors=('Bicheng Ying', 'Zhe Li', 'Haibo Yang'),
-        year=2025,
-        venue='Advances in Neural Information Processing Systems',
-        volume='38',
-        pages='40156--40201',
-        eprint='2503.20117',
-    ),
-)
+@cite('ying2025exact')
 def focus(
     local_train: ClientProgram,
     *,

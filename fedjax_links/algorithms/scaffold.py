@@ -23,7 +23,7 @@ from fedjax_links.base import (
 )
 from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import Reference, cite
+from fedjax_links.references import cite
 
 
 class ScaffoldState(NamedTuple):
@@ -41,25 +41,7 @@ class ScaffoldState(NamedTuple):
 
 
 @by_call
-@cite(
-    Reference(
-        key='karimireddy2020scaffold',
-        kind='inproceedings',
-        title='SCAFFOLD: Stochastic Controlled Averaging for Federated Learning',
-        authors=(
-            'Sai Praneeth Karimireddy',
-            'Satyen Kale',
-            'Mehryar Mohri',
-            'Sashank Reddi',
-            'Sebastian Stich',
-            'Ananda Theertha Suresh',
-        ),
-        year=2020,
-        venue='International Conference on Machine Learning',
-        pages='5132--5143',
-        eprint='1910.06378',
-    ),
-)
+@cite('karimireddy2020scaffold')
 def scaffold(
     local_train: ClientProgram, *, server_lr: Number = 1.0, table_dtype: DTypeLike | None = None
 ) -> Algorithm:

@@ -12,7 +12,7 @@ from fedjax_links import checks
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.describing import by_call
 from fedjax_links.participation import schedules
-from fedjax_links.references import XIANG_2024, cite
+from fedjax_links.references import cite
 
 
 class CyclicState(NamedTuple):
@@ -26,7 +26,7 @@ class CyclicState(NamedTuple):
 
 
 @by_call
-@cite(XIANG_2024)
+@cite('xiang2024empowering')
 def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) -> Participation:
     """Each client is up for ``active`` rounds in a row, then down for ``inactive``, for ever.
 

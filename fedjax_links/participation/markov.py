@@ -11,7 +11,7 @@ from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.describing import by_call
 from fedjax_links.participation import schedules
-from fedjax_links.references import XIANG_2024, cite
+from fedjax_links.references import cite
 
 _PROBS, _LINKS = 0, 1
 _UP_RATE = 0.05
@@ -28,7 +28,7 @@ class MarkovState(NamedTuple):
 
 
 @by_call
-@cite(XIANG_2024)
+@cite('xiang2024empowering')
 def markov(
     schedule: schedules.ScheduleLike,
     up_rate: ArrayLike | None = None,

@@ -13,7 +13,7 @@ from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Particip
 from fedjax_links.describing import by_call
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
-from fedjax_links.references import SUN_2025, cite
+from fedjax_links.references import cite
 
 Separation = ArrayLike | Callable[[Array], Array]
 """Rounds to wait: integers, or a function ``round -> int32[]`` or ``int32[U]``."""
@@ -40,7 +40,7 @@ class SeparationClocks(NamedTuple):
 
 
 @by_call
-@cite(SUN_2025)
+@cite('sun2025debiasing')
 def minimum_separation(
     weights: ArrayLike,
     *,

@@ -12,7 +12,7 @@ from fedjax_links.base import Array, Key, Links, LinkSample, Participation
 from fedjax_links.describing import by_call
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
-from fedjax_links.references import WANG_2022, cite
+from fedjax_links.references import cite
 
 
 class PeriodicGroupsState(NamedTuple):
@@ -26,7 +26,7 @@ class PeriodicGroupsState(NamedTuple):
 
 
 @by_call
-@cite(WANG_2022)
+@cite('wang2022unified')
 def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) -> Participation:
     """Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.
 

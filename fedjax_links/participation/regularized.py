@@ -9,7 +9,7 @@ from fedjax_links import checks
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
 from fedjax_links.describing import by_call
 from fedjax_links.participation import rejection, selection
-from fedjax_links.references import WANG_2022, cite
+from fedjax_links.references import cite
 
 
 class RegularizedState(NamedTuple):
@@ -33,7 +33,7 @@ class DeckState(NamedTuple):
 
 
 @by_call
-@cite(WANG_2022)
+@cite('wang2022unified')
 def regularized(num_clients: int, cohort_size: int) -> Participation:
     """Every client exactly once in each period of ``P = ceil(N / S)`` rounds.
 
