@@ -30,20 +30,12 @@ class Call(NamedTuple):
     Attributes:
       name: of the factory.
       rows: arguments by name, those that are None left out.
-      unnamed: how many of them, from the first, are shown without their names.
+      line: the call as it is written.
     """
 
     name: str
     rows: Mapping[str, str]
-    unnamed: int
-
-    def line(self) -> str:
-        """As it is written."""
-        said = [
-            text if place < self.unnamed else f'{name}={text}'
-            for place, (name, text) in enumerate(self.rows.items())
-        ]
-        return f'{self.name}({", ".join(said)})'
+    line: str
 
 
 class Facts(NamedTuple):
@@ -62,7 +54,7 @@ class Facts(NamedTuple):
     def line(self) -> str:
         """On one line."""
         if self.call:
-            return self.call.line()
+            return self.call.line
         said = ', '.join(f'{name}={text}' for name, text in self.rows.items())
         return f'<{self.title}: {said}>' if said else f'<{self.title}>'
 
@@ -93,7 +85,10 @@ def described(
 
     def give(kind: _Class) -> _Class:
         def facts(thing: Any) -> Facts:
-            return told(lambda: find(thing), kind.__name__)
+            try:
+                return find(thing)
+            except Exception:  # leaves may be anything under JAX
+                return Facts(kind.__name__, {})
 
         def text(thing: Any) -> str:
             return facts(thing).line() if line else facts(thing).block()
@@ -138,17 +133,15 @@ def by_call(factory: _Factory) -> _Factory:
     return cast(_Factory, remembering)
 
 
-def told(facts: Callable[[], Facts], otherwise: str) -> Facts:
-    """What a function finds, or a bare title where it fails: leaves may be anything under JAX.
+def remember_calls(namespace: dict[str, Any]) -> None:
+    """Puts `by_call` on a module's functions that say that they return a `described` object.
 
     Args:
-      facts: computes them.
-      otherwise: the title then.
+      namespace: the module's ``globals()``.
     """
-    try:
-        return facts()
-    except Exception:
-        return Facts(otherwise, {})
+    for name, value in namespace.items():
+        if inspect.isfunction(value) and value.__annotations__.get('return') in _TELLING:
+            namespace[name] = by_call(value)
 
 
 def of_functions(kind: str, function: Any, **more: Any) -> Facts:
@@ -207,15 +200,17 @@ def _telling(made: Any) -> Any:
 def _call_with(name: str, bound: inspect.BoundArguments) -> Call:
     """A call; objects and arrays that come first need no names."""
     rows: dict[str, str] = {}
-    unnamed, all_so_far = 0, True
+    said: list[str] = []
+    all_so_far = True
     for argument, value in bound.arguments.items():
         kind = bound.signature.parameters[argument].kind
-        values = value if kind is inspect.Parameter.VAR_KEYWORD else {argument: value}
         named = kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD or _is_number(value)
         all_so_far = all_so_far and not named
-        unnamed += all_so_far
-        rows |= {key: _shown(given, _DEEPEST) for key, given in values.items() if given is not None}
-    return Call(name, rows, unnamed)
+        values = value if kind is inspect.Parameter.VAR_KEYWORD else {argument: value}
+        new = {key: _shown(given, _DEEPEST) for key, given in values.items() if given is not None}
+        said += [text if all_so_far else f'{key}={text}' for key, text in new.items()]
+        rows |= new
+    return Call(name, rows, f'{name}({", ".join(said)})')
 
 
 def _is_number(value: Any) -> bool:
@@ -239,7 +234,7 @@ def _shown(value: Any, depth: int) -> str:
     """A value in a few letters."""
     call = getattr(_telling(value), _MADE_BY, None)
     if isinstance(call, Call):
-        return _cut(call.line())
+        return _cut(call.line)
     if isinstance(value, str | bool | int | float | np.generic):
         return _cut(repr(value.item() if isinstance(value, np.generic) else value))
     if isinstance(value, np.dtype):

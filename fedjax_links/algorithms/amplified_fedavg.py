@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from fedjax_links import checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Number, Params, Problem, RoundContext, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.references import cite
 
@@ -28,7 +27,6 @@ class AmplifiedState(NamedTuple):
     reference: Params
 
 
-@by_call
 @cite('wang2022unified')
 def amplified_fedavg(
     local_train: ClientProgram, *, period: int, amplification: Number, start_round: int = 0

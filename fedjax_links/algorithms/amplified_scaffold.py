@@ -23,7 +23,6 @@ from fedjax_links.base import (
     RoundContext,
     RoundMetrics,
 )
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import cite
 
@@ -49,7 +48,6 @@ class AmplifiedScaffoldState(NamedTuple):
     num_heard: Array
 
 
-@by_call
 @cite('crawshaw2024federated')
 def amplified_scaffold(
     local_train: ClientProgram,

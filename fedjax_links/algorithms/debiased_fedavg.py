@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from fedjax_links import cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import cite
 
@@ -28,7 +27,6 @@ class DebiasedState(NamedTuple):
     num_selected: Array
 
 
-@by_call
 @cite('sun2025debiasing')
 def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     """Debiasing FedAvg: local steps with rate ``eta nu_i``, then the mean of the local models.

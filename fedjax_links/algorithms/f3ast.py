@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from fedjax_links import base, checks, cohorts, errors, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.references import cite
 
@@ -30,7 +29,6 @@ class F3astState(NamedTuple):
     rate: Array
 
 
-@by_call
 @cite('ribero2022federated', 'xiang2024empowering')
 def f3ast(
     local_train: ClientProgram, *, budget: int = 10, beta: Number = 0.01, server_lr: Number = 1.0

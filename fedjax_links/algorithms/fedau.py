@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.references import cite
 
@@ -32,7 +31,6 @@ class FedAUState(NamedTuple):
     interval_sum: Array
 
 
-@by_call
 @cite('wang2024lightweight')
 def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1.0) -> Algorithm:
     """FedAU: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} w_i Delta_i``.

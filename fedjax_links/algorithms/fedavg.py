@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import (
     ClientProgram,
     Contribution,
@@ -20,7 +19,6 @@ from fedjax_links.local_training import (
 from fedjax_links.references import cite
 
 
-@by_call
 @cite('mcmahan2017communication', 'xiang2023towards')
 def fedavg(
     local_train: ClientProgram, *, server_lr: Number = 1.0, compute: str = 'active'
@@ -58,7 +56,6 @@ def fedavg(
     return _averaging(local_train, server_lr, divide_by_all=False)
 
 
-@by_call
 @cite('xiang2024empowering')
 def fedavg_all(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """FedAvg with absent clients counted as zero: ``x + (eta_g / N) sum_{i in A} Delta_i``.

@@ -7,12 +7,10 @@ References:
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Number, Problem, RoundContext, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.references import cite
 
 
-@by_call
 @cite('xiang2024empowering', 'perazzone2022communication')
 def fedavg_known(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """Inverse-probability weights: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i / p_i^t``.

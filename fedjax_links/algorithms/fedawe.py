@@ -21,7 +21,6 @@ from fedjax_links.base import (
     RoundContext,
     RoundMetrics,
 )
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import cite
 
@@ -40,7 +39,6 @@ class FedAWEState(NamedTuple):
     staleness: Array
 
 
-@by_call
 @cite('xiang2024efficient')
 def fedawe(
     local_train: ClientProgram, *, server_lr: Number = 1.0, innovation_clip: Number | None = None

@@ -21,7 +21,6 @@ from fedjax_links.base import (
     RoundContext,
     RoundMetrics,
 )
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import cite
 
@@ -46,7 +45,6 @@ class FedBuffState(NamedTuple):
     version: Array
 
 
-@by_call
 @cite('nguyen2022federated')
 def fedbuff(
     local_train: ClientProgram,

@@ -8,12 +8,10 @@ References:
 from fedjax_links import checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import cite
 
 
-@by_call
 @cite('wang2020tackling')
 def fednova(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """FedNova for SGD clients: ``x <- x + eta_g tau_eff mean_{i in A} Delta_i / tau_i``.

@@ -11,7 +11,6 @@ import optax
 from fedjax_links import cohorts, errors, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Params, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.references import cite
 
@@ -28,7 +27,6 @@ class FedOptState(NamedTuple):
     optimizer: PyTree
 
 
-@by_call
 @cite('reddi2021adaptive')
 def fedopt(
     local_train: ClientProgram, *, server_optimizer: optax.GradientTransformation

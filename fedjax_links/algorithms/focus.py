@@ -10,12 +10,10 @@ from jax.typing import DTypeLike
 from fedjax_links import checks, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import cite
 
 
-@by_call
 @cite('ying2025exact')
 def focus(
     local_train: ClientProgram,

@@ -23,7 +23,6 @@ from fedjax_links.base import (
     RoundMetrics,
 )
 from fedjax_links.cohorts import Cohort
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 from fedjax_links.references import cite
 
@@ -44,7 +43,6 @@ class WaitingState(NamedTuple):
     num_steps: Array
 
 
-@by_call
 @cite('gu2021fast')
 def mifa(
     local_train: ClientProgram,
@@ -103,7 +101,6 @@ def mifa(
     )
 
 
-@by_call
 @cite('gu2021fast')
 def mifa_waiting(
     local_train: ClientProgram,

@@ -9,12 +9,10 @@ import jax.numpy as jnp
 from fedjax_links import base, cohorts, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Problem, RoundContext, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.references import cite
 
 
-@by_call
 @cite('wang2022unified')
 def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 0) -> Algorithm:
     """At the end of every P-th round ``x <- x + mean_{all i} Delta_i``; otherwise x stands still.

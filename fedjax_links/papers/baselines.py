@@ -17,11 +17,9 @@ from fedjax_links.algorithms.f3ast import F3astState, check_beta, lowest
 from fedjax_links.algorithms.fedawe import fedawe
 from fedjax_links.algorithms.mifa import mifa_waiting
 from fedjax_links.base import Algorithm, Array, Problem, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
-@by_call
 def f3ast_authors(
     local_train: ClientProgram,
     *,
@@ -80,7 +78,6 @@ def f3ast_authors(
     return Algorithm(init=init, round_step=round_step, models=common.server_model)
 
 
-@by_call
 def mifa_filled_at_once(
     local_train: ClientProgram, *, server_lr: float = 1.0, memory: str = 'gradient'
 ) -> Algorithm:
@@ -111,7 +108,6 @@ def mifa_filled_at_once(
     return clean._replace(round_step=round_step)
 
 
-@by_call
 def fedawe_clipped(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
     """FedAWE whose mean innovation is rescaled to L2 norm 0.5 where it is longer.
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fedjax_links import describing
 from fedjax_links.base import Participation
 from fedjax_links.participation import schedules, trace_formats
 from fedjax_links.participation.algebra import both, by_group, cap, either, mixture, outage, switch
@@ -28,6 +29,8 @@ from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, j
 from fedjax_links.participation.trace import availability, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort
 from fedjax_links.registry import ParticipationEntry, Registry
+
+describing.remember_calls(globals())
 
 
 def _probs(num_clients: int) -> np.ndarray:

@@ -28,12 +28,10 @@ from fedjax_links.base import (
     PyTree,
     as_masks,
 )
-from fedjax_links.describing import by_call
 from fedjax_links.participation import selection
 from fedjax_links.participation.grouping import group_labels
 
 
-@by_call
 def both(first: Participation, second: Participation) -> Participation:
     """A client is up where both patterns have it up.
 
@@ -60,7 +58,6 @@ def both(first: Participation, second: Participation) -> Participation:
     return _combine([first, second], _meet)
 
 
-@by_call
 def either(first: Participation, second: Participation) -> Participation:
     """A client is up where at least one of the patterns has it up.
 
@@ -79,7 +76,6 @@ def either(first: Participation, second: Participation) -> Participation:
     return _combine([first, second], _join)
 
 
-@by_call
 def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participation:
     """Each round one of the patterns is in force, drawn independently of everything else.
 
@@ -108,7 +104,6 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
     return _combine(patterns, pick)
 
 
-@by_call
 def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participation:
     """The first pattern until round ``at_rounds[0]``, then the second, and so on.
 
@@ -138,7 +133,6 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
     return _combine(patterns, pick)
 
 
-@by_call
 def outage(
     pattern: Participation, *, start: Number, stop: Number, clients: ArrayLike | None = None
 ) -> Participation:
@@ -187,7 +181,6 @@ def outage(
     return _combine([pattern], silence)
 
 
-@by_call
 def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participation:
     """Each group of clients follows a pattern of its own.
 
@@ -230,7 +223,6 @@ class CapState(NamedTuple):
     order: selection.Order
 
 
-@by_call
 def cap(
     pattern: Participation, size: int, *, rule: str = 'uniform', weights: ArrayLike | None = None
 ) -> Participation:

@@ -4,10 +4,8 @@ import jax.numpy as jnp
 
 from fedjax_links import checks
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
-from fedjax_links.describing import by_call
 
 
-@by_call
 def always(num_clients: int) -> Participation:
     """Every client delivers in every round.
 

@@ -4,14 +4,12 @@ import jax
 
 from fedjax_links import prng
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
-from fedjax_links.describing import by_call
 from fedjax_links.participation import schedules
 from fedjax_links.references import cite
 
 _PROBS, _LINKS = 0, 1
 
 
-@by_call
 @cite('xiang2023towards')
 def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
     """``mask_i^t ~ Bernoulli(p_i^t)``, independent over clients and, given p, over rounds.

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import checks
 from fedjax_links.base import Array, Key, LinkSample, Participation
-from fedjax_links.describing import by_call
 from fedjax_links.participation import schedules
 from fedjax_links.references import cite
 
@@ -25,7 +24,6 @@ class CyclicState(NamedTuple):
     offset: Array
 
 
-@by_call
 @cite('xiang2024empowering')
 def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) -> Participation:
     """Each client is up for ``active`` rounds in a row, then down for ``inactive``, for ever.

@@ -18,14 +18,12 @@ from fedjax_links.base import (
     PyTree,
     participants,
 )
-from fedjax_links.describing import by_call
 from fedjax_links.participation.algebra import common_cycle
 from fedjax_links.participation.always import always
 
 _UPLINK, _DOWNLINK, _COMPUTE = 0, 1, 2
 
 
-@by_call
 def duplex(
     *,
     uplink: Participation,
@@ -92,7 +90,6 @@ def _links_of(pattern: Participation) -> Links:
     return links
 
 
-@by_call
 def unavailable(pattern: Participation) -> Participation:
     """Clients that are not active neither hear, nor train, nor deliver.
 

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, LinkSample, Participation
-from fedjax_links.describing import by_call
 from fedjax_links.participation.intervals import WRAPS, Intervals
 from fedjax_links.participation.trace import availability
 
@@ -52,7 +51,6 @@ class DailyRates(NamedTuple):
     marginal: NDArray[np.float64]
 
 
-@by_call
 def look_alike(
     intervals: Intervals | ArrayLike,
     *,

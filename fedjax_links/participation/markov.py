@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, LinkSample, Participation
-from fedjax_links.describing import by_call
 from fedjax_links.participation import schedules
 from fedjax_links.references import cite
 
@@ -27,7 +26,6 @@ class MarkovState(NamedTuple):
     up: Array
 
 
-@by_call
 @cite('xiang2024empowering')
 def markov(
     schedule: schedules.ScheduleLike,

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
-from fedjax_links.describing import by_call
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
 from fedjax_links.references import cite
@@ -39,7 +38,6 @@ class SeparationClocks(NamedTuple):
     free_from: Array
 
 
-@by_call
 @cite('sun2025debiasing')
 def minimum_separation(
     weights: ArrayLike,

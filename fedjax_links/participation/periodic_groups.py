@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation
-from fedjax_links.describing import by_call
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
 from fedjax_links.references import cite
@@ -25,7 +24,6 @@ class PeriodicGroupsState(NamedTuple):
     offset: Array
 
 
-@by_call
 @cite('wang2022unified')
 def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) -> Participation:
     """Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.

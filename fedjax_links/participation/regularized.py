@@ -7,7 +7,6 @@ import jax.numpy as jnp
 
 from fedjax_links import checks
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
-from fedjax_links.describing import by_call
 from fedjax_links.participation import rejection, selection
 from fedjax_links.references import cite
 
@@ -32,7 +31,6 @@ class DeckState(NamedTuple):
     deck: Array
 
 
-@by_call
 @cite('wang2022unified')
 def regularized(num_clients: int, cohort_size: int) -> Participation:
     """Every client exactly once in each period of ``P = ceil(N / S)`` rounds.

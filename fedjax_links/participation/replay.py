@@ -6,10 +6,8 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
-from fedjax_links.describing import by_call
 
 
-@by_call
 def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
     """Round t has the links of row ``t mod T`` of a recording.
 

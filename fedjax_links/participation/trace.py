@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
-from fedjax_links.describing import by_call
 from fedjax_links.participation.intervals import (
     TOLERANCE,
     Intervals,
@@ -26,7 +25,6 @@ from fedjax_links.participation.intervals import (
 from fedjax_links.participation.packed_traces import pack, pack_mask
 
 
-@by_call
 def trace(
     intervals: Intervals | ArrayLike,
     *,

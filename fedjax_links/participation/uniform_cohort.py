@@ -4,12 +4,10 @@ import jax.numpy as jnp
 
 from fedjax_links import checks
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation, PyTree
-from fedjax_links.describing import by_call
 from fedjax_links.participation import rejection, selection
 from fedjax_links.references import cite
 
 
-@by_call
 @cite('wang2022unified')
 def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     """Every round, ``cohort_size`` of ``num_clients`` clients, uniformly, independent of the past.

@@ -11,7 +11,6 @@ import numpy as np
 from fedjax_links import base, cohorts, errors, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, Problem, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
 
 
@@ -27,7 +26,6 @@ class HorizonState(NamedTuple):
     num_selected: Array
 
 
-@by_call
 def debiased_fedavg_horizon(
     local_train: ClientProgram, *, num_rounds: int, groups: Any = None
 ) -> Algorithm:

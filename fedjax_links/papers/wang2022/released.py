@@ -5,11 +5,9 @@ For chasing published numbers only.
 
 from fedjax_links import checks
 from fedjax_links.base import Participation
-from fedjax_links.describing import by_call
 from fedjax_links.participation.algebra import cap_in_order
 
 
-@by_call
 def permutation_consumer(pattern: Participation, cohort_size: int) -> Participation:
     """The released selector of S available clients, which can pick a client twice in a round.
 

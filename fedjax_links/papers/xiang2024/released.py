@@ -17,7 +17,6 @@ from fedjax_links.algorithms.f3ast import F3astState, f3ast, lowest
 from fedjax_links.algorithms.fedavg_known import fedavg_known
 from fedjax_links.algorithms.fedpbc import fedpbc
 from fedjax_links.base import Algorithm, LinkSample, Participation, RoundMetrics
-from fedjax_links.describing import by_call
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.participation import schedules
 from fedjax_links.participation.cyclic import cyclic
@@ -26,7 +25,6 @@ from fedjax_links.participation.markov import as_up_rate, move
 _PROBS, _STATE, _LINKS = 0, 1, 2
 
 
-@by_call
 def fedavg_known_last_client(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
     """Known-p FedAvg that divides every update by the probability of the **last** client.
 
@@ -51,7 +49,6 @@ def fedavg_known_last_client(local_train: ClientProgram, *, server_lr: float = 1
     return clean._replace(round_step=round_step)
 
 
-@by_call
 def f3ast_positions_as_ids(
     local_train: ClientProgram, *, budget: int = 10, beta: float = 0.01, server_lr: float = 1.0
 ) -> Algorithm:
@@ -92,7 +89,6 @@ def f3ast_positions_as_ids(
     return clean._replace(round_step=round_step)
 
 
-@by_call
 def fedpbc_doubled_steps(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
     """FedPBC of the first commit: every client moves ``1 + eta_g`` times its displacement.
 
@@ -110,7 +106,6 @@ def fedpbc_doubled_steps(local_train: ClientProgram, *, server_lr: float = 1.0) 
     return fedpbc(local_train, server_lr=1 + server_lr)
 
 
-@by_call
 def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
     """The released "non-homogeneous Markov" links, which have no memory.
 
@@ -150,7 +145,6 @@ def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
     )
 
 
-@by_call
 def reduced_cyclic(probs: Any, *, gamma: Any = 0.4, cycle_length: int = 100) -> Participation:
     """The released "cyclic with periodic reset" links, with ``(1 - gamma) p`` in place of p.
 
