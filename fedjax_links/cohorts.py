@@ -353,12 +353,11 @@ def _no_contribution(
     client_tree: PyTree,
     lent: Callable[[Array], PyTree] | None = None,
 ) -> PyTree:
-    struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
     tables = [client_tree]
     if lent is not None:
-        tables.append(jax.eval_shape(lent, struct((1,), jnp.int32)))
-    rows = jax.tree.map(lambda a: struct(a.shape[1:], a.dtype), tables)
-    contribution, _ = jax.eval_shape(fn, struct((), jnp.int32), *rows)
+        tables.append(jax.eval_shape(lent, jax.ShapeDtypeStruct((1,), jnp.int32)))
+    rows = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), tables)
+    contribution, _ = jax.eval_shape(fn, jax.ShapeDtypeStruct((), jnp.int32), *rows)
     return tree.zero_sums(contribution)
 
 

@@ -164,15 +164,13 @@ def relay(host: str, port: int) -> int:
                 threading.Thread(target=_pass_on, args=pair, daemon=True).start()
 
     threading.Thread(target=serve, daemon=True).start()
-    found: int = server.getsockname()[1]
-    return found
+    return server.getsockname()[1]
 
 
 def free_port() -> int:
     """A port of this machine that is free now."""
     with socket.create_server(('', 0)) as server:
-        found: int = server.getsockname()[1]
-        return found
+        return server.getsockname()[1]
 
 
 def _others(port: int, count: int, deadline: float) -> dict[int, socket.socket]:

@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec
 
 from fedjax_links import checks, environment, errors, meshes
 from fedjax_links.base import Array, DividedRows, Problem, PyTree, Rows
@@ -40,9 +41,8 @@ def prepare(count: int | None = None) -> None:
         return
     if count is not None:
         checks.static_int('devices', count)
-    update: Callable[[str, int], None] = jax.config.update
     with contextlib.suppress(RuntimeError):  # JAX has been used, and has its devices
-        update('jax_num_cpu_devices', count or environment.num_cores() or 1)
+        jax.config.update('jax_num_cpu_devices', count or environment.num_cores() or 1)
 
 
 def chosen(devices: Devices = None) -> list[jax.Device]:
@@ -118,8 +118,7 @@ def divided(problem: Problem, mesh: jax.sharding.Mesh) -> Problem:
     size = max(map(len, kept))
     rows = np.concatenate([np.pad(part, (0, size - len(part)), mode='constant') for part in kept])
     offsets = [d * size + np.cumsum(counts[p]) - counts[p] for d, p in enumerate(parts)]
-    spec: Callable[..., jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
-    sharding = jax.sharding.NamedSharding(mesh, spec(meshes.AXIS))
+    sharding = jax.sharding.NamedSharding(mesh, PartitionSpec(meshes.AXIS))
     place = Place(tuple(mesh.devices.flat), is_mesh=True)
     data = jax.tree.map(lambda a: place.put(np.asarray(a)[rows], sharding), problem.data)
     new = DividedRows(
@@ -165,8 +164,7 @@ class Place:
         """Of arrays on a mesh, whole on each device; None where there is no mesh."""
         if self.mesh is None:
             return None
-        spec: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
-        return jax.sharding.NamedSharding(self.mesh, spec())
+        return jax.sharding.NamedSharding(self.mesh, PartitionSpec())
 
     def put(self, values: PyTree, shardings: PyTree | None = None) -> PyTree:
         """Arrays of this process, the same in all, on the devices of the place.
@@ -346,7 +344,5 @@ def _zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     """Zeros of any dtype, keys among them."""
     if not jnp.issubdtype(dtype, jax.dtypes.prng_key):
         return jnp.zeros(shape, dtype)
-    struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
-    data = jax.eval_shape(jax.random.key_data, struct(shape, dtype))
-    keys: Array = jax.random.wrap_key_data(jnp.zeros(data.shape, data.dtype), impl=dtype)
-    return keys
+    data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(shape, dtype))
+    return jax.random.wrap_key_data(jnp.zeros(data.shape, data.dtype), impl=dtype)

@@ -15,12 +15,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec as Spec
 
 AXIS = 'clients'
 """The axis over which the work of a round's clients is divided."""
-
-_all_to_all: Callable[..., jax.Array] = jax.lax.all_to_all
-_spec: Callable[..., jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
 
 
 @jax.tree_util.register_dataclass
@@ -64,8 +62,7 @@ def own_entries(values: jax.Array) -> jax.Array:
     """Of a vector [N] that is whole on each device, the entries [K] of this device's clients."""
     size = _share_size(values.shape[0])
     padded = jnp.pad(values, (0, size * jax.lax.axis_size(AXIS) - values.shape[0]))
-    own: jax.Array = jax.lax.dynamic_slice_in_dim(padded, jax.lax.axis_index(AXIS) * size, size)
-    return own
+    return jax.lax.dynamic_slice_in_dim(padded, jax.lax.axis_index(AXIS) * size, size)
 
 
 def own_places(ids: jax.Array, num_clients: int) -> jax.Array:
@@ -91,7 +88,7 @@ def brought(ids: jax.Array, num_clients: int, read: Callable[[jax.Array], Any]) 
     num_devices = jax.lax.axis_size(AXIS)
     width = ids.shape[0] // num_devices
     sent = jax.tree.map(lambda a: a.reshape(num_devices, width, *a.shape[1:]), read(ids))
-    received = _packed(lambda a: _all_to_all(a, AXIS, 0, 0), sent, kept_axes=1)
+    received = _packed(lambda a: jax.lax.all_to_all(a, AXIS, 0, 0), sent, kept_axes=1)
     own = jax.lax.dynamic_slice_in_dim(ids, jax.lax.axis_index(AXIS) * width, width)
     keepers, slots = own // _share_size(num_clients), jnp.arange(width)
     return hidden(jax.tree.map(lambda a: a[keepers, slots], received))
@@ -113,7 +110,7 @@ def mean(share: Share, dtypes: Any) -> Any:
         flat = a.reshape(a.shape[0], -1)
         num_columns = flat.shape[1]
         flat = jnp.pad(flat, ((0, 0), (0, -num_columns % num_devices)))
-        total = _all_to_all(flat, AXIS, 1, 0, tiled=True)[:count].astype(dtype)
+        total = jax.lax.all_to_all(flat, AXIS, 1, 0, tiled=True)[:count].astype(dtype)
         while total.shape[0] > 1:
             half = 1 << (total.shape[0] - 1).bit_length() - 1
             pairs = total.shape[0] - half
@@ -131,8 +128,7 @@ def hidden(value: Any) -> Any:
     It treats programs of one device and of several differently: it dissolves a loop that it knows
     to turn once, and may multiply by the inverse of what all entries are divided by.
     """
-    barrier: Callable[[Any], Any] = jax.lax.optimization_barrier
-    return barrier(value)
+    return jax.lax.optimization_barrier(value)
 
 
 class Layout:
@@ -165,7 +161,7 @@ class Layout:
             for node in nodes
             for _ in jax.tree.leaves(node)
         ]
-        self.specs = [_spec() if n is None else _spec(AXIS) for n in self._num_clients]
+        self.specs = [Spec() if n is None else Spec(AXIS) for n in self._num_clients]
 
     @property
     def shardings(self) -> list[jax.sharding.NamedSharding]:
@@ -224,9 +220,8 @@ class Layout:
     def _without_rest(self, a: jax.Array, num_clients: int) -> jax.Array:
         if a.shape[0] == num_clients:
             return a
-        whole = jax.sharding.NamedSharding(self._mesh, _spec())
-        constrained: Callable[..., jax.Array] = jax.lax.with_sharding_constraint
-        return constrained(a[:num_clients], whole)
+        whole = jax.sharding.NamedSharding(self._mesh, Spec())
+        return jax.lax.with_sharding_constraint(a[:num_clients], whole)
 
 
 def on_each(
@@ -246,8 +241,8 @@ def on_each(
     run: Callable[..., Any] = jax.shard_map(
         fn,
         mesh=mesh,
-        in_specs=_spec() if in_specs is None else in_specs,
-        out_specs=_spec() if out_specs is None else out_specs,
+        in_specs=Spec() if in_specs is None else in_specs,
+        out_specs=Spec() if out_specs is None else out_specs,
         check_vma=False,
     )
     return run

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import numpy as np
@@ -72,13 +72,11 @@ def _joined(host: str, port: int, count: int, own: int) -> Iterator[None]:
     global _open
     _open = connections.meet(host, port, own, count)
     try:
-        begin: Callable[..., None] = jax.distributed.initialize
-        update: Callable[[str, Any], None] = jax.config.update
-        update('jax_cpu_collectives_implementation', 'gloo')
-        update('jax_enable_preemption_service', False)  # it would take SIGTERM for itself
+        jax.config.update('jax_cpu_collectives_implementation', 'gloo')
+        jax.config.update('jax_enable_preemption_service', False)  # it would take SIGTERM
         service = int(told(lambda: str(connections.free_port()).encode()))
         near = f'127.0.0.1:{connections.relay(host, service) if own else service}'
-        begin(near, count, own, heartbeat_timeout_seconds=_A_LONG_TIME)
+        jax.distributed.initialize(near, count, own, heartbeat_timeout_seconds=_A_LONG_TIME)
         yield
         answers(lambda: b'')
         _open.leave(together=True)
@@ -190,5 +188,4 @@ def whole(array: jax.Array) -> np.ndarray:
     """An array that lies on devices of several processes, in every one of them."""
     if array.is_fully_addressable:
         return np.asarray(array)
-    gather: Callable[..., Any] = multihost_utils.process_allgather
-    return np.asarray(gather(array, tiled=True))
+    return np.asarray(multihost_utils.process_allgather(array, tiled=True))

@@ -182,8 +182,7 @@ def problem(section: Any, where: str = 'config.problem') -> Problem:
             options[option] = _imported(f'{where}.{option}', options[option])
     if isinstance(options.get('augment'), list | tuple):
         options['augment'] = imported_names(f'{where}.augment', options['augment'])
-    built: Problem = _call_for(Problem, where, factory, options)
-    return built
+    return _call_for(Problem, where, factory, options)
 
 
 def algorithm(label: str, section: Section, client: Section) -> Algorithm:
@@ -210,8 +209,7 @@ def algorithm(label: str, section: Section, client: Section) -> Algorithm:
         server_optimizer = lookup(place, options['server_optimizer'], choices.OPTIMIZERS)
         options['server_optimizer'] = _optimizer(place, *server_optimizer)
     local_train = client_program(f'{where}.client', client, program)
-    built: Algorithm = _call_for(Algorithm, where, factory, options, local_train)
-    return built
+    return _call_for(Algorithm, where, factory, options, local_train)
 
 
 def _optimizer(where: str, factory: Any, options: Section, *args: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec as Spec
 
 from fedjax_links import checks, errors, meshes, prng, tree
 from fedjax_links.base import (
@@ -114,12 +115,11 @@ def simulate(
         result = advance_all(key, problem, start)
         return jax.tree.leaves(result.state), result.rounds, result.evals
 
-    whole: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
     start, in_shares = None, False
     if initial_state is not None:
         start, in_shares = layout.entered(initial_state), layout.is_in_shares(initial_state)
-    in_specs = whole(), _specs(problem, mesh), None if start is None else layout.specs
-    out_specs: Any = (layout.specs, whole(), whole())
+    in_specs = Spec(), _specs(problem, mesh), None if start is None else layout.specs
+    out_specs: Any = (layout.specs, Spec(), Spec())
     run = meshes.on_each(advance_share, mesh, in_specs, out_specs)
     state, rounds, evals = run(key, problem, start)
     return SimulationResult(layout.left(state, in_shares=in_shares), rounds, evals)
@@ -186,14 +186,13 @@ def _scan(
 
 def _specs(problem: Problem, mesh: jax.sharding.Mesh) -> Any:
     """How a problem lies on a mesh."""
-    spec: Callable[..., jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
     if not isinstance(problem.owned, DividedRows):
-        return spec()
+        return Spec()
     if problem.owned.num_devices != mesh.size:
         requirement = f'have the {problem.owned.num_devices} devices that keep the examples'
         raise errors.invalid('mesh', requirement, mesh.size)
-    whole: Any = spec()
-    return dataclasses.replace(problem, data=spec(meshes.AXIS), owned=whole, eval_data=whole)
+    whole: Any = Spec()
+    return dataclasses.replace(problem, data=Spec(meshes.AXIS), owned=whole, eval_data=whole)
 
 
 def state_layout(
@@ -238,10 +237,8 @@ def init(
         def share(key: Key, problem: Problem) -> list[Array]:
             return jax.tree.leaves(init(key, algorithm, participation, problem))
 
-        whole: Callable[[], jax.sharding.PartitionSpec] = jax.sharding.PartitionSpec
-        run = meshes.on_each(share, mesh, (whole(), _specs(problem, mesh)), layout.specs)
-        state: FederationState = layout.left(run(key, problem), in_shares=True)
-        return state
+        run = meshes.on_each(share, mesh, (Spec(), _specs(problem, mesh)), layout.specs)
+        return layout.left(run(key, problem), in_shares=True)
     num_clients = problem.num_clients
     carry = participation.init(prng.pattern_key(key))
     _, links = jax.eval_shape(participation.sample, carry, key, jnp.int32(0))

@@ -109,8 +109,7 @@ def sweep(
 
         if devices is not None and not is_traced:
             problem = jax.device_put(problem, used[0])
-        alone: SimulationResult = run(lanes, problem, np.int32(len(lanes[1])))
-        return alone
+        return run(lanes, problem, np.int32(len(lanes[1])))
 
     outputs, shares = devices_.spread(jax.jit(run_lanes), lanes, problem, used)
 
@@ -122,8 +121,7 @@ def sweep(
 
         return by_point_and_seed(jax.tree.map(own, *outputs))
 
-    result: SimulationResult = join(outputs)
-    return result
+    return join(outputs)
 
 
 def over_lanes(

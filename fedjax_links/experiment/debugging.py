@@ -216,8 +216,8 @@ class _Rounds:
         self._steps.clear()
         with watched(self._watch):
             after, metrics = self._turn(state, *inputs)
-        jax.block_until_ready(after)  # type: ignore[no-untyped-call]
-        jax.effects_barrier()  # type: ignore[no-untyped-call]
+        jax.block_until_ready(after)
+        jax.effects_barrier()
         found = self._in_steps(int(metrics.num_computing))
         if found:
             return found

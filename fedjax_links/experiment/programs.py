@@ -397,5 +397,4 @@ def _marked(record: dict[str, Any], first_bad_round: np.ndarray) -> dict[str, An
 
 
 def _shape(shape: tuple[int, ...], dtype: Any, sharding: Any = None) -> jax.ShapeDtypeStruct:
-    struct: Callable[..., jax.ShapeDtypeStruct] = jax.ShapeDtypeStruct
-    return struct(shape, dtype, sharding=sharding)
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)

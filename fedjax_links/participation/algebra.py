@@ -205,8 +205,7 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
     def deal(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
         del key, round
         parts = _alike(samples)
-        dealt: MaskLinks = jax.tree.map(lambda *rows: jnp.concatenate(rows)[place], *parts)
-        return dealt
+        return jax.tree.map(lambda *rows: jnp.concatenate(rows)[place], *parts)
 
     return _combine(patterns, deal, num_clients=len(labels))
 
@@ -374,8 +373,7 @@ def _check_some(patterns: Sequence[Participation]) -> None:
 
 
 def _choose(samples: list[MaskLinks], which: Array) -> MaskLinks:
-    chosen: MaskLinks = jax.tree.map(lambda *parts: jnp.stack(parts)[which], *_alike(samples))
-    return chosen
+    return jax.tree.map(lambda *parts: jnp.stack(parts)[which], *_alike(samples))
 
 
 def _distribution(probs: ArrayLike, count: int) -> Array:

@@ -86,8 +86,7 @@ def _links_of(pattern: Participation) -> Links:
         init_key, own_key = jax.random.split(key)
         return pattern.sample(pattern.init(init_key), own_key, jnp.int32(0))[1]
 
-    links: Links = jax.eval_shape(sample, jax.random.key(0))
-    return links
+    return jax.eval_shape(sample, jax.random.key(0))
 
 
 def unavailable(pattern: Participation) -> Participation:

@@ -43,8 +43,7 @@ def class_weights(
         raise errors.invalid('mean', 'be finite', mean)
     z = np.random.default_rng([int(seed), _STREAM]).normal(mean, sigma, num_classes)
     weights = np.exp(z - z.max())
-    shares: NDArray[np.float64] = weights / weights.sum()
-    return shares
+    return weights / weights.sum()
 
 
 def label_dependent_probs(

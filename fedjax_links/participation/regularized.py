@@ -107,7 +107,7 @@ def _dealt(num_clients: int, cohort_size: int) -> Participation:
         turn = jnp.mod(round, period)
 
         def shuffle(_: tuple[Array, Array]) -> tuple[Array, Array]:
-            again: Key = jax.random.clone(key)  # type: ignore[no-untyped-call]
+            again: Key = jax.random.clone(key)
             return jnp.array(False), shuffled(again)
 
         # A loop of one turn or none keeps the deck in place, where a branch would copy it.

@@ -286,7 +286,7 @@ def _build_model(model: Model, num_classes: int) -> nn.Module:
 
 def _check_size(module: nn.Module, features: np.ndarray) -> None:
     """Raises for a model that does not suit the data, or that memory does not hold."""
-    example = jax.ShapeDtypeStruct((1, *features.shape[1:]), np.float32)  # type: ignore[no-untyped-call]
+    example = jax.ShapeDtypeStruct((1, *features.shape[1:]), np.float32)
     takes_train = 'train' in inspect.signature(type(module).__call__).parameters
     evaluating: dict[str, Any] = {'train': False} if takes_train else {}
 

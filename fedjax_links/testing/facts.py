@@ -83,8 +83,7 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
 def client_program(entry: AlgorithmEntry) -> ClientProgram:
     """The client program of an algorithm, as rounds on quadratics take it."""
     factory = entry.client_program or local_sgd
-    program: ClientProgram = factory(0.1, local_steps=2, **entry.client_example)
-    return program
+    return factory(0.1, local_steps=2, **entry.client_example)
 
 
 def hearing(run: 'Rounds') -> str:
