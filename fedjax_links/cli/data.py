@@ -20,7 +20,7 @@ from fedjax_links.cli import app
 ACTIONS = ('list', 'fetch', 'convert')
 
 _SOURCE = flags.DEFINE_string(
-    'source', None, 'For convert: file or folder with what was published, or prepared by TFDS.'
+    'source', None, 'For convert: file or folder with what was published.'
 )
 _DATA_DIR = flags.DEFINE_string('data_dir', None, 'Folder of the data sets.')
 _MIRROR = flags.DEFINE_string(
@@ -60,10 +60,8 @@ def _print_list() -> None:
         found = raw_data.status(name, data_dir=_DATA_DIR.value)
         if found.place is None:
             line = f'missing; {megabytes(found.size)} to download'
-        elif found.size:
-            line = f'{found.place.name}, {megabytes(found.size)}'
         else:
-            line = f'prepared in {found.place}'
+            line = f'{found.place.name}, {megabytes(found.size)}'
         print(f'  {name:<16} {line}')
 
 
@@ -72,7 +70,7 @@ def _fetch(name: str) -> None:
     from fedjax_links.raw_data.converting import full_name, megabytes
 
     found = raw_data.status(full_name(name), data_dir=_DATA_DIR.value)
-    if found.place is not None and found.size:
+    if found.place is not None:
         print(f'{name}: {found.place} is there, {megabytes(found.size)}')
         return
     with _bar() as report:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedjax_links import checks, errors
-from fedjax_links.problems.datasets import npz, places, png_tree, tfds
+from fedjax_links.problems.datasets import npz, places
 from fedjax_links.problems.datasets.npz import Arrays
 from fedjax_links.problems.datasets.places import PathLike
 from fedjax_links.raw_data.recipes import RECIPES, Recipe
@@ -33,8 +33,8 @@ class Status(NamedTuple):
     """What is there of a data set.
 
     Attributes:
-      place: the npz, or a prepared folder; None if neither is there.
-      size: bytes of the npz; of what would be downloaded, if nothing is there; 0 for a folder.
+      place: the npz; None if it is not there.
+      size: bytes of the npz, or of what would be downloaded.
     """
 
     place: pathlib.Path | None
@@ -58,8 +58,8 @@ def convert(name: str, source: PathLike, *, data_dir: PathLike | None = None) ->
 
     Args:
       name: a name in `RECIPES`, or ``emnist``.
-      source: the publisher's files, packed or unpacked, at any depth; or what TensorFlow Datasets
-        prepared; or an npz under the keys of `from_npz`.
+      source: the publisher's files, packed or unpacked, at any depth; or an npz under the keys of
+        `from_npz`.
       data_dir: where to write, see `places.data_root`.
 
     Returns:
@@ -73,7 +73,8 @@ def convert(name: str, source: PathLike, *, data_dir: PathLike | None = None) ->
     recipe, path = RECIPES[name], pathlib.Path(source).expanduser()
     if not path.exists():
         raise errors.invalid('source', 'name a file or folder', path)
-    arrays = checked(_read(name, recipe, path), recipe, path)
+    read = npz.read_file if path.suffix == '.npz' else recipe.read
+    arrays = checked(read(path), recipe, path)
     file = places.npz_file(name, data_dir)
     with errors.on_disk(file):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -136,15 +137,7 @@ def status(name: str, *, data_dir: PathLike | None = None) -> Status:
     recipe, file = RECIPES[name], places.npz_file(name, data_dir)
     if file.is_file():
         return Status(file, file.stat().st_size)
-    root = places.data_root(data_dir)
-    folder = None
-    if recipe.prepared is not None:
-        folder = max(tfds.versions(root / recipe.prepared).items(), default=(None, None))[1]
-    if recipe.folder == 'cinic10':
-        splits = ('train', 'valid', 'test') if name == 'cinic10/valid' else ('train', 'test')
-        tree, absent = png_tree.cinic10_tree(data_dir, splits)
-        folder = tree if absent is None else None
-    return Status(folder, sum(file.size for file in recipe.files) if folder is None else 0)
+    return Status(None, sum(file.size for file in recipe.files))
 
 
 def check_room(folder: pathlib.Path, num_bytes: int) -> None:
@@ -160,23 +153,3 @@ def megabytes(num_bytes: int) -> str:
     """A size as people read it: ``170 MB``, and with a decimal where it is small."""
     size = num_bytes / 1e6
     return f'{size:,.0f} MB' if size >= 10 else f'{size:.3g} MB'
-
-
-def _read(name: str, recipe: Recipe, source: pathlib.Path) -> Arrays:
-    if source.suffix == '.npz':
-        return npz.read_file(source)
-    folder = _prepared(source, recipe.prepared) if recipe.prepared else None
-    if folder is not None:
-        return recipe.adapt(tfds.read_prepared(folder, train=recipe.train))
-    return recipe.read(source)
-
-
-def _prepared(source: pathlib.Path, prepared: str) -> pathlib.Path | None:
-    """The newest version that TensorFlow Datasets prepared there, at, in or below the folder."""
-    if (source / 'dataset_info.json').is_file():
-        return source
-    for folder in (source, source / prepared):
-        found = tfds.versions(folder)
-        if found:
-            return found[max(found)]
-    return None

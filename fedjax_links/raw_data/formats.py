@@ -6,12 +6,12 @@ under the keys of `from_npz`, pixels as uint8.
 
 import contextlib
 import gzip
-import io
 import math
 import os
 import pathlib
 import struct
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from fedjax_links import errors
 from fedjax_links.problems.datasets.npz import Arrays
-from fedjax_links.problems.datasets.png_tree import CINIC10_CLASSES, read_tree
+from fedjax_links.problems.datasets.png_tree import read_tree
 
 _CIFAR10_RECORD = 1 + 32 * 32 * 3
 
@@ -37,7 +37,10 @@ def read_mnist(source: pathlib.Path) -> Arrays:
 
 
 def read_emnist(source: pathlib.Path, *, part: str) -> Arrays:
-    """A part of EMNIST: four IDX files, gzipped or not, or the publisher's ``gzip.zip``."""
+    """A part of EMNIST: four IDX files, gzipped or not, or the publisher's ``gzip.zip``.
+
+    The published images are transposed, and letters numbered from 1; both are undone.
+    """
     stems = {
         f'{split}_{kind}': (f'emnist-{part}-{split}-{file}', rank)
         for split in ('train', 'test')
@@ -50,17 +53,12 @@ def read_emnist(source: pathlib.Path, *, part: str) -> Arrays:
             arrays[key] = _idx_file(source, stem, rank)
         else:
             arrays[key] = _idx_member(archive, f'{stem}-idx{rank}-ubyte.gz', rank)
-    return upright(_idx_arrays(arrays), first_label=1 if part == 'letters' else 0)
-
-
-def upright(arrays: Arrays, *, first_label: int) -> Arrays:
-    """EMNIST with images transposed and labels from 0; the published files have neither."""
+    first_label = np.int32(part == 'letters')
     return {
         key: np.ascontiguousarray(array.swapaxes(1, 2))
         if key.endswith('features')
-        else array - np.int32(first_label)
-        for key, array in arrays.items()
-        if key != 'num_classes'
+        else array - first_label
+        for key, array in _idx_arrays(arrays).items()
     }
 
 
@@ -121,25 +119,10 @@ def read_cinic10(source: pathlib.Path, *, train: Sequence[str]) -> Arrays:
         if (root / 'train').is_dir():
             return read_tree(root, train, ['test'])
     archive = _needed(source, ['CINIC-10.tar.gz', 'CINIC-10.tar'])
-    with _intact(archive):
-        images = _pngs(archive, {*train, 'test'})
-    arrays: dict[str, np.ndarray] = {}
-    for part, splits in (('train', train), ('test', ['test'])):
-        names = sorted(
-            (name for name in images if name[0] in splits),
-            key=lambda name: (splits.index(name[0]), *name[1:]),
-        )
-        if not names:
-            raise errors.invalid('source', f'hold images of {splits[0]}', f'none in {archive}')
-        pixels = [images.pop(name) for name in names]
-        odd = next((k for k, image in enumerate(pixels) if image.shape != pixels[0].shape), None)
-        if odd is not None:
-            got = f'{list(pixels[odd].shape)} of {"/".join(names[odd])}'
-            raise errors.invalid('source', f'hold images of shape {list(pixels[0].shape)}', got)
-        arrays[f'{part}_features'] = np.stack(pixels)
-        labels = [CINIC10_CLASSES.index(label) for _, label, _ in names]
-        arrays[f'{part}_labels'] = np.array(labels, np.int32)
-    return arrays
+    with _intact(archive), tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter='data')
+        return read_tree(pathlib.Path(folder), train, ['test'])
 
 
 def find(source: pathlib.Path, names: Sequence[str]) -> pathlib.Path | None:
@@ -235,21 +218,3 @@ def _svhn_file(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError(f'X of shape {list(X.shape)} and {len(y)} labels')
     labels = y.astype(np.int32)
     return np.ascontiguousarray(X.transpose(3, 0, 1, 2)), np.where(labels == 10, 0, labels)
-
-
-def _pngs(archive: pathlib.Path, splits: set[str]) -> dict[tuple[str, str, str], np.ndarray]:
-    """The images of a tar by split, class and file name, read in the order of the archive."""
-    try:
-        from PIL import Image  # slow to import, so only here
-    except ImportError as error:
-        raise errors.missing_package('PNG files need Pillow', 'pillow') from error
-    images = {}
-    with tarfile.open(archive, 'r|*') as tar:
-        for member in tar:
-            split, label, name = ('', '', *pathlib.PurePath(member.name).parts)[-3:]
-            if split not in splits or label not in CINIC10_CLASSES or not name.endswith('.png'):
-                continue
-            stream = tar.extractfile(member)
-            with Image.open(io.BytesIO(b'' if stream is None else stream.read())) as image:
-                images[split, label, name] = np.asarray(image.convert('RGB'))
-    return images

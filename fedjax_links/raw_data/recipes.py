@@ -42,9 +42,6 @@ class Recipe(NamedTuple):
       shape: of an image: height, width, channels.
       num_classes: C; labels go from 0 to C - 1.
       counts: numbers of training and test images; published editions differ where there are more.
-      prepared: name in TensorFlow Datasets; None if it has none.
-      train: the splits that make the training data there.
-      adapt: from the arrays that TensorFlow Datasets stores to those of ``read``.
     """
 
     files: tuple[File, ...]
@@ -53,9 +50,6 @@ class Recipe(NamedTuple):
     shape: tuple[int, int, int]
     num_classes: int
     counts: tuple[tuple[int, int], ...]
-    prepared: str | None
-    train: tuple[str, ...] = ('train',)
-    adapt: Callable[[Arrays], Arrays] = dict
 
 
 def _idx(base: str, sizes_and_digests: Mapping[str, tuple[int, str]]) -> tuple[File, ...]:
@@ -159,7 +153,6 @@ _EMNIST_PARTS: Mapping[str, tuple[int, tuple[tuple[int, int], ...]]] = {
 
 def _emnist(part: str) -> Recipe:
     num_classes, counts = _EMNIST_PARTS[part]
-    upright = functools.partial(formats.upright, first_label=1 if part == 'letters' else 0)
     return Recipe(
         _EMNIST,
         'emnist',
@@ -167,15 +160,11 @@ def _emnist(part: str) -> Recipe:
         (28, 28, 1),
         num_classes,
         counts,
-        f'emnist/{part}',
-        adapt=upright,
     )
 
 
 RECIPES: Mapping[str, Recipe] = {
-    'mnist': Recipe(
-        *(_MNIST, 'mnist', formats.read_mnist, (28, 28, 1), 10, ((60_000, 10_000),), 'mnist')
-    ),
+    'mnist': Recipe(*(_MNIST, 'mnist', formats.read_mnist, (28, 28, 1), 10, ((60_000, 10_000),))),
     'fashion_mnist': Recipe(
         _FASHION_MNIST,
         'fashion_mnist',
@@ -183,7 +172,6 @@ RECIPES: Mapping[str, Recipe] = {
         (28, 28, 1),
         10,
         ((60_000, 10_000),),
-        'fashion_mnist',
     ),
     **{f'emnist/{part}': _emnist(part) for part in _EMNIST_PARTS},
     'cifar10': Recipe(
@@ -193,7 +181,6 @@ RECIPES: Mapping[str, Recipe] = {
         (32, 32, 3),
         10,
         ((50_000, 10_000),),
-        'cifar10',
     ),
     'svhn': Recipe(
         _SVHN,
@@ -202,7 +189,6 @@ RECIPES: Mapping[str, Recipe] = {
         (32, 32, 3),
         10,
         ((73_257, 26_032),),
-        'svhn_cropped',
     ),
     'svhn/extra': Recipe(
         (*_SVHN, *_SVHN_EXTRA),
@@ -211,8 +197,6 @@ RECIPES: Mapping[str, Recipe] = {
         (32, 32, 3),
         10,
         ((604_388, 26_032),),
-        'svhn_cropped',
-        train=('train', 'extra'),
     ),
     'cinic10': Recipe(
         _CINIC10,
@@ -221,7 +205,6 @@ RECIPES: Mapping[str, Recipe] = {
         (32, 32, 3),
         10,
         ((90_000, 90_000),),
-        None,
     ),
     'cinic10/valid': Recipe(
         _CINIC10,
@@ -230,7 +213,6 @@ RECIPES: Mapping[str, Recipe] = {
         (32, 32, 3),
         10,
         ((180_000, 90_000),),
-        None,
     ),
 }
 """By name; a variant stands behind a slash."""

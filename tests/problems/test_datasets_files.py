@@ -8,24 +8,6 @@ import pytest
 
 from fedjax_links.problems import datasets
 
-CINIC10 = [
-    'airplane',
-    'automobile',
-    'bird',
-    'cat',
-    'deer',
-    'dog',
-    'frog',
-    'horse',
-    'ship',
-    'truck',
-]
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch, tmp_path_factory):
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path_factory.mktemp('cache')))
-
 
 @pytest.fixture
 def arrays(rng):
@@ -164,37 +146,6 @@ def write_tree(root, splits, classes, *, number=2, size=(32, 32), mode='RGB', se
     return written
 
 
-def test_cinic10(tmp_path):
-    written = write_tree(tmp_path, ['train', 'valid', 'test'], CINIC10)
-    data = datasets.load('cinic10', data_dir=tmp_path)
-    for split, features, labels in (
-        ('train', data.train_features, data.train_labels),
-        ('test', data.test_features, data.test_labels),
-    ):
-        assert (features.dtype, labels.dtype) == (np.float32, np.int32)
-        np.testing.assert_array_equal(features, np.float32(written[split][0]) / np.float32(255))
-        np.testing.assert_array_equal(labels, written[split][1])
-    assert (data.num_classes, data.name) == (10, 'cinic10')
-    more = datasets.cinic10(data_dir=tmp_path, include_valid=True)
-    both = np.concatenate([written[split][0] for split in ('train', 'valid')])
-    np.testing.assert_array_equal(np.rint(255 * more.train_features), both)
-    np.testing.assert_array_equal(more.train_labels, np.tile(data.train_labels, 2))
-
-
-def test_cinic10_is_looked_for_beside_the_prepared_data(tmp_path, monkeypatch):
-    monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
-    missing = tmp_path / 'cinic10' / 'train' / 'airplane'
-    assert_raises(
-        '`data_dir` must hold the data set (run `python -m fedjax_links data fetch cinic10`), '
-        f'got neither {tmp_path}/cinic10.npz nor a tree with {missing}.',
-        datasets.cinic10,
-    )
-    write_tree(tmp_path / 'cinic10', ['train', 'test'], CINIC10, number=1)
-    assert datasets.cinic10().train_features.shape == (10, 32, 32, 3)
-    with pytest.raises(ValueError, match=r'cinic10/valid`\), got neither .*/valid/airplane\.$'):
-        datasets.cinic10(include_valid=True)
-
-
 def test_grey_trees_and_conversion(tmp_path):
     written = write_tree(tmp_path / 'g', ['train', 'test'], 'ab', size=(5, 7), mode='L')
     grey = datasets.load('png_tree', data_dir=tmp_path / 'g', channels=1)
@@ -204,23 +155,17 @@ def test_grey_trees_and_conversion(tmp_path):
     assert (grey.name, colour.name) == ('g', 'colour')
 
 
-def test_trees_are_cached_until_a_file_changes(tmp_path, monkeypatch):
-    write_tree(tmp_path / 't', ['train', 'test'], 'ab', size=(5, 7))
-    load = lambda **options: datasets.from_png_tree(  # noqa: E731
-        tmp_path / 't', cache_dir=tmp_path / 'c', **options
-    )
-    first = load()
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, 'PIL', None)  # the cache needs no decoder
-        np.testing.assert_array_equal(load().train_features, first.train_features)
-        with pytest.raises(ImportError, match=r'^PNG files need Pillow: `pip install pillow`'):
-            load(cache=False)
-    assert load(channels=1).train_features.shape[-1] == 1
-    write_tree(tmp_path / 'u', ['train'], 'ab', size=(5, 7), seed=1)
-    file = tmp_path / 't' / 'train' / 'b' / 'x-1.png'
-    file.write_bytes((tmp_path / 'u' / 'train' / 'b' / 'x-1.png').read_bytes())
-    same = (load().train_features == first.train_features).all(axis=(1, 2, 3))
-    np.testing.assert_array_equal(same, [True, True, True, False])
+def test_splits_of_a_tree_follow_one_another_and_need_a_decoder(tmp_path, monkeypatch):
+    written = write_tree(tmp_path, ['train', 'valid', 'test'], 'abc', size=(5, 7))
+    data = datasets.from_png_tree(tmp_path, train=['train', 'valid'])
+    both = np.concatenate([written[split][0] for split in ('train', 'valid')])
+    np.testing.assert_array_equal(data.train_features, np.float32(both) / np.float32(255))
+    np.testing.assert_array_equal(data.train_labels, np.tile(written['train'][1], 2))
+    np.testing.assert_array_equal(data.test_labels, written['test'][1])
+    assert (data.num_classes, data.name) == (3, tmp_path.name)
+    monkeypatch.setitem(sys.modules, 'PIL', None)
+    with pytest.raises(ImportError, match=r'^PNG files need Pillow: `pip install pillow`'):
+        datasets.from_png_tree(tmp_path)
 
 
 def test_trees_that_do_not_fit_are_refused(tmp_path):

@@ -5,13 +5,10 @@ import re
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from fedjax_links import raw_data
 from fedjax_links.problems import datasets
-from fedjax_links.problems.datasets import png_tree
 from fedjax_links.raw_data import RECIPES
-from tests.problems import prepared_data
 from tests.raw_data import published
 from tests.raw_data.published import TEST, TRAIN, small
 
@@ -82,30 +79,12 @@ def test_cinic10_is_the_same_packed_unpacked_and_read_as_a_tree(packed, tmp_path
     assert_holds(plain, parts['train'], parts['test'], 'cinic10')
     both = [np.concatenate(pair) for pair in zip(parts['train'], parts['valid'], strict=True)]
     assert_holds(more, both, parts['test'], 'cinic10')
+    before = ['CINIC-10.tar.gz'] if packed else ['README.md', 'test', 'train', 'valid']
+    assert sorted(child.name for child in raw.iterdir()) == before
     if not packed:
-        tree = datasets.cinic10(data_dir=raw, cache=False)
+        tree = datasets.from_png_tree(raw)
         np.testing.assert_array_equal(tree.train_features, plain.train_features)
         np.testing.assert_array_equal(tree.train_labels, plain.train_labels)
-
-
-@pytest.mark.parametrize('below', ['', 'cifar10', 'cifar10/3.0.1'])
-def test_what_tfds_prepared_gives_the_same_data_faster(below, tmp_path, monkeypatch):
-    small(monkeypatch, 'cifar10', counts=((prepared_data.TRAIN, prepared_data.TEST),))
-    parts = prepared_data.write_tfrecord(tmp_path / 'raw', 'cifar10', (32, 32, 3), 10)
-    raw_data.convert('cifar10', tmp_path / 'raw' / below, data_dir=tmp_path)
-    assert_holds(datasets.cifar10(data_dir=tmp_path), parts['train'], parts['test'], 'cifar10')
-
-
-def test_tfds_emnist_is_turned_as_the_loader_turns_it(tmp_path, monkeypatch):
-    counts = ((prepared_data.TRAIN, prepared_data.TEST),)
-    small(monkeypatch, 'emnist/letters', counts=counts)
-    raw = tmp_path / 'raw'
-    prepared_data.write_array_record(raw, 'emnist/letters', (28, 28, 1), 27, first_label=1)
-    raw_data.convert('emnist/letters', raw, data_dir=tmp_path)
-    straight = datasets.emnist(config='letters', data_dir=raw, cache=False)
-    converted = datasets.emnist(config='letters', data_dir=tmp_path)
-    for a, b in zip(straight, converted, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def fails(name, source, message):
@@ -209,31 +188,6 @@ def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
             raw_data.convert('mnist', tmp_path, data_dir=tmp_path / 'new')
     assert file.read_bytes() == before
     assert [child.name for child in file.parent.iterdir()] == ['mnist.npz']
-
-
-@pytest.mark.parametrize('name', ['cinic10', 'cinic10/valid'])
-@pytest.mark.parametrize('place', ['', 'cinic10'])
-@pytest.mark.parametrize('by_default', [True, False])
-def test_what_is_listed_as_prepared_is_what_the_loader_reads(
-    name, place, by_default, tmp_path, monkeypatch
-):
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
-    data_dir = None if by_default else tmp_path
-    found = []
-    for split in ('test', 'train', 'valid'):
-        for label in png_tree.CINIC10_CLASSES:
-            (tmp_path / place / split / label).mkdir(parents=True)
-            Image.new('RGB', (2, 2)).save(tmp_path / place / split / label / '0.png')
-        listed = raw_data.status(name, data_dir=data_dir).place
-        try:
-            datasets.load(name, data_dir=data_dir)
-        except ValueError:
-            assert listed is None
-        else:
-            found.append(split)
-            assert listed == tmp_path / place
-    assert found == (['valid'] if name == 'cinic10/valid' else ['train', 'valid'])
 
 
 def test_names_of_other_places_lead_to_ours():

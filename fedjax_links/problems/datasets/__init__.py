@@ -12,17 +12,18 @@ from fedjax_links import checks
 from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
 from fedjax_links.problems.datasets.digits import digits
 from fedjax_links.problems.datasets.npz import from_npz, save_npz
-from fedjax_links.problems.datasets.png_tree import cinic10, from_png_tree
-from fedjax_links.problems.datasets.synthetic_images import synthetic_images
-from fedjax_links.problems.datasets.tfds import (
+from fedjax_links.problems.datasets.png_tree import from_png_tree
+from fedjax_links.problems.datasets.published import (
     EMNIST_CONFIGS,
     cifar10,
+    cinic10,
     emnist,
     fashion_mnist,
-    from_tfds,
     mnist,
     svhn,
 )
+from fedjax_links.problems.datasets.synthetic_images import synthetic_images
+from fedjax_links.problems.datasets.tfds import from_tfds
 
 DATASETS: Mapping[str, Callable[..., Dataset]] = {
     'cifar10': cifar10,
@@ -38,6 +39,7 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = {
     'svhn': svhn,
     'svhn/extra': functools.partial(svhn, extra=True),
     'synthetic_images': synthetic_images,
+    'tfds': from_tfds,
 }
 
 

@@ -1,14 +1,11 @@
-"""Data sets in plain npz files: anybody's arrays, and the cache of slower formats."""
+"""Data sets in plain npz files: anybody's arrays, and what slower formats are kept as."""
 
-import hashlib
 import os
 import pathlib
-import re
 import struct
-import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -109,65 +106,6 @@ def from_mapping(arrays: Arrays, *, name: str) -> Dataset:
         num_classes=None if num_classes is None else num_classes.item(),
         name=name,
     )
-
-
-def cached(
-    read: Callable[[], Arrays],
-    *,
-    name: str,
-    files: Iterable[pathlib.Path],
-    settings: object,
-    cache: bool,
-    cache_dir: PathLike | None,
-) -> Dataset:
-    """What ``read`` returns, kept as an npz file for the next call.
-
-    The cache's file name carries a digest of the settings and of the paths, sizes and times of the
-    source files, so that other or renewed sources are read anew. A damaged cache is replaced; a
-    folder that cannot be written costs a warning.
-
-    Args:
-      read: reads the source into arrays under the keys of `from_npz`, pixels as uint8.
-      name: name of the data set.
-      files: the source files.
-      settings: what else the arrays depend on; its `repr` counts.
-      cache: whether to look at and write the cache at all.
-      cache_dir: folder of the cache, by default ``fedjax_links/datasets`` in ``XDG_CACHE_HOME`` or
-        else in ``~/.cache``.
-
-    Returns:
-      The data set.
-    """
-    if not cache:
-        return from_mapping(read(), name=name)
-    folder = default_cache_dir() if cache_dir is None else pathlib.Path(cache_dir)
-    slug = re.sub(r'[^\w.-]+', '_', name)
-    file = folder / f'{slug}-{_digest(settings, files)}.npz'
-    try:
-        return from_mapping(_read_arrays(file), name=name)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):  # of the cache alone
-        arrays = read()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_arrays(file, arrays)
-    except OSError as error:
-        reason = error.strerror or error
-        warnings.warn(f'{name} could not be cached in {folder}: {reason}.', stacklevel=3)
-    return from_mapping(arrays, name=name)
-
-
-def default_cache_dir() -> pathlib.Path:
-    """``fedjax_links/datasets`` in ``XDG_CACHE_HOME``, or else in ``~/.cache``."""
-    base = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
-    return pathlib.Path(base) / 'fedjax_links' / 'datasets'
-
-
-def _digest(settings: object, files: Iterable[pathlib.Path]) -> str:
-    digest = hashlib.sha256(f'{settings!r}\n'.encode())
-    for file in files:
-        status = file.stat()
-        digest.update(f'{file.absolute()}\n{status.st_size} {status.st_mtime_ns}\n'.encode())
-    return digest.hexdigest()[:16]
 
 
 def _read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ def data_root(data_dir: PathLike | None) -> pathlib.Path:
 
 
 def npz_file(name: str, data_dir: PathLike | None = None) -> pathlib.Path:
-    """The file that ``data fetch`` and ``data convert`` write and the loaders look for first.
+    """The file that ``data fetch`` and ``data convert`` write and the loaders read.
 
     Args:
       name: a data set of ``data list``, such as ``'mnist'`` or ``'emnist/letters'``.
@@ -25,13 +25,12 @@ def npz_file(name: str, data_dir: PathLike | None = None) -> pathlib.Path:
     return data_root(data_dir) / f'{name.replace("/", "-")}.npz'
 
 
-def missing(name: str, data_dir: PathLike | None, otherwise: str) -> ValueError:
+def missing(name: str, data_dir: PathLike | None) -> ValueError:
     """Builds the error for a data set that is not there.
 
     Args:
       name: a data set of ``data list``.
       data_dir: where it was looked for, as the user gave it.
-      otherwise: what would have served as well, with its place.
 
     Returns:
       The error, with the command that fetches the data.
@@ -40,5 +39,5 @@ def missing(name: str, data_dir: PathLike | None, otherwise: str) -> ValueError:
     return errors.invalid(
         'data_dir',
         f'hold the data set (run `python -m fedjax_links data fetch {name}{place}`)',
-        f'neither {npz_file(name, data_dir)} nor {otherwise}',
+        f'no {npz_file(name, data_dir)}',
     )
