@@ -115,7 +115,7 @@ _LIBRARIES = {
     'errors': set(),
     'analysis': {'numpy', 'scipy'},
     'problems': {'jax', 'numpy', 'scipy', 'flax', 'optax', 'sklearn', 'tensorflow_datasets', 'PIL'},
-    'raw_data': {'numpy', 'scipy', 'PIL', 'pooch'},
+    'raw_data': {'numpy', 'scipy', 'pooch', 'requests'},
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
     'runs': {'jax', 'numpy'},
     'frames': {'jax', 'numpy', 'pandas', 'xarray'},

@@ -8,9 +8,7 @@ Downloads need `pip install 'fedjax_links[data]'`. Data sets are kept where conf
 in TFDS_DATA_DIR or else in ~/tensorflow_datasets, one npz each.
 """
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
 
 from absl import flags
 
@@ -73,10 +71,10 @@ def _fetch(name: str) -> None:
     if found.place is not None:
         print(f'{name}: {found.place} is there, {megabytes(found.size)}')
         return
-    with _bar() as report:
-        fetched = raw_data.fetch(
-            name, data_dir=_DATA_DIR.value, mirror=_MIRROR.value, report=report
-        )
+    on_terminal = sys.stderr.isatty()
+    fetched = raw_data.fetch(
+        name, data_dir=_DATA_DIR.value, mirror=_MIRROR.value, progressbar=on_terminal
+    )
     for file, digest in fetched.unpublished.items():
         print(f'{file}: no SHA-256 is published; this one has {digest}')
     _say(name, fetched.done)
@@ -97,31 +95,6 @@ def _say(name: str, done) -> None:
         f'{name}: {done.num_train:,} training and {done.num_test:,} test images, '
         f'{megabytes(done.size)} in {done.file}'
     )
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[Callable[[str, int, int], None]]:
-    """One live line per file, on a terminal alone."""
-    from tqdm import tqdm
-
-    bars: dict[str, tqdm] = {}
-
-    def report(name: str, now: int, whole: int) -> None:
-        if name not in bars:
-            bars[name] = tqdm(
-                desc=name,
-                total=whole,
-                unit='B',
-                unit_scale=True,
-                disable=not sys.stderr.isatty(),
-            )
-        bars[name].update(now - bars[name].n)
-
-    try:
-        yield report
-    finally:
-        for bar in bars.values():
-            bar.close()
 
 
 if __name__ == '__main__':
