@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.test_devices import ROOT
+from tests import ROOT
 
 PROGRAM = """
 import os, signal, sys

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -11,8 +10,8 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import devices
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent
 FOUR_DEVICES = "import jax\njax.config.update('jax_num_cpu_devices', 4)\n"
 
 

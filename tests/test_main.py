@@ -3,15 +3,14 @@
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 import fedjax_links.__main__ as front
 from fedjax_links import errors
 from fedjax_links.algorithms import ALGORITHMS
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent
 COMMAND = [sys.executable, '-m', 'fedjax_links']
 
 

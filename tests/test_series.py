@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import runs
-from tests.cli.command import ROOT
+from tests import ROOT
 
 SIGMA, RATE, ALPHA = 'links.probs.sigma', 'client.learning_rate', 'problem.alpha'
 

@@ -8,7 +8,7 @@ from benchmarks import claim as claim_of
 from benchmarks.claim import Claim, Side
 from benchmarks.claims import CLAIMS, TABLE_D1, table
 from fedjax_links import experiment, runs
-from tests.cli.command import ROOT
+from tests import ROOT
 from tests.configs import shipped
 
 PAGE = ROOT / 'docs' / 'papers.md'

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from benchmarks import map_leads
-from tests.cli.command import ROOT
+from tests import ROOT
 from tests.tiers import cases
 
 

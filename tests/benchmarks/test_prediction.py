@@ -1,14 +1,14 @@
 """Cells of docs/prediction.md, made again."""
 
-import pathlib
 import re
 
 import numpy as np
 import pytest
 
 from benchmarks import prediction
+from tests import ROOT
 
-PAGE = (pathlib.Path(__file__).parents[2] / 'docs' / 'prediction.md').read_text()
+PAGE = (ROOT / 'docs' / 'prediction.md').read_text()
 
 
 def cells():

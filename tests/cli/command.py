@@ -6,7 +6,6 @@ import io
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import jax
 from absl import app as absl_app
@@ -14,8 +13,8 @@ from absl import flags
 from absl import logging as absl_logging
 
 import fedjax_links.__main__ as front
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, '-m', 'fedjax_links']
 
 

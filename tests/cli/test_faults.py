@@ -9,9 +9,10 @@ import time
 import pytest
 
 from fedjax_links import experiment
+from tests import ROOT
 from tests.cli import command
 
-COMMAND, ROOT = [*command.COMMAND, 'simulate'], command.ROOT
+COMMAND = [*command.COMMAND, 'simulate']
 LONG = """
 from ml_collections import ConfigDict
 

@@ -2,13 +2,12 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from fedjax_links import runs
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 MOST_GIBIBYTES = 2.0
 MEASURED = """
 import pathlib, runpy, sys

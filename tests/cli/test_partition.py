@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tests.cli.command import ROOT, run
+from tests import ROOT
+from tests.cli.command import run
 
 CONFIG = '--config=configs/comparison.py'
 IMAGES = """

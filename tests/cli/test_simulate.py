@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fedjax_links import runs
-from tests.cli.command import COMMAND, ROOT, in_a_process, run
+from tests import ROOT
+from tests.cli.command import COMMAND, in_a_process, run
 
 QUICKSTART = ['simulate', '--config=configs/quickstart.py']
 OF_TWO = ['--coordinator=127.0.0.1:9999', '--num_processes=2']

@@ -2,14 +2,14 @@
 
 import importlib.util
 import itertools
-from pathlib import Path
 
 import numpy as np
 
 from fedjax_links import sizes
 from fedjax_links.problems import datasets
+from tests import ROOT
 
-FOLDER = Path(__file__).parent.parent.parent / 'configs'
+FOLDER = ROOT / 'configs'
 PATHS = sorted(FOLDER.glob('*.py'))
 _SMALL = 'gaussians'
 _WANG = ('fashion_mnist', 'cifar10', _SMALL)

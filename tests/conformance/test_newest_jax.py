@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[2]
+from tests import ROOT
+
 SUITES = (
     'tests/conformance/test_registries.py',
     'tests/conformance/test_suites_can_fail.py',

@@ -5,7 +5,7 @@ import io
 import re
 from typing import NamedTuple
 
-from tests.cli.command import ROOT
+from tests import ROOT
 
 DOCS = ROOT / 'docs'
 PAGES = sorted(

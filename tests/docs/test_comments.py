@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.cli.command import ROOT
+from tests import ROOT
 
 
 def blocks(page, language='python'):

@@ -11,7 +11,7 @@ import tomllib
 import pytest
 
 from examples import build
-from tests.cli.command import ROOT
+from tests import ROOT
 
 SCRIPTS = build.scripts()
 HAS_KERNELS = all(importlib.util.find_spec(n) for n in ('jupytext', 'nbclient', 'ipykernel'))

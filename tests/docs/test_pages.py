@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
+from tests import ROOT
 from tests.cli import command
-from tests.cli.command import ROOT
 from tests.docs import pages
 
 

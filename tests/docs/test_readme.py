@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
+from tests import ROOT
 from tests.cli import command
-from tests.cli.command import ROOT
 from tests.conftest import COMPILE_FAST, as_flags
 
 README = (ROOT / 'README.md').read_text()

@@ -10,7 +10,7 @@ from scipy import stats
 from benchmarks import predicted_points
 from fedjax_links import experiment, runs
 from fedjax_links.report import predicted_map
-from tests.cli.command import ROOT
+from tests import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.optimised]
 

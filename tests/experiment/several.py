@@ -12,7 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from tests import ROOT
+
 CONFIG = """
 import os
 import time

@@ -5,7 +5,6 @@ import dataclasses
 import re
 import sys
 import types
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ import pytest
 import fedjax_links as fl
 from fedjax_links import errors, runs
 from fedjax_links.experiment import Callback, loggers
+from tests import ROOT
 from tests.experiment.test_running import in_python, run_and_cut
 from tests.tiers import cases
 
@@ -86,7 +86,7 @@ def test_every_number_of_a_lane_becomes_an_event(tmp_path, monkeypatch):
 
 
 def test_the_callback_that_the_documentation_shows_sends_every_lane(tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / 'docs' / 'runs.md').read_text()
+    page = (ROOT / 'docs' / 'runs.md').read_text()
     sent = []
 
     class Run:

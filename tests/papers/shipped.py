@@ -3,12 +3,12 @@
 import decimal
 import functools
 import importlib.util
-from pathlib import Path
 
 from fedjax_links import sizes
 from fedjax_links.report import figure
+from tests import ROOT
 
-CONFIGS = Path(__file__).parent.parent.parent / 'configs'
+CONFIGS = ROOT / 'configs'
 
 
 def config(name, *, size=sizes.quick, **changes):

@@ -2,7 +2,6 @@
 
 import fnmatch
 import tomllib
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,7 @@ from fedjax_links.papers.sun2025 import tables as sun2025
 from fedjax_links.papers.wang2022 import tables as wang2022
 from fedjax_links.papers.xiang2024 import tables as xiang2024
 from fedjax_links.report import published
-
-ROOT = Path(__file__).parent.parent.parent
+from tests import ROOT
 
 
 @pytest.mark.parametrize(

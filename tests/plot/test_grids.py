@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fedjax_links import plot, runs
-from tests.cli.command import ROOT
+from tests import ROOT
 
 X, Y = 'links.probs.sigma', 'problem.bayes_accuracy'
 AT = {'problem.alpha': 0.1, 'client.learning_rate': 0.02}
