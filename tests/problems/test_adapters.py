@@ -172,7 +172,7 @@ class Pairs(list):
 @pytest.mark.parametrize(
     'dataset, clients, message',
     [
-        (Pairs([(1.0, 2)]), [0, 1], '`clients` must have 1 entries, as items, got 2.'),
+        (Pairs([(1.0, 2)]), [0, 1], '`features` must have 2 rows, as clients do, got 1.'),
         (Pairs([1.0]), [0], r'`dataset` must have items that are pairs \(features, label\)'),
         (Pairs([([1.0], 2), ([1.0, 2.0], 1)]), [0, 1], r'must have one shape, got \(1,\) and \(2'),
         ({'a': Pairs([(1.0, 2)]), 'b': Pairs()}, None, 'give every client an example, got none fo'),
@@ -189,44 +189,18 @@ def test_a_map_style_data_set_needs_no_torch():
     check(adapters.from_torch(Pairs(zip(X, Y, strict=True)), OWNERS))
 
 
-class Stream:
-    """Items by number, of which nobody says how many."""
-
-    def __getitem__(self, place):
-        """The same pair everywhere."""
-        return 1.0, 2
+def test_whole_splits_are_not_taken_for_one():
+    splits = pytest.importorskip('datasets').DatasetDict(train=_split(), test=_split())
+    with pytest.raises(ValueError, match=r"^`features` has no 'x'; valid names: test, train"):
+        adapters.from_hugging_face(splits, client='who', features='x', label='y')
 
 
-@pytest.mark.parametrize(
-    'dataset, clients, message',
-    [
-        (
-            Stream(),
-            [0],
-            '`dataset` must be map-style, with `__len__` and `__getitem__`, got Stream.',
-        ),
-        ([Pairs([(1, 2)]), Stream()], None, '`dataset` must be map-style, .*, got Stream of 1'),
-        ({'a': {1, 2}}, None, '`dataset` must be map-style, .*, got set of a'),
-        (
-            Pairs([(1.0, 2)]),
-            iter([0]),
-            '`clients` must have 1 entries, as items, got list_iterator',
-        ),
-        (Pairs([(1.0, 2)]), 3, '`clients` must have 1 entries, as items, got int'),
-    ],
-)
-def test_data_sets_without_a_length_are_named(dataset, clients, message):
-    with pytest.raises(ValueError, match=message):
-        adapters.from_torch(dataset, clients)
+def _split():
+    return pytest.importorskip('datasets').Dataset.from_dict({'who': [0], 'x': [1.0], 'y': [0]})
 
 
-def test_what_is_no_frame_split_or_path_is_named():
-    columns = {'client': 'who', 'features': 'x', 'label': 'y'}
-    with pytest.raises(ValueError, match=r"^`frame` must be a pandas\.DataFrame, got {'who': 1}"):
-        adapters.from_pandas({'who': 1}, **columns)
-    with pytest.raises(ValueError, match=r'^`dataset` must be one split, got all of train, test'):
-        adapters.from_hugging_face({'train': 1, 'test': 2}, **columns)
-    with pytest.raises(ValueError, match=r'^`dataset` must be a datasets\.Dataset .*, got Stream'):
-        adapters.from_hugging_face(Stream(), **columns)
-    with pytest.raises(ValueError, match=r'^`path` must be a path, got 3'):
-        adapters.from_leaf(3)
+def test_columns_by_themselves():
+    check(adapters.from_columns(X.astype(float), Y.tolist(), OWNERS))
+    for owners, message in ((3, 'have one entry per'), ([0], 'have 1 rows, as clients do, got 7')):
+        with pytest.raises(ValueError, match=f'^`(clients|features)` must {message}'):
+            adapters.from_columns(X, Y, owners)

@@ -1,0 +1,216 @@
+"""Anybody's data as arrays with owners, for `from_arrays` and `from_flax`.
+
+No library is imported here: a data set brings its own.
+"""
+
+import json
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import errors
+from fedjax_links.problems import array_checks
+
+Columns = Hashable | list[Hashable]
+
+
+class Examples(NamedTuple):
+    """What `from_arrays` and `from_flax` take first.
+
+    Attributes:
+      features: [E, ...].
+      labels: [E, ...].
+      clients: int[E], owner of each example.
+      names: what the data call each of the N clients, by its number.
+    """
+
+    features: np.ndarray
+    labels: np.ndarray
+    clients: np.ndarray
+    names: tuple[Any, ...]
+
+
+def from_columns(features: Any, labels: Any, owners: Any) -> Examples:
+    """Examples whose owners have names.
+
+    Args:
+      features: E of them, of one shape.
+      labels: E of them, of one shape.
+      owners: E names or numbers; clients are numbered in the sorted order of their names.
+
+    Returns:
+      The examples, in their order; 64 bits become 32, as JAX has them by default.
+
+    Raises:
+      ValueError: if there are none, an owner is missing, lengths differ or shapes do.
+    """
+    names = np.asarray(owners)
+    if names.ndim != 1 or not len(names):
+        raise errors.invalid('clients', 'have one entry per example', f'shape {names.shape}')
+    for argument, column in (('features', features), ('labels', labels)):
+        if len(column) != len(names):
+            raise errors.invalid(argument, f'have {len(names)} rows, as clients do', len(column))
+    missing = [name is None or name != name for name in names.tolist()]
+    if any(missing):
+        raise errors.invalid('clients', 'name an owner', f'none for example {missing.index(True)}')
+    known, clients = np.unique(names, return_inverse=True)
+    return Examples(
+        _stacked('features', features),
+        _stacked('labels', labels),
+        clients.astype(np.int32),
+        tuple(known.tolist()),
+    )
+
+
+def from_pandas(frame: Any, *, client: Hashable, features: Columns, label: Columns) -> Examples:
+    """Rows of a ``pandas.DataFrame`` as `from_columns` makes examples of them.
+
+    Args:
+      frame: the frame.
+      client: column of the owners.
+      features: a list of columns of numbers, which become a vector; or one column, of numbers or
+        arrays of one shape, which is taken as it is.
+      label: column of the labels, or a list of columns, which become a vector.
+    """
+    columns = {'features': features, 'label': label, 'client': client}
+    for argument, wanted in columns.items():
+        _check_names(argument, wanted if isinstance(wanted, list) else [wanted], frame.columns)
+    return from_columns(*(frame[wanted].to_numpy() for wanted in columns.values()))
+
+
+def from_hugging_face(dataset: Any, *, client: str, features: str, label: str) -> Examples:
+    """Rows of one split of Hugging Face's `datasets` as `from_columns` makes examples of them.
+
+    Args:
+      dataset: the split, a ``datasets.Dataset``; its columns are read into memory.
+      client: column of the owners.
+      features: column of numbers, arrays or images of one shape.
+      label: column of the labels.
+    """
+    columns = {'features': features, 'label': label, 'client': client}
+    for argument, wanted in columns.items():
+        _check_names(argument, [wanted], dataset.column_names)
+    held = dataset.select_columns(sorted({*columns.values()})).with_format('numpy')[:]
+    return from_columns(*(held[wanted] for wanted in columns.values()))
+
+
+def from_torch(dataset: Any, clients: Any = None) -> Examples:
+    """The pairs (features, label) of map-style data sets as `from_columns` makes examples of them.
+
+    Args:
+      dataset: a ``torch.utils.data.Dataset`` with a length, whose items are pairs of tensors or
+        numbers; without ``clients``, a list of such, one for each client, or a mapping by name.
+        Every item is read once, so what a data set draws at random is drawn now; augment with
+        ``from_flax(augment=...)``.
+      clients: the owner of each item, numbers or names.
+    """
+    if clients is not None:
+        return from_columns(*_columns([dataset[place] for place in range(len(dataset))]), clients)
+    if not isinstance(dataset, Mapping | Sequence):
+        requirement = 'be given for a single data set, the owner of each item'
+        raise errors.invalid('clients', requirement, None)
+    parts = dataset if isinstance(dataset, Mapping) else dict(enumerate(dataset))
+    for name, part in parts.items():
+        if not len(part):
+            raise errors.invalid('dataset', 'give every client an example', f'none for {name}')
+    items = [part[place] for part in parts.values() for place in range(len(part))]
+    owners = [name for name, part in parts.items() for _ in range(len(part))]
+    return from_columns(*_columns(items), owners)
+
+
+def from_leaf(
+    path: str | Path,
+    *,
+    features: Callable[[Any], Any] | None = None,
+    label: Callable[[Any], Any] | None = None,
+) -> Examples:
+    """JSON in LEAF's form, ``{"users": [...], "user_data": {user: {"x": [...], "y": [...]}}}``.
+
+    Args:
+      path: a file, or a folder, of which all ``*.json`` files are read.
+      features: from an entry of ``x`` to numbers of one shape, such as a text's token ids; entries
+        are taken as they are by default.
+      label: the same for ``y``.
+
+    Returns:
+      The examples of every user, by file and user in their order.
+
+    Raises:
+      ValueError: for a file that is not of this form, naming it, or rows that are no numbers of one
+        shape.
+
+    References:
+      Caldas et al. 2018, LEAF: a benchmark for federated settings.
+    """
+    place = Path(path)
+    files = sorted(place.glob('*.json')) if place.is_dir() else [place]
+    parts = [part for file in files if (part := _read_leaf(file, features, label))[2]]
+    if not parts:
+        raise errors.invalid('path', 'hold examples', path)
+    inputs, labels, owners = zip(*parts, strict=True)
+    for argument, arrays in (('features', inputs), ('labels', labels)):
+        _stacked(argument, [array[0] for array in arrays])  # files may differ in shape
+    joined = np.concatenate(inputs), np.concatenate(labels)
+    return from_columns(*joined, [owner for part in owners for owner in part])
+
+
+def _read_leaf(
+    file: Path, features: Callable[[Any], Any] | None, label: Callable[[Any], Any] | None
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Rows, labels and owners of a file; as lists, numbers would take ten times the memory."""
+    rows: list[Any] = []
+    labels: list[Any] = []
+    owners: list[str] = []
+    try:
+        users = json.loads(file.read_text(encoding='utf-8'))['user_data']
+        for user, data in users.items():
+            if len(data['x']) != len(data['y']):
+                raise ValueError(f'user {user} has {len(data["x"])} x, {len(data["y"])} y')
+            rows += data['x']
+            labels += data['y']
+            owners += [user] * len(data['x'])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = getattr(error, 'strerror', None) or errors.described(error)
+        raise errors.invalid('path', "name JSON of LEAF's form", f'{file}: {reason}') from None
+    if not owners:
+        return np.empty(0), np.empty(0), owners
+    return (
+        _stacked('features', [features(row) for row in rows] if features else rows),
+        _stacked('labels', [label(value) for value in labels] if label else labels),
+        owners,
+    )
+
+
+def _columns(items: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Features and labels of pairs."""
+    for place, item in enumerate(items):
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            requirement = 'have items that are pairs (features, label)'
+            raise errors.invalid('dataset', requirement, f'item {place}, {type(item).__name__}')
+    return [features for features, _ in items], [label for _, label in items]
+
+
+def _check_names(argument: str, names: Sequence[Any], known: Collection[Any]) -> None:
+    for name in names:
+        if name not in known:
+            raise errors.unknown_name(argument, name, map(str, known))
+
+
+def _stacked(argument: str, rows: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """Rows of numbers of one shape as an array."""
+    try:
+        array = rows if isinstance(rows, np.ndarray) else np.stack([np.asarray(r) for r in rows])
+        if array.dtype == object:
+            array = np.stack([np.asarray(row) for row in array])
+    except (TypeError, ValueError):
+        shapes = sorted({str(np.shape(row)) for row in rows})[:2]
+        raise errors.invalid(argument, 'have one shape', ' and '.join(shapes)) from None
+    array_checks.numbers(argument, array)
+    if array.dtype.kind in 'iu' and array.dtype.itemsize == 8:
+        limits = np.iinfo(np.int32)
+        if array.size and not limits.min <= array.min() <= array.max() <= limits.max:
+            raise errors.invalid(argument, 'fit into 32 bits', array.max())
+        return array.astype(np.int32)
+    return array.astype(np.float32) if array.dtype == np.float64 else array
