@@ -29,7 +29,7 @@ from sklearn import datasets
 
 import fedjax_links as fl
 from fedjax_links import local_training, participation, plot, problems
-from fedjax_links.problems import partition, partition_report
+from fedjax_links.problems import partition
 
 # %% [markdown]
 # ## Data, and who owns it
@@ -43,7 +43,7 @@ features = ((features - features.mean(axis=0)) / features.std(axis=0)).astype(np
 is_test = np.arange(len(labels)) % 5 == 0
 train, test = (features[~is_test], labels[~is_test]), (features[is_test], labels[is_test])
 owners = partition.dirichlet(train[1], num_clients=10, alpha=0.3, seed=0)
-print(partition_report.report(owners, train[1]))
+print(partition.report(owners, train[1]))
 
 
 # %% [markdown]

@@ -59,7 +59,8 @@ def tables() -> dict[str, dict[str, str]]:
     """
     from fedjax_links import algorithms, choices, participation, pricing, problems
     from fedjax_links.experiment import definition, loggers
-    from fedjax_links.problems import augmentation, classification, datasets, partitioners
+    from fedjax_links.problems import augmentation, classification, datasets
+    from fedjax_links.problems.partition.names import PARTITIONS
     from fedjax_links.report import layouts
 
     found: dict[str, Mapping[str, Any]] = {
@@ -67,7 +68,7 @@ def tables() -> dict[str, dict[str, str]]:
         'patterns': participation.PARTICIPATION,
         'problems': problems.PROBLEMS,
         'models': classification.MODELS,
-        'partitions': partitioners.PARTITIONS,
+        'partitions': PARTITIONS,
         'datasets': datasets.DATASETS,
         'augmentations': augmentation.AUGMENTATIONS,
         **{name.lower().replace('_', ' '): getattr(choices, name) for name in choices.__all__},

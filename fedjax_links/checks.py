@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links import errors, kinds, memory
 
@@ -71,6 +72,24 @@ def static_int(argument: str, value: Any, *, minimum: int = 1, maximum: int = LA
         raise errors.invalid(argument, f'be at least {minimum}', value)
     if value > maximum:
         raise errors.invalid(argument, f'be at most {maximum}', value)
+
+
+def seed(argument: str, value: Any) -> None:
+    """Raises unless ``value`` is a Python integer in ``[0, 2**32)``."""
+    static_int(argument, value, minimum=0, maximum=2**32 - 1)
+
+
+def ids(argument: str, value: ArrayLike) -> NDArray[np.int64]:
+    """A non-empty vector of classes or clients, numbered from 0, as int64."""
+    array = np.asarray(value)
+    if array.ndim != 1 or array.size == 0:
+        raise errors.invalid(argument, 'be a non-empty vector', f'shape {array.shape}')
+    if not np.issubdtype(array.dtype, np.integer):
+        raise errors.invalid(argument, 'have an integer dtype', array.dtype)
+    if array.min() < 0:
+        position = int(np.argmin(array))
+        raise errors.invalid(argument, 'be at least 0', f'{array[position]} at {position}')
+    return array.astype(np.int64)
 
 
 def choice(argument: str, value: Any, valid: Collection[str]) -> None:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links import errors
+from fedjax_links import checks, errors
 
 _STREAM = 0x4C50  # keeps these draws independent of a partition drawn with the same seed
 
@@ -35,8 +35,8 @@ def class_weights(
     Raises:
       ValueError: if an argument is out of range.
     """
-    _integer('num_classes', num_classes, 1, 2**31 - 1)
-    _integer('seed', seed, 0, 2**32 - 1)
+    checks.static_int('num_classes', num_classes)
+    checks.seed('seed', seed)
     if not 0 <= sigma < math.inf:
         raise errors.invalid('sigma', 'be at least 0 and finite', sigma)
     if not math.isfinite(mean):
@@ -92,10 +92,3 @@ def label_dependent_probs(
         raise errors.invalid('minimum', 'lie in [0, 1]', minimum)
     weights = class_weights(mix.shape[1], sigma=sigma, seed=seed, mean=mean)
     return np.clip(mix @ weights, minimum, 1.0)
-
-
-def _integer(argument: str, value: int, low: int, high: int) -> None:
-    """Raises unless ``value`` is an integer in ``[low, high]``."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not low <= value <= high:
-        raise errors.invalid(argument, f'be an integer in [{low}, {high}]', value)

@@ -12,10 +12,11 @@ from flax import linen as nn
 
 from fedjax_links import checks, errors, tree
 from fedjax_links.base import Array, Key, Problem
-from fedjax_links.problems import augmentation, datasets, models, partition_checks, partitioners
+from fedjax_links.problems import augmentation, datasets, models
 from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems.arrays import from_flax
-from fedjax_links.problems.partitioners import Partitioner
+from fedjax_links.problems.partition import draws, names
+from fedjax_links.problems.partition.names import Partitioner
 
 Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
 """A name in ``MODELS``, a section with name and options, a module, or ``num_classes -> module``."""
@@ -65,15 +66,15 @@ def digits(
     Raises:
       ValueError: for an unknown model, partition or option.
     """
-    _check_options(digits, partition, options)
-    data_seed, partition_seed = partition_checks.seeds(seed, data_seed, partition_seed)
-    return federate(
-        datasets.digits(seed=data_seed),
+    return images(
+        dataset='digits',
         num_clients=num_clients,
         model=model,
         partition=partition,
-        seed=partition_seed,
-        **{'noise_seed': data_seed, **options},
+        seed=seed,
+        data_seed=seed if data_seed is None else data_seed,
+        partition_seed=partition_seed,
+        **options,
     )
 
 
@@ -128,8 +129,8 @@ def images(
     _check_options(images, partition, partition_options)
     _check_names(model, normalise, augment, store)
     options = dict(data or {})
-    noise_seed, partition_seed = partition_checks.seeds(seed, data_seed, partition_seed)
-    if data_seed is not None and 'seed' in partitioners.keywords(datasets.DATASETS[dataset]):
+    noise_seed, partition_seed = draws.seeds(seed, data_seed, partition_seed)
+    if data_seed is not None and 'seed' in names.keywords(datasets.DATASETS[dataset]):
         options['seed'] = data_seed
     with errors.inside('data'):
         loaded = datasets.load(dataset, **options)
@@ -168,7 +169,7 @@ def federate(
       num_clients: N.
       model: a name in `classification.MODELS`, a mapping of that ``name`` and its options, a flax
         linen module, or a function ``num_classes -> module``.
-      partition: a name in `partitioners.PARTITIONS`, or a function ``(labels, *, num_clients,
+      partition: a name in `names.PARTITIONS`, or a function ``(labels, *, num_clients,
         **options) -> int[E]`` of the owners, which gets ``seed`` if it has such a parameter.
       seed: seed of the partition.
       normalise: a name in `augmentation.CHANNEL_STATISTICS`, or ``mean`` and ``deviation`` of each
@@ -179,9 +180,9 @@ def federate(
       store: ``'float32'``, or ``'uint8'`` to hold images as 8-bit pixels in a quarter of the memory
         and scale them to [0, 1] inside the program. Values are the same to a rounding.
       label_noise: which training labels are wrong: one kind of noise of `problems.label_noise`
-        (``rate``, ``class_rates``, ``confusion``, ``client_rates`` or ``client_range``), and
-        ``test``, whether test labels are too, at the clients' mean rate. The partition goes by the
-        true labels; links that depend on labels see those that clients hold.
+        (``rate``, ``confusion``, ``client_rates`` or ``client_range``), and ``test``, whether test
+        labels are too, at the clients' mean rate. The partition goes by the true labels; links that
+        depend on labels see those that clients hold.
       noise_seed: seed of label noise; ``seed`` by default.
       **partition_options: passed on to the partition.
 
@@ -200,9 +201,7 @@ def federate(
     if augment and len(shape) != 4:
         requirement = 'be empty for features other than images [height, width, channels]'
         raise errors.invalid('augment', requirement, f'{tuple(augment)} for {list(shape[1:])}')
-    clients = partitioners.owners(
-        partition, dataset.train_labels, num_clients, seed, partition_options
-    )
+    clients = names.owners(partition, dataset.train_labels, num_clients, seed, partition_options)
     _check_size(module, dataset.train_features)
     train_labels, test_labels = noise.apply(
         label_noise,
@@ -234,8 +233,8 @@ def _check_options(
     caller: Callable[..., Problem], partition: str | Partitioner, options: Mapping[str, Any]
 ) -> None:
     """Raises for options that neither ``caller`` nor `federate` nor the partition knows."""
-    own = partitioners.keywords(caller) | partitioners.keywords(federate)
-    partitioners.check(partition, options, own)
+    own = names.keywords(caller) | names.keywords(federate)
+    names.check(partition, options, own)
 
 
 def _check_names(

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import errors
+from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, Params, Problem
-from fedjax_links.problems import partition_checks as checks
 from fedjax_links.problems.arrays import Batch, from_arrays
+from fedjax_links.problems.partition import draws
 
 _DATA, _CLIENTS = 0x5244, 0x5243  # keep these draws apart from others that use the same seed
 
@@ -61,11 +61,11 @@ def draw_clients(
       ValueError: if an argument is out of range.
     """
     for name, value in (('num_clients', num_clients), ('dimension', dimension)):
-        checks.integer(name, value, 1, 2**31 - 1)
+        checks.static_int(name, value)
     for name, degree in (('heterogeneity', heterogeneity), ('shift', shift)):
         if not 0 <= degree < np.inf:
             raise errors.invalid(name, 'be finite and at least 0', degree)
-    checks.integer('seed', seed, 0, 2**32 - 1)
+    checks.seed('seed', seed)
     checks.fits('dimension', dimension, 16 * dimension * (num_clients + dimension))
     rng = np.random.default_rng([int(seed), _CLIENTS])
     common = rng.standard_normal(dimension)
@@ -113,8 +113,8 @@ def gaussian_regression(
     """
     from fedjax_links import analysis  # brings SciPy, which takes longest to import
 
-    data_seed, partition_seed = checks.seeds(seed, data_seed, partition_seed)
-    checks.integer('examples_per_client', examples_per_client, 1, 2**31 - 1)
+    data_seed, partition_seed = draws.seeds(seed, data_seed, partition_seed)
+    checks.static_int('examples_per_client', examples_per_client)
     if not 0 <= sigma < np.inf:
         raise errors.invalid('sigma', 'be finite and at least 0', sigma)
     clients = draw_clients(

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import checks as numbers
-from fedjax_links import errors
+from fedjax_links import checks, errors
 from fedjax_links.base import Problem
 from fedjax_links.problems import noisy_labels as noise
-from fedjax_links.problems import partition_checks as checks
-from fedjax_links.problems import partitioners
 from fedjax_links.problems.classification import Model, federate
 from fedjax_links.problems.datasets import Dataset
-from fedjax_links.problems.partition_dirichlet import dirichlet_shares
-from fedjax_links.problems.partitioners import Partitioner
+from fedjax_links.problems.partition import draws, names
+from fedjax_links.problems.partition.names import Partitioner
+from fedjax_links.problems.partition.shares import dirichlet_shares
 
 _STREAM, _SIZES = 0x4743, 0x4753  # keep these draws apart from others that use the same seed
 
@@ -90,20 +88,20 @@ def gaussians(
         'test_examples': (test_examples, num_classes),
     }
     for name, (value, least) in sizes.items():
-        checks.integer(name, value, least, 2**31 - 1)
+        checks.static_int(name, value, minimum=least)
     dimension = num_classes - 1 if dimension is None else dimension
-    checks.integer('dimension', dimension, num_classes - 1, 2**31 - 1)
+    checks.static_int('dimension', dimension, minimum=num_classes - 1)
     if distance is not None and bayes_accuracy is not None:
         raise errors.invalid('distance', 'be None beside bayes_accuracy', distance)
     if distance is None:
         wanted = 0.75 if bayes_accuracy is None else bayes_accuracy
-        numbers.numbers('bayes_accuracy', wanted)
+        checks.numbers('bayes_accuracy', wanted)
         if not 1 / num_classes < wanted <= 1 - 1e-12:
             requirement = f'lie between 1 / num_classes = {1 / num_classes:g} and 1'
             raise errors.invalid('bayes_accuracy', requirement, wanted)
         distance = analysis.equidistant_distance(wanted, num_classes)
     checks.positive('distance', distance)
-    numbers.within('size_sigma', size_sigma, 0, 100)
+    checks.within('size_sigma', size_sigma, 0, 100)
     if partition is not None and size_sigma != 0:
         raise errors.invalid('size_sigma', 'be 0 beside partition', size_sigma)
     if partition is not None and alpha is not None:
@@ -115,7 +113,7 @@ def gaussians(
         examples_per_client,
         16 * num_clients * examples_per_client * dimension,
     )
-    data_seed, partition_seed = checks.seeds(seed, data_seed, partition_seed)
+    data_seed, partition_seed = draws.seeds(seed, data_seed, partition_seed)
     rng = np.random.default_rng([int(data_seed), _STREAM])
     means = np.zeros((num_classes, dimension))
     means[:, : num_classes - 1] = simplex(num_classes, distance)
@@ -129,9 +127,7 @@ def gaussians(
         labels = _labels(rng, shares, owners)
     else:
         labels = rng.permutation(np.arange(total) % num_classes).astype(np.int32)
-        owners = partitioners.owners(
-            partition, labels, num_clients, partition_seed, partition_options
-        )
+        owners = names.owners(partition, labels, num_clients, partition_seed, partition_options)
     test_labels = (np.arange(test_examples) % num_classes).astype(np.int32)
     dataset = Dataset(
         train_features=_features(rng, means, labels),
@@ -184,9 +180,9 @@ def simplex(num_points: int, distance: float) -> NDArray[np.float64]:
 
 def _check_partition(partition: str | Partitioner | None, options: Mapping[str, Any]) -> None:
     """Raises for options that neither `gaussians` nor the partition knows."""
-    own = partitioners.keywords(gaussians)
+    own = names.keywords(gaussians)
     if partition is not None:
-        partitioners.check(partition, options, own - {'alpha'})
+        names.check(partition, options, own - {'alpha'})
     elif options:
         raise errors.unknown_name('gaussians', next(iter(options)), own)
 

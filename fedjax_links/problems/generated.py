@@ -47,7 +47,7 @@ def generated(
       ValueError: if a number is out of range or ``examples`` gives leaves of unequal length.
     """
     checks.static_int('num_clients', num_clients)
-    checks.static_int('seed', seed, minimum=0, maximum=2**32 - 1)
+    checks.seed('seed', seed)
     key = jax.random.key(seed)
 
     def make(data_key: Key, client: Array) -> PyTree:

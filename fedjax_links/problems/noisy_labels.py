@@ -1,4 +1,4 @@
-"""Labels that are wrong at known rates: alike for all, by class, or by client."""
+"""Labels that are wrong at known rates: alike for all, by class (a confusion), or by client."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links import checks, errors, prng
 from fedjax_links.base import Key
-from fedjax_links.problems import partition_checks
 
 _TRAIN, _TEST = 0, 1
 _STREAM = 0x4C4E  # keeps these draws apart from others that use the same seed
-_WAYS = ('rate', 'class_rates', 'confusion', 'client_rates', 'client_range')
+_WAYS = ('rate', 'confusion', 'client_rates', 'client_range')
 
 
 def label_noise(
@@ -23,7 +22,6 @@ def label_noise(
     num_classes: int,
     clients: ArrayLike | None = None,
     rate: float | None = None,
-    class_rates: Sequence[float] | None = None,
     confusion: Sequence[Sequence[float]] | None = None,
     client_rates: Sequence[float] | None = None,
     client_range: Sequence[float] | None = None,
@@ -31,7 +29,7 @@ def label_noise(
     """Replaces labels at random, each example on its own.
 
     With one key a higher rate changes all the labels that a lower one does, and to the same ones.
-    Exactly one of the last five is given.
+    Exactly one of the last four is given.
 
     Args:
       key: a key.
@@ -39,7 +37,6 @@ def label_noise(
       num_classes: K, at least 2.
       clients: int[E], the owner of each example; for rates by client.
       rate: probability that a label becomes one of the K - 1 others, all equally likely.
-      class_rates: [K], the same by true class.
       confusion: [K, K], row c the law of the label of an example of class c.
       client_rates: [N], the rate of each client.
       client_range: [low, high], rates that rise evenly from client 0 to client N - 1.
@@ -50,17 +47,16 @@ def label_noise(
     Raises:
       ValueError: if there is not one kind of noise, or a number is out of range.
     """
-    true = partition_checks.ids('labels', labels)
+    true = checks.ids('labels', labels)
     if true.max() >= num_classes:
         raise errors.invalid('num_classes', f'exceed the largest label {true.max()}', num_classes)
     options = {
         'rate': rate,
-        'class_rates': class_rates,
         'confusion': confusion,
         'client_rates': client_rates,
         'client_range': client_range,
     }
-    owners = None if clients is None else partition_checks.ids('clients', clients)
+    owners = None if clients is None else checks.ids('clients', clients)
     if owners is not None and owners.shape != true.shape:
         raise errors.invalid('clients', f'have {true.size} entries', owners.size)
     num_clients = None if owners is None else int(owners.max()) + 1
@@ -75,10 +71,7 @@ def label_noise(
         wrong = np.minimum(wrong, _last(others)[true])  # sums may fall an ulp short of one
         flipped = changed < rates[true]
     else:
-        place = np.zeros(true.size, int) if way == 'rate' else true
-        if way in ('client_rates', 'client_range'):
-            assert owners is not None
-            place = owners
+        place = np.zeros(true.size, int) if way == 'rate' or owners is None else owners
         wrong = (which * (num_classes - 1)).astype(np.int64)
         wrong += wrong >= true
         flipped = changed < numbers[place]
@@ -154,8 +147,7 @@ def confusion_of(
         return numbers
     from fedjax_links import analysis  # brings SciPy, which takes longest to import
 
-    rates = numbers if way == 'class_rates' else numbers.mean()
-    return analysis.symmetric_confusion(rates, num_classes)
+    return analysis.symmetric_confusion(numbers.mean(), num_classes)
 
 
 def _check(
@@ -176,7 +168,6 @@ def _check(
         raise errors.invalid('clients', f'be given with {way}', None)
     shape: dict[str, tuple[int, ...]] = {
         'rate': (),
-        'class_rates': (num_classes,),
         'confusion': (num_classes, num_classes),
         'client_rates': (num_clients or 0,),
         'client_range': (2,),

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import errors
+from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, Params, Problem
-from fedjax_links.problems import partition_checks as checks
 from fedjax_links.problems.arrays import Batch, from_arrays
 
 _Doubles = NDArray[np.float64]
@@ -69,8 +68,8 @@ def draw_robust_regression(
         ('dimension', dimension),
         ('examples_per_client', examples_per_client),
     ):
-        checks.integer(name, value, 1, 2**31 - 1)
-    checks.integer('seed', seed, 0, 2**32 - 1)
+        checks.static_int(name, value)
+    checks.seed('seed', seed)
     checks.fits('num_clients', num_clients, 16 * num_clients * examples_per_client * dimension)
     rng = np.random.default_rng([int(seed), _STREAM])
     common_mean = 10 * rng.standard_normal()

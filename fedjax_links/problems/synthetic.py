@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import errors
+from fedjax_links import checks, errors
 from fedjax_links.base import Problem
 from fedjax_links.problems import models
 from fedjax_links.problems import noisy_labels as noise
-from fedjax_links.problems import partition_checks as checks
 from fedjax_links.problems.arrays import from_flax
 
 _FEATURES = 60
@@ -82,10 +81,10 @@ def draw_synthetic(
     for name, value in (('alpha', alpha), ('beta', beta)):
         if not 0 <= value < np.inf:
             raise errors.invalid(name, 'be finite and at least 0', value)
-    checks.integer('num_clients', num_clients, 1, 2**31 - 1)
+    checks.static_int('num_clients', num_clients)
     if max_examples is not None:
-        checks.integer('max_examples', max_examples, 51, 2**31 - 1)
-    checks.integer('seed', seed, 0, 2**32 - 1)
+        checks.static_int('max_examples', max_examples, minimum=51)
+    checks.seed('seed', seed)
     # The fewest that there can be; how many there are is drawn first.
     size = 8 * _FEATURES
     checks.fits('num_clients', num_clients, num_clients * size * (_CLASSES + 50))

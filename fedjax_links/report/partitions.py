@@ -8,8 +8,8 @@ import numpy as np
 from fedjax_links import plot
 from fedjax_links.base import Problem
 from fedjax_links.plot import clients
-from fedjax_links.problems import owners, partition, partition_report
-from fedjax_links.problems.partition import PartitionReport
+from fedjax_links.problems import owners, partition
+from fedjax_links.problems.partition import PartitionReport, reports
 from fedjax_links.report import columns, style
 
 
@@ -17,7 +17,7 @@ def of_problem(problem: Problem) -> PartitionReport:
     """What the clients of a problem hold: volumes, and classes where it has integer labels."""
     labels = getattr(problem.data, 'labels', None)
     if labels is None or not np.issubdtype(labels.dtype, np.integer):
-        return partition_report.volumes(problem.counts)
+        return reports.volumes(problem.counts)
     return partition.report(owners(problem), np.asarray(labels))
 
 

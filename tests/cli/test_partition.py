@@ -67,7 +67,7 @@ def test_a_mistake_about_data_costs_one_line(tmp_path):
     (tmp_path / 'config.py').write_text(IMAGES % section)
     message = (
         '`config.problem.data.data_dir` must hold the data set (run `python -m fedjax_links '
-        'data fetch cifar10 --data_dir=/nowhere`), got neither /nowhere/cifar10.npz nor '
+        'data fetch cifar10 --data_dir=/nowhere`), got no /nowhere/cifar10.npz.'
     )
     fails(run('partition', f'--config={tmp_path}/config.py'), message)
 

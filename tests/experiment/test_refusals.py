@@ -60,7 +60,7 @@ REFUSED = [
     (client(mu=NAN), '`config.client.mu` must be finite, got nan.'),
     ({'caption': b'x'}, "`config.caption` must be text, got b'x'."),
     ({'first_seed': 2**32}, '`config.first_seed` must be at most 4294967294, got 4294967296.'),
-    ({'problem': {'name': 'digits', 'seed': 2**32}}, '`config.problem.seed` must be an integer in'),
+    ({'problem': {'name': 'digits', 'seed': 2**32}}, '`config.problem.seed` must be at most 429'),
     (
         bernoulli(schedule={'name': 'sine', 'gamma': 0.7, 'period': 4}),
         'schedule.gamma` must lie in',

@@ -94,7 +94,7 @@ def test_data_sets_know_their_name(name):
         ),
         (
             lambda: datasets.digits(seed=2**32),
-            '`seed` must be an integer in [0, 4294967295], got 4294967296.',
+            '`seed` must be at most 4294967295, got 4294967296.',
         ),
     ],
 )

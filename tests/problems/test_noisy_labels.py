@@ -13,6 +13,7 @@ DRAWS = 60_000
 
 LABELS = np.random.default_rng(0).integers(4, size=DRAWS)
 OWNERS = np.arange(DRAWS) % 3
+BY_CLASS = analysis.symmetric_confusion([0, 0.1, 0.5, 0.9], 4)
 TABLE = [[0.7, 0.2, 0.1, 0.0], [0, 1, 0, 0], [0, 0, 0, 1], [0.25, 0.25, 0.25, 0.25]]
 
 
@@ -28,10 +29,7 @@ def assert_rate(hits, rate):
         ({'rate': 0.3}, analysis.symmetric_confusion(0.3, 4)),
         ({'rate': 0}, np.eye(4)),
         ({'rate': 1}, analysis.symmetric_confusion(1, 4)),
-        (
-            {'class_rates': [0, 0.1, 0.5, 0.9]},
-            analysis.symmetric_confusion([0, 0.1, 0.5, 0.9], 4),
-        ),
+        ({'confusion': BY_CLASS.tolist()}, BY_CLASS),
         ({'confusion': TABLE}, np.array(TABLE)),
     ],
 )
@@ -113,8 +111,8 @@ def test_every_classification_problem_takes_the_same_section():
         ({'rat': 0.1}, "`label_noise` has no 'rat'; did you mean 'rate'?"),
         ({'rate': 1.2}, '`label_noise.rate` must lie in [0, 1], got 1.2.'),
         (
-            {'class_rates': [0.1]},
-            '`label_noise.class_rates` must have shape [10], got shape [1].',
+            {'confusion': [0.1]},
+            '`label_noise.confusion` must have shape [10, 10], got shape [1].',
         ),
         (
             {'client_rates': [0.1, 0.2]},
@@ -126,7 +124,7 @@ def test_every_classification_problem_takes_the_same_section():
         ),
         (
             {'rate': 0.1, 'client_range': [0.1, 0.2]},
-            '`label_noise.client_range` must be the one given of rate, class_rates, confusion, '
+            '`label_noise.client_range` must be the one given of rate, confusion, '
             "client_rates, client_range, got ['rate', 'client_range'].",
         ),
         ({'rate': 0.1, 'test': 1}, '`label_noise.test` must be True or False, got 1.'),

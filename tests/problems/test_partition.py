@@ -7,7 +7,8 @@ the probability that it states (z = 4.5, two-sided: 7e-6 per comparison).
 import numpy as np
 import pytest
 
-from fedjax_links.problems import partition, partition_checks
+from fedjax_links.problems import partition
+from fedjax_links.problems.partition import draws
 
 Z = 4.5
 LABELS = np.random.default_rng(1).integers(7, size=1003)  # neither balanced nor divisible
@@ -210,7 +211,7 @@ def test_dirichlet_unequal_cuts_as_the_rule_says(num_clients, alpha):
 
 
 def test_dirichlet_per_class_cuts_as_the_rule_says():
-    rng = partition_checks.generator(6)
+    rng = draws.generator(6)
     shares = rng.dirichlet(np.full(30, 0.5), 7)
     expected = np.full(LABELS.size, -1)
     for c in range(7):
@@ -242,7 +243,7 @@ def test_dirichlet_unequal_survives_classes_that_nobody_wants(alpha):
 @pytest.mark.parametrize('num_clients, similarity', [(250, 0.05), (21, 0.3), (10, 0.05), (3, 0.2)])
 def test_similarity_equals_the_plain_loop(num_clients, similarity):
     labels = np.random.default_rng(3).permutation(np.repeat(np.arange(10), 300))
-    rng = partition_checks.generator(8)
+    rng = draws.generator(8)
     uniform, target = rng.random(3000), rng.integers(num_clients, size=3000)
     owned_class = {}
     if num_clients > 10:

@@ -283,15 +283,15 @@ def test_problems_are_registered(name):
         ),
         (
             lambda: problems.synthetic(num_clients=0),
-            '`num_clients` must be an integer in [1, 2147483647], got 0.',
+            '`num_clients` must be at least 1, got 0.',
         ),
         (
             lambda: problems.synthetic(max_examples=50),
-            '`max_examples` must be an integer in [51, 2147483647], got 50.',
+            '`max_examples` must be at least 51, got 50.',
         ),
         (
             lambda: problems.synthetic(seed=2**32),
-            '`seed` must be an integer in [0, 4294967295], got 4294967296.',
+            '`seed` must be at most 4294967295, got 4294967296.',
         ),
         (
             lambda: problems.robust_regression(sign='minu'),
@@ -299,7 +299,7 @@ def test_problems_are_registered(name):
         ),
         (
             lambda: problems.robust_regression(dimension=0),
-            '`dimension` must be an integer in [1, 2147483647], got 0.',
+            '`dimension` must be at least 1, got 0.',
         ),
     ],
 )

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links import errors
-from fedjax_links.problems import partition_checks as checks
+from fedjax_links import checks, errors
 
 
 class Dataset(NamedTuple):
@@ -75,7 +74,7 @@ def make_dataset(
     largest = int(labels[part].max())
     if num_classes is None:
         num_classes = largest + 1
-    checks.integer('num_classes', num_classes, 1, 2**31 - 1)
+    checks.static_int('num_classes', num_classes)
     if largest >= num_classes:
         place = f'{part}_labels at {int(np.argmax(labels[part]))}'
         requirement = f'exceed the largest label {largest} ({place})'

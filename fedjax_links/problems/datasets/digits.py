@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import errors
-from fedjax_links.problems import partition_checks as checks
+from fedjax_links import checks, errors
 from fedjax_links.problems.datasets.dataset import Dataset
 
 _STREAM = 0x4453  # keeps splits independent of other host draws that use the same seed
@@ -32,7 +31,7 @@ def digits(*, test_fraction: float = 0.2, seed: int = 0) -> Dataset:
     """
     if not 0 < test_fraction < 1:
         raise errors.invalid('test_fraction', 'lie strictly between 0 and 1', test_fraction)
-    checks.integer('seed', seed, 0, 2**32 - 1)
+    checks.seed('seed', seed)
     try:
         from sklearn.datasets import load_digits  # slow to import, so only here
     except ImportError as error:

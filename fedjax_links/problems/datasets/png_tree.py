@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedjax_links import errors
-from fedjax_links.problems import partition_checks as checks
+from fedjax_links import checks, errors
 from fedjax_links.problems.datasets.dataset import Dataset
 from fedjax_links.problems.datasets.npz import Arrays, from_mapping
 from fedjax_links.problems.datasets.places import PathLike
@@ -40,7 +39,7 @@ def from_png_tree(
         damaged.
       ImportError: if Pillow is not installed.
     """
-    checks.integer('channels', channels, 1, 3)
+    checks.static_int('channels', channels, maximum=3)
     if channels == 2:
         raise errors.invalid('channels', 'be 1 or 3', channels)
     root = pathlib.Path(data_dir).expanduser()

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import errors
-from fedjax_links.problems import partition_checks as checks
+from fedjax_links import checks, errors
 from fedjax_links.problems.datasets.dataset import Dataset
 
 _STREAM = 0x5349  # keeps these draws independent of others that use the same seed
@@ -55,15 +54,15 @@ def synthetic_images(
     Raises:
       ValueError: if an argument is out of range.
     """
-    checks.integer('num_train', num_train, 1, 2**31 - 1)
-    checks.integer('num_test', num_test, 1, 2**31 - 1)
-    checks.integer('num_classes', num_classes, 1, 2**16)
-    checks.share('difficulty', difficulty)
-    checks.integer('seed', seed, 0, 2**32 - 1)
+    checks.static_int('num_train', num_train)
+    checks.static_int('num_test', num_test)
+    checks.static_int('num_classes', num_classes, maximum=2**16)
+    checks.within('difficulty', difficulty, 0, 1)
+    checks.seed('seed', seed)
     if len(shape) != 3:
         raise errors.invalid('shape', 'be height, width, channels', list(shape))
     for size in shape:
-        checks.integer('shape', size, 1, 4096)
+        checks.static_int('shape', size, maximum=4096)
     height, width, channels = map(int, shape)
     pixels = height * width * channels
     # Held as drawn, in the order of their owners, and on the device.

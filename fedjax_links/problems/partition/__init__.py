@@ -24,20 +24,21 @@ client owns ``min_examples``, except `label_groups`, which has nothing to redraw
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links.problems import partition_checks as checks
-from fedjax_links.problems.partition_dirichlet import (
-    dirichlet,
-    dirichlet_per_class,
-    dirichlet_shares,
-    dirichlet_unequal,
-)
-from fedjax_links.problems.partition_labels import (
+from fedjax_links import checks
+from fedjax_links.problems.partition import draws
+from fedjax_links.problems.partition.reports import PartitionReport, class_mix, report
+from fedjax_links.problems.partition.rules import (
     contiguous_groups,
     label_groups,
     label_shards,
     similarity,
 )
-from fedjax_links.problems.partition_report import PartitionReport, class_mix, report
+from fedjax_links.problems.partition.shares import (
+    dirichlet,
+    dirichlet_per_class,
+    dirichlet_shares,
+    dirichlet_unequal,
+)
 
 __all__ = [
     'PartitionReport',
@@ -69,7 +70,7 @@ def iid(num_examples: int, *, num_clients: int, seed: int) -> NDArray[np.int32]:
     Raises:
       ValueError: if an argument is out of range.
     """
-    checks.integer('num_examples', num_examples, 1, 2**31 - 1)
-    checks.integer('num_clients', num_clients, 1, num_examples)
+    checks.static_int('num_examples', num_examples)
+    checks.static_int('num_clients', num_clients, maximum=num_examples)
     dealt = np.arange(num_examples, dtype=np.int64) % num_clients
-    return checks.generator(seed).permutation(dealt).astype(np.int32)
+    return draws.generator(seed).permutation(dealt).astype(np.int32)

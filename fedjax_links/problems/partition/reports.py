@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links import errors
-from fedjax_links.problems import partition_checks as checks
+from fedjax_links import checks, errors
 
 _MAX_LISTED_CLASSES = 10
 
@@ -159,8 +158,8 @@ def _table(
     needed_clients, needed_classes = int(clients.max()) + 1, int(labels.max()) + 1
     num_clients = needed_clients if num_clients is None else num_clients
     num_classes = needed_classes if num_classes is None else num_classes
-    checks.integer('num_clients', num_clients, needed_clients, 2**31 - 1)
-    checks.integer('num_classes', num_classes, needed_classes, 2**31 - 1)
+    checks.static_int('num_clients', num_clients, minimum=needed_clients)
+    checks.static_int('num_classes', num_classes, minimum=needed_classes)
     cells = np.bincount(clients * num_classes + labels, minlength=num_clients * num_classes)
     return cells.reshape(num_clients, num_classes)
 

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.problems import partition_checks as checks
+from fedjax_links import checks
+from fedjax_links.problems.partition import draws
 
 
 def dirichlet_shares(
@@ -27,10 +28,10 @@ def dirichlet_shares(
     Raises:
       ValueError: if an argument is out of range.
     """
-    checks.integer('num_clients', num_clients, 1, 2**31 - 1)
-    checks.integer('num_classes', num_classes, 1, 2**31 - 1)
+    checks.static_int('num_clients', num_clients)
+    checks.static_int('num_classes', num_classes)
     checks.positive('alpha', alpha)
-    return _shares(checks.generator(seed), num_clients, num_classes, alpha)
+    return _shares(draws.generator(seed), num_clients, num_classes, alpha)
 
 
 def dirichlet(
@@ -69,10 +70,10 @@ def dirichlet(
       visual classification, 2019.
     """
     labels = checks.ids('labels', labels)
-    checks.integer('num_clients', num_clients, 1, labels.size)
+    checks.static_int('num_clients', num_clients, maximum=labels.size)
     checks.positive('alpha', alpha)
     num_classes = int(labels.max()) + 1
-    rng = checks.generator(seed)
+    rng = draws.generator(seed)
     shares = _shares(rng, num_clients, num_classes, alpha)
     unused = [rng.permutation(np.flatnonzero(labels == c)) for c in range(num_classes)]
     left = np.array([examples.size for examples in unused])
@@ -113,10 +114,10 @@ def dirichlet_unequal(
       Xiang et al., FedPBC, 2024 (journal version), released code.
     """
     labels = checks.ids('labels', labels)
-    checks.integer('num_clients', num_clients, 1, 2**31 - 1)
+    checks.static_int('num_clients', num_clients)
     checks.positive('alpha', alpha)
     num_classes = int(labels.max()) + 1
-    rng = checks.generator(seed)
+    rng = draws.generator(seed)
 
     def draw() -> NDArray[np.int32]:
         ends = np.cumsum(_shares(rng, num_clients, num_classes, alpha), axis=0)
@@ -124,7 +125,7 @@ def dirichlet_unequal(
         ends[:, ends[-1] == 0] = np.arange(1, num_clients + 1)[:, None]
         return _cut(labels, ends, ends[-1], np.rint)
 
-    return checks.at_least(min_examples, num_clients, labels.size, draw)
+    return draws.at_least(min_examples, num_clients, labels.size, draw)
 
 
 def dirichlet_per_class(
@@ -153,16 +154,16 @@ def dirichlet_per_class(
       Sun et al., ICLR 2025, released notebook (alpha 0.5, 100 clients).
     """
     labels = checks.ids('labels', labels)
-    checks.integer('num_clients', num_clients, 1, 2**31 - 1)
+    checks.static_int('num_clients', num_clients)
     checks.positive('alpha', alpha)
     num_classes = int(labels.max()) + 1
-    rng = checks.generator(seed)
+    rng = draws.generator(seed)
 
     def draw() -> NDArray[np.int32]:
         ends = np.cumsum(_shares(rng, num_classes, num_clients, alpha), axis=1).T
         return _cut(labels, ends, np.ones(num_classes), np.floor)
 
-    return checks.at_least(min_examples, num_clients, labels.size, draw)
+    return draws.at_least(min_examples, num_clients, labels.size, draw)
 
 
 def _shares(rng: np.random.Generator, rows: int, columns: int, alpha: float) -> NDArray[np.float64]:

@@ -5,7 +5,8 @@ import heapq
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.problems import partition_checks as checks
+from fedjax_links import checks
+from fedjax_links.problems.partition import draws
 
 
 def contiguous_groups(num_clients: int, *, num_groups: int) -> NDArray[np.int32]:
@@ -24,8 +25,8 @@ def contiguous_groups(num_clients: int, *, num_groups: int) -> NDArray[np.int32]
     Raises:
       ValueError: if an argument is out of range.
     """
-    checks.integer('num_clients', num_clients, 1, 2**31 - 1)
-    checks.integer('num_groups', num_groups, 1, num_clients)
+    checks.static_int('num_clients', num_clients)
+    checks.static_int('num_groups', num_groups, maximum=num_clients)
     stops = np.rint(np.arange(1, num_groups + 1) * num_clients / num_groups)
     return np.searchsorted(stops, np.arange(num_clients), side='right').astype(np.int32)
 
@@ -55,10 +56,10 @@ def label_shards(
       2017, section 3.
     """
     labels = checks.ids('labels', labels)
-    checks.integer('num_clients', num_clients, 1, labels.size)
-    checks.integer('shards_per_client', shards_per_client, 1, labels.size // num_clients)
+    checks.static_int('num_clients', num_clients, maximum=labels.size)
+    checks.static_int('shards_per_client', shards_per_client, maximum=labels.size // num_clients)
     num_shards = num_clients * shards_per_client
-    owner = checks.generator(seed).permutation(num_shards) // shards_per_client
+    owner = draws.generator(seed).permutation(num_shards) // shards_per_client
     shard = np.arange(labels.size) * num_shards // labels.size
     clients = np.empty(labels.size, np.int32)
     clients[np.argsort(labels, kind='stable')] = owner[shard]
@@ -87,7 +88,7 @@ def label_groups(labels: ArrayLike, *, num_clients: int) -> NDArray[np.int32]:
       [0 1 2 3 0 2 1 3]
     """
     labels = checks.ids('labels', labels)
-    checks.integer('num_clients', num_clients, 1, 2**31 - 1)
+    checks.static_int('num_clients', num_clients)
     nowhere = np.full(labels.size, -1)
     return _fill(labels, nowhere, num_clients)
 
@@ -126,16 +127,16 @@ def similarity(
       NeurIPS 2022, appendix and released code (250 clients, similarity 5 %).
     """
     labels = checks.ids('labels', labels)
-    checks.integer('num_clients', num_clients, 1, 2**31 - 1)
-    checks.share('similarity', similarity)
-    rng = checks.generator(seed)
+    checks.static_int('num_clients', num_clients)
+    checks.within('similarity', similarity, 0, 1)
+    rng = draws.generator(seed)
 
     def draw() -> NDArray[np.int32]:
         spread = rng.random(labels.size) <= similarity
         target = rng.integers(num_clients, size=labels.size)
         return _fill(labels, np.where(spread, target, -1), num_clients)
 
-    return checks.at_least(min_examples, num_clients, labels.size, draw)
+    return draws.at_least(min_examples, num_clients, labels.size, draw)
 
 
 def _fill(
