@@ -51,7 +51,6 @@ from fedjax_links.analysis.quadratic_moments import (
     FedavgMoments,
     FedpbcMoments,
     fedavg_mean_and_covariance,
-    fedpbc_client_means,
     fedpbc_mean_and_covariance,
 )
 from fedjax_links.analysis.quadratics import FedpbcFixedPoint, fedpbc_fixed_point
@@ -91,7 +90,6 @@ __all__ = [
     'fedavg_fixed_point',
     'fedavg_mean_and_covariance',
     'fedavg_weights',
-    'fedpbc_client_means',
     'fedpbc_fixed_point',
     'fedpbc_mean_and_covariance',
     'gap_counts',

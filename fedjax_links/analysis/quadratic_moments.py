@@ -131,45 +131,6 @@ def fedavg_mean_and_covariance(
     )
 
 
-def fedpbc_client_means(
-    probs: ArrayLike,
-    targets: ArrayLike,
-    learning_rate: float,
-    local_steps: int,
-    *,
-    num_rounds: int,
-    initial_point: ArrayLike | None = None,
-) -> np.ndarray:
-    """Expected client models of FedPBC, ``E[X'] = M (a E[X] + (1 - a) U)``, rows being clients.
-
-    Args:
-      probs: float[N], participation probabilities in [0, 1], at least one positive.
-      targets: float[N, d], the clients' minimisers u_i ([N] is read as [N, 1]).
-      learning_rate: local step size eta in (0, 2).
-      local_steps: number s of full-gradient local steps, at least 1.
-      num_rounds: T, at least 0.
-      initial_point: float[d], the start of every client; zeros if absent.
-
-    Returns:
-      float64[T + 1, N, d]; tends to ``fedpbc_fixed_point(...).clients``.
-
-    Raises:
-      ValueError: if an argument is out of range or the shapes disagree.
-
-    References:
-      Xiang et al., CDC 2023, Algorithm 2 and Section IV.
-    """
-    probs, targets, start = _checked_problem(probs, targets, initial_point)
-    factor = contraction(learning_rate, local_steps)
-    rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
-    mixing = independent_links.expected_mixing_matrix(probs)
-    means = np.empty((rounds + 1, *targets.shape))
-    means[0] = start
-    for t in range(rounds):
-        means[t + 1] = mixing @ (factor * means[t] + (1.0 - factor) * targets)
-    return means
-
-
 def fedpbc_mean_and_covariance(
     probs: ArrayLike,
     targets: ArrayLike,

@@ -38,5 +38,5 @@ def test_data_that_are_not_there_cost_one_line_with_the_command(tmp_path, monkey
     monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
     done = run('simulate', f'{TABLE}:svhn', '--dry_run')
     assert done.returncode == 2
-    assert '(run `python -m fedjax_links data fetch svhn`), got neither ' in done.stderr
+    assert '(run `python -m fedjax_links data fetch svhn`), got no ' in done.stderr
     assert done.stderr.count('\n') == 1
