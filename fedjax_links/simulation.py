@@ -101,28 +101,11 @@ def simulate(
                 f'divide `num_rounds` = {num_rounds}',
                 f'{eval_every}; the nearest smaller divisor is {nearest}',
             )
-    advance_all = functools.partial(
-        _simulate, algorithm, participation, num_rounds, eval_every, eval_fn
-    )
+    run = functools.partial(_simulate, algorithm, participation, num_rounds, eval_every, eval_fn)
     if mesh is None:
-        return advance_all(key, problem, initial_state)
-    if mesh.axis_names != (meshes.AXIS,):
-        raise errors.invalid('mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names)
-    layout = state_layout(key, algorithm, participation, problem, mesh)
-
-    def advance_share(key: Key, problem: Problem, leaves: list[Array] | None) -> PyTree:
-        start = None if leaves is None else layout.inside(leaves)
-        result = advance_all(key, problem, start)
-        return jax.tree.leaves(result.state), result.rounds, result.evals
-
-    start, in_shares = None, False
-    if initial_state is not None:
-        start, in_shares = layout.entered(initial_state), layout.is_in_shares(initial_state)
-    in_specs = Spec(), _specs(problem, mesh), None if start is None else layout.specs
-    out_specs: Any = (layout.specs, Spec(), Spec())
-    run = meshes.on_each(advance_share, mesh, in_specs, out_specs)
-    state, rounds, evals = run(key, problem, start)
-    return SimulationResult(layout.left(state, in_shares=in_shares), rounds, evals)
+        return run(initial_state, problem, key)
+    make = functools.partial(_init, algorithm, participation)
+    return _on_mesh(mesh, make, run, initial_state, problem, key)
 
 
 def _simulate(
@@ -131,52 +114,167 @@ def _simulate(
     num_rounds: int,
     eval_every: int | None,
     eval_fn: EvalFn | None,
-    key: Key,
-    problem: Problem,
     initial_state: FederationState | None,
+    problem: Problem,
+    key: Key,
 ) -> SimulationResult:
     """`simulate`, on what is known to be possible."""
-    start = init(key, algorithm, participation, problem) if initial_state is None else initial_state
+    start = initial_state
+    if start is None:
+        start = _init(algorithm, participation, problem, key)
 
-    def advance(state: FederationState, _: None) -> tuple[FederationState, RoundMetrics]:
+    def turn(state: FederationState, _: None) -> tuple[FederationState, RoundMetrics]:
         return run_round(state, key, algorithm, participation, problem)
 
     if eval_every is None and eval_fn is None:
-        state, rounds = _scan(advance, start, num_rounds)
+        state, rounds = _scan(turn, start, length=num_rounds)
         return SimulationResult(state, rounds, {})
 
     period = eval_every or num_rounds
-    seen = problem
-    if isinstance(problem.owned, DividedRows) and meshes.is_inside():
-        seen = dataclasses.replace(problem, data=None)  # no device has all of it
 
-    def advance_and_evaluate(
+    def advance_period(
         state: FederationState, _: None
     ) -> tuple[FederationState, tuple[RoundMetrics, Mapping[str, PyTree]]]:
-        state, rounds = _scan(advance, state, period)
-        return state, (rounds, evaluate(state, key, algorithm, seen, eval_fn))
+        state, rounds = _scan(turn, state, length=period)
+        return state, (rounds, evaluate(state, key, algorithm, _seen(problem), eval_fn))
 
-    state, (rounds, evals) = _scan(advance_and_evaluate, start, num_rounds // period)
+    state, (rounds, evals) = _scan(advance_period, start, length=num_rounds // period)
     rounds = jax.tree.map(lambda a: a.reshape(num_rounds, *a.shape[2:]), rounds)
     return SimulationResult(state, rounds, evals)
 
 
-def _scan(
-    step: Callable[[FederationState, None], tuple[FederationState, PyTree]],
+def advance(
+    state: FederationState, key: Key, links: Links, algorithm: Algorithm, problem: Problem
+) -> tuple[FederationState, RoundMetrics]:
+    """Rounds under given links: what `simulate` does once a pattern has drawn them.
+
+    Args:
+      state: the federation after ``state.round`` rounds; its carry of a pattern is left as it is.
+      key: the run's key, the same in every round.
+      links: those of the coming T rounds, leaves [T, ...], as `realised_links` gives them.
+      algorithm: the algorithm.
+      problem: data and loss.
+
+    Returns:
+      The state after these rounds, and their metrics, leaves [T].
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import local_training, participation, problems, simulation
+      >>> algorithm = fl.ALGORITHMS['fedavg'](local_training.local_sgd(0.1, local_steps=5))
+      >>> problem = problems.quadratic([[0.0], [1.0]])
+      >>> pattern, key = participation.bernoulli([0.5, 0.5]), jax.random.key(0)
+      >>> links = simulation.realised_links(key, pattern, num_rounds=6)
+      >>> state = simulation.init(key, algorithm, pattern, problem)
+      >>> state, rounds = simulation.advance(state, key, links, algorithm, problem)
+      >>> same = fl.simulate(key, algorithm, pattern, problem, num_rounds=6).state
+      >>> print(rounds.num_active, bool((state.algorithm.server == same.algorithm.server).all()))
+      [0 0 0 2 2 0] True
+    """
+
+    def turn(state: FederationState, links: Links) -> tuple[FederationState, RoundMetrics]:
+        return _round_under(links, state, key, algorithm, problem)
+
+    return _scan(turn, state, links)
+
+
+def advance_and_evaluate(
     state: FederationState,
-    length: int,
+    key: Key,
+    links: Links,
+    algorithm: Algorithm,
+    problem: Problem,
+    *,
+    eval_fn: EvalFn | None = None,
+    mesh: jax.sharding.Mesh | None = None,
+) -> SimulationResult:
+    """`advance`, then `evaluate`, with the bits that `simulate` has.
+
+    Args:
+      state: as in `advance`; on a mesh without a carry of a pattern.
+      key: the run's key.
+      links: leaves [T, ...].
+      algorithm: the algorithm.
+      problem: data, loss and metrics.
+      eval_fn: as in `simulate`.
+      mesh: as in `simulate`.
+
+    Returns:
+      The state, metrics of T rounds, leaves [T], and the evaluation after the last, leaves [1].
+    """
+
+    def run(
+        start: FederationState | None, problem: Problem, key: Key, links: Links
+    ) -> SimulationResult:
+        def period(
+            state: FederationState, _: None
+        ) -> tuple[FederationState, tuple[RoundMetrics, Mapping[str, PyTree]]]:
+            state, rounds = advance(state, key, links, algorithm, problem)
+            return state, (rounds, evaluate(state, key, algorithm, _seen(problem), eval_fn))
+
+        assert start is not None
+        state, (rounds, evals) = _scan(period, start, length=1)
+        return SimulationResult(state, jax.tree.map(lambda a: a[0], rounds), evals)
+
+    if mesh is None:
+        return run(state, problem, key, links)
+    make = functools.partial(_init, algorithm, state.links)
+    return _on_mesh(mesh, make, run, state, problem, key, links)
+
+
+def _seen(problem: Problem) -> Problem:
+    """What an evaluation sees: where a mesh divides the data, no device has them all."""
+    if isinstance(problem.owned, DividedRows) and meshes.is_inside():
+        return dataclasses.replace(problem, data=None)
+    return problem
+
+
+def _on_mesh(
+    mesh: jax.sharding.Mesh,
+    make: Callable[[Problem, Key], FederationState],
+    run: Callable[..., SimulationResult],
+    state: FederationState | None,
+    problem: Problem,
+    *whole: Any,
+) -> SimulationResult:
+    """``run(state, problem, *whole)`` inside a mesh; ``make`` makes states of ``whole[0]``."""
+    if mesh.axis_names != (meshes.AXIS,):
+        raise errors.invalid('mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names)
+    layout = meshes.Layout(make, mesh, problem, whole[0])
+
+    def run_share(leaves: list[Array] | None, problem: Problem, *whole: Any) -> PyTree:
+        result = run(None if leaves is None else layout.inside(leaves), problem, *whole)
+        return jax.tree.leaves(result.state), result.rounds, result.evals
+
+    start, in_shares = None, False
+    if state is not None:
+        start, in_shares = layout.entered(state), layout.is_in_shares(state)
+    specs = None if start is None else layout.specs
+    in_specs = specs, _specs(problem, mesh), *(Spec() for _ in whole)
+    inside = meshes.on_each(run_share, mesh, in_specs, (layout.specs, Spec(), Spec()))
+    leaves, rounds, evals = inside(start, problem, *whole)
+    return SimulationResult(layout.left(leaves, in_shares=in_shares), rounds, evals)
+
+
+def _scan(
+    step: Callable[[FederationState, Any], tuple[FederationState, PyTree]],
+    state: FederationState,
+    inputs: PyTree = None,
+    length: int | None = None,
 ) -> tuple[FederationState, PyTree]:
     """`jax.lax.scan` over rounds, with the same bits for any length.
 
     The compiler dissolves a loop that it knows to turn once into its surroundings, and then rounds
     differently than in a longer loop. So its bound is hidden: no round counter is below zero.
     """
-    if length > 1:
-        return jax.lax.scan(step, state, length=length)
-    _, output = jax.eval_shape(step, state, None)
+    if (length or len(jax.tree.leaves(inputs)[0])) > 1:
+        return jax.lax.scan(step, state, inputs, length=length)
+    only = jax.tree.map(lambda a: a[0], inputs)
+    _, output = jax.eval_shape(step, state, only)
 
     def turn(_: Array, carry: tuple[FederationState, PyTree]) -> tuple[FederationState, PyTree]:
-        return step(carry[0], None)
+        return step(carry[0], only)
 
     state, output = jax.lax.fori_loop(
         0, 1 + jnp.minimum(state.round, 0), turn, (state, tree.zeros_like(output))
@@ -195,25 +293,10 @@ def _specs(problem: Problem, mesh: jax.sharding.Mesh) -> Any:
     return dataclasses.replace(problem, data=Spec(meshes.AXIS), owned=whole, eval_data=whole)
 
 
-def state_layout(
-    key: Key,
-    algorithm: Algorithm,
-    participation: Participation,
-    problem: Problem,
-    mesh: jax.sharding.Mesh,
-) -> meshes.Layout:
-    """How the state of a federation lies on a mesh; the arguments may be shapes."""
-
-    def make(key: Key, problem: Problem) -> FederationState:
-        return init(key, algorithm, participation, problem)
-
-    return meshes.Layout(make, mesh, key, problem)
-
-
 def init(
     key: Key,
     algorithm: Algorithm,
-    participation: Participation,
+    participation: Participation | Links,
     problem: Problem,
     *,
     mesh: jax.sharding.Mesh | None = None,
@@ -223,7 +306,8 @@ def init(
     Args:
       key: the run's key.
       algorithm: the algorithm.
-      participation: the pattern.
+      participation: the pattern; or, for links that are drawn elsewhere, the sample of a round or
+        its shapes, and the state then carries ``()`` of a pattern.
       problem: data, loss and initial parameters.
       mesh: where its tables are to lie, divided; where its devices do not divide the clients, with
         rows that belong to nobody at their ends.
@@ -231,17 +315,23 @@ def init(
     Returns:
       The state; its ``links`` are all down until the first round sets them.
     """
-    if mesh is not None:
-        layout = state_layout(key, algorithm, participation, problem, mesh)
+    make = functools.partial(_init, algorithm, participation)
+    if mesh is None:
+        return make(problem, key)
+    layout = meshes.Layout(make, mesh, problem, key)
+    in_specs = _specs(problem, mesh), Spec()
+    run = meshes.on_each(lambda *of: jax.tree.leaves(make(*of)), mesh, in_specs, layout.specs)
+    return layout.left(run(problem, key), in_shares=True)
 
-        def share(key: Key, problem: Problem) -> list[Array]:
-            return jax.tree.leaves(init(key, algorithm, participation, problem))
 
-        run = meshes.on_each(share, mesh, (Spec(), _specs(problem, mesh)), layout.specs)
-        return layout.left(run(key, problem), in_shares=True)
+def _init(
+    algorithm: Algorithm, participation: Participation | Links, problem: Problem, key: Key
+) -> FederationState:
+    carry, links = (), participation
+    if isinstance(participation, Participation):
+        carry = participation.init(prng.pattern_key(key))
+        links = sample_shapes(participation)
     num_clients = problem.num_clients
-    carry = participation.init(prng.pattern_key(key))
-    _, links = jax.eval_shape(participation.sample, carry, key, jnp.int32(0))
     return FederationState(
         round=jnp.zeros((), jnp.int32),
         algorithm=algorithm.init(problem.init_params(prng.model_key(key)), problem),
@@ -254,6 +344,15 @@ def init(
         finite=jnp.array(True),
         first_bad_round=jnp.full((), -1, jnp.int32),
     )
+
+
+def sample_shapes(participation: Participation) -> Links:
+    """What a pattern draws in a round, by shapes and dtypes."""
+
+    def sample(key: Key) -> Links:
+        return participation.sample(participation.init(key), key, jnp.int32(0))[1]
+
+    return jax.eval_shape(sample, jax.random.key(0))
 
 
 def run_round(
@@ -275,17 +374,23 @@ def run_round(
     Returns:
       The next state and the round's metrics.
     """
+    link_key = prng.round_key(key, 'participation', state.round)
+    carry, links = participation.sample(state.participation, link_key, state.round)
+    return _round_under(links, state._replace(participation=carry), key, algorithm, problem)
+
+
+def _round_under(
+    links: Links, state: FederationState, key: Key, algorithm: Algorithm, problem: Problem
+) -> tuple[FederationState, RoundMetrics]:
+    """One round under given links: let the algorithm act on them, keep count."""
     round = state.round
-    link_key = prng.round_key(key, 'participation', round)
-    carry, links = participation.sample(state.participation, link_key, round)
     ctx = round_context(key, round, links)
     algorithm_state, metrics = algorithm.round_step(state.algorithm, ctx, problem)
     healthy = tree.all_finite((algorithm.models(algorithm_state)['server'], metrics.loss_sum))
     first_failure = state.finite & ~healthy
-    next_state = FederationState(
+    next_state = state._replace(
         round=round + 1,
         algorithm=algorithm_state,
-        participation=carry,
         links=links,
         counters=_counted(state.counters, links, round),
         finite=state.finite & healthy,
@@ -388,9 +493,26 @@ def realised_links(
     prng.check(key)
     checks.static_int('num_rounds', num_rounds)
 
-    def advance(carry: PyTree, round: Array) -> tuple[PyTree, Links]:
+    rounds = jnp.arange(num_rounds, dtype=jnp.int32)
+    return draw(participation.init(prng.pattern_key(key)), key, participation, rounds)[1]
+
+
+def draw(
+    carry: PyTree, key: Key, participation: Participation, rounds: Array
+) -> tuple[PyTree, Links]:
+    """A pattern's links in consecutive rounds, for `advance`.
+
+    Args:
+      carry: the pattern's, before these rounds.
+      key: the run's key.
+      participation: the pattern.
+      rounds: int32[T], their indices.
+
+    Returns:
+      The carry after them, and the links, leaves [T, ...].
+    """
+
+    def sample(carry: PyTree, round: Array) -> tuple[PyTree, Links]:
         return participation.sample(carry, prng.round_key(key, 'participation', round), round)
 
-    carry = participation.init(prng.pattern_key(key))
-    _, links = jax.lax.scan(advance, carry, jnp.arange(num_rounds, dtype=jnp.int32))
-    return links
+    return jax.lax.scan(sample, carry, rounds)

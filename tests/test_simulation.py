@@ -1,6 +1,7 @@
 """The driver: pieces, evaluations, counters, forks, replays, divergence."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -285,6 +286,40 @@ def test_replaying_the_realised_links_repeats_the_run_bit_for_bit():
     assert_identical(replayed.state.algorithm, original.state.algorithm)
     assert_identical(replayed.rounds, original.rounds)
     assert_identical(replayed.state.counters, original.state.counters)
+
+
+@pytest.mark.optimised
+@pytest.mark.parametrize(
+    'links',
+    [
+        MARKOV,
+        participation.uniform_cohort(NUM_CLIENTS, 2),
+        participation.duplex(uplink=MARKOV, downlink=BERNOULLI),
+    ],
+    ids=['masks', 'named', 'duplex'],
+)
+def test_rounds_under_the_links_that_a_pattern_draws_are_those_of_the_pattern(links):
+    """To the bit, whole or in pieces, one of which is a single round."""
+    original = run(algorithms.mifa, links)
+    drawn = simulation.realised_links(KEY, links, num_rounds=NUM_ROUNDS)
+    algorithm, problem = algorithms.mifa(program()), federation.problem()
+
+    @jax.jit
+    def advance(state, links, problem):
+        return simulation.advance(state, KEY, links, algorithm, problem)
+
+    sample = jax.tree.map(lambda a: a[0], drawn)
+    begun = simulation.init(KEY, algorithm, sample, problem)
+    for cuts in ([], [1], [NUM_ROUNDS // 2]):
+        state, rounds = begun, []
+        for first, end in itertools.pairwise([0, *cuts, NUM_ROUNDS]):
+            piece = jax.tree.map(lambda a, i=first, j=end: a[i:j], drawn)
+            state, metrics = advance(state, piece, problem)
+            rounds.append(metrics)
+        assert state.participation == ()
+        assert_identical(state, original.state._replace(participation=()))
+        joined = jax.tree.map(lambda *parts: np.concatenate(parts), *rounds)
+        assert_identical(joined, jax.tree.map(np.asarray, original.rounds))
 
 
 def test_data_of_clients_that_never_deliver_leave_no_trace():

@@ -57,7 +57,7 @@ class Programs:
         """Lanes with the same key can share a program and its data."""
         _, built_in = split(self.experiment, lane)
         pattern = self.experiment.pattern_at(lane.pattern, lane.point, lane.seed)
-        leaves, kind = jax.tree.flatten(self.links(pattern).silent)
+        leaves, kind = jax.tree.flatten(self.links(pattern).sample)
         shapes = tuple(leaf.shape for leaf in leaves)
         return lane.algorithm, repr(built_in), self._problem_key(lane), kind, shapes
 
@@ -218,7 +218,6 @@ class Group:
             experiment.pattern_at(lane.pattern, lane.point, lane.seed) for lane in lanes
         ]
         self._links = [programs.links(pattern) for pattern in self._patterns]
-        self._silent = self._links[0].silent
         self._states: FederationState | None = None
         self._carries: list[PyTree] = []
         self._advance: Any = None
@@ -233,7 +232,7 @@ class Group:
         self._carries = self._by_pattern(lambda links, keys, _: links.start(keys))
 
     def _beginning(self) -> tuple[Any, ...]:
-        return self._init_keys, self._columns, self._silent, self.problem
+        return self._init_keys, self._columns, self.problem
 
     def _keys_of(self, stream: str) -> Key:
         seed_of = self._programs.experiment.draws.seed_of
@@ -249,8 +248,8 @@ class Group:
             lying = jax.tree.unflatten(jax.tree.structure(states), self.layout.shardings)
             states = jax.tree.map(lambda a, s: _shape(a.shape, a.dtype, s), states, lying)
         links = jax.tree.map(
-            lambda a: _shape((*self._lead, self._period, *a.shape[1:]), a.dtype, sharding),
-            self._links[0].silent,
+            lambda a: _shape((*self._lead, self._period, *a.shape), a.dtype, sharding),
+            self._links[0].sample,
         )
         return states, self._keys, links, self._columns, self.problem
 
@@ -288,8 +287,8 @@ class Group:
         else:
             self.problem = self._programs.placed(self.problem, self.place)
         self._link_keys = jax.device_put(self._link_keys, self.place.home)
-        alone = self._keys, self._init_keys, self._columns, self._silent
-        self._keys, self._init_keys, self._columns, self._silent = self.place.put(alone)
+        alone = self._keys, self._init_keys, self._columns
+        self._keys, self._init_keys, self._columns = self.place.put(alone)
 
     @functools.cached_property
     def layout(self) -> meshes.Layout | None:
@@ -342,9 +341,7 @@ class Group:
 
     def evaluate(self) -> list[dict[str, Any]]:
         """The lanes' models as they are: records without sums over rounds."""
-        evals = self.program.evaluate(
-            self._init_keys, self._keys, self._columns, self._silent, self.problem
-        )
+        evals = self.program.evaluate(self._init_keys, self._keys, self._columns, self.problem)
         return self._records({}, evals)
 
     def _records(self, sums: Mapping[str, Any], evals: Any) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import numpy as np
 from fedjax_links import meshes, simulation
 from fedjax_links.base import FederationState, Key, Links, Problem
 from fedjax_links.devices import Place
-from fedjax_links.experiment import drawing, makers
+from fedjax_links.experiment import makers
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.families import Family
 from fedjax_links.experiment.lanes import Lane
@@ -21,13 +21,12 @@ class Program(NamedTuple):
     """What trains the lanes of one algorithm, problem and set of built-in values.
 
     Attributes:
-      start: ``(key, columns, links, problem) -> state`` before the first round, jitted; of the
-        links (leaves [1, ...]) only the kind matters.
+      start: ``(key, columns, problem) -> state`` before the first round, jitted.
       advance: ``(state, key, links, columns, problem) -> (state, record)``, one period, jitted;
         the state is donated.
-      evaluate: ``(key, keys of training, columns, links, problem) -> evals`` of the state that
-        ``start`` makes, jitted.
-      layout: ``(key, columns, links, problem) -> how the state lies on a mesh``; None without one.
+      evaluate: ``(key, keys of training, columns, problem) -> evals`` of the state that ``start``
+        makes, jitted.
+      layout: ``(key, columns, problem) -> how the state lies on a mesh``; None without one.
     """
 
     start: Any
@@ -49,16 +48,14 @@ def build(experiment: Experiment, lane: Lane, place: Place, family: Family | Non
       The program.
     """
     _, built_in = split(experiment, lane)
-    period = experiment.eval_every
+    pattern = experiment.pattern_at(lane.pattern, lane.point, lane.seed)
+    sample = simulation.sample_shapes(pattern)
 
     def algorithm(columns: Mapping[str, Any]) -> Any:
         return experiment.algorithm_at(lane.algorithm, {**built_in, **columns})
 
-    def start(
-        on: Any, key: Key, columns: Mapping[str, Any], links: Links, problem: Problem
-    ) -> FederationState:
-        silent = drawing.recorded(links, problem.num_clients)
-        return simulation.init(key, algorithm(columns), silent, problem, mesh=on)
+    def start(on: Any, key: Key, columns: Mapping[str, Any], problem: Problem) -> FederationState:
+        return simulation.init(key, algorithm(columns), sample, problem, mesh=on)
 
     def train_period(
         state: FederationState,
@@ -67,25 +64,16 @@ def build(experiment: Experiment, lane: Lane, place: Place, family: Family | Non
         columns: Mapping[str, Any],
         problem: Problem,
     ) -> tuple[FederationState, Any]:
-        result = simulation.simulate(
-            key,
-            algorithm(columns),
-            drawing.recorded(links, problem.num_clients, state.round),
-            problem,
-            num_rounds=period,
-            eval_every=period,
-            eval_fn=experiment.eval_fn_for(problem),
-            initial_state=state,
-            mesh=place.mesh,
+        eval_fn = experiment.eval_fn_for(problem)
+        result = simulation.advance_and_evaluate(
+            state, key, links, algorithm(columns), problem, eval_fn=eval_fn, mesh=place.mesh
         )
         sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), result.rounds)
         evals = jax.tree.map(lambda a: a[0], result.evals)
         return result.state, (sums, evals)
 
-    def evaluate(
-        key: Key, own: Key, columns: Mapping[str, Any], links: Links, problem: Problem
-    ) -> Any:
-        state = start(None, key, columns, links, problem)
+    def evaluate(key: Key, own: Key, columns: Mapping[str, Any], problem: Problem) -> Any:
+        state = start(None, key, columns, problem)
         eval_fn = experiment.eval_fn_for(problem)
         return simulation.evaluate(state, own, algorithm(columns), problem, eval_fn)
 
@@ -93,9 +81,9 @@ def build(experiment: Experiment, lane: Lane, place: Place, family: Family | Non
     alone: tuple[Callable[..., Any], ...] = begin, train_period, evaluate
     if family is not None:
         alone = (
-            jax.vmap(begin, in_axes=(0, 0, None, family.axes)),
+            jax.vmap(begin, in_axes=(0, 0, family.axes)),
             jax.vmap(train_period, in_axes=(0, 0, 0, 0, family.axes)),
-            jax.vmap(evaluate, in_axes=(0, 0, 0, None, family.axes)),
+            jax.vmap(evaluate, in_axes=(0, 0, 0, family.axes)),
         )
     return Program(
         jax.jit(alone[0]),
