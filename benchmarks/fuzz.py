@@ -79,7 +79,7 @@ def _drive(config: dict[str, Any]) -> int:
     planned = experiment.build(config)
     report.check(planned)
     planned.describe()
-    theory.prediction(config)
+    theory.prediction(planned)
     preflight.check(planned)
     pattern = next(iter(planned.pattern_makers))
     return planned.problem_at(pattern, planned.grid_points[0]).num_clients

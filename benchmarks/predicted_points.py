@@ -14,8 +14,7 @@ import numpy as np
 
 from fedjax_links import experiment
 from fedjax_links.papers.xiang2024 import presets
-from fedjax_links.report import prediction
-from fedjax_links.report.configured import configured_links
+from fedjax_links.report import configured, prediction
 
 SETTINGS = (
     # Bayes accuracy, alpha, sigma, seed of the draw
@@ -90,9 +89,10 @@ def config(setting: tuple[float, float, float, int]) -> dict[str, Any]:
 
 def points(values: dict[str, Any], setting: tuple[float, float, float, int]) -> Iterator[Point]:
     """Predictions and runs of a setting."""
-    columns = experiment.build(values).run().columns
+    planned = experiment.build(values)
+    columns = planned.run().columns
     for pattern in values['patterns']:
-        found = prediction.under(configured_links(values, pattern))
+        found = prediction.under(configured.of_experiment(planned, pattern))
         assert found is not None
         for (algorithm, model), expected in zip(MODELS, found[:2], strict=True):
             rows = (columns['pattern'] == pattern) & (columns['algorithm'] == algorithm)

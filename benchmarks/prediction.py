@@ -43,7 +43,8 @@ class Setting(NamedTuple):
 def digits(noise: float, rate: float, rounds: int, seeds: int) -> Setting:
     """Digits over 50 clients with label-dependent links; some training labels drawn anew."""
     problem = problems.digits()
-    _, probs = sections.links({'name': 'bernoulli', 'probs': LINKS}, problem)
+    bound = sections.bind_links({'name': 'bernoulli', 'probs': LINKS}, problem)
+    probs = bound.options['schedule'].args[0]
     labels, rng = np.array(problem.data.labels), np.random.default_rng(0)
     flip = rng.random(len(labels)) < noise
     labels[flip] = rng.integers(CLASSES, size=flip.sum())

@@ -5,7 +5,9 @@ of its section stands in the table's docstring. A name with a colon, ``module:fa
 a function of the user's own with the same arguments.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import optax
@@ -35,18 +37,8 @@ CLIENT_PROGRAMS: Mapping[str, Callable[..., local_training.ClientProgram]] = {
 }
 """``client.name``: given the schedule of the rate as ``learning_rate``."""
 
-OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
-    'adagrad': optax.adagrad,
-    'adam': optax.adam,
-    'adamw': optax.adamw,
-    'rmsprop': optax.rmsprop,
-    'sgd': optax.sgd,
-    'yogi': optax.yogi,
-}
-"""``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
-
 _LARGEST = float(np.finfo(np.float32).max)
-OPTIMIZER_RANGES: Mapping[str, tuple[float, float]] = {
+_RANGES: Mapping[str, tuple[float, float]] = {
     'accumulator_decay': (0, 1),
     'b1': (0, 1),
     'b2': (0, 1),
@@ -60,6 +52,30 @@ OPTIMIZER_RANGES: Mapping[str, tuple[float, float]] = {
     'weight_decay': (0, _LARGEST),
 }
 """Where numbers that optimizers take must lie."""
+
+
+def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
+    """A factory of optax, which looks at no number, with its ranges."""
+
+    @functools.wraps(factory)
+    def make(*args: Any, **options: Any) -> optax.GradientTransformation:
+        for option in options.keys() & _RANGES.keys():
+            if options[option] is not None and not callable(options[option]):
+                checks.within(option, options[option], *_RANGES[option])
+        return factory(*args, **options)
+
+    return make
+
+
+OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
+    'adagrad': _checked(optax.adagrad),
+    'adam': _checked(optax.adam),
+    'adamw': _checked(optax.adamw),
+    'rmsprop': _checked(optax.rmsprop),
+    'sgd': _checked(optax.sgd),
+    'yogi': _checked(optax.yogi),
+}
+"""``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
 
 
 def _train_and_eval() -> simulation.EvalFn:
@@ -142,6 +158,9 @@ WEIGHTS: Mapping[str, Callable[..., np.ndarray]] = {**PROBS, 'power': _power}
 
 GROUPS: Mapping[str, Callable[..., np.ndarray]] = {'contiguous': _contiguous}
 """``groups`` of a pattern: given the problem; returns int[N]."""
+
+DRAWN = {'groups': GROUPS, 'probs': PROBS, 'weights': WEIGHTS}
+"""By option of a pattern, what its sections name."""
 
 LINKS: Mapping[str, Callable[..., Participation]] = {'recorded': recordings.recorded}
 """``links`` or one of ``patterns``, besides the registry: given ``num_clients``."""

@@ -10,7 +10,7 @@ factory, so a new algorithm or pattern needs no edit here.
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,18 +22,20 @@ from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 
 __all__ = [
+    'Bound',
+    'Hole',
     'Kind',
     'Section',
-    'algorithm',
+    'bind',
+    'bind_algorithm',
+    'bind_links',
+    'bind_problem',
     'call',
     'check_fields',
-    'client_program',
     'importable',
-    'link_options',
-    'links',
     'lookup',
     'named',
-    'problem',
+    'parameters',
 ]
 
 Section = Mapping[str, Any]
@@ -75,8 +77,79 @@ def check_fields(
             raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
 
 
-def named(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Any:
-    """Calls what a section names with the section's options.
+class Hole(NamedTuple):
+    """A number that comes when a program runs.
+
+    Attributes:
+      column: whose value it is.
+      value: the first one, which errors show.
+    """
+
+    column: str
+    value: Any
+
+    def __repr__(self) -> str:
+        """As the value."""
+        return repr(self.value)
+
+
+class Bound(NamedTuple):
+    """A factory with all that it is called with: what a section stands for.
+
+    Attributes:
+      where: the section's place in the config, for errors.
+      name: what the section names.
+      factory: what that is.
+      options: values, arrays, further bound parts, and holes.
+      args: likewise, positional, which are no options.
+      kind: of what the factory has to return.
+      is_function: whether it is handed on as a function, of which ``args`` are an example.
+    """
+
+    where: str
+    name: str
+    factory: Callable[..., Any]
+    options: Mapping[str, Any]
+    args: tuple[Any, ...] = ()
+    kind: type[Any] = object
+    is_function: bool = False
+
+    def build(self, columns: Section | None = None) -> Any:
+        """Calls the factory, after those of its parts.
+
+        Args:
+          columns: the values of holes, which may be traced.
+
+        Returns:
+          What the factory returns.
+
+        Raises:
+          ValueError: naming the field, its value and the nearest valid name.
+        """
+        options, args = _filled(dict(self.options), columns), _filled(self.args, columns)
+        built = call(self.where, self.factory, options, *args)
+        if not isinstance(built, self.kind):
+            requirement = f'name what returns a {self.kind.__name__}'
+            shown = f'{_name_of(self.factory)}, {errors.shown(built)}'
+            raise errors.invalid(self.where, requirement, shown)
+        return functools.partial(self.factory, **options) if self.is_function else built
+
+
+def _filled(value: Any, columns: Section | None) -> Any:
+    """A value with its parts built and its holes filled."""
+    if isinstance(value, Bound):
+        return value.build(columns)
+    if isinstance(value, Hole):
+        return (columns or {})[value.column]
+    if type(value) is dict:
+        return {name: _filled(part, columns) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_filled(part, columns) for part in value)
+    return value
+
+
+def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Bound:
+    """What a section names, with the section's options.
 
     Args:
       where: the section's place in the config, for errors.
@@ -85,13 +158,18 @@ def named(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> 
       *args: positional arguments of the factory, which are no options.
 
     Returns:
-      What the factory returns.
+      The factory, bound; its options are checked when it is called.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
     factory, options = lookup(where, section, registry)
-    return call(where, factory, options, *args)
+    return Bound(where, _as_mapping(where, section)['name'], factory, options, args)
+
+
+def named(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Any:
+    """What a section stands for: `bind`, and `Bound.build`."""
+    return bind(where, section, registry, *args).build()
 
 
 def lookup(
@@ -148,44 +226,36 @@ def _is_ours(factory: Any) -> bool:
     return str(getattr(factory, '__module__', None)).startswith(f'{__package__}.')
 
 
-def _call_for(kind: type[Any], where: str, factory: Any, options: Section, *args: Any) -> Any:
-    """`call` for a factory that has to return an object of some kind."""
-    built = call(where, factory, options, *args)
-    if not isinstance(built, kind):
-        requirement = f'name what returns a {kind.__name__}'
-        raise errors.invalid(where, requirement, f'{_name_of(factory)}, {errors.shown(built)}')
-    return built
-
-
 def _name_of(factory: Any) -> str:
     factory = getattr(factory, 'factory', getattr(factory, 'func', factory))
     return str(getattr(factory, '__name__', factory))
 
 
-def problem(section: Any, where: str = 'config.problem') -> Problem:
+def bind_problem(section: Any, where: str = 'config.problem') -> Bound:
     """The problem that a section names.
 
     Args:
       section: ``name`` in PROBLEMS, and options; ``model``, ``partition`` and what ``augment``
         lists is imported where it is given as ``module:factory``.
-      where: the section's place in the config, for errors.
+      where: as in `bind`.
 
     Returns:
-      The problem.
+      What makes the problem.
 
     Raises:
-      ValueError: naming the field, its value and the nearest valid name.
+      ValueError: as `bind`.
     """
-    factory, options = lookup(where, section, PROBLEMS)
+    bound = bind(where, section, PROBLEMS)
+    options = dict(bound.options)
     for option in ('model', 'partition'):
         if option in options:
             options[option] = _imported(f'{where}.{option}', options[option])
     if isinstance(options.get('augment'), list | tuple):
         options['augment'] = imported_names(f'{where}.augment', options['augment'])
-    return _call_for(Problem, where, factory, options)
+    return bound._replace(options=options, kind=Problem)
 
 
-def algorithm(label: str, section: Section, client: Section) -> Algorithm:
+def bind_algorithm(label: str, section: Section, client: Section) -> Bound:
     """The algorithm of a labelled section.
 
     Args:
@@ -194,81 +264,70 @@ def algorithm(label: str, section: Section, client: Section) -> Algorithm:
       client: options of the client program that all algorithms share.
 
     Returns:
-      The algorithm.
+      What makes the algorithm.
 
     Raises:
-      ValueError: naming the field, its value and the nearest valid name.
+      ValueError: as `bind`.
     """
     where = f'config.algorithms.{label}'
-    section = {'name': label, **_as_mapping(where, section)}
-    client = {**client, **_as_mapping(f'{where}.client', section.pop('client', {}))}
-    factory, options = lookup(where, section, ALGORITHMS)
-    program = getattr(factory, 'client_program', None) or local_training.local_sgd
+    bound = bind(where, {'name': label, **_as_mapping(where, section)}, ALGORITHMS)
+    options = dict(bound.options)
+    client = {**client, **_as_mapping(f'{where}.client', options.pop('client', {}))}
+    program = getattr(bound.factory, 'client_program', None) or local_training.local_sgd
     if 'server_optimizer' in options:
         place = f'{where}.server_optimizer'
-        server_optimizer = lookup(place, options['server_optimizer'], choices.OPTIMIZERS)
-        options['server_optimizer'] = _optimizer(place, *server_optimizer)
-    local_train = client_program(f'{where}.client', client, program)
-    return _call_for(Algorithm, where, factory, options, local_train)
+        options['server_optimizer'] = _bind_optimizer(place, options['server_optimizer'])
+    args = (_bind_client(f'{where}.client', client, program),)
+    return bound._replace(options=options, args=args, kind=Algorithm)
 
 
-def _optimizer(where: str, factory: Any, options: Section, *args: Any) -> Any:
-    """An optimizer whose options are in range; a section as its rate names a schedule of steps."""
-    rate = options.get('learning_rate')
-    if isinstance(rate, Mapping):
-        schedule = named(f'{where}.learning_rate', rate, {})
-        options = {**options, 'learning_rate': schedule}
-    for option, (low, high) in choices.OPTIMIZER_RANGES.items():
-        if callable(options.get(option)):
-            continue
-        if options.get(option) is not None and factory in choices.OPTIMIZERS.values():
-            checks.within(f'{where}.{option}', options[option], low, high)
-    return call(where, factory, options, *args)
+def _bind_optimizer(where: str, section: Any, *args: Any) -> Bound:
+    """An optimizer; a section as its rate names a schedule of steps."""
+    bound = bind(where, section, choices.OPTIMIZERS, *args)
+    rate = bound.options.get('learning_rate')
+    if not isinstance(rate, Mapping):
+        return bound
+    schedule = bind(f'{where}.learning_rate', rate, {})
+    return bound._replace(options={**bound.options, 'learning_rate': schedule})
 
 
-def client_program(
+def _bind_client(
     where: str, section: Section, program: Callable[..., local_training.ClientProgram]
-) -> local_training.ClientProgram:
+) -> Bound:
     """The client program of a section ``client``.
 
     Args:
-      where: the section's place in the config, for errors.
+      where: as in `bind`.
       section: ``learning_rate``, ``decay`` (a section of LEARNING_RATES), ``batch_size`` (0 for the
         full local data), ``optimizer`` (a section of OPTIMIZERS), and further options.
       program: the factory, unless the section has a ``name``.
-
-    Returns:
-      The client program.
-
-    Raises:
-      ValueError: naming the field, its value and the nearest valid name.
     """
     options = dict(section)
     if 'name' in options:
         program, options = lookup(where, options, choices.CLIENT_PROGRAMS)
     if 'learning_rate' not in options:
         raise errors.invalid(where, "have 'learning_rate'", sorted(options))
-    eta = options['learning_rate']
-    checks.positive(f'{where}.learning_rate', eta)
-    if np.ndim(eta):
-        raise errors.invalid(f'{where}.learning_rate', 'be a number', errors.shown(eta))
+    given = {'learning_rate': options['learning_rate']}
+    rate = Bound(where, 'learning_rate', _rate, given)
     decay = options.pop('decay', 'constant')
-    options['learning_rate'] = named(f'{where}.decay', decay, choices.LEARNING_RATES, eta)
+    options['learning_rate'] = bind(f'{where}.decay', decay, choices.LEARNING_RATES, rate)
     if type(options.get('batch_size')) is int:
         options['batch_size'] = options['batch_size'] or None
     if options.get('optimizer') is not None:
-        factory, given = lookup(f'{where}.optimizer', options['optimizer'], choices.OPTIMIZERS)
-        _optimizer(f'{where}.optimizer', factory, given, eta)
-        options['optimizer'] = functools.partial(factory, **given)
-    built: local_training.ClientProgram = _call_for(
-        local_training.ClientProgram, where, program, options
-    )
-    return built
+        optimizer = _bind_optimizer(f'{where}.optimizer', options['optimizer'], rate)
+        options['optimizer'] = optimizer._replace(is_function=True)
+    return Bound(where, 'client', program, options, kind=local_training.ClientProgram)
 
 
-def links(
-    section: Any, problem: Problem, where: str = 'config.links'
-) -> tuple[Participation, np.ndarray | None]:
+def _rate(learning_rate: Any) -> Any:
+    """A client's rate, if it is one number."""
+    checks.positive('learning_rate', learning_rate)
+    if np.ndim(learning_rate):
+        raise errors.invalid('learning_rate', 'be a number', errors.shown(learning_rate))
+    return learning_rate
+
+
+def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> Bound:
     """The links that a section names.
 
     What the factory asks for by parameter name is filled in: ``num_clients``, ``schedule`` and
@@ -279,42 +338,18 @@ def links(
     Args:
       section: name in PARTICIPATION or `choices.LINKS`, and options.
       problem: whose clients, and whose labels if the probabilities depend on them.
-      where: the section's place in the config, for errors.
+      where: as in `bind`.
 
     Returns:
-      The pattern, and the probabilities before any schedule; None for patterns without.
+      What makes the pattern. The schedule is bound to the probabilities before it, nested patterns
+      are bound likewise; everything else is what the factory gets.
 
     Raises:
-      ValueError: naming the field, its value and the nearest valid name.
+      ValueError: as `bind`.
     """
-    factory, options, probs = link_options(section, problem, where)
-    pattern: Participation = _call_for(Participation, where, factory, options)
-    return pattern, probs
-
-
-def link_options(
-    section: Any, problem: Problem, where: str = 'config.links'
-) -> tuple[Callable[..., Participation], dict[str, Any], np.ndarray | None]:
-    """What the factory of a pattern gets: `links` up to its last step.
-
-    Args:
-      section: as in `links`.
-      problem: as in `links`.
-      where: as in `links`.
-
-    Returns:
-      The factory or entry, its options, sections replaced by what they stand for, and the
-      probabilities before any schedule.
-
-    Raises:
-      ValueError: naming the field, its value and the nearest valid name.
-    """
-    factory, options = lookup(where, section, {**PARTICIPATION, **choices.LINKS})
-    target = getattr(factory, 'factory', factory)
-    try:
-        wanted: Mapping[str, inspect.Parameter] = inspect.signature(target).parameters
-    except ValueError:  # some that are built in have none
-        wanted = {}
+    bound = bind(where, section, {**PARTICIPATION, **choices.LINKS})
+    factory, options = bound.factory, dict(bound.options)
+    wanted = parameters(factory)
     own = {name for name in wanted if name not in ('num_clients', 'schedule')}
     if 'schedule' in wanted:
         own |= {'probs', 'schedule'}
@@ -330,71 +365,75 @@ def link_options(
     asks = 'intervals' in wanted and wanted['intervals'].default is inspect.Parameter.empty
     if asks and not options.keys() & {'intervals', 'path'}:
         raise errors.invalid(f'{where}.path', 'name the file of a log', None)
-    probs_section = options.pop('probs', None)
-    schedule_section = options.pop('schedule', 'constant')
-    probs = None
-    registered = factory in PARTICIPATION.values()
-    if 'schedule' in wanted or (registered and 'probs' in wanted and 'patterns' not in wanted):
-        probs_section = _probs_section(probs_section)
-    if wanted.keys() & {'schedule', 'probs'} and isinstance(probs_section, Mapping | str):
-        place = f'{where}.probs'
-        probs = checks.numbers(place, named(place, probs_section, choices.PROBS, problem))
-        checks.probabilities(f'{where}.probs', probs)
-    if probs is None and 'schedule' in wanted:
-        raise errors.invalid(f'{where}.probs', 'be a number, a list or a section', probs_section)
+    is_plain = factory in PARTICIPATION.values() and 'patterns' not in wanted
+    takes_any = is_plain and 'probs' in wanted
+    is_named = 'probs' in wanted and isinstance(options.get('probs'), Mapping | str)
+    if 'schedule' in wanted or takes_any or is_named:
+        options['probs'] = _draw_probs(f'{where}.probs', options.get('probs'), problem)
     if 'schedule' in wanted:
-        options['schedule'] = named(f'{where}.schedule', schedule_section, choices.SCHEDULES, probs)
-    elif probs_section is not None:
-        options['probs'] = probs_section if probs is None else probs
+        probs, schedule = options.pop('probs'), options.get('schedule', 'constant')
+        if not isinstance(probs, np.ndarray):
+            requirement = 'be a number, a list or a section'
+            raise errors.invalid(f'{where}.probs', requirement, probs)
+        options['schedule'] = bind(f'{where}.schedule', schedule, choices.SCHEDULES, probs)
+    elif options.get('probs', 0) is None:
+        del options['probs']
     if 'num_clients' in wanted:
         options['num_clients'] = problem.num_clients
     if 'intervals' in wanted and 'path' in options:
         path, log_format = options.pop('path'), options.pop('format', 'csv')
         reader, given = lookup(f'{where}.format', log_format, choices.TRACE_FORMATS)
         checks.options(f'{where}.format', reader, given, path)
-        bound = functools.partial(reader, **given)
+        log = functools.partial(reader, **given)
         options['intervals'] = recordings.read_log(
-            f'{where}.path', bound, path, None if 'num_clients' in wanted else problem.num_clients
+            f'{where}.path', log, path, None if 'num_clients' in wanted else problem.num_clients
         )
-    patterns = {name for name, kind in kinds.annotations(target).items() if _is_pattern(kind)}
+    kinds_of = kinds.annotations(getattr(factory, 'factory', factory))
     for parameter, value in options.items():
-        if parameter in patterns and isinstance(value, str):
+        kind = kinds_of.get(parameter)
+        if isinstance(value, str) and (kind is Participation or kind == Participation | None):
             value = {'name': value}
-        options[parameter] = _link_part(f'{where}.{parameter}', parameter, value, problem)
-    return factory, options, probs
+        if not isinstance(value, Bound):
+            options[parameter] = _link_part(f'{where}.{parameter}', parameter, value, problem)
+    return bound._replace(options=options, kind=Participation)
 
 
-def _probs_section(given: Any) -> Any:
-    """A number is everyone's, a list has one for each client."""
+def _draw_probs(where: str, given: Any, problem: Problem) -> Any:
+    """Probabilities float64[N]: a number is everyone's, a list has one for each client."""
     if isinstance(given, np.ndarray | np.generic):
         given = given.tolist()
     if isinstance(given, int | float) and not isinstance(given, bool):
-        return {'name': 'equal', 'value': given}
-    if isinstance(given, list | tuple):
-        return {'name': 'listed', 'values': given}
-    return given
-
-
-def _is_pattern(kind: Any) -> bool:
-    """Whether a parameter takes a pattern, or None."""
-    return kind is Participation or kind == Participation | None
+        given = {'name': 'equal', 'value': given}
+    elif isinstance(given, list | tuple):
+        given = {'name': 'listed', 'values': given}
+    elif not isinstance(given, Mapping | str):
+        return given
+    probs = checks.numbers(where, named(where, given, choices.PROBS, problem))
+    checks.probabilities(where, probs)
+    return probs
 
 
 def _link_part(where: str, parameter: str, value: Any, problem: Problem) -> Any:
-    """An option of a pattern: a plain value, or a section that names what it stands for."""
+    """An option of a pattern: a plain value, or what a section stands for."""
     sections = Mapping | str if parameter == 'patterns' else Mapping
     if isinstance(value, list | tuple) and any(isinstance(part, sections) for part in value):
         return [
-            links(part, problem, f'{where}[{place}]')[0] if isinstance(part, sections) else part
+            bind_links(part, problem, f'{where}[{place}]') if isinstance(part, sections) else part
             for place, part in enumerate(value)
         ]
     if not isinstance(value, Mapping):
         return value
-    if parameter == 'weights':
-        return named(where, value, choices.WEIGHTS, problem)
-    if parameter == 'groups':
-        return named(where, value, choices.GROUPS, problem)
-    return links(value, problem, where)[0]
+    if parameter in choices.DRAWN:
+        return named(where, value, choices.DRAWN[parameter], problem)
+    return bind_links(value, problem, where)
+
+
+def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a factory or entry; none of what is built in without any."""
+    try:
+        return inspect.signature(getattr(factory, 'factory', factory)).parameters
+    except ValueError:
+        return {}
 
 
 def _as_mapping(where: str, section: Any) -> dict[str, Any]:

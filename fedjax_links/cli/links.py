@@ -45,7 +45,7 @@ def main(values: dict[str, Any] | None = None) -> None:
         return
     from fedjax_links.report import configured, links, recording, terminal
 
-    found = configured.configured_links(values, _PATTERN.value)
+    found = configured.of_config(values, _PATTERN.value)
     record = recording.record_links(
         found.participation, num_rounds=_ROUNDS.value or 10_000, seed=found.seed
     )

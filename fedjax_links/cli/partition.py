@@ -22,18 +22,18 @@ _WORKDIR = flags.DEFINE_string('workdir', None, f'Folder for {PICTURE} and {TABL
 
 def main(values: dict[str, Any]) -> None:
     """Builds the problem alone, and describes who holds what."""
-    from fedjax_links import grids, sections
-    from fedjax_links.experiment import redrawn_sections
-    from fedjax_links.experiment.config_parts import at_first, first_draws
+    from fedjax_links.experiment import config_parts
     from fedjax_links.report import configured, partitions
 
     section = values.get('problem')
     if not isinstance(section, Mapping):
         raise errors.invalid('config', "have a section 'problem'", sorted(values))
     folder = None if _WORKDIR.value is None else app.output_folder(_WORKDIR.value)
-    section = at_first(section, grids.flatten(values.get('grid') or {}, 'config.grid'), 'problem')
-    drawn = redrawn_sections.problem(section, first_draws(values))
-    report = partitions.of_problem(sections.problem(drawn))
+    alone = {name: v for name, v in values.items() if name not in ('patterns', 'problems')}
+    parts = config_parts.parts({**alone, 'links': 'always'})
+    section = config_parts.at_point(section, parts.first, 'problem')
+    problem = parts.problems[config_parts.LINKS]
+    report = partitions.of_problem(problem.make(**problem.at(parts.first)))
     where = configured.first_point(values, 'problem')
     title = ', '.join([describe(section), *([where] if where else [])])
     print(partitions.text(title, report))

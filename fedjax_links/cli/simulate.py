@@ -118,7 +118,7 @@ def _plan(
     leads = processes.is_leader()
     if leads:
         print(planned.describe())
-        print(theory.prediction(values))
+        print(theory.prediction(planned))
     preflight.check(planned)
     if _DRY_RUN.value:
         for line in preflight.dry_run(planned, places):

@@ -20,7 +20,7 @@ def main(values: dict[str, Any]) -> None:
     """Builds the links, simulates them without training, and prints the screen."""
     from fedjax_links.report import configured, recording, theory
 
-    links = configured.configured_links(values, _PATTERN.value)
+    links = configured.of_config(values, _PATTERN.value)
     record = recording.record_links(links.participation, num_rounds=_ROUNDS.value, seed=links.seed)
     print(theory.text(links, record))
 

@@ -3,7 +3,6 @@
 Plain values only before `build`, objects only after it.
 """
 
-import inspect
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,12 +14,10 @@ from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm
 from fedjax_links.experiment import lanes, limits, plain
 from fedjax_links.experiment.config_parts import (
-    first_draws,
-    pattern_maker,
+    algorithm_maker,
+    parts,
     pattern_sections,
-    problem_makers,
     redraw,
-    with_value,
 )
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.makers import REQUIRED, Maker
@@ -92,9 +89,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
     _check_fields(config)
     columns = grids.flatten(_floats(config.get('grid', {})), 'config.grid')
     tuned = _tuning_columns(config)
-    patterns = pattern_sections(config)
-    draws = first_draws(config)
-    by_pattern = problem_makers(config, list(patterns), columns, draws)
+    made = parts(config)
     algorithms = {
         label: _algorithm(config, label, {**columns, **tuned}) for label in config['algorithms']
     }
@@ -116,11 +111,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
     try:
         experiment = Experiment(
             title=config['title'],
-            problem=by_pattern,
-            patterns={
-                label: pattern_maker(path, section, by_pattern[label], columns, draws)
-                for label, (path, section) in patterns.items()
-            },
+            problem=made.problems,
+            patterns=made.patterns,
             algorithms=algorithms,
             num_rounds=config['num_rounds'],
             eval_every=config['eval_every'],
@@ -139,7 +131,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
         raise
     _try(experiment)
     limits.check_rounds(config)
-    for label, pattern in itertools.product(algorithms, patterns):
+    for label, pattern in itertools.product(algorithms, made.patterns):
         own = config['algorithms'][label].get('client', {})
         where = f'config.algorithms.{label}.client' if 'batch_size' in own else 'config.client'
         problem = experiment.problem_at(pattern, experiment.grid_points[0])
@@ -192,47 +184,26 @@ def _algorithm(config: Mapping[str, Any], label: str, columns: grids.Columns) ->
     own_client = section.get('client', {})
     _check_section(f'config.algorithms.{label}.client', own_client)
     shared = config.get('client', {})
-    prefix, patterns = f'algorithms.{label}.', list(pattern_sections(config))
-    taken: dict[str, Any] = {}
+    prefix, axes = f'algorithms.{label}.', {}
     for name in columns:
-        client_field = name.removeprefix('client.')
-        if name.startswith('client.') and client_field.split('.')[0] not in own_client:
-            taken[name] = _default(shared, client_field)
+        root, *path = name.split('.')
+        if root == 'client' and path and path[0] not in own_client:
+            axes[name] = ['client', *path]
         elif name.startswith(prefix):
-            taken[name] = _default(section, name.removeprefix(prefix))
+            axes[name] = ['section', *name.removeprefix(prefix).split('.')]
         elif name == _SERVER_LR and _may_tune_server_lr(label, section):
-            taken[name] = REQUIRED
+            axes[name] = ['section', name]
+    own_rate = 'learning_rate' in own_client
+    axes[_RATE] = [*(['section'] if own_rate else []), 'client', 'learning_rate']
     rate = own_client.get('learning_rate', shared.get('learning_rate', REQUIRED))
     if rate is not REQUIRED:
-        taken[_RATE] = _as_rate(label, rate, patterns)
-    taken.setdefault(_RATE, REQUIRED)
+        rate = _as_rate(label, rate, list(pattern_sections(config)))
     if _RATE in columns and 'learning_rate' in own_client:
         where = f'config.algorithms.{label}.client.learning_rate'
         requirement = 'be left out, as `config.grid` or `config.tuning` has rates for all'
         raise errors.invalid(where, requirement, errors.shown(rate))
 
-    def make(**values: Any) -> Any:
-        client, own = shared, dict(section)
-        for name, value in values.items():
-            if name == _RATE and 'learning_rate' in own_client:
-                own = with_value(own, ['client', 'learning_rate'], value)
-            elif name.startswith('client.'):
-                client = with_value(client, name.removeprefix('client.').split('.'), value)
-            elif name == _SERVER_LR:
-                own[_SERVER_LR] = value
-            else:
-                own = with_value(own, name.removeprefix(prefix).split('.'), value)
-        return sections.algorithm(label, own, client)
-
-    return Maker(make, taken)
-
-
-def _default(section: Section, path: str) -> Any:
-    """The value at a dotted path; REQUIRED if there is none."""
-    value: Any = section
-    for part in path.split('.'):
-        value = value.get(part, REQUIRED) if isinstance(value, Mapping) else REQUIRED
-    return value
+    return algorithm_maker(label, section, shared, axes, {_RATE: rate})
 
 
 def _as_rate(label: str, rate: Any, patterns: Sequence[str]) -> Any:
@@ -250,11 +221,9 @@ def _as_rate(label: str, rate: Any, patterns: Sequence[str]) -> Any:
 
 def _may_tune_server_lr(label: str, section: Section) -> bool:
     """Whether an algorithm has a server rate that is not configured."""
-    factory, options = sections.lookup(
-        f'config.algorithms.{label}', {'name': label, **section}, ALGORITHMS
-    )
-    parameters = inspect.signature(getattr(factory, 'factory', factory)).parameters
-    return _SERVER_LR in parameters and _SERVER_LR not in options
+    named = {'name': label, **section}
+    factory, options = sections.lookup(f'config.algorithms.{label}', named, ALGORITHMS)
+    return _SERVER_LR in sections.parameters(factory) and _SERVER_LR not in options
 
 
 def _tuning_columns(config: Mapping[str, Any]) -> dict[str, list[Any]]:

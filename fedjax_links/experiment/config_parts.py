@@ -1,16 +1,22 @@
-"""Makers of the problems and patterns of a config."""
+"""Makers of the parts of a config: its sections, with the values of columns at their paths."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from fedjax_links import checks, errors, grids, sections
-from fedjax_links.base import Participation, Problem
-from fedjax_links.experiment import redrawn_sections, redraws
+from fedjax_links import checks, choices, errors, grids, sections
+from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.experiment import makers, redraws
 from fedjax_links.experiment.makers import REQUIRED, Maker
+from fedjax_links.problems import PROBLEMS
 from fedjax_links.sections import Section
 
 LINKS = 'links'
 """Label of the pattern of a config with a single section ``links``."""
+
+Path = Sequence[str | int]
+_QUALITY = redraws.COLUMNS['links_quality']
+_SEEDS = {'data_seed': ('data_seed', 'seed'), 'partition_seed': ('partition_seed',)}
+"""Options of a problem by column; one without ``data_seed`` has all its data from ``seed``."""
 
 
 def pattern_sections(config: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
@@ -21,12 +27,49 @@ def pattern_sections(config: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
     return {label: (f'patterns.{label}', section) for label, section in sections.items()}
 
 
-def first_draws(config: Mapping[str, Any]) -> dict[str, int]:
-    """The columns of streams that are drawn by seed, with the value of the first seed."""
-    alone = config.get('grid', {}).get(redraws.GRID, ())
+def problem_sections(config: Mapping[str, Any]) -> dict[str, Section]:
+    """The section of the problem of every pattern, by label; patterns without their own share it.
+
+    Raises:
+      ValueError: for a problem of a pattern that is not there.
+    """
+    labels, own = list(pattern_sections(config)), config.get('problems', {})
+    for label in own:
+        checks.choice('config.problems', label, labels)
+    shared = config['problem']
+    return {label: {**shared, **own[label]} if label in own else shared for label in labels}
+
+
+class Parts(NamedTuple):
+    """What a config says of problems and links.
+
+    Attributes:
+      problems: by label of the pattern.
+      patterns: by label.
+      first: the values of all columns at the first point of the grid, for the first seed.
+    """
+
+    problems: Mapping[str, Maker[Problem]]
+    patterns: Mapping[str, Maker[Participation]]
+    first: Mapping[str, Any]
+
+
+def parts(config: Mapping[str, Any]) -> Parts:
+    """The makers of the problems and patterns of a config; nothing is made yet."""
+    columns = grids.flatten(config.get('grid') or {}, 'config.grid')
     with errors.inside('config'):
-        draws = redraws.Draws(redraw(config), [config.get('first_seed', 0)], alone)
-    return draws.columns()
+        seeds = [config.get('first_seed', 0)]
+        draws = redraws.Draws(redraw(config), seeds, columns.get(redraws.GRID, ())).columns()
+    own, shared = problem_sections(config), problem_maker(config['problem'], columns, draws)
+    problems = {
+        label: shared if section is config['problem'] else problem_maker(section, columns, draws)
+        for label, section in own.items()
+    }
+    patterns = {
+        label: pattern_maker(path, section, problems[label], columns, draws)
+        for label, (path, section) in pattern_sections(config).items()
+    }
+    return Parts(problems, patterns, {**draws, **{k: v[0] for k, v in columns.items()}})
 
 
 def redraw(config: Mapping[str, Any]) -> Mapping[str, str] | str:
@@ -37,64 +80,48 @@ def redraw(config: Mapping[str, Any]) -> Mapping[str, str] | str:
     if 'redraw' in config:
         given: Mapping[str, str] | str = config['redraw']
         return given
-    if redraws.GRID in (config.get('grid') or {}):
-        return {}
     columns = grids.flatten(config.get('grid') or {}, 'config.grid')
-    own = [{}, *config.get('problems', {}).values()]
-    every = [at_first({**config['problem'], **fields}, columns, 'problem') for fields in own]
-    free = [redrawn_sections.free_streams(section) for section in every]
-    by_seed = set.intersection(*free)
-    patterns = pattern_sections(config).values()
-    links = [at_first(section, columns, path) for path, section in patterns]
-    if redrawn_sections.are_free(links):
+    point = {name: values[0] for name, values in columns.items()}
+    if redraws.GRID in point:
+        return {}
+    by_seed = set(redraws.COLUMNS)
+    for section in problem_sections(config).values():
+        first = at_point(section, point, 'problem')
+        options = _seed_options(first)
+        free = [c for c, option in options.items() if not first.keys() & {option, 'seed'}]
+        by_seed &= {stream for stream, column in redraws.COLUMNS.items() if column in free}
+    sections = pattern_sections(config).values()
+    links = [at_point(section, point, path) for path, section in sections]
+    paths = _seed_paths(links)
+    if paths and all(_value_at(links, path) is REQUIRED for path in paths):
         by_seed.add('links_quality')
     return dict.fromkeys(sorted(by_seed), redraws.BY_SEED)
 
 
-def at_first(section: Any, columns: grids.Columns, prefix: str) -> Any:
-    """A section at the first point of the columns whose names begin with its path."""
-    own = {name: v[0] for name, v in columns.items() if name.startswith(f'{prefix}.')}
-    return replaced(section, own, prefix)
-
-
-def problem_makers(
-    config: Mapping[str, Any],
-    labels: Sequence[str],
-    columns: grids.Columns,
-    draws: Mapping[str, int],
-) -> dict[str, Maker[Problem]]:
-    """One maker by pattern; patterns share it unless their problem differs.
+def problem_maker(
+    section: Section, columns: grids.Columns, draws: Mapping[str, int]
+) -> Maker[Problem]:
+    """A problem, which patterns that look at it and the experiment share.
 
     Args:
-      config: nested dictionaries.
-      labels: of the patterns.
+      section: of the problem.
       columns: of the grid.
       draws: columns of streams that are drawn by seed, with the value of the first seed.
     """
-    own = config.get('problems', {})
-    for label in own:
-        checks.choice('config.problems', label, labels)
-    names = [name for name in columns if name.startswith('problem.')]
+    axes, options = _axes(columns, 'problem'), _seed_options(section)
+    drawn = [name for name in options if name in draws]
+    if drawn:
+        _check_seeds('config.problem', section, [('seed',), *((o,) for o in options.values())])
 
-    def maker(section: Section) -> Maker[Problem]:
-        made: dict[str, Any] = {}  # patterns look at the same data
-        drawn = [name for name in redrawn_sections.problem_columns(section) if name in draws]
+    def make(**values: Any) -> Problem:
+        changed = _replaced(section, axes, values)
+        for column, option in _seed_options(changed).items():
+            if column in drawn:
+                changed = with_value(changed, [option], values[column])
+        problem: Problem = sections.bind_problem(changed).build()
+        return problem
 
-        def make(**values: Any) -> Any:
-            if repr(values) not in made:
-                own = {name: values[name] for name in names}
-                seeds = {name: values[name] for name in drawn}
-                changed = redrawn_sections.problem(replaced(section, own, 'problem'), seeds)
-                made[repr(values)] = sections.problem(changed)
-            return made[repr(values)]
-
-        return Maker(make, dict.fromkeys((*names, *drawn), REQUIRED))
-
-    shared = maker(config['problem'])
-    return {
-        label: maker({**config['problem'], **own[label]}) if label in own else shared
-        for label in labels
-    }
+    return Maker(makers.remember(make), dict.fromkeys((*axes, *drawn), REQUIRED))
 
 
 def pattern_maker(
@@ -113,42 +140,133 @@ def pattern_maker(
       section: of the pattern.
       problem: of whose clients.
       columns: of the grid.
-      draws: as in `problem_makers`.
+      draws: as in `problem_maker`.
     """
-    own = [name for name in columns if name.startswith(f'{prefix}.')]
-    named = [name for name in problem.columns if name not in draws]
-    drawn: list[str] = []
-    if redrawn_sections.are_drawn(section):
-        drawn = [name for name in problem.columns if name in draws]
-    quality = redraws.COLUMNS['links_quality']
-    if quality in draws and redrawn_sections.are_seeded(section):
-        drawn.append(quality)
+    axes, where = _axes(columns, prefix), f'config.{prefix}'
+    drawn = [name for name in problem.columns if name in draws and _is_drawn(section)]
+    if _QUALITY in draws and (paths := _seed_paths(section)):
+        drawn.append(_QUALITY)
+        _check_seeds(where, section, paths)
 
-    def make(**values: Any) -> Any:
-        seeds = {**draws, **{name: values[name] for name in drawn}}
-        known = {**seeds, **values}
+    def bind(**values: Any) -> sections.Bound:
+        known = {**draws, **values}
+        changed = _replaced(section, axes, values)
+        for path in _seed_paths(changed) if _QUALITY in drawn else ():
+            changed = with_value(changed, path, values[_QUALITY])
         data = problem.make(**{name: known[name] for name in problem.columns})
-        changed = replaced(section, {name: values[name] for name in own}, prefix)
-        changed = redrawn_sections.links(changed, seeds, f'config.{prefix}')
-        return sections.links(changed, data, f'config.{prefix}')[0]
+        return sections.bind_links(changed, data, where)
 
-    return Maker(make, dict.fromkeys((*own, *named, *drawn), REQUIRED))
-
-
-def replaced(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
-    """A section with values at dotted paths that begin with its own."""
-    changed = section
-    for path, value in values.items():
-        changed = with_value(changed, path.removeprefix(f'{prefix}.').split('.'), value)
-    return changed
+    named = [name for name in problem.columns if name not in draws]
+    return makers.bound(bind, dict.fromkeys((*axes, *named, *drawn), REQUIRED))
 
 
-def with_value(section: Any, path: Sequence[str], value: Any) -> Any:
+def algorithm_maker(
+    label: str, section: Section, client: Section, axes: Mapping[str, Path], defaults: Section
+) -> Maker[Algorithm]:
+    """An algorithm, whose numbers are arguments of its program.
+
+    Args:
+      label: of the algorithm.
+      section: its own.
+      client: the one that all algorithms share.
+      axes: by column, where its value stands: in ``client`` or in ``section``.
+      defaults: values of columns that the sections do not say plainly.
+    """
+    whole = {'client': client, 'section': section}
+    paths = {name: [path] for name, path in axes.items()}
+    taken = {name: _value_at(whole, path) for name, path in axes.items()}
+
+    def bind(**values: Any) -> sections.Bound:
+        changed = _replaced(whole, paths, values)
+        return sections.bind_algorithm(label, changed['section'], changed['client'])
+
+    return makers.bound(bind, {**taken, **defaults}, holes=True)
+
+
+# Values at paths.
+
+
+def at_point(section: Any, point: grids.Point, prefix: str) -> Any:
+    """A section at a point of the grid, as far as columns are named by its path."""
+    return _replaced(section, _axes(point, prefix), point)
+
+
+def _axes(columns: Iterable[str], prefix: str) -> dict[str, list[Path]]:
+    """The columns whose names begin with the path of a section, with the rest of the path."""
+    start = f'{prefix}.'
+    return {n: [n.removeprefix(start).split('.')] for n in columns if n.startswith(start)}
+
+
+def _replaced(section: Any, axes: Mapping[str, Sequence[Path]], values: Section) -> Any:
+    for name, paths in axes.items():
+        for path in paths:
+            section = with_value(section, path, values[name])
+    return section
+
+
+def with_value(section: Any, path: Path, value: Any) -> Any:
     """A section with a value at a path, which may lead into sections that are not there."""
     if not path:
         return value
-    inner = {'name': section} if isinstance(section, str) else section or {}
     first, *rest = path
+    if isinstance(first, int):
+        return [with_value(v, rest, value) if k == first else v for k, v in enumerate(section)]
+    inner = {'name': section} if isinstance(section, str) else section or {}
     if not isinstance(inner, Mapping):
         raise errors.invalid('config', f'have a section around {first!r}, which varies', inner)
     return {**inner, first: with_value(inner.get(first), rest, value)}
+
+
+def _value_at(section: Any, path: Path) -> Any:
+    """The value at a path; REQUIRED if there is none."""
+    for part in path:
+        if isinstance(section, Mapping):
+            section = section.get(part, REQUIRED)
+        else:
+            section = section[part] if isinstance(part, int) else REQUIRED
+    return section
+
+
+# Seeds of draws.
+
+
+def _seed_options(section: Section) -> dict[str, str]:
+    """The options of a problem that are seeds, by the column that gives them a value."""
+    known = sections.parameters(sections.lookup('config.problem', section, PROBLEMS)[0])
+    found = {column: [name for name in names if name in known] for column, names in _SEEDS.items()}
+    return {column: names[0] for column, names in found.items() if names}
+
+
+def _seed_paths(section: Any) -> list[Path]:
+    """Where parts of links have a seed of their own."""
+    return [(*path, 'seed') for path, _, is_seeded in _parts(section) if is_seeded]
+
+
+def _is_drawn(section: Any) -> bool:
+    """Whether links depend on a draw: their probabilities have a seed, or see the data."""
+    return any(is_seeded or is_own for _, is_own, is_seeded in _parts(section))
+
+
+def _parts(section: Any, path: Path = ()) -> list[tuple[Path, bool, bool]]:
+    """What links are drawn from, nested patterns' too: where, whether a user's, whether by seed."""
+    if isinstance(section, list | tuple):
+        return [found for k, part in enumerate(section) for found in _parts(part, (*path, k))]
+    parts: list[tuple[Path, bool, bool]] = []
+    for name, value in section.items() if isinstance(section, Mapping) else ():
+        inner, table = (*path, name), choices.DRAWN.get(name)
+        if table is None or not isinstance(value, Mapping | str):
+            parts += _parts(value, inner)
+            continue
+        factory, _ = sections.lookup(f'config.links.{name}', value, table)
+        is_own = factory not in table.values()
+        parts.append((inner, is_own, 'seed' in sections.parameters(factory)))
+    return parts
+
+
+def _check_seeds(where: str, section: Section, paths: Sequence[Path]) -> None:
+    """Raises unless what is replaced could have been a seed."""
+    for path in paths:
+        seed = _value_at(section, path)
+        if seed is not None and seed is not REQUIRED:
+            place = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in path)
+            checks.static_int(f'{where}{place}', seed, minimum=0, maximum=2**32 - 1)

@@ -169,7 +169,8 @@ class Experiment:
     @functools.cached_property
     def pattern_makers(self) -> Mapping[str, Maker[Participation]]:
         """By label."""
-        return {k: makers.as_maker(f'patterns.{k}', v) for k, v in self.patterns.items()}
+        every = {k: makers.as_maker(f'patterns.{k}', v) for k, v in self.patterns.items()}
+        return {k: maker._replace(make=makers.remember(maker.make)) for k, maker in every.items()}
 
     @functools.cached_property
     def problem_makers(self) -> Mapping[str, Maker[Problem]]:
@@ -186,8 +187,7 @@ class Experiment:
     def pattern_at(self, label: str, point: Point, seed: int | None = None) -> Participation:
         """A pattern at a point, as a seed (the first) draws it; the same for the same values."""
         maker = self.pattern_makers[label]
-        values = maker.at({**point, **self.draws.columns(seed, point)})
-        return self._parts.made(('pattern', label), maker, values)
+        return maker.make(**maker.at({**point, **self.draws.columns(seed, point)}))
 
     def problem_at(self, pattern: str, point: Point, seed: int | None = None) -> Problem:
         """The problem of a pattern at a point, as a seed draws it; likewise."""

@@ -4,9 +4,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
+import jax
+import numpy as np
+
 from fedjax_links import errors
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.grids import Point
+from fedjax_links.sections import Bound, Hole
 
 Part = TypeVar('Part')
 
@@ -18,10 +22,13 @@ class Maker(NamedTuple, Generic[Part]):
       make: returns the part, given values of its columns as keywords.
       columns: the value of each column where no grid says otherwise; a mapping for values by
         pattern, ``REQUIRED`` for none.
+      bind: likewise returns what makes the part, as a config's sections say it; None for a part
+        that was made in Python.
     """
 
     make: Callable[..., Part]
     columns: Mapping[str, Any]
+    bind: Callable[..., Bound] | None = None
 
     def at(self, point: Point) -> dict[str, Any]:
         """The values of this maker's columns at a point; of values by pattern, the first.
@@ -74,6 +81,42 @@ def as_maker(argument: str, part: Part | Callable[..., Part] | Maker[Part]) -> M
     return Maker(part, columns)
 
 
-def is_traced(value: Any) -> bool:
-    """Whether a value is an argument of the compiled program: a number that is no integer."""
-    return isinstance(value, float)
+def bound(
+    bind: Callable[..., Bound], columns: Mapping[str, Any], *, holes: bool = False
+) -> Maker[Any]:
+    """The maker of a part of a config, whose sections are resolved once for the same values.
+
+    Args:
+      bind: resolves them at values of the columns.
+      columns: as in `Maker`.
+      holes: whether numbers that are arguments of a program are holes there, to be filled by the
+        values that the maker is given, which may be traced.
+    """
+    found: dict[str, Bound] = {}
+
+    def resolve(**values: Any) -> Bound:
+        given = {k: Hole(k, v) if holes and not is_built_in(v) else v for k, v in values.items()}
+        key = repr({name: v for name, v in given.items() if not isinstance(v, Hole)})
+        if key not in found:
+            found[key] = bind(**given)
+        return found[key]
+
+    return Maker(lambda **values: resolve(**values).build(values), columns, resolve)
+
+
+def remember(make: Callable[..., Part]) -> Callable[..., Part]:
+    """A function that returns the same object for the same values."""
+    made: dict[str, Part] = {}
+
+    def once(**values: Any) -> Part:
+        key = repr(values)
+        if key not in made:
+            made[key] = make(**values)
+        return made[key]
+
+    return once
+
+
+def is_built_in(value: Any) -> bool:
+    """Whether a value is built into the compiled program, not one of its arguments."""
+    return not isinstance(value, float | np.floating | jax.Array)

@@ -96,5 +96,5 @@ def build(experiment: Experiment, lane: Lane, place: Place, family: Family | Non
 def split(experiment: Experiment, lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
     """The columns of a lane's algorithm: arguments of its program, and what is built into it."""
     values = experiment.algorithm_makers[lane.algorithm].at(lane.point)
-    traced = {name: np.float32(v) for name, v in values.items() if makers.is_traced(v)}
+    traced = {k: np.float32(v) for k, v in values.items() if not makers.is_built_in(v)}
     return traced, {name: v for name, v in values.items() if name not in traced}

@@ -27,12 +27,10 @@ from fedjax_links import (
 )
 from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.client_data import client_data
-from fedjax_links.experiment import Experiment, Lane, choosing, redrawn_sections
-from fedjax_links.experiment.config_parts import pattern_sections
+from fedjax_links.experiment import Experiment, Lane, choosing
 from fedjax_links.experiment.lanes import main_lanes
 from fedjax_links.experiment.programs import Group, Programs
-from fedjax_links.report import prediction
-from fedjax_links.report.configured import configured_links
+from fedjax_links.report import configured, prediction
 from fedjax_links.report.laws import LinkLaw, link_law
 
 FILE = 'clients.npz'
@@ -150,7 +148,7 @@ def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Cli
     found = {}
     for pattern in experiment.pattern_makers:
         problem = experiment.problem_at(pattern, experiment.grid_points[0])
-        law = _law(experiment, pattern, problem, experiment.seeds[0])
+        law = _law(experiment, pattern, experiment.seeds[0])
         losses: dict[str, np.ndarray | None] = {}
         missing: dict[str, str] = {}
         agreement: dict[str, Agreement] = {}
@@ -176,12 +174,13 @@ def _expected(
     experiment: Experiment, pattern: str, problem: Problem
 ) -> dict[str, Mapping[str, float]]:
     """What is predicted of FedAvg and FedPBC, if they run and it is found quickly."""
-    config = experiment.config
-    if config is None or not prediction.is_stated(problem) or len(experiment.grid_points) > 1:
+    if experiment.config is None or len(experiment.grid_points) > 1:
+        return {}
+    if not prediction.is_stated(problem):
         return {}
     if prediction.work(problem) > prediction.MOST_WORK / len(experiment.patterns):
         return {}
-    found = prediction.under(configured_links(config, pattern))
+    found = prediction.under(configured.of_experiment(experiment, pattern))
     if found is None:
         return {}
     every = {'fedavg': found.fedavg, 'fedpbc': found.fedpbc}
@@ -195,16 +194,15 @@ def _expected(
 # Laws.
 
 
-def _law(experiment: Experiment, pattern: str, problem: Problem, seed: int) -> LinkLaw:
+def _law(experiment: Experiment, pattern: str, seed: int) -> LinkLaw:
     """The exact law of a seed's links; one without numbers, that says why, where there is none."""
-    if experiment.config is None:
+    bound = configured.links_at(experiment, pattern, seed)
+    if bound is None:
         return LinkLaw('made in Python, no config names the links')
-    path, section = pattern_sections(experiment.config)[pattern]
-    if any(name.startswith((f'{path}.', 'problem.')) for name in experiment.grid_points[0]):
+    maker = experiment.pattern_makers[pattern]
+    if maker.columns.keys() & experiment.grid_points[0].keys():
         return LinkLaw('the grid changes links or data')
-    section = {'name': section} if isinstance(section, str) else section
-    drawn = experiment.draws.columns(seed)
-    return link_law(redrawn_sections.links(section, drawn, path), problem)
+    return link_law(bound)
 
 
 def _is_averaging(experiment: Experiment, label: str, problem: Problem) -> bool:
@@ -227,7 +225,7 @@ def _agreement(final: '_Finals', lanes: Sequence[Lane], experiment: Experiment) 
     off = []
     for lane, end in zip(lanes, ends, strict=True):
         problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
-        law = _law(experiment, lane.pattern, problem, lane.seed)
+        law = _law(experiment, lane.pattern, lane.seed)
         targets = np.asarray(problem.data, np.float64)
         if law.probs is not None:
             off.append(end - analysis.fedavg_fixed_point(law.probs, targets))

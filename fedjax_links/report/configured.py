@@ -9,9 +9,10 @@ import numpy as np
 
 from fedjax_links import checks, choices, errors, grids, sections, series
 from fedjax_links.base import Participation, Problem
-from fedjax_links.experiment import limits, redrawn_sections
-from fedjax_links.experiment.config_parts import at_first, first_draws, pattern_sections
+from fedjax_links.experiment import Experiment, config_parts, limits
+from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.report.laws import LinkLaw, link_law
+from fedjax_links.sections import Bound
 
 _MOST_ROUNDS = 10**7  # whose rates are added up
 _PLAIN = {'learning_rate', 'decay', 'local_steps', 'batch_size'}
@@ -30,13 +31,12 @@ class Horizon(NamedTuple):
 
 
 class ConfiguredLinks(NamedTuple):
-    """One pattern of a config.
+    """One pattern of a config, at the first point of its grid and as the first seed draws it.
 
     Attributes:
       title: of the config.
       problem_name: name of the problem.
-      label: of the pattern.
-      section: what the config says of the links.
+      name: of the pattern in its section.
       problem: whose clients they are.
       participation: the pattern.
       law: what is known of it exactly.
@@ -48,8 +48,7 @@ class ConfiguredLinks(NamedTuple):
 
     title: str
     problem_name: str
-    label: str
-    section: Mapping[str, Any]
+    name: str
     problem: Problem
     participation: Participation
     law: LinkLaw
@@ -57,14 +56,9 @@ class ConfiguredLinks(NamedTuple):
     horizon: Horizon | None = None
     where: str = ''
 
-    @property
-    def name(self) -> str:
-        """The pattern's name in its section."""
-        return str(self.section['name'])
 
-
-def configured_links(config: Mapping[str, Any], label: str | None = None) -> ConfiguredLinks:
-    """A pattern of a config, at the first point of its grid.
+def of_config(config: Mapping[str, Any], label: str | None = None) -> ConfiguredLinks:
+    """A pattern of a config, of which nothing else is built.
 
     Args:
       config: nested dictionaries.
@@ -82,26 +76,39 @@ def configured_links(config: Mapping[str, Any], label: str | None = None) -> Con
     if label is None:
         label = next(iter(found))
     checks.choice('pattern', label, list(found))
-    path, section = found[label]
-    columns = grids.flatten(config.get('grid') or {}, 'config.grid')
-    shared = {**config['problem'], **config.get('problems', {}).get(label, {})}
-    draws = first_draws(config)
-    own = redrawn_sections.problem(at_first(shared, columns, 'problem'), draws)
-    problem = sections.problem(own)
-    section = redrawn_sections.links(at_first(section, columns, path), draws)
-    section = {'name': section} if isinstance(section, str) else section
+    parts = config_parts.parts(config)
+    problem, pattern = parts.problems[label], parts.patterns[label]
+    assert pattern.bind is not None
+    bound = pattern.bind(**pattern.at(parts.first))
+    return _of(config, label, problem.make(**problem.at(parts.first)), bound)
+
+
+def of_experiment(experiment: Experiment, label: str) -> ConfiguredLinks:
+    """A pattern of an experiment that was made from a config: its own problem and links."""
+    problem = experiment.problem_at(label, experiment.grid_points[0])
+    return _of(experiment.config, label, problem, links_at(experiment, label))
+
+
+def _of(config: Any, label: str, problem: Problem, bound: Any) -> ConfiguredLinks:
     return ConfiguredLinks(
         title=str(config.get('title', '')),
         problem_name=str(config['problem'].get('name')),
-        label=label,
-        section=section,
+        name=bound.name,
         problem=problem,
-        participation=sections.links(section, problem, f'config.{path}')[0],
-        law=link_law(section, problem),
+        participation=bound.build(),
+        law=link_law(bound),
         seed=int(config.get('first_seed', 0)),
         horizon=_horizon(config),
-        where=first_point(config, 'problem', path),
+        where=first_point(config, 'problem', pattern_sections(config)[label][0]),
     )
+
+
+def links_at(experiment: Experiment, label: str, seed: int | None = None) -> Bound | None:
+    """What a config says of a pattern at the first point; None for one made in Python."""
+    maker = experiment.pattern_makers[label]
+    point = experiment.grid_points[0]
+    values = maker.at({**point, **experiment.draws.columns(seed, point)})
+    return None if maker.bind is None else maker.bind(**values)
 
 
 def first_point(config: Mapping[str, Any], *paths: str) -> str:

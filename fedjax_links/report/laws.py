@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import analysis, describing, errors, sections
-from fedjax_links.base import Problem
+from fedjax_links import analysis, describing, errors
+from fedjax_links.sections import Bound
 
 _MAX_ENUMERATED_UNITS = 10
 _MAX_PERIOD = 10_000
@@ -65,36 +65,31 @@ class LinkLaw(NamedTuple):
     period: int | None = None
 
 
-def link_law(section: Mapping[str, Any] | str, problem: Problem) -> LinkLaw:
+def link_law(links: Bound) -> LinkLaw:
     """The exact law of the clients that hear the server, train and deliver.
 
     Args:
-      section: a ``links`` section that `sections.links` accepts.
-      problem: the problem it was built for.
+      links: what `sections.bind_links` makes of a section.
 
     Returns:
       What is known; a law without numbers for patterns that are only simulated.
     """
-    if isinstance(section, str):
-        section = {'name': section}
-    _, options, probs = sections.link_options(section, problem)
-    name = section['name']
-    num_clients = problem.num_clients
+    name, options = links.name, links.options
     if name == 'always':
-        law = _independent('every client in every round', np.ones(num_clients))
+        law = _independent('every client in every round', np.ones(options['num_clients']))
         return law._replace(never_empty=True)
     if name in ('bernoulli', 'markov'):
-        return _scheduled(name, section, options, np.asarray(probs, np.float64))
+        return _scheduled(name, options)
     if name == 'cyclic':
         return _cyclic(options)
     if name in ('uniform_cohort', 'regularized', 'periodic_groups'):
-        return _cohorts(name, options, num_clients)
+        return _cohorts(name, options)
     if name == 'minimum_separation':
         return _separated(options)
     if name == 'unavailable':
-        return link_law(section['pattern'], problem)
+        return link_law(options['pattern'])
     if name in ('both', 'either', 'duplex'):
-        return _combined(name, section, problem)
+        return _combined(name, options)
     return LinkLaw(_UNKNOWN)
 
 
@@ -112,13 +107,9 @@ def _independent(description: str, probs: np.ndarray) -> LinkLaw:
     )
 
 
-def _scheduled(
-    name: str, section: Mapping[str, Any], options: Mapping[str, Any], probs: np.ndarray
-) -> LinkLaw:
-    schedule = section.get('schedule', 'constant')
-    if isinstance(schedule, str):
-        schedule = {'name': schedule}
-    kind = schedule['name']
+def _scheduled(name: str, options: Mapping[str, Any]) -> LinkLaw:
+    schedule: Bound = options['schedule']
+    kind, probs = schedule.name, np.asarray(schedule.args[0], np.float64)
     if name != 'markov' and kind in _STEADY_SCHEDULES:
         return _independent('independent over clients and rounds', probs)
     if kind == 'constant':
@@ -132,13 +123,15 @@ def _scheduled(
             up_rate=up,
             down_rate=down,
         )
-    lengths = np.unique(schedule.get('period', schedule.get('rounds_per_day', 24)))
+    given = schedule.options
+    lengths = np.unique(given.get('period', given.get('rounds_per_day', 24)))
     repeats = kind in ('sine', 'diurnal') and lengths.size == 1 and float(lengths[0]).is_integer()
     period = int(lengths[0]) if repeats and lengths[0] <= _MAX_PERIOD else None
     if name == 'markov' or period is None:
         memory = 'with memory' if name == 'markov' else 'without memory'
         return LinkLaw(f'probabilities follow a {kind} schedule, {memory}', period=period)
-    by_round = np.array([options['schedule'].mean(t) for t in range(period)], np.float64)
+    mean = schedule.build().mean
+    by_round = np.array([mean(t) for t in range(period)], np.float64)
     return LinkLaw(
         f'independent, probabilities follow a {kind} schedule',
         rates=by_round.mean(axis=0),
@@ -186,8 +179,8 @@ def _cyclic(options: Mapping[str, Any]) -> LinkLaw:
     )
 
 
-def _cohorts(name: str, options: Mapping[str, Any], num_clients: int) -> LinkLaw:
-    size = options['cohort_size']
+def _cohorts(name: str, options: Mapping[str, Any]) -> LinkLaw:
+    size, num_clients = options['cohort_size'], options.get('num_clients', 1)
     uniform = np.full(num_clients, 1 / num_clients)
     if name == 'uniform_cohort':
         rates = size * uniform
@@ -287,14 +280,14 @@ def _selection_law(
     return chain.marginal, f'chain of {len(chain.states)} states'
 
 
-def _combined(name: str, section: Mapping[str, Any], problem: Problem) -> LinkLaw:
+def _combined(name: str, options: Mapping[str, Any]) -> LinkLaw:
     """Patterns of independent parts; exact if each part is independent over clients and rounds."""
     names = {'duplex': ('uplink', 'downlink', 'compute')}.get(name, ('first', 'second'))
-    sections = [section[part] for part in names if section.get(part)]
-    parts = [link_law(part, problem) for part in sections]
+    given = [options[part] for part in names if options.get(part)]
+    parts = [link_law(part) for part in given]
     if len(parts) == 1:
         return parts[0]
-    if name == 'either' and all(map(_is_duplex, sections)):
+    if name == 'either' and all(map(_is_duplex, given)):
         return LinkLaw(_UNKNOWN)  # a client may hear through one and deliver through the other
     probs = [part.probs for part in parts if part.memoryless and part.probs is not None]
     if len(probs) < len(parts):
@@ -306,9 +299,9 @@ def _combined(name: str, section: Mapping[str, Any], problem: Problem) -> LinkLa
     return _independent('independent over clients and rounds', joint)
 
 
-def _is_duplex(section: Mapping[str, Any] | str) -> bool:
+def _is_duplex(links: Bound) -> bool:
     """Whether a pattern of independent parts tells uplink, downlink and compute apart."""
-    if isinstance(section, str) or section['name'] not in ('both', 'either', 'duplex'):
+    if links.name not in ('both', 'either', 'duplex'):
         return False
-    parts = [section.get(part) for part in ('first', 'second')]
-    return section['name'] == 'duplex' or any(_is_duplex(part) for part in parts if part)
+    parts = [links.options.get(part) for part in ('first', 'second')]
+    return links.name == 'duplex' or any(_is_duplex(part) for part in parts if part)

@@ -1,16 +1,15 @@
 """What configured links do to FedAvg and to gossip, exact where known, as one screen of text."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from fedjax_links import analysis, describing, evaluation
 from fedjax_links.base import Problem
-from fedjax_links.experiment.config_parts import pattern_sections
-from fedjax_links.report import deciding
+from fedjax_links.experiment import Experiment
+from fedjax_links.report import configured, deciding
 from fedjax_links.report import prediction as expected
-from fedjax_links.report.configured import ConfiguredLinks, configured_links
+from fedjax_links.report.configured import ConfiguredLinks
 from fedjax_links.report.laws import LinkLaw, SeparationLaw
 from fedjax_links.report.recording import LinkRecord
 
@@ -23,21 +22,20 @@ _ENOUGH_EVENTS = 25
 _FEW_PATTERNS = 4  # whose problems may be as large as they may be at all
 
 
-def prediction(config: Mapping[str, Any]) -> str:
-    """What the links of a config do to FedAvg, a line or two per pattern.
+def prediction(experiment: Experiment) -> str:
+    """What the links of an experiment do to FedAvg, a line or two per pattern.
 
     Args:
-      config: nested dictionaries.
+      experiment: made from a config.
 
     Returns:
       Who takes part how often, and how far FedAvg's implicit weights are from equal, where known;
       what FedAvg and FedPBC are expected to end at, for linear models of moderate size.
     """
     lines = []
-    patterns = pattern_sections(config)
-    most_work = expected.MOST_WORK * min(1, _FEW_PATTERNS / len(patterns))
-    for label in patterns:
-        links = configured_links(config, label)
+    most_work = expected.MOST_WORK * min(1, _FEW_PATTERNS / len(experiment.patterns))
+    for label in experiment.patterns:
+        links = configured.of_experiment(experiment, label)
         lines += _described(links, f'{label}: {links.name}, {links.law.description}')
         rates, weights = links.law.rates, links.law.weights
         if rates is not None:

@@ -147,7 +147,7 @@ def test_the_released_links_differ_where_the_released_code_does():
     differ = {label for label in paper if paper[label] != released[label]}
     assert differ == {'markov_sine', 'cyclic_reset'}
     for section in released.values():
-        assert sections.links(section, problem)[0].num_clients == 10
+        assert sections.bind_links(section, problem).build().num_clients == 10
 
 
 @pytest.mark.parametrize(

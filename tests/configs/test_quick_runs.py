@@ -93,10 +93,10 @@ def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(separation, rate, 
         return optimize.minimize(value_and_gradient, start, jac=True, method='BFGS').x
 
     exact = np.linalg.norm(optimum(by_group) - optimum(np.ones(sun2025.NUM_GROUPS)))
-    problem = sections.problem({'name': 'robust_regression', 'seed': 0})
-    links, _ = sections.links(sun2025.separated(separation), problem)
+    problem = sections.bind_problem({'name': 'robust_regression', 'seed': 0}).build()
+    links = sections.bind_links(sun2025.separated(separation), problem).build()
     client = {'learning_rate': rate, 'local_steps': 5, 'batch_size': 0}
-    algorithm = sections.algorithm('fedavg', {}, client)
+    algorithm = sections.bind_algorithm('fedavg', {}, client).build()
 
     def models(params, key, problem):
         return params

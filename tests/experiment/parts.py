@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from fedjax_links import participation
+from fedjax_links import participation, problems
 
 
 def size_of_model():
@@ -29,3 +29,12 @@ def cycles(num_clients, probs=0.25):
 def forwarded(**options):
     """A pattern that hands all its options on."""
     return cycles(3, **options)
+
+
+loads = []
+
+
+def loaded(**options):
+    """Digits that say when they are made."""
+    loads.append(options)
+    return problems.digits(**options)

@@ -20,7 +20,7 @@ def test_links_follow_the_labels_that_clients_hold():
     problem = planned.problem_at('links', {})
     mix = partition.class_mix(owners(problem), np.asarray(problem.data.labels))
     links = planned.config['links']
-    _, probs = sections.links(links, problem)
+    probs = sections.bind_links(links, problem).options['schedule'].args[0]
     np.testing.assert_array_equal(probs, label_dependent_probs(mix, seed=4))
     _, sample = planned.pattern_at('links', {}).sample((), jax.random.key(0), np.int32(0))
     np.testing.assert_array_equal(sample.prob, np.float32(probs))
@@ -39,7 +39,9 @@ def test_links_follow_the_labels_that_clients_hold():
 def test_probabilities_may_be_a_number_or_a_list(name, given, expected):
     problem = problems.quadratic([[0.0], [1.0], [2.0]])
     section = {'name': name, 'probs': given, **({'cycle_length': 20} if name == 'cyclic' else {})}
-    pattern, probs = sections.links(section, problem)
+    bound = sections.bind_links(section, problem)
+    pattern, options = bound.build(), bound.options
+    probs = options['probs'] if 'probs' in options else options['schedule'].args[0]
     np.testing.assert_array_equal(probs, expected)
     _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0))
     np.testing.assert_array_equal(sample.prob, np.float32(expected))
@@ -49,7 +51,8 @@ def test_probabilities_may_be_a_number_or_a_list(name, given, expected):
 @pytest.mark.parametrize('name', ['cycles', 'forwarded'])
 def test_a_pattern_of_ones_own_keeps_its_default(name, options, expected):
     problem = problems.quadratic([[0.0], [1.0], [2.0]])
-    pattern, _ = sections.links({'name': f'tests.experiment.parts:{name}', **options}, problem)
+    section = {'name': f'tests.experiment.parts:{name}', **options}
+    pattern = sections.bind_links(section, problem).build()
     _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0))
     np.testing.assert_array_equal(sample.prob, np.full(3, expected, np.float32))
 

@@ -2,7 +2,6 @@
 
 from fedjax_links import experiment
 from fedjax_links.experiment import redraws
-from fedjax_links.experiment.config_parts import first_draws
 from tests.experiment.test_redraws import PROBLEMS, PROBS, config
 
 
@@ -32,7 +31,7 @@ def test_comparisons_redraw_by_default_what_no_section_gives_a_seed():
         assert default_of(problem, free, grid=path) == left
     # The theory is that of the first seed.
     silent = {name: value for name, value in config(first_seed=5).items() if name != 'redraw'}
-    assert first_draws(silent) == {
+    assert experiment.build(silent).draws.columns() == {
         'data_seed': 5,
         'partition_seed': 5,
     }

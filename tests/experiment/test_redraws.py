@@ -17,7 +17,7 @@ from fedjax_links import (
     sections,
     simulation,
 )
-from fedjax_links.experiment import debugging, families, lanes, redrawn_sections, redraws
+from fedjax_links.experiment import debugging, families, lanes, redraws
 from fedjax_links.experiment.programs import Programs
 from fedjax_links.experiment.running import run
 from fedjax_links.report import layouts
@@ -58,9 +58,9 @@ def columns_of(results, label, seed):
 
 def direct(settings, label, seed):
     """A run of a problem and links that are built with the seed, by `simulate` alone."""
-    data = sections.problem({**settings['problem'], 'seed': seed})
+    data = sections.bind_problem({**settings['problem'], 'seed': seed}).build()
     probs = {**PROBS, 'seed': seed}
-    links, _ = sections.links({'name': 'bernoulli', 'probs': probs}, data)
+    links = sections.bind_links({'name': 'bernoulli', 'probs': probs}, data).build()
     client = local_training.local_sgd(0.1, local_steps=2, batch_size=4)
     result = jax.jit(
         lambda key: simulation.simulate(
@@ -188,7 +188,7 @@ def test_tuning_has_draws_of_its_own():
     planned = experiment.build(settings)
     lane = lanes.tuning_lanes(planned, 'fedavg')[0]
     problem = planned.problem_at(lane.pattern, lane.point, lane.seed)
-    wanted = sections.problem({**settings['problem'], 'seed': 10_000})
+    wanted = sections.bind_problem({**settings['problem'], 'seed': 10_000}).build()
     assert_same_leaves(problem, wanted)
     assert set(planned.run().columns['seed']) == {0, 1, 10_000}
 
@@ -227,12 +227,16 @@ def test_patterns_that_see_no_draw_are_made_once():
 
 
 def test_seeds_of_nested_patterns_are_found():
-    either = {'name': 'either', 'patterns': [{'name': 'bernoulli', 'probs': dict(PROBS)}]}
-    found = redrawn_sections.links(either, {'links_quality_seed': 7})
-    assert found['patterns'][0]['probs'] == {**PROBS, 'seed': 7}
-    assert either['patterns'][0]['probs'] == PROBS
-    assert redrawn_sections.are_seeded(either)
-    assert redrawn_sections.are_drawn(either)
+    inner = {'name': 'bernoulli', 'probs': dict(PROBS)}
+    switch = {'name': 'switch', 'patterns': ['always', inner], 'at_rounds': 1}
+    planned = experiment.build(config(links=switch))
+    for seed in (0, 2):
+        probs = {'name': 'bernoulli', 'probs': {**PROBS, 'seed': seed}}
+        wanted = sections.bind_links(probs, planned.problem_at('links', {}, seed)).build()
+        pattern = planned.pattern_at('links', {}, seed)
+        _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), 1)
+        assert_same_leaves(sample.prob, wanted.sample((), jax.random.key(1), 1)[1].prob)
+    assert inner['probs'] == PROBS
 
 
 def quadratics(*, data_seed=0):

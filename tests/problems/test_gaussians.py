@@ -133,7 +133,7 @@ def test_what_is_known_is_printed_before_a_run():
     assert results.blank(experiment.build(config)).caption == known
     line = "best     accuracy 0.6000 (the population's best model, exact)"
     assert line in experiment.build(config).describe().splitlines()
-    links = configured.configured_links(config)
+    links = configured.of_config(config)
     record = recording.record_links(links.participation, num_rounds=32, seed=0)
     assert line in theory.text(links, record).splitlines()
 

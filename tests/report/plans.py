@@ -1,7 +1,8 @@
 """Small experiments over every kind of links that has a known law, and some that have none."""
 
-from fedjax_links.report import recording
-from fedjax_links.report.configured import configured_links
+from fedjax_links import experiment
+from fedjax_links.report import recording, theory
+from fedjax_links.report.configured import of_config
 
 _HALVES = {'name': 'halves', 'first': 0.15, 'second': 0.7}
 _SINE = {'name': 'sine', 'gamma': 0.4, 'period': 8}
@@ -84,9 +85,22 @@ ALL = {**KNOWN, **UNKNOWN}
 def plan(links, problem=None):
     """Twelve clients over a section of links."""
     problem = problem or {'name': 'counterexample', 'num_clients': 12, 'dimension': 3}
-    return configured_links({'title': 'test', 'problem': problem, 'links': links})
+    return of_config({'title': 'test', 'problem': problem, 'links': links})
 
 
 def record(built, num_rounds, seed=0):
     """The links of one seed."""
     return recording.record_links(built.participation, num_rounds=num_rounds, seed=seed)
+
+
+def told(config):
+    """Lines of the prediction for a config that need not say what runs."""
+    rounds = config.get('num_rounds', 10)
+    runs = {
+        'title': 'test',
+        'client': {'learning_rate': 0.1, 'local_steps': 1},
+        'algorithms': {'fedavg': {}},
+        'num_rounds': rounds,
+        'eval_every': rounds,
+    }
+    return theory.prediction(experiment.build({**runs, **config})).splitlines()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.report import deciding
-from fedjax_links.report.configured import configured_links
+from fedjax_links.report.configured import of_config
 from fedjax_links.report.recording import record_links
 
 PROBS = {'name': 'equal', 'value': 0.2}
@@ -13,7 +13,7 @@ GAUSSIANS = {'name': 'gaussians', 'num_clients': 8, 'examples_per_client': 30}
 
 def told(links, rounds=2000, problem=GAUSSIANS):
     """The lines by their first words."""
-    found = configured_links({'problem': problem, 'links': links})
+    found = of_config({'problem': problem, 'links': links})
     record = record_links(found.participation, num_rounds=rounds, seed=0)
     lines = deciding.lines(found, record)[1:]
     assert all(len(line) <= 80 for line in lines)

@@ -10,6 +10,7 @@ from fedjax_links import analysis
 from fedjax_links.analysis import recorded_links
 from fedjax_links.report import link_statistics
 from fedjax_links.report.laws import LinkLaw, link_law
+from fedjax_links.sections import bind_links
 from tests.report import plans
 from tests.tiers import cases
 
@@ -48,7 +49,8 @@ def test_rates_and_weights_are_those_of_the_simulated_links(name):
 def test_a_wrong_law_is_noticed():
     plan = plans.plan(plans.KNOWN['separation'])
     active = plans.record(plan, ROUNDS).participates
-    wrong = link_law({**plan.section, 'separation': 1}, plan.problem)
+    changed = {**plans.KNOWN['separation'], 'separation': 1}
+    wrong = link_law(bind_links(changed, plan.problem))
     assert np.abs(batch_t(active, wrong.rates)).max() > BOUND
 
 

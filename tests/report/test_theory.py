@@ -5,9 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from fedjax_links import analysis
-from fedjax_links.report import theory
-from fedjax_links.report.configured import configured_links
+from fedjax_links import analysis, experiment, report
+from fedjax_links.experiment import preflight
+from fedjax_links.report import clients, theory
+from fedjax_links.report.configured import of_config
+from tests.experiment import parts
 from tests.report import plans
 from tests.tiers import cases
 
@@ -112,7 +114,7 @@ def test_what_a_grid_sweeps_is_predicted_at_its_first_point_and_said_so():
         'grid': {'links': {'cohort_size': [2, 4]}, 'problem': {'num_clients': [8, 16]}},
     }
     first = 'cohort_size 2, num_clients 8, the first of 4 points of the grid'
-    lines = theory.prediction(config).splitlines()
+    lines = plans.told(config)
     assert lines[:3] == [
         'links    links: uniform_cohort, 2 of 8 clients, uniformly, rounds independent',
         f'         at {first}',
@@ -120,13 +122,43 @@ def test_what_a_grid_sweeps_is_predicted_at_its_first_point_and_said_so():
     ]
     beside = {'name': 'uniform_cohort', 'cohort_size': 3}
     problem = {**config['problem'], 'num_clients': 5}
-    assert theory.prediction({**config, 'links': beside, 'problem': problem}).splitlines() == lines
+    assert plans.told({**config, 'links': beside, 'problem': problem}) == lines
     together = {**config, 'grid_mode': 'together', 'patterns': {'a': 'uniform_cohort', 'b': beside}}
     del together['links']
     together['grid'] = {**config['grid'], 'patterns': {'a': {'cohort_size': [4, 8]}}}
     del together['grid']['links']
-    found = theory.prediction(together)
+    found = '\n'.join(plans.told(together))
     assert 'at num_clients 8, cohort_size 4, the first of 2 points of the grid' in found
     assert 'at num_clients 8, the first of 2 points of the grid' in found
-    swept = configured_links(config)
+    swept = of_config(config)
     assert f'at {first}' in theory.text(swept, plans.record(swept, 64))
+
+
+def test_all_that_looks_at_a_problem_shares_one(tmp_path):
+    """What the command does, from the config to the report: data are loaded and divided once."""
+    config = {
+        'title': 'Three patterns',
+        'problem': {
+            'name': 'tests.experiment.parts:loaded',
+            'num_clients': 6,
+            'seed': 0,
+        },
+        'patterns': {
+            name: {**plans.KNOWN[name], 'probs': {'name': 'label_dependent', 'seed': 0}}
+            for name in ('bernoulli', 'sine', 'markov')
+        },
+        'client': {'learning_rate': 0.1, 'local_steps': 1},
+        'algorithms': {'fedavg': {}, 'fedpbc': {}},
+        'num_rounds': 2,
+        'eval_every': 2,
+        'log': ('links',),
+    }
+    parts.loads.clear()
+    planned = experiment.build(config)
+    report.check(planned)
+    planned.describe()
+    assert len(theory.prediction(planned).splitlines()) > 6
+    preflight.check(planned)
+    report.write(planned.run(tmp_path / 'run'), planned)
+    assert clients.kept(tmp_path / 'run')['bernoulli'].expected
+    assert len(parts.loads) == 1

@@ -182,7 +182,9 @@ def _facts(
         if path.split('.')[0] in _CHANGES_LINKS:
             requirement = 'leave the links alone, as those of its first point are kept'
             raise errors.invalid('grid', requirement, path)
-    config: Mapping[str, Any] = config_parts.replaced(run.config, point, '')
+    config: Mapping[str, Any] = run.config
+    for path, value in point.items():
+        config = config_parts.with_value(config, path.split('.'), value)
     section: Any = config.get('algorithms', {}).get(algorithm) or {}
     options: dict[str, Any] = {'name': section} if isinstance(section, str) else dict(section)
     name = options.get('name', algorithm)

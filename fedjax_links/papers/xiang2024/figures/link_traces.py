@@ -17,7 +17,7 @@ def link_traces(
     """One link per probability and pattern, over time.
 
     Args:
-      panels: by label, ``links`` (a section that `sections.links` accepts) and ``rounds``.
+      panels: by label, ``links`` (a section that `sections.bind_links` accepts) and ``rounds``.
         The section is given the probabilities.
       probs: float[K], base probabilities, best link first or last as listed.
       seed: seed of the links.
@@ -38,7 +38,7 @@ def link_traces(
     for label, panel in panels.items():
         where = f'config.figure.panels.{label}'
         section = {**panel['links'], 'probs': {'name': 'listed', 'values': list(base)}}
-        pattern, _ = sections.links(section, problem, f'{where}.links')
+        pattern = sections.bind_links(section, problem, f'{where}.links').build()
         records[label] = recording.record_links(pattern, num_rounds=panel['rounds'], seed=seed)
 
     def draw(figure: Any) -> None:
