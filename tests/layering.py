@@ -54,7 +54,6 @@ MAY_SEE = {
     'mixing': _CORE,
     'participation': _CORE,
     'problems': _CORE | {'analysis'},
-    'raw_data': {'errors', 'checks', 'problems'},
     'client_data': _CORE,
     'client_programs': _CORE | {'learning_rates', 'client_data'},
     'local_training': _CORE | {'cohorts', 'mixing', 'client_programs'},
@@ -104,7 +103,7 @@ MAY_SEE = {
     'cli': _ENGINE
     | _DRIVERS
     | _UPPER
-    | {'analysis', 'overrides', 'raw_data', 'report', 'shipped', 'sizes', 'testing'},
+    | {'analysis', 'overrides', 'report', 'shipped', 'sizes', 'testing'},
 }
 MAY_SEE['papers'] = MAY_SEE.keys() - {'', 'cli'}  # seen by configs alone
 """By part of the package: the other parts that it may import."""
@@ -114,8 +113,10 @@ _FRONT_END_LIBRARIES = {'matplotlib', 'tqdm', 'absl', 'ml_collections'}
 _LIBRARIES = {
     'errors': set(),
     'analysis': {'numpy', 'scipy'},
-    'problems': {'jax', 'numpy', 'scipy', 'flax', 'optax', 'sklearn', 'tensorflow_datasets', 'PIL'},
-    'raw_data': {'numpy', 'scipy', 'pooch', 'requests'},
+    'problems': {
+        *('jax', 'numpy', 'scipy', 'flax', 'optax'),
+        *('sklearn', 'tensorflow_datasets', 'PIL', 'pooch', 'requests'),  # of data sets
+    },
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
     'runs': {'jax', 'numpy'},
     'frames': {'jax', 'numpy', 'pandas', 'xarray'},

@@ -49,13 +49,12 @@ def main(*arguments: str) -> None:
 
 
 def _print_list() -> None:
-    from fedjax_links import raw_data
-    from fedjax_links.problems.datasets import places
-    from fedjax_links.raw_data.converting import megabytes
+    from fedjax_links.problems.datasets import places, sources
+    from fedjax_links.problems.datasets.sources.converting import megabytes
 
     print(f'Data sets in {places.data_root(_DATA_DIR.value)}')
-    for name in raw_data.RECIPES:
-        found = raw_data.status(name, data_dir=_DATA_DIR.value)
+    for name in sources.RECIPES:
+        found = sources.status(name, data_dir=_DATA_DIR.value)
         if found.place is None:
             line = f'missing; {megabytes(found.size)} to download'
         else:
@@ -64,15 +63,15 @@ def _print_list() -> None:
 
 
 def _fetch(name: str) -> None:
-    from fedjax_links import raw_data
-    from fedjax_links.raw_data.converting import full_name, megabytes
+    from fedjax_links.problems.datasets import sources
+    from fedjax_links.problems.datasets.sources.converting import full_name, megabytes
 
-    found = raw_data.status(full_name(name), data_dir=_DATA_DIR.value)
+    found = sources.status(full_name(name), data_dir=_DATA_DIR.value)
     if found.place is not None:
         print(f'{name}: {found.place} is there, {megabytes(found.size)}')
         return
     on_terminal = sys.stderr.isatty()
-    fetched = raw_data.fetch(
+    fetched = sources.fetch(
         name, data_dir=_DATA_DIR.value, mirror=_MIRROR.value, progressbar=on_terminal
     )
     for file, digest in fetched.unpublished.items():
@@ -83,13 +82,13 @@ def _fetch(name: str) -> None:
 
 
 def _convert(name: str, source: str) -> None:
-    from fedjax_links import raw_data
+    from fedjax_links.problems.datasets import sources
 
-    _say(name, raw_data.convert(name, source, data_dir=_DATA_DIR.value))
+    _say(name, sources.convert(name, source, data_dir=_DATA_DIR.value))
 
 
 def _say(name: str, done) -> None:
-    from fedjax_links.raw_data.converting import megabytes
+    from fedjax_links.problems.datasets.sources.converting import megabytes
 
     print(
         f'{name}: {done.num_train:,} training and {done.num_test:,} test images, '

@@ -3,11 +3,11 @@
 import pytest
 
 from fedjax_links.problems import datasets
-from fedjax_links.raw_data.converting import megabytes
+from fedjax_links.problems.datasets.sources.converting import megabytes
 from tests.cli.command import run
-from tests.raw_data import published
-from tests.raw_data.published import TEST, TRAIN, small
-from tests.raw_data.test_fetching import serving
+from tests.problems.sources import published
+from tests.problems.sources.published import TEST, TRAIN, small
+from tests.problems.sources.test_fetching import serving
 
 
 def fails(done, message):

@@ -10,7 +10,7 @@ from fedjax_links import checks, errors
 from fedjax_links.problems.datasets import npz, places
 from fedjax_links.problems.datasets.npz import Arrays
 from fedjax_links.problems.datasets.places import PathLike
-from fedjax_links.raw_data.recipes import RECIPES, Recipe
+from fedjax_links.problems.datasets.sources.recipes import RECIPES, Recipe
 
 
 class Done(NamedTuple):

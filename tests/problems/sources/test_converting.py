@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from fedjax_links import raw_data
 from fedjax_links.problems import datasets
-from fedjax_links.raw_data import RECIPES
-from tests.raw_data import published
-from tests.raw_data.published import TEST, TRAIN, small
+from fedjax_links.problems.datasets import sources
+from fedjax_links.problems.datasets.sources import RECIPES
+from tests.problems.sources import published
+from tests.problems.sources.published import TEST, TRAIN, small
 
 
 def assert_holds(data, train, test, name, num_classes=10):
@@ -29,7 +29,7 @@ def assert_holds(data, train, test, name, num_classes=10):
 def test_idx(name, layout, tmp_path, monkeypatch):
     small(monkeypatch, name)
     parts = published.write_mnist(tmp_path / 'raw' / 'deep', **layout)
-    done = raw_data.convert(name, tmp_path / 'raw', data_dir=tmp_path / 'new')
+    done = sources.convert(name, tmp_path / 'raw', data_dir=tmp_path / 'new')
     assert done == (tmp_path / 'new' / f'{name}.npz', done.file.stat().st_size, TRAIN, TEST)
     data = datasets.load(name, data_dir=tmp_path / 'new')
     assert_holds(data, parts['train'], parts['test'], name)
@@ -40,10 +40,10 @@ def test_emnist_comes_out_upright_and_numbered_from_zero(tmp_path, monkeypatch):
     for part, num_classes, first in (('balanced', 47, 0), ('letters', 26, 1)):
         small(monkeypatch, f'emnist/{part}')
         parts = published.write_emnist(tmp_path, part, num_classes, first_label=first)
-        raw_data.convert(f'emnist/{part}', tmp_path, data_dir=tmp_path)
+        sources.convert(f'emnist/{part}', tmp_path, data_dir=tmp_path)
         data = datasets.emnist(config=part, data_dir=tmp_path)
         assert_holds(data, parts['train'], parts['test'], 'emnist', num_classes)
-    again = raw_data.convert('emnist', tmp_path / 'emnist-balanced.npz', data_dir=tmp_path / 'new')
+    again = sources.convert('emnist', tmp_path / 'emnist-balanced.npz', data_dir=tmp_path / 'new')
     assert again.file.read_bytes() == (tmp_path / 'emnist-balanced.npz').read_bytes()
 
 
@@ -51,7 +51,7 @@ def test_emnist_comes_out_upright_and_numbered_from_zero(tmp_path, monkeypatch):
 def test_cifar10(packed, tmp_path, monkeypatch):
     small(monkeypatch, 'cifar10')
     parts = published.write_cifar10(tmp_path, packed=packed)
-    raw_data.convert('cifar10', tmp_path, data_dir=tmp_path)
+    sources.convert('cifar10', tmp_path, data_dir=tmp_path)
     assert_holds(datasets.cifar10(data_dir=tmp_path), parts['train'], parts['test'], 'cifar10')
 
 
@@ -60,7 +60,7 @@ def test_svhn_with_and_without_extra(tmp_path, monkeypatch):
     small(monkeypatch, 'svhn/extra', counts=((2 * TRAIN, TEST),))
     parts = published.write_svhn(tmp_path, 'train', 'test', 'extra')
     for name in ('svhn', 'svhn/extra'):
-        raw_data.convert(name, tmp_path, data_dir=tmp_path)
+        sources.convert(name, tmp_path, data_dir=tmp_path)
     plain, more = (datasets.svhn(data_dir=tmp_path, extra=k) for k in (False, True))
     assert_holds(plain, parts['train'], parts['test'], 'svhn')
     both = [np.concatenate(pair) for pair in zip(parts['train'], parts['extra'], strict=True)]
@@ -74,7 +74,7 @@ def test_cinic10_is_the_same_packed_unpacked_and_read_as_a_tree(packed, tmp_path
     small(monkeypatch, 'cinic10/valid', counts=((2 * TRAIN, TRAIN),))
     parts = published.write_cinic10(raw, packed=packed)
     for name in ('cinic10', 'cinic10/valid'):
-        raw_data.convert(name, raw, data_dir=tmp_path)
+        sources.convert(name, raw, data_dir=tmp_path)
     plain, more = (datasets.cinic10(data_dir=tmp_path, include_valid=k) for k in (False, True))
     assert_holds(plain, parts['train'], parts['test'], 'cinic10')
     both = [np.concatenate(pair) for pair in zip(parts['train'], parts['valid'], strict=True)]
@@ -91,7 +91,7 @@ def fails(name, source, message):
     """One line, and nothing half-written."""
     target = source / 'new'
     with pytest.raises(ValueError, match=message) as caught:
-        raw_data.convert(name, source, data_dir=target)
+        sources.convert(name, source, data_dir=target)
     assert str(caught.value).count('\n') == 0
     assert not list(target.glob('*'))
 
@@ -107,9 +107,9 @@ def test_missing_files_are_named(tmp_path):
         fails(name, tmp_path, f'^`source` must hold {re.escape(wanted)}.*, got none in ')
     gone = tmp_path / 'gone'
     with pytest.raises(ValueError, match=f'^`source` must name a file or folder, got {gone}'):
-        raw_data.convert('mnist', gone)
+        sources.convert('mnist', gone)
     with pytest.raises(ValueError, match=r"^`data` has no 'minst'; did you mean 'mnist'"):
-        raw_data.convert('minst', tmp_path)
+        sources.convert('minst', tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -165,13 +165,13 @@ def test_real_numbers_in_an_npz_are_refused(tmp_path):
     data = datasets.synthetic_images(num_train=4, num_test=2, shape=(28, 28, 1), num_classes=2)
     datasets.save_npz(data, tmp_path / 'mine.npz')
     with pytest.raises(ValueError, match=r'^`source` must hold uint8 pixels and integer labels'):
-        raw_data.convert('mnist', tmp_path / 'mine.npz', data_dir=tmp_path)
+        sources.convert('mnist', tmp_path / 'mine.npz', data_dir=tmp_path)
 
 
 def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
     small(monkeypatch, 'mnist')
     published.write_mnist(tmp_path)
-    file = raw_data.convert('mnist', tmp_path, data_dir=tmp_path / 'new').file
+    file = sources.convert('mnist', tmp_path, data_dir=tmp_path / 'new').file
     before = file.read_bytes()
 
     def full(stream, **arrays):
@@ -181,11 +181,11 @@ def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(np, 'savez', full)
         with pytest.raises(ValueError, match=r'cannot be used: No space left on device\.$'):
-            raw_data.convert('mnist', tmp_path, data_dir=tmp_path / 'new')
+            sources.convert('mnist', tmp_path, data_dir=tmp_path / 'new')
         patch.setattr('shutil.disk_usage', lambda path: type('', (), {'free': 1500}))
         message = r'^`data_dir` must have room for 0.0236 MB, got 0.0015 MB in '
         with pytest.raises(ValueError, match=message):
-            raw_data.convert('mnist', tmp_path, data_dir=tmp_path / 'new')
+            sources.convert('mnist', tmp_path, data_dir=tmp_path / 'new')
     assert file.read_bytes() == before
     assert [child.name for child in file.parent.iterdir()] == ['mnist.npz']
 
@@ -195,7 +195,7 @@ def test_names_of_other_places_lead_to_ours():
         with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
             datasets.load(name)
         with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
-            raw_data.status(name)
+            sources.status(name)
 
 
 def test_every_recipe_has_its_loader(tmp_path, monkeypatch):
@@ -206,4 +206,4 @@ def test_every_recipe_has_its_loader(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match=command) as caught:
             datasets.load(name)
         assert f'{tmp_path}/{name.replace("/", "-")}.npz' in str(caught.value)
-        assert raw_data.status(name) == (None, sum(file.size for file in RECIPES[name].files))
+        assert sources.status(name) == (None, sum(file.size for file in RECIPES[name].files))

@@ -9,7 +9,7 @@ import zipfile
 
 import numpy as np
 
-from fedjax_links.raw_data import RECIPES, File
+from fedjax_links.problems.datasets.sources import RECIPES, File
 
 CLASSES = 'airplane automobile bird cat deer dog frog horse ship truck'.split()  # noqa: SIM905
 TRAIN, TEST = 20, 10

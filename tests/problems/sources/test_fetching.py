@@ -10,10 +10,10 @@ import threading
 import numpy as np
 import pytest
 
-from fedjax_links import raw_data
 from fedjax_links.problems import datasets
-from tests.raw_data import published
-from tests.raw_data.published import TEST, TRAIN, small
+from fedjax_links.problems.datasets import sources
+from tests.problems.sources import published
+from tests.problems.sources.published import TEST, TRAIN, small
 
 pytest.importorskip('pooch')
 
@@ -77,7 +77,7 @@ def test_a_data_set_by_one_call(name, write, tmp_path, monkeypatch):
     recipe = small(monkeypatch, name, tmp_path / 'served', counts=counts)
     with serving(tmp_path / 'served') as (mirror, told):
         call = functools.partial(
-            raw_data.fetch,
+            sources.fetch,
             name,
             data_dir=tmp_path,
             mirror=f'{mirror}/',
@@ -103,7 +103,7 @@ def cifar10(tmp_path, monkeypatch):
     published.write_cifar10(tmp_path / 'served')
     file = tmp_path / 'served' / 'cifar-10-binary.tar.gz'
     small(monkeypatch, 'cifar10', file.parent)
-    return file, functools.partial(raw_data.fetch, 'cifar10', data_dir=tmp_path / 'new')
+    return file, functools.partial(sources.fetch, 'cifar10', data_dir=tmp_path / 'new')
 
 
 def fails(call, message):

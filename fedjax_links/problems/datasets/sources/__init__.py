@@ -4,8 +4,8 @@
 there. `RECIPES` holds, by name, what is published: addresses, checksums, shapes, numbers.
 """
 
-from fedjax_links.raw_data.converting import Done, Status, convert, status
-from fedjax_links.raw_data.fetching import fetch
-from fedjax_links.raw_data.recipes import RECIPES, File, Recipe
+from fedjax_links.problems.datasets.sources.converting import Done, Status, convert, status
+from fedjax_links.problems.datasets.sources.fetching import fetch
+from fedjax_links.problems.datasets.sources.recipes import RECIPES, File, Recipe
 
 __all__ = ['RECIPES', 'Done', 'File', 'Recipe', 'Status', 'convert', 'fetch', 'status']

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from fedjax_links import errors
 from fedjax_links.problems.datasets import places
 from fedjax_links.problems.datasets.places import PathLike
-from fedjax_links.raw_data import converting
-from fedjax_links.raw_data.converting import Done
-from fedjax_links.raw_data.recipes import RECIPES, File
+from fedjax_links.problems.datasets.sources import converting
+from fedjax_links.problems.datasets.sources.converting import Done
+from fedjax_links.problems.datasets.sources.recipes import RECIPES, File
 
 _BLOCK = 1 << 18
 
