@@ -18,8 +18,8 @@ import numpy as np
 import fedjax_links as fl
 from benchmarks import cifar, common, convolution, fashion, images, micro, pfl
 from fedjax_links import local_training, participation
-from fedjax_links.problems import convolution_forms
-from fedjax_links.problems.convolution import conv_as_matmul
+from fedjax_links.problems.kernels.forms import by_patches, by_rows
+from fedjax_links.problems.kernels.convolution import conv_as_matmul
 
 MOST_SECONDS = 480.0
 LONG_RUN = 300_000
@@ -93,8 +93,8 @@ def forms(small: bool) -> dict[str, Any]:
     settings = convolution.QUICK if small else convolution.Settings()
     candidates = {
         'lax.conv': jax.lax.conv_general_dilated,
-        'patches': functools.partial(conv_as_matmul, form=convolution_forms.by_patches),
-        'rows': functools.partial(conv_as_matmul, form=convolution_forms.by_rows),
+        'patches': functools.partial(conv_as_matmul, form=by_patches),
+        'rows': functools.partial(conv_as_matmul, form=by_rows),
     }
     arguments = convolution.inputs(settings)
     found = {}

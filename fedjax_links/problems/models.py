@@ -15,8 +15,8 @@ from jax.typing import DTypeLike
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key
-from fedjax_links.problems.convolution import conv_as_matmul, max_pool
-from fedjax_links.problems.products import dense_product
+from fedjax_links.problems.kernels.convolution import conv_as_matmul, max_pool
+from fedjax_links.problems.kernels.products import dense_product
 
 _MOST_WIDE = 2**20
 Initializer = Callable[[Key, Sequence[int], DTypeLike], Array]

@@ -9,7 +9,7 @@ import pytest
 from flax import linen as nn
 
 from fedjax_links.problems import models
-from fedjax_links.problems.convolution import conv_as_matmul, max_pool
+from fedjax_links.problems.kernels.convolution import conv_as_matmul, max_pool
 
 NHWC = ('NHWC', 'HWIO', 'NHWC')
 

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links.problems import convolution
-from fedjax_links.problems import convolution_forms as forms
+from fedjax_links.problems.kernels import convolution, forms
 from tests.tiers import cases
 
 NHWC = ('NHWC', 'HWIO', 'NHWC')

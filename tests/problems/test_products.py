@@ -10,7 +10,7 @@ import pytest
 from flax import linen as nn
 
 from fedjax_links.problems import models
-from fedjax_links.problems.products import dense_product
+from fedjax_links.problems.kernels.products import dense_product
 from tests.tiers import cases
 
 

@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 
 from fedjax_links import errors
 from fedjax_links.base import Array
-from fedjax_links.problems import convolution_forms as forms
+from fedjax_links.problems.kernels import forms
 
 _NHWC = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
 _NARROW = 40
@@ -40,7 +40,7 @@ def fastest_form(kernel_width: int, channels: int, backend: str | None = None) -
       backend: ``'cpu'``, ``'gpu'`` or ``'tpu'``; JAX's default backend by default.
 
     Returns:
-      `convolution_forms.by_patches` or `convolution_forms.by_rows`; None for `jax.lax`'s own.
+      `forms.by_patches` or `forms.by_rows`; None for `jax.lax`'s own.
     """
     if (backend or jax.default_backend()) != 'cpu':
         return None
@@ -88,7 +88,7 @@ def conv_as_matmul(
       batch_group_count: groups of images.
       precision: of the products, as in `jax.lax`.
       preferred_element_type: of the result, as in `jax.lax`.
-      form: one of `convolution_forms`; `fastest_form` by default.
+      form: one of `forms`; `fastest_form` by default.
 
     Returns:
       [B, H', W', D].
