@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import checks, errors
-from fedjax_links.participation import plain_pickles
 from fedjax_links.participation.intervals import Intervals
 
 Path = str | os.PathLike[str]
@@ -44,13 +43,7 @@ def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Int
       Yang et al., Characterizing impacts of heterogeneity in federated learning upon large-scale
       smartphone data, WWW 2021.
     """
-    with errors.reading(path), open(path, encoding='utf-8') as file:
-        try:
-            held = json.load(file)
-        except (RecursionError, ValueError) as error:
-            said = errors.one_line(str(error))
-            raise errors.invalid('path', 'be a JSON file', said) from None
-    timers = {name: timer for name, timer in _clients_of(held).items() if _was_read(timer)}
+    timers = {name: timer for name, timer in _read(path).items() if _was_read(timer)}
     lists, periods = {}, {}
     for name in _chosen(timers, clients):
         timer = timers[name]
@@ -76,14 +69,14 @@ def from_fedscale(
 
     Each value holds ``active`` and ``inactive``, equally long lists of the seconds in which the
     client comes up and goes down, and ``finish_time``, the seconds after which it starts again. The
-    file is a pickle, of which plain containers are read and anything else is refused
-    (`participation.plain_pickles`).
+    published file is a pickle, which runs code when it is read; what is read here is JSON of it
+    (docs/availability.md has the line that makes it).
 
     FedScale counts the second in which a client goes down as up; here intervals are half open. An
     interval is cut at ``finish_time``, beyond which FedScale never looks.
 
     Args:
-      traces: the file, or availability by client.
+      traces: the JSON file, or availability by client.
       clients: the clients to import, in the order of their new ids, or how many of the first ones;
         all by default.
 
@@ -92,13 +85,13 @@ def from_fedscale(
 
     Raises:
       ValueError: for an unknown client, a missing field, lists of different lengths or a file that
-        holds more than plain containers.
+        is no JSON.
 
     References:
       Lai et al., FedScale: benchmarking model and system performance of federated learning at
       scale, ICML 2022.
     """
-    held = traces if isinstance(traces, Mapping) else _clients_of(plain_pickles.load(traces))
+    held = traces if isinstance(traces, Mapping) else _read(traces)
     lists, periods = {}, {}
     for name in _chosen(held, clients):
         up, down = (_numbers(held[name], field, name) for field in ('active', 'inactive'))
@@ -112,8 +105,13 @@ def from_fedscale(
     return _intervals(lists, periods)
 
 
-def _clients_of(held: Any) -> Mapping[Any, Mapping[str, Any]]:
-    """What a file holds, if that is a description by client."""
+def _read(path: Path) -> Mapping[Any, Mapping[str, Any]]:
+    """What a JSON file holds, if that is a description by client."""
+    try:
+        with errors.reading(path), open(path, encoding='utf-8') as file:
+            held = json.load(file)
+    except (RecursionError, json.JSONDecodeError) as error:
+        raise errors.invalid('path', 'be a JSON file', errors.one_line(str(error))) from None
     if not isinstance(held, Mapping) or not held:
         raise errors.invalid('path', 'hold a description by client', errors.shown(held))
     for name, fields in held.items():

@@ -1,15 +1,12 @@
 """Availability as it was measured: the true formats, and rounds that fit no log's length."""
 
 import json
-import os
-import pickle
 
 import numpy as np
 import pytest
 
 from fedjax_links.participation import (
     availability,
-    plain_pickles,
     replay,
     trace,
     trace_formats,
@@ -66,8 +63,8 @@ def flash(tmp_path):
 
 @pytest.fixture
 def fedscale(tmp_path):
-    path = tmp_path / 'client_behave_trace'
-    path.write_bytes(pickle.dumps(BEHAVIOUR))
+    path = tmp_path / 'client_behave_trace.json'
+    path.write_text(json.dumps(BEHAVIOUR))
     return path
 
 
@@ -188,87 +185,19 @@ def test_matrices_by_round_and_by_client(tmp_path, rng):
     refuses(lambda: trace_formats.from_matrix(path), '`path` must hold lines of 0 and 1, got none.')
 
 
-PLAIN = {
-    1: {
-        'a': [1, -2, 2**40, 2**70],
-        'b': (),
-        'c': (1,),
-        'd': (1, 2),
-        'e': (1, 2, 3),
-        'f': tuple('four'),
-    },
-    'text': ['é' * 300, '', 'x', None, True, False, 0.5, -1e300, {}, [], [[1], [2]]],
-    (1, 'k'): list(range(2000)),
-}
-PLAIN['again'] = PLAIN['text']
-
-
-@pytest.mark.parametrize('protocol', range(6))
-def test_plain_containers_come_back_from_every_protocol(protocol, tmp_path):
-    path = tmp_path / 'plain'
-    path.write_bytes(pickle.dumps(PLAIN, protocol))
-    found = plain_pickles.load(path)
-    assert found == PLAIN
-    assert found['again'] is found['text']
-    assert [type(item) for item in found['text']] == [type(item) for item in PLAIN['text']]
-
-
-class Attack:
-    """Runs a command when it is unpickled."""
-
-    def __init__(self, file):
-        """Names the file that would be touched."""
-        self.command = f'touch {file}'
-
-    def __reduce__(self):
-        """What a pickle would call."""
-        return os.system, (self.command,)
-
-
-@pytest.mark.parametrize('protocol', range(6))
-def test_whatever_would_run_code_is_refused_and_not_run(protocol, tmp_path):
-    path, touched = tmp_path / 'evil', tmp_path / 'touched'
-    for what in (Attack(touched), {1: [Attack(touched)]}, np.arange(3), {1, 2}, 1j, b'bytes'):
-        path.write_bytes(pickle.dumps(what, protocol))
-        with pytest.raises(
-            ValueError,
-            match=r'^`path` must be a pickle of plain containers, got [A-Z_48]+ at byte \d+\.$',
-        ):
-            plain_pickles.load(path)
+def test_a_pickle_is_refused_and_not_run(tmp_path):
+    path, touched = tmp_path / 'client_behave_trace', tmp_path / 'touched'
+    path.write_bytes(f'cos\nsystem\n(Vtouch {touched}\ntR.'.encode())
+    with pytest.raises(ValueError, match=r'^`path` must be a JSON file, got Expecting value'):
+        trace_formats.from_fedscale(path)
+    path.write_bytes(b'\x80\x04}\x94.')
+    with pytest.raises(ValueError, match=r'^`path` must name a readable file, got .*utf-8'):
+        trace_formats.from_fedscale(path)
     assert not touched.exists()
 
 
-def test_damaged_pickles_cost_one_line(tmp_path):
-    path = tmp_path / 'damaged'
-    whole = pickle.dumps({1: [1, 2], 'a': (3, 4)})
-    for cut in range(len(whole)):
-        path.write_bytes(whole[:cut])
-        with pytest.raises(ValueError, match=r'^`path` must be an intact pickle, got .*\.$'):
-            plain_pickles.load(path)
-    for raw in (
-        b'}].',
-        b'(.',
-        b'].].',
-        b'a.',
-        b'\x86.',
-        b'(]s.',
-        b'h\x07.',
-        b'}(]K\x01u.',
-        b']K\x01s.',
-        b'e.',
-    ):
-        path.write_bytes(raw)
-        if raw == b'].].':
-            assert plain_pickles.load(path) == []  # what follows the end is not read
-            continue
-        with pytest.raises(ValueError, match=r'^`path` must be an intact pickle, got .*\.$'):
-            plain_pickles.load(path)
-
-
-def test_a_fedscale_file_with_more_than_plain_containers_is_refused(tmp_path):
-    path = tmp_path / 'client_behave_trace'
-    path.write_bytes(pickle.dumps({1: {**BEHAVIOUR[5], 'active': np.array([250])}}))
-    with pytest.raises(
-        ValueError, match='must be a pickle of plain containers, got STACK_GLOBAL at'
-    ):
-        trace_formats.from_fedscale(path)
+def test_what_a_file_holds_may_be_given_itself(fedscale):
+    by_file, by_value = map(trace_formats.from_fedscale, (fedscale, BEHAVIOUR))
+    assert by_file.names == by_value.names == ('11', '5')
+    for a, b in zip(by_file, by_value, strict=True):
+        np.testing.assert_array_equal(a, b)
