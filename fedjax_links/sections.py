@@ -51,27 +51,24 @@ _KINDS = {
 }
 
 
-def check_fields(
-    config: Section, required: Mapping[str, Kind], optional: Mapping[str, Kind]
-) -> None:
+def check_fields(config: Section, fields: Mapping[str, Kind], required: Sequence[str]) -> None:
     """Checks names and types of the top level of a config.
 
     Args:
       config: nested dictionaries.
-      required: the types of fields that it must have.
-      optional: the types of fields that it may have.
+      fields: the types of fields that it may have.
+      required: those that it must have.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    known = {**required, **optional}
     for name, value in config.items():
-        if name not in known:
-            raise errors.unknown_name('config', name, known)
-        allowed = known[name] if isinstance(known[name], tuple) else (known[name],)
-        if not isinstance(value, allowed) or isinstance(value, bool) > (bool in allowed):
-            shown = errors.shown(value)
-            raise errors.invalid(f'config.{name}', f'be {_KINDS[allowed[0]]}', shown)
+        if name not in fields:
+            raise errors.unknown_name('config', name, fields)
+        kind = fields[name]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            first = kind[0] if isinstance(kind, tuple) else kind
+            raise errors.invalid(f'config.{name}', f'be {_KINDS[first]}', errors.shown(value))
     for name in required:
         if name not in config:
             raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')

@@ -3,58 +3,35 @@
 Plain values only before `build`, objects only after it.
 """
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from fedjax_links import checks, choices, errors, grids, sections, simulation
-from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.base import Algorithm
 from fedjax_links.experiment import lanes, limits, plain
-from fedjax_links.experiment.config_parts import (
-    algorithm_maker,
-    parts,
-    pattern_sections,
-    redraw,
-)
+from fedjax_links.experiment.config_parts import RATE, SERVER_LR, algorithm_maker, parts, redraw
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.makers import REQUIRED, Maker
+from fedjax_links.experiment.makers import REQUIRED
 from fedjax_links.experiment.tuning import Tuning
-from fedjax_links.sections import Section
 
-_RATE, _SERVER_LR = 'client.learning_rate', 'server_lr'
-_REQUIRED: Mapping[str, sections.Kind] = {
-    'title': str,
-    'problem': Mapping,
-    'algorithms': Mapping,
-    'num_rounds': int,
-    'eval_every': int,
-}
-_OPTIONAL: Mapping[str, sections.Kind] = {
-    'links': (Mapping, str),
-    'patterns': Mapping,
-    'problems': Mapping,
-    'client': Mapping,
-    'num_seeds': int,
-    'first_seed': int,
-    'redraw': (Mapping, str),
-    'grid': Mapping,
-    'grid_mode': str,
-    'tuning': Mapping,
-    'eval_fn': (Mapping, str),
+FIELDS: Mapping[str, sections.Kind] = {
+    **dict.fromkeys(('title', 'grid_mode', 'metric', 'direction', 'baseline', 'caption'), str),
+    **dict.fromkeys(('num_rounds', 'eval_every', 'num_seeds', 'first_seed'), int),
+    **dict.fromkeys(('problem', 'problems', 'patterns', 'algorithms', 'client'), Mapping),
+    **dict.fromkeys(('grid', 'tuning', 'reports'), Mapping),
+    **dict.fromkeys(('links', 'redraw', 'eval_fn'), (Mapping, str)),
+    **dict.fromkeys(('names', 'log'), (list, tuple)),
     'evaluate_start': bool,
-    'metric': str,
-    'direction': str,
-    'baseline': str,
-    'names': (list, tuple),
-    'reports': Mapping,
-    'caption': str,
-    'log': (list, tuple),
 }
-FIELDS = (*_REQUIRED, *_OPTIONAL)
-"""Names of all fields of a config."""
+"""Names and kinds of all fields of a config."""
+
+_REQUIRED = 'title', 'problem', 'algorithms', 'num_rounds', 'eval_every'
+_AS_THEY_ARE = (
+    *('title', 'num_rounds', 'eval_every', 'grid_mode', 'evaluate_start', 'metric', 'direction'),
+    *('baseline', 'names', 'reports', 'log'),
+)
+"""Fields that an `Experiment` has too."""
 
 _TUNING_OPTIONS = 'pattern', 'num_rounds', 'num_seeds', 'model'
 _TUNING = 'grid', 'learning_rates', 'server_lrs', *_TUNING_OPTIONS
@@ -88,34 +65,19 @@ def build(config: Mapping[str, Any]) -> Experiment:
     """
     _check_fields(config)
     columns = grids.flatten(_floats(config.get('grid', {})), 'config.grid')
-    tuned = _tuning_columns(config)
-    made = parts(config)
-    algorithms = {
-        label: _algorithm(config, label, {**columns, **tuned}) for label in config['algorithms']
-    }
-    untuned = [k for k, maker in algorithms.items() if maker.columns[_RATE] is REQUIRED]
-    if untuned and _RATE not in {**columns, **tuned}:
+    made, tuned = parts(config), _tuning_columns(config)
+    every = {**columns, **tuned}
+    algorithms = {label: algorithm_maker(config, label, every) for label in config['algorithms']}
+    untuned = [label for label, maker in algorithms.items() if maker.columns[RATE] is REQUIRED]
+    if untuned and RATE not in every:
         requirement = f'be given, or several as `config.tuning.learning_rates`, for {untuned[0]}'
-        raise errors.invalid(f'config.{_RATE}', requirement, None)
-    fields = (
-        'baseline',
-        'metric',
-        'direction',
-        'names',
-        'reports',
-        'log',
-        'grid_mode',
-        'evaluate_start',
-    )
+        raise errors.invalid(f'config.{RATE}', requirement, None)
     first = config.get('first_seed', 0)
     try:
         experiment = Experiment(
-            title=config['title'],
             problem=made.problems,
             patterns=made.patterns,
             algorithms=algorithms,
-            num_rounds=config['num_rounds'],
-            eval_every=config['eval_every'],
             seeds=range(first, first + config.get('num_seeds', 1)),
             grid=columns,
             tuning=_tuning(config, tuned),
@@ -123,42 +85,28 @@ def build(config: Mapping[str, Any]) -> Experiment:
             config=config,
             caption=plain.filled(config.get('caption', ''), config),
             redraw=redraw(config),
-            **{field: config[field] for field in fields if field in config},
+            **{field: config[field] for field in _AS_THEY_ARE if field in config},
         )
     except errors.InvalidError as error:
         if error.path.partition('.')[0] in FIELDS:
             raise error.at(f'config.{error.path}') from error
         raise
-    _try(experiment)
-    limits.check_rounds(config)
-    for label, pattern in itertools.product(algorithms, made.patterns):
-        own = config['algorithms'][label].get('client', {})
-        where = f'config.algorithms.{label}.client' if 'batch_size' in own else 'config.client'
-        problem = experiment.problem_at(pattern, experiment.grid_points[0])
-        limits.check_batch(where, {**config.get('client', {}), **own}, problem)
+    _try(experiment, config)
     return experiment
 
 
 def _check_fields(config: Mapping[str, Any]) -> None:
-    sections.check_fields(config, _REQUIRED, _OPTIONAL)
-    plain.check(config)
+    sections.check_fields(config, FIELDS, _REQUIRED)
+    plain.check('config', config)
     if 'num_seeds' in config:
         checks.static_int('config.num_seeds', config['num_seeds'])
     first = config.get('first_seed', 0)
     most = 2**32 - config.get('num_seeds', 1)
     checks.static_int('config.first_seed', first, minimum=0, maximum=most)
-    for label, section in config.get('problems', {}).items():
-        _check_section(f'config.problems.{label}', section)
     if ('links' in config) == ('patterns' in config):
         raise errors.invalid('config', "have either 'links' or 'patterns'", sorted(config))
-    for name in ('algorithms', 'patterns', 'problem', 'grid'):
-        if name in config and not config[name]:
-            raise errors.invalid(f'config.{name}', 'have at least one entry', config[name])
-
-
-def _check_section(where: str, section: Any) -> None:
-    if not isinstance(section, Mapping):
-        raise errors.invalid(where, 'be a section', errors.shown(section))
+    if not config.get('grid', True):
+        raise errors.invalid('config.grid', 'have at least one entry', config['grid'])
 
 
 def _floats(grid: Any) -> Any:
@@ -174,56 +122,7 @@ def _floats(grid: Any) -> Any:
     }
 
 
-# Algorithms and tuning.
-
-
-def _algorithm(config: Mapping[str, Any], label: str, columns: grids.Columns) -> Maker[Algorithm]:
-    """An algorithm; it takes its client rate and what the grids say of it and of clients."""
-    section = config['algorithms'][label]
-    _check_section(f'config.algorithms.{label}', section)
-    own_client = section.get('client', {})
-    _check_section(f'config.algorithms.{label}.client', own_client)
-    shared = config.get('client', {})
-    prefix, axes = f'algorithms.{label}.', {}
-    for name in columns:
-        root, *path = name.split('.')
-        if root == 'client' and path and path[0] not in own_client:
-            axes[name] = ['client', *path]
-        elif name.startswith(prefix):
-            axes[name] = ['section', *name.removeprefix(prefix).split('.')]
-        elif name == _SERVER_LR and _may_tune_server_lr(label, section):
-            axes[name] = ['section', name]
-    own_rate = 'learning_rate' in own_client
-    axes[_RATE] = [*(['section'] if own_rate else []), 'client', 'learning_rate']
-    rate = own_client.get('learning_rate', shared.get('learning_rate', REQUIRED))
-    if rate is not REQUIRED:
-        rate = _as_rate(label, rate, list(pattern_sections(config)))
-    if _RATE in columns and 'learning_rate' in own_client:
-        where = f'config.algorithms.{label}.client.learning_rate'
-        requirement = 'be left out, as `config.grid` or `config.tuning` has rates for all'
-        raise errors.invalid(where, requirement, errors.shown(rate))
-
-    return algorithm_maker(label, section, shared, axes, {_RATE: rate})
-
-
-def _as_rate(label: str, rate: Any, patterns: Sequence[str]) -> Any:
-    """A rate, or rates by pattern."""
-    where = f'config.algorithms.{label}.client.learning_rate'
-    if isinstance(rate, Mapping) and patterns:
-        if missing := [pattern for pattern in patterns if pattern not in rate]:
-            raise errors.invalid(where, f'have {missing[0]!r}', sorted(rate))
-        return {pattern: _as_rate(label, rate[pattern], ()) for pattern in patterns}
-    if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
-        raise errors.invalid(where, 'be a number', errors.shown(rate))
-    checks.positive(where, rate)
-    return float(rate)
-
-
-def _may_tune_server_lr(label: str, section: Section) -> bool:
-    """Whether an algorithm has a server rate that is not configured."""
-    named = {'name': label, **section}
-    factory, options = sections.lookup(f'config.algorithms.{label}', named, ALGORITHMS)
-    return _SERVER_LR in sections.parameters(factory) and _SERVER_LR not in options
+# Tuning.
 
 
 def _tuning_columns(config: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -234,17 +133,17 @@ def _tuning_columns(config: Mapping[str, Any]) -> dict[str, list[Any]]:
             raise errors.unknown_name('config.tuning', option, _TUNING)
     listed = {}
     if 'learning_rates' in tuning:
-        listed[_RATE] = _rates('learning_rates', tuning['learning_rates'])
+        listed[RATE] = _rates('learning_rates', tuning['learning_rates'])
     if tuning.get('server_lrs') not in (None, (), []):
-        listed[_SERVER_LR] = _rates('server_lrs', tuning['server_lrs'])
+        listed[SERVER_LR] = _rates('server_lrs', tuning['server_lrs'])
     if 'grid' in tuning:
         if listed:
             requirement = "have either 'grid' or 'learning_rates' and 'server_lrs'"
             raise errors.invalid('config.tuning', requirement, sorted(tuning))
         return grids.flatten(_floats(tuning['grid']), 'config.tuning.grid')
-    if _RATE in listed and given is not None:
-        requirement = f'be left out, or else `config.{_RATE}`'
-        value = f'{listed[_RATE]} beside {errors.shown(given)}'
+    if RATE in listed and given is not None:
+        requirement = f'be left out, or else `config.{RATE}`'
+        value = f'{listed[RATE]} beside {errors.shown(given)}'
         raise errors.invalid('config.tuning.learning_rates', requirement, value)
     if tuning and not listed:
         requirement = "have 'learning_rates', 'server_lrs' or 'grid'"
@@ -284,16 +183,21 @@ def _eval_fn(config: Mapping[str, Any]) -> simulation.EvalFn | None:
     return found
 
 
-def _try(experiment: Experiment) -> None:
-    """Builds every part at every point."""
-    for label in experiment.pattern_makers:
-        for point in experiment.grid_points:
-            experiment.pattern_at(label, point)
+def _try(experiment: Experiment, config: Mapping[str, Any]) -> None:
+    """Builds every algorithm at every point, and looks at what must fit into the run."""
+    num_rounds, shared = experiment.num_rounds, config.get('client', {})
     for label, maker in experiment.algorithm_makers.items():
-        for point in grids.project(experiment.grid_points, maker.columns):
-            for values in lanes.tuning_points(experiment, label) or [{}]:
-                experiment.algorithm_at(label, maker.at({**point, **values}))
-        for pattern in experiment.pattern_makers:
-            fixed = {k: v[pattern] for k, v in maker.columns.items() if isinstance(v, Mapping)}
-            if fixed:
-                experiment.algorithm_at(label, maker.at({**experiment.grid_points[0], **fixed}))
+        main = lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
+        every = [maker.at(lane.point) for lane in main + lanes.tuning_lanes(experiment, label)]
+        for values in {repr(values): values for values in every}.values():
+            experiment.algorithm_at(label, values)
+            limits.check_rounds(maker.resolve(**values), num_rounds)
+        own = config['algorithms'][label].get('client', {})
+        where = f'config.algorithms.{label}.client' if 'batch_size' in own else 'config.client'
+        for lane in main[:: len(experiment.seeds)]:
+            problem = experiment.problem_at(lane.pattern, lane.point)
+            limits.check_batch(where, {**shared, **own}, problem)
+    for pattern in experiment.pattern_makers.values():
+        for point in experiment.grid_points:
+            values = pattern.at({**point, **experiment.draws.columns(None, point)})
+            limits.check_rounds(pattern.resolve(**values), num_rounds)

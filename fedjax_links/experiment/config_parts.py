@@ -3,13 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fedjax_links import checks, choices, errors, grids, sections
+from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.experiment import makers, redraws
 from fedjax_links.experiment.makers import REQUIRED, Maker
 from fedjax_links.problems import PROBLEMS
 from fedjax_links.sections import Section
 
+RATE, SERVER_LR = 'client.learning_rate', 'server_lr'
 LINKS = 'links'
 """Label of the pattern of a config with a single section ``links``."""
 
@@ -34,8 +38,9 @@ def problem_sections(config: Mapping[str, Any]) -> dict[str, Section]:
       ValueError: for a problem of a pattern that is not there.
     """
     labels, own = list(pattern_sections(config)), config.get('problems', {})
-    for label in own:
+    for label, section in own.items():
         checks.choice('config.problems', label, labels)
+        check_section(f'config.problems.{label}', section)
     shared = config['problem']
     return {label: {**shared, **own[label]} if label in own else shared for label in labels}
 
@@ -161,26 +166,71 @@ def pattern_maker(
 
 
 def algorithm_maker(
-    label: str, section: Section, client: Section, axes: Mapping[str, Path], defaults: Section
+    config: Mapping[str, Any], label: str, columns: grids.Columns
 ) -> Maker[Algorithm]:
-    """An algorithm, whose numbers are arguments of its program.
+    """An algorithm; it takes its client rate and what the grids say of it and of clients.
 
     Args:
+      config: nested dictionaries.
       label: of the algorithm.
-      section: its own.
-      client: the one that all algorithms share.
-      axes: by column, where its value stands: in ``client`` or in ``section``.
-      defaults: values of columns that the sections do not say plainly.
+      columns: of the grid and of tuning.
     """
-    whole = {'client': client, 'section': section}
-    paths = {name: [path] for name, path in axes.items()}
-    taken = {name: _value_at(whole, path) for name, path in axes.items()}
+    where, prefix = f'config.algorithms.{label}', f'algorithms.{label}.'
+    section = config['algorithms'][label]
+    check_section(where, section)
+    own = section.get('client', {})
+    check_section(f'{where}.client', own)
+    tree = {'client': config.get('client', {}), 'algorithms': {label: section}}
+    paths: dict[str, Path] = {}
+    for name in columns:
+        path = name.split('.')
+        if path[0] == 'client' and path[1:] and path[1] not in own:
+            paths[name] = path
+        elif name.startswith(prefix):
+            paths[name] = ['algorithms', label, *name.removeprefix(prefix).split('.')]
+        elif name == SERVER_LR and _may_tune_server_lr(where, {'name': label, **section}):
+            paths[name] = ['algorithms', label, name]
+    own_rate = 'learning_rate' in own
+    paths[RATE] = [*(['algorithms', label] if own_rate else []), *RATE.split('.')]
+    taken = {name: _value_at(tree, path) for name, path in paths.items()}
+    if taken[RATE] is not REQUIRED:
+        labels = list(pattern_sections(config))
+        taken[RATE] = _as_rate(f'{where}.client.learning_rate', taken[RATE], labels)
+    if own_rate and RATE in columns:
+        requirement = 'be left out, as `config.grid` or `config.tuning` has rates for all'
+        given = errors.shown(own['learning_rate'])
+        raise errors.invalid(f'{where}.client.learning_rate', requirement, given)
+    axes = {name: [path] for name, path in paths.items()}
 
     def bind(**values: Any) -> sections.Bound:
-        changed = _replaced(whole, paths, values)
-        return sections.bind_algorithm(label, changed['section'], changed['client'])
+        changed: Any = _replaced(tree, axes, values)
+        return sections.bind_algorithm(label, changed['algorithms'][label], changed['client'])
 
-    return makers.bound(bind, {**taken, **defaults}, holes=True)
+    return makers.bound(bind, taken, holes=True)
+
+
+def _as_rate(where: str, rate: Any, patterns: Sequence[str] = ()) -> Any:
+    """A rate, or rates by pattern."""
+    if isinstance(rate, Mapping) and patterns:
+        if missing := [pattern for pattern in patterns if pattern not in rate]:
+            raise errors.invalid(where, f'have {missing[0]!r}', sorted(rate))
+        return {pattern: _as_rate(where, rate[pattern]) for pattern in patterns}
+    if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
+        raise errors.invalid(where, 'be a number', errors.shown(rate))
+    checks.positive(where, rate)
+    return float(rate)
+
+
+def _may_tune_server_lr(where: str, section: Section) -> bool:
+    """Whether an algorithm has a server rate that is not configured."""
+    factory, options = sections.lookup(where, section, ALGORITHMS)
+    return SERVER_LR in sections.parameters(factory) and SERVER_LR not in options
+
+
+def check_section(where: str, section: Any) -> None:
+    """Raises unless a value is a section with fields."""
+    if not isinstance(section, Mapping):
+        raise errors.invalid(where, 'be a section', errors.shown(section))
 
 
 # Values at paths.

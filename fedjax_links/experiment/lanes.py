@@ -75,7 +75,8 @@ def main_lanes(experiment: Experiment, label: str, chosen: Sequence[Point] = ())
     found: list[Lane] = []
     best = list(zip(tuned_points(experiment, label), chosen, strict=True))
     for pattern in experiment.pattern_makers:
-        for point in _points_of(experiment, label, pattern):
+        names = {*_concerning(experiment, label, pattern), redraws.GRID}
+        for point in grids.project(experiment.grid_points, names):
             suits = (
                 values
                 for tuned, values in best
@@ -97,12 +98,7 @@ def tuned_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
     if experiment.tuning is None or not tuning_points(experiment, label):
         return []
     pattern = _tuned_pattern(experiment.tuning, experiment)
-    names = {
-        *_columns(experiment, label),
-        *experiment.pattern_makers[pattern].columns,
-        *experiment.problem_makers[pattern].columns,
-    }
-    return grids.project(experiment.grid_points, names)
+    return grids.project(experiment.grid_points, _concerning(experiment, label, pattern))
 
 
 def tuning_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
@@ -152,15 +148,10 @@ def _columns(experiment: Experiment, label: str) -> Mapping[str, Any]:
     return experiment.algorithm_makers[label].columns
 
 
-def _points_of(experiment: Experiment, label: str, pattern: str) -> list[dict[str, Any]]:
-    """The points of the grid as far as they concern an algorithm and a pattern."""
-    names = {
-        *_columns(experiment, label),
-        *experiment.pattern_makers[pattern].columns,
-        *experiment.problem_makers[pattern].columns,
-        redraws.GRID,
-    }
-    return grids.project(experiment.grid_points, names)
+def _concerning(experiment: Experiment, label: str, pattern: str) -> set[str]:
+    """The columns that make an algorithm, a pattern or its problem."""
+    patterns, problems = experiment.pattern_makers, experiment.problem_makers
+    return {*_columns(experiment, label), *patterns[pattern].columns, *problems[pattern].columns}
 
 
 def _complete(experiment: Experiment, label: str, pattern: str, point: Point) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedjax_links import checks, errors, grids
-from fedjax_links.base import Participation, Problem
+from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.experiment import redraws
 from fedjax_links.experiment.choosing import BEST
 from fedjax_links.experiment.tuning import Tuning
+from fedjax_links.sections import Bound
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -24,7 +25,8 @@ MOST_EVALUATIONS = 10**7
 MOST_LETTERS = 100
 LINK_PAGES = 'links', 'participation'
 """Pages that every report of a run with kept links has."""
-_PERIODIC = 'period'
+_PERIODS = 'period', 'start_round'
+_EVENTS = ('outage', 'start'), ('switch', 'at_rounds')
 
 
 def check_work(
@@ -182,40 +184,27 @@ def check_batch(where: str, client: Mapping[str, Any], problem: Problem) -> None
         raise errors.invalid(f'{where}.batch_size', requirement, size)
 
 
-def check_rounds(config: Mapping[str, Any]) -> None:
+def check_rounds(bound: Bound, num_rounds: int) -> None:
     """Raises for what would begin, or end for the first time, after the last round.
 
     Args:
-      config: plain values, the parts of which have been built.
+      bound: an algorithm or a pattern of a config.
+      num_rounds: of the run.
 
     Raises:
       ValueError: naming the field.
     """
-    num_rounds = config['num_rounds']
-    for label, section in config['algorithms'].items():
-        for field in (_PERIODIC, 'start_round'):
-            value = section.get(field, 0)
-            if isinstance(value, int) and value > num_rounds:
-                requirement = f'be at most config.num_rounds = {num_rounds}'
-                raise errors.invalid(f'config.algorithms.{label}.{field}', requirement, value)
-    patterns = config.get('patterns', {})
-    for label, section in patterns.items():
-        _check_events(f'config.patterns.{label}', section, num_rounds)
-    _check_events('config.links', config.get('links'), num_rounds)
-
-
-def _check_events(where: str, section: Any, num_rounds: int) -> None:
-    if isinstance(section, list | tuple):
-        for place, part in enumerate(section):
-            _check_events(f'{where}[{place}]', part, num_rounds)
-    if not isinstance(section, Mapping):
-        return
-    field = {'outage': 'start', 'switch': 'at_rounds'}.get(section.get('name', ''))
-    for name, value in section.items():
-        if name != field:
-            _check_events(f'{where}.{name}', value, num_rounds)
+    for name, value in bound.options.items():
+        parts = list(value) if isinstance(value, list | tuple) else [value]
+        for part in parts:
+            if isinstance(part, Bound):
+                check_rounds(part, num_rounds)
+        where, last = f'{bound.where}.{name}', parts[-1] if parts else None
+        if not isinstance(last, int | float):
             continue
-        last = max(value) if isinstance(value, list | tuple) and value else value
-        if isinstance(last, int | float) and last >= num_rounds:
+        if bound.kind is Algorithm and name in _PERIODS and max(parts) > num_rounds:
+            requirement = f'be at most config.num_rounds = {num_rounds}'
+            raise errors.invalid(where, requirement, value)
+        if (bound.name, name) in _EVENTS and max(parts) >= num_rounds:
             requirement = f'come before the end of the run at {num_rounds}'
-            raise errors.invalid(f'{where}.{name}', requirement, value)
+            raise errors.invalid(where, requirement, value)

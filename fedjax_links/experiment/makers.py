@@ -30,6 +30,11 @@ class Maker(NamedTuple, Generic[Part]):
     columns: Mapping[str, Any]
     bind: Callable[..., Bound] | None = None
 
+    def resolve(self, **values: Any) -> Bound:
+        """What a config's sections are bound to at values of the columns."""
+        assert self.bind is not None
+        return self.bind(**values)
+
     def at(self, point: Point) -> dict[str, Any]:
         """The values of this maker's columns at a point; of values by pattern, the first.
 

@@ -78,8 +78,7 @@ def of_config(config: Mapping[str, Any], label: str | None = None) -> Configured
     checks.choice('pattern', label, list(found))
     parts = config_parts.parts(config)
     problem, pattern = parts.problems[label], parts.patterns[label]
-    assert pattern.bind is not None
-    bound = pattern.bind(**pattern.at(parts.first))
+    bound = pattern.resolve(**pattern.at(parts.first))
     return _of(config, label, problem.make(**problem.at(parts.first)), bound)
 
 

@@ -73,7 +73,7 @@ def build(config: Mapping[str, Any]) -> FigureResult:
 
 def check(config: Mapping[str, Any]) -> None:
     """Raises unless a figure's config has the fields that `build` names, without computing it."""
-    sections.check_fields(config, _REQUIRED, dict.fromkeys(_SIZES, int))
+    sections.check_fields(config, {**_REQUIRED, **dict.fromkeys(_SIZES, int)}, [*_REQUIRED])
     for name in _SIZES.keys() & config.keys():
         checks.static_int(f'config.{name}', config[name])
     factory, options = sections.lookup('config.figure', config['figure'], {})
