@@ -73,6 +73,7 @@ def test_a_finished_comparison_gets_the_report_that_it_wrote(compared, tmp_path)
     assert text.index('| Cyclic | FedPBC | client mean |') < text.index('| bernoulli | FedPBC |')
 
 
+@pytest.mark.slow
 def test_an_unfinished_comparison_says_so(compared, tmp_path):
     folder = tmp_path / 'unfinished'
     shutil.copytree(compared[0], folder)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from benchmarks import fuzz, fuzz_mutations, fuzz_rules
 from fedjax_links import errors
+from tests.tiers import cases
 
 CHECKED = settings(
     deadline=None,
@@ -23,20 +24,23 @@ def assert_runs_or_costs_one_line(seed):
     assert verdict.kind in (fuzz.LINE, fuzz.RUNS), f'{seed}: {done}\n{verdict.text}'
 
 
-@settings(CHECKED, max_examples=30)
+@settings(CHECKED, max_examples=15)
 @given(SEEDS)
 def test_a_spoilt_config_runs_or_costs_one_line(seed):
     assert_runs_or_costs_one_line(seed)
 
 
 @pytest.mark.slow
-@settings(CHECKED, max_examples=500)
+@settings(CHECKED, max_examples=150)
 @given(SEEDS)
 def test_many_spoilt_configs_run_or_cost_one_line(seed):
     assert_runs_or_costs_one_line(seed)
 
 
-@pytest.mark.parametrize('base', fuzz_mutations.BASES)
+@pytest.mark.parametrize(
+    'base',
+    cases(fuzz_mutations.BASES, ['quickstart', 'comparison', 'quadratic', 'images']),
+)
 def test_the_unspoilt_configs_run(base):
     import random
 
