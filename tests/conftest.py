@@ -31,13 +31,16 @@ COMPILE_FAST = {
 }
 """The suite compiles much and computes little; so compiled, a program takes an eighth of the time.
 
-Only the default run does so: the slow tests, and a run with XLA_FLAGS of its own, compile as users
-do, and so does a test marked `optimised`.
+The default run does so, and of the slow tests those below; the others, a test marked `optimised`,
+and a run with XLA_FLAGS of its own compile as users do.
 """
 if jax.__version_info__ < (0, 11):  # what does not know a flag ends the process without a word
     AS_USERS_COMPILE['xla_cpu_use_fusion_emitters'] = True
     COMPILE_FAST['xla_cpu_use_fusion_emitters'] = False
 
+
+ABOVE_THE_ENGINE = {'cli', 'configs', 'experiment', 'report'}
+"""Slow tests compile fast here too: they compare runs with runs that are compiled alike."""
 
 FOLDER = pathlib.Path(__file__).parent
 OF_DOCUMENTS = [FOLDER / name for name in ('benchmarks', 'configs', 'docs')]
@@ -74,6 +77,18 @@ def _key_reuse(request):
     """Has JAX raise where a random key is used twice; JAX keeps the programs of both apart."""
     everywhere = request.config.option.markexpr != 'not slow'
     jax.config.update('jax_debug_key_reuse', everywhere or request.path.parent.name in KEYS_CHECKED)
+
+
+@pytest.fixture(autouse=True, scope='module')
+def _compiler_above_the_engine(request):
+    """Makes `jax.jit` and the processes that slow tests start compile fast there."""
+    chosen = request.config.option.markexpr == 'slow' and 'XLA_FLAGS' not in os.environ
+    with pytest.MonkeyPatch.context() as patch:
+        if chosen and request.path.parent.name in ABOVE_THE_ENGINE:
+            jax.block_until_ready(jax.numpy.zeros(1))  # has this process read its flags
+            patch.setattr(jax, 'jit', functools.partial(jax.jit, compiler_options=COMPILE_FAST))
+            patch.setenv('XLA_FLAGS', as_flags(COMPILE_FAST))
+        yield
 
 
 @pytest.fixture(autouse=True)
