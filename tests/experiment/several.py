@@ -51,6 +51,12 @@ The disk of a process with SECONDS_TO_SYNC takes so long for every file that it 
 """
 
 
+def environment(variables=None):
+    """That of a user, who gives XLA no flags, and more variables."""
+    own = {name: value for name, value in os.environ.items() if name != 'XLA_FLAGS'}
+    return {**own, **(variables or {})}
+
+
 def command(folder, *flags):
     """What a user types."""
     config = folder.parent / 'config.py'
@@ -76,7 +82,7 @@ def start(folder, *, of_leader=None, of_other=None, flags_of_other=()):
         subprocess.Popen(
             command(folder, *flags, f'--process_id={place}', *more),
             cwd=ROOT,
-            env={**os.environ, **(variables or {})},
+            env=environment(variables),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -87,7 +93,9 @@ def start(folder, *, of_leader=None, of_other=None, flags_of_other=()):
 
 def run_alone(folder):
     """One process on a mesh of as many devices."""
-    subprocess.run(command(folder), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        command(folder), cwd=ROOT, env=environment(), check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def wait_for(folder, num_lines, processes):
