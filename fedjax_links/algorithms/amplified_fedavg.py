@@ -76,11 +76,9 @@ def amplified_fedavg(
         block_ends = (clock > 0) & (jnp.mod(clock, period) == 0)
         server = tree.select(block_ends, amplified, server)
         reference = tree.select(block_ends | (clock <= 0), server, state.reference)
-        metrics = RoundMetrics(num_active, num_active, total.loss, {})
-        return AmplifiedState(server=server, reference=reference), metrics
+        return AmplifiedState(server, reference), common.metrics(cohort, total)
 
-    return Algorithm(
-        init=lambda params, problem: AmplifiedState(server=params, reference=params),
-        round_step=round_step,
-        models=common.server_model,
-    )
+    def init(params: Params, problem: Problem) -> AmplifiedState:
+        return AmplifiedState(server=params, reference=params)
+
+    return Algorithm(init=init, round_step=round_step, models=common.server_model)

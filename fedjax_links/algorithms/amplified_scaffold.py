@@ -156,6 +156,6 @@ def amplified_scaffold(
             mean_sum=mean_sum,
             num_heard=jnp.where(window_ends, 0, num_heard),
         )
-        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+        return new_state, common.metrics(cohort, total)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

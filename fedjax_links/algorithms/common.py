@@ -1,14 +1,18 @@
-"""States and candidate models that several algorithms share."""
+"""States, candidate models and parts of a round that several algorithms share."""
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from fedjax_links import checks, errors, meshes, tree
-from fedjax_links.base import Array, Params, Problem
+from fedjax_links import checks, cohorts, errors, meshes, tree
+from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.cohorts import Cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+
+RoundStep = Callable[[Any, RoundContext, Problem], tuple[Any, RoundMetrics]]
 
 
 class HasServer(Protocol):
@@ -102,6 +106,60 @@ def empty_memory(params: Params, problem: Problem, table_dtype: DTypeLike | None
     """Rows of zeros, which sum to zero."""
     table = zero_table(params, problem, table_dtype)
     return MemoryState(server=params, memory=table, memory_sum=tree.zero_sums(params))
+
+
+def remember(
+    local_train: ClientProgram,
+    ctx: RoundContext,
+    problem: Problem,
+    per_client: Callable[[Train, Array, PyTree], tuple[Contribution, PyTree]],
+    state: MemoryState,
+) -> tuple[PyTree, MemoryState, RoundMetrics]:
+    """Has the participants train and replaces their rows.
+
+    Args:
+      local_train: the client program.
+      ctx: the round.
+      problem: data and loss.
+      per_client: as of `local_training.train_cohort`; the row is rounded as it is stored.
+      state: with the rows.
+
+    Returns:
+      The contributions' sum, the state with the new rows and their sum, and the round's metrics.
+    """
+
+    def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
+        contribution, fresh = per_client(train, i, row)
+        stored = tree.round_to(fresh, row)
+        sums = contribution.value, tree.change(stored, row)
+        return contribution._replace(value=sums), stored
+
+    cohort = cohorts.participating(ctx.links)
+    total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
+    value, changes = total.value
+    memory_sum = tree.add_scaled(state.memory_sum, 1, changes)
+    new_state = state._replace(memory=table, memory_sum=memory_sum)
+    return value, new_state, metrics(cohort, total)
+
+
+def metrics(cohort: Cohort, total: Contribution, **extra: Array) -> RoundMetrics:
+    """Metrics of a round whose members all train and are all heard."""
+    num_active = cohorts.num_members(cohort)
+    return RoundMetrics(num_active, num_active, total.loss, extra)
+
+
+def of_server(round_step: RoundStep) -> Algorithm:
+    """An algorithm with a `ServerState`."""
+    return Algorithm(lambda params, problem: ServerState(params), round_step, server_model)
+
+
+def with_memory(round_step: RoundStep, table_dtype: DTypeLike | None) -> Algorithm:
+    """An algorithm with a `MemoryState`."""
+
+    def init(params: Params, problem: Problem) -> MemoryState:
+        return empty_memory(params, problem, table_dtype)
+
+    return Algorithm(init, round_step, server_model)
 
 
 def as_float(counts: Array) -> Array:

@@ -76,7 +76,7 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
         total, _ = train_cohort(local_train, cohort, ctx, problem, client)
         mean_delta = tree.divide(total.value, num_active)
         server = tree.add_scaled(state.server, 1, mean_delta)  # line 10
-        metrics = RoundMetrics(num_active, num_active, total.loss, {})
+        metrics = common.metrics(cohort, total)
         return DebiasedState(server=server, num_selected=num_selected), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -79,9 +79,8 @@ def f3ast(
         cohort = cohorts.make_cohort(chosen)
         total = sum_updates(local_train, cohort, ctx, problem, state.server, 1 / rate)
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
-        num_active = cohorts.num_members(cohort)
-        extra = {'num_available': jnp.sum(active, dtype=jnp.int32)}
-        metrics = RoundMetrics(num_active, num_active, total.loss, extra)
+        num_available = jnp.sum(active, dtype=jnp.int32)
+        metrics = common.metrics(cohort, total, num_available=num_available)
         return F3astState(server=server, rate=rate), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

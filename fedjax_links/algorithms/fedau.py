@@ -78,13 +78,12 @@ def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1
         total = sum_updates(local_train, cohort, ctx, problem, state.server, weight)
         waited = state.waited + 1
         closed = active | (waited >= cutoff)
-        num_active = cohorts.num_members(cohort)
         new_state = FedAUState(
             server=tree.add_scaled(state.server, server_lr / problem.num_clients, total.value),
             waited=jnp.where(closed, 0, waited),
             num_intervals=state.num_intervals + closed,
             interval_sum=state.interval_sum + jnp.where(closed, waited, 0),
         )
-        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+        return new_state, common.metrics(cohort, total)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

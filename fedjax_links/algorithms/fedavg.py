@@ -95,14 +95,9 @@ def _averaging(local_train: ClientProgram, server_lr: Number, *, divide_by_all: 
         divisor = jnp.asarray(problem.num_clients) if divide_by_all else num_active
         mean_delta = tree.divide(total.value, divisor)
         server = tree.add_scaled(state.server, server_lr, mean_delta)  # lines 18-22
-        metrics = RoundMetrics(num_active, num_active, total.loss, {})
-        return common.ServerState(server=server), metrics
+        return common.ServerState(server=server), common.metrics(cohort, total)
 
-    return Algorithm(
-        init=lambda params, problem: common.ServerState(server=params),
-        round_step=round_step,
-        models=common.server_model,
-    )
+    return common.of_server(round_step)
 
 
 def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number) -> Algorithm:

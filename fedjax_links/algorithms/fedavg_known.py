@@ -6,7 +6,7 @@ References:
 
 from fedjax_links import base, checks, cohorts, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Number, Problem, RoundContext, RoundMetrics
+from fedjax_links.base import Algorithm, Array, Number, Problem, RoundContext, RoundMetrics
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.references import cite
 
@@ -45,21 +45,12 @@ def fedavg_known(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algo
         state: common.ServerState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.ServerState, RoundMetrics]:
         cohort = cohorts.participating(ctx.links)
-        total = sum_updates(
-            local_train,
-            cohort,
-            ctx,
-            problem,
-            state.server,
-            lambda i: 1 / base.prob_of(ctx.links, i),
-        )
-        server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
-        num_active = cohorts.num_members(cohort)
-        metrics = RoundMetrics(num_active, num_active, total.loss, {})
-        return common.ServerState(server=server), metrics
 
-    return Algorithm(
-        init=lambda params, problem: common.ServerState(server=params),
-        round_step=round_step,
-        models=common.server_model,
-    )
+        def weight(i: Array) -> Array:
+            return 1 / base.prob_of(ctx.links, i)
+
+        total = sum_updates(local_train, cohort, ctx, problem, state.server, weight)
+        server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
+        return common.ServerState(server=server), common.metrics(cohort, total)
+
+    return common.of_server(round_step)

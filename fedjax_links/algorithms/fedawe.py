@@ -111,7 +111,7 @@ def fedawe(
             clients=cohorts.assign(hears, clients, server),
             staleness=jnp.where(active, 1, state.staleness + 1),
         )
-        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+        return new_state, common.metrics(cohort, total)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_and_client_mean)
 

@@ -134,10 +134,8 @@ def fedbuff(
             num_buffered=jnp.where(is_full, 0, num_buffered),
             version=version,
         )
-        extra = {
-            'num_server_steps': is_full.astype(jnp.int32),
-            'staleness_sum': staleness_sum,
-        }
-        return new_state, RoundMetrics(num_active, num_active, total.loss, extra)
+        num_steps = is_full.astype(jnp.int32)
+        extra = {'num_server_steps': num_steps, 'staleness_sum': staleness_sum}
+        return new_state, common.metrics(cohort, total, **extra)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -6,10 +6,10 @@ References:
 
 from jax.typing import DTypeLike
 
-from fedjax_links import checks, cohorts, tree
+from fedjax_links import checks, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 from fedjax_links.references import cite
 
 
@@ -56,29 +56,17 @@ def feddyn(
     def round_step(
         state: common.MemoryState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.MemoryState, RoundMetrics]:
-        cohort = cohorts.participating(ctx.links)
-
         def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:
             g = tree.cast_like(g_i, state.server)
             update = train(state.server, correction=tree.scale(-1, g), proximal=alpha)
-            new_g = tree.round_to(tree.add_scaled(g, -alpha, update.delta), g_i)
-            return Contribution((update.delta, tree.change(new_g, g)), update.loss), new_g
+            new_g = tree.add_scaled(g, -alpha, update.delta)
+            return Contribution(update.delta, update.loss), new_g
 
-        total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
-        deltas, row_changes = total.value
-        num_active = cohorts.num_members(cohort)
-        memory_sum = tree.add_scaled(state.memory_sum, 1, row_changes)
-        mean_model = tree.add_scaled(state.server, 1, tree.divide(deltas, num_active))
-        moved = tree.add_scaled(mean_model, -1 / (alpha * problem.num_clients), memory_sum)
-        new_state = common.MemoryState(
-            server=tree.select(num_active > 0, moved, state.server),
-            memory=table,
-            memory_sum=memory_sum,
-        )
-        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+        deltas, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
+        mean_model = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
+        scale = -1 / (alpha * problem.num_clients)
+        moved = tree.add_scaled(mean_model, scale, new_state.memory_sum)
+        server = tree.select(metrics.num_active > 0, moved, state.server)
+        return new_state._replace(server=server), metrics
 
-    return Algorithm(
-        init=lambda params, problem: common.empty_memory(params, problem, table_dtype),
-        round_step=round_step,
-        models=common.server_model,
-    )
+    return common.with_memory(round_step, table_dtype)

@@ -61,12 +61,7 @@ def fednova(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm
         tau_eff = tree.divide(common.as_float(num_steps), num_active)
         step = tree.scale(tau_eff, tree.divide(direction, num_active))
         server = tree.add_scaled(state.server, server_lr, step)
-        extra = {'num_local_steps': num_steps}
-        metrics = RoundMetrics(num_active, num_active, total.loss, extra)
+        metrics = common.metrics(cohort, total, num_local_steps=num_steps)
         return common.ServerState(server=server), metrics
 
-    return Algorithm(
-        init=lambda params, problem: common.ServerState(server=params),
-        round_step=round_step,
-        models=common.server_model,
-    )
+    return common.of_server(round_step)

@@ -73,7 +73,7 @@ def fedopt(
         pseudo_gradient = tree.scale(-1, mean_delta)
         updates, optimizer = server_optimizer.update(pseudo_gradient, state.optimizer, state.server)
         stepped = FedOptState(tree.add_scaled(state.server, 1, updates), optimizer)
-        metrics = RoundMetrics(num_active, num_active, total.loss, {})
+        metrics = common.metrics(cohort, total)
         return tree.select(num_active > 0, stepped, state), metrics
 
     return Algorithm(

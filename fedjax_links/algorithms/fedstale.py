@@ -6,10 +6,10 @@ References:
 
 from jax.typing import DTypeLike
 
-from fedjax_links import base, checks, cohorts, tree
+from fedjax_links import base, checks, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 from fedjax_links.references import cite
 
 
@@ -63,28 +63,15 @@ def fedstale(
     def round_step(
         state: common.MemoryState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.MemoryState, RoundMetrics]:
-        cohort = cohorts.participating(ctx.links)
-
         def client(train: Train, i: Array, h_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
             fresh = tree.add_scaled(update.delta, -stale_weight, h_i)
             weighted = tree.scale(1 / base.prob_of(ctx.links, i), fresh)
-            new_row = tree.round_to(update.delta, h_i)
-            return Contribution((weighted, tree.change(new_row, h_i)), update.loss), new_row
+            return Contribution(weighted, update.loss), update.delta
 
-        total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
-        innovation, row_changes = total.value
+        innovation, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
         v = tree.add_scaled(innovation, stale_weight, state.memory_sum)  # N times v
-        new_state = common.MemoryState(
-            server=tree.add_scaled(state.server, server_lr / problem.num_clients, v),
-            memory=table,
-            memory_sum=tree.add_scaled(state.memory_sum, 1, row_changes),
-        )
-        num_active = cohorts.num_members(cohort)
-        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+        server = tree.add_scaled(state.server, server_lr / problem.num_clients, v)
+        return new_state._replace(server=server), metrics
 
-    return Algorithm(
-        init=lambda params, problem: common.empty_memory(params, problem, table_dtype),
-        round_step=round_step,
-        models=common.server_model,
-    )
+    return common.with_memory(round_step, table_dtype)

@@ -6,10 +6,10 @@ References:
 
 from jax.typing import DTypeLike
 
-from fedjax_links import checks, cohorts, tree
+from fedjax_links import checks, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 from fedjax_links.references import cite
 
 
@@ -53,30 +53,15 @@ def fedvarp(
     def round_step(
         state: common.MemoryState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.MemoryState, RoundMetrics]:
-        cohort = cohorts.participating(ctx.links)
-
         def client(train: Train, i: Array, y_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
-            new_row = tree.round_to(update.delta, y_i)
-            sums = (tree.subtract(update.delta, y_i), tree.change(new_row, y_i))
-            return Contribution(sums, update.loss), new_row
+            return Contribution(tree.subtract(update.delta, y_i), update.loss), update.delta
 
-        total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
-        innovation, row_changes = total.value
-        num_active = cohorts.num_members(cohort)
-        v = tree.add_scaled(
-            tree.divide(innovation, num_active), 1 / problem.num_clients, state.memory_sum
-        )
+        innovation, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
+        mean = tree.divide(innovation, metrics.num_active)
+        v = tree.add_scaled(mean, 1 / problem.num_clients, state.memory_sum)
         moved = tree.add_scaled(state.server, server_lr, v)
-        new_state = common.MemoryState(
-            server=tree.select(num_active > 0, moved, state.server),
-            memory=table,
-            memory_sum=tree.add_scaled(state.memory_sum, 1, row_changes),
-        )
-        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+        server = tree.select(metrics.num_active > 0, moved, state.server)
+        return new_state._replace(server=server), metrics
 
-    return Algorithm(
-        init=lambda params, problem: common.empty_memory(params, problem, table_dtype),
-        round_step=round_step,
-        models=common.server_model,
-    )
+    return common.with_memory(round_step, table_dtype)

@@ -7,10 +7,10 @@ References:
 
 from jax.typing import DTypeLike
 
-from fedjax_links import checks, cohorts, tree
+from fedjax_links import checks, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 from fedjax_links.references import cite
 
 
@@ -62,26 +62,13 @@ def focus(
     def round_step(
         state: common.MemoryState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.MemoryState, RoundMetrics]:
-        cohort = cohorts.participating(ctx.links)
-
         def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server, correction=tree.scale(-1, g_i), keep_gradient=True)
-            new_g_i = tree.round_to(update.gradient, g_i)
-            return Contribution(tree.change(new_g_i, g_i), update.loss), new_g_i
+            return Contribution((), update.loss), update.gradient
 
-        total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
+        _, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
         rate = local_train.learning_rate(ctx.round) if server_lr is None else server_lr
-        memory_sum = tree.add_scaled(state.memory_sum, 1, total.value)
-        new_state = common.MemoryState(
-            server=tree.add_scaled(state.server, -rate, memory_sum),
-            memory=table,
-            memory_sum=memory_sum,
-        )
-        num_active = cohorts.num_members(cohort)
-        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+        server = tree.add_scaled(state.server, -rate, new_state.memory_sum)
+        return new_state._replace(server=server), metrics
 
-    return Algorithm(
-        init=lambda params, problem: common.empty_memory(params, problem, table_dtype),
-        round_step=round_step,
-        models=common.server_model,
-    )
+    return common.with_memory(round_step, table_dtype)

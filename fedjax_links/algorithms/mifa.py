@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from fedjax_links import base, checks, cohorts, tree
+from fedjax_links import base, checks, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import (
     Algorithm,
@@ -22,8 +22,7 @@ from fedjax_links.base import (
     RoundContext,
     RoundMetrics,
 )
-from fedjax_links.cohorts import Cohort
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 from fedjax_links.references import cite
 
 _MEMORIES = ('delta', 'gradient')
@@ -88,17 +87,10 @@ def mifa(
     def round_step(
         state: common.MemoryState, ctx: RoundContext, problem: Problem
     ) -> tuple[common.MemoryState, RoundMetrics]:
-        cohort = cohorts.participating(ctx.links)
-        new_state, loss = _overwrite(local_train, cohort, ctx, problem, state, memory)
-        num_active = cohorts.num_members(cohort)
-        metrics = RoundMetrics(num_active, num_active, loss, {})
+        new_state, metrics = _overwrite(local_train, ctx, problem, state, memory)
         return _step(local_train, ctx, problem, new_state, memory, server_lr), metrics
 
-    return Algorithm(
-        init=lambda params, problem: common.empty_memory(params, problem, table_dtype),
-        round_step=round_step,
-        models=common.server_model,
-    )
+    return common.with_memory(round_step, table_dtype)
 
 
 @cite('gu2021fast')
@@ -154,20 +146,17 @@ def mifa_waiting(
         state: WaitingState, ctx: RoundContext, problem: Problem
     ) -> tuple[WaitingState, RoundMetrics]:
         ctx = ctx._replace(round=state.num_steps)  # the clock of the local rate
-        active = base.participants(ctx.links)
-        cohort = cohorts.participating(ctx.links)
-        filled, loss = _overwrite(local_train, cohort, ctx, problem, state.memory, memory)
+        filled, metrics = _overwrite(local_train, ctx, problem, state.memory, memory)
         filled = _mended(filled, problem)
         ready = jnp.all(state.seen)
         stepped = _step(local_train, ctx, problem, filled, memory, server_lr)
         server = tree.select(ready, stepped.server, filled.server)
-        num_active = cohorts.num_members(cohort)
         new_state = WaitingState(
             memory=filled._replace(server=server),
-            seen=state.seen | active,
+            seen=state.seen | base.participants(ctx.links),
             num_steps=state.num_steps + ready,
         )
-        return new_state, RoundMetrics(num_active, num_active, loss, {})
+        return new_state, metrics
 
     return Algorithm(
         init=init, round_step=round_step, models=lambda state: {'server': state.memory.server}
@@ -182,23 +171,20 @@ def _check(server_lr: Number, memory: str, table_dtype: DTypeLike | None) -> Non
 
 def _overwrite(
     local_train: ClientProgram,
-    cohort: Cohort,
     ctx: RoundContext,
     problem: Problem,
     state: common.MemoryState,
     memory: str,
-) -> tuple[common.MemoryState, Array]:
-    """The members' rows replaced by their new updates, and the sum of their losses."""
+) -> tuple[common.MemoryState, RoundMetrics]:
+    """The members' rows replaced by their new updates."""
     rate = local_train.learning_rate(ctx.round) if memory == 'gradient' else 1
 
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         update = train(state.server)
-        new_row = tree.round_to(tree.scale(1 / rate, update.delta), row)
-        return Contribution(tree.change(new_row, row), update.loss), new_row
+        return Contribution((), update.loss), tree.scale(1 / rate, update.delta)
 
-    total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
-    memory_sum = tree.add_scaled(state.memory_sum, 1, total.value)
-    return state._replace(memory=table, memory_sum=memory_sum), total.loss
+    _, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
+    return new_state, metrics
 
 
 def _mended(state: common.MemoryState, problem: Problem) -> common.MemoryState:

@@ -115,6 +115,6 @@ def scaffold(
             control=tree.add_scaled(state.control, 1 / problem.num_clients, control_changes),
             client_controls=table,
         )
-        return new_state, RoundMetrics(num_active, num_active, total.loss, {})
+        return new_state, common.metrics(cohort, total)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -57,11 +57,6 @@ def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 
         total = sum_updates(local_train, cohort, ctx, problem, state.server)
         num_active = cohorts.num_members(cohort)
         server = tree.add_scaled(state.server, 1, tree.divide(total.value, num_active))
-        metrics = RoundMetrics(num_active, num_active, total.loss, {})
-        return common.ServerState(server=server), metrics
+        return common.ServerState(server=server), common.metrics(cohort, total)
 
-    return Algorithm(
-        init=lambda params, problem: common.ServerState(server=params),
-        round_step=round_step,
-        models=common.server_model,
-    )
+    return common.of_server(round_step)

@@ -16,7 +16,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.algorithms.f3ast import F3astState, check_beta, lowest
 from fedjax_links.algorithms.fedawe import fedawe
 from fedjax_links.algorithms.mifa import mifa_waiting
-from fedjax_links.base import Algorithm, Array, Problem, RoundMetrics
+from fedjax_links.base import Algorithm, Array, Problem
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
@@ -71,9 +71,7 @@ def f3ast_authors(
         cohort = cohorts.make_cohort(chosen)
         total = sum_updates(local_train, cohort, ctx, problem, state.server, p / rate)
         server = tree.add_scaled(state.server, server_lr / budget, total.value)
-        num_active = cohorts.num_members(cohort)
-        metrics = RoundMetrics(num_active, num_active, total.loss, {})
-        return F3astState(server=server, rate=rate), metrics
+        return F3astState(server=server, rate=rate), common.metrics(cohort, total)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedjax_links import base, cohorts, errors, tree
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Params, Problem, RoundMetrics
+from fedjax_links.base import Algorithm, Array, Params, Problem
 from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
 
 
@@ -77,7 +77,6 @@ def debiased_fedavg_horizon(
         total, _ = train_cohort(local_train, cohort, ctx, problem, client)
         num_active = cohorts.num_members(cohort)
         server = tree.add_scaled(state.server, 1, tree.divide(total.value, num_active))
-        metrics = RoundMetrics(num_active, num_active, total.loss, {})
-        return HorizonState(server=server, num_selected=num_selected), metrics
+        return HorizonState(server, num_selected), common.metrics(cohort, total)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

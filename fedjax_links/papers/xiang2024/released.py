@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_links import base, checks, cohorts, prng, tree
+from fedjax_links.algorithms import common
 from fedjax_links.algorithms.f3ast import F3astState, f3ast, lowest
 from fedjax_links.algorithms.fedavg_known import fedavg_known
 from fedjax_links.algorithms.fedpbc import fedpbc
-from fedjax_links.base import Algorithm, LinkSample, Participation, RoundMetrics
+from fedjax_links.base import Algorithm, LinkSample, Participation
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.participation import schedules
 from fedjax_links.participation.cyclic import cyclic
@@ -82,9 +83,7 @@ def f3ast_positions_as_ids(
         cohort = cohorts.make_cohort(chosen)
         total = sum_updates(local_train, cohort, ctx, problem, state.server, 1 / rate)
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
-        num_active = cohorts.num_members(cohort)
-        metrics = RoundMetrics(num_active, num_active, total.loss, {})
-        return F3astState(server=server, rate=rate), metrics
+        return F3astState(server=server, rate=rate), common.metrics(cohort, total)
 
     return clean._replace(round_step=round_step)
 
