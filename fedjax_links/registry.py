@@ -67,12 +67,15 @@ class ParticipationEntry(NamedTuple):
         number is fixed.
       prob_is_marginal: over seeds, clients of the example are active as often as ``prob`` says in
         every single round; otherwise only over time, as for a cycle that starts off.
+      law: what is known exactly of who takes part, `participation.laws.Given` to
+        `participation.laws.LinkLaw`; None for what is only simulated.
     """
 
     factory: Callable[..., Participation]
     example: Callable[[int], Participation]
     cohort_size: Callable[[int], int] | None = None
     prob_is_marginal: bool = True
+    law: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Participation:
         """Builds the pattern."""

@@ -52,7 +52,7 @@ MAY_SEE = {
     'learning_rates': _CORE,
     'cohorts': _CORE,
     'mixing': _CORE,
-    'participation': _CORE,
+    'participation': _CORE | {'analysis'},
     'problems': _CORE | {'analysis'},
     'client_data': _CORE,
     'client_programs': _CORE | {'learning_rates', 'client_data'},

@@ -12,22 +12,32 @@ import numpy as np
 from fedjax_links import describing
 from fedjax_links.base import Participation
 from fedjax_links.participation import schedules, trace_formats
-from fedjax_links.participation.algebra import both, by_group, cap, either, mixture, outage, switch
-from fedjax_links.participation.always import always
-from fedjax_links.participation.bernoulli import bernoulli
-from fedjax_links.participation.cyclic import cyclic
-from fedjax_links.participation.duplex import duplex, unavailable
+from fedjax_links.participation.algebra import (
+    both,
+    both_law,
+    by_group,
+    cap,
+    either,
+    either_law,
+    mixture,
+    outage,
+    switch,
+)
+from fedjax_links.participation.always import always, always_law
+from fedjax_links.participation.bernoulli import bernoulli, bernoulli_law
+from fedjax_links.participation.cyclic import cyclic, cyclic_law
+from fedjax_links.participation.duplex import duplex, duplex_law, unavailable, unavailable_law
 from fedjax_links.participation.intervals import Intervals, intervals
 from fedjax_links.participation.look_alike import look_alike
-from fedjax_links.participation.markov import markov
-from fedjax_links.participation.minimum_separation import minimum_separation
-from fedjax_links.participation.periodic_groups import periodic_groups
+from fedjax_links.participation.markov import markov, markov_law
+from fedjax_links.participation.minimum_separation import minimum_separation, minimum_separation_law
+from fedjax_links.participation.periodic_groups import periodic_groups, periodic_groups_law
 from fedjax_links.participation.probabilities import label_dependent_probs
-from fedjax_links.participation.regularized import regularized
+from fedjax_links.participation.regularized import regularized, regularized_law
 from fedjax_links.participation.replay import replay
 from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, jitter, sine
 from fedjax_links.participation.trace import availability, trace
-from fedjax_links.participation.uniform_cohort import uniform_cohort
+from fedjax_links.participation.uniform_cohort import uniform_cohort, uniform_cohort_law
 from fedjax_links.registry import ParticipationEntry, Registry
 
 describing.remember_calls(globals())
@@ -76,47 +86,62 @@ _E = ParticipationEntry
 
 PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
     {
-        'always': _E(always, always, cohort_size=lambda n: n),
-        'bernoulli': _E(bernoulli, _some),
-        'both': _E(both, lambda n: both(_some(n), markov(1 - 0.5 * _probs(n)))),
+        'always': _E(always, always, cohort_size=lambda n: n, law=always_law),
+        'bernoulli': _E(bernoulli, _some, law=bernoulli_law),
+        'both': _E(both, lambda n: both(_some(n), markov(1 - 0.5 * _probs(n))), law=both_law),
         'by_group': _E(
             by_group,
             lambda n: by_group(_halves(n), [markov(_probs(m)) for m in np.bincount(_halves(n))]),
         ),
         'cap': _E(cap, lambda n: cap(_some(n), _third(n), rule='permutation')),
-        'cyclic': _E(cyclic, lambda n: cyclic(_probs(n), cycle_length=10), prob_is_marginal=False),
+        'cyclic': _E(
+            cyclic,
+            lambda n: cyclic(_probs(n), cycle_length=10),
+            prob_is_marginal=False,
+            law=cyclic_law,
+        ),
         'duplex': _E(
             duplex,
             lambda n: duplex(
                 uplink=_some(n), downlink=bernoulli(_probs(n)[::-1]), compute=_some(n)
             ),
+            law=duplex_law,
         ),
-        'either': _E(either, lambda n: either(_some(n), markov(_probs(n)))),
+        'either': _E(either, lambda n: either(_some(n), markov(_probs(n))), law=either_law),
         'look_alike': _E(
             look_alike,
             lambda n: look_alike(_days(n), num_clients=n, tick=10_800.0),
         ),
-        'markov': _E(markov, lambda n: markov(_probs(n), 0.2)),
+        'markov': _E(markov, lambda n: markov(_probs(n), 0.2), law=markov_law),
         'minimum_separation': _E(
             minimum_separation,
             lambda n: minimum_separation(
                 _weights(n), separation=min(2, n // _third(n) - 1), cohort_size=_third(n)
             ),
-            cohort_size=_third,
+            _third,
+            law=minimum_separation_law,
         ),
         'mixture': _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
         'outage': _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
         'periodic_groups': _E(
             periodic_groups,
             lambda n: periodic_groups(_halves(n), active_rounds=4, cohort_size=max(1, n // 4)),
-            cohort_size=lambda n: max(1, n // 4),
+            lambda n: max(1, n // 4),
+            law=periodic_groups_law,
         ),
-        'regularized': _E(regularized, lambda n: regularized(n, _divisor(n)), cohort_size=_divisor),
+        'regularized': _E(
+            regularized, lambda n: regularized(n, _divisor(n)), _divisor, law=regularized_law
+        ),
         'replay': _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),
         'switch': _E(switch, lambda n: switch([_some(n), markov(_probs(n))], 5)),
         'trace': _E(trace, lambda n: trace(_log(n))),
-        'unavailable': _E(unavailable, lambda n: unavailable(_some(n))),
-        'uniform_cohort': _E(uniform_cohort, lambda n: uniform_cohort(n, _third(n)), _third),
+        'unavailable': _E(unavailable, lambda n: unavailable(_some(n)), law=unavailable_law),
+        'uniform_cohort': _E(
+            uniform_cohort,
+            lambda n: uniform_cohort(n, _third(n)),
+            _third,
+            law=uniform_cohort_law,
+        ),
     }
 )
 

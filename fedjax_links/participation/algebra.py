@@ -8,7 +8,7 @@ downlink follows its mask and whose clients always compute.
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import jax
@@ -30,6 +30,7 @@ from fedjax_links.base import (
 )
 from fedjax_links.participation import selection
 from fedjax_links.participation.grouping import group_labels
+from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw, independent
 
 
 def both(first: Participation, second: Participation) -> Participation:
@@ -383,3 +384,29 @@ def _distribution(probs: ArrayLike, count: int) -> Array:
     if checks.is_concrete(probs) and abs(np.sum(np.asarray(probs, np.float64)) - 1) > 1e-5:
         raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
     return jnp.asarray(probs, jnp.result_type(float))
+
+
+def both_law(given: Given) -> LinkLaw:
+    """Exact law of `both`, whose parts are independent over clients and rounds."""
+    return independent_parts(given.parts.values(), lambda probs: np.prod(probs, axis=0))
+
+
+def either_law(given: Given) -> LinkLaw:
+    """Exact law of `either`, likewise."""
+    if all(part.is_duplex for part in given.parts.values()):
+        # a client may hear through one and deliver through the other
+        return UNKNOWN._replace(is_duplex=True)
+    return independent_parts(
+        given.parts.values(), lambda probs: 1 - np.prod([1 - p for p in probs], axis=0)
+    )
+
+
+def independent_parts(
+    parts: Collection[LinkLaw], join: Callable[[list[np.ndarray]], np.ndarray]
+) -> LinkLaw:
+    """A pattern of parts; exact if each is independent over clients and rounds."""
+    probs = [part.probs for part in parts if part.memoryless and part.probs is not None]
+    law = UNKNOWN
+    if len(probs) == len(parts):
+        law = independent('independent over clients and rounds', join(probs))
+    return law._replace(is_duplex=any(part.is_duplex for part in parts))

@@ -1,9 +1,11 @@
 """Everybody, every round."""
 
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_links import checks
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
+from fedjax_links.participation.laws import Given, LinkLaw, independent
 
 
 def always(num_clients: int) -> Participation:
@@ -23,3 +25,9 @@ def always(num_clients: int) -> Participation:
         return carry, LinkSample(mask=mask, prob=mask.astype(jnp.result_type(float)))
 
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
+
+
+def always_law(given: Given) -> LinkLaw:
+    """Exact law of `always`."""
+    law = independent('every client in every round', np.ones(given.options['num_clients']))
+    return law._replace(never_empty=True)

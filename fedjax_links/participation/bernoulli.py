@@ -1,10 +1,12 @@
 """Independent links: every uplink is a coin of its own."""
 
 import jax
+import numpy as np
 
-from fedjax_links import prng
+from fedjax_links import analysis, prng
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.participation import schedules
+from fedjax_links.participation.laws import Given, LinkLaw, independent
 from fedjax_links.references import cite
 
 _PROBS, _LINKS = 0, 1
@@ -52,3 +54,30 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
         num_clients=schedule.num_clients,
         cycle=schedule.cycle,
     )
+
+
+def bernoulli_law(given: Given) -> LinkLaw:
+    """Exact law of `bernoulli`."""
+    kind, period = given.schedule
+    if kind in ('constant', 'jitter'):
+        return independent('independent over clients and rounds', given.probabilities)
+    if period is None:
+        return LinkLaw(f'probabilities follow a {kind} schedule, without memory')
+    schedule = given.options['schedule']
+    by_round = np.array([schedule.mean(t) for t in range(period)], np.float64)
+    return LinkLaw(
+        f'independent, probabilities follow a {kind} schedule',
+        rates=by_round.mean(axis=0),
+        weights=_mean_weights(by_round),
+        weights_source='by round of the period',
+        period=period,
+    )
+
+
+def _mean_weights(probs: np.ndarray) -> np.ndarray | None:
+    """Long-run weights of independent rounds with probabilities float64[P, N] in turn."""
+    some = -np.expm1(np.log1p(-np.minimum(probs, 1 - 1e-16)).sum(axis=1))
+    if not some.any():
+        return None
+    weights = np.array([analysis.fedavg_weights(row) for row in probs[some > 0]])
+    return some[some > 0] @ weights / some.sum()

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fedjax_links import checks
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.participation import schedules
+from fedjax_links.participation.laws import Given, LinkLaw
 from fedjax_links.references import cite
 
 
@@ -79,3 +80,21 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
     if checks.is_concrete(period):
         cycle = math.lcm(*np.unique(np.asarray(period)).tolist())
     return Participation(init=draw, sample=sample, num_clients=probs.shape[0], cycle=cycle)
+
+
+def cyclic_law(given: Given) -> LinkLaw:
+    """Exact law of `cyclic`."""
+    options = given.options
+    length = options.get('cycle_length', 100)
+    reset = options.get('reset', False)
+    probs = np.asarray(options['probs'], np.float64)
+    active = np.maximum(1, np.rint(length * probs))
+    period = np.broadcast_to(
+        length if reset else active + np.maximum(1, length - active), active.shape
+    )
+    alike = np.unique(period)
+    return LinkLaw(
+        f'cycles of {length} rounds, offsets {"redrawn every cycle" if reset else "drawn once"}',
+        rates=active / period,
+        period=int(alike[0]) if alike.size == 1 else None,
+    )

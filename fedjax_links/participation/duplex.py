@@ -18,8 +18,9 @@ from fedjax_links.base import (
     PyTree,
     participants,
 )
-from fedjax_links.participation.algebra import common_cycle
+from fedjax_links.participation.algebra import both_law, common_cycle
 from fedjax_links.participation.always import always
+from fedjax_links.participation.laws import Given, LinkLaw
 
 _UPLINK, _DOWNLINK, _COMPUTE = 0, 1, 2
 
@@ -113,3 +114,15 @@ def unavailable(pattern: Participation) -> Participation:
         )
 
     return pattern._replace(sample=sample)
+
+
+def duplex_law(given: Given) -> LinkLaw:
+    """Exact law of `duplex`, whose parts are independent over clients and rounds."""
+    parts = given.parts.values()
+    law = next(iter(parts)) if len(parts) == 1 else both_law(given)
+    return law._replace(is_duplex=True)
+
+
+def unavailable_law(given: Given) -> LinkLaw:
+    """Exact law of `unavailable`: that of its pattern."""
+    return given.parts['pattern']._replace(is_duplex=False)

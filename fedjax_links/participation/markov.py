@@ -1,15 +1,17 @@
 """Links with memory: every uplink is a two-state Markov chain."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors, prng
+from fedjax_links import analysis, checks, errors, prng
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.participation import schedules
+from fedjax_links.participation.laws import Given, LinkLaw
 from fedjax_links.references import cite
 
 _PROBS, _LINKS = 0, 1
@@ -138,8 +140,43 @@ def move(up: Array, uniforms: Array, probs: Array, up_rate: Array) -> Array:
     Returns:
       bool[N], the states after.
     """
-    ratio = (1 - probs) / jnp.where(probs > 0, probs, 1)  # (1 - p) / p
-    capped = (probs == 0) | (up_rate * ratio > 1)
-    rise = jnp.where(capped, probs / jnp.where(capped, 1 - probs, 1), up_rate)
-    fall = jnp.where(capped, 1, up_rate * ratio)
+    rise, fall = rates(probs, up_rate)
     return jnp.where(up, uniforms >= fall, uniforms < rise)
+
+
+def rates(probs: Any, up_rate: Any, where: Callable[..., Any] = jnp.where) -> tuple[Any, Any]:
+    """P(down -> up) and P(up -> down) of links with stationary probabilities p.
+
+    Args:
+      probs: float[N], p.
+      up_rate: q*, one number or float[N].
+      where: of JAX or of NumPy.
+    """
+    ratio = (1 - probs) / where(probs > 0, probs, 1)  # (1 - p) / p
+    capped = (probs == 0) | (up_rate * ratio > 1)
+    rise = where(capped, probs / where(capped, 1 - probs, 1), up_rate)
+    return rise, where(capped, 1, up_rate * ratio)
+
+
+def markov_law(given: Given) -> LinkLaw:
+    """Exact law of `markov`."""
+    kind, period = given.schedule
+    if kind != 'constant':
+        return LinkLaw(f'probabilities follow a {kind} schedule, with memory', period=period)
+    probs, times = given.probabilities, given.options.get('correlation_time')
+    if times is not None:
+        forgotten = -np.expm1(-1 / np.asarray(times, np.float64))
+        up, down = probs * forgotten, (1 - probs) * forgotten
+    else:
+        up_rate = given.options.get('up_rate')
+        up_rate = np.float64(_UP_RATE if up_rate is None else up_rate)
+        up, down = rates(probs, np.broadcast_to(up_rate, probs.shape), np.where)
+    return LinkLaw(
+        'two-state Markov chains, independent over clients',
+        probs=probs,
+        rates=probs,
+        weights=analysis.fedavg_weights(probs) if probs.any() else None,
+        weights_source='independent each round',
+        up_rate=up,
+        down_rate=down,
+    )

@@ -1,18 +1,21 @@
 """Minimum separation: who participates waits before being selected again."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors
+from fedjax_links import analysis, checks, describing, errors
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
+from fedjax_links.participation.laws import Given, LinkLaw, SeparationLaw
 from fedjax_links.references import cite
+
+_MAX_ENUMERATED_UNITS = 10
 
 Separation = ArrayLike | Callable[[Array], Array]
 """Rounds to wait: integers, or a function ``round -> int32[]`` or ``int32[U]``."""
@@ -234,3 +237,68 @@ def _check_separation(separation: Separation, weights: ArrayLike, cohort_size: i
             f'leave `cohort_size` = {cohort_size} of {num_units} selectable in every round',
             waits.max() if waits.ndim == 0 else f'up to {waits.max()}',
         )
+
+
+def minimum_separation_law(given: Given) -> LinkLaw:
+    """Exact law of `minimum_separation`, as far as it is known or can be listed."""
+    options = given.options
+    weights = np.asarray(options['weights'], np.float64)
+    separation, size = options['separation'], options.get('cohort_size', 1)
+    design = options.get('design', 'product')
+    groups = None if options.get('groups') is None else np.asarray(options['groups'])
+    unit = 'clients' if groups is None else 'groups'
+    if np.ndim(separation) == 0:
+        wait = f'a separation of {separation} rounds'
+    else:
+        each = describing.span(str(np.min(separation)), str(np.max(separation)))
+        wait = f'separations of {each} rounds'
+    description = f'{size:,} of {weights.size:,} {unit} by weight, {wait}'
+    selected = weights > 0
+    found = _selection_law(
+        weights[selected],
+        separation if np.ndim(separation) == 0 else np.asarray(separation)[selected],
+        size,
+        design,
+    )
+    if found is None:
+        return LinkLaw(description, never_empty=True)
+    law = np.zeros(weights.size)
+    law[selected], source = found
+    group_sizes = np.ones(weights.size) if groups is None else np.bincount(groups)
+    equal = np.unique(group_sizes).size == 1
+    members = np.arange(weights.size) if groups is None else groups
+    rates = size * law[members]
+    independent = size == 1 and not np.any(separation)
+    return LinkLaw(
+        description,
+        memoryless=independent,
+        rates=rates,
+        weights=(law / group_sizes)[members] if equal or size == 1 else None,
+        weights_source=source,
+        never_empty=True,
+        up_rate=rates if independent else None,
+        down_rate=1 - rates if independent else None,
+        separation=SeparationLaw(
+            law=law,
+            separation=separation,
+            cohort_size=size,
+            group_size=int(group_sizes[0]) if groups is not None and equal else None,
+            source=source,
+        ),
+    )
+
+
+def _selection_law(
+    weights: np.ndarray, separation: Any, size: int, design: str
+) -> tuple[np.ndarray, str] | None:
+    """Shares of the selections and where they come from; None beyond closed form and listing."""
+    if np.ndim(separation) == 0 and (size == 1 or design == 'product'):
+        law = analysis.minimum_separation_stationary(weights, int(separation), size)
+        return law, 'closed form'
+    if weights.size > _MAX_ENUMERATED_UNITS:
+        return None
+    try:
+        chain = analysis.minimum_separation_chain(weights, separation, size, design)
+    except errors.InvalidError:  # more states than it lists
+        return None
+    return chain.marginal, f'chain of {len(chain.states)} states'

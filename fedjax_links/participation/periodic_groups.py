@@ -11,6 +11,7 @@ from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
+from fedjax_links.participation.laws import Given, LinkLaw
 from fedjax_links.references import cite
 
 
@@ -93,3 +94,19 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
 
     cycle = active_rounds * len(sizes)
     return Participation(init=init, sample=sample, num_clients=len(labels), cycle=cycle)
+
+
+def periodic_groups_law(given: Given) -> LinkLaw:
+    """Exact law of `periodic_groups`."""
+    size, active_rounds = given.options['cohort_size'], given.options['active_rounds']
+    groups = np.asarray(given.options['groups'])
+    sizes = np.bincount(groups)
+    weights = 1 / (len(sizes) * sizes[groups])
+    return LinkLaw(
+        f'{len(sizes)} groups in turns of {active_rounds} rounds, {size} clients each',
+        rates=size * weights,
+        weights=weights,
+        weights_source='equal turns of groups',
+        never_empty=True,
+        period=len(sizes) * active_rounds,
+    )

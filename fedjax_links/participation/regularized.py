@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_links import checks
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
 from fedjax_links.participation import rejection, selection
+from fedjax_links.participation.laws import Given, LinkLaw
 from fedjax_links.references import cite
 
 
@@ -119,4 +121,18 @@ def _dealt(num_clients: int, cohort_size: int) -> Participation:
 
     return Participation(
         init=lambda key: DeckState(deck=shuffled(key)), sample=sample, num_clients=num_clients
+    )
+
+
+def regularized_law(given: Given) -> LinkLaw:
+    """Exact law of `regularized`."""
+    size, num_clients = given.options['cohort_size'], given.options['num_clients']
+    turns = -(-num_clients // size)
+    return LinkLaw(
+        f'every client once in {turns} rounds, {size} at a time',
+        rates=np.full(num_clients, 1 / turns),
+        weights=np.full(num_clients, 1 / num_clients),
+        weights_source='equal by symmetry',
+        never_empty=True,
+        period=turns,
     )

@@ -1,10 +1,12 @@
 """A fixed number of clients, uniformly without replacement."""
 
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_links import checks
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation, PyTree
 from fedjax_links.participation import rejection, selection
+from fedjax_links.participation.laws import Given, LinkLaw
 from fedjax_links.references import cite
 
 
@@ -53,3 +55,20 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
         return carry, LinkSample(mask=mask, prob=prob)
 
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
+
+
+def uniform_cohort_law(given: Given) -> LinkLaw:
+    """Exact law of `uniform_cohort`."""
+    size, num_clients = given.options['cohort_size'], given.options['num_clients']
+    uniform = np.full(num_clients, 1 / num_clients)
+    rates = size * uniform
+    return LinkLaw(
+        f'{size:,} of {num_clients:,} clients, uniformly, rounds independent',
+        memoryless=True,
+        rates=rates,
+        weights=uniform,
+        weights_source='equal by symmetry',
+        never_empty=True,
+        up_rate=rates,
+        down_rate=1 - rates,
+    )

@@ -30,8 +30,9 @@ from fedjax_links.client_data import client_data
 from fedjax_links.experiment import Experiment, Lane, choosing
 from fedjax_links.experiment.lanes import main_lanes
 from fedjax_links.experiment.programs import Group, Programs
+from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report import configured, prediction
-from fedjax_links.report.laws import LinkLaw, link_law
+from fedjax_links.report.laws import link_law
 
 FILE = 'clients.npz'
 _MOST_CLIENTS = 100_000

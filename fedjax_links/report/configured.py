@@ -11,7 +11,8 @@ from fedjax_links import checks, choices, errors, grids, sections, series
 from fedjax_links.base import Participation, Problem
 from fedjax_links.experiment import Experiment, config_parts, limits
 from fedjax_links.experiment.config_parts import pattern_sections
-from fedjax_links.report.laws import LinkLaw, link_law
+from fedjax_links.participation.laws import LinkLaw
+from fedjax_links.report.laws import link_law
 from fedjax_links.sections import Bound
 
 _MOST_ROUNDS = 10**7  # whose rates are added up

@@ -3,9 +3,9 @@
 import numpy as np
 
 from fedjax_links import evaluation
+from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.problems import owners
 from fedjax_links.report.configured import ConfiguredLinks
-from fedjax_links.report.laws import LinkLaw
 from fedjax_links.report.recording import LinkRecord
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedjax_links import analysis
-from fedjax_links.report.laws import LinkLaw
+from fedjax_links.participation.laws import LinkLaw
 
 
 class Folded(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import analysis, base, plot
+from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.plot.links import MAP_ROUNDS
 from fedjax_links.report import columns, link_statistics, style
-from fedjax_links.report.laws import LinkLaw
 from fedjax_links.report.recording import LinkRecord
 
 _MOST_MAP_ROUNDS = 600

@@ -3,8 +3,8 @@
 import numpy as np
 
 from fedjax_links import analysis
+from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report import link_statistics
-from fedjax_links.report.laws import LinkLaw
 from fedjax_links.report.recording import LinkRecord
 
 _SHADES, _HEIGHTS = ' ░▒▓█', ' ▁▂▃▄▅▆▇█'

@@ -7,10 +7,10 @@ import numpy as np
 from fedjax_links import analysis, describing, evaluation
 from fedjax_links.base import Problem
 from fedjax_links.experiment import Experiment
+from fedjax_links.participation.laws import LinkLaw, SeparationLaw
 from fedjax_links.report import configured, deciding
 from fedjax_links.report import prediction as expected
 from fedjax_links.report.configured import ConfiguredLinks
-from fedjax_links.report.laws import LinkLaw, SeparationLaw
 from fedjax_links.report.recording import LinkRecord
 
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)

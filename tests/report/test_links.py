@@ -7,8 +7,8 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.participation import replay
+from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report import links, recording, terminal
-from fedjax_links.report.laws import LinkLaw
 from tests.report import plans
 from tests.tiers import cases
 

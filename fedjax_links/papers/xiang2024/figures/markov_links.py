@@ -7,6 +7,7 @@ import numpy as np
 
 from fedjax_links import analysis, checks, plot
 from fedjax_links.participation import markov
+from fedjax_links.participation.markov import rates
 from fedjax_links.report import recording
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table
@@ -91,8 +92,7 @@ def markov_links(
 
 
 def _exact(p: np.ndarray, up_rate: float) -> dict[str, np.ndarray]:
-    capped = up_rate * (1 - p) > p
-    up, down = np.where(capped, p / (1 - p), up_rate), np.where(capped, 1, up_rate * (1 - p) / p)
+    up, down = rates(p, up_rate, np.where)
     share = analysis.markov_stationary(up, down)
     memory = analysis.markov_autocorrelation(up, down, 1)
     return dict(zip(_QUANTITIES, (up, down, share, memory, 1 / down, 1 / up), strict=True))

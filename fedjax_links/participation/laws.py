@@ -1,0 +1,118 @@
+"""Exact facts about who takes part, as each pattern's own law states them beside its rule.
+
+A law is a function of `Given`, in NumPy; the registry names it with the pattern.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import analysis
+
+_MAX_PERIOD = 10_000
+
+
+class SeparationLaw(NamedTuple):
+    """Stationary law of minimum separation over the units that it selects.
+
+    Attributes:
+      law: float64[U], share of the selections that falls on each client or group.
+      separation: R, a number of rounds or one per unit.
+      cohort_size: B, units per round.
+      group_size: clients per unit; None where units are single clients or of unequal size.
+      source: how the law was computed.
+    """
+
+    law: np.ndarray
+    separation: Any
+    cohort_size: int
+    group_size: int | None
+    source: str
+
+
+class LinkLaw(NamedTuple):
+    """Exact facts about who takes part; None for what is not known exactly.
+
+    Attributes:
+      description: one line.
+      probs: float64[N], participation probabilities of clients that are independent of each other
+        within a round, the same in every round.
+      memoryless: whether rounds are independent and alike.
+      rates: float64[N], long-run participation rates.
+      weights: float64[N], ``E[1{i in A} / |A|  given A not empty]`` in the long run.
+      weights_source: which formula they come from.
+      never_empty: whether every round has a participant.
+      up_rate: float64[N], P(absent -> present) where each client by itself is a stationary
+        two-state chain; rounds that are independent count as one.
+      down_rate: float64[N], P(present -> absent), likewise.
+      separation: the law of minimum separation.
+      period: rounds after which the law of a round repeats; None if it never changes, or never
+        repeats.
+      is_duplex: whether a client may hear and not deliver, or deliver and not hear.
+    """
+
+    description: str
+    probs: np.ndarray | None = None
+    memoryless: bool = False
+    rates: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    weights_source: str = ''
+    never_empty: bool = False
+    up_rate: np.ndarray | None = None
+    down_rate: np.ndarray | None = None
+    separation: SeparationLaw | None = None
+    period: int | None = None
+    is_duplex: bool = False
+
+
+UNKNOWN = LinkLaw('simulated only, no closed form')
+
+
+class Given(NamedTuple):
+    """What a law is a function of.
+
+    Attributes:
+      options: what the pattern's factory is given.
+      probs: float64[N], probabilities before any schedule, where the pattern has them.
+      named: the schedule's name, with its options.
+      parts: by option, the laws of the patterns that it is made of.
+    """
+
+    options: Mapping[str, Any]
+    probs: np.ndarray | None
+    named: Mapping[str, Any]
+    parts: Mapping[str, LinkLaw]
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """float64[N], those before any schedule, of a pattern that has them."""
+        return np.asarray(self.probs, np.float64)
+
+    @property
+    def schedule(self) -> tuple[str, int | None]:
+        """Name of the schedule, and the rounds after which it repeats, if it does."""
+        kind = self.named['name']
+        lengths = np.unique(self.named.get('period', self.named.get('rounds_per_day', 24)))
+        repeats = kind in ('sine', 'diurnal') and lengths.size == 1
+        repeats = repeats and float(lengths[0]).is_integer() and lengths[0] <= _MAX_PERIOD
+        return kind, int(lengths[0]) if repeats else None
+
+
+def independent(description: str, probs: np.ndarray) -> LinkLaw:
+    """Links that are independent over clients and rounds, with the same law in every round.
+
+    Args:
+      description: one line.
+      probs: float64[N].
+    """
+    return LinkLaw(
+        description,
+        probs=probs,
+        memoryless=True,
+        rates=probs,
+        weights=analysis.fedavg_weights(probs) if probs.any() else None,
+        weights_source='independent links',
+        up_rate=probs,
+        down_rate=1 - probs,
+    )
