@@ -35,7 +35,7 @@ EvalFn = Callable[[Params, Key, Problem], PyTree]
 def simulate(
     key: Key,
     algorithm: Algorithm,
-    participation: Participation,
+    participation: Participation | Links,
     problem: Problem,
     *,
     num_rounds: int,
@@ -49,7 +49,7 @@ def simulate(
     Args:
       key: the run's key; links, batches and initial model depend on nothing else.
       algorithm: the algorithm.
-      participation: the participation pattern.
+      participation: the participation pattern; or the links of all T rounds, leaves [T, ...].
       problem: data, loss and metrics.
       num_rounds: T, at least 1.
       eval_every: rounds between evaluations, a divisor of ``num_rounds``. None evaluates once,
@@ -86,12 +86,16 @@ def simulate(
     """
     prng.check(key)
     checks.static_int('num_rounds', num_rounds)
-    if participation.num_clients != problem.num_clients:
-        raise errors.invalid(
-            'participation',
-            f"have the problem's {problem.num_clients} clients",
-            participation.num_clients,
-        )
+    if isinstance(participation, Participation):
+        kind, num_clients = participation, participation.num_clients
+    else:
+        kind = jax.tree.map(lambda a: a[0], participation)
+        length, num_clients = jax.eval_shape(lambda links: links.mask, participation).shape
+        if length != num_rounds:
+            raise errors.invalid('participation', f'have {num_rounds} rounds of links', length)
+    if num_clients != problem.num_clients:
+        requirement = f"have the problem's {problem.num_clients} clients"
+        raise errors.invalid('participation', requirement, num_clients)
     if eval_every is not None:
         checks.static_int('eval_every', eval_every)
         if num_rounds % eval_every:
@@ -101,16 +105,19 @@ def simulate(
                 f'divide `num_rounds` = {num_rounds}',
                 f'{eval_every}; the nearest smaller divisor is {nearest}',
             )
-    run = functools.partial(_simulate, algorithm, participation, num_rounds, eval_every, eval_fn)
+    make = functools.partial(_init, algorithm, kind)
+    run = functools.partial(
+        _simulate, make, algorithm, participation, num_rounds, eval_every, eval_fn
+    )
     if mesh is None:
         return run(initial_state, problem, key)
-    make = functools.partial(_init, algorithm, participation)
     return _on_mesh(mesh, make, run, initial_state, problem, key)
 
 
 def _simulate(
+    make: Callable[[Problem, Key], FederationState],
     algorithm: Algorithm,
-    participation: Participation,
+    participation: Any,
     num_rounds: int,
     eval_every: int | None,
     eval_fn: EvalFn | None,
@@ -119,26 +126,31 @@ def _simulate(
     key: Key,
 ) -> SimulationResult:
     """`simulate`, on what is known to be possible."""
-    start = initial_state
-    if start is None:
-        start = _init(algorithm, participation, problem, key)
+    start = make(problem, key) if initial_state is None else initial_state
+    given = None if isinstance(participation, Participation) else participation
 
-    def turn(state: FederationState, _: None) -> tuple[FederationState, RoundMetrics]:
-        return run_round(state, key, algorithm, participation, problem)
+    def turn(state: FederationState, links: Links | None) -> tuple[FederationState, RoundMetrics]:
+        if links is None:
+            return run_round(state, key, algorithm, participation, problem)
+        return _round_under(links, state, key, algorithm, problem)
 
     if eval_every is None and eval_fn is None:
-        state, rounds = _scan(turn, start, length=num_rounds)
+        state, rounds = _scan(turn, start, given, num_rounds)
         return SimulationResult(state, rounds, {})
 
     period = eval_every or num_rounds
+    seen = problem
+    if isinstance(problem.owned, DividedRows) and meshes.is_inside():
+        seen = dataclasses.replace(problem, data=None)  # no device has all of it
 
     def advance_period(
-        state: FederationState, _: None
+        state: FederationState, links: Links | None
     ) -> tuple[FederationState, tuple[RoundMetrics, Mapping[str, PyTree]]]:
-        state, rounds = _scan(turn, state, length=period)
-        return state, (rounds, evaluate(state, key, algorithm, _seen(problem), eval_fn))
+        state, rounds = _scan(turn, state, links, period)
+        return state, (rounds, evaluate(state, key, algorithm, seen, eval_fn))
 
-    state, (rounds, evals) = _scan(advance_period, start, length=num_rounds // period)
+    by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), given)
+    state, (rounds, evals) = _scan(advance_period, start, by_period, num_rounds // period)
     rounds = jax.tree.map(lambda a: a.reshape(num_rounds, *a.shape[2:]), rounds)
     return SimulationResult(state, rounds, evals)
 
@@ -176,99 +188,47 @@ def advance(
     def turn(state: FederationState, links: Links) -> tuple[FederationState, RoundMetrics]:
         return _round_under(links, state, key, algorithm, problem)
 
-    return _scan(turn, state, links)
-
-
-def advance_and_evaluate(
-    state: FederationState,
-    key: Key,
-    links: Links,
-    algorithm: Algorithm,
-    problem: Problem,
-    *,
-    eval_fn: EvalFn | None = None,
-    mesh: jax.sharding.Mesh | None = None,
-) -> SimulationResult:
-    """`advance`, then `evaluate`, with the bits that `simulate` has.
-
-    Args:
-      state: as in `advance`; on a mesh without a carry of a pattern.
-      key: the run's key.
-      links: leaves [T, ...].
-      algorithm: the algorithm.
-      problem: data, loss and metrics.
-      eval_fn: as in `simulate`.
-      mesh: as in `simulate`.
-
-    Returns:
-      The state, metrics of T rounds, leaves [T], and the evaluation after the last, leaves [1].
-    """
-
-    def run(
-        start: FederationState | None, problem: Problem, key: Key, links: Links
-    ) -> SimulationResult:
-        def period(
-            state: FederationState, _: None
-        ) -> tuple[FederationState, tuple[RoundMetrics, Mapping[str, PyTree]]]:
-            state, rounds = advance(state, key, links, algorithm, problem)
-            return state, (rounds, evaluate(state, key, algorithm, _seen(problem), eval_fn))
-
-        assert start is not None
-        state, (rounds, evals) = _scan(period, start, length=1)
-        return SimulationResult(state, jax.tree.map(lambda a: a[0], rounds), evals)
-
-    if mesh is None:
-        return run(state, problem, key, links)
-    make = functools.partial(_init, algorithm, state.links)
-    return _on_mesh(mesh, make, run, state, problem, key, links)
-
-
-def _seen(problem: Problem) -> Problem:
-    """What an evaluation sees: where a mesh divides the data, no device has them all."""
-    if isinstance(problem.owned, DividedRows) and meshes.is_inside():
-        return dataclasses.replace(problem, data=None)
-    return problem
+    return _scan(turn, state, links, len(jax.tree.leaves(links)[0]))
 
 
 def _on_mesh(
     mesh: jax.sharding.Mesh,
     make: Callable[[Problem, Key], FederationState],
-    run: Callable[..., SimulationResult],
+    run: Callable[[FederationState | None, Problem, Key], SimulationResult],
     state: FederationState | None,
     problem: Problem,
-    *whole: Any,
+    key: Key,
 ) -> SimulationResult:
-    """``run(state, problem, *whole)`` inside a mesh; ``make`` makes states of ``whole[0]``."""
+    """``run(state, problem, key)`` inside a mesh; ``make`` makes such states."""
     if mesh.axis_names != (meshes.AXIS,):
         raise errors.invalid('mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names)
-    layout = meshes.Layout(make, mesh, problem, whole[0])
+    layout = meshes.Layout(make, mesh, problem, key)
 
-    def run_share(leaves: list[Array] | None, problem: Problem, *whole: Any) -> PyTree:
-        result = run(None if leaves is None else layout.inside(leaves), problem, *whole)
+    def run_share(leaves: list[Array] | None, problem: Problem, key: Key) -> PyTree:
+        result = run(None if leaves is None else layout.inside(leaves), problem, key)
         return jax.tree.leaves(result.state), result.rounds, result.evals
 
     start, in_shares = None, False
     if state is not None:
         start, in_shares = layout.entered(state), layout.is_in_shares(state)
-    specs = None if start is None else layout.specs
-    in_specs = specs, _specs(problem, mesh), *(Spec() for _ in whole)
+    in_specs = None if start is None else layout.specs, _specs(problem, mesh), Spec()
     inside = meshes.on_each(run_share, mesh, in_specs, (layout.specs, Spec(), Spec()))
-    leaves, rounds, evals = inside(start, problem, *whole)
+    leaves, rounds, evals = inside(start, problem, key)
     return SimulationResult(layout.left(leaves, in_shares=in_shares), rounds, evals)
 
 
 def _scan(
     step: Callable[[FederationState, Any], tuple[FederationState, PyTree]],
     state: FederationState,
-    inputs: PyTree = None,
-    length: int | None = None,
+    inputs: PyTree,
+    length: int,
 ) -> tuple[FederationState, PyTree]:
     """`jax.lax.scan` over rounds, with the same bits for any length.
 
     The compiler dissolves a loop that it knows to turn once into its surroundings, and then rounds
     differently than in a longer loop. So its bound is hidden: no round counter is below zero.
     """
-    if (length or len(jax.tree.leaves(inputs)[0])) > 1:
+    if length > 1:
         return jax.lax.scan(step, state, inputs, length=length)
     only = jax.tree.map(lambda a: a[0], inputs)
     _, output = jax.eval_shape(step, state, only)

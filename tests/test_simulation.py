@@ -320,6 +320,14 @@ def test_rounds_under_the_links_that_a_pattern_draws_are_those_of_the_pattern(li
         assert_identical(state, original.state._replace(participation=()))
         joined = jax.tree.map(lambda *parts: np.concatenate(parts), *rounds)
         assert_identical(joined, jax.tree.map(np.asarray, original.rounds))
+    given = jax.jit(
+        functools.partial(simulation.simulate, num_rounds=NUM_ROUNDS, eval_every=2),
+        static_argnums=1,
+    )(KEY, algorithm, drawn, problem)
+    assert_identical(given.state, state)
+    assert_identical(given.evals, run(algorithms.mifa, links, eval_every=2).evals)
+    with pytest.raises(ValueError, match=f'have 3 rounds of links, got {NUM_ROUNDS}'):
+        simulation.simulate(KEY, algorithm, drawn, problem, num_rounds=3)
 
 
 def test_data_of_clients_that_never_deliver_leave_no_trace():

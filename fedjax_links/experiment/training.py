@@ -48,6 +48,7 @@ def build(experiment: Experiment, lane: Lane, place: Place, family: Family | Non
       The program.
     """
     _, built_in = split(experiment, lane)
+    period = experiment.eval_every
     pattern = experiment.pattern_at(lane.pattern, lane.point, lane.seed)
     sample = simulation.sample_shapes(pattern)
 
@@ -64,9 +65,16 @@ def build(experiment: Experiment, lane: Lane, place: Place, family: Family | Non
         columns: Mapping[str, Any],
         problem: Problem,
     ) -> tuple[FederationState, Any]:
-        eval_fn = experiment.eval_fn_for(problem)
-        result = simulation.advance_and_evaluate(
-            state, key, links, algorithm(columns), problem, eval_fn=eval_fn, mesh=place.mesh
+        result = simulation.simulate(
+            key,
+            algorithm(columns),
+            links,
+            problem,
+            num_rounds=period,
+            eval_every=period,
+            eval_fn=experiment.eval_fn_for(problem),
+            initial_state=state,
+            mesh=place.mesh,
         )
         sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), result.rounds)
         evals = jax.tree.map(lambda a: a[0], result.evals)
