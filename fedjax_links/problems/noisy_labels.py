@@ -50,12 +50,7 @@ def label_noise(
     true = checks.ids('labels', labels)
     if true.max() >= num_classes:
         raise errors.invalid('num_classes', f'exceed the largest label {true.max()}', num_classes)
-    options = {
-        'rate': rate,
-        'confusion': confusion,
-        'client_rates': client_rates,
-        'client_range': client_range,
-    }
+    options = dict(zip(_WAYS, (rate, confusion, client_rates, client_range), strict=True))
     owners = None if clients is None else checks.ids('clients', clients)
     if owners is not None and owners.shape != true.shape:
         raise errors.invalid('clients', f'have {true.size} entries', owners.size)
@@ -91,9 +86,8 @@ def check(section: Any, num_classes: int, num_clients: int) -> None:
     if not isinstance(section.get('test', False), bool):
         shown = errors.shown(section['test'])
         raise errors.invalid('label_noise.test', 'be True or False', shown)
-    options = {name: value for name, value in section.items() if name != 'test'}
     with errors.inside('label_noise'):
-        _check(options, num_classes, num_clients)
+        _check(section, num_classes, num_clients)
 
 
 def apply(
@@ -141,8 +135,7 @@ def confusion_of(
     section: Mapping[str, Any], num_classes: int, num_clients: int
 ) -> NDArray[np.float64]:
     """float64[K, K], the confusion that a checked section stands for, a mean over clients."""
-    options = {name: value for name, value in section.items() if name != 'test'}
-    way, numbers = _check(options, num_classes, num_clients)
+    way, numbers = _check(section, num_classes, num_clients)
     if way == 'confusion':
         return numbers
     from fedjax_links import analysis  # brings SciPy, which takes longest to import

@@ -2,9 +2,6 @@
 
 import os
 import pathlib
-import struct
-import zipfile
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,11 +15,6 @@ Arrays = Mapping[str, np.ndarray]
 
 _REQUIRED = ('train_features', 'train_labels', 'test_features', 'test_labels')
 _OPTIONAL = ('num_classes',)
-_DAMAGE = (
-    *(OSError, EOFError, LookupError, NotImplementedError, RuntimeError, SyntaxError, ValueError),
-    *(MemoryError, OverflowError, TypeError, struct.error, zipfile.BadZipFile, zlib.error),
-)
-"""What comes of reading an array whose bytes, or whose description, were changed."""
 
 
 def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
@@ -70,10 +62,20 @@ def read_file(file: pathlib.Path) -> dict[str, np.ndarray]:
     """
     if not file.is_file():
         raise errors.invalid('path', 'name an npz file', file)
+    arrays: dict[str, np.ndarray] = {}
+    key = ''
     try:
-        return _read_arrays(file)
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
-        raise errors.invalid('path', 'name an npz file', f'an unreadable {file}') from error
+        with np.load(file, allow_pickle=False) as loaded:
+            for key in sorted({*_REQUIRED, *_OPTIONAL} & {*loaded.files}):
+                arrays[key] = loaded[key]
+    except Exception as error:  # whatever the reader makes of changed bytes
+        if not key:
+            raise errors.invalid('path', 'name an npz file', f'an unreadable {file}') from error
+        if 'pickle' in str(error):  # NumPy refuses to unpickle
+            raise errors.invalid(key, 'hold numbers', f'Python objects in {file}') from error
+        requirement = f'name an intact npz file ({errors.one_line(str(error))})'
+        raise errors.invalid('path', requirement, f'a damaged {key} in {file}') from error
+    return arrays
 
 
 def save_npz(dataset: Dataset, path: PathLike) -> None:
@@ -106,30 +108,6 @@ def from_mapping(arrays: Arrays, *, name: str) -> Dataset:
         num_classes=None if num_classes is None else num_classes.item(),
         name=name,
     )
-
-
-def _read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:
-    arrays: dict[str, np.ndarray] = {}
-    try:
-        loaded = np.load(file, allow_pickle=False) if zipfile.is_zipfile(file) else None
-    except _DAMAGE as error:
-        raise zipfile.BadZipFile(str(file)) from error
-    if loaded is None:
-        raise zipfile.BadZipFile(str(file))
-    with loaded:
-        for key in _REQUIRED + _OPTIONAL:
-            if key not in loaded.files:
-                continue
-            try:
-                arrays[key] = loaded[key]
-            except _DAMAGE as error:
-                if 'pickle' in str(error):  # NumPy refuses to unpickle
-                    raise errors.invalid(
-                        key, 'hold numbers', f'Python objects in {file}'
-                    ) from error
-                requirement = f'name an intact npz file ({errors.one_line(str(error))})'
-                raise errors.invalid('path', requirement, f'a damaged {key} in {file}') from error
-    return arrays
 
 
 def write_arrays(file: pathlib.Path, arrays: Mapping[str, Any]) -> None:

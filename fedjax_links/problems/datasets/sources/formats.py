@@ -26,14 +26,7 @@ _CIFAR10_RECORD = 1 + 32 * 32 * 3
 
 def read_mnist(source: pathlib.Path) -> Arrays:
     """Four IDX files, gzipped or not: MNIST, and what was published in its likeness."""
-    return _idx_arrays(
-        {
-            'train_features': _idx_file(source, 'train-images', 3),
-            'train_labels': _idx_file(source, 'train-labels', 1),
-            'test_features': _idx_file(source, 't10k-images', 3),
-            'test_labels': _idx_file(source, 't10k-labels', 1),
-        }
-    )
+    return _idx_set(source, 'train', 't10k')
 
 
 def read_emnist(source: pathlib.Path, *, part: str) -> Arrays:
@@ -41,25 +34,12 @@ def read_emnist(source: pathlib.Path, *, part: str) -> Arrays:
 
     The published images are transposed, and letters numbered from 1; both are undone.
     """
-    stems = {
-        f'{split}_{kind}': (f'emnist-{part}-{split}-{file}', rank)
-        for split in ('train', 'test')
-        for kind, file, rank in (('features', 'images', 3), ('labels', 'labels', 1))
-    }
-    archive = find(source, ['gzip.zip'])
-    arrays = {}
-    for key, (stem, rank) in stems.items():
-        if archive is None or find(source, _idx_names(stem, rank)) is not None:
-            arrays[key] = _idx_file(source, stem, rank)
-        else:
-            arrays[key] = _idx_member(archive, f'{stem}-idx{rank}-ubyte.gz', rank)
-    first_label = np.int32(part == 'letters')
-    return {
-        key: np.ascontiguousarray(array.swapaxes(1, 2))
-        if key.endswith('features')
-        else array - first_label
-        for key, array in _idx_arrays(arrays).items()
-    }
+    arrays = _idx_set(source, f'emnist-{part}-train', f'emnist-{part}-test')
+    for split in ('train', 'test'):
+        images = arrays[f'{split}_features']
+        arrays[f'{split}_features'] = np.ascontiguousarray(images.swapaxes(1, 2))
+        arrays[f'{split}_labels'] -= np.int32(part == 'letters')
+    return arrays
 
 
 def read_cifar10(source: pathlib.Path) -> Arrays:
@@ -158,23 +138,28 @@ def _intact(path: pathlib.Path) -> Iterator[None]:
         raise errors.invalid('source', f'hold intact files ({said})', path) from error
 
 
-def _idx_names(stem: str, rank: int) -> list[str]:
-    names = [f'{stem}-idx{rank}-ubyte', f'{stem}.idx{rank}-ubyte']
-    return [*names, *(f'{name}.gz' for name in names)]
+def _idx_set(source: pathlib.Path, train: str, test: str) -> dict[str, np.ndarray]:
+    arrays = {}
+    for part, stem in (('train', train), ('test', test)):
+        arrays[f'{part}_features'] = _idx_file(source, f'{stem}-images', 3)[..., None]
+        arrays[f'{part}_labels'] = _idx_file(source, f'{stem}-labels', 1).astype(np.int32)
+    return arrays
 
 
 def _idx_file(source: pathlib.Path, stem: str, rank: int) -> np.ndarray:
-    path = _needed(source, _idx_names(stem, rank))
-    with _intact(path):
-        return _idx(path.read_bytes(), rank)
-
-
-def _idx_member(archive: pathlib.Path, name: str, rank: int) -> np.ndarray:
+    """The array of a file in the folder, or else in the archive that lies there."""
+    names = [f'{stem}{between}idx{rank}-ubyte' for between in '-.']
+    names += [f'{name}.gz' for name in names]
+    archive = find(source, ['gzip.zip'])
+    if archive is None or find(source, names) is not None:
+        path = _needed(source, names)
+        with _intact(path):
+            return _idx(path.read_bytes(), rank)
     with _intact(archive), zipfile.ZipFile(archive) as file:
-        member = next((m for m in file.namelist() if pathlib.PurePath(m).name == name), None)
-        if member is None:
-            raise EOFError(f'no {name} in it')
-        return _idx(file.read(member), rank)
+        members = [m for m in file.namelist() if pathlib.PurePath(m).name in names]
+        if not members:
+            raise EOFError(f'no {names[-2]} in it')
+        return _idx(file.read(members[0]), rank)
 
 
 def _idx(data: bytes, rank: int) -> np.ndarray:
@@ -188,13 +173,6 @@ def _idx(data: bytes, rank: int) -> np.ndarray:
     if entries != math.prod(shape):
         raise ValueError(f'{entries} bytes for {" x ".join(map(str, shape))}')
     return np.frombuffer(data, np.uint8, offset=4 + 4 * rank).reshape(shape)
-
-
-def _idx_arrays(arrays: Arrays) -> Arrays:
-    return {
-        key: array[..., None] if key.endswith('features') else array.astype(np.int32)
-        for key, array in arrays.items()
-    }
 
 
 def _cifar10_batch(name: str, data: bytes, source: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
