@@ -210,7 +210,6 @@ def test_a_name_that_starts_like_a_prefix_is_found_as_it_is():
         (lambda: problems.robust_regression(num_clients=4), 'distance', 'min'),
         (lambda: problems.quadratic([[0.0], [1.0]]), 'distance', 'min'),
         (lambda: problems.counterexample(num_clients=4, dimension=2), 'loss', 'min'),
-        (problems.triangle, 'loss', 'min'),
     ],
 )
 def test_ready_made_problems_state_it(make, metric, way):

@@ -18,7 +18,6 @@ from fedjax_links.problems.noisy_labels import label_noise
 from fedjax_links.problems.quadratic import counterexample, quadratic
 from fedjax_links.problems.robust_regression import robust_regression
 from fedjax_links.problems.synthetic import synthetic
-from fedjax_links.problems.toy import triangle
 from fedjax_links.registry import Registry
 
 PROBLEMS: Mapping[str, Callable[..., Problem]] = Registry(
@@ -31,7 +30,6 @@ PROBLEMS: Mapping[str, Callable[..., Problem]] = Registry(
         'quadratic': quadratic,
         'robust_regression': robust_regression,
         'synthetic': synthetic,
-        'triangle': triangle,
     }
 )
 
@@ -53,5 +51,4 @@ __all__ = [
     'quadratic',
     'robust_regression',
     'synthetic',
-    'triangle',
 ]

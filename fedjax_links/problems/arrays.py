@@ -204,9 +204,6 @@ def from_flax(
     elif {outputs.shape[1:], targets.shape[1:]} == {(), (1,)}:
         array_checks.one_by_one(outputs_loss, outputs, targets)
 
-    def loss_fn(params: Params, batch: Batch) -> Array:
-        return outputs_loss(evaluate(params, batch.features), batch.labels)
-
     def random_loss_fn(params: Params, batch: Batch, key: Key) -> Array:
         features = prepare(batch.features)
         training: dict[str, Any] = {}
@@ -218,14 +215,7 @@ def from_flax(
         outputs = apply({'params': params}, features, **training)
         return outputs_loss(outputs, batch.labels)
 
-    measure = losses.means(outputs_loss, beside)
-
-    def per_batch(params: Params, batch: Batch) -> Mapping[str, Array]:
-        return measure(evaluate(params, batch.features), batch.labels)
-
-    def finish(found: Mapping[str, Array], examples: Batch) -> Mapping[str, Array]:
-        return losses.finished(found, beside, examples.labels)
-
+    loss_fn, per_batch, finish, _ = _by_name(loss, metrics, evaluate)
     problem = from_arrays(
         rows,
         targets,
@@ -244,7 +234,9 @@ def from_flax(
 
 
 def _by_name(
-    loss: str, metrics: Collection[str] | None, predict: Callable[[Params, Array], Array]
+    loss: str | Callable[[Array, Array], Array],
+    metrics: Collection[str] | None,
+    predict: Callable[[Params, Array], Array],
 ) -> tuple[
     Callable[[Params, Batch], Array],
     Metrics,

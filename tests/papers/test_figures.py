@@ -8,11 +8,13 @@ import importlib
 import inspect
 import pkgutil
 
+import jax
 import numpy as np
 import pytest
 
 from fedjax_links import analysis, papers, sections, sizes
 from fedjax_links.papers.sun2025.weights import selection_weights
+from fedjax_links.papers.wang2022 import figures as toy
 from fedjax_links.report import figure
 from fedjax_links.report.predicted_map import predicted_map
 from tests.papers.shipped import CONFIGS, config, numbers
@@ -256,3 +258,20 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
         figure.build(values)
     assert str(caught.value).startswith(message)
     assert '\n' not in str(caught.value)
+
+
+def test_triangle(x64):
+    problem = toy.triangle()
+    corners = np.asarray(problem.data)
+    np.testing.assert_allclose(corners, [[-1, 0], [1, 0], [0, 3**0.5]])
+    sides = [np.linalg.norm(corners[i] - corners[i - 1]) for i in range(3)]
+    np.testing.assert_allclose(sides, 2)  # equilateral
+    start = problem.init_params(jax.random.key(0))
+    np.testing.assert_array_equal(start, [1, 2])
+    for i, z in enumerate(corners):
+        gradient = jax.grad(problem.loss_fn)(start, problem.data[i : i + 1])
+        np.testing.assert_allclose(gradient, start - z)
+    optimum = np.array([0, 3**-0.5])
+    metrics = problem.metrics(optimum, problem.eval_data)
+    np.testing.assert_allclose(metrics['distance'], 0, atol=1e-15)
+    np.testing.assert_allclose(metrics['loss'], 2 / 3)  # half the squared radius 4 / 3

@@ -1,4 +1,4 @@
-"""Synthetic(alpha, beta), the robust regression and the triangle against their definitions.
+"""Synthetic(alpha, beta) and the robust regression against their definitions.
 
 The z-tests allow 4.5 standard errors, a false-alarm rate below 7e-6 each by the normal law and
 below 5e-4 for all of them; the seeds are fixed, so a test that passes keeps passing.
@@ -248,24 +248,7 @@ def test_robust_parameters_start_at_zero():
     assert start.dtype == np.float32
 
 
-def test_triangle(x64):
-    problem = problems.triangle()
-    corners = np.asarray(problem.data)
-    np.testing.assert_allclose(corners, [[-1, 0], [1, 0], [0, 3**0.5]])
-    sides = [np.linalg.norm(corners[i] - corners[i - 1]) for i in range(3)]
-    np.testing.assert_allclose(sides, 2)  # equilateral
-    start = problem.init_params(jax.random.key(0))
-    np.testing.assert_array_equal(start, [1, 2])
-    for i, z in enumerate(corners):
-        gradient = jax.grad(problem.loss_fn)(start, problem.data[i : i + 1])
-        np.testing.assert_allclose(gradient, start - z)
-    optimum = np.array([0, 3**-0.5])
-    metrics = problem.metrics(optimum, problem.eval_data)
-    np.testing.assert_allclose(metrics['distance'], 0, atol=1e-15)
-    np.testing.assert_allclose(metrics['loss'], 2 / 3)  # half the squared radius 4 / 3
-
-
-@pytest.mark.parametrize('name', ['robust_regression', 'synthetic', 'triangle'])
+@pytest.mark.parametrize('name', ['robust_regression', 'synthetic'])
 def test_problems_are_registered(name):
     assert problems.PROBLEMS[name] is getattr(problems, name)
 

@@ -8,9 +8,26 @@ import numpy as np
 
 from fedjax_links import checks, errors, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import amplified_fedavg
+from fedjax_links.base import Problem
 from fedjax_links.participation import replay
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table
+
+
+def triangle() -> Problem:
+    """Three clients in the plane whose optima form an equilateral triangle.
+
+    ``F_n(x) = 0.5 ||x - z_n||^2`` with z = (-1, 0), (1, 0), (0, sqrt 3) and x^0 = (1, 2); the
+    optimum of the mean is (0, 1 / sqrt 3). With one client a round in turn, FedAvg circles around
+    it; amplified updates go to it.
+
+    Returns:
+      The problem, see `problems.quadratic`.
+
+    References:
+      Wang and Ji 2022, appendix B.1.
+    """
+    return problems.quadratic([[-1, 0], [1, 0], [0, np.sqrt(3)]], initial_point=[1, 2])
 
 
 def toy_trajectories(
@@ -21,7 +38,7 @@ def toy_trajectories(
     local_steps: int = 1,
     num_rounds: int = 15,
 ) -> FigureResult:
-    """The path from x^0 to x^T on `problems.triangle`, one panel per setting.
+    """The path from x^0 to x^T on `triangle`, one panel per setting.
 
     Client n alone takes part in rounds n, n + 3, n + 6, ... All settings are one compiled sweep.
     The jump at the end of a block of P rounds starts where the plain steps ended, at
@@ -52,7 +69,7 @@ def toy_trajectories(
             len(amplifications),
         )
     checks.static_int('config.figure.num_rounds', num_rounds)
-    problem = problems.triangle()
+    problem = triangle()
     targets = np.asarray(problem.data, np.float64)
     optimum = targets.mean(axis=0)
     result = sweeps.sweep(
