@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks import common, images, torch_loop
 from fedjax_links import participation
 from fedjax_links.base import Participation
-from fedjax_links.problems import models
+from fedjax_links.papers import architectures
 
 TARGETS = {'fedavg': (1.5, 1.2), 'fedpbc': (1.6, 1.2)}
 """Least speed relative to PyTorch, plain and channels last."""
@@ -26,7 +26,7 @@ WORKLOAD = images.Workload(
 )
 QUICK = WORKLOAD._replace(num_rounds=1)
 ROUNDS = {'fedavg': 10, 'fedpbc': 1}
-NETWORK = models.xiang_cifar10(10)
+NETWORK = architectures.xiang_cifar10(10)
 MEAN, MINIMUM = 0.11, 0.02
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks import common, images, torch_loop
 from fedjax_links import participation
 from fedjax_links.base import Participation
-from fedjax_links.problems import models
+from fedjax_links.papers import architectures
 
 TARGETS = 1.15, 1.0
 """Least speed relative to PyTorch, plain and channels last."""
@@ -26,7 +26,7 @@ WORKLOAD = images.Workload(
 QUICK = WORKLOAD._replace(num_rounds=2, proof_rounds=2)
 RULE = images.Rule('amplified_fedavg', period=2, amplification=2.0)
 COHORT_SIZE = 10
-NETWORK = models.wang_fashion_mnist(10)
+NETWORK = architectures.wang_fashion_mnist(10)
 
 
 def links(workload: images.Workload, cohort_size: int, active_rounds: int = 100) -> Participation:

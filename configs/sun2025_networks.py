@@ -27,7 +27,7 @@ def get_config() -> ConfigDict:
                 'name': 'fedjax_links.papers.networks:network_sizes',
                 'networks': {
                     'MNIST': {
-                        'model': 'sun_mnist',
+                        'model': 'fedjax_links.papers.architectures:sun_mnist',
                         'image': (28, 28, 1),
                         'layers': (
                             *dense(784, 1568),

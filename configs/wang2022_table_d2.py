@@ -23,12 +23,12 @@ def get_config() -> ConfigDict:
                 'name': 'fedjax_links.papers.networks:network_sizes',
                 'networks': {
                     'FashionMNIST': {
-                        'model': 'wang_fashion_mnist',
+                        'model': 'fedjax_links.papers.architectures:wang_fashion_mnist',
                         'image': (28, 28, 1),
                         'layers': convolutions(1, 32, 32, side=5) + dense(1568, 128, 10),
                     },
                     'CIFAR-10': {
-                        'model': 'wang_cifar10',
+                        'model': 'fedjax_links.papers.architectures:wang_cifar10',
                         'image': (32, 32, 3),
                         'layers': convolutions(3, 32, 64, side=5) + dense(4096, 512, 128, 10),
                     },

@@ -19,6 +19,7 @@ def get_config() -> ConfigDict:
 
     def network(model: str, *widths: int) -> dict:
         layers = convolutions(3, 32, 32, side=3) + dense(2048, *widths, 10)
+        model = f'fedjax_links.papers.architectures:{model}'
         return {'model': model, 'image': (32, 32, 3), 'layers': layers}
 
     return ConfigDict(

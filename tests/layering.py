@@ -117,6 +117,7 @@ _LIBRARIES = {
         *('jax', 'numpy', 'scipy', 'flax', 'optax'),
         *('sklearn', 'tensorflow_datasets', 'PIL', 'pooch', 'requests'),  # of data sets
     },
+    'papers': {'jax', 'numpy', 'scipy', 'optax', 'flax'},
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
     'runs': {'jax', 'numpy'},
     'frames': {'jax', 'numpy', 'pandas', 'xarray'},

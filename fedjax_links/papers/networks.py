@@ -59,8 +59,9 @@ def network_sizes(
     widths that a paper or its code lists.
 
     Args:
-      networks: by label, ``model`` (a name in `MODELS`), ``image`` (shape of its input, [height,
-        width, channels]) and ``layers`` (the listed ones in order, each a section of `LAYERS`).
+      networks: by label, ``model`` (a name in `MODELS`, or ``module:factory``), ``image`` (shape of
+        its input, [height, width, channels]) and ``layers`` (the listed ones in order, each a
+        section of `LAYERS`).
       num_classes: outputs of the last layer.
 
     Returns:
@@ -119,10 +120,7 @@ def network_sizes(
 
 def _layers(where: str, section: sections.Section, num_classes: int) -> list[Layer]:
     """The layers of one network, in the order in which they act."""
-    model = section['model']
-    if model not in MODELS:
-        raise errors.unknown_name(f'{where}.model', str(model), MODELS)
-    module = MODELS[model](num_classes)
+    module = sections.named(f'{where}.model', section['model'], MODELS, num_classes)
     images = jnp.zeros((2, *section['image']))
     names: list[str] = []
 

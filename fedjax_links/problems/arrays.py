@@ -103,7 +103,7 @@ def from_arrays(
     if larger_is_better is not None:
         params = jax.eval_shape(init_params, jax.random.key(0))
         measured = jax.eval_shape(per_batch, params, data)
-        larger_is_better = _names_of_metrics(larger_is_better, measured)
+        larger_is_better = names_of_metrics(larger_is_better, measured)
     return Problem(
         data=data,
         owned=Rows(
@@ -172,7 +172,7 @@ def from_flax(
     """
     outputs_loss, beside, larger = losses.of(loss, metrics)
     better = larger if larger_is_better is None else larger_is_better
-    better = _names_of_metrics(better, ('loss', *beside))
+    better = names_of_metrics(better, ('loss', *beside))
     prepare = preprocess or (lambda features: features)
     rows, targets, held_out = np.asarray(features), np.asarray(labels), _held_out(eval_data)
     array_checks.numbers('features', rows)
@@ -280,7 +280,7 @@ def _linear_objective(
 _OBJECTIVES = {'cross_entropy': 'softmax', 'squared_error': 'least_squares'}
 
 
-def _names_of_metrics(names: Collection[str], measured: Collection[str]) -> tuple[str, ...]:
+def names_of_metrics(names: Collection[str], measured: Collection[str]) -> tuple[str, ...]:
     """``larger_is_better`` as a tuple, all of which is measured."""
     names = checks.names('larger_is_better', names)
     for name in names:

@@ -28,13 +28,6 @@ MODELS: Mapping[str, Callable[..., nn.Module]] = {
     'softmax': models.Softmax,
     'mlp': models.MLP,
     'cnn': models.CNN,
-    'xiang_svhn': models.xiang_svhn,
-    'xiang_cifar10': models.xiang_cifar10,
-    'xiang_cinic10': models.xiang_cinic10,
-    'wang_fashion_mnist': models.wang_fashion_mnist,
-    'wang_cifar10': models.wang_cifar10,
-    'sun_mnist': models.sun_mnist,
-    'sun_cifar10': models.sun_cifar10,
 }
 
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, Params, Problem, PyTree, Source
+from fedjax_links.problems.arrays import names_of_metrics
 
 _EVALUATED = 100
 
@@ -65,10 +66,8 @@ def generated(
         eval_data = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), made)
     measure = metrics or (lambda params, batch: {'loss': loss_fn(params, batch)})
     if larger_is_better is not None:
-        larger_is_better = checks.names('larger_is_better', larger_is_better)
-        params = jax.eval_shape(init_params, key)
-        for name in larger_is_better:
-            checks.choice('larger_is_better', name, jax.eval_shape(measure, params, eval_data))
+        measured = jax.eval_shape(measure, jax.eval_shape(init_params, key), eval_data)
+        larger_is_better = names_of_metrics(larger_is_better, measured)
     (length,) = lengths
     return Problem(
         data=key,

@@ -1,9 +1,4 @@
-"""Flax models for classification: generic ones, and those of the papers.
-
-The papers' networks are functions of the number of classes. Their parameter counts hold for ten
-classes and the images of their own data set, which image networks take as [B, height, width,
-channels].
-"""
+"""Flax models for classification."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -34,7 +29,7 @@ class Softmax(nn.Module):
     @nn.compact
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
-        return nn.Dense(self.num_classes)(_flatten(features))
+        return nn.Dense(self.num_classes)(flatten(features))
 
 
 class MLP(nn.Module):
@@ -53,8 +48,8 @@ class MLP(nn.Module):
     @nn.compact
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
-        _check_widths('hidden', self.hidden)
-        activations = _flatten(features)
+        check_widths('hidden', self.hidden)
+        activations = flatten(features)
         for width in self.hidden:
             activations = nn.relu(nn.Dense(width, dot_general=self.product)(activations))
         return nn.Dense(self.num_classes, dot_general=self.product)(activations)
@@ -94,8 +89,8 @@ class CNN(nn.Module):
           features: the images.
           train: whether to drop units, for which the ``dropout`` key is needed.
         """
-        _check_widths('channels', self.channels)
-        _check_widths('hidden', self.hidden)
+        check_widths('channels', self.channels)
+        check_widths('hidden', self.hidden)
         checks.static_int('kernel_size', self.kernel_size, maximum=2**10)
         if self.kernel_size % 2 == 0:
             raise errors.invalid('kernel_size', 'be odd', self.kernel_size)
@@ -112,7 +107,7 @@ class CNN(nn.Module):
                 conv_general_dilated=self.convolution,
             )
             activations = max_pool(nn.relu(layer(activations)))
-        activations = _flatten(activations)
+        activations = flatten(activations)
         for width in self.hidden:
             activations = self._drop(activations, train)
             kernel_init, bias_init = self._initializers(activations.shape[-1])
@@ -121,7 +116,7 @@ class CNN(nn.Module):
             )
             activations = nn.relu(dense(activations))
         activations = self._drop(activations, train)
-        return _torch_dense(self.num_classes, activations, self.product)
+        return torch_dense(self.num_classes, activations, self.product)
 
     def _drop(self, activations: Array, train: bool) -> Array:
         if not self.dropout_rate:
@@ -136,112 +131,8 @@ class CNN(nn.Module):
         return fan_in_uniform(fan_in), fan_in_uniform(fan_in)
 
 
-class BatchNorm(nn.Module):
-    """Normalises each feature by the mean and variance of the batch, then scales and shifts it.
-
-    ``y = scale (x - mean_B(x)) / sqrt(var_B(x) + epsilon) + bias``, with the biased variance,
-    in training and in evaluation. There are no running averages, and so no variables besides
-    parameters.
-
-    Attributes:
-      epsilon: added to the variance.
-
-    References:
-      Ioffe and Szegedy 2015, Batch normalization, Algorithm 1.
-    """
-
-    epsilon: float = 1e-5
-
-    @nn.compact
-    def __call__(self, features: Array) -> Array:
-        """Normalised features [B, d] of features [B, d].
-
-        Raises:
-          ValueError: for a batch of one, whose features would all vanish. Full batches of clients
-            of unequal size are taken example by example: they need a ``batch_size``.
-        """
-        batch, width = features.shape
-        if batch < 2 and not self.is_initializing():
-            requirement = 'hold several examples to normalise by (set `batch_size` to 2 or more)'
-            raise errors.invalid('features', requirement, batch)
-        scale = self.param('scale', nn.initializers.ones, (width,), jnp.float32)
-        bias = self.param('bias', nn.initializers.zeros, (width,), jnp.float32)
-        centred = features - jnp.mean(features, axis=0, keepdims=True)
-        variance = jnp.mean(jnp.square(centred), axis=0, keepdims=True)
-        return centred * jax.lax.rsqrt(variance + self.epsilon) * scale[None] + bias[None]
-
-
-class BatchNormMLP(nn.Module):
-    """Fully connected layers with `BatchNorm` and ReLU in between, drawn as in `fan_in_uniform`.
-
-    Needs batches of two examples or more. An evaluation normalises by each group of examples that
-    it takes at once: up to 1024 of them, in their order.
-
-    Attributes:
-      num_classes: number of outputs.
-      hidden: width of each hidden layer.
-      product: a drop-in for `jax.lax.dot_general`, which is the alternative.
-    """
-
-    num_classes: int
-    hidden: Sequence[int] = (1568, 392)
-    product: Callable[..., Array] = dense_product
-
-    @nn.compact
-    def __call__(self, features: Array) -> Array:
-        """Logits [B, num_classes] of features [B, ...]."""
-        _check_widths('hidden', self.hidden)
-        activations = _flatten(features)
-        for width in self.hidden:
-            dense = _torch_dense(width, activations, self.product)
-            activations = nn.relu(BatchNorm()(dense))
-        return _torch_dense(self.num_classes, activations, self.product)
-
-
-def xiang_svhn(num_classes: int) -> CNN:
-    """SVHN's network of Xiang et al. 2024: 273,706 parameters on images of 32 x 32 x 3."""
-    return CNN(num_classes, hidden=(128,))
-
-
-def xiang_cifar10(num_classes: int) -> CNN:
-    """CIFAR-10's network of Xiang et al. 2024: 551,786 parameters on images of 32 x 32 x 3."""
-    return CNN(num_classes, hidden=(256, 64))
-
-
-def xiang_cinic10(num_classes: int) -> CNN:
-    """CINIC-10's network of Xiang et al. 2024: 1,193,130 parameters on images of 32 x 32 x 3."""
-    return CNN(num_classes, hidden=(512, 256), dropout_rate=0.2)
-
-
-def wang_fashion_mnist(num_classes: int) -> CNN:
-    """FashionMNIST's network of Wang and Ji 2022: 228,586 parameters on images of 28 x 28 x 1."""
-    return CNN(num_classes, kernel_size=5, hidden=(128,))
-
-
-def wang_cifar10(num_classes: int) -> CNN:
-    """CIFAR-10's network of Wang and Ji 2022: 2,218,314 parameters on images of 32 x 32 x 3."""
-    return CNN(num_classes, channels=(32, 64), kernel_size=5, hidden=(512, 128))
-
-
-def sun_mnist(num_classes: int, *, hidden: Sequence[int] = (1568, 392)) -> BatchNormMLP:
-    """MNIST's network of Sun et al. 2025: 1,853,778 parameters on images of 28 x 28.
-
-    Sun et al. train and evaluate with the statistics of the batch, and so does `BatchNorm`.
-    """
-    return BatchNormMLP(num_classes, hidden)
-
-
-def sun_cifar10(num_classes: int) -> CNN:
-    """A network for CIFAR-10 as in Sun et al. 2025, who say only "three convolution layers".
-
-    The choices made here: 3 x 3 windows, 32, 64 and 64 channels, ReLU and pooling after each, one
-    hidden layer of 128, and the initialisation of their other network; 188,810 parameters on images
-    of 32 x 32 x 3.
-    """
-    return CNN(num_classes, channels=(32, 64, 64), hidden=(128,), kaiming=False)
-
-
-def _check_widths(argument: str, widths: Sequence[int]) -> None:
+def check_widths(argument: str, widths: Sequence[int]) -> None:
+    """Raises for a width that is no positive integer, or far too large."""
     for width in widths:
         checks.static_int(argument, width, maximum=_MOST_WIDE)
 
@@ -282,12 +173,13 @@ def fan_in_uniform(fan_in: int) -> Initializer:
     return initializer
 
 
-def _torch_dense(width: int, features: Array, product: Callable[..., Array]) -> Array:
+def torch_dense(width: int, features: Array, product: Callable[..., Array]) -> Array:
     """A fully connected layer with PyTorch's initialisation; called within a compact module."""
     initializer = fan_in_uniform(features.shape[-1])
     dense = nn.Dense(width, kernel_init=initializer, bias_init=initializer, dot_general=product)
     return dense(features)
 
 
-def _flatten(features: Array) -> Array:
+def flatten(features: Array) -> Array:
+    """[B, d] of features [B, ...]."""
     return features.reshape(features.shape[0], -1)

@@ -20,6 +20,7 @@ from fedjax_links.report.predicted_map import predicted_map
 from tests.papers.shipped import CONFIGS, config, numbers
 
 BOUND = 4.5
+ARCHITECTURES = 'fedjax_links.papers.architectures'
 
 # The package has functions of the same names as its modules.
 selection_mixing = importlib.import_module('fedjax_links.papers.sun2025.figures.selection_mixing')
@@ -243,7 +244,12 @@ COUNTEREXAMPLE = {
             '`config.figure.amplifications` must be as many as the 2 learning_rates, got 1.',
         ),
         (
-            {'figure': {'name': NETWORKS, 'networks': {'a': {'model': 'wang_cifar'}}}},
+            {
+                'figure': {
+                    'name': NETWORKS,
+                    'networks': {'a': {'model': f'{ARCHITECTURES}:wang_cifar'}},
+                }
+            },
             "`config.figure.networks.a.model` has no 'wang_cifar'; did you mean 'wang_cifar10'?",
         ),
         (

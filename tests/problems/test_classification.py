@@ -9,15 +9,23 @@ import pytest
 from flax import linen as nn
 
 from fedjax_links import problems
+from fedjax_links.papers import architectures
 from fedjax_links.problems import datasets, models
 from fedjax_links.problems.classification import MODELS
 from fedjax_links.problems.partition.names import PARTITIONS
 from tests.tiers import cases
 
+NETWORKS = {
+    name: getattr(architectures, name)
+    for name in vars(architectures)
+    if name.startswith(('xiang', 'wang', 'sun'))
+}
+QUICK = ['softmax', 'wang_fashion_mnist', 'sun_cifar10']
 
-@pytest.mark.parametrize('model', cases(MODELS, ['softmax', 'wang_fashion_mnist', 'sun_cifar10']))
+
+@pytest.mark.parametrize('model', cases([*MODELS, *NETWORKS], QUICK))
 def test_shapes_and_ranges(model):
-    problem = problems.digits(num_clients=12, model=model)
+    problem = problems.digits(num_clients=12, model=NETWORKS.get(model, model))
     assert problem.num_clients == 12
     features, labels = problem.data
     assert features.shape[0] == labels.shape[0] == int(problem.counts.sum())

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedjax_links import local_training, problems, tree
+from fedjax_links.papers import architectures
 from fedjax_links.problems import models
-from fedjax_links.problems.classification import MODELS
 from tests.tiers import cases
 
 CIFAR, FASHION = (32, 32, 3), (28, 28, 1)
@@ -33,7 +33,7 @@ def init(module, shape, seed=0):
 @pytest.mark.parametrize('name', SIZES)
 def test_parameter_counts_are_the_papers(name):
     shape, size = SIZES[name]
-    module = MODELS[name](10)
+    module = getattr(architectures, name)(10)
     variables = jax.eval_shape(module.init, jax.random.key(0), jnp.zeros((1, *shape)))
     assert set(variables) == {'params'}
     assert tree.size(variables['params']) == size
@@ -62,7 +62,7 @@ def normal_of(weights, variance):
 
 @pytest.mark.parametrize('name', ['xiang_cinic10', 'wang_fashion_mnist'])
 def test_all_layers_are_kaiming_normal_but_the_last(name):
-    params = init(MODELS[name](10), SIZES[name][0])
+    params = init(getattr(architectures, name)(10), SIZES[name][0])
     last = max(layer for layer in params if layer.startswith('Dense'))
     for layer, values in params.items():
         kernel = values['kernel']
@@ -78,7 +78,7 @@ def test_all_layers_are_kaiming_normal_but_the_last(name):
 
 @pytest.mark.parametrize('name', cases(['sun_mnist', 'sun_cifar10'], ['sun_cifar10']))
 def test_sun_s_networks_are_drawn_uniformly(name):
-    params = init(MODELS[name](10), SIZES[name][0])
+    params = init(getattr(architectures, name)(10), SIZES[name][0])
     for layer, values in params.items():
         if layer.startswith('BatchNorm'):
             np.testing.assert_array_equal(values['scale'], 1)
@@ -136,7 +136,7 @@ def test_the_network_is_the_loop(rng, kernel_size, convolution):
 def test_batches_are_normalised_by_their_own_statistics(rng):
     features = rng.standard_normal((6, 3)).astype(np.float32) * 4 + 2
     params = {'scale': jnp.array([1.0, 2.0, 0.5]), 'bias': jnp.array([0.0, 1.0, -1.0])}
-    outputs = models.BatchNorm().apply({'params': params}, jnp.asarray(features))
+    outputs = architectures.BatchNorm().apply({'params': params}, jnp.asarray(features))
     exact = features.astype(float)
     exact = (exact - exact.mean(axis=0)) / np.sqrt(exact.var(axis=0) + 1e-5)
     expected = exact * np.array([1.0, 2.0, 0.5]) + np.array([0.0, 1.0, -1.0])
@@ -164,7 +164,7 @@ def train(problem, **options):
 
 
 def test_batch_statistics_need_batches():
-    module = models.BatchNormMLP(3, hidden=(5,))
+    module = architectures.BatchNormMLP(3, hidden=(5,))
     uneven = classification((4, 7), module)
     message = r'^`features` must hold several examples .*`batch_size` to 2 or more\), got 1\.'
     for options in ({}, {'batch_size': 1}):

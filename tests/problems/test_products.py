@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
+from fedjax_links.papers import architectures
 from fedjax_links.problems import models
 from fedjax_links.problems.kernels.products import dense_product
 from tests.tiers import cases
@@ -160,7 +161,7 @@ def test_a_flax_layer_takes_it(rng):
 MODULES = {
     'mlp': (models.MLP(3, hidden=(6, 5)), (7,)),
     'cnn': (models.CNN(3, channels=(2, 4), hidden=(6, 5)), (8, 8, 2)),
-    'batch_norm_mlp': (models.BatchNormMLP(3, hidden=(6, 5)), (7,)),
+    'batch_norm_mlp': (architectures.BatchNormMLP(3, hidden=(6, 5)), (7,)),
 }
 
 

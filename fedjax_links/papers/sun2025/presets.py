@@ -72,7 +72,7 @@ def problem(dataset: str) -> Section:
         **shared,
         'name': 'images',
         'dataset': dataset,
-        'model': {'name': f'sun_{dataset}'},
+        'model': {'name': f'fedjax_links.papers.architectures:sun_{dataset}'},
         'seed': 1,
         'store': 'uint8',
     }

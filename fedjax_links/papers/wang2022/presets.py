@@ -53,7 +53,7 @@ def problem(dataset: str, code: str) -> Section:
         'name': 'images',
         'dataset': dataset,
         'num_clients': 250,
-        'model': f'wang_{dataset}',
+        'model': f'fedjax_links.papers.architectures:wang_{dataset}',
         'partition': 'similarity',
         'similarity': 0.05,
         'seed': 0,

@@ -62,7 +62,7 @@ def problem(dataset: str, code: str) -> Section:
         'name': 'images',
         'dataset': dataset,
         'num_clients': 100,
-        'model': f'xiang_{dataset}',
+        'model': f'fedjax_links.papers.architectures:xiang_{dataset}',
         **partition(code),
         'seed': 0,
         **image_preparation(
