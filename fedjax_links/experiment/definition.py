@@ -21,7 +21,6 @@ from fedjax_links import (
 )
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
 from fedjax_links.experiment import families, limits, makers, redraws
-from fedjax_links.experiment.made_parts import Parts
 from fedjax_links.experiment.makers import Maker
 from fedjax_links.experiment.tuning import Tuning
 from fedjax_links.grids import Point
@@ -192,11 +191,11 @@ class Experiment:
     def problem_at(self, pattern: str, point: Point, seed: int | None = None) -> Problem:
         """The problem of a pattern at a point, as a seed draws it; likewise."""
         drawn = self.draws.columns(seed, point)
-        return self._parts.problem(self.problem_makers[pattern], point, drawn)
+        return self._problems.at(self.problem_makers[pattern], point, drawn)
 
     def family_of(self, problem: Problem) -> families.Family:
         """The problems that share a program with one that `problem_at` gave."""
-        return self._parts.family_of(problem)
+        return self._problems.family_of(problem)
 
     @property
     def columns_taken(self) -> set[str]:
@@ -215,8 +214,8 @@ class Experiment:
         return redraws.Draws(self.redraw, [*self.seeds, *tuning], alone)
 
     @functools.cached_property
-    def _parts(self) -> Parts:
-        return Parts(self.draws.every())
+    def _problems(self) -> families.Problems:
+        return families.Problems(self.draws.every())
 
     # How results are judged.
 

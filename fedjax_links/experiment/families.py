@@ -15,15 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import Problem, Source
+from fedjax_links.experiment.makers import Maker
+from fedjax_links.grids import Point
 
-_FUNCTIONS = (
-    'init_params',
-    'loss_fn',
-    'metrics',
-    'random_loss_fn',
-    'larger_is_better',
-    'objective',
-)
+_FUNCTIONS = [
+    field.name
+    for field in dataclasses.fields(Problem)
+    if field.metadata.get('static') and not field.name.endswith('_examples')
+]
 
 
 class Family(NamedTuple):
@@ -77,50 +76,68 @@ def families(problems: Sequence[Problem]) -> list[Family]:
     Returns:
       One family of all, or one for each.
     """
-    first = problems[0]
-    functions = {name: getattr(first, name) for name in _FUNCTIONS}
-    sizes = {
-        'min_examples': min(problem.min_examples for problem in problems),
-        'max_examples': max(problem.max_examples for problem in problems),
-    }
-    same = [
-        all(_same(getattr(problem, name), value) for name, value in functions.items())
-        and _same_source(problem, first)
-        for problem in problems
-    ]
-    if len(problems) > 1 and all(same):
-        changed = [_replaced(problem, first, {**functions, **sizes}) for problem in problems]
-        kinds = {(jax.tree.structure(problem), _shapes(problem)) for problem in changed}
-        if len(kinds) == 1:
+    if len(problems) > 1 and all(_same(_static(problems[0]), _static(p)) for p in problems):
+        sizes = {
+            'min_examples': min(problem.min_examples for problem in problems),
+            'max_examples': max(problem.max_examples for problem in problems),
+        }
+        shared = {name: getattr(problems[0], name) for name in _FUNCTIONS} | sizes
+        if isinstance(problems[0].owned, Source):
+            shared['owned'] = problems[0].owned
+        changed = [dataclasses.replace(problem, **shared) for problem in problems]
+        if len({(jax.tree.structure(problem), _shapes(problem)) for problem in changed}) == 1:
             return [_shared(changed)]
     return [Family((problem,), (False,) * len(jax.tree.leaves(problem))) for problem in problems]
 
 
-def adopted(first: Problem, problems: Sequence[Problem]) -> list[Problem]:
-    """Problems of other points, so that their lanes can have the program of the first one's.
+class Problems:
+    """The problems of an experiment, each made once."""
 
-    Args:
-      first: a problem of the same maker.
-      problems: at any point.
+    def __init__(self, every: Sequence[Mapping[str, int]]) -> None:
+        """Makes nothing yet.
 
-    Returns:
-      The problems; those that are like the first, with clients of the same range of sizes, have its
-      functions and share equal arrays with it.
+        Args:
+          every: the columns of draws by seed of all lanes that there may be.
+        """
+        self._every = list(every)
+        self._made: dict[Any, Problem] = {}
+        self._families: dict[int, Family] = {}
+        self._firsts: dict[int, Problem] = {}
+
+    def at(self, maker: Maker[Problem], point: Point, drawn: Mapping[str, int]) -> Problem:
+        """The problem at a point as a seed draws it; those of all seeds are made together."""
+        first = id(maker), repr(maker.at({**point, **drawn}))
+        if first not in self._made:
+            rows = [maker.at({**point, **row}) for row in (drawn, *self._every)]
+            wanted = {(id(maker), repr(row)): row for row in rows}
+            made = self._kin(maker, [maker.make(**row) for row in wanted.values()])
+            self._made |= zip(wanted, made, strict=True)
+        return self._made[first]
+
+    def family_of(self, problem: Problem) -> Family:
+        """The problems that share a program with one that was made here."""
+        return self._families[id(problem)]
+
+    def _kin(self, maker: Maker[Problem], drawn: Sequence[Problem]) -> list[Problem]:
+        """What a maker made at a point, as members of families."""
+        members = [m for family in families(drawn) for m in family.members]
+        first = self._firsts.setdefault(id(maker), members[0])
+        if first is not members[0]:
+            members = [_adopted(first, problem) for problem in members]
+        found = families(members)
+        self._families |= {id(member): family for family in found for member in family.members}
+        return [member for family in found for member in family.members]
+
+
+def _adopted(first: Problem, problem: Problem) -> Problem:
+    """A problem of another point, so that its lanes can have the program of the first one's.
+
+    One that is like the first, with clients of the same range of sizes, has its functions and
+    shares equal arrays with it.
     """
-    sizes = first.min_examples, first.max_examples
-
-    def one(problem: Problem) -> Problem:
-        if (problem.min_examples, problem.max_examples) != sizes:
-            return problem
-        found = families([first, problem])
-        return found[0].members[1] if len(found) == 1 else problem
-
-    return [one(problem) for problem in problems]
-
-
-def _replaced(problem: Problem, first: Problem, values: Mapping[str, Any]) -> Problem:
-    owned = first.owned if isinstance(first.owned, Source) else problem.owned
-    return dataclasses.replace(problem, owned=owned, **values)
+    sizes = {(member.min_examples, member.max_examples) for member in (first, problem)}
+    found = families([first, problem]) if len(sizes) == 1 else []
+    return found[0].members[1] if len(found) == 1 else problem
 
 
 def _shared(problems: Sequence[Problem]) -> Family:
@@ -148,11 +165,11 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(np.array_equal(np.asarray(a), np.asarray(b)))
 
 
-def _same_source(problem: Problem, first: Problem) -> bool:
-    ours, theirs = problem.owned, first.owned
-    if isinstance(ours, Source) and isinstance(theirs, Source):
-        return ours.num_clients == theirs.num_clients and _same(ours.make, theirs.make)
-    return type(ours) is type(theirs)
+def _static(problem: Problem) -> list[Any]:
+    """What is built into a program of a problem, but for the sizes of its clients."""
+    owned = problem.owned
+    rows = [owned.make, owned.num_clients] if isinstance(owned, Source) else [type(owned)]
+    return rows + [getattr(problem, name) for name in _FUNCTIONS]
 
 
 def _same(a: Any, b: Any, seen: frozenset[tuple[int, int]] = frozenset()) -> bool:
@@ -162,18 +179,8 @@ def _same(a: Any, b: Any, seen: frozenset[tuple[int, int]] = frozenset()) -> boo
     if type(a) is not type(b):
         return False
     seen |= {(id(a), id(b))}
-    if isinstance(a, types.FunctionType):
-        cells = [
-            (x.cell_contents, y.cell_contents)
-            for x, y in zip(a.__closure__ or (), b.__closure__ or (), strict=False)
-        ]
-        defaults = [(a.__defaults__, b.__defaults__), (a.__kwdefaults__, b.__kwdefaults__)]
-        return a.__code__ is b.__code__ and all(_same(x, y, seen) for x, y in cells + defaults)
-    if isinstance(a, types.MethodType):
-        return a.__func__ is b.__func__ and _same(a.__self__, b.__self__, seen)
-    if isinstance(a, functools.partial):
-        parts = ((a.func, b.func), (a.args, b.args), (a.keywords, b.keywords))
-        return all(_same(x, y, seen) for x, y in parts)
+    if isinstance(a, types.FunctionType | types.MethodType | functools.partial):
+        return _same(_enclosed(a), _enclosed(b), seen)
     if isinstance(a, np.ndarray | jax.Array):
         return (a.shape, a.dtype) == (b.shape, b.dtype) and _equal(a, b)
     if isinstance(a, list | tuple):
@@ -184,3 +191,13 @@ def _same(a: Any, b: Any, seen: frozenset[tuple[int, int]] = frozenset()) -> boo
         return bool(a == b)
     except Exception:  # whatever a user's objects say
         return False
+
+
+def _enclosed(function: Any) -> list[Any]:
+    """What a function does, and the values that it does it with."""
+    if isinstance(function, functools.partial):
+        return [function.func, function.args, function.keywords]
+    if isinstance(function, types.MethodType):
+        return [function.__func__, function.__self__]
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [id(function.__code__), cells, function.__defaults__, function.__kwdefaults__]
