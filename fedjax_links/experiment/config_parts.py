@@ -200,7 +200,7 @@ def algorithm_maker(
         requirement = 'be left out, as `config.grid` or `config.tuning` has rates for all'
         given = errors.shown(own['learning_rate'])
         raise errors.invalid(f'{where}.client.learning_rate', requirement, given)
-    axes = {name: [path] for name, path in paths.items()}
+    axes = {name: [paths[name]] for name in (RATE, *paths)}  # a grid's own column counts
 
     def bind(**values: Any) -> sections.Bound:
         changed: Any = _replaced(tree, axes, values)

@@ -69,6 +69,37 @@ def test_an_algorithm_can_appear_twice_with_its_own_client_program():
     assert rates == {'fedpbc': 0.1, 'paused': 0.2}
 
 
+def test_sections_are_resolved_once_and_never_in_a_trace(monkeypatch):
+    resolved, bind = [], sections.bind
+
+    def counted(where, *args):
+        resolved.append(where)
+        return bind(where, *args)
+
+    monkeypatch.setattr(sections, 'bind', counted)
+    planned = build(grid={'client': {'learning_rate': [0.1, 0.2]}})
+    assert resolved.count('config.algorithms.fedavg') == 1
+    resolved.clear()
+    results = planned.run()
+    losses = [
+        results['server/eval_loss'][results['client.learning_rate'] == rate] for rate in (0.1, 0.2)
+    ]
+    assert not np.array_equal(*losses)
+    assert resolved == []
+
+
+def test_a_grid_may_vary_a_rate_that_an_algorithm_has_of_its_own():
+    own = {'fedavg': {'client': {'learning_rate': 0.5}}}
+    grid = {'algorithms': {'fedavg': {'client': {'learning_rate': [0.1, 0.2]}}}}
+    planned = build(algorithms=own, grid=grid)
+    maker, rates = planned.algorithm_makers['fedavg'], []
+    for point in map(maker.at, planned.grid_points):
+        client = maker.resolve(**point).args[0]
+        schedule = client.options['learning_rate'].build(point)
+        rates.append(float(schedule(0)))
+    assert rates == pytest.approx([0.1, 0.2])
+
+
 def test_the_rate_of_a_config_may_be_any_schedule(monkeypatch):
     programs = []
     make = local_training.local_sgd
