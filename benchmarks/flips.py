@@ -19,7 +19,7 @@ from pathlib import Path
 import jax
 from absl import app, flags
 
-from fedjax_links import experiment, journal, report, runs
+from fedjax_links import experiment, report, runs, stores
 from fedjax_links.experiment import Callback, Stop
 from fedjax_links.report import exporting, results
 
@@ -113,7 +113,7 @@ def main(argv: list[str]) -> None:
         experiment.build(CONFIG).run(base / 'whole')
         whole = contents(base / 'whole')
         text = report.write(runs.read(base / 'whole')).split('Wrote')[0]
-        journal.SaveClock.is_due = lambda clock: True
+        stores.SaveClock.is_due = lambda clock: True
         with contextlib.suppress(Stop):
             experiment.build(CONFIG).run(base / 'cut', [CutAt()])
         for case in range(COUNT.value):

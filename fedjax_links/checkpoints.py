@@ -1,13 +1,14 @@
-"""A pytree of arrays as one file: written whole or not at all, read only if nothing in it changed.
+"""A save of a lane as one file: its state, what it is, and its lines of metrics so far.
 
-The file is NumPy's npz with one entry per leaf and a description of the tree; the caller keeps the
-digest that `save` returns and hands it to `load`. Nothing is unpickled.
+The file is written whole or not at all, and read only if no bit of it has changed: it is an npz
+that proves itself (`packing`), with one entry per leaf of the state. Nothing is unpickled.
 """
 
-import hashlib
+import contextlib
 import io
 import json
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,60 +19,71 @@ import numpy as np
 from fedjax_links import errors, packing
 from fedjax_links.base import PyTree
 
-_ABOUT = 'about'
+_ABOUT, _LINES, _LEAVES = 'about', 'lines', 'leaves'
 
 
-class DamagedError(ValueError):
+class DamagedError(errors.InvalidError):
     """A checkpoint that is missing or was changed.
 
     Attributes:
-      path: of the file.
+      file: its path.
     """
 
-    def __init__(self, path: Path, reason: str) -> None:
+    def __init__(self, file: Path, reason: str) -> None:
         """Says which, and why."""
-        super().__init__(f'`checkpoint` must be as it was written, got {path}: {reason}.')
-        self.path = path
+        super().__init__('checkpoint', 'be as it was written', f'{file}: {reason}')
+        self.file = file
 
 
-def save(path: Path, tree: PyTree) -> str:
-    """Writes a tree.
+def packed(
+    state: PyTree, about: Mapping[str, Any] | None = None, lines: Sequence[str] = ()
+) -> bytes:
+    """What a file holds.
 
     Args:
-      path: of the file; its folder exists.
-      tree: arrays of any dtype, typed keys among them.
+      state: arrays of any dtype, typed keys among them; None for a lane that no one goes on from.
+      about: what else the file says, plain values.
+      lines: of metrics, each with its line break.
+    """
+    described, arrays = [], {}
+    for place, (key_path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(state)):
+        array, kind = _as_plain(leaf)
+        described.append({'path': jax.tree_util.keystr(key_path), 'kind': kind})
+        arrays[f'{place:05d}'] = array
+    texts = {_ABOUT: json.dumps({**(about or {}), _LEAVES: described}), _LINES: ''.join(lines)}
+    encoded = {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()}
+    return packing.npz({**encoded, **arrays}, compress=False)
+
+
+def unpacked(content: bytes) -> list[Any]:
+    """The leaves of a state that was packed."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+        return [_as_leaf(array, kind) for _, array, kind in _entries(stored)]
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """What a file says besides the state.
+
+    Args:
+      path: of the file.
 
     Returns:
-      The SHA-256 of the file's content.
+      What it is about, and the lines of metrics.
+
+    Raises:
+      DamagedError: if the file is missing or was changed.
     """
-    content = packed(tree)
-    write_whole(path, content)
-    return hashlib.sha256(content).hexdigest()
+    with _opened(path) as stored:
+        about = json.loads(bytes(stored[_ABOUT]))
+        return about, bytes(stored[_LINES]).decode().splitlines(keepends=True)
 
 
-def packed(tree: PyTree) -> bytes:
-    """What a file of a tree holds."""
-    about, leaves = [], {}
-    for place, (key_path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(tree)):
-        array, kind = _as_plain(leaf)
-        about.append({'path': jax.tree_util.keystr(key_path), 'kind': kind})
-        leaves[f'{place:05d}'] = array
-    described = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    return packing.npz({_ABOUT: described, **leaves}, compress=False)
-
-
-def unpacked(content: bytes) -> dict[str, Any]:
-    """The leaves of what `packed` made, as `read` returns them."""
-    return {name: _as_leaf(array, kind) for name, array, kind in _entries(content)}
-
-
-def load(path: Path, like: PyTree, digest: str | None) -> PyTree:
-    """Reads what `save` wrote.
+def load(path: Path, like: PyTree) -> PyTree:
+    """The state of a file.
 
     Args:
       path: of the file.
       like: a tree of arrays or their shapes; what is read must have its structure, shapes, dtypes.
-      digest: what `save` returned.
 
     Returns:
       The tree.
@@ -80,7 +92,7 @@ def load(path: Path, like: PyTree, digest: str | None) -> PyTree:
       DamagedError: if the file is missing or was changed.
       ValueError: if it holds another kind of tree.
     """
-    found, wanted = read(path, digest), leaves_of(like)
+    found, wanted = leaves(path), leaves_of(like)
     if list(found) != list(wanted):
         differ = sorted(found.keys() ^ wanted.keys())
         raise errors.invalid('checkpoint', "have the state's leaves", f'{path}, not {differ}')
@@ -92,20 +104,30 @@ def load(path: Path, like: PyTree, digest: str | None) -> PyTree:
     return jax.tree.unflatten(jax.tree.structure(like), list(found.values()))
 
 
-def read(path: Path, digest: str | None) -> dict[str, Any]:
-    """The leaves of what `save` wrote, whatever tree it was.
+def leaves(path: Path) -> dict[str, Any]:
+    """The leaves of a file's state, whatever tree it was.
 
     Args:
       path: of the file.
-      digest: what `save` returned.
 
     Returns:
-      The leaves by their place in the tree, as `leaves_of` names them, in order.
+      The leaves by their place in the tree, as `leaves_of` names them, in order; none without a
+      state.
 
     Raises:
       DamagedError: if the file is missing or was changed.
     """
-    return {name: _as_leaf(array, kind) for name, array, kind in _stored(path, digest)}
+    with _opened(path) as stored:
+        return {name: _as_leaf(array, kind) for name, array, kind in _entries(stored)}
+
+
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    """As `leaves`, as they are stored, whatever the precision here; of typed keys the data."""
+    with _opened(path) as stored:
+        return {
+            name: array.view(jnp.dtype(kind)) if kind and not kind.startswith('key:') else array
+            for name, array, kind in _entries(stored)
+        }
 
 
 def leaves_of(tree: PyTree) -> dict[str, Any]:
@@ -132,42 +154,25 @@ def write_whole(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def arrays(path: Path, digest: str | None) -> dict[str, np.ndarray]:
-    """Reads what `save` wrote as it is stored, whatever tree it was and whatever the precision.
-
-    Args:
-      path: of the file.
-      digest: what `save` returned.
-
-    Returns:
-      The leaves by path, as `jax.tree_util.keystr` writes it; of typed keys their data, uint32.
-
-    Raises:
-      DamagedError: if the file is missing or was changed.
-    """
-    return {
-        name: array.view(jnp.dtype(kind)) if kind and not kind.startswith('key:') else array
-        for name, array, kind in _stored(path, digest)
-    }
-
-
-def _stored(path: Path, digest: str | None) -> list[tuple[str, np.ndarray, str]]:
-    """Path, array and kind of every leaf of a file that is as it was written."""
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A file's entries, after it was proven."""
     try:
-        content = path.read_bytes()
+        is_whole = packing.is_proven(path)
     except OSError as error:
         raise DamagedError(path, str(error.strerror)) from None
-    if hashlib.sha256(content).hexdigest() != digest:
+    if not is_whole:
         raise DamagedError(path, 'it has changed')
-    return _entries(content)
+    with np.load(path, allow_pickle=False) as stored:
+        yield stored
 
 
-def _entries(content: bytes) -> list[tuple[str, np.ndarray, str]]:
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        return [
-            (leaf['path'], stored[f'{place:05d}'], leaf['kind'])
-            for place, leaf in enumerate(json.loads(bytes(stored[_ABOUT])))
-        ]
+def _entries(stored: Any) -> list[tuple[str, np.ndarray, str]]:
+    """Path, array and kind of every leaf."""
+    return [
+        (leaf['path'], stored[f'{place:05d}'], leaf['kind'])
+        for place, leaf in enumerate(json.loads(bytes(stored[_ABOUT]))[_LEAVES])
+    ]
 
 
 def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:

@@ -6,30 +6,37 @@
   ``forked_from`` and ``at_round``; ``on_a_mesh`` if its lanes ran on meshes, which round
   differently.
 * ``environment.json``: versions, devices, cores and flags of the last start.
-* ``metrics.jsonl``: one flat line per lane and evaluation; NaN and infinities are null. Lines of
-  lanes that are not ``finite`` have ``first_bad_round``, counted from 0. A lane's lines are in the
-  order of rounds; if the run was made longer, each lane's later rounds stand behind all lines that
-  were there before.
+* ``checkpoints/<lane>@<round>.npz``: the last two saves of each lane (`checkpoints`): labels, lines
+  of metrics so far, and the state; none of lanes that were tried in tuning and are done.
+* ``metrics.jsonl``: the lines of all lanes, in the order of lanes, and nothing else: whatever reads
+  a run takes them from the lanes. While a run goes on it ends with the first lane that is not done,
+  with lines that are not saved yet. One flat line per lane and evaluation; NaN and infinities are
+  null. Lines of lanes that are not ``finite`` have ``first_bad_round``, counted from 0.
 * ``links.npz``: realised links, one bit each.
 * ``clients.npz``: what reports need to know of clients that takes the problem itself.
-* ``checkpoints/``: states of the lanes, the last two of each, and the journal (`journal`) that
-  proves the lines of metrics.
+
+Each of them but ``environment.json`` and ``metrics.jsonl``, which are derived, proves itself: JSON
+by a digest among its fields, an npz by its comment (`packing`).
 """
 
-import io
+import dataclasses
+import functools
+import hashlib
 import json
 import math
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import archives, describing, errors, frames, journal, seals, series
+from fedjax_links import archives, checkpoints, describing, errors, frames, packing, series
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
-METRICS, LINKS, CHECKPOINTS = journal.METRICS, 'links.npz', 'checkpoints'
+METRICS, LINKS, CHECKPOINTS = 'metrics.jsonl', 'links.npz', 'checkpoints'
+_DIGEST = 'sha256'
+_LABELS = ('stage', 'algorithm', 'pattern', 'seed')
+_OLDER = f'{CHECKPOINTS}/journal.jsonl'
 ON_A_MESH = 'on_a_mesh'
 MAY_DIFFER = ('baseline', 'caption', 'log', 'names', 'reports', 'title')
 """What changes how results are shown or kept, but no result."""
@@ -164,6 +171,45 @@ class Results(NamedTuple):
         return frames.dataset(variables, coords)
 
 
+@dataclasses.dataclass(frozen=True)
+class KeptLane:
+    """What is kept of a lane.
+
+    Attributes:
+      name: names its files.
+      labels: ``stage``, ``algorithm``, ``pattern``, ``seed`` and the columns of its point.
+      place: its number among the lanes of its algorithm and stage.
+      round: rounds behind it.
+      lines: of metrics.
+      states: the files that hold a state, by rounds behind it, ascending.
+    """
+
+    name: str
+    labels: Mapping[str, Any]
+    place: int
+    round: int
+    lines: Sequence[str]
+    states: Mapping[int, Path]
+
+    @functools.cached_property
+    def records(self) -> dict[int, dict[str, Any]]:
+        """What was measured, by round; None for NaN and infinities."""
+        known = {*self.labels, 'round'}
+        rows = map(json.loads, self.lines)
+        return {row['round']: {k: row[k] for k in row if k not in known} for row in rows}
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """The value of every column that its algorithm, pattern or problem takes."""
+        return {name: value for name, value in self.labels.items() if name not in _LABELS}
+
+    def text(self) -> str:
+        """Its labels in a line."""
+        stage = [] if self.labels['stage'] == 'main' else [self.labels['stage']]
+        shown = [f'{name} {v}' for name, v in self.labels.items() if name != 'stage']
+        return ', '.join([*stage, *shown])
+
+
 def read(folder: str | Path) -> Results:
     """The metrics of a run folder, finished or not, or of its archive.
 
@@ -180,9 +226,60 @@ def read(folder: str | Path) -> Results:
     archive = path / archives.METRICS
     if archive.exists():
         return Results(archives.read(archive), facts, path)
-    with errors.on_disk(path):
-        _, lines = journal.read(path)
+    lines = (line for lane in lanes(path) for line in lane.lines)
     return Results(as_columns(lines), facts, path)
+
+
+def lanes(folder: str | Path) -> list[KeptLane]:
+    """What is kept of the lanes of a run.
+
+    Args:
+      folder: of a run, finished or not.
+
+    Returns:
+      The lanes, in their order.
+
+    Raises:
+      ValueError: if the folder holds no run, or the last save of a lane was changed.
+    """
+    facts, _ = described(folder)
+    with errors.on_disk(folder):
+        return in_order([lane_of(files) for files in saves(Path(folder)).values()], facts)
+
+
+def saves(folder: Path) -> dict[str, dict[int, Path]]:
+    """The files of the lanes, by the name of the lane and rounds behind it, ascending."""
+    found: dict[str, dict[int, Path]] = {}
+    for path in sorted((folder / CHECKPOINTS).glob('*@*.npz')):
+        lane, _, round = path.stem.rpartition('@')
+        found.setdefault(lane, {})[int(round)] = path
+    return {lane: dict(sorted(files.items())) for lane, files in found.items()}
+
+
+def lane_of(files: Mapping[int, Path]) -> KeptLane:
+    """A lane as its last file has it.
+
+    Args:
+      files: of the lane, by rounds behind it.
+
+    Raises:
+      DamagedError: if that file was changed.
+    """
+    last = max(files)
+    about, lines = checkpoints.read(files[last])
+    states = {round: path for round, path in files.items() if round < last or about['leaves']}
+    name = files[last].stem.rpartition('@')[0]
+    return KeptLane(name, about['labels'], about['place'], last, lines, states)
+
+
+def in_order(lanes: Iterable[KeptLane], facts: Mapping[str, Any]) -> list[KeptLane]:
+    """Lanes in the order in which one process runs them one by one."""
+
+    def key(lane: KeptLane) -> tuple[int, bool, int]:
+        algorithm, stage = lane.labels['algorithm'], lane.labels['stage']
+        return facts['algorithms'].index(algorithm), stage == 'main', lane.place
+
+    return sorted(lanes, key=key)
 
 
 def described(
@@ -203,6 +300,7 @@ def described(
     facts = read_json(Path(folder), EXPERIMENT)
     if facts is None:
         raise errors.invalid(argument, f'hold a run ({EXPERIMENT})', folder)
+    refuse_older(folder, argument)
     return facts, read_json(Path(folder), CONFIG)
 
 
@@ -219,15 +317,15 @@ def read_links(folder: str | Path) -> dict[str, np.ndarray]:
     Raises:
       ValueError: if the file was changed.
     """
-    content = seals.read(Path(folder), LINKS)
-    if content is None:
-        return {}
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+    path = Path(folder) / LINKS
+    with errors.on_disk(path):
+        if not path.exists():
+            return {}
+        if not packing.is_proven(path):
+            requirement = f'hold readable links ({LINKS})'
+            raise errors.invalid('folder', requirement, f'{path}, which has changed')
+        with np.load(path, allow_pickle=False) as stored:
             return dict(stored)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        requirement = f'hold readable links ({LINKS})'
-        raise errors.invalid('folder', requirement, f'{folder}: {error}') from None
 
 
 def as_columns(lines: Iterable[bytes | str]) -> dict[str, np.ndarray]:
@@ -248,6 +346,17 @@ def line_of(labels: Mapping[str, Any], round: int, record: Mapping[str, Any]) ->
     return json.dumps({**labels, 'round': round, **values}) + '\n'
 
 
+def as_json(values: Mapping[str, Any]) -> bytes:
+    """The content of a file of JSON that proves itself.
+
+    Args:
+      values: by name.
+    """
+    values = json.loads(json.dumps(values))
+    text = json.dumps({**values, _DIGEST: _digest_of(values)}, indent=2, sort_keys=True)
+    return f'{text}\n'.encode()
+
+
 def read_json(folder: Path, name: str) -> Any:
     """What a file of JSON holds.
 
@@ -256,18 +365,40 @@ def read_json(folder: Path, name: str) -> Any:
       name: of the file.
 
     Returns:
-      Its values; None if there is no such file.
+      Its values, unproven without a digest; None if there is no such file.
 
     Raises:
       ValueError: if it was changed.
     """
-    with errors.on_disk(folder / name):
-        content = seals.read(folder, name)
+    path = folder / name
+    with errors.on_disk(path):
+        if not path.exists():
+            return None
+        content = path.read_bytes()
     try:
-        return None if content is None else json.loads(content)
-    except ValueError as error:
-        requirement = f'hold a readable {name}'
-        raise errors.invalid('workdir', requirement, f'{folder / name}: {error}') from None
+        values = json.loads(content)
+        digest = values.pop(_DIGEST, None)
+    except (ValueError, AttributeError, TypeError):
+        raise _changed(path, f'hold a readable {name}') from None
+    if digest is not None and digest != _digest_of(values):
+        raise _changed(path, 'hold files as they were written')
+    return values
+
+
+def refuse_older(folder: str | Path, argument: str) -> None:
+    """Refuses a run that an older version of this package kept in another form."""
+    if (Path(folder) / _OLDER).exists():
+        requirement = 'be kept by this version, not by an older one, which reads it and goes on'
+        raise errors.invalid(argument, f'{requirement} (--start_over sets it aside)', folder)
+
+
+def _digest_of(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _changed(path: Path, requirement: str) -> ValueError:
+    aside = '--start_over sets them aside and begins again'
+    return errors.invalid('workdir', f'{requirement} ({aside})', f'{path}, which has changed')
 
 
 def first_difference(there: Any, here: Any, field: str = 'config') -> tuple[str, Any, Any]:

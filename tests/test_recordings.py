@@ -105,7 +105,10 @@ def test_a_recorded_pattern_is_one_of_several_and_part_of_others(past):
         ({'folder': 'PAST', 'pattern': 'markov', 'seed': 5}, r'as 0, 1, got 5\.$'),
         ({'folder': 'PAST', 'patern': 'markov'}, r"has no 'patern'; did you mean 'pattern'\?$"),
         ({'folder': 'FEWER', 'pattern': 'markov'}, r'hold links of 9 clients, got .* with 8\.$'),
-        ({'folder': 'CUT'}, r'must hold readable links \(links\.npz\), got .*: '),
+        (
+            {'folder': 'CUT'},
+            r'must hold readable links \(links\.npz\), got .*CUT/links\.npz, which',
+        ),
         ({'folder': 'NONE'}, r'must hold realised links \(links\.npz\), got .*NONE\.$'),
     ],
 )

@@ -8,10 +8,10 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import journal, report, runs, seals, stores
+from fedjax_links import errors, report, runs, stores
 from tests.experiment.test_running import in_python
 
-FACTS = {'title': 'before', 'num_rounds': 40}
+FACTS = {'title': 'before', 'num_rounds': 40, 'algorithms': ['fedavg']}
 
 
 def opened(folder, **changes):
@@ -83,46 +83,76 @@ def test_another_backend_is_refused_and_a_folder_that_names_none_still_reports(t
     with pytest.raises(ValueError, match=r"where config\.numerics\.backend is 'cpu' and not 'gpu'"):
         stores.RunFolder(tmp_path, facts=other)
     del facts['numerics']
-    seals.write(tmp_path, runs.EXPERIMENT, json.dumps(facts).encode())
+    (tmp_path / runs.EXPERIMENT).write_bytes(runs.as_json(facts))
     report.write(runs.read(tmp_path))
     assert (tmp_path / 'report.md').read_bytes() == written
 
 
-def test_looking_up_a_lane_does_not_look_at_the_others(tmp_path):
-    class Counted(dict):
-        asked = 0
-
-        def __contains__(self, lane):
-            Counted.asked += 1
-            return super().__contains__(lane)
-
-    folder = journal.Journal(opened(tmp_path).path)
-    for lane in range(50):
-        folder.save(2, Counted({str(lane): None}))
-    assert [save.round for save in folder.of('7')] == [2]
-    assert folder.of('50') == []
-    assert Counted.asked <= 2
+def about(*lanes, num_rounds=6):
+    """What a store must know of lanes of one algorithm."""
+    labels = {'stage': 'main', 'algorithm': 'fedavg', 'pattern': 'some'}
+    return {
+        lane: {'labels': {**labels, 'seed': place}, 'place': place, 'num_rounds': num_rounds}
+        for place, lane in enumerate(lanes)
+    }
 
 
-def test_a_save_is_forgotten_with_its_own_lines_wherever_it_stands(tmp_path):
+def advance(folder, lane, *rounds, value=None):
+    """Adds a line for each round, and saves after it."""
+    for round in rounds:
+        folder.append(lane, [f'{{"lane": "{lane}", "round": {round}}}\n'])
+        folder.save({lane: None if value is None else value(round)}, round)
+
+
+def shown(folder):
+    """Lane and round of the lines of metrics, as the file has them."""
+    rows = map(json.loads, (folder / runs.METRICS).read_text().splitlines())
+    return [f'{row["lane"]}{row["round"]}' for row in rows]
+
+
+def test_metrics_are_the_lines_of_lanes_in_their_order_whoever_is_ahead(tmp_path):
+    """They grow by what comes to the first lane that is not done, and are whole in the end."""
     folder = opened(tmp_path)
-    for lane in 'abc':
-        folder.append([f'{{"lane": "{lane}", "round": {round}}}\n' for round in (1, 2)])
-        folder.save({lane: None}, 2)
-    folder.append(['{"unproven": 1}\n'])
+    folder.expect(about('a', 'b', 'c'))
+    advance(folder, 'b', 1, 6)
+    assert shown(tmp_path) == []
+    advance(folder, 'a', 1)
+    assert shown(tmp_path) == ['a1']
+    advance(folder, 'c', 1)
+    growing = (tmp_path / runs.METRICS).open()  # as `tail -f` does
+    folder.append('a', ['{"lane": "a", "round": 6}\n'])
+    assert shown(tmp_path) == ['a1', 'a6']
+    folder.save({'a': None}, 6)
+    assert shown(tmp_path) == ['a1', 'a6', 'b1', 'b6', 'c1']
+    assert growing.read() == (tmp_path / runs.METRICS).read_text()
     folder.close()
-    opened_again = journal.Journal(tmp_path)
-    opened_again.forget(opened_again.of('b')[0])
-    opened_again.append(['{"lane": "b", "round": 1}\n'])
-    opened_again.save(1, {'b': None})
-    opened_again.close()
-    saves, lines = journal.read(tmp_path)
-    assert [(save.round, *save.lanes, save.num_lines) for save in saves] == [
-        (2, 'a', 2),
-        (2, 'c', 4),
-        (1, 'b', 5),
-    ]
-    assert [json.loads(line)['lane'] for line in lines] == ['a', 'a', 'c', 'c', 'b']
+    whole = (tmp_path / runs.METRICS).read_bytes()
+    folder = opened(tmp_path, num_rounds=80)
+    folder.expect(about('a', 'b', 'c', num_rounds=8))
+    assert (tmp_path / runs.METRICS).read_bytes() == whole
+    assert folder.lines == whole.decode().splitlines(keepends=True)
+    advance(folder, 'a', 7)
+    assert shown(tmp_path) == ['a1', 'a6', 'a7']
+    assert runs.read(tmp_path)['lane'].tolist() == list('aaabbc')
+    folder.close()
+    assert shown(tmp_path) == ['a1', 'a6', 'a7', 'b1', 'b6', 'c1']
+
+
+def test_a_damaged_save_takes_back_the_lines_of_its_own_lane(tmp_path):
+    folder = opened(tmp_path)
+    folder.expect(about('a', 'b', 'c'))
+    for lane in 'abc':
+        advance(folder, lane, 1, 2)
+    folder.append('c', ['{"unproven": 1}\n'])
+    folder.close()
+    flip(tmp_path / runs.CHECKPOINTS / 'b@2.npz')
+    folder = opened(tmp_path)
+    assert [folder.rounds(lane) for lane in 'abcd'] == [2, 1, 2, 0]
+    assert shown(tmp_path) == ['a1', 'a2', 'b1', 'c1', 'c2']
+    folder.expect(about('a', 'b', 'c'))
+    advance(folder, 'b', 2)
+    folder.close()
+    assert shown(tmp_path) == ['a1', 'a2', 'b1', 'b2', 'c1', 'c2']
 
 
 def test_changed_descriptions_and_links_are_refused(tmp_path):
@@ -151,16 +181,38 @@ def test_one_process_works_in_a_folder(tmp_path):
     opened(tmp_path).close()
 
 
-def test_changed_metrics_are_refused_with_their_line(tmp_path):
-    in_python().run(tmp_path)
+def test_changed_metrics_are_no_results_and_are_mended(tmp_path):
+    results = in_python().run(tmp_path)
     path = tmp_path / runs.METRICS
-    lines = path.read_text().splitlines(keepends=True)
-    lines[6] = lines[6].replace('"round": 28', '"round": 29')
-    path.write_text(''.join(lines))
-    for use in (runs.read, in_python().run):
-        with pytest.raises(ValueError, match=r'metrics\.jsonl, which differs in line 7\.'):
-            use(tmp_path)
-    assert path.read_text() == ''.join(lines)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"round": 28', b'"round": 29'))
+    np.testing.assert_array_equal(runs.read(tmp_path)['round'], results['round'])
+    in_python().run(tmp_path)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize('end', [True, False])
+def test_a_flipped_bit_anywhere_in_a_lanes_file_is_told_and_mended(tmp_path, capsys, end):
+    """Also in what is passed over by whoever unpacks it."""
+    in_python().run(tmp_path)
+    path = sorted((tmp_path / runs.CHECKPOINTS).glob('main-fedpbc-*@40.npz'))[1]
+    size, before = path.stat().st_size, files(tmp_path)
+    step = size // 40
+    for place in range(size - 80, size, 8) if end else range(0, size, step):
+        flip(path, place)
+        with pytest.raises(errors.InvalidError, match=rf'{path.name}: it has changed'):
+            runs.read(tmp_path)
+        flip(path, place)
+    flip(path, size - 1 if end else 12)
+    in_python().run(tmp_path)
+    assert capsys.readouterr().err.count(f'{path} is damaged') == 1
+    assert files(tmp_path) == before
+
+
+def files(folder):
+    """The content of all files but the one that says where and when."""
+    paths = [path for path in folder.rglob('*') if path.is_file()]
+    return {path: path.read_bytes() for path in paths if path.name != runs.ENVIRONMENT}
 
 
 def flip(path, place=None):
@@ -174,9 +226,8 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(tmp_path, c
         return {'x': np.full(3, value, np.float32)}
 
     folder = opened(tmp_path)
-    for round in (2, 4, 6):
-        folder.append([f'{{"round": {round}}}\n'])
-        folder.save({'lane': state(round)}, round)
+    folder.expect(about('lane', num_rounds=40))
+    advance(folder, 'lane', 2, 4, 6, value=state)
     folder.close()
     kept = sorted(path.name for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz'))
     assert kept == ['lane@4.npz', 'lane@6.npz']
@@ -187,9 +238,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(tmp_path, c
     folder = opened(tmp_path)
     assert not unfinished.exists()
     assert folder.rounds('lane') == 6
-    done, states = folder.restore(like)
-    assert done == 6
-    np.testing.assert_array_equal(states['lane']['x'], 6)
+    np.testing.assert_array_equal(folder.restore(like)['lane']['x'], 6)
     with pytest.raises(ValueError, match=r'must hold float32\[2\] at'):
         folder.restore({'lane': {'x': np.zeros(2, np.float32)}})
     with pytest.raises(ValueError, match="must have the state's leaves"):
@@ -198,31 +247,28 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(tmp_path, c
 
     flip(tmp_path / runs.CHECKPOINTS / 'lane@6.npz')
     folder = opened(tmp_path)
-    done, states = folder.restore(like)
-    assert done == 4
-    np.testing.assert_array_equal(states['lane']['x'], 4)
+    assert folder.rounds('lane') == 4
+    np.testing.assert_array_equal(folder.restore(like)['lane']['x'], 4)
     assert [json.loads(line)['round'] for line in folder.lines] == [2, 4]
     told = capsys.readouterr().err
     assert 'lane@6.npz is damaged' in told
     assert told.count('\n') == 1
-    folder.append(['{"round": 6}\n'])
-    folder.save({'lane': state(6)}, 6)
+    folder.expect(about('lane', num_rounds=40))
+    advance(folder, 'lane', 6, value=state)
     folder.close()
 
     for round in (4, 6):
         flip(tmp_path / runs.CHECKPOINTS / f'lane@{round}.npz')
-    folder = opened(tmp_path)
-    with pytest.raises(ValueError, match=r'--start_over.*lane@6\.npz and .*lane@4\.npz'):
-        folder.restore(like)
-    folder.close()
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r'--start_over.*lane@6\.npz and .*lane@4\.npz'):
+            opened(tmp_path)
 
 
-def test_a_changed_journal_is_refused_with_its_line(tmp_path):
-    in_python().run(tmp_path)
-    path = tmp_path / runs.CHECKPOINTS / 'journal.jsonl'
-    flip(path, path.read_bytes().index(b'\n') + 30)
-    for use in (runs.read, in_python().run):
-        with pytest.raises(ValueError, match=r'journal\.jsonl, which differs in line 2\.'):
+def test_a_run_of_an_older_version_is_refused_in_a_line(tmp_path):
+    opened(tmp_path).close()
+    (tmp_path / runs.CHECKPOINTS / 'journal.jsonl').touch()
+    for use in (opened, runs.read):
+        with pytest.raises(errors.InvalidError, match='be kept by this version, not by an older'):
             use(tmp_path)
 
 
@@ -235,12 +281,13 @@ def test_a_folder_that_cannot_be_one_costs_a_line(tmp_path):
         runs.read(tmp_path)
 
 
-def test_a_half_written_line_is_no_metric(tmp_path):
+def test_a_line_that_no_lane_has_is_no_metric(tmp_path):
     opened(tmp_path).close()
-    assert runs.read(tmp_path).columns == {}
-    (tmp_path / runs.CHECKPOINTS / 'journal.jsonl').unlink()  # nothing to prove it by
     (tmp_path / runs.METRICS).write_text('{"round": 1, "a": null}\n{"round": 2, "a": 3}\n{"rou')
-    columns = runs.read(tmp_path).columns
+    assert runs.read(tmp_path).columns == {}
+    opened(tmp_path).close()
+    assert (tmp_path / runs.METRICS).read_bytes() == b''
+    columns = runs.as_columns(['{"round": 1, "a": null}\n', '{"round": 2, "a": 3}\n'])
     assert columns['round'].tolist() == [1, 2]
     np.testing.assert_array_equal(columns['a'], [np.nan, 3.0])
     assert columns['stage'].tolist() == ['main', 'main']

@@ -1,8 +1,6 @@
-"""Advances the lanes of a stage, one on each device, and keeps what they did in their order.
+"""Advances the lanes of a stage, one on each device, and keeps what they did.
 
-Lanes are begun in order, and what is kept does not depend on how many are under way. Metrics have
-the lines of the first of them as they come; those of the lanes behind it are held until all before
-are done. A save of such a lane keeps its held lines in the journal.
+Lanes are begun in order, and what is kept does not depend on how many are under way.
 """
 
 import contextlib
@@ -12,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedjax_links import journal, memory, runs, stores
+from fedjax_links import memory, runs, stores
 from fedjax_links.base import PyTree
 from fedjax_links.devices import Place
 from fedjax_links.experiment import lanes as lanes_
@@ -21,6 +19,7 @@ from fedjax_links.experiment.lanes import Lane
 from fedjax_links.experiment.programs import Group, Programs
 
 _SAVE_SECONDS = 5.0
+_Measured = Sequence[tuple[Lane, Mapping[str, Any]]]
 
 
 class _Flight:
@@ -28,35 +27,16 @@ class _Flight:
 
     Attributes:
       lanes: one, or those that run side by side.
-      group: what advances them; None if they have nothing left but lines to be written.
-      place: where.
+      group: what advances them.
       done: rounds behind them.
       saved: rounds behind them at their last save.
-      proven: likewise, of the last save that proved all of their lines.
-      held: lines that metrics do not have.
-      num_kept: how many of these are in the journal.
       clock: says when to save.
     """
 
-    def __init__(
-        self,
-        lanes: Sequence[Lane],
-        group: Group | None,
-        place: Place,
-        done: int,
-        held: list[str],
-        sharers: int,
-    ) -> None:
-        self.lanes, self.group, self.place = lanes, group, place
+    def __init__(self, lanes: Sequence[Lane], group: Group, done: int, sharers: int) -> None:
+        self.lanes, self.group = lanes, group
         self.done = self.saved = done
-        self.proven = 0 if held else done
-        self.held, self.num_kept = held, len(held)
-        self.clock = journal.SaveClock(_SAVE_SECONDS, sharers)
-
-    @property
-    def names(self) -> list[str]:
-        """Of the lanes."""
-        return [lane.name for lane in self.lanes]
+        self.clock = stores.SaveClock(_SAVE_SECONDS, sharers)
 
     @property
     def is_done(self) -> bool:
@@ -84,8 +64,7 @@ class Stages:
         """
         self._programs, self._store = programs, store
         self._callbacks, self._origin = callbacks, origin
-        self._flights: deque[_Flight] = deque()  # in the order of lanes
-        self._moving: deque[_Flight] = deque()  # in the order of dispatch
+        self._flights: deque[_Flight] = deque()  # in the order of dispatch
         self._free: deque[Place] = deque()
 
     def run(self, lanes: Sequence[Lane]) -> None:
@@ -102,10 +81,12 @@ class Stages:
         if not lanes:
             return
         store, first = self._store, lanes[0]
+        store.expect({lane.name: lane.about for lane in lanes})
         is_new = not any(store.rounds(lane.name) for lane in lanes)
-        if first.stage == lanes_.TUNING and is_new and (known := self._origin.tuning_lines(lanes)):
-            store.append(known)
-            store.save(dict.fromkeys([lane.name for lane in lanes]), first.num_rounds)
+        if first.stage == lanes_.TUNING and is_new:
+            for lane, known in self._origin.tuning_lines(lanes).items():
+                store.append(lane, known)
+                store.save({lane: None}, first.num_rounds)
         for callback in self._callbacks:
             total = sum(lane.num_rounds for lane in lanes)
             callback.on_stage(first.algorithm, first.stage, total)
@@ -115,11 +96,14 @@ class Stages:
         try:
             while waiting or self._flights:
                 self._begin(waiting)
-                if self._moving:
-                    flight = self._moving.popleft()
-                    self._land(flight)
-                    self._dispatch(flight)
-                self._finish()
+                if self._flights:
+                    self._land(self._flights[0])
+                    flight = self._flights.popleft()
+                    if flight.is_done:
+                        self._free.append(flight.group.place)
+                    else:
+                        flight.group.dispatch()
+                        self._flights.append(flight)
         except Stop:
             self._stop()
             raise
@@ -130,105 +114,75 @@ class Stages:
         while waiting and self._free:
             flight = self._restored(waiting.popleft())
             if flight is not None:
-                self._flights.append(flight)
                 begun.append(flight)
-        if not begun:
-            return
-        self._finish()
-        self._programs.compile([flight.group for flight in begun if flight.group])
+        if begun:
+            self._programs.compile([flight.group for flight in begun])
         for flight in begun:
-            self._dispatch(flight)
+            flight.group.dispatch()
+            self._flights.append(flight)
 
     def _restored(self, lanes: list[Lane]) -> _Flight | None:
-        """Lanes where they stand, on a device that is free; None if there is nothing to do."""
+        """Lanes where they stand, on a device that is free; None if they are done."""
         store, experiment = self._store, self._programs.experiment
-        num_rounds, place = lanes[0].num_rounds, self._free[0]
-        done, group = store.rounds(lanes[0].name), None
+        done, is_main = store.rounds(lanes[0].name), lanes[0].stage == lanes_.MAIN
+        group: Group | None = None
         states: dict[str, PyTree] = {}
-        if done < num_rounds:
-            group = Group(self._programs, lanes, place)
+        if done < lanes[0].num_rounds:
+            group = Group(self._programs, lanes, self._free.popleft())
             shapes = {lane.name: s for lane, s in zip(lanes, group.shapes(), strict=True)}
-            done, states = store.restore(shapes)
-            if not done and lanes[0].stage == lanes_.MAIN:
+            if done:
+                states = store.restore(shapes)
+            elif is_main:
                 done, states = self._origin.begin(lanes, shapes)
         if done:
-            for lane in lanes:
-                self._tell(lane, {'round': done})
-        held = store.held(lanes[0].name)
-        if group is not None:
-            group.restore(list(states.values())) if done else group.start()
-            if not done and lanes[0].stage == lanes_.MAIN and experiment.evaluate_start:
-                held = []
-                for lane, record in zip(lanes, group.evaluate(), strict=True):
-                    held.append(runs.line_of(lane.labels, 0, record))
-                    self._tell(lane, {'round': 0, **record})
-        elif not held:
+            self._tell_all([(lane, {}) for lane in lanes], done)
+        if group is None:
             return None
-        self._free.popleft()
-        return _Flight(lanes, group, place, done, held, self._sharers)
-
-    def _dispatch(self, flight: _Flight) -> None:
-        """Starts the next period of lanes that have one, and does not wait for it."""
-        if flight.group is not None and not flight.is_done:
-            flight.group.dispatch()
-            self._moving.append(flight)
+        if states:
+            group.restore(list(states.values()))
+        else:
+            group.start()
+            if is_main and experiment.evaluate_start:
+                measured = list(zip(lanes, group.evaluate(), strict=True))
+                self._append(measured, 0)
+                self._tell_all(measured, 0)
+        return _Flight(lanes, group, done, self._sharers)
 
     def _land(self, flight: _Flight) -> None:
         """Waits for a period that was started; keeps and tells what it gave."""
-        assert flight.group is not None
-        records = flight.group.collect()
+        measured = list(zip(flight.lanes, flight.group.collect(), strict=True))
         flight.done = flight.group.round
-        pairs = list(zip(flight.lanes, records, strict=True))
-        lines = [runs.line_of(lane.labels, flight.done, record) for lane, record in pairs]
-        is_first = flight is self._flights[0]
-        if is_first:
-            self._store.append(lines)
-        else:
-            flight.held += lines
-        if self._store.is_due(flight.clock) or (flight.is_done and is_first):
+        self._append(measured, flight.done)
+        if self._store.is_due(flight.clock) or flight.is_done:
             with flight.clock:
                 self._save(flight)
-        for lane, record in pairs:
-            self._tell(lane, {'round': flight.done, **record})
+        self._tell_all(measured, flight.done)
 
-    def _finish(self) -> None:
-        """Writes the held lines of the lanes that have become the first, and ends what is done."""
-        while self._flights:
-            flight = self._flights[0]
-            if flight.held:
-                self._store.append(flight.held)
-                flight.held, flight.num_kept = [], 0
-            if not flight.is_done:
-                return
-            if flight.saved < flight.done:
-                self._save(flight)
-            elif flight.proven < flight.done:
-                self._store.settle(flight.names)
-            self._free.append(self._flights.popleft().place)
+    def _append(self, measured: _Measured, round: int) -> None:
+        for lane, record in measured:
+            self._store.append(lane.name, [runs.line_of(lane.labels, round, record)])
+
+    def _tell_all(self, measured: _Measured, round: int) -> None:
+        for lane, record in measured:
+            for callback in self._callbacks:
+                callback.on_period(lane, {'round': round, **record})
 
     def _save(self, flight: _Flight) -> None:
         """Keeps the states of lanes, but of those that were tried in tuning and are done."""
-        assert flight.group is not None
         needed = flight.lanes[0].stage == lanes_.MAIN or not flight.is_done
         states = flight.group.states() if needed else [None] * len(flight.lanes)
-        kept = dict(zip(flight.names, states, strict=True))
-        self._store.save(kept, flight.done, flight.held[flight.num_kept :])
-        flight.saved, flight.num_kept = flight.done, len(flight.held)
-        if not flight.held:
-            flight.proven = flight.done
+        names = [lane.name for lane in flight.lanes]
+        self._store.save(dict(zip(names, states, strict=True)), flight.done)
+        flight.saved = flight.done
 
     def _stop(self) -> None:
         """Waits for what was started, and saves everything."""
-        while self._moving:
-            with contextlib.suppress(Stop):
-                self._land(self._moving.popleft())
         for flight in self._flights:
+            if flight.done < flight.group.round:
+                with contextlib.suppress(Stop):
+                    self._land(flight)
             if flight.saved < flight.done:
                 self._save(flight)
-
-    def _tell(self, lane: Lane, record: Mapping[str, Any]) -> None:
-        for callback in self._callbacks:
-            callback.on_period(lane, record)
 
     def _places(self, lanes: Sequence[Lane]) -> list[Place]:
         """As many as there is work and memory for."""
@@ -244,7 +198,7 @@ class Stages:
             return [[lane] for lane in lanes]
         alike: dict[Any, list[Lane]] = {}
         for lane in lanes:
-            key = programs.key(lane), self._store.companions(lane.name)
+            key = programs.key(lane), self._store.rounds(lane.name)
             alike.setdefault(key, []).append(lane)
         return [group for members in alike.values() for group in self._cut(members)]
 

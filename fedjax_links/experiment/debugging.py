@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checkpoints, checks, errors, journal, prng, runs, series, simulation, tree
+from fedjax_links import checkpoints, checks, errors, prng, runs, simulation, tree
 from fedjax_links.base import (
     Array,
     FederationState,
@@ -51,40 +51,30 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
     run = runs.read(folder)
     _check_same(experiment, run)
     checks.static_int('debug_round', round, minimum=0)
-    saves, lines = journal.read(Path(folder))
-    reached = _reached(experiment, run, [json.loads(line) for line in lines])
-    here = {name: found for name, found in reached.items() if found[1] > round}
+    kept = {lane.name: lane for lane in runs.lanes(folder)}
+    reached = [(lane, kept[lane.name]) for lane in _lanes(experiment, run) if lane.name in kept]
+    here = [(lane, there) for lane, there in reached if there.round > round]
     if not here:
-        most = max((found[1] for found in reached.values()), default=0)
+        most = max((there.round for _, there in reached), default=0)
         requirement = f'be below {most}, the number of rounds that the folder holds'
         raise errors.invalid('debug_round', requirement, round)
-    every = [lane for lane, *_ in here.values()]
-    chosen = [lane for lane, _, first_bad in here.values() if first_bad == round]
-    chosen = chosen or [lane for lane in every if lane.stage == lanes_.MAIN] or every
-    return _look_at_all(experiment, Path(folder), saves, chosen, round)
+    chosen = [(lane, there) for lane, there in here if _first_bad(there) == round]
+    chosen = chosen or [pair for pair in here if pair[0].stage == lanes_.MAIN] or here
+    return _look_at_all(experiment, chosen, round)
 
 
 def _look_at_all(
-    experiment: Experiment,
-    folder: Path,
-    saves: Sequence[journal.Save],
-    lanes: Sequence[Lane],
-    round: int,
+    experiment: Experiment, lanes: Sequence[tuple[Lane, runs.KeptLane]], round: int
 ) -> Iterator[str]:
     built: dict[Any, _Rounds] = {}
-    for lane in lanes:
+    for lane, kept in lanes:
         problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
         pattern = experiment.pattern_at(lane.pattern, lane.point, lane.seed)
         _, built_in = training.split(experiment, lane)
         key = lane.algorithm, repr(built_in), id(pattern), id(problem)
         if key not in built:
             built[key] = _Rounds(experiment, lane)
-        files = {
-            save.round: (runs.checkpoint_file(folder, lane.name, save.round), digest)
-            for save in saves
-            if save.round <= round and (digest := save.lanes.get(lane.name))
-        }
-        yield f'{lane.description}, round {round}: {built[key].look(lane, files, round)}'
+        yield f'{lane.description}, round {round}: {built[key].look(lane, kept.states, round)}'
 
 
 # The lanes of a folder.
@@ -98,29 +88,10 @@ def _check_same(experiment: Experiment, run: runs.Results) -> None:
             raise errors.invalid('workdir', requirement, f'{value!r} in {run.folder}')
 
 
-def _reached(
-    experiment: Experiment, run: runs.Results, rows: Sequence[Mapping[str, Any]]
-) -> dict[str, tuple[Lane, int, int | None]]:
-    """By name, the lanes of a folder, the rounds behind them, and the first that went wrong."""
-    found: dict[str, tuple[Lane, int, int | None]] = {}
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(_group(row), []).append(row)
-    for lane in _lanes(experiment, run):
-        own = [
-            row
-            for row in groups.get(_group(lane.labels), [])
-            if all(row.get(name) == series.plain(v) for name, v in lane.labels.items())
-        ]
-        if own:
-            bad = [row['first_bad_round'] for row in own if 'first_bad_round' in row]
-            rounds = max(row['round'] for row in own)
-            found[lane.name] = lane, rounds, bad[0] if bad else None
-    return found
-
-
-def _group(labels: Mapping[str, Any]) -> tuple[Any, ...]:
-    return labels.get('stage'), labels['algorithm'], labels['pattern'], labels['seed']
+def _first_bad(lane: runs.KeptLane) -> int | None:
+    """The first round of a lane that went wrong."""
+    rows = map(json.loads, lane.lines)
+    return next((row['first_bad_round'] for row in rows if 'first_bad_round' in row), None)
 
 
 def _lanes(experiment: Experiment, run: runs.Results) -> Iterator[Lane]:
@@ -193,12 +164,12 @@ class _Rounds:
         self._start, self._advance = jax.jit(start), jax.jit(advance)
         self._turn = jax.jit(turn)
 
-    def look(self, lane: Lane, files: Mapping[int, tuple[Path, str]], round: int) -> str:
+    def look(self, lane: Lane, saves: Mapping[int, Path], round: int) -> str:
         """What is not finite in a round of a lane.
 
         Args:
           lane: one that this was built for, or that differs in traced values and the seed.
-          files: its checkpoints before the round, with their digests, by rounds behind them.
+          saves: its checkpoints by rounds behind them.
           round: which one.
 
         Returns:
@@ -209,7 +180,8 @@ class _Rounds:
         seeds = (draws.seed_of(stream, lane.seed, lane.point) for stream in _Keys._fields)
         keys = _Keys(*(jax.random.key(np.uint32(seed)) for seed in seeds))
         inputs = keys, columns, self._problem
-        first = self._begin(files, inputs)
+        before = [saves[done] for done in sorted(saves, reverse=True) if done <= round]
+        first = self._begin(before, inputs)
         state = self._advance(first, np.int32(round), *inputs)
         if bad := _first_in(state.algorithm):
             return f'{_since(first, state)}: {bad}'
@@ -228,12 +200,12 @@ class _Rounds:
             return 'the sum of the losses is not finite, while all else is'
         return f'everything is finite ({_count(int(metrics.num_computing), "client")} trained)'
 
-    def _begin(self, files: Mapping[int, tuple[Path, str]], inputs: Any) -> FederationState:
-        """The last checkpoint that can be read, or the start."""
-        for _, (path, digest) in sorted(files.items(), reverse=True):
+    def _begin(self, paths: Sequence[Path], inputs: Any) -> FederationState:
+        """The first checkpoint that can be read, or the start."""
+        for path in paths:
             try:
                 like = jax.eval_shape(self._start, *inputs)
-                state: FederationState = checkpoints.load(path, like, digest)
+                state: FederationState = checkpoints.load(path, like)
             except checkpoints.DamagedError:  # or gone: the last two are kept
                 continue
             return state

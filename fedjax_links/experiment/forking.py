@@ -143,16 +143,16 @@ class Fork(hooks.Origin):
         kept = runs.read_links(folder)
         return 'num_rounds' in kept and int(kept['num_rounds']) == num_rounds
 
-    def tuning_lines(self, lanes: Sequence[Lane]) -> list[str]:
+    def tuning_lines(self, lanes: Sequence[Lane]) -> Mapping[str, Sequence[str]]:
         """As `Origin.tuning_lines`."""
         label = lanes[0].algorithm
         ours, theirs = (
             _tuned_by(config, label) for config in (self._experiment.config, self._past.config)
         )
         if ours is None or ours != theirs or not all(map(self._past.is_done, lanes)):
-            return []
+            return {}
         same = all(self._same_draws(lane, lane.point) for lane in lanes)
-        return self._past.tuning_lines(label) if same else []
+        return {lane.name: self._past.kept[lane.name].lines for lane in lanes} if same else {}
 
     def _check_round(self) -> None:
         checks.static_int('at_round', self.round)
@@ -171,8 +171,7 @@ class Fork(hooks.Origin):
 
     def _lanes(self, label: str) -> list[Lane]:
         """The lanes of an algorithm, with the first values that tuning tries, if it is tuned."""
-        tried = lanes_.tuning_points(self._experiment, label)
-        blank = [tried[0] for _ in lanes_.tuned_points(self._experiment, label)]
+        blank = lanes_.first_tried(self._experiment, label)
         return lanes_.main_lanes(self._experiment, label, blank)
 
     def _shape(self, lane: Lane) -> FederationState:

@@ -66,9 +66,9 @@ class Origin:
         """The carry that a pattern begins with; None for a fresh one."""
         return None
 
-    def tuning_lines(self, lanes: Sequence[Lane]) -> list[str]:
-        """The lines of metrics of tuning lanes that are known already; none if they must run."""
-        return []
+    def tuning_lines(self, lanes: Sequence[Lane]) -> Mapping[str, Sequence[str]]:
+        """Lines of metrics that are known of tuning lanes, by name; none if they must run."""
+        return {}
 
     def has_links(self, folder: Path, num_rounds: int) -> bool:
         """Whether a folder has realised links that need not be drawn again."""

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import checkpoints, errors, journal, processes, runs, stores
+from fedjax_links import checkpoints, errors, processes, runs, stores
 from fedjax_links.base import PyTree
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.hooks import Callback, Stop
@@ -31,7 +31,6 @@ class Store(stores.Memory):
         Raises:
           ValueError: in every process, if the leader cannot, or one has another experiment.
         """
-        super().__init__()
         self._own: stores.Memory | None = None
         own = [
             {k: v for k, v in (values or {}).items() if k not in runs.MAY_DIFFER}
@@ -40,54 +39,42 @@ class Store(stores.Memory):
         leaders = _told(lambda: own)
         processes.agreed(lambda: _check_same(leaders, json.loads(json.dumps(own))))
 
-        def lines() -> Any:
+        def begin() -> None:
             self._own = open_own()
-            return self._own.lines
 
-        self.lines = list(_told(lines))
+        _told(begin)
+
+    @property
+    def lines(self) -> list[str]:
+        """As `stores.Memory.lines`."""
+        return list(_told(lambda: self._leader.lines))
+
+    def expect(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
+        """As `stores.Memory.expect`."""
+        _told(lambda: self._leader.expect(lanes))
 
     def rounds(self, lane: str) -> int:
         """As `stores.Memory.rounds`."""
         return int(_told(lambda: self._leader.rounds(lane)))
 
-    def restore(self, lanes: Mapping[str, PyTree]) -> tuple[int, dict[str, PyTree]]:
+    def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
         """As `stores.Memory.restore`."""
-        found: dict[str, PyTree] = {}
+        content = processes.told(lambda: checkpoints.packed(self._leader.restore(lanes)))
+        structure = jax.tree.structure(dict(lanes))
+        states: dict[str, PyTree] = jax.tree.unflatten(structure, checkpoints.unpacked(content))
+        return states
 
-        def where() -> Any:
-            nonlocal found
-            round, found = self._leader.restore(lanes)
-            return round, self._leader.lines
-
-        round, lines = _told(where)
-        self.lines = list(lines)
-        if not round:
-            return 0, {}
-        content = processes.told(lambda: checkpoints.packed(found))
-        leaves = checkpoints.unpacked(content).values()
-        like = {name: lanes[name] for name in lanes}
-        return int(round), jax.tree.unflatten(jax.tree.structure(like), list(leaves))
-
-    def held(self, lane: str) -> list[str]:
-        """As `stores.Memory.held`."""
-        return list(_told(lambda: self._leader.held(lane)))
-
-    def append(self, lines: Sequence[str]) -> None:
+    def append(self, lane: str, lines: Sequence[str]) -> None:
         """As `stores.Memory.append`."""
-        super().append(lines)
-        _told(lambda: self._leader.append(lines))
+        _told(lambda: self._leader.append(lane, lines))
 
-    def is_due(self, clock: journal.SaveClock) -> bool:
+    def is_due(self, clock: stores.SaveClock) -> bool:
         """As `stores.Memory.is_due`."""
         return bool(_told(lambda: self._leader.is_due(clock)))
 
-    def save(self, states: Mapping[str, PyTree], round: int, held: Sequence[str] = ()) -> None:
+    def save(self, states: Mapping[str, PyTree], round: int) -> None:
         """As `stores.Memory.save`."""
-        _told(lambda: self._leader.save(states, round, held))
-
-    def settle(self, lanes: Sequence[str]) -> None:
-        """As `stores.Memory.settle`."""
-        _told(lambda: self._leader.settle(lanes))
+        _told(lambda: self._leader.save(states, round))
 
     def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
         """As `stores.Memory.keep_links`."""

@@ -48,6 +48,12 @@ class Lane(NamedTuple):
         return {**stage, **labels, **self.point}
 
     @property
+    def about(self) -> dict[str, Any]:
+        """What those who keep it must know of the lane."""
+        labels = {'stage': self.stage, **self.labels}
+        return {'labels': labels, 'place': self.place, 'num_rounds': self.num_rounds}
+
+    @property
     def description(self) -> str:
         """For a person: ``fedavg, links, seed 3, learning_rate 0.1``."""
         values = [

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checkpoints, checks, errors, journal, runs, sections
+from fedjax_links import checkpoints, checks, errors, runs, sections
 from fedjax_links.experiment.definition import LINKS, Experiment
 from fedjax_links.experiment.hooks import Callback
 from fedjax_links.experiment.lanes import Lane
@@ -118,7 +118,8 @@ class _Csv(Callback):
 
     def _copy(self) -> None:
         with errors.on_disk(self._path):
-            self._write([_row(line) for line in journal.whole_lines(self._folder / runs.METRICS)])
+            lines = (self._folder / runs.METRICS).read_bytes().splitlines()
+            self._write([_row(line) for line in lines])
 
     def _write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._names = list(dict.fromkeys(name for row in rows for name in row))

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import jax
 
-from fedjax_links import checkpoints, devices, errors, journal, runs
+from fedjax_links import checkpoints, devices, errors, runs
 from fedjax_links.experiment import config as config_
 from fedjax_links.experiment import hooks, redraws, running
 from fedjax_links.experiment import lanes as lanes_
@@ -25,6 +26,7 @@ class Past:
       folder: as the user gave it.
       facts: what the folder says of the experiment.
       config: what the experiment was made from; None if it was made in Python.
+      kept: its lanes, by name.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -35,8 +37,7 @@ class Past:
         """
         self.folder = Path(folder)
         self.facts, self.config = runs.described(folder, 'fork_from')
-        with errors.on_disk(self.folder):
-            self._saves, self._lines = journal.read(self.folder)
+        self.kept = {lane.name: lane for lane in runs.lanes(folder)}
 
     @property
     def first_round(self) -> int:
@@ -74,7 +75,8 @@ class Past:
             raise self._lacks(f'seed {lane.seed}', self.facts['seeds'])
         several = {name for name, values in self.facts['grid'].items() if len(values) > 1}
         point = {name: _plain(value) for name, value in lane.point.items() if name in several}
-        found = _agreeing(self._seen, wanted, point)
+        there = {name: kept.labels for name, kept in self.kept.items()}
+        found = _agreeing(there, wanted, point)
         if not found and self.config is not None:
             found = _agreeing(self._labels, wanted, point)
         if len(found) != 1:
@@ -85,7 +87,7 @@ class Past:
 
     def labels(self, name: str) -> Mapping[str, Any]:
         """What identifies a lane, and its point."""
-        return self._seen[name] if name in self._seen else self._labels[name]
+        return self.kept[name].labels if name in self.kept else self._labels[name]
 
     def state(self, name: str, round: int) -> dict[str, Any]:
         """The leaves of a lane's state after a round, by their place in it.
@@ -115,50 +117,21 @@ class Past:
         (shape,) = Group(self._programs, [lane]).shapes()
         return checkpoints.leaves_of(shape)
 
-    def tuning_lines(self, label: str) -> list[str]:
-        """The lines of metrics of an algorithm's tuning, as far as it went."""
-        lines = [line.decode() for line in self._lines]
-        rows = [(line, json.loads(line)) for line in lines]
-        return [
-            line
-            for line, row in rows
-            if row.get('stage') == lanes_.TUNING and row['algorithm'] == label
-        ]
-
     def is_done(self, lane: Lane) -> bool:
         """Whether a lane of this name and length is done."""
-        saves = [save for save in self._saves if lane.name in save.lanes]
-        return bool(saves) and saves[-1].round == lane.num_rounds and not saves[-1].held
+        return lane.name in self.kept and self.kept[lane.name].round == lane.num_rounds
 
     # Its lanes.
 
     @functools.cached_property
-    def _seen(self) -> dict[str, dict[str, Any]]:
-        """Labels of the lanes that were saved at least once; a save's first lines are theirs."""
-        found: dict[str, dict[str, Any]] = {}
-        first = 0
-        for save in self._saves:
-            for name, line in zip(save.lanes, self._lines[first : save.num_lines], strict=False):
-                row = json.loads(line)
-                if name not in found and row.get('stage', lanes_.MAIN) == lanes_.MAIN:
-                    found[name] = row
-            first = save.num_lines
-        return found
-
-    @functools.cached_property
     def _labels(self) -> dict[str, dict[str, Any]]:
         """Labels of every lane, of an experiment that is built from its config."""
-        return {
-            lane.name: _plain(lane.labels)
-            for label in self._experiment.algorithms
-            for lane in lanes_.main_lanes(self._experiment, label, self._blank(label))
-        }
-
-    def _blank(self, label: str) -> list[Mapping[str, Any]]:
-        """In place of what tuning finds, the first that it tries."""
         experiment = self._experiment
-        tried = lanes_.tuning_points(experiment, label)
-        return [tried[0] for _ in lanes_.tuned_points(experiment, label)]
+        return {
+            lane.name: _plain(lane.about['labels'])
+            for label in experiment.algorithms
+            for lane in lanes_.main_lanes(experiment, label, lanes_.first_tried(experiment, label))
+        }
 
     def _label(self, kind: str, label: str) -> str:
         """The label here, or the only one."""
@@ -175,11 +148,9 @@ class Past:
 
     def _stored(self, name: str, round: int) -> dict[str, Any] | None:
         """The state in a checkpoint; None if there is none that is whole."""
-        for save in self._saves:
-            if save.round == round and save.lanes.get(name) is not None:
-                path = self.folder / runs.CHECKPOINTS / f'{name}@{round}.npz'
-                with contextlib.suppress(checkpoints.DamagedError):  # or removed since
-                    return checkpoints.read(path, save.lanes[name])
+        if name in self.kept and round in self.kept[name].states:
+            with contextlib.suppress(checkpoints.DamagedError):  # or removed since
+                return checkpoints.leaves(self.kept[name].states[round])
         return None
 
     def _advanced(self, name: str, round: int) -> dict[str, Any]:
@@ -187,10 +158,8 @@ class Past:
         lane = self._lane(name, round)
         group = Group(self._programs, [lane])
         (shape,) = group.shapes()
-        for done in sorted(
-            {save.round for save in self._saves if save.round < round}, reverse=True
-        ):
-            stored = self._stored(name, done)
+        for done in sorted(self._rounds(name), reverse=True):
+            stored = self._stored(name, done) if done < round else None
             if stored is not None:
                 state = jax.tree.unflatten(jax.tree.structure(shape), list(stored.values()))
                 group.restore([state])
@@ -212,8 +181,7 @@ class Past:
           ValueError: if nothing says what it does.
         """
         if self.config is None:
-            every = sorted({save.round for save in self._saves})
-            kept = [done for done in every if self._stored(name, done) is not None]
+            kept = [done for done in self._rounds(name) if self._stored(name, done) is not None]
             requirement = f'be a round with a checkpoint of {name}, as {self.folder} has no config'
             there = ', '.join(map(str, kept)) or 'none'
             raise errors.invalid('at_round', requirement, f'{round}; there is {there}')
@@ -229,10 +197,16 @@ class Past:
         for lane in lanes_.tuning_lanes(experiment, label):
             if not self.is_done(lane):
                 raise self._lacks(f'all of the tuning of {label}', ['an unfinished one'])
-        columns = runs.as_columns(self._lines)
+        columns = runs.as_columns(
+            itertools.chain.from_iterable(lane.lines for lane in self.kept.values())
+        )
         chosen = running.choose(experiment, label, columns)
         lanes = lanes_.main_lanes(experiment, label, chosen)
         return next(lane for lane in lanes if lane.name == name)
+
+    def _rounds(self, name: str) -> list[int]:
+        """After which a lane was saved, and still is."""
+        return list(self.kept[name].states) if name in self.kept else []
 
     @functools.cached_property
     def _experiment(self) -> Experiment:
@@ -265,7 +239,8 @@ def _agreeing(
     return [
         name
         for name, labels in lanes.items()
-        if all(labels[key] == value for key, value in wanted.items())
+        if labels['stage'] == lanes_.MAIN
+        and all(labels[key] == value for key, value in wanted.items())
         and all(labels[key] == value for key, value in point.items() if key in labels)
     ]
 

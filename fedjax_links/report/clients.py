@@ -18,7 +18,6 @@ from fedjax_links import (
     archives,
     checkpoints,
     errors,
-    journal,
     memory,
     packing,
     problems,
@@ -255,13 +254,9 @@ class _Finals:
     """Final models, from the checkpoints of a folder."""
 
     def __init__(self, experiment: Experiment, folder: Path) -> None:
-        """Reads the journal."""
+        """Reads nothing yet."""
         self._experiment, self._folder = experiment, folder
         self._programs = Programs(experiment, side_by_side=False)
-        saves, _ = journal.read(folder)
-        self._digests = {
-            (lane, save.round): digest for save in saves for lane, digest in save.lanes.items()
-        }
 
     def model(self, lane: Lane, name: str | None = None) -> Params | str:
         """A final model; the clients' mean, where they keep models, for no name.
@@ -273,9 +268,8 @@ class _Finals:
         if tree.num_bytes(like) > _MOST_BYTES:
             return f'its state is too large to be looked at ({memory.size(tree.num_bytes(like))})'
         path = runs.checkpoint_file(self._folder, lane.name, lane.num_rounds)
-        digest = self._digests.get((lane.name, lane.num_rounds))
         try:
-            state = checkpoints.load(path, like, digest)
+            state = checkpoints.load(path, like)
         except checkpoints.DamagedError:
             return 'its last checkpoint is not there'
         maker = self._experiment.algorithm_makers[lane.algorithm]

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import runs
+from fedjax_links import checkpoints, runs
 from fedjax_links.report import folders
-from fedjax_links.report.folders import Folder, KeptLane
+from fedjax_links.report.folders import Folder
+from fedjax_links.runs import KeptLane
 
 ABSENT, NOT_FINITE = 'absent', 'not finite'
 _LONGEST = 60
@@ -300,7 +301,7 @@ def _first_leaf(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | None
     found = None
     for round, place in sorted(common):
         one, other = pairs[place]
-        leaves = one.states[round].leaves(), other.states[round].leaves()
+        leaves = [checkpoints.arrays(lane.states[round]) for lane in (one, other)]
         found = found or _leaf_difference(round, one.text(), *leaves)
     return found
 

@@ -3,7 +3,6 @@
 import csv
 import importlib.util
 import io
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,11 +12,12 @@ from urllib.parse import quote
 import jax
 import numpy as np
 
-from fedjax_links import archives, checkpoints, checks, errors, experiment, packing, runs, seals
+from fedjax_links import archives, checkpoints, checks, errors, experiment, packing, runs
 from fedjax_links.experiment import programs
 from fedjax_links.report import folders
 from fedjax_links.report.clients import FILE as CLIENTS
-from fedjax_links.report.folders import Folder, KeptLane
+from fedjax_links.report.folders import Folder
+from fedjax_links.runs import KeptLane
 
 MODELS, STATES, CSV, PARQUET = 'models', 'states', 'metrics.csv', 'metrics.parquet'
 NPZ, SAFETENSORS = 'npz', 'safetensors'
@@ -127,11 +127,11 @@ def archive(
             raise errors.invalid('metrics', f"hold {facts['metric']!r}, the run's own", metrics)
     files = {
         archives.METRICS: archives.encoded(run.columns, metrics),
-        runs.EXPERIMENT: (json.dumps(facts, indent=1) + '\n').encode(),
+        runs.EXPERIMENT: runs.as_json(facts),
     }
     for name in (runs.CONFIG, runs.ENVIRONMENT, CLIENTS):
-        if (content := seals.read(source, name)) is not None:
-            files[name] = content
+        if (source / name).exists():
+            files[name] = (source / name).read_bytes()
     with errors.on_disk(target):
         for name, content in files.items():
             _write(target / name, content)
@@ -154,8 +154,8 @@ def _rebuilt(kept: Folder) -> tuple[experiment.Experiment | None, str]:
         return None, f'{runs.CONFIG} cannot be built here ({str(error).rstrip(".")})'
 
 
-def _last_states(kept: Folder) -> list[tuple[KeptLane, folders.Checkpoint]]:
-    """The main lanes with their last checkpoints."""
+def _last_states(kept: Folder) -> list[tuple[KeptLane, Path]]:
+    """The main lanes with the files of their last states."""
     return [
         (lane, lane.states[max(lane.states)])
         for lane in kept.lanes.values()
@@ -169,13 +169,13 @@ def _models(
     """Name and leaves of every lane's candidate models."""
     found = []
     shared = programs.Programs(planned, side_by_side=False)
-    for kept_lane, checkpoint in _last_states(kept):
+    for kept_lane, path in _last_states(kept):
         algorithm, pattern, seed = (kept_lane.labels[k] for k in ('algorithm', 'pattern', 'seed'))
         lane = experiment.Lane(
             'main', algorithm, pattern, kept_lane.point, seed, planned.num_rounds, 0
         )
         (like,) = programs.Group(shared, [lane]).shapes()
-        state = checkpoints.load(checkpoint.path, like, checkpoint.digest)
+        state = checkpoints.load(path, like)
         columns = planned.algorithm_makers[algorithm].at(kept_lane.point)
         models = planned.algorithm_at(algorithm, columns).models(state.algorithm)
         leaves = [
@@ -191,9 +191,9 @@ def _states(kept: Folder) -> list[tuple[str, dict[str, np.ndarray]]]:
     return [
         (
             _name(STATES, lane),
-            _by_name([(_dotted(path), leaf) for path, leaf in checkpoint.leaves().items()]),
+            _by_name([(_dotted(name), leaf) for name, leaf in checkpoints.arrays(path).items()]),
         )
-        for lane, checkpoint in _last_states(kept)
+        for lane, path in _last_states(kept)
     ]
 
 

@@ -16,13 +16,13 @@ RUNS = """
 import sys
 from pathlib import Path
 
-from fedjax_links import experiment, journal
+from fedjax_links import experiment, stores
 from fedjax_links.devices import places
 from fedjax_links.experiment import running
 from tests.experiment.configs import tuned
 
 folder, saving = Path(sys.argv[1]), sys.argv[2]
-journal.SaveClock.is_due = lambda clock: saving == 'always'
+stores.SaveClock.is_due = lambda clock: saving == 'always'
 planned = experiment.build(tuned(num_seeds=3, num_rounds=12))
 
 class End(experiment.Callback):
@@ -42,7 +42,7 @@ def run(name, devices, *callbacks):
         print(name, type(error).__name__)
 
 def kept(name):
-    left_out = 'environment.json', '.lock', 'journal.jsonl'
+    left_out = 'environment.json', '.lock'
     files = sorted(path for path in (folder / name).rglob('*') if path.is_file())
     return {
         str(path.relative_to(folder / name)): path.read_bytes()
@@ -83,19 +83,19 @@ MESHES = """
 import sys
 from pathlib import Path
 
-from fedjax_links import experiment, journal, runs
+from fedjax_links import experiment, runs, stores
 from fedjax_links.devices import places
 from fedjax_links.experiment import forking, running
 from tests.experiment.configs import values
 
 folder = Path(sys.argv[1])
-journal.SaveClock.is_due = lambda clock: True
+stores.SaveClock.is_due = lambda clock: True
 clients = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
 config = values(algorithms={'fedpbc': {}}, client=clients)
 planned = experiment.build(config)
 
 def kept(name):
-    left_out = 'environment.json', '.lock', 'journal.jsonl'
+    left_out = 'environment.json', '.lock'
     files = sorted(path for path in (folder / name).rglob('*') if path.is_file())
     return {
         str(path.relative_to(folder / name)): path.read_bytes()
@@ -171,7 +171,7 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
     monkeypatch.setattr(memory, 'available_bytes', lambda: (two + four) // 2)
     cut = running.run(planned, side_by_side=True)
     assert capsys.readouterr().err == 'fedavg: 2 at a time, as more lanes do not fit into memory\n'
-    assert cut['seed'].tolist() == [0, 1] * 10 + [2, 3] * 10
+    assert cut['seed'].tolist() == [0] * 10 + [1] * 10 + [2] * 10 + [3] * 10
     np.testing.assert_allclose(by_lane(cut), by_lane(whole), rtol=2e-5)
     monkeypatch.setattr(memory, 'available_bytes', lambda: one - 1)
     with pytest.raises(ValueError, match='must fit into memory: fedavg needs'):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import experiment, journal, participation, prng, problems, simulation
+from fedjax_links import experiment, participation, prng, problems, simulation, stores
 from fedjax_links.experiment import Callback, lanes, programs, running
 from tests.experiment.configs import tuned, values
 
@@ -273,7 +273,7 @@ def run_and_cut(planned, folder, *, algorithm, stage, round):
 @pytest.mark.parametrize('saving', [pytest.param('always', marks=pytest.mark.slow), 'never'])
 def test_an_interrupted_run_ends_byte_for_byte_like_an_unbroken_one(tmp_path, monkeypatch, saving):
     """Cut in tuning, in the main part, and in the middle of a line."""
-    monkeypatch.setattr(journal.SaveClock, 'is_due', lambda clock: saving == 'always')
+    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: saving == 'always')
     planned = experiment.build(tuned())
     planned.run(tmp_path / 'unbroken')
     cut = tmp_path / 'cut'
@@ -345,7 +345,7 @@ def test_a_run_goes_on_only_with_the_draws_it_began_with(tmp_path, monkeypatch):
 
 def test_models_are_evaluated_before_the_first_round_where_asked(tmp_path, monkeypatch):
     """The first lines are the metrics of the initial model, all others as without; also resumed."""
-    monkeypatch.setattr(journal.SaveClock, 'is_due', lambda clock: True)
+    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
     plain = experiment.build(values()).run()
     planned = experiment.build(values(evaluate_start=True))
     heard = []

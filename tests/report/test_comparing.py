@@ -7,14 +7,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fedjax_links import journal, participation, runs
+from fedjax_links import participation, runs, stores
 from fedjax_links.experiment import Tuning, running
 from fedjax_links.report import comparing
 from tests.report.standing import experiment, second_entry, standing
 from tests.tiers import cases
 
 
-class EveryPeriod(journal.SaveClock):
+class EveryPeriod(stores.SaveClock):
     """Saves after every period, so that two states of each lane are kept."""
 
     def is_due(self):
@@ -24,14 +24,14 @@ class EveryPeriod(journal.SaveClock):
 
 @pytest.fixture(autouse=True)
 def _saved_often(monkeypatch):
-    monkeypatch.setattr(journal, 'SaveClock', EveryPeriod)
+    monkeypatch.setattr(stores, 'SaveClock', EveryPeriod)
 
 
 @pytest.fixture(scope='module')
 def first(tmp_path_factory):
     folder = tmp_path_factory.mktemp('runs') / 'first'
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journal, 'SaveClock', EveryPeriod)
+        patch.setattr(stores, 'SaveClock', EveryPeriod)
         experiment().run(folder)
     return folder
 
@@ -105,7 +105,7 @@ def test_masks_and_counts_are_compared_too(first, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.slow
-def test_lanes_that_ran_side_by_side_are_found_in_the_journal(first, tmp_path):
+def test_lanes_that_ran_side_by_side_are_found(first, tmp_path):
     running.run(experiment(), tmp_path, side_by_side=True)
     found = comparing.compare(first, tmp_path)
     assert found.equal

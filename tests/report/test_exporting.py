@@ -35,7 +35,7 @@ def stored(folder, place, pattern, seed, algorithm, round):
     """The leaves of a checkpoint by path, as its file says."""
     name = f'main-{algorithm}-{place:04d}-{pattern}-{seed}@{round}.npz'
     with np.load(folder / runs.CHECKPOINTS / name) as file:
-        about = json.loads(bytes(file['about']))
+        about = json.loads(bytes(file['about']))['leaves']
         return {leaf['path']: file[f'{i:05d}'] for i, leaf in enumerate(about)}
 
 
