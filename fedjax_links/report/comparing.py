@@ -38,11 +38,8 @@ class Difference(NamedTuple):
       round: rounds completed.
       lane: the labels of the lane in a line.
       name: of the metric, or the path of the state's leaf.
-      first: the value of the first run, as text; of a leaf, that of the entry furthest apart.
+      first: the value of the first run, as text; of a leaf, that of the first entry that differs.
       second: of the second run.
-      dtype: of the numbers; None where there are no numbers to compare.
-      units: how far they are apart: units in the last place of a float (the zeros of both signs are
-        one apart), or the difference of integers; None where one is no number.
       place: of that entry in the leaf; empty for a single number.
       entries: how many differ.
     """
@@ -52,22 +49,15 @@ class Difference(NamedTuple):
     name: str
     first: str
     second: str
-    dtype: str | None = None
-    units: int | None = None
     place: tuple[int, ...] = ()
     entries: int = 1
 
     def text(self) -> str:
         """In a line."""
         place = f'[{", ".join(map(str, self.place))}]' if self.place else ''
-        apart = ''
-        if self.units is not None and self.dtype is not None:
-            unit = 'unit' if self.units == 1 else 'units'
-            last = ' in the last place' if 'float' in self.dtype else ''
-            apart = f', {self.units} {unit}{last} ({self.dtype})'
-        more = f'; the furthest apart of {self.entries} entries' if self.entries > 1 else ''
+        more = f'; the first of {self.entries} entries' if self.entries > 1 else ''
         values = f'{self.first} | {self.second}'
-        return f'round {self.round}, {self.lane}: {self.name}{place}: {values}{apart}{more}'
+        return f'round {self.round}, {self.lane}: {self.name}{place}: {values}{more}'
 
 
 class Comparison(NamedTuple):
@@ -186,28 +176,6 @@ def field_differences(
             yield FieldDifference(field, _short(one), _short(other))
 
 
-def ulps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """How many floats apart the entries of two arrays are.
-
-    Args:
-      first: floats of any dtype and shape, without NaN.
-      second: of the same dtype and shape.
-
-    Returns:
-      uint64[...], 1 between neighbours; the zeros of both signs are neighbours.
-    """
-    one, other = _ordered(first), _ordered(second)
-    return np.maximum(one, other) - np.minimum(one, other)
-
-
-def _ordered(floats: np.ndarray) -> np.ndarray:
-    """Integers in the order of the floats, next to each other for floats next to each other."""
-    bits = floats.view(f'u{floats.dtype.itemsize}').astype(np.uint64)
-    sign = np.uint64(1) << np.uint64(8 * floats.dtype.itemsize - 1)
-    magnitude = bits & (sign - np.uint64(1))
-    return np.where(bits & sign, sign - np.uint64(1) - magnitude, sign + magnitude)
-
-
 # Metrics.
 
 
@@ -218,74 +186,25 @@ def _first_metric(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | No
         rounds = {round for pair in stage for lane in pair for round in lane.records}
         for round in sorted(rounds):
             for one, other in stage:
-                name = _first_name(one.records.get(round), other.records.get(round))
-                if name is not None:
-                    return _metric_difference(pairs, one, other, round, name)
+                records = one.records.get(round), other.records.get(round)
+                if (found := _first_value(*records)) is not None:
+                    return Difference(round, one.text(), *found)
     return None
 
 
-def _first_name(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> str | None:
-    """The first metric that differs; empty where one run has no such line."""
+def _first_value(
+    one: Mapping[str, Any] | None, other: Mapping[str, Any] | None
+) -> tuple[str, str, str] | None:
+    """The first metric that differs, and its values; ``line`` where one run has no such line."""
     if one is None or other is None:
-        return None if one is other else ''
-    if repr(one) == repr(other):
-        return None
+        first, second = (ABSENT if record is None else 'present' for record in (one, other))
+        return None if one is other else ('line', first, second)
     for name in dict.fromkeys((*one, *other)):
-        if name not in one or name not in other or not _same(one[name], other[name]):
-            return name
+        values = [record.get(name, ABSENT) for record in (one, other)]
+        if not _same(*values):
+            first, second = (NOT_FINITE if value is None else str(value) for value in values)
+            return name, first, second
     return None
-
-
-def _metric_difference(
-    pairs: Sequence[tuple[KeptLane, KeptLane]],
-    one: KeptLane,
-    other: KeptLane,
-    round: int,
-    name: str,
-) -> Difference:
-    lane = one.text()
-    records = one.records.get(round), other.records.get(round)
-    if not name:
-        return _between(
-            round, lane, 'line', ['present' if record is not None else ABSENT for record in records]
-        )
-    values: list[Any] = [record and record.get(name, ABSENT) for record in records]
-    if not all(type(value) in (int, float) for value in values):
-        said = [NOT_FINITE if value is None else str(value) for value in values]
-        return _between(round, lane, name, said)
-    if all(type(value) is int for value in values):
-        a, b = values
-        return _between(round, lane, name, [str(a), str(b)], 'int', abs(a - b))
-    dtype = _measured_in(pairs, name)
-    x, y = (np.array(value, dtype) for value in values)
-    return _between(round, lane, name, [str(x[()]), str(y[()])], dtype.name, int(ulps(x, y)))
-
-
-def _between(
-    round: int,
-    lane: str,
-    name: str,
-    values: Sequence[str],
-    dtype: str | None = None,
-    units: int | None = None,
-) -> Difference:
-    first, second = values
-    return Difference(round, lane, name, first, second, dtype, units)
-
-
-def _measured_in(pairs: Sequence[tuple[KeptLane, KeptLane]], name: str) -> np.dtype:
-    """The dtype of a metric: float32 if all of its values are such, else float64."""
-    found = [
-        record[name]
-        for pair in pairs
-        for lane in pair
-        for record in lane.records.values()
-        if type(record.get(name)) in (int, float)
-    ]
-    values = np.array(found, np.float64)
-    with np.errstate(over='ignore'):
-        single = bool((values.astype(np.float32) == values).all())
-    return np.dtype(np.float32 if single else np.float64)
 
 
 # States.
@@ -310,49 +229,16 @@ def _leaf_difference(
     round: int, lane: str, one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]
 ) -> Difference | None:
     for path in dict.fromkeys((*one, *other)):
-        if path not in one or path not in other:
-            said = [_kind(side[path]) if path in side else ABSENT for side in (one, other)]
-            return _between(round, lane, path, said)
+        first, second = (_kind(side[path]) if path in side else ABSENT for side in (one, other))
+        if first != second:
+            return Difference(round, lane, path, first, second)
         a, b = one[path], other[path]
-        if _kind(a) != _kind(b):
-            return Difference(round, lane, path, _kind(a), _kind(b))
-        differ = _bytes(a) != _bytes(b)
+        bits = f'u{a.dtype.itemsize}'
+        differ = a.view(bits) != b.view(bits)
         if differ.any():
-            return _entry_difference(Difference(round, lane, path, '', ''), a, b, differ)
+            place, count = tuple(np.argwhere(differ)[0].tolist()), int(differ.sum())
+            return Difference(round, lane, path, str(a[place]), str(b[place]), place, count)
     return None
-
-
-def _entry_difference(
-    found: Difference, a: np.ndarray, b: np.ndarray, differ: np.ndarray
-) -> Difference:
-    """The entry furthest apart; one that is no number comes first."""
-    places = np.argwhere(differ)
-    ours, theirs = a[differ], b[differ]
-    units: int | None = None
-    if a.dtype.kind in 'biu':
-        most, least = np.maximum(ours, theirs), np.minimum(ours, theirs)
-        apart = most.astype(np.uint64) - least.astype(np.uint64)  # modulo 2**64
-        furthest = int(np.argmax(apart))
-        units = int(apart[furthest])
-    elif (nan := (ours != ours) | (theirs != theirs)).any():
-        furthest = int(np.argmax(nan))
-    else:
-        steps = ulps(ours, theirs)
-        furthest = int(np.argmax(steps))
-        units = int(steps[furthest])
-    return found._replace(
-        first=str(ours[furthest]),
-        second=str(theirs[furthest]),
-        dtype=a.dtype.name,
-        units=units,
-        place=tuple(places[furthest].tolist()),
-        entries=len(places),
-    )
-
-
-def _bytes(array: np.ndarray) -> np.ndarray:
-    """The bits of an array, as integers of its shape."""
-    return array.view(f'u{array.dtype.itemsize}')
 
 
 def _kind(array: np.ndarray) -> str:
