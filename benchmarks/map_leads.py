@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_links import evaluation, runs
-from fedjax_links.report import cells, results
+from fedjax_links.report import cells, source
 
 FOLDER = Path(__file__).parents[1] / 'docs' / 'maps'
 MAPS = ('space', 'rounds', 'correlation')
@@ -27,8 +27,8 @@ def levels(name: str) -> dict[str, np.ndarray]:
     run = runs.read(FOLDER / name)
     options = dict(run.facts['reports']['map'])
     del options['name']
-    found = results.of_run(run)
-    return dict(cells.of_results(found, metric='eval_accuracy', **options).values)
+    found = source.of_run(run)
+    return dict(cells.of_source(found, metric='eval_accuracy', **options).values)
 
 
 def both(which: str) -> dict[str, np.ndarray]:

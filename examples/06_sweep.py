@@ -102,7 +102,7 @@ np.testing.assert_allclose(together, alone.evals['server']['distance'], rtol=1e-
 # %% [markdown]
 # ## As a table
 #
-# One row per point, seed and evaluation, with the columns of the grid (`pip install pandas`).
+# One row per point, seed and evaluation, with the columns of the grid.
 
 # %%
 try:

@@ -81,22 +81,22 @@ def recorded(
       ValueError: if the folder holds no such links, or of another number of clients.
     """
     path = locate('folder', folder)
-    facts, _ = runs.described(path)
-    arrays = runs.read_links(path)
-    if not arrays:
+    kept = runs.links(path)
+    if not kept.masks:
         raise errors.invalid('folder', f'hold realised links ({runs.LINKS})', path)
-    kept = [name.removeprefix('mask/') for name in arrays if name.startswith('mask/')]
-    label = _pattern_of(kept, pattern, path)
-    name = _name_of(kept, label, seed, facts['seeds'], path)
-    recorded_clients = int(arrays['num_clients'])
-    if recorded_clients != num_clients:
+    label = _pattern_of(list(kept.masks), pattern, path)
+    by_seed = kept.masks[label]
+    seed = next(iter(by_seed)) if seed is None else seed
+    if seed not in by_seed:
+        requirement = f'have its links kept in {path}, as {", ".join(map(str, by_seed))}'
+        raise errors.invalid('seed', requirement, seed)
+    mask, prob = by_seed[seed], kept.probs.get(label, {}).get(seed)
+    if mask.shape[1] != num_clients:
         requirement = f'hold links of {num_clients} clients'
-        raise errors.invalid('folder', requirement, f'{path} with {recorded_clients}')
-    mask = np.unpackbits(arrays[f'mask/{name}'], axis=-1, count=num_clients) > 0
-    prob = arrays.get(f'prob/{name}')
-    first = int(arrays.get('first_round', 0))
+        raise errors.invalid('folder', requirement, f'{path} with {mask.shape[1]}')
+    begin = kept.first_round
     return replay(
-        np.roll(mask, first, axis=0), None if prob is None else np.roll(prob, first, axis=0)
+        np.roll(mask, begin, axis=0), None if prob is None else np.roll(prob, begin, axis=0)
     )
 
 
@@ -138,9 +138,8 @@ def read_log(
     return intervals
 
 
-def _pattern_of(kept: list[str], pattern: str | None, path: Path) -> str:
+def _pattern_of(labels: list[str], pattern: str | None, path: Path) -> str:
     """The pattern asked for, or the only one."""
-    labels = [name for name in kept if '/' not in name]
     if pattern is not None:
         checks.choice('pattern', pattern, labels)
         return pattern
@@ -148,14 +147,3 @@ def _pattern_of(kept: list[str], pattern: str | None, path: Path) -> str:
         requirement = f'be one of the patterns of {path}: {", ".join(labels) or "none was kept"}'
         raise errors.invalid('pattern', requirement, pattern)
     return labels[0]
-
-
-def _name_of(kept: list[str], label: str, seed: int | None, seeds: list[int], path: Path) -> str:
-    """The entry of a seed; the first has the pattern's label alone."""
-    if seed is None or seed == seeds[0]:
-        return label
-    if (name := f'{label}/{seed}') in kept:
-        return name
-    there = [str(other) for other in seeds[1:] if f'{label}/{other}' in kept]
-    requirement = f'have its links kept in {path}, as {", ".join([str(seeds[0]), *there])}'
-    raise errors.invalid('seed', requirement, seed)

@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import archives, checkpoints, describing, errors, frames, packing, series
+from fedjax_links import archives, checkpoints, describing, errors, packing
+from fedjax_links.results import dataset, selection
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
 METRICS, LINKS, CHECKPOINTS = 'metrics.jsonl', 'links.npz', 'checkpoints'
@@ -68,13 +69,14 @@ def _facts(run: Any) -> describing.Facts:
 
 
 @describing.described(_facts)
-class Results(NamedTuple):
-    """Metrics as columns of equal length, one row per lane and evaluation.
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Results:
+    """Metrics of a run: its lines as columns, and in one labelled form.
 
     Attributes:
-      columns: ``stage`` (``'main'`` or ``'tuning'``), ``algorithm``, ``pattern``, ``seed``,
-        ``round``, the columns of the grid, and ``<model>/<metric>``; NaN, None or '' where a line
-        has no such field.
+      columns: of equal length, one row per lane and evaluation: ``stage`` (``'main'`` or
+        ``'tuning'``), ``algorithm``, ``pattern``, ``seed``, ``round``, the columns of the grid, and
+        ``<model>/<metric>``; NaN, None or '' where a line has no such field.
       facts: labels, metrics and their directions, grid, seeds: `Experiment.facts`.
       folder: where they were read from; None for results in memory.
     """
@@ -83,11 +85,27 @@ class Results(NamedTuple):
     facts: Mapping[str, Any]
     folder: Path | None = None
 
-    def __getitem__(self, name: Any) -> Any:
+    def __getitem__(self, name: str) -> np.ndarray:
         """A column by its name."""
-        if isinstance(name, str) and name not in self.columns:
+        if name not in self.columns:
             raise KeyError(str(errors.unknown_name('column', name, self.columns)))
-        return self.columns[name] if isinstance(name, str) else tuple(self)[name]
+        return self.columns[name]
+
+    @functools.cached_property
+    def dataset(self) -> Any:
+        """The evaluations as an ``xarray.Dataset``, those of tuning left out.
+
+        Every metric is a variable with the axes ``series`` (an algorithm at a point of the grid),
+        ``model``, ``pattern``, ``seed`` and ``round``; NaN where a run diverged or nothing ran.
+        ``algorithm`` and the columns of the grid are coordinates along ``series``, lists as tuples,
+        NaN for an algorithm without the column.
+        """
+        return dataset.of_run(self.columns, self.facts)
+
+    @functools.cached_property
+    def tuning(self) -> Any:
+        """As `dataset`, of the lanes that tuned, with the columns that are tuned too."""
+        return dataset.of_run(self.columns, self.facts, dataset.TUNING)
 
     def select(
         self,
@@ -119,56 +137,15 @@ class Results(NamedTuple):
           ValueError: for a column, value, label or seed that the run does not have.
         """
         labels = {'algorithms': algorithms, 'patterns': patterns, 'seeds': seeds}
-        columns, facts = series.part(self.columns, self.facts, at or {}, labels)
+        columns, facts = selection.part(self.columns, self.facts, at or {}, labels)
         return Results(columns, facts, self.folder)
 
     def to_pandas(self) -> Any:
-        """The columns as a table of pandas, which must be installed; lists become tuples."""
-        return frames.table(self.columns)
+        """The columns as a `pandas.DataFrame`; lists become tuples."""
+        import pandas
 
-    def to_xarray(self) -> Any:
-        """The evaluations, those of tuning left out, with named axes; xarray must be installed.
-
-        Variables ``<model>/<metric>`` have the axes ``algorithm``, ``pattern``, ``point``, ``seed``
-        and ``round``, as ``finite`` has, whether the lane was; the columns of the grid are
-        coordinates along ``point``, lists as tuples. NaN where nothing ran, and in columns that an
-        algorithm lacks.
-
-        Returns:
-          An ``xarray.Dataset``.
-
-        Raises:
-          ImportError: without xarray, naming what to install.
-        """
-        main = self.columns['stage'] == 'main' if self.columns else np.zeros(0, bool)
-        rows = {name: column[main] for name, column in self.columns.items()}
-        grid = [name for name in self.facts['grid'] if name in rows]
-        points = list(zip(*(rows[name].tolist() for name in grid), strict=True))
-        points = points or [()] * int(main.sum())
-        keys = [repr(point) for point in points]  # NaN is itself here
-        every = dict(zip(keys, points, strict=True))
-        coords: dict[str, Any] = {
-            'algorithm': list(self.facts['algorithms']),
-            'pattern': list(self.facts['patterns']),
-            'point': list(range(len(every))),
-            'seed': list(self.facts['seeds']),
-            'round': np.unique(rows.get('round', np.zeros(0, int))).tolist(),
-        }
-        axes = tuple(coords)
-        places = {axis: {v: k for k, v in enumerate(coords[axis])} for axis in axes}
-        places['point'] = {key: k for k, key in enumerate(every)}
-        found = {axis: keys if axis == 'point' else rows[axis].tolist() for axis in axes if rows}
-        at = tuple(np.array([places[axis][v] for v in found[axis]], int) for axis in found)
-        variables = {}
-        for name in [name for name in rows if '/' in name or name == 'finite']:
-            kind, missing = (bool, False) if name == 'finite' else (np.float64, np.nan)
-            values = np.full([len(coords[axis]) for axis in axes], missing, kind)
-            values[at] = rows[name].astype(kind)
-            variables[name] = axes, values
-        for place, name in enumerate(grid):
-            column = _column([point[place] for point in every.values()])
-            coords[name] = 'point', frames.of_tuples(column)
-        return frames.dataset(variables, coords)
+        columns = {name: dataset.as_tuples(column) for name, column in self.columns.items()}
+        return pandas.DataFrame(columns)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -326,6 +303,46 @@ def read_links(folder: str | Path) -> dict[str, np.ndarray]:
             raise errors.invalid('folder', requirement, f'{path}, which has changed')
         with np.load(path, allow_pickle=False) as stored:
             return dict(stored)
+
+
+class Links(NamedTuple):
+    """Realised links that a run kept, from round ``first_round`` on.
+
+    Attributes:
+      masks: bool[T, N], who took part, by pattern and seed.
+      mean_probs: float[N], the mean reported probability, by pattern and seed; NaN where unknown.
+      probs: float[T, N], by pattern and seed, where the run logged links.
+      first_round: 0, but of a forked run.
+    """
+
+    masks: Mapping[str, Mapping[int, np.ndarray]]
+    mean_probs: Mapping[str, Mapping[int, np.ndarray]]
+    probs: Mapping[str, Mapping[int, np.ndarray]]
+    first_round: int
+
+
+def links(folder: str | Path) -> Links:
+    """The realised links of a run, masks unpacked; nothing by any pattern if none were kept.
+
+    Args:
+      folder: of a run.
+
+    Raises:
+      ValueError: if the folder holds no run, or the file was changed.
+    """
+    facts, _ = described(folder)
+    arrays = read_links(folder)
+    found: dict[str, dict[str, dict[int, np.ndarray]]] = {'mask': {}, 'mean_prob': {}, 'prob': {}}
+    for name, array in arrays.items():
+        kind, _, rest = name.partition('/')
+        if kind in found and rest:
+            pattern, _, seed = rest.partition('/')
+            if kind == 'mask':
+                array = np.unpackbits(array, axis=-1, count=int(arrays['num_clients'])) > 0
+            own = found[kind].setdefault(pattern, {})
+            own[int(seed) if seed else facts['seeds'][0]] = array
+    first_round = int(arrays.get('first_round', 0))
+    return Links(found['mask'], found['mean_prob'], found['prob'], first_round)
 
 
 def as_columns(lines: Iterable[bytes | str]) -> dict[str, np.ndarray]:

@@ -6,27 +6,27 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedjax_links import describing, errors, frames
+from fedjax_links import describing, errors
 from fedjax_links.base import FederationState, PyTree, RoundMetrics
+from fedjax_links.results import dataset
 
 Grid = Mapping[str, Mapping[str, Any]]
+_AXES = ('point', 'seed')  # of lanes; a single one is that of seeds
 
 
 def _facts(result: Any) -> describing.Facts:
     """Rounds, lanes, and where every model ended: mean and range over lanes."""
-    axes, _ = frames.lanes(np.shape(result.state.round), None, None)
-    length = np.shape(result.rounds.num_active)[-1]
-    sizes = zip(np.shape(result.state.round), axes, strict=True)
-    rows = {'rounds': f'{length:,}, {result._count()} evaluations'}
-    if axes:
+    shape = np.shape(result.state.round)
+    ends, every = dataset.when(result)
+    rows = {'rounds': f'{len(every):,}, {len(ends)} evaluations'}
+    if shape:
+        sizes = zip(shape, _AXES[-len(shape) :], strict=True)
         rows['lanes'] = ' x '.join(f'{size} {axis}s' for size, axis in sizes)
     for model, measured in result.evals.items():
-        leaves = jax.tree_util.tree_leaves_with_path(measured)
-        lane = np.ndim(result.state.round)
         said = []
-        for path, leaf in leaves:
+        for path, leaf in jax.tree_util.tree_leaves_with_path(measured):
             name = jax.tree_util.keystr(path, simple=True, separator='/')
-            final = leaf[(slice(None),) * lane + (-1,)]
+            final = leaf[(slice(None),) * len(shape) + (-1,)]
             said.append(f'{name} {describing.numbers(final)}'.strip())
         rows[f'{model}, at the end'] = ', '.join(said)
     if not isinstance(result.state.finite, jax.core.Tracer):
@@ -74,68 +74,47 @@ class SimulationResult(NamedTuple):
 
         Raises:
           ValueError: for a result without evaluations, or seeds and points of another number.
-          ImportError: without pandas, naming what to install.
         """
+        import pandas
+
         if not self.evals and not per_round:
             requirement = 'have evaluations (`eval_every`); `per_round=True` shows the rounds'
             raise errors.invalid('result', requirement, 'none')
-        axes, known = frames.lanes(np.shape(self.state.round), seeds, grid)
-        ends, every = self._when()
-        when = every if per_round else ends
-        values = {'finite': self._finite(when)}
-        values |= frames.leaves({'rounds': self.rounds} if per_round else self.evals)
-        return frames.table(frames.long_form(values, axes, known, when))
+        shape = np.shape(self.state.round)
+        given, columns = dataset.lanes(shape, seeds, grid)
+        ends, every = dataset.when(self)
+        rounds = every if per_round else ends
+        bad = np.asarray(self.state.first_bad_round)[..., None]
+        values = {'finite': np.asarray((bad < 0) | (rounds <= bad))}
+        values |= dataset.leaves({'rounds': self.rounds} if per_round else self.evals)
+        along = {'point': np.arange(shape[0])} if len(shape) == 2 else {}
+        along |= {'seed': np.asarray(given)} if shape else {}
+        along |= {name: dataset.as_tuples(column) for name, column in columns.items()}
+        full = *shape, len(rounds)
 
-    def to_xarray(self, *, seeds: Iterable[int] | None = None, grid: Grid | None = None) -> Any:
-        """Evaluations and rounds with named axes.
+        def wide(name: str, column: np.ndarray) -> np.ndarray:
+            axis = -2 if name == 'seed' else -3
+            return np.broadcast_to(np.expand_dims(column, tuple(range(1, -axis))), full).ravel()
 
-        Variables ``<model>/<metric>`` have the axes ``point``, ``seed`` (as far as there are such)
-        and ``round``, rounds completed; ``rounds/num_active`` and its like have ``each_round``
-        instead. The columns of a grid are coordinates along ``point``, vectors with an axis more.
+        known = {name: wide(name, column) for name, column in along.items()}
+        known['round'] = np.broadcast_to(rounds, full).ravel()
+        same = {name: v.ravel() for name, v in values.items() if v.shape == full}
+        return pandas.DataFrame(known | same)
+
+    def to_dataset(self, *, seeds: Iterable[int] | None = None, grid: Grid | None = None) -> Any:
+        """The evaluations as an ``xarray.Dataset``, in the form that runs have.
+
+        Every metric is a variable with the axes ``series`` (the points of a sweep), ``model``,
+        ``pattern``, ``seed`` and ``round``; NaN where a lane was not finite any more. Metrics of
+        several entries keep their path, ``server/shares``, and have more axes;
+        ``rounds/num_active`` and its like have ``each_round``. The columns of a grid are
+        coordinates along ``series``, vectors with an axis more.
 
         Args:
           seeds: the S seeds of a sweep; 0, 1, ... by default.
           grid: the grid of a sweep.
 
-        Returns:
-          An ``xarray.Dataset``.
-
         Raises:
           ValueError: for seeds or points of another number.
-          ImportError: without xarray, naming what to install.
         """
-        axes, known = frames.lanes(np.shape(self.state.round), seeds, grid)
-        ends, every = self._when()
-        variables = {}
-        parts: list[tuple[str, PyTree]] = [('each_round', {'rounds': self.rounds})]
-        if self.evals:
-            parts.insert(0, ('round', {**self.evals, 'finite': self._finite(ends)}))
-        for axis, part in parts:
-            for name, values in frames.leaves(part).items():
-                variables[name] = frames.named(name, (*axes, axis), values), values
-        coords: dict[str, Any] = {
-            name: (frames.named(name, (axis,), column), column)
-            for name, (axis, column) in known.items()
-        }
-        coords['each_round'] = every
-        if self.evals:
-            coords['round'] = ends
-        return frames.dataset(variables, coords)
-
-    def _when(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rounds completed at each evaluation, and at each round."""
-        last = int(np.ravel(np.asarray(self.state.round))[0])
-        length = np.shape(self.rounds.num_active)[-1]
-        every = last - length + np.arange(1, length + 1)
-        count = self._count()
-        return every[length // count - 1 :: length // count] if count else every[:0], every
-
-    def _count(self) -> int:
-        """The number of evaluations."""
-        measured = jax.tree.leaves(self.evals)
-        return int(measured[0].shape[np.ndim(self.state.round)]) if measured else 0
-
-    def _finite(self, when: np.ndarray) -> np.ndarray:
-        """bool[*lanes, E]: whether all was finite up to a number of rounds."""
-        bad = np.asarray(self.state.first_bad_round)[..., None]
-        return np.asarray((bad < 0) | (when <= bad))
+        return dataset.of_simulation(self, seeds=seeds, grid=grid)

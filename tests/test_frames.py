@@ -1,5 +1,6 @@
 """Results as tables and data sets, against the arrays that they come from."""
 
+import subprocess
 import sys
 
 import jax
@@ -51,7 +52,6 @@ def run(tmp_path_factory):
 
 
 def test_a_table_has_one_row_per_lane_and_evaluation(swept):
-    pytest.importorskip('pandas')
     table = swept.to_pandas(seeds=SEEDS, grid=GRID)
     assert list(table.columns) == [
         'point',
@@ -75,7 +75,6 @@ def test_a_table_has_one_row_per_lane_and_evaluation(swept):
 
 
 def test_lists_of_a_runs_grid_are_tuples():
-    pytest.importorskip('pandas')
     lines = ['{"p": [0.5, [1, 2]], "q": 1, "m": null}', '{"p": [], "q": 2, "m": "a"}'] * 2
     table = runs.Results(runs.as_columns(lines), {}).to_pandas()
     assert table['p'].tolist() == [(0.5, (1, 2)), ()] * 2
@@ -85,7 +84,6 @@ def test_lists_of_a_runs_grid_are_tuples():
 
 
 def test_every_round_has_a_row_where_asked_for(swept):
-    pytest.importorskip('pandas')
     table = swept.to_pandas(per_round=True)
     active = np.asarray(swept.rounds.num_active)
     np.testing.assert_array_equal(table['rounds/num_active'], active.ravel())
@@ -93,7 +91,6 @@ def test_every_round_has_a_row_where_asked_for(swept):
 
 
 def test_one_lane_has_no_columns_of_lanes_and_goes_on_counting(swept):
-    pytest.importorskip('pandas')
     problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
     args = jax.random.key(0), fedavg(0.1), participation.always(4), problem
     first = fl.simulate(*args, num_rounds=4, eval_every=2)
@@ -107,7 +104,6 @@ def test_one_lane_has_no_columns_of_lanes_and_goes_on_counting(swept):
 
 
 def test_rounds_after_a_failure_are_not_finite(swept):
-    pytest.importorskip('pandas')
     bad = swept.state.first_bad_round.at[1, 2].set(3)
     table = swept._replace(state=swept.state._replace(first_bad_round=bad)).to_pandas()
     lost = table[~table['finite']]
@@ -115,50 +111,126 @@ def test_rounds_after_a_failure_are_not_finite(swept):
 
 
 def test_named_axes(swept):
-    pytest.importorskip('xarray')
-    found = swept.to_xarray(seeds=SEEDS, grid=GRID)
-    np.testing.assert_array_equal(found['server/loss'], swept.evals['server']['loss'])
-    assert found['server/loss'].dims == ('point', 'seed', 'round')
+    found = swept.to_dataset(seeds=SEEDS, grid=GRID)
+    loss = np.asarray(swept.evals['server']['loss'])
+    assert found['loss'].dims == ('series', 'model', 'pattern', 'seed', 'round')
+    np.testing.assert_array_equal(found['loss'].sel(model='server', pattern=''), loss)
     assert found['round'].values.tolist() == [3, 6]
     assert found['seed'].values.tolist() == SEEDS
-    assert found['algorithm.rate'].dims == ('point',)
+    assert found['algorithm.rate'].dims == ('series',)
     np.testing.assert_array_equal(found['participation.p'], PROBS)
-    assert found['participation.p'].dims == ('point', 'participation.p_axis0')
+    assert found['participation.p'].dims == ('series', 'participation.p_axis0')
     np.testing.assert_array_equal(found['rounds/num_active'], swept.rounds.num_active)
-    assert found['rounds/num_active'].dims == ('point', 'seed', 'each_round')
-    one = found['server/loss'].sel(seed=6, round=6)
-    np.testing.assert_array_equal(one, np.asarray(swept.evals['server']['loss'])[:, 1, 1])
+    assert found['rounds/num_active'].dims == ('series', 'seed', 'each_round')
+    one = found['loss'].sel(seed=6, round=6, model='server', pattern='')
+    np.testing.assert_array_equal(one, loss[:, 1, 1])
+
+
+def test_metrics_of_several_entries_have_axes_of_their_own(swept):
+    shares = np.arange(2 * 3 * 2 * 4.0).reshape(2, 3, 2, 4)
+    wide = swept._replace(evals={'server': {**swept.evals['server'], 'shares': shares}})
+    found = wide.to_dataset()
+    assert found['server/shares'].dims == ('series', 'seed', 'round', 'server/shares_axis0')
+    np.testing.assert_array_equal(found['server/shares'], shares)
+    assert 'shares' not in found
+
+
+def test_after_a_failure_there_are_no_numbers(swept):
+    bad = swept.state.first_bad_round.at[1, 2].set(3)
+    found = swept._replace(state=swept.state._replace(first_bad_round=bad)).to_dataset()
+    lost = np.argwhere(found['loss'].isnull().values).tolist()
+    assert lost == [[1, 0, 0, 2, 1]]
 
 
 def test_a_run_has_named_axes(run):
-    pytest.importorskip('xarray')
-    found = run.to_xarray()
-    values = found['client_mean/loss']
-    assert values.dims == ('algorithm', 'pattern', 'point', 'seed', 'round')
-    assert values.sel(algorithm='fedavg').isnull().all()
-    rates = found['client.learning_rate'].values.tolist()
+    found = run.dataset
+    assert found['loss'].dims == ('series', 'model', 'pattern', 'seed', 'round')
+    fedavg = found.sel(series=found['algorithm'] == 'fedavg')
+    assert fedavg['loss'].sel(model='client_mean').isnull().all()
     table = run.to_pandas()
-    assert len(table) == values.sizes['point'] * 2 * 2 * 2
+    assert len(table) == found['complete'].size * 2 * 2
+    assert found['complete'].all()
     for _, row in table.iterrows():
-        at = {'algorithm': row['algorithm'], 'pattern': row['pattern'], 'seed': row['seed']}
-        at |= {'round': row['round']}
-        for name in ('server/loss', 'client_mean/loss'):
-            cell = found[name].sel(**at).isel(point=rates.index(row['client.learning_rate']))
-            np.testing.assert_equal(float(cell), row[name])
-    assert found['finite'].all()
+        own = found['algorithm'] == row['algorithm']
+        own &= found['client.learning_rate'] == row['client.learning_rate']
+        at = {name: row[name] for name in ('pattern', 'seed', 'round')}
+        for model in ('server', 'client_mean'):
+            cell = found['loss'].sel(series=own, model=model, **at)
+            np.testing.assert_equal(cell.item(), row[f'{model}/loss'])
+        cell = found['rounds/num_active'].sel(series=own, **at)
+        assert cell.item() == row['rounds/num_active']
 
 
-def test_what_a_run_lacks_is_not_finite_and_lists_are_tuples(run):
-    pytest.importorskip('xarray')
+def test_what_a_run_lacks_is_not_a_number_and_lists_are_tuples(run):
     columns = {name: column[1:] for name, column in run.columns.items()}
     first = columns['client.learning_rate'] == 0.1
     vectors = np.empty(len(first), object)
     vectors[:] = [[0.1, 0.1] if is_first else [0.2, 0.3] for is_first in first]
-    found = run._replace(columns={**columns, 'client.learning_rate': vectors}).to_xarray()
-    assert found['client.learning_rate'].values.tolist() == [(0.1, 0.1), (0.2, 0.3)]
-    absent = ~found['finite'].values
-    assert absent.sum() == 1
-    assert found['server/loss'].isnull().values[absent].all()
+    grid = {'client.learning_rate': [[0.1, 0.1], [0.2, 0.3]]}
+    found = runs.Results(
+        {**columns, 'client.learning_rate': vectors}, {**run.facts, 'grid': grid}
+    ).dataset
+    assert found['client.learning_rate'].values.tolist() == [(0.1, 0.1), (0.2, 0.3)] * 2
+    assert found['loss'].sel(model='server').isnull().sum() == 1
+    assert found['complete'].values.tolist() == [False, True, True, True]
+
+
+def test_an_algorithm_without_a_column_has_no_number_there():
+    start = '{"algorithm": "mine", "pattern": "links", "seed": 0, "round": 1, '
+    lines = [f'{start}"a": {value}, "server/loss": {value}}}' for value in (1, 2)]
+    lines.append(f'{start}"server/loss": 3}}'.replace('mine', 'other'))
+    facts = {
+        **{'algorithms': ['mine', 'other'], 'patterns': ['links'], 'seeds': [0], 'names': []},
+        **{'grid': {'a': [1, 2]}, 'grid_mode': 'cross', 'metric': 'loss', 'baseline': 'other'},
+        'models': {'mine': ['server'], 'other': ['server']},
+        'directions': {'loss': 'min'},
+    }
+    found = runs.Results(runs.as_columns(lines), facts).dataset
+    assert found['series'].values.tolist() == ['mine (a 1)', 'mine (a 2)', 'other']
+    np.testing.assert_array_equal(found['a'].values.astype(float), [1, 2, np.nan])
+    np.testing.assert_array_equal(found['loss'].values.ravel(), [1, 2, 3])
+
+
+def test_tuning_stands_apart(tmp_path):
+    config = {
+        'title': 'tuned',
+        'problem': {'name': 'counterexample', 'num_clients': 4, 'dimension': 2},
+        'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+        'client': {'local_steps': 1},
+        'algorithms': {'fedavg': {}},
+        'tuning': {
+            **{'learning_rates': (0.1, 0.2), 'pattern': 'links'},
+            **{'num_rounds': 2, 'num_seeds': 2},
+        },
+        'num_rounds': 4,
+        'eval_every': 2,
+        'num_seeds': 1,
+    }
+    run = experiment.build(config).run(tmp_path)
+    found, tuned = run.dataset, run['stage'] == 'tuning'
+    assert run.tuning['client.learning_rate'].values.tolist() == [0.1, 0.2]
+    np.testing.assert_array_equal(
+        run.tuning['loss'].sel(round=2).values.ravel(),
+        run['server/loss'][tuned & (run['round'] == 2)],
+    )
+    assert found['client.learning_rate'].dims == ('series', 'pattern')
+    assert found['client.learning_rate'].item() in (0.1, 0.2)
+
+
+@pytest.mark.slow
+def test_a_run_starts_without_what_reads_results(tmp_path):
+    argv = ['fedjax_links', 'simulate', '--config=quickstart', '--dry_run', f'--workdir={tmp_path}']
+    code = f"""
+import runpy, sys
+sys.argv = {argv}
+try:
+    runpy.run_module('fedjax_links', run_name='__main__')
+except SystemExit as end:
+    assert not end.code
+print(sorted({{'xarray', 'matplotlib'}} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == '[]'
 
 
 @pytest.mark.parametrize(
@@ -170,16 +242,11 @@ def test_what_a_run_lacks_is_not_finite_and_lists_are_tuples(run):
 )
 def test_errors(swept, arguments, message):
     with pytest.raises(ValueError, match='`') as caught:
-        swept.to_xarray(**arguments)
+        swept.to_dataset(**arguments)
     assert str(caught.value) == message
 
 
-def test_what_to_install(swept, monkeypatch):
-    for name in ('pandas', 'xarray'):
-        monkeypatch.setitem(sys.modules, name, None)
-        call = getattr(swept, f'to_{name}')
-        with pytest.raises(ImportError, match=f'^to_{name} needs {name}: `pip install {name}`.$'):
-            call()
+def test_more_axes_than_points_and_seeds_are_refused(swept):
     nested = jax.tree.map(lambda a: np.asarray(a)[None], swept)
     with pytest.raises(ValueError, match='no leading axes beside points and seeds'):
         SimulationResult(*nested).to_pandas()

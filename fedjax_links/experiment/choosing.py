@@ -1,17 +1,15 @@
 """What tuning found, read from the metrics alone."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import series
+from fedjax_links.results import dataset
 
 BEST = 'best'
 """Decides by whichever candidate model is ahead."""
 
-_TUNING = 'tuning'
 _MOST_SHOWN = 8
 
 
@@ -38,7 +36,7 @@ class Tried(NamedTuple):
     def text(self, metric: str) -> list[str]:
         """A clause for each try: ``eval_loss 0.41 at learning_rate 0.1``."""
         return [
-            f'{metric} {score:.4g} at {series.described({**self.at, **self._values(place)})}'
+            f'{metric} {score:.4g} at {dataset.described({**self.at, **self._values(place)})}'
             for place, score in enumerate(self.scores)
         ]
 
@@ -58,39 +56,38 @@ def tried(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: st
       One entry per point of the grid at which it was tuned, of the values that every seed of tuning
       has behind it; none if it was not.
     """
-    tuning, rows = facts['tuning'], _ends(columns, facts, label)
-    if not rows:
+    every = _series(columns, facts, label)
+    done = [(entry, ends) for entry, ends in every if len(ends) == facts['tuning']['num_seeds']]
+    if not done:
         return []
-    own = [name for name in tuning['grid'] if name not in facts['grid']]
-    scores, finite = _scores(rows, facts, label), series.finite(rows)
+    scores = _scores([ends for _, ends in done], facts).mean(axis=1)
+    scores = np.where(np.isfinite(scores), scores, np.nan)
+    groups: dict[str, list[int]] = {}
+    for place, (entry, _) in enumerate(done):
+        groups.setdefault(repr(_at(entry.point, facts)), []).append(place)
     found = []
-    for point, here in _groups(rows, facts['grid']):
-        tries = _groups(rows, own, here)
-        done = [(values, k) for values, k in tries if len(k) == tuning['num_seeds']]
-        if not done:
-            continue
-        places = np.array([k for _, k in done])
-        ends = scores[places].mean(axis=1)
-        healthy = np.isfinite(ends) & finite[places].all(axis=1)
-        ends = np.where(healthy, ends, np.nan)  # a model of NaN has an accuracy too
-        grid = tuning['grid']
-        values = {name: _as_given([v[name] for v, _ in done], grid[name]) for name in done[0][0]}
-        best = best_of(ends, facts['directions'][facts['metric']])
-        found.append(Tried(point, values, ends, best))
+    for places in groups.values():
+        points = [done[place][0].point for place in places]
+        at, own = _at(points[0], facts), scores[places]
+        values = {}
+        for name in points[0].keys() - at.keys():
+            values[name] = np.empty(len(points), object)
+            values[name][:] = [point[name] for point in points]
+        values = {name: values[name] for name in points[0] if name in values}
+        best = best_of(own, facts['directions'][facts['metric']])
+        found.append(Tried(at, values, own, best))
     return found
 
 
 def progress(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str) -> str:
     """How far the tuning of an algorithm is, as a clause; empty if it has not begun or is none."""
-    rows = series.where(columns, stage=_TUNING, algorithm=label)
-    if not series.num_rows(rows):
+    every = _series(columns, facts, label)
+    if not every:
         return ''
-    grid, num_seeds = facts['tuning']['grid'], facts['tuning']['num_seeds']
-    own = [name for name in grid if name not in facts['grid'] and series.is_given(rows, name)]
-    total = len(series.points(rows, facts)) * math.prod(len(grid[name]) for name in own)
     found = [text for entry in tried(columns, facts, label) for text in entry.text(facts['metric'])]
-    more = series.num_rows(_ends(columns, facts, label)) - num_seeds * len(found)
-    parts = [f'tuning: {len(found)} of {total} tried']
+    num_seeds = facts['tuning']['num_seeds']
+    more = sum(len(ends) for _, ends in every) - num_seeds * len(found)
+    parts = [f'tuning: {len(found)} of {len(every)} tried']
     parts += [f'{more} of {num_seeds} seeds of the next'] if more else []
     return ', '.join([*parts, *found[:_MOST_SHOWN], *(['...'] if found[_MOST_SHOWN:] else [])])
 
@@ -102,48 +99,36 @@ def best_of(scores: np.ndarray, direction: str | None) -> int | None:
     return int(np.nanargmax(scores) if direction == 'max' else np.nanargmin(scores))
 
 
-def _ends(
+def _series(
     columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str
-) -> Mapping[str, np.ndarray]:
-    """The last evaluation of each lane that tuned an algorithm; empty if there is none."""
+) -> list[tuple[dataset.Series, np.ndarray]]:
+    """What an algorithm tries, with float[S, M]: how far seeds came that are at the end."""
     if facts['tuning'] is None or not len(columns):
-        return {}
-    rows = series.where(columns, stage=_TUNING, algorithm=label)
-    rows = series.at(rows, {'round': facts['tuning']['num_rounds']})
-    return rows if series.num_rows(rows) else {}
-
-
-def _groups(
-    rows: Mapping[str, np.ndarray], names: Iterable[str], among: Sequence[int] | None = None
-) -> list[tuple[dict[str, Any], list[int]]]:
-    """The values that rows have of some columns, each with where, as they came."""
-    given = [name for name in names if series.is_given(rows, name)]
-    found: dict[str, tuple[dict[str, Any], list[int]]] = {}
-    for place in range(series.num_rows(rows)) if among is None else among:
-        values = {name: rows[name][place] for name in given}
-        found.setdefault(repr(values), (values, []))[1].append(place)
-    return list(found.values())
-
-
-def _as_given(values: Sequence[Any], given: Sequence[Any]) -> np.ndarray:
-    """Values of lines of metrics as a grid gives them: whole numbers and lists among them."""
-    found = np.empty(len(values), object)
-    for place, value in enumerate(values):
-        found[place] = next(v for v in given if series.plain(v) == value)
-    return found
-
-
-def _scores(rows: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str) -> np.ndarray:
-    """The deciding model's metric, in the precision that it was measured in."""
+        return []
     models, decides = facts['models'][label], facts['tuning']['model']
     if decides != BEST:  # of an algorithm without this model the server's decides
         models = [decides if decides in models else 'server']
-    ends: np.ndarray = np.stack(
-        [rows[f'{model}/{facts["metric"]}'].astype(np.float64) for model in models]
-    )
+    found = []
+    for entry in dataset.read(columns, {**facts, 'algorithms': [label]}, dataset.TUNING):
+        assert entry.evaluated is not None
+        rounds = np.unique(columns['round'][columns['stage'] == dataset.TUNING])
+        last = entry.evaluated & (rounds == facts['tuning']['num_rounds'])
+        ends = [entry.values[model][facts['metric']][last] for model in models]
+        found.append((entry, np.stack(ends, axis=-1)))
+    return found
+
+
+def _at(point: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a point that is of the grid."""
+    return {name: value for name, value in point.items() if name in facts['grid']}
+
+
+def _scores(every: Sequence[np.ndarray], facts: Mapping[str, Any]) -> np.ndarray:
+    """The deciding model's metric [K, S], in the precision that it was measured in."""
+    ends = np.stack(every)
     single = ends.astype(np.float32)
     if np.array_equal(single, ends, equal_nan=True):
         ends = single
     larger = facts['directions'][facts['metric']] == 'max'
-    best: np.ndarray = np.max(ends, axis=0) if larger else np.min(ends, axis=0)
+    best: np.ndarray = np.max(ends, axis=-1) if larger else np.min(ends, axis=-1)
     return best

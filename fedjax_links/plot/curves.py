@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import checks, errors, evaluation
-from fedjax_links.plot import panels, reading
+from fedjax_links.plot import panels
 from fedjax_links.plot.looks import looks
+from fedjax_links.results import dataset
+from fedjax_links.results.metric import Metric
 
 BANDS = ('interval', 'deviation')
 
@@ -76,61 +78,66 @@ def learning_curves(
     """
     checks.choice('band', band, BANDS)
     checks.static_int('window', window)
-    read = reading.read(data, metric, model=model, rounds=rounds, names=names)
-    most = max(sum(map(len, panel.curves.values())) for panel in read.panels)
+    results = dataset.of(data, metric, rounds)
+    results = results.assign_attrs(names={**results.attrs['names'], **(names or {})})
+    of_metric, shown = Metric(results.attrs['metric']), dataset.names(results)
+    every = {
+        pattern: found
+        for pattern in results['pattern'].values.tolist()
+        if (found := dataset.curves(results, pattern, model))
+    }
+    most = max(sum(map(len, found.values())) for found in every.values())
     if legend and most > _MOST_NAMED:
         requirement = f'be False for more than {_MOST_NAMED} curves (`run.select` takes a part)'
         raise errors.invalid('legend', requirement, f'{legend} for {most:,}')
-    every = looks(dict.fromkeys(label for panel in read.panels for label in panel.curves))
-    found = panels.several(ax, len(read.panels))
-    for place, (axes, panel) in enumerate(zip(found, read.panels, strict=True)):
-        drawn, count = 0, sum(map(len, panel.curves.values()))
-        for label, models in panel.curves.items():
-            look = every[label]
-            name = read.names.get(label, label)
-            places = panel.rounds if against is None else np.asarray(against[label])
-            shown = (panel.rounds >= from_round) & ((places > 0) | (not log_rounds))
+    look_of = looks(dict.fromkeys(label for found in every.values() for label in found))
+    limits = (0, 1) if of_metric.is_share and not above else (-np.inf, np.inf)
+    at = results['round'].values
+    drawn_on = panels.several(ax, len(every))
+    for axes, (pattern, found) in zip(drawn_on, every.items(), strict=True):
+        drawn, count = 0, sum(map(len, found.values()))
+        for label, models in found.items():
+            look, name = look_of[label], shown[label]
+            places = at if against is None else np.asarray(against[label])
+            kept = (at >= from_round) & ((places > 0) | (not log_rounds))
             for kind, values in models.items():
                 mean, half = _band(values - above, window, band)
                 _draw_one(
                     axes,
-                    places[shown],
-                    mean[shown],
-                    half[shown],
+                    places[kept],
+                    mean[kept],
+                    half[kept],
                     log,
-                    (0, 1) if panels.is_share(read.metric) and not above else (-np.inf, np.inf),
+                    limits,
                     color=look.colour,
                     linestyle=look.line(kind),
                     marker=look.marker if count > 1 else '',
-                    markevery=_marked(places[shown], log_rounds, drawn, count),
+                    markevery=_marked(places[kept], log_rounds, drawn, count),
                     label=panels.named(name, kind, always=len(models) > 1),
                 )
                 drawn += 1
             if levels is not None and label in levels:
                 line = {'color': look.colour, 'linestyle': ':', 'linewidth': 1.2}
                 axes.axhline(levels[label] - above, label=f'{name}, predicted', **line)
-        title = read.names.get(panel.title, panel.title)
-        if title:
-            axes.set_title(title, fontsize=10)
-        _label_axes(axes, read.metric, above, log, x_name)
+        if pattern and results.sizes['pattern'] > 1:
+            axes.set_title(shown[pattern], fontsize=10)
+        _label_axes(axes, of_metric, above, log, x_name)
         if log_rounds:
             panels.logarithmic(axes.xaxis)
         elif axes.get_xlim()[1] >= 1e5:
             panels.in_thousands(axes.xaxis)
-        if legend and place == len(found) - 1:
-            panels.legend(axes)
-    return panels.as_returned(found)
+    if legend:
+        panels.legend(drawn_on[-1])
+    return panels.as_returned(drawn_on)
 
 
-def _label_axes(axes: Any, metric: str, above: float, log: bool, x_name: str) -> None:
+def _label_axes(axes: Any, metric: Metric, above: float, log: bool, x_name: str) -> None:
     axes.set_xlabel(x_name)
-    name = panels.words(metric)
-    axes.set_ylabel(f'{name} minus {above:g}' if above else name, fontsize=9)
+    axes.set_ylabel(f'{metric.words} minus {above:g}' if above else metric.words, fontsize=9)
     axes.grid(alpha=0.25)
-    share = panels.is_share(metric)
     if log:
-        panels.logarithmic(axes.yaxis, per_cent=share)
-    elif share:
+        panels.logarithmic(axes.yaxis, per_cent=metric.is_share)
+    elif metric.is_share:
         panels.in_per_cent(axes.yaxis)
 
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, errors, evaluation, runs, series
-from fedjax_links.plot import heat, panels, reading
+from fedjax_links import checks, errors, evaluation, runs
+from fedjax_links.plot import heat, panels
+from fedjax_links.results import dataset
+from fedjax_links.results.metric import Metric
 
 
 def grid_map(
@@ -61,43 +63,36 @@ def grid_map(
         if label is not None:
             checks.choice(name, label, run.facts['algorithms'])
     labels = [algorithm] if baseline is None else [algorithm, baseline]
-    rows = _rows(run, (x, y), labels, pattern, dict(at or {}))
-    axes = [(name.rsplit('.', 1)[-1], series.values(rows, name)) for name in (x, y)]
-    lanes = np.unique(rows['pattern']).tolist(), run.facts['seeds'], np.unique(rows['round'])
-
-    chosen = {label: reading.main_model(series.models(run.facts, label)) for label in labels}
+    found = _part(run, (x, y), labels, pattern, dict(at or {}))
+    axes = {name: sorted(set(_values(found, name))) for name in (y, x)}
+    chosen = {label: dataset.main_model(run.facts['models'][label]) for label in labels}
     if model is not None:
-        checks.choice('model', model, series.models(run.facts, algorithm))
+        checks.choice('model', model, run.facts['models'][algorithm])
         chosen[algorithm] = model
+    means = dataset.tail(found[metric].values[:, :, 0], tail)
+    models, shown = found['model'].values.tolist(), dataset.names(found)
 
     def levels(label: str) -> np.ndarray:
         """float[S, Y, X]."""
-        found = np.full((len(lanes[1]), len(axes[1][1]), len(axes[0][1])), np.nan)
-        of_label = series.where(rows, algorithm=label)
-        for row, at_y in enumerate(axes[1][1]):
-            of_row = series.at(of_label, {y: at_y})
-            for column, at_x in enumerate(axes[0][1]):
-                cell = series.at(of_row, {x: at_x})
-                values = series.array(cell, f'{chosen[label]}/{metric}', *lanes)
-                found[:, row, column] = reading.ends(values[0], tail)
-        return found
+        values = means[:, models.index(chosen[label])]
+        return np.moveaxis(dataset.over_grid(found, label, axes, values), -1, 0)
 
     def named(label: str) -> str:
-        return panels.named(dict(run.facts['names']).get(label, label), chosen[label])
+        return panels.named(shown[label], chosen[label])
 
-    scale = 100 if panels.is_share(metric) else 1
+    kind = Metric(metric)
     if baseline is None:
         values, unclear = levels(algorithm).mean(axis=0), None
-        label = f'{named(algorithm)}: {panels.unit(metric)}'
+        label = f'{named(algorithm)}: {kind.title}'
     else:
-        found = evaluation.paired_interval(levels(algorithm), levels(baseline))
-        values, unclear = found.mean, ~found.excludes_zero
-        label = f'{named(algorithm)} minus {named(baseline)}: {panels.words(metric)}'
-        label = panels.in_points(label, metric)
+        interval = evaluation.paired_interval(levels(algorithm), levels(baseline))
+        values, unclear = interval.mean, ~interval.excludes_zero
+        label = f'{named(algorithm)} minus {named(baseline)}: {kind.words}'
+        label = kind.difference_title(label)
     return heat.heat_map(
-        scale * values,
-        x=(axes[0][0].replace('_', ' '), axes[0][1]),
-        y=(axes[1][0].replace('_', ' '), axes[1][1]),
+        kind.scale * values,
+        x=(x.rsplit('.', 1)[-1].replace('_', ' '), axes[x]),
+        y=(y.rsplit('.', 1)[-1].replace('_', ' '), axes[y]),
         label=label,
         around_zero=baseline is not None,
         texts=texts,
@@ -107,14 +102,14 @@ def grid_map(
     )
 
 
-def _rows(
+def _part(
     run: runs.Results,
     axes: Sequence[str],
     labels: Sequence[str],
     pattern: str | None,
     at: Mapping[str, Any],
-) -> series.Rows:
-    """Evaluations of some algorithms and one pattern, of one value of each column but the axes."""
+) -> Any:
+    """Some algorithms under one pattern, at one value of each column but the axes."""
     patterns, grid = list(run.facts['patterns']), list(run.facts['grid'])
     for name, column in zip('xy', axes, strict=True):
         checks.choice(name, column, grid)
@@ -122,14 +117,19 @@ def _rows(
         raise errors.invalid('pattern', f'be one of {", ".join(patterns)}', None)
     if pattern is not None:
         checks.choice('pattern', pattern, patterns)
-    part = run.select(at, algorithms=labels, patterns=pattern or patterns[0])
-    rows = series.where(part.columns, stage='main')
+    found = run.select(at, algorithms=labels, patterns=pattern or patterns[0]).dataset
     for column in grid:
-        if column not in (*axes, *at) and len(series.values(rows, column)) > 1:
+        if column not in (*axes, *at) and len(set(_values(found, column))) > 1:
             raise errors.invalid('at', f'have a value of {column}', list(at))
-    if not series.num_rows(rows):
+    if not found['begun'].any():
         raise errors.invalid('at', 'leave evaluations', dict(at))
     for name, column in zip('xy', axes, strict=True):
-        if not series.is_given(rows, column):
+        if not _values(found, column):
             raise errors.invalid(name, f'be a column of {" or ".join(labels)}', column)
-    return rows
+    return found
+
+
+def _values(found: Any, column: str) -> list[Any]:
+    """What there is of a column of the grid."""
+    points = [point for _, point in dataset.points(found).values()]
+    return [point[column] for point in points if column in point]

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, errors, evaluation, series
-from fedjax_links.plot import panels, reading
+from fedjax_links import checks, errors, evaluation
+from fedjax_links.plot import panels
 from fedjax_links.plot.looks import looks
+from fedjax_links.results import dataset
+from fedjax_links.results.metric import Metric
 
 LETTERS_PER_INCH = 9
 
@@ -52,45 +54,47 @@ def paired_differences(
     checks.within('tail', tail, 0, 1)
     if isinstance(data, Mapping):  # one value per seed is one evaluation
         data = {k: np.asarray(v)[:, None] if _is_vector(v) else v for k, v in data.items()}
-    read = reading.read(data, metric, model=model, names=names)
-    baseline = _baseline(read.members, baseline or getattr(data, 'facts', {}).get('baseline'))
+    results = dataset.of(data, metric)
+    results = results.assign_attrs(names={**results.attrs['names'], **(names or {})})
+    shown, of_metric = dataset.names(results), Metric(results.attrs['metric'])
+    members = dataset.points(results)
+    baseline = _baseline(members, baseline or results.attrs['baseline'])
     against = {
-        label: baseline
-        if baseline in read.members
-        else series.counterpart(read.members, label, baseline)
-        for label in read.members
+        label: baseline if baseline in members else dataset.counterpart(members, label, baseline)
+        for label in members
     }
     rows = {label: base for label, base in against.items() if base not in (None, label)}
-    kinds = {label: next(iter(m)) for panel in read.panels for label, m in panel.curves.items()}
-    shown = {
-        label: panels.named(read.names.get(label, label), kind) for label, kind in kinds.items()
+    every = {
+        pattern: found
+        for pattern in results['pattern'].values.tolist()
+        if (found := dataset.curves(results, pattern, model))
     }
-    longest = max((len(shown[label]) for label in rows), default=0)
-    found = panels.several(ax, len(read.panels), len(rows), longest)
-    for axes, panel in zip(found, read.panels, strict=True):
-        curves = panel.curves.items()
-        ends = {label: reading.ends(models[kinds[label]], tail) for label, models in curves}
-        draw_differences(axes, ends, rows, read.metric, shown)
-        if panel.title:
-            axes.set_title(read.names.get(panel.title, panel.title), fontsize=10)
+    kinds = {label: next(iter(m)) for found in every.values() for label, m in found.items()}
+    titles = {label: panels.named(shown[label], kind) for label, kind in kinds.items()}
+    longest = max((len(titles[label]) for label in rows), default=0)
+    drawn_on = panels.several(ax, len(every), len(rows), longest)
+    for axes, (pattern, found) in zip(drawn_on, every.items(), strict=True):
+        ends = {k: dataset.tail(models[kinds[k]], tail) for k, models in found.items()}
+        draw_differences(axes, ends, rows, of_metric, titles)
+        if pattern and results.sizes['pattern'] > 1:
+            axes.set_title(shown[pattern], fontsize=10)
     kind = next((kinds[base] for base in rows.values()), 'server')
-    other = panels.named(read.names.get(baseline, baseline), kind)
-    label = difference_label(read.metric, other)
-    if ax is None and len(found) > 1:  # one label, and names at the left alone
-        found[0].figure.supxlabel(label, fontsize=10)
-        for axes in found:
+    label = difference_label(of_metric, panels.named(shown[baseline], kind))
+    if ax is None and len(drawn_on) > 1:  # one label, and names at the left alone
+        drawn_on[0].figure.supxlabel(label, fontsize=10)
+        for axes in drawn_on:
             axes.tick_params(labelleft=axes.get_subplotspec().is_first_col())
     else:
-        for axes in found:
+        for axes in drawn_on:
             axes.set_xlabel(label)
-    return panels.as_returned(found)
+    return panels.as_returned(drawn_on)
 
 
 def _is_vector(entry: Any) -> bool:
     return not isinstance(entry, Mapping | tuple) and np.ndim(entry) == 1
 
 
-def _baseline(members: series.Members, given: str | None) -> str:
+def _baseline(members: Mapping[str, tuple[str, Any]], given: str | None) -> str:
     """An algorithm, at whatever point of a grid, or one series; by default what comes first."""
     algorithms = list(dict.fromkeys(algorithm for algorithm, _ in members.values()))
     if given is None:
@@ -103,7 +107,7 @@ def draw_differences(
     axes: Any,
     ends: Mapping[str, np.ndarray],
     against: Mapping[str, str],
-    metric: str,
+    metric: Metric,
     names: Mapping[str, str],
 ) -> None:
     """Paired differences and their 95 % intervals, a row each.
@@ -116,8 +120,7 @@ def draw_differences(
       metric: what it is.
       names: what labels are called, in the order of the picture.
     """
-    scale = 100 if panels.is_share(metric) else 1
-    every = looks(names)
+    scale, every = metric.scale, looks(names)
     for place, (label, base) in enumerate(against.items()):
         if label not in ends or base not in ends:
             continue
@@ -140,10 +143,9 @@ def draw_differences(
     axes.grid(axis='x', alpha=0.25)
 
 
-def difference_label(metric: str, baseline: str) -> str:
+def difference_label(metric: Metric, baseline: str) -> str:
     """``eval accuracy minus that of FedAvg, points``."""
-    text = f'{panels.words(metric) or "value"} minus that of {baseline}'
-    return panels.in_points(text, metric)
+    return metric.difference_title(f'{metric.words or "value"} minus that of {baseline}')
 
 
 def level_bars(
@@ -196,8 +198,8 @@ def level_bars(
         )
     letters = max(8, int(LETTERS_PER_INCH * inches / max(1, len(groups))))
     axes.set_xticks(places, [textwrap.fill(group, letters) for group in groups])
-    axes.set_ylabel(panels.words(metric))
-    if panels.is_share(metric):
+    axes.set_ylabel(Metric(metric).words)
+    if Metric(metric).is_share:
         axes.set_ylim(0, min(axes.get_ylim()[1], 1))
         panels.in_per_cent(axes.yaxis)
     axes.grid(axis='y', alpha=0.25)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import analysis, base, checks, errors
-from fedjax_links.plot import panels, reading
+from fedjax_links.plot import panels
 from fedjax_links.plot.looks import COLOURS, REALISED, THEORY
 
 MAP_ROUNDS = 200
@@ -49,7 +49,7 @@ def link_map(
     checks.static_int('num_rounds', num_rounds)
     duplex = isinstance(links, base.DuplexLinkSample)
     sampled = isinstance(links, base.DuplexLinkSample | base.LinkSample | base.CohortLinkSample)
-    mask = reading.masks(base.participants(links) if sampled else links, 'links')
+    mask = _mask(base.participants(links) if sampled else links, 'links')
     by_rate = np.argsort(-mask.mean(axis=0), kind='stable') if order is None else order
     axes = panels.own(ax, (7.2, 4.2))
     options: dict[str, Any] = {'aspect': 'auto', 'interpolation': 'nearest'}
@@ -95,7 +95,7 @@ def participation_rates(
     Raises:
       ValueError: for a mask or probabilities of another shape.
     """
-    mask = reading.masks(mask)
+    mask = _mask(mask)
     rates = mask.mean(axis=0)
     probs = np.full(rates.size, np.nan) if probs is None else np.asarray(probs, np.float64)
     if probs.shape != rates.shape:
@@ -144,7 +144,7 @@ def gap_law(
     Raises:
       ValueError: for a mask or rates of another shape, or out of range.
     """
-    mask = reading.masks(mask)
+    mask = _mask(mask)
     rates = _rates(mask, probs, up_rate, down_rate)
     axes = panels.own(ax)
     counts = analysis.gap_counts(mask)
@@ -199,7 +199,7 @@ def link_memory(
     Raises:
       ValueError: for a mask or rates of another shape, or out of range.
     """
-    mask = reading.masks(mask)
+    mask = _mask(mask)
     checks.static_int('num_lags', num_lags)
     lags = min(num_lags, len(mask) // 2)
     rates = _rates(mask, probs, up_rate, down_rate)
@@ -243,7 +243,7 @@ def participants(
     Raises:
       ValueError: for a mask of another shape or a period that is too long.
     """
-    sizes = reading.masks(mask).sum(axis=1)
+    sizes = _mask(mask).sum(axis=1)
     axes = panels.own(ax)
     if period is None:
         shown = sizes[:MAP_ROUNDS]
@@ -268,6 +268,17 @@ def participants(
     panels.in_integers(axes.yaxis)
     axes.legend(frameon=False, fontsize=8)
     return axes
+
+
+def _mask(data: Any, argument: str = 'mask') -> np.ndarray:
+    """bool[T, N] of truth values, or of numbers 0 and 1."""
+    array = np.asarray(data)
+    if array.ndim != 2 or not array.size:
+        shape = f'shape {list(array.shape)}'
+        raise errors.invalid(argument, 'be a mask of shape [T, N]', shape)
+    if array.dtype != bool and not np.isin(array, (0, 1)).all():
+        raise errors.invalid(argument, 'hold truth values', errors.shown(data))
+    return array.astype(bool)
 
 
 def _rates(

@@ -56,14 +56,25 @@ def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Any]:
     from matplotlib import pyplot
 
     columns = min(_MOST_COLUMNS, count)
-    lines = -(-count // columns)
     height = max(_PANEL[1], _ROW * rows + 0.8)
-    size = (_PANEL[0] * columns + 0.6 + _LETTER * letters, height * lines + 0.6)
-    shape: dict[str, Any] = {'squeeze': False, 'figsize': size, 'layout': 'constrained'}
-    grid: Any = pyplot.subplots(lines, columns, **shape)[1]
-    for axes in list(grid.flat)[count:]:
+    size = _PANEL[0] * columns + 0.6 + _LETTER * letters, height * -(-count // columns) + 0.6
+    return grid(pyplot.figure(figsize=size, layout='constrained'), count, columns)
+
+
+def grid(figure: Any, count: int, columns: int = _MOST_COLUMNS, **options: Any) -> list[Any]:
+    """Axes of ``count`` panels in rows of ``columns``; the rest of the last row is hidden.
+
+    Args:
+      figure: an empty matplotlib figure.
+      count: of the panels.
+      columns: side by side, at most.
+      **options: of ``figure.subplots``.
+    """
+    columns = min(columns, count)
+    every: Any = figure.subplots(-(-count // columns), columns, squeeze=False, **options)
+    for axes in every.flat[count:]:
         axes.set_visible(False)
-    return list(grid.flat)[:count]
+    return list(every.flat[:count])
 
 
 def as_returned(found: Sequence[Any]) -> Any:
@@ -73,16 +84,6 @@ def as_returned(found: Sequence[Any]) -> Any:
     array = np.empty(len(found), object)
     array[:] = found
     return array
-
-
-def is_share(metric: str) -> bool:
-    """Whether a metric is a share of examples, which reads best in per cent."""
-    return metric.endswith('accuracy')
-
-
-def words(metric: str) -> str:
-    """A metric as it is read."""
-    return metric.replace('_', ' ')
 
 
 def named(name: str, model: str, *, always: bool = False) -> str:
@@ -96,17 +97,7 @@ def named(name: str, model: str, *, always: bool = False) -> str:
     if model == 'server' and not always:
         return name
     before = f'{name[:-1]}, ' if name.endswith(')') else f'{name} ('
-    return f'{before}{words(model)})'
-
-
-def unit(metric: str) -> str:
-    """The metric with its unit, as a heading."""
-    return f'{words(metric)}, %' if is_share(metric) else words(metric)
-
-
-def in_points(text: str, metric: str) -> str:
-    """What a difference is called, with its unit where the metric is a share."""
-    return f'{text}, points' if is_share(metric) else text
+    return f'{before}{model.replace("_", " ")})'
 
 
 def in_integers(axis: Any) -> None:
@@ -171,6 +162,27 @@ def legend_columns(names: Sequence[str], width: float) -> int:
     """How many entries of a legend fit side by side into a picture of ``width`` inches."""
     widths = [0.7 + 0.085 * len(name) for name in names]
     return len(names) if sum(widths) < width else max(1, int(width / max(widths)))
+
+
+def legend_below(figure: Any, names: Sequence[str], width: float) -> None:
+    """One legend for all panels below them, in the order of names.
+
+    Args:
+      figure: with labelled artists.
+      names: of those to show.
+      width: of the figure in inches.
+    """
+    handles: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(
+        [handles[name] for name in names],
+        names,
+        loc='outside lower center',
+        ncols=legend_columns(names, width),
+        frameon=False,
+    )
 
 
 def note(axes: Any, text: str) -> None:

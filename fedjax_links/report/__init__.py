@@ -37,11 +37,11 @@ def write(
     Raises:
       ValueError: if no algorithm is done, or naming the field of a report and its value.
     """
-    from fedjax_links.report import clients, layouts, results
+    from fedjax_links.report import clients, layouts, source
 
     if experiment is not None:
         clients.keep(experiment, run)
-    found = results.of_run(run)._replace(experiment=experiment)
+    found = source.of_run(run, experiment)
     own = run.facts['reports']
     pages = layouts.build(found, {**(own or layouts.default(found)), **added} if added else own)
     if run.folder is None:
@@ -53,12 +53,16 @@ def write(
 def check(experiment: Experiment) -> None:
     """Makes every page of an experiment from zeros, so that mistakes show before anything runs.
 
+    Pages that nobody asked for have no mistakes, and what reads results (0.5 s) is not loaded.
+
     Args:
       experiment: the experiment.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    from fedjax_links.report import layouts, results
+    if not experiment.reports:
+        return
+    from fedjax_links.report import layouts, source
 
-    layouts.build(results.blank(experiment), experiment.reports)
+    layouts.build(source.blank(experiment), experiment.reports)

@@ -13,7 +13,7 @@ from fedjax_links.participation.look_alike import (
     rounds_per_day,
     sampled_days,
 )
-from fedjax_links.report import columns, recording, style
+from fedjax_links.report import recording, style, tables
 
 _HOURS = 24
 _BAR = 30
@@ -230,7 +230,7 @@ def write_csv(path: Path, report: LogReport, names: tuple[str, ...]) -> None:
       names: of its clients.
     """
     found = analysis.participation_report(report.log.mask)
-    columns.write_csv(
+    tables.write_csv(
         path,
         {
             'client': np.array(names),

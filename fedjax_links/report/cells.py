@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import checks, errors
-from fedjax_links.report.results import Results
+from fedjax_links.report.source import Source
+from fedjax_links.results import dataset
+from fedjax_links.results.metric import Metric
 
 ROUND = 'round'
 """What the axis of rounds is called."""
@@ -16,6 +18,7 @@ class Cells(NamedTuple):
     """Final levels over the cells of a map.
 
     Attributes:
+      metric: what they are.
       values: float[K, Y, X, S] by algorithm: panels, rows, columns, seeds; NaN where a run diverged
         or none was.
       panels: pattern and value of the third column of each of the K panels.
@@ -26,6 +29,7 @@ class Cells(NamedTuple):
         column had more than two.
     """
 
+    metric: Metric
     values: Mapping[str, np.ndarray]
     panels: Sequence[tuple[str, Any]]
     x: tuple[str, Sequence[Any]]
@@ -34,23 +38,23 @@ class Cells(NamedTuple):
     at_edge: int | None
 
 
-def of_results(
-    results: Results,
+def of_source(
+    source: Source,
     *,
     x: str | None,
     y: str | None,
     best_over: Sequence[str],
-    metric: str,
-    tail: float,
+    metric: str | None = None,
+    tail: float = 0.1,
 ) -> Cells:
     """Final levels over the cells of a map.
 
     Args:
-      results: what ran, over a grid.
+      source: what ran, over a grid.
       x: the column along the horizontal axis, or `ROUND`; the last one by default.
       y: the column along the vertical axis, or `ROUND`; the last of the others by default.
       best_over: columns of which every algorithm takes the best value at a cell.
-      metric: the metric.
+      metric: which metric; that of the run by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over.
 
     Returns:
@@ -61,14 +65,16 @@ def of_results(
       ValueError: for an unknown column, or a grid of other than two or three columns beside
         `best_over`.
     """
+    kind = source.metric(metric)
+    checks.within('tail', tail, 0, 1)
     axes: dict[str, list[Any]] = {}
-    for _, point in results.members.values():
+    for _, point in source.members.values():
         for name, value in point.items():
             values = axes.setdefault(name, [])
             values += [] if value in values else [value]
     for name in best_over:
         checks.choice('best_over', name, list(axes))
-    places = _halving(results.rounds)
+    places = _halving(source.rounds)
     columns = [name for name in axes if name not in best_over]
     for argument, asked in (('x', x), ('y', y)):
         if asked is not None:
@@ -81,22 +87,27 @@ def of_results(
     if across is None or up is None or len(free) > 1:
         requirement = f'have two or three columns beside {", ".join(best_over) or "none"}'
         raise errors.invalid('grid', requirement, sorted(axes))
-    axes[ROUND] = [int(results.rounds[place]) for place in places]
-    order = [*best_over, *free, up, across]
-    sign = 1 if results.larger_is_better(metric) else -1
+    axes[ROUND] = [int(source.rounds[place]) for place in places]
+    main = source.data[kind.name].sel(model=source.data['main_model']).values  # [L, P, S, E]
+    order = [name for name in (*best_over, *free, up, across) if name != ROUND]
+    over_rounds = ROUND in (up, across)
+    levels = main[..., places] if over_rounds else dataset.tail(main, tail)
     found, at_edge = {}, 0
-    for algorithm in dict.fromkeys(owner for owner, _ in results.members.values()):
-        table = _table(results, algorithm, order, axes, places, metric, tail)
-        tried = [axes[name] for name in best_over]
-        table, edges = _best(table, tried, sign)
+    for algorithm in source.algorithms:
+        tried = {name: axes[name] for name in order}
+        table = dataset.over_grid(source.data, algorithm, tried, levels)
+        if over_rounds:  # behind the last column that is not drawn
+            table = np.moveaxis(table, -1, len(order) if across == ROUND else len(order) - 1)
+        table, edges = _best(table, [axes[name] for name in best_over], kind.sign)
         at_edge += edges
         table = table if free else table[None]
         table = np.moveaxis(table, 3, 0)  # [P, T, Y, X, S]
         found[algorithm] = table.reshape(-1, *table.shape[2:])
     thirds = axes[free[0]] if free else [None]
     return Cells(
+        metric=kind,
         values=found,
-        panels=[(pattern, third) for pattern in results.patterns for third in thirds],
+        panels=[(pattern, third) for pattern in source.patterns for third in thirds],
         x=(across, axes[across]),
         y=(up, axes[up]),
         third=free[0] if free else None,
@@ -112,35 +123,6 @@ def _halving(rounds: np.ndarray) -> list[int]:
         places.append(found[last])
         last = last // 2 if last % 2 == 0 else 0
     return places[::-1]
-
-
-def _table(
-    results: Results,
-    algorithm: str,
-    order: Sequence[str],
-    axes: Mapping[str, Sequence[Any]],
-    places: Sequence[int],
-    metric: str,
-    tail: float,
-) -> np.ndarray:
-    """Levels float[*axes in order, P, S]; an axis that an algorithm does not know repeats."""
-    shape = [len(axes[name]) for name in order]
-    table = np.full([*shape, len(results.patterns), results.num_seeds], np.nan)
-    for label, (owner, point) in results.members.items():
-        if owner != algorithm:
-            continue
-        model = results.main_model(label)
-        index = tuple(
-            axes[name].index(point[name]) if name in point else slice(None) for name in order
-        )
-        if ROUND in order:
-            levels = np.moveaxis(results.curves[label][model][metric][..., list(places)], -1, 0)
-            others = [name for name in order if name not in point]
-            sizes = [len(places) if name == ROUND else 1 for name in others]
-            table[index] = levels.reshape(*sizes, *levels.shape[1:])
-        else:
-            table[index] = results.tail(label, model, metric, tail)
-    return table
 
 
 def _best(table: np.ndarray, tried: Sequence[Sequence[Any]], sign: int) -> tuple[np.ndarray, int]:

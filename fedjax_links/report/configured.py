@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks, choices, errors, grids, sections, series
+from fedjax_links import checks, choices, errors, grids, sections
 from fedjax_links.base import Participation, Problem
 from fedjax_links.experiment import Experiment, config_parts, limits
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.laws import link_law
+from fedjax_links.results.dataset import described
 from fedjax_links.sections import Bound
 
 _MOST_ROUNDS = 10**7  # whose rates are added up
@@ -117,7 +118,7 @@ def first_point(config: Mapping[str, Any], *paths: str) -> str:
     starts = tuple(f'{path}.' for path in paths)
     own = {name: values for name, values in columns.items() if name.startswith(starts)}
     count = limits.num_points(own, config.get('grid_mode', 'cross'))
-    first = series.described({name: values[0] for name, values in own.items()})
+    first = described({name: values[0] for name, values in own.items()})
     return f'{first}, the first of {count} points of the grid' if count > 1 else first
 
 

@@ -1,8 +1,6 @@
 """A run in formats that other programs read: models, metrics, links."""
 
-import csv
 import importlib.util
-import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -85,13 +83,17 @@ def export(folder: str | Path, to: str | Path, *, format: str | None = None) -> 
         if not files:
             notes.append('No checkpoints of main lanes are kept, so there are no models.')
         files.append(CSV)
-        _write(target / CSV, _csv(kept.run.columns))
-        if importlib.util.find_spec('pandas') and importlib.util.find_spec('pyarrow'):
+        table = _table(kept.run)
+        _write(target / CSV, table.to_csv(index=False, lineterminator='\n').encode())
+        if importlib.util.find_spec('pyarrow'):
             files.append(PARQUET)
-            _write(target / PARQUET, _parquet(kept.run))
+            _write(target / PARQUET, table.to_parquet(index=False))
         else:
-            notes.append(f'{PARQUET} needs pandas and pyarrow: `pip install pandas pyarrow`.')
-        if links := folders.links(kept.path):
+            notes.append(f'{PARQUET} needs pyarrow: `pip install pyarrow`.')
+        if links := runs.read_links(kept.path):
+            for name in [name for name in links if name.startswith('mask/')]:
+                count = int(links['num_clients'])
+                links[name] = np.unpackbits(links[name], axis=-1, count=count).astype(bool)
             files.append(runs.LINKS)
             _write(target / runs.LINKS, packing.npz(links))
         else:
@@ -243,22 +245,11 @@ def _widened(array: np.ndarray) -> np.ndarray:
     return array if array.dtype.kind in 'biufc' else array.astype(np.float32)
 
 
-def _csv(columns: Mapping[str, np.ndarray]) -> bytes:
-    """Numbers as the shortest decimals that are read back as the same number."""
-    text = io.StringIO(newline='')
-    writer = csv.writer(text, lineterminator='\n')
-    writer.writerow(columns)
-    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-        writer.writerow(['' if value is None or value != value else value for value in row])
-    return text.getvalue().encode()
-
-
-def _parquet(run: runs.Results) -> bytes:
-    """Columns that hold values of several kinds as text."""
+def _table(run: runs.Results) -> Any:
+    """All lines; columns that hold values of several kinds, such as lists, as text."""
     table = run.to_pandas()
     for name, column in run.columns.items():
         kinds = {type(value) for value in column.tolist() if value is not None}
         if column.dtype == object and len(kinds) > 1:
             table[name] = [None if value is None else str(value) for value in column.tolist()]
-    content: bytes = table.to_parquet(index=False)
-    return content
+    return table

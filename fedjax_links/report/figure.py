@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import checks, sections
-from fedjax_links.report import columns, style
-from fedjax_links.report.tables import Table
+from fedjax_links.report import style
+from fedjax_links.report.tables import Table, write_csv
 
 PICTURE, NUMBERS, TEXT = 'figure.png', 'figure.csv', 'figure.md'
 
@@ -96,6 +96,6 @@ def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None
         caption=config['caption'],
         size=(width / 10, height / 10),
     )
-    columns.write_csv(folder / NUMBERS, result.columns)
+    write_csv(folder / NUMBERS, result.columns)
     text = f'# {config["title"]}\n\n{result.table.markdown()}\n{config["caption"]}\n'
     (folder / TEXT).write_text(text)

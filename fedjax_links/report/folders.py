@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fedjax_links import runs
 
 
@@ -45,23 +43,3 @@ def read(path: str | Path) -> Folder:
     environment = runs.read_json(folder, runs.ENVIRONMENT) or {}
     lanes = {json.dumps(lane.labels, sort_keys=True): lane for lane in runs.lanes(folder)}
     return Folder(folder, runs.read(folder), config, environment, lanes)
-
-
-def links(folder: Path) -> dict[str, np.ndarray]:
-    """What was kept of the realised links.
-
-    Args:
-      folder: of a run.
-
-    Returns:
-      By name: ``num_clients``; for each pattern ``mask/<pattern>``, bool[T, N], of the first seed,
-      and ``mean_prob/<pattern>``, float[N]; for further seeds ``<pattern>/<seed>`` in place of the
-      pattern; ``prob/...``, float[T, N], where the run logged links; ``first_round`` if it is
-      not 0. Empty if none were kept.
-    """
-    arrays = runs.read_links(folder)
-    for name, array in arrays.items():
-        if name.startswith('mask/'):
-            count = int(arrays['num_clients'])
-            arrays[name] = np.unpackbits(array, axis=-1, count=count).astype(bool)
-    return arrays

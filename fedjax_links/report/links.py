@@ -8,7 +8,7 @@ import numpy as np
 from fedjax_links import analysis, base, plot
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.plot.links import MAP_ROUNDS
-from fedjax_links.report import columns, link_statistics, style
+from fedjax_links.report import link_statistics, style, tables
 from fedjax_links.report.recording import LinkRecord
 
 _MOST_MAP_ROUNDS = 600
@@ -91,4 +91,4 @@ def write_csv(path: Path, record: LinkRecord) -> None:
         values['delivery_rate'] = record.delivers.mean(axis=0)
         values['downlink_rate'] = record.hears.mean(axis=0)
         values['compute_rate'] = record.computes.mean(axis=0)
-    columns.write_csv(path, values)
+    tables.write_csv(path, values)

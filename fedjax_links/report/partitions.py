@@ -10,7 +10,7 @@ from fedjax_links.base import Problem
 from fedjax_links.plot import clients
 from fedjax_links.problems import owners, partition
 from fedjax_links.problems.partition import PartitionReport, reports
-from fedjax_links.report import columns, style
+from fedjax_links.report import style, tables
 
 
 def of_problem(problem: Problem) -> PartitionReport:
@@ -103,4 +103,4 @@ def write_csv(path: Path, report: PartitionReport) -> None:
     if by_class.size:
         found |= {f'class_{c}': by_class[:, c] for c in range(by_class.shape[1])}
         found |= {'classes_held': report.classes_held, 'total_variation': report.total_variation}
-    columns.write_csv(path, found)
+    tables.write_csv(path, found)

@@ -1,8 +1,9 @@
 """Small tables, for a terminal and for a document."""
 
 import textwrap
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
 class Table(NamedTuple):
@@ -41,11 +42,31 @@ class Table(NamedTuple):
         )
 
 
-def format_interval(mean: float, half_width: float) -> str:
-    """``0.932 ± 0.004``; without an interval the mean alone, and ``diverged`` without a mean."""
-    if mean != mean:
-        return 'diverged'
-    return f'{mean:.3f}' if half_width != half_width else f'{mean:.3f} ± {half_width:.3f}'
+def fill(
+    rows: Iterable[Any], columns: Mapping[str, Callable[[Any], str] | None], caption: str
+) -> Table:
+    """A table from columns.
+
+    Args:
+      rows: what each row is about.
+      columns: by title, what stands in a row; None for a column that is left out.
+      caption: what the numbers are.
+    """
+    cells = {title: cell for title, cell in columns.items() if cell is not None}
+    return Table([*cells], [[cell(row) for cell in cells.values()] for row in rows], caption)
+
+
+def write_csv(path: Path, columns: Mapping[str, Any]) -> None:
+    """Writes one line per entry, numbers with ten digits.
+
+    Args:
+      path: where the file goes.
+      columns: numbers or texts by name, all of the same length.
+    """
+    import pandas
+
+    table = pandas.DataFrame(columns)
+    table.to_csv(path, index=False, float_format='%.10g', na_rep='nan', lineterminator='\n')
 
 
 def wrapped(text: str, width: int) -> str:

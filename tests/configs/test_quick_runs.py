@@ -10,7 +10,7 @@ from scipy import optimize
 from fedjax_links import analysis, experiment, report, sections, simulation, sizes
 from fedjax_links.papers.sun2025 import presets as sun2025
 from fedjax_links.problems.robust_regression import draw_robust_regression
-from fedjax_links.report import layouts, results
+from fedjax_links.report import layouts, source
 from tests.configs import shipped
 
 
@@ -21,20 +21,20 @@ def values(name, argument=None, **changes):
 
 def run(config):
     """Runs every algorithm."""
-    return results.of_run(experiment.build(config).run())
+    return source.of_run(experiment.build(config).run())
 
 
 def run_and_report(config, folder):
     """Runs every algorithm and writes the report."""
     run = experiment.build(config).run(folder)
     report.write(run)
-    return results.of_run(run)
+    return source.of_run(run)
 
 
 def finals(found, label, metric=None):
     """Seed means at the end, by pattern."""
-    tail = found.tail(label, found.main_model(label), metric or found.metric, 0.1)
-    return dict(zip(found.patterns, tail.mean(axis=1), strict=True))
+    ends, model = found.ends(metric), found.main_models[label]
+    return {pattern: ends.values[pattern, label, model].mean() for pattern in found.patterns}
 
 
 @pytest.mark.slow

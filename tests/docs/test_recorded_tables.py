@@ -9,7 +9,7 @@ from scipy import stats
 
 from benchmarks import predicted_points
 from fedjax_links import experiment, runs
-from fedjax_links.report import predicted_map
+from fedjax_links.papers import predicted_map
 from tests import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.optimised]

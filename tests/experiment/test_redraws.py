@@ -20,8 +20,7 @@ from fedjax_links import (
 from fedjax_links.experiment import debugging, families, lanes, redraws
 from fedjax_links.experiment.programs import Programs
 from fedjax_links.experiment.running import run
-from fedjax_links.report import layouts
-from fedjax_links.report import results as report_results
+from fedjax_links.report import layouts, source
 from tests.experiment.configs import values
 from tests.tiers import cases
 
@@ -348,7 +347,7 @@ def test_a_grid_of_streams_runs_them_one_at_a_time():
     programs = Programs(planned)
     assert len({programs.key(lane) for lane in lanes.main_lanes(planned, 'fedavg')}) == 1
     results = planned.run()
-    (table,) = layouts.spread(report_results.of_run(results)).tables
+    (table,) = layouts.spread(source.of_run(results)).tables
     assert table.header[2:] == [stream.replace('_', ' ') for stream in streams]
     rows = {
         stream: {k: v[results.columns['redraw'] == stream] for k, v in results.columns.items()}

@@ -8,7 +8,7 @@ import pytest
 from fedjax_links import algorithms, experiment, runs
 from fedjax_links.experiment import choosing, debugging
 from fedjax_links.local_training import local_sgd
-from fedjax_links.report import results
+from fedjax_links.report import source
 from tests.experiment.test_running import in_python
 
 
@@ -81,7 +81,7 @@ def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
         f'{run.facts["metric"]} {score:.4g} at learning_rate 0.1).'
     )
     with pytest.raises(ValueError, match=re.escape(said)):
-        results.of_run(run)
+        source.of_run(run)
     found = list(debugging.debug_round(planned, tmp_path, 3))
     assert [line.partition(', tuning')[0] for line in found] == [
         f'mine, some, seed {seed}, learning_rate {rate}'
@@ -99,6 +99,9 @@ def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
             'model': 'server',
         },
         'grid': {},
+        'grid_mode': 'cross',
+        'patterns': ['some'],
+        'seeds': [0],
         'metric': 'loss',
         'directions': {'loss': 'min'},
         'models': {'mine': ['server']},

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis, papers, sections, sizes
+from fedjax_links.papers.predicted_map import predicted_map
 from fedjax_links.papers.sun2025.weights import selection_weights
 from fedjax_links.papers.wang2022 import figures as toy
 from fedjax_links.report import figure
-from fedjax_links.report.predicted_map import predicted_map
 from tests.papers.shipped import CONFIGS, config, numbers
 
 BOUND = 4.5

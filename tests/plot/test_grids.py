@@ -1,5 +1,7 @@
 """A run over a grid as a heat map, beside a loop over its rows."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -62,7 +64,7 @@ def changed(run, chosen, **columns):
     found = dict(run.columns)
     for name, value in columns.items():
         found[name] = np.where(chosen, value, found[name])
-    return run._replace(columns=found)
+    return dataclasses.replace(run, columns=found)
 
 
 def test_where_a_seed_diverged_there_is_no_value(run):
@@ -78,7 +80,9 @@ def test_where_a_seed_diverged_there_is_no_value(run):
 def test_a_baseline_without_a_column_stands_at_all_of_its_values(run):
     ours = run['algorithm'] == 'fedpbc'
     kept = ours | ((run['algorithm'] == 'fedavg') & (run[X] == 0.0))
-    few = run._replace(columns={name: column[kept] for name, column in run.columns.items()})
+    few = dataclasses.replace(
+        run, columns={name: column[kept] for name, column in run.columns.items()}
+    )
     without = changed(few, ~ours[kept], **{X: np.nan})
     axes = plot.grid_map(without, X, Y, algorithm='fedpbc', baseline='fedavg', at=AT, tail=0.4)
     expected = by_hand(run, 'fedpbc', 'client_mean', 2.0, 0.9) - by_hand(

@@ -11,7 +11,7 @@ from fedjax_links import analysis, experiment, problems
 from fedjax_links.problems.gaussian_regression import draw_clients
 from fedjax_links.problems.gaussians import simplex
 from fedjax_links.problems.partition import dirichlet_shares
-from fedjax_links.report import configured, recording, results, theory
+from fedjax_links.report import configured, recording, source, theory
 
 LIMIT = 4.5
 
@@ -130,7 +130,7 @@ def test_what_is_known_is_printed_before_a_run():
         'eval_every': 2,
     }
     known = "The population's best model, exactly: accuracy 0.6000."
-    assert results.blank(experiment.build(config)).caption == known
+    assert source.blank(experiment.build(config)).caption == known
     line = "best     accuracy 0.6000 (the population's best model, exact)"
     assert line in experiment.build(config).describe().splitlines()
     links = configured.of_config(config)

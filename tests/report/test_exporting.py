@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import archives, errors, experiment, report, runs
-from fedjax_links.report import exporting, results
+from fedjax_links.report import exporting, source
 from tests.experiment.configs import values
 from tests.report import standing
 
@@ -171,7 +171,7 @@ def test_packages_that_are_missing_are_named(in_python, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
     done = exporting.export(in_python, tmp_path)
     assert exporting.PARQUET not in done.files
-    assert 'metrics.parquet needs pandas and pyarrow: `pip install pandas pyarrow`.' in done.notes
+    assert 'metrics.parquet needs pyarrow: `pip install pyarrow`.' in done.notes
     assert any(name.endswith('0.npz') for name in done.files)
     with pytest.raises(errors.MissingPackageError, match=r'`pip install safetensors`'):
         exporting.export(in_python, tmp_path, format='safetensors')
@@ -234,12 +234,11 @@ def test_an_archive_holds_any_column_and_what_was_asked_for(tmp_path):
 
 def test_an_archive_of_one_metric_has_its_report(configured, tmp_path):
     exporting.archive(configured, tmp_path / 'kept', metrics=['eval_loss', 'eval_accuracy'])
-    kept = results.of_run(runs.read(tmp_path / 'kept'))
+    kept = source.of_run(runs.read(tmp_path / 'kept'))
     assert kept.metrics == ['eval_accuracy', 'eval_loss']
-    whole = results.of_run(runs.read(configured))
-    for label, models in kept.curves.items():
-        for model, named in models.items():
-            same(named['eval_loss'], whole.curves[label][model]['eval_loss'])
+    whole = source.of_run(runs.read(configured))
+    assert list(kept.members) == list(whole.members)
+    same(kept.data['eval_loss'].values, whole.data['eval_loss'].values)
     assert 'Wrote report.md' in report.write(runs.read(tmp_path / 'kept'))
     with pytest.raises(ValueError, match=r"must hold 'eval_accuracy', the run's own"):
         exporting.archive(configured, tmp_path / 'other', metrics=['eval_loss'])

@@ -15,6 +15,12 @@ NOISE = np.array([-0.1, 0.0, 0.1])
 
 def over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):
     """Results of ``level(algorithm, **point)``, the same noise of three seeds on everybody."""
+    curves, members = curves_over(level, algorithms, evals, **axes)
+    return results(curves, members=members)
+
+
+def curves_over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):
+    """What `over` is made of: curves and members by label."""
     axes = {{'x': X, 'y': Y, 'rate': RATE}.get(name, name): v for name, v in axes.items()}
     curves, members = {}, {}
     for algorithm in algorithms:
@@ -24,7 +30,7 @@ def over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):
             members[label] = algorithm, point
             found = np.broadcast_to(level(algorithm, *values), evals)
             curves[label] = (NOISE[:, None] + found)[None]
-    return results(curves, members=members)
+    return curves, members
 
 
 def rows(table):
@@ -71,13 +77,11 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
 
 
 def test_one_seed_decides_nothing(drawn):
-    found = over(lambda a, x, y: 0.5 + (a == 'fedpbc') * 0.3 * x, x=(0.0, 1.0), y=(0.5, 0.9))
-    found = found._replace(
-        curves={
-            label: {'server': {'eval_accuracy': models['server']['eval_accuracy'][:, :1]}}
-            for label, models in found.curves.items()
-        }
+    curves, members = curves_over(
+        lambda a, x, y: 0.5 + (a == 'fedpbc') * 0.3 * x, x=(0.0, 1.0), y=(0.5, 0.9)
     )
+    alone = {label: values[:, :1] for label, values in curves.items()}
+    found = results(alone, members=members)
     page = heat_map(found, x=X, y=Y)
     best, differences = page.tables
     assert rows(best) == [[y, 'fedavg 40.0 ~', 'fedpbc 70.0 ~'] for y in ('0.5', '0.9')]
@@ -90,11 +94,11 @@ def test_one_seed_decides_nothing(drawn):
 
 
 def test_where_all_others_diverged_the_last_is_ahead_and_nothing_is_nobodys(drawn):
-    found = over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
-    for label, (algorithm, point) in found.members.items():
+    curves, members = curves_over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
+    for label, (algorithm, point) in members.items():
         if algorithm == 'fedavg' or point == {X: 1, Y: 1}:
-            found.curves[label]['server']['eval_accuracy'][:] = np.nan
-    page = heat_map(found, x=X, y=Y)
+            curves[label][:] = np.nan
+    page = heat_map(results(curves, members=members), x=X, y=Y)
     assert rows(page.tables[0]) == [['0', *['fedpbc 50.0'] * 2], ['1', 'fedpbc 50.0', '']]
     axes = drawn(page).axes[0]
     assert not hatched(axes)
@@ -146,17 +150,11 @@ def test_rounds_can_be_an_axis():
 
 
 def test_a_third_column_and_patterns_have_panels_below_each_other(drawn):
-    found = over(lambda a, third, y, x: 0.1 * third + 0.01 * x, third=(1, 2), y=(0, 1), x=(0, 1, 2))
-    twice = {
-        label: {'server': {'eval_accuracy': np.repeat(models['server']['eval_accuracy'], 2, 0)}}
-        for label, models in found.curves.items()
-    }
-    twice = {
-        k: {'server': {'eval_accuracy': v['server']['eval_accuracy']}} for k, v in twice.items()
-    }
-    for models in twice.values():
-        models['server']['eval_accuracy'][1] += 0.4
-    found = found._replace(curves=twice, patterns=['one', 'two'])
+    curves, members = curves_over(
+        lambda a, third, y, x: 0.1 * third + 0.01 * x, third=(1, 2), y=(0, 1), x=(0, 1, 2)
+    )
+    twice = {label: np.concatenate([values, values + 0.4]) for label, values in curves.items()}
+    found = results(twice, members=members, patterns=['one', 'two'])
     page = heat_map(found)
     best = page.tables[0]
     assert list(best.header) == ['pattern', 'third', 'bayes accuracy', 'sigma 0', '1', '2']
@@ -171,23 +169,21 @@ def test_a_third_column_and_patterns_have_panels_below_each_other(drawn):
 
 
 def test_an_algorithm_that_a_column_does_not_reach_is_the_same_along_it():
-    found = over(lambda a, x, y: 0.5 + 0.1 * x, x=(0, 1), y=(0, 1), algorithms=('fedpbc',))
-    alone = over(lambda a, x: 0.4 + 0.1 * x, x=(0, 1), algorithms=('fedavg',))
-    both = found._replace(
-        curves={**found.curves, **alone.curves}, members={**found.members, **alone.members}
-    )
+    found = curves_over(lambda a, x, y: 0.5 + 0.1 * x, ('fedpbc',), x=(0, 1), y=(0, 1))
+    alone = curves_over(lambda a, x: 0.4 + 0.1 * x, ('fedavg',), x=(0, 1))
+    curves, members = ({**one, **other} for one, other in zip(found, alone, strict=True))
+    both = results(curves, members=members)
     _, differences = heat_map(both, x=X, y=Y).tables
     assert {cell for row in differences.rows for cell in row[2:]} == {'+10.0 ± 0.0 *'}
 
 
 def test_the_client_mean_stands_for_an_algorithm_that_keeps_client_models(drawn):
-    found = over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
-    for label, (algorithm, _) in found.members.items():
+    curves, members = curves_over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
+    for label, (algorithm, _) in members.items():
         if algorithm == 'fedpbc':
-            found.curves[label]['client_mean'] = {
-                'eval_accuracy': found.curves[label]['server']['eval_accuracy'] + 0.1
-            }
-    page = heat_map(found, x=X, y=Y)
+            models = {'server': curves[label], 'client_mean': curves[label] + 0.1}
+            curves[label] = {model: {'eval_accuracy': v} for model, v in models.items()}
+    page = heat_map(results(curves, members=members), x=X, y=Y)
     assert {cell for row in page.tables[1].rows for cell in row[2:]} == {'+10.0 ± 0.0 *'}
     title = drawn(page).legends[0].get_title().get_text()
     assert title.endswith('; fedpbc at its client mean')

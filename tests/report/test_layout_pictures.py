@@ -8,8 +8,8 @@ import pytest
 
 from fedjax_links import plot
 from fedjax_links.report.layouts import bars, curves, levels, link_maps, overview
-from fedjax_links.report.results import Links
-from tests.report.made import results
+from fedjax_links.report.source import Links
+from tests.report.made import changed, results
 from tests.tiers import cases
 
 SIX = (
@@ -153,7 +153,7 @@ def test_all_models_are_named_wherever_they_first_appear(drawn, rng):
     assert legend(panels) == ['pattern0']
     assert [axes.get_title() for axes in panels.axes] == ['fedavg', 'fedpbc (client mean)']
     assert legend(drawn(bars(found))) == ['fedavg', 'fedpbc (client mean)']
-    page = drawn(levels(found._replace(baseline='fedpbc')))
+    page = drawn(levels(changed(found, baseline='fedpbc')))
     assert page.get_supxlabel() == 'eval accuracy minus that of fedpbc (client mean), points'
     names = ['fedavg', 'fedpbc (server)', 'fedpbc (client mean)']
     assert legend(drawn(curves(found, all_models=True))) == names

@@ -5,8 +5,8 @@ import pytest
 
 from fedjax_links.report import layouts
 from fedjax_links.report.layouts import bars, first_rounds, levels, link_maps, rates
-from fedjax_links.report.results import Links
-from tests.report.made import ends, results
+from fedjax_links.report.source import Links
+from tests.report.made import changed, ends, results
 
 TABLES = 'fedjax_links.papers.xiang2024.tables'
 SVHN = {'name': f'{TABLES}:table1', 'dataset': 'SVHN', 'split': 'test'}
@@ -92,7 +92,7 @@ def test_the_paper_stands_beside_the_model_that_it_evaluates():
         'client_mean': {'eval_accuracy': ends(0.8, 0.82)},
     }
     found = results({'fedavg': ends(0.5, 0.52), 'fedpbc': both, 'mine': ends(0.9, 0.9)})
-    found = found._replace(names=NAMES)
+    found = changed(found, names=NAMES)
     base, at_server, at_clients, mine = rows_of(levels(found, published=SVHN).tables[0])
     assert (base['paper'], base['paper, minus FedAvg']) == ('75.2 (sd 2.4)', '')
     assert (at_server['paper'], at_server['paper, minus FedAvg']) == ('', '')
@@ -179,10 +179,12 @@ def test_printed_first_rounds_stand_beside_ours_under_their_pattern_only():
 
 def test_rates_say_which_point_was_chosen_and_whether_it_is_at_an_edge():
     grid = {'client.learning_rate': np.array([0.01, 0.1, 1.0])}
-    one_seed = {label: ends(0.5) for label in ('up', 'down', 'inside', 'given', 'server')}
+    one_seed = {
+        label: np.full((2, 1, 1), 0.5) for label in ('up', 'down', 'inside', 'given', 'server')
+    }
     found = results(
         one_seed,
-        learning_rates=dict.fromkeys(one_seed, np.array([0.1, 0.05])),
+        rates=dict.fromkeys(one_seed, np.array([0.1, 0.05])),
         tuning={
             'up': {**grid, 'score': np.array([0.1, np.nan, 0.3])},
             'down': {**grid, 'score': np.array([0.5, 0.2, 0.3])},
@@ -322,7 +324,7 @@ def test_a_report_has_its_pages_in_reading_order_and_says_what_is_missing(tmp_pa
         'links',
         'participation',
     ]
-    found = found._replace(links={})
+    found = changed(found, links={})
     own = {'a': {'name': f'{__name__}:own_layout'}, 'b': 'levels', 'c': 'curves'}
     assert list(layouts.build(found, own)) == ['b', 'c', 'a']
 

@@ -8,8 +8,8 @@ import fedjax_links as fl
 from fedjax_links import analysis, experiment, report, runs, simulation
 from fedjax_links.report import clients, exporting
 from fedjax_links.report.layouts import participation
-from fedjax_links.report.results import Links
-from tests.report.made import results
+from fedjax_links.report.source import Links
+from tests.report.made import changed, results
 
 FIRST, SECOND = 0.2, 0.8
 
@@ -38,7 +38,7 @@ def rows_of(table):
 def page_of(masks, kept=None):
     links = {k: Links(np.asarray(m, bool), np.full(len(m[0]), np.nan)) for k, m in masks.items()}
     found = results({'fedavg': np.zeros((len(masks), 1, 1))}, patterns=list(masks), links=links)
-    return participation(found._replace(clients=kept or {}))
+    return participation(changed(found, clients=kept or {}))
 
 
 def test_counts_gaps_ages_and_effective_clients_by_hand():

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis, experiment
+from fedjax_links.papers import predicted_map
 from fedjax_links.problems import owners
-from fedjax_links.report import figure, predicted_map
+from fedjax_links.report import figure
 
 AXES = {'bayes_accuracies': (0.5, 0.8), 'sigmas': (0.0, 2.0, 10.0), 'alphas': (0.1, 1.0)}
 SIZES = {'num_clients': 9, 'examples_per_client': 30, 'num_classes': 4}

@@ -14,7 +14,7 @@ from fedjax_links.problems import models
 from fedjax_links.report import clients, prediction
 from fedjax_links.report.configured import of_config
 from fedjax_links.report.layouts.overview import overview
-from fedjax_links.report.results import of_run
+from fedjax_links.report.source import of_run
 from tests.report import plans
 
 CLIENTS, EACH, CLASSES, DIM = 12, 25, 3, 2

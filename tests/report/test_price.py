@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, report, runs
-from fedjax_links.report import layouts, results
+from fedjax_links.report import layouts, source
 from fedjax_links.report.layouts import price
 from tests.cli.command import run as command
 from tests.report.made import results as made
@@ -53,7 +53,7 @@ def hours(mask, steps):
 
 
 def test_totals_are_those_of_the_links(folder):
-    page = price(results.of_run(runs.read(folder)), **SPEEDS)
+    page = price(source.of_run(runs.read(folder)), **SPEEDS)
     both = masks(folder)
     active = np.mean([mask.sum() for mask in both])
     for label, steps, training in (
@@ -78,8 +78,8 @@ def first(curve, level):
 
 
 def test_a_target_costs_what_the_rounds_until_then_cost(folder):
-    found = results.of_run(runs.read(folder))
-    distances = found.curves['fedavg']['server']['distance'][0]
+    found = source.of_run(runs.read(folder))
+    distances = found.curve('distance', ('links', 'fedavg', 'server'))
     level = float(distances.mean(axis=0)[3])
     page = price(found, **SPEEDS, targets=[level, -1.0], metric='distance')
     at = first(distances.mean(axis=0), level)
@@ -91,12 +91,12 @@ def test_a_target_costs_what_the_rounds_until_then_cost(folder):
     assert row[0] == f'{mean:.3g} ({min(own):.3g} to {max(own):.3g})'
     sent = np.mean([16 * mask[:at].sum() / 1e9 for mask in masks(folder)])
     assert row[1].startswith(f'{sent:.3g} (')
-    assert row[2:] == ['never', 'never']
+    assert row[2:] == ['never (never)'] * 2
 
 
 @pytest.mark.parametrize('against', ['hours', 'gigabytes'])
 def test_curves_are_drawn_against_what_was_spent(folder, against, drawn):
-    page = price(results.of_run(runs.read(folder)), **SPEEDS, against=against)
+    page = price(source.of_run(runs.read(folder)), **SPEEDS, against=against)
     (axes,) = drawn(page).axes
     spent = {
         'hours': [np.mean([hours(mask[:t], 2) for mask in masks(folder)]) for t in range(0, 13, 3)],
@@ -106,10 +106,9 @@ def test_curves_are_drawn_against_what_was_spent(folder, against, drawn):
     }
     assert axes.get_xlabel().startswith(against)
     np.testing.assert_allclose(axes.lines[0].get_xdata(), spent[against])
-    means = results.of_run(runs.read(folder)).curves['fedavg']['server']
-    np.testing.assert_allclose(
-        axes.lines[0].get_ydata(), means[results.of_run(runs.read(folder)).metric][0].mean(axis=0)
-    )
+    found = source.of_run(runs.read(folder))
+    values = found.curve(found.metric().name, ('links', 'fedavg', 'server'))
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), values.mean(axis=0))
 
 
 def test_seeds_without_links_are_left_out_and_said(tmp_path):
@@ -124,7 +123,7 @@ def test_seeds_without_links_are_left_out_and_said(tmp_path):
 
 def test_prices_leave_the_run_as_it_was(folder):
     before = {path.name: path.read_bytes() for path in folder.glob('*.*') if path.is_file()}
-    price(results.of_run(runs.read(folder)), **SPEEDS)
+    price(source.of_run(runs.read(folder)), **SPEEDS)
     assert before == {p.name: p.read_bytes() for p in folder.glob('*.*') if p.is_file()}
 
 
@@ -161,13 +160,13 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
 )
 def test_a_mistake_is_named(folder, options, message):
     with pytest.raises(ValueError) as raised:  # noqa: PT011  compared below
-        price(results.of_run(runs.read(folder)), **{**SPEEDS, **options})
+        price(source.of_run(runs.read(folder)), **{**SPEEDS, **options})
     assert message in str(raised.value)
 
 
 def test_what_is_said_of_traffic_replaces_what_is_known(folder):
     page = price(
-        results.of_run(runs.read(folder)),
+        source.of_run(runs.read(folder)),
         **SPEEDS,
         traffic={'pausing': {'up': 3, 'down': 0}},
         model_bytes=100,
@@ -185,7 +184,7 @@ def test_what_cannot_be_priced_says_why(tmp_path):
         price(in_memory, **SPEEDS)
     own = {'mine': {'name': 'fedjax_links.algorithms.fedavg:fedavg_all'}}
     experiment.build({**CONFIG, 'algorithms': own, 'num_rounds': 3, 'num_seeds': 1}).run(tmp_path)
-    found = results.of_run(runs.read(tmp_path))
+    found = source.of_run(runs.read(tmp_path))
     with pytest.raises(ValueError, match=r'`traffic` must say what mine sends, got \[\].'):
         price(found, **SPEEDS)
     assert rows_of(price(found, **SPEEDS, traffic={'mine': {}}).tables[0])['mine'][0] == '1 / 1'

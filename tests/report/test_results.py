@@ -7,7 +7,7 @@ import pytest
 
 from fedjax_links import experiment, runs
 from fedjax_links.experiment import running
-from fedjax_links.report import results
+from fedjax_links.report import source
 from tests.experiment.configs import tuned
 
 FACTS = {
@@ -51,16 +51,25 @@ def level(pattern, seed, round, point):
 
 
 def of(text, **changes):
-    return results.of_run(runs.Results(runs.as_columns(text), {**FACTS, **changes}))
+    return source.of_run(runs.Results(runs.as_columns(text), {**FACTS, **changes}))
+
+
+def accuracy_of(found, label='fedavg'):
+    """float[P, S, E] of the server's model."""
+    return found.data['eval_accuracy'].sel(series=label, model='server').values
 
 
 def test_curves_are_by_pattern_seed_and_evaluation():
     found = of(lines('fedavg', level))
-    assert (found.title, found.metric, found.baseline) == ('A run', 'eval_accuracy', 'fedavg')
+    assert (found.title, found.metric().name, found.baseline) == (
+        'A run',
+        'eval_accuracy',
+        'fedavg',
+    )
     assert found.missing == ['fedpbc']
     np.testing.assert_array_equal(found.rounds, [2, 4])
     np.testing.assert_allclose(
-        found.curves['fedavg']['server']['eval_accuracy'],
+        accuracy_of(found),
         [[[0.152, 0.154], [0.162, 0.164]], [[0.252, 0.254], [0.262, 0.264]]],
     )
     assert found.num_seeds == 2
@@ -70,7 +79,7 @@ def test_curves_are_by_pattern_seed_and_evaluation():
 def test_the_order_of_lines_does_not_matter(rng):
     text = lines('fedavg', level)
     shuffled = [text[place] for place in rng.permutation(len(text))]
-    straight, mixed = (of(t).curves['fedavg']['server']['eval_accuracy'] for t in (text, shuffled))
+    straight, mixed = (accuracy_of(of(t)) for t in (text, shuffled))
     np.testing.assert_array_equal(straight, mixed)
 
 
@@ -79,17 +88,17 @@ def test_an_algorithm_is_missing_until_its_last_line_is_there():
     assert of(whole[:-1]).missing == ['fedpbc']
     found = of(whole)
     assert found.missing == []
-    assert found.main_model('fedpbc') == 'client_mean'
-    assert found.main_model('fedavg') == 'server'
-    assert list(found.curves['fedpbc']) == ['server', 'client_mean']
+    assert found.main_models['fedpbc'] == 'client_mean'
+    assert found.main_models['fedavg'] == 'server'
+    assert found.models['fedpbc'] == ['server', 'client_mean']
 
 
 def test_patterns_and_algorithms_come_in_the_order_of_their_names():
     names = [['second', 'B'], ['fedpbc', 'FedPBC'], ['first', 'A']]
     found = of(lines('fedavg', level) + lines('fedpbc', level), names=names)
     assert list(found.patterns) == ['second', 'first']
-    assert list(found.curves) == ['fedpbc', 'fedavg']
-    ends = found.curves['fedavg']['server']['eval_accuracy'][:, 0, -1]
+    assert list(found.members) == ['fedpbc', 'fedavg']
+    ends = accuracy_of(found)[:, 0, -1]
     np.testing.assert_allclose(ends, [0.254, 0.154])
     assert found.name('second') == 'B'
     assert found.name('fedavg') == 'fedavg'
@@ -97,7 +106,7 @@ def test_patterns_and_algorithms_come_in_the_order_of_their_names():
 
 def test_what_is_not_finite_diverged():
     found = of(lines('fedavg', lambda *_: float('inf')))
-    assert np.isnan(found.curves['fedavg']['server']['eval_accuracy']).all()
+    assert np.isnan(accuracy_of(found)).all()
 
 
 def test_what_diverged_at_a_list_of_a_grid_is_named():
@@ -124,39 +133,41 @@ def test_every_point_of_a_grid_is_a_series_and_meets_the_baseline_at_its_own_poi
         names=[['fedpbc', 'FedPBC']],
     )
     labels = [f'{a} (learning_rate {r})' for a in ('fedpbc', 'fedavg') for r in (0.1, 0.2)]
-    assert list(found.curves) == labels
+    assert list(found.members) == labels
     assert found.name(labels[0]) == 'FedPBC (learning_rate 0.1)'
     assert [found.baseline_of(label) for label in labels] == labels[2:] * 2
     for label, rate in zip(labels, (0.1, 0.2) * 2, strict=True):
-        np.testing.assert_array_equal(found.learning_rates[label], rate)
-        np.testing.assert_array_equal(found.curves[label]['server']['eval_accuracy'], rate)
+        assert found.data['client.learning_rate'].sel(series=label) == rate
+        np.testing.assert_array_equal(accuracy_of(found, label), rate)
 
 
 def test_an_algorithm_without_a_column_is_one_series_and_everybodys_baseline():
     points = [{'mu': mu} for mu in (0.1, 0.2)]
     found = of(lines('fedavg', level) + lines('fedpbc', level, points), grid={'mu': [0.1, 0.2]})
-    assert list(found.curves) == ['fedavg', 'fedpbc (mu 0.1)', 'fedpbc (mu 0.2)']
-    assert {found.baseline_of(label) for label in found.curves} == {'fedavg'}
+    assert list(found.members) == ['fedavg', 'fedpbc (mu 0.1)', 'fedpbc (mu 0.2)']
+    assert {found.baseline_of(label) for label in found.members} == {'fedavg'}
 
 
 def test_a_metric_of_unknown_direction_is_an_error_where_it_matters():
     found = of(lines('fedavg', level), directions={'eval_accuracy': None, 'train_loss': 'min'})
-    assert not found.larger_is_better('train_loss')
+    assert found.metric('train_loss').sign == -1
     with pytest.raises(ValueError, match=r'nothing says which way eval_accuracy is better'):
-        found.larger_is_better('eval_accuracy')
+        found.metric().sign  # noqa: B018
 
 
 @pytest.mark.slow
 def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
     planned = experiment.build(tuned(num_seeds=1, grid={'client': {'batch_size': (2, 4)}}))
-    blank, real = results.blank(planned), results.of_run(running.run(planned, tmp_path))
-    for name in ('learning_rates', 'rounds', 'tuning', 'curves'):
-        here, there = getattr(blank, name), getattr(real, name)
-        shapes = [
-            json.dumps(here_or_there, default=lambda a: list(np.shape(a)))
-            for here_or_there in (here, there)
-        ]
-        assert shapes[0] == shapes[1]
+    blank, real = source.blank(planned), source.of_run(running.run(planned, tmp_path))
+    shapes = [
+        json.dumps(found.tuning, default=lambda a: list(np.shape(a))) for found in (blank, real)
+    ]
+    assert shapes[0] == shapes[1]
+    metrics = blank.metrics
+    assert metrics == real.metrics
+    for name in (*metrics, *blank.data.coords):
+        assert blank.data[name].dims == real.data[name].dims
+        assert blank.data[name].shape == real.data[name].shape
     assert blank.members == real.members
     assert list(real.links) == ['bernoulli', 'cohort']
     assert real.links['cohort'].mask.shape == (8, 8)

@@ -1,6 +1,6 @@
 """The forms that papers give their results: one file per layout, named in `LAYOUTS`.
 
-A layout is a function of `Results` and plain options that returns a `Page`: tables, and how to
+A layout is a function of a `Source` and plain options that returns a `Page`: tables, and how to
 draw. `write` puts all pages of a folder into ``report.md`` with their pictures beside it.
 """
 
@@ -25,7 +25,7 @@ from fedjax_links.report.layouts.participation import participation
 from fedjax_links.report.layouts.price import price
 from fedjax_links.report.layouts.rates import rates
 from fedjax_links.report.layouts.spread import spread
-from fedjax_links.report.results import Results
+from fedjax_links.report.source import Source
 
 LAYOUTS: Mapping[str, Callable[..., Page]] = {
     'overview': overview,
@@ -47,30 +47,30 @@ REPORT = 'report.md'
 _MOST_DIVERGED = 30
 
 
-def default(results: Results) -> dict[str, Mapping[str, Any]]:
+def default(source: Source) -> dict[str, Mapping[str, Any]]:
     """The pages of a report for which a config names none.
 
     Args:
-      results: of a run.
+      source: of a run.
 
     Returns:
       By file name, ``name`` in `LAYOUTS` and its options.
     """
-    several_points = len(results.curves) > len({owner for owner, _ in results.members.values()})
     names = ['levels']
-    names += ['metrics', 'overview'] if len(results.patterns) == 1 else ['curves']
-    names += ['best'] if several_points and results.directions[results.metric] else []
-    names += ['rates'] if results.tuning else []
-    redrawn = all(redraws.GRID in point for _, point in results.members.values())
-    names += ['spread'] if redrawn and results.num_seeds > 1 else []
+    names += ['metrics', 'overview'] if len(source.patterns) == 1 else ['curves']
+    several_points = len(source.members) > len(source.algorithms)
+    names += ['best'] if several_points and source.metric().direction else []
+    names += ['rates'] if source.tuning else []
+    redrawn = all(redraws.GRID in point for _, point in source.members.values())
+    names += ['spread'] if redrawn and source.num_seeds > 1 else []
     return {name: {'name': name} for name in names}
 
 
-def build(results: Results, reports: Mapping[str, Any]) -> dict[str, Page]:
+def build(source: Source, reports: Mapping[str, Any]) -> dict[str, Page]:
     """Computes the pages.
 
     Args:
-      results: of a run.
+      source: of a run.
       reports: by file name, ``name`` in `LAYOUTS` (or ``module:factory``) and its options;
         `default` if empty. The links are added where they were kept.
 
@@ -83,34 +83,34 @@ def build(results: Results, reports: Mapping[str, Any]) -> dict[str, Page]:
     limits.check_report_names(list(reports))
     order = list(LAYOUTS)
     pages = []
-    for file, section in sorted((reports or default(results)).items()):
-        page = sections.named(f'config.reports.{file}', section, LAYOUTS, results)
+    for file, section in sorted((reports or default(source)).items()):
+        page = sections.named(f'config.reports.{file}', section, LAYOUTS, source)
         name = section if isinstance(section, str) else section['name']
         pages.append((order.index(name) if name in order else len(order), file, page))
     found = {file: page for _, file, page in sorted(pages, key=lambda entry: entry[:2])}
-    if results.links:
-        kept = link_maps(results), participation(results)
+    if source.links:
+        kept = link_maps(source), participation(source)
         found |= zip(limits.LINK_PAGES, kept, strict=True)
     return found
 
 
-def write(folder: Path, results: Results, pages: Mapping[str, Page]) -> list[str]:
+def write(folder: Path, source: Source, pages: Mapping[str, Page]) -> list[str]:
     """Writes ``report.md`` and the pictures.
 
     Args:
       folder: an existing folder.
-      results: what the pages are made of.
+      source: what the pages are made of.
       pages: from `build`.
 
     Returns:
       Names of the files written.
     """
-    parts, written = [f'# {results.title}\n'], [REPORT]
-    if results.missing:
-        parts.append(f'Not finished yet: {", ".join(results.missing)}.\n')
-    if results.diverged:
-        more = len(results.diverged) - _MOST_DIVERGED
-        listed = [*results.diverged[:_MOST_DIVERGED], *([f'{more} more'] if more > 0 else [])]
+    parts, written = [f'# {source.title}\n'], [REPORT]
+    if source.missing:
+        parts.append(f'Not finished yet: {", ".join(source.missing)}.\n')
+    if source.diverged:
+        more = len(source.diverged) - _MOST_DIVERGED
+        listed = [*source.diverged[:_MOST_DIVERGED], *([f'{more} more'] if more > 0 else [])]
         parts.append(f'Diverged (rounds count from 0): {"; ".join(listed)}.\n')
     for name, page in pages.items():
         parts.append(f'## {page.heading}\n')
@@ -119,15 +119,15 @@ def write(folder: Path, results: Results, pages: Mapping[str, Page]) -> list[str
             style.save_page(
                 folder / picture,
                 page.draw,
-                title=results.title,
-                caption=results.caption,
+                title=source.title,
+                caption=source.caption,
                 size=page.size,
             )
             parts.append(f'![{page.heading}]({picture})\n')
             written.append(picture)
         parts.extend(table.markdown() for table in page.tables)
-    if results.caption:
-        parts.append(f'{results.caption}\n')
+    if source.caption:
+        parts.append(f'{source.caption}\n')
     checkpoints.write_whole(folder / REPORT, '\n'.join(parts).encode())
     return written
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import checks, plot
+from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
-from fedjax_links.plot.panels import legend_columns, named
-from fedjax_links.plot.reading import ALL
-from fedjax_links.report.layouts.page import Page, metric_of, told_apart
-from fedjax_links.report.results import Results
+from fedjax_links.report.layouts.page import Page, limit_series
+from fedjax_links.report.source import Source
+from fedjax_links.results import dataset
 
 _LINES = ('algorithms', 'patterns')
 
@@ -30,7 +30,7 @@ class Axis(NamedTuple):
 
 
 def curves(
-    results: Results,
+    source: Source,
     *,
     metrics: Sequence[str] = (),
     lines: str = 'algorithms',
@@ -48,8 +48,8 @@ def curves(
     """Curves against the round, or what it cost.
 
     Args:
-      results: what ran.
-      metrics: which ones, one block of panels each; that of the results by default.
+      source: what ran.
+      metrics: which ones, one block of panels each; that of the run by default.
       lines: ``'algorithms'`` (one panel per pattern) or ``'patterns'`` (one per algorithm).
       all_models: draw every candidate model, not only the one that the papers evaluate.
       smoothing: share of the evaluations that a moving average spans; 0 for none.
@@ -74,107 +74,87 @@ def curves(
     checks.choice('band', band, BANDS)
     checks.within('smoothing', smoothing, 0, 1)
     checks.static_int('columns', columns)
-    checks.static_int('from_round', from_round, minimum=0, maximum=int(results.rounds[-1]))
-    metrics = [metric_of(results, metric, 'metrics') for metric in metrics or (None,)]
-    checks.within('tail', tail, 0, 1)
-    results, heading = told_apart(results, f'Learning curves of {lines}', metrics[0], tail)
-    panels = [
-        (metric, panel)
-        for metric in metrics
-        for panel in (results.patterns if lines == 'algorithms' else results.curves)
-    ]
-    columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
-    window = results.count(smoothing)
+    checks.static_int('from_round', from_round, minimum=0, maximum=int(source.rounds[-1]))
+    metrics = [source.metric(metric, 'metrics').name for metric in metrics or (None,)]
+    heading = f'Learning curves of {lines}'
+    source, heading = limit_series(source, heading, source.ends(metrics[0], tail))
+    by_pattern = lines == 'algorithms'
+    labels = source.patterns if by_pattern else list(source.members)
+    every = [(metric, panel) for metric in metrics for panel in labels]
+    columns = min(columns, len(every))
+    shown = {panel: _lines(source, panel, by_pattern, all_models) for panel in labels}
     names = list(
         dict.fromkeys(
-            name
-            for _, panel in panels
-            for label, pattern in _members(results, lines, panel)
-            for name in _names(results, lines, label, pattern, all_models)
+            panels.named(source.name(label), look, always=len(line.models) > 1)
+            for panel in labels
+            for label, line in shown[panel].items()
+            for look in line.models
         )
     )
     width = max(3.6 * columns + 0.6, _NARROWEST)
-    side_by_side = legend_columns(names, width)
-    size = (width, 2.6 * rows + 0.7 + 0.22 * -(-len(names) // side_by_side))
+    rows, below = -(-len(every) // columns), panels.legend_columns(names, width)
+    size = (width, 2.6 * rows + 0.7 + 0.22 * -(-len(names) // below))
 
     def draw(figure: Any) -> None:
         one_scale = len(metrics) == 1
-        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=one_scale)
-        for axes, (metric, panel) in zip(grid.flat, panels, strict=False):
-            shown, places = {}, {}
-            for label, pattern in _members(results, lines, panel):
-                row = list(results.patterns).index(pattern)
-                key = label if lines == 'algorithms' else pattern
-                shown[key] = {
-                    look: results.curves[label][model][metric][row]
-                    for model, look in _models(results, lines, label, all_models).items()
-                }
-                if against:
-                    places[key] = against.values[label, pattern]
+        grid = panels.grid(figure, len(every), columns, sharex=True, sharey=one_scale)
+        for place, (axes, (metric, panel)) in enumerate(zip(grid, every, strict=True)):
             plot.learning_curves(
-                shown,
+                {
+                    label: {
+                        look: source.curve(metric, (line.pattern, line.series, model))
+                        for look, model in line.models.items()
+                    }
+                    for label, line in shown[panel].items()
+                },
                 metric,
-                model=ALL,
-                rounds=results.rounds,
-                names={label: results.name(label) for label in shown},
+                model=dataset.ALL,
+                rounds=source.rounds,
+                names={label: source.name(label) for label in shown[panel]},
                 band=band,
-                window=window,
+                window=dataset.num_last(len(source.rounds), smoothing),
                 above=above,
                 log=log,
                 log_rounds=log_rounds,
                 from_round=from_round,
-                against=places or None,
+                against=against
+                and {k: against.values[v.series, v.pattern] for k, v in shown[panel].items()},
                 legend=False,
                 ax=axes,
             )
-            title = results.name(panel)
-            if lines == 'patterns' and not all_models:
-                title = named(title, results.main_model(panel))
+            title = source.name(panel)
+            if not by_pattern and not all_models:
+                title = panels.named(title, source.main_models[panel])
             axes.set_title(title, fontsize=10)
-            axes.set_xlabel('')
             if one_scale and not axes.get_subplotspec().is_first_col():
                 axes.set_ylabel('')
-        for column in grid.T:
-            last = [axes for axes in column if axes.lines][-1]
-            last.set_xlabel(against.label if against else 'round')
-            last.tick_params(labelbottom=True)
-        for axes in list(grid.flat)[len(panels) :]:
-            axes.set_visible(False)
-        handles: dict[str, Any] = {}
-        for line in (line for axes in grid.flat for line in axes.lines):
-            handles.setdefault(line.get_label(), line)
-        figure.legend(
-            [handles[name] for name in names],
-            names,
-            loc='outside lower center',
-            ncols=side_by_side,
-            frameon=False,
-        )
+            is_last = place + columns >= len(every)
+            axes.set_xlabel((against.label if against else 'round') if is_last else '')
+            axes.tick_params(labelbottom=is_last)
+        panels.legend_below(figure, names, width)
 
     return Page(heading, [], draw, size)
 
 
-def _members(results: Results, lines: str, panel: str) -> list[tuple[str, str]]:
-    """(algorithm, pattern) of each line of a panel."""
-    if lines == 'algorithms':
-        return [(label, panel) for label in results.curves]
-    return [(panel, pattern) for pattern in results.patterns]
+class _Line(NamedTuple):
+    """What a line of a panel shows: candidate models by the name that they look like."""
+
+    series: str
+    pattern: str
+    models: Mapping[str, str]
 
 
-def _models(results: Results, lines: str, label: str, all_models: bool) -> dict[str, str]:
-    """The candidate models of an algorithm that are drawn, and as which.
+def _lines(source: Source, panel: str, by_pattern: bool, all_models: bool) -> dict[str, _Line]:
+    """The lines of a panel by label.
 
-    A panel of an algorithm that shows one has it in its title, and lines like all other panels.
+    A panel of an algorithm that shows one model has it in its title, and lines like all others.
     """
-    if all_models and len(results.curves[label]) > 1:
-        return {model: model for model in results.curves[label]}
-    model = results.main_model(label)
-    return {model: model if lines == 'algorithms' else 'server'}
-
-
-def _names(results: Results, lines: str, label: str, pattern: str, all_models: bool) -> list[str]:
-    """What the lines of an algorithm under a pattern are called."""
-    name = results.name(label if lines == 'algorithms' else pattern)
-    drawn = _models(results, lines, label, all_models).values()
-    return [named(name, look, always=len(drawn) > 1) for look in drawn]
+    found = {}
+    for label in source.members if by_pattern else source.patterns:
+        series, pattern = (label, panel) if by_pattern else (panel, label)
+        main = source.main_models[series]
+        models = {main if by_pattern else 'server': main}
+        if all_models and len(source.models[series]) > 1:
+            models = {model: model for model in source.models[series]}
+        found[label] = _Line(series, pattern, models)
+    return found

@@ -6,22 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import checks, evaluation, plot
+from fedjax_links import evaluation, plot
 from fedjax_links.plot import heat, panels
-from fedjax_links.plot.panels import is_share, unit
 from fedjax_links.report import cells
 from fedjax_links.report.cells import ROUND, Cells
-from fedjax_links.report.layouts.page import (
-    Page,
-    difference,
-    metric_of,
-    number,
-    number_of,
-    seeds,
-    span,
-)
-from fedjax_links.report.results import Results
+from fedjax_links.report.layouts.page import Page
+from fedjax_links.report.source import Source
 from fedjax_links.report.tables import Table
+from fedjax_links.results.metric import Metric, numbers_of
 
 _NARROWEST, _WIDEST, _LOWEST = 1.7, 5.5, 3.6  # inches: of a panel's width, of the picture
 _BETWEEN, _BESIDE = 0.25, 1.6  # inches: of panels, of the colours' scale and the axes' words
@@ -30,7 +22,7 @@ _CELL, _HEIGHT = 0.46, 0.3  # inches: of a cell
 
 
 def heat_map(
-    results: Results,
+    source: Source,
     *,
     x: str | None = None,
     y: str | None = None,
@@ -44,13 +36,13 @@ def heat_map(
     patterns each have panels beside each other, or below where these are more than algorithms.
 
     Args:
-      results: what ran, over a grid.
+      source: what ran, over a grid.
       x: the column along the horizontal axis; the last one by default. ``'round'`` for rounds: the
         last evaluation, that at half its round, at a quarter, ... as long as there are any.
       y: the column along the vertical axis, or ``'round'``; the last of the others by default.
       best_over: columns, such as rates, of which every algorithm takes the value that is best at a
         cell by its mean over seeds.
-      metric: which metric; that of the results by default.
+      metric: which metric; that of the run by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over; not with
         rounds as an axis.
 
@@ -61,40 +53,39 @@ def heat_map(
       ValueError: for an unknown column or metric, a grid of other than two or three columns beside
         `best_over`, or a metric that nothing says which way is better.
     """
-    metric = metric_of(results, metric)
-    checks.within('tail', tail, 0, 1)
-    sign = 1 if results.larger_is_better(metric) else -1
-    found = cells.of_results(results, x=x, y=y, best_over=best_over, metric=metric, tail=tail)
-    base = found.values.get(results.baseline)
-    compared = {} if base is None else _differences(found, results.baseline)
-    leaders = _leaders(found, sign)
-    when = (
-        'mean over ' + seeds(results) if ROUND in (found.x[0], found.y[0]) else span(results, tail)
-    )
-    caption = f'{unit(metric)}: {when}.'
-    if best_over:
-        shown = ' and '.join(map(_short, best_over))
-        caption += f' Every algorithm has the {shown} that is best at the cell, by the same seeds'
-        if found.at_edge is not None:
-            caption += (
-                f'; in {found.at_edge} of {_count(found)} cells that is an edge of what was tried'
-            )
-        caption += '.'
-    tables = [_best_table(results, found, leaders, metric, caption)]
-    if compared:
-        tables.append(_difference_table(results, found, compared, metric))
+    found = cells.of_source(source, x=x, y=y, best_over=best_over, metric=metric, tail=tail)
+    drawn = _Map(source, found, _differences(found, source.baseline), _leaders(found))
     width = min(max(_CELL * len(found.x[1]), _NARROWEST), _WIDEST)
-    rows, columns = _arranged(len(found.panels), 1 + len(compared), width)
+    rows, columns = _arrange(len(found.panels), 1 + len(drawn.compared), width)
     height = rows * (_HEIGHT * len(found.y[1]) + 0.35) + 1.3
     size = (columns * (width + _BETWEEN) + _BESIDE, max(height, _LOWEST))
+    tables = [drawn.best_table(_caption(source, found, best_over, tail))]
+    tables += [drawn.difference_table()] if drawn.compared else []
+    return Page(
+        'Who is ahead where',
+        tables,
+        lambda figure: drawn.draw(figure, width / len(found.x[1]), columns),
+        size,
+    )
 
-    def draw(figure: Any) -> None:
-        _draw(figure, results, found, compared, leaders, metric, sign, width / len(found.x[1]))
 
-    return Page('Who is ahead where', tables, draw, size)
+def _caption(source: Source, found: Cells, best_over: Sequence[str], tail: float) -> str:
+    over_rounds = ROUND in (found.x[0], found.y[0])
+    when = f'mean over {source.seeds}' if over_rounds else source.span(tail)
+    if not best_over:
+        return f'{found.metric.title}: {when}.'
+    at_edge = ''
+    if found.at_edge is not None:
+        count = sum(int(np.prod(values.shape[:-1])) for values in found.values.values())
+        at_edge = f'; in {found.at_edge} of {count} cells that is an edge of what was tried'
+    shown = ' and '.join(map(_short, best_over))
+    return (
+        f'{found.metric.title}: {when}. Every algorithm has the {shown} that is best at the cell, '
+        f'by the same seeds{at_edge}.'
+    )
 
 
-def _arranged(num_panels: int, algorithms: int, width: float) -> tuple[int, int]:
+def _arrange(num_panels: int, algorithms: int, width: float) -> tuple[int, int]:
     """Rows and columns of the picture.
 
     Of one panel, as many columns as a page is wide. Of several, an algorithm has a row, or a column
@@ -107,12 +98,12 @@ def _arranged(num_panels: int, algorithms: int, width: float) -> tuple[int, int]
 
 
 def _differences(found: Cells, baseline: str) -> dict[str, evaluation.Interval]:
-    """Paired differences [K, Y, X] to the baseline by algorithm."""
-    base = np.moveaxis(found.values[baseline], -1, 0)
+    """Paired differences [K, Y, X] to the baseline by algorithm; none without it."""
+    by_seed = {label: np.moveaxis(values, -1, 0) for label, values in found.values.items()}
     return {
-        algorithm: evaluation.paired_interval(np.moveaxis(values, -1, 0), base)
-        for algorithm, values in found.values.items()
-        if algorithm != baseline
+        label: evaluation.paired_interval(values, by_seed[baseline])
+        for label, values in by_seed.items()
+        if baseline in by_seed and label != baseline
     }
 
 
@@ -124,10 +115,10 @@ class _Leaders(NamedTuple):
     clear: np.ndarray
 
 
-def _leaders(found: Cells, sign: int) -> _Leaders:
+def _leaders(found: Cells) -> _Leaders:
     """The best by the mean; clear where its paired difference to the second excludes zero."""
     values = np.stack(list(found.values.values()))
-    means = sign * values.mean(axis=-1)
+    means = found.metric.sign * values.mean(axis=-1)
     order = np.argsort(np.where(np.isnan(means), np.inf, -means), axis=0, kind='stable')
     ranked = np.take_along_axis(values, order[..., None], axis=0)
     level = ranked[0].mean(axis=-1)
@@ -138,175 +129,170 @@ def _leaders(found: Cells, sign: int) -> _Leaders:
     return _Leaders(order[0], level, ~np.isnan(level) & (alone | lead.excludes_zero))
 
 
-def _count(found: Cells) -> int:
-    return sum(int(np.prod(values.shape[:-1])) for values in found.values.values())
-
-
 def _short(name: str) -> str:
     return name.rsplit('.', 1)[-1].replace('_', ' ')
 
 
-def _panel(results: Results, found: Cells, place: int) -> list[str]:
-    """What tells panels of an algorithm apart."""
-    pattern, third = found.panels[place]
-    words = [results.name(pattern)] if len(results.patterns) > 1 else []
-    return words if found.third is None else [*words, number_of(third)]
+class _Map(NamedTuple):
+    """A map as tables and as a picture."""
 
+    source: Source
+    cells: Cells
+    compared: Mapping[str, evaluation.Interval]
+    leaders: _Leaders
 
-def _heads(results: Results, found: Cells) -> list[str]:
-    words = ['pattern'] if len(results.patterns) > 1 else []
-    return words if found.third is None else [*words, _short(found.third)]
+    @property
+    def metric(self) -> Metric:
+        return self.cells.metric
 
+    @property
+    def heads(self) -> list[str]:
+        """Titles of what tells panels of an algorithm apart."""
+        words = ['pattern'] if len(self.source.patterns) > 1 else []
+        return words if self.cells.third is None else [*words, _short(self.cells.third)]
 
-def _columns(found: Cells) -> list[str]:
-    first, *rest = (number_of(value) for value in found.x[1])
-    return [f'{_short(found.x[0])} {first}', *rest]
+    def panel(self, place: int) -> list[str]:
+        """What tells panels of an algorithm apart."""
+        pattern, third = self.cells.panels[place]
+        words = [self.source.name(pattern)] if len(self.source.patterns) > 1 else []
+        return words if self.cells.third is None else [*words, numbers_of(third)]
 
+    def undecided(self, interval: str = 'a 95 % interval') -> str:
+        """Where nobody is said to be ahead."""
+        alone = self.source.num_seeds == 1
+        return 'one seed decides nothing' if alone else f'{interval} includes zero'
 
-def _undecided(results: Results, interval: str = 'a 95 % interval') -> str:
-    """Where nobody is said to be ahead."""
-    return 'one seed decides nothing' if results.num_seeds == 1 else f'{interval} includes zero'
-
-
-def _best_table(
-    results: Results, found: Cells, leaders: _Leaders, metric: str, caption: str
-) -> Table:
-    names = [results.names.get(algorithm, algorithm) for algorithm in found.values]
-    rows = [
-        [
-            *_panel(results, found, panel),
-            number_of(value),
-            *(
-                ''
-                if np.isnan(level)
-                else f'{names[place]} {number(metric, level)}{"" if clear else " ~"}'
-                for place, level, clear in zip(
-                    *(part[panel, row].tolist() for part in leaders), strict=True
-                )
-            ),
+    def table(self, first: Sequence[str], caption: str, lines: Any) -> Table:
+        """A row per line and value of y; ``lines`` yields words, panel, row and cells."""
+        rows = [
+            [*words, *self.panel(panel), numbers_of(self.cells.y[1][row]), *shown]
+            for words, panel, row, shown in lines
         ]
-        for panel in range(len(found.panels))
-        for row, value in enumerate(found.y[1])
-    ]
-    caption += (
-        f' ~ where {_undecided(results, "the paired 95 % interval of its lead over the second")}. '
-        'Empty where all diverged or nothing ran.'
-    )
-    return Table([*_heads(results, found), _short(found.y[0]), *_columns(found)], rows, caption)
+        start, *others = map(numbers_of, self.cells.x[1])
+        columns = [f'{_short(self.cells.x[0])} {start}', *others]
+        return Table([*first, *self.heads, _short(self.cells.y[0]), *columns], rows, caption)
 
+    @property
+    def _rows(self) -> list[tuple[int, int]]:
+        return list(itertools.product(range(len(self.cells.panels)), range(len(self.cells.y[1]))))
 
-def _difference_table(
-    results: Results, found: Cells, compared: Mapping[str, evaluation.Interval], metric: str
-) -> Table:
-    rows = []
-    for algorithm, (means, halves, num_seeds) in compared.items():
-        for panel in range(len(found.panels)):
-            for row, value in enumerate(found.y[1]):
-                line = [results.names.get(algorithm, algorithm)]
-                line += [*_panel(results, found, panel), number_of(value)]
-                for pair in zip(means[panel, row], halves[panel, row], strict=True):
-                    line.append(difference(metric, evaluation.Interval(*pair, num_seeds)))
-                rows.append(line)
-    baseline = results.names.get(results.baseline, results.baseline)
-    caption = (
-        f'Difference to {baseline} at the same cell; ± is the 95 % interval over seeds (Student t) '
-        'of differences between runs with the same links and batches; * where zero is outside.'
-    )
-    header = ['algorithm', *_heads(results, found), _short(found.y[0]), *_columns(found)]
-    return Table(header, rows, caption)
+    def best_table(self, caption: str) -> Table:
+        """Who is best at every cell."""
+        names = [self.source.name(algorithm) for algorithm in self.cells.values]
 
+        def cell(place: int, level: float, clear: bool) -> str:
+            if np.isnan(level):
+                return ''
+            return f'{names[place]} {self.metric.number(level)}{"" if clear else " ~"}'
 
-def _draw(
-    figure: Any,
-    results: Results,
-    found: Cells,
-    compared: Mapping[str, evaluation.Interval],
-    leaders: _Leaders,
-    metric: str,
-    sign: int,
-    cell: float,
-) -> None:
-    from matplotlib.patches import Patch
+        lines: Any = [
+            ([], at[0], at[1], list(map(cell, *(part[at].tolist() for part in self.leaders))))
+            for at in self._rows
+        ]
+        lead = self.undecided('the paired 95 % interval of its lead over the second')
+        caption += f' ~ where {lead}. Empty where all diverged or nothing ran.'
+        return self.table([], caption, lines)
 
-    num_panels, algorithms = len(found.panels), list(found.values)
-    rows, columns = _arranged(num_panels, 1 + len(compared), cell * len(found.x[1]))
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    scale = 100 if is_share(metric) else 1
-    means = [scale * difference.mean for difference in compared.values()]
-    most = np.nanmax(np.abs([0.0, *np.ravel(means)]))
-    faces = [look.face for look in plot.looks(algorithms).values()]
-    x, y = ((_short(name), [number_of(v) for v in values]) for name, values in (found.x, found.y))
-    baseline = results.names.get(results.baseline, results.baseline)
-    image = None
-    shown = list(itertools.product(range(num_panels), [None, *compared]))
-    if num_panels == columns:
-        shown.sort(key=lambda pair: [None, *compared].index(pair[1]))
-    for place, (axes, (panel, algorithm)) in enumerate(zip(grid.flat, shown, strict=False)):
-        if algorithm is None:
-            _draw_leaders(axes, leaders, panel, faces, metric, cell)
-            title = 'best'
-        else:
-            values = scale * compared[algorithm].mean[panel]
-            form = '+.1f' if is_share(metric) else '+.2g'
-            texts = [[heat.formatted(value, form) for value in line] for line in values]
-            plot.heat_map(
-                values,
-                most=most,
-                texts=texts if heat.fits(texts, cell) else None,
-                unclear=~compared[algorithm].excludes_zero[panel],
-                reverse=sign < 0,
-                colorbar=False,
-                ax=axes,
+    def difference_table(self) -> Table:
+        """Differences to the baseline at every cell."""
+        lines = [
+            (
+                [self.source.name(algorithm)],
+                *at,
+                [
+                    self.metric.difference(evaluation.Interval(*pair, found.num_seeds))
+                    for pair in zip(found.mean[at], found.half_width[at], strict=True)
+                ],
             )
-            image = axes.images[0]
-            title = f'{results.names.get(algorithm, algorithm)} - {baseline}'
-        heads = zip(_heads(results, found), _panel(results, found, panel), strict=True)
-        words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
-        axes.set_title(', '.join([title, *words]), fontsize=9)
-        bottom, left = place + columns >= len(shown), place % columns == 0
-        heat.label_axes(axes, (x[0] if bottom else '', x[1]), ('', y[1]))
-        axes.tick_params(labelbottom=bottom, labelleft=left)
-    for axes in grid.flat[len(shown) :]:
-        axes.set_visible(False)
-    figure.supylabel(y[0], fontsize=9)
-    if image is not None:
-        figure.colorbar(
-            image,
-            ax=list(grid[:, -1]),
-            label=panels.in_points(f'difference, {panels.words(metric)}', metric),
-            fraction=0.06,
+            for algorithm, found in self.compared.items()
+            for at in self._rows
+        ]
+        caption = (
+            f'Difference to {self.source.name(self.source.baseline)} at the same cell; ± is the '
+            '95 % interval over seeds (Student t) of differences between runs with the same links '
+            'and batches; * where zero is outside.'
         )
-    seen = sorted(set(leaders.place[leaders.clear].tolist()))
-    patches = [Patch(facecolor=faces[k], edgecolor='black', linewidth=0.5) for k in seen]
-    names = [results.names.get(algorithm, algorithm) for algorithm in algorithms]
-    models = {owner: results.main_model(label) for label, (owner, _) in results.members.items()}
-    said = ['best', f'hatched where {_undecided(results)}']
-    said += [
-        f'{name} at its {panels.words(models[algorithm])}'
-        for name, algorithm in zip(names, algorithms, strict=True)
-        if models[algorithm] != 'server'
-    ]
-    figure.legend(
-        [*patches, Patch(facecolor='white', hatch='////', edgecolor='#00000060', linewidth=0.5)],
-        [*(names[k] for k in seen), 'not decided'],
-        loc='outside lower center',
-        title='; '.join(said),
-        title_fontsize=9,
-        fontsize=9,
-        ncols=len(seen) + 1,
-        frameon=False,
-    )
+        return self.table(['algorithm'], caption, lines)
 
+    def draw(self, figure: Any, cell: float, columns: int) -> None:
+        """Who is best, and all differences on one scale; cells are ``cell`` inches wide."""
+        from matplotlib.patches import Patch
 
-def _draw_leaders(
-    axes: Any, leaders: _Leaders, panel: int, faces: Sequence[Any], metric: str, cell: float
-) -> None:
-    """The best algorithm's colour in every cell where that is clear, and its level."""
-    levels = leaders.level[panel]
-    texts = [['' if np.isnan(v) else number(metric, v) for v in line] for line in levels]
-    plot.winners(
-        np.where(np.isnan(levels)[..., None], np.nan, np.array(faces)[leaders.place[panel]]),
-        texts=texts if heat.fits(texts, cell) else None,
-        unclear=~leaders.clear[panel],
-        ax=axes,
-    )
+        found, source, scale = self.cells, self.source, self.metric.scale
+        shown = list(itertools.product(range(len(found.panels)), [None, *self.compared]))
+        if len(found.panels) == columns:
+            shown.sort(key=lambda pair: [None, *self.compared].index(pair[1]))
+        grid = panels.grid(figure, len(shown), columns, sharex=True, sharey=True)
+        means = [scale * difference.mean for difference in self.compared.values()]
+        most = np.nanmax(np.abs([0.0, *np.ravel(means)]))
+        faces = [look.face for look in plot.looks(found.values).values()]
+        x, y = ((_short(k), list(map(numbers_of, v))) for k, v in (found.x, found.y))
+        image = None
+        for place, (axes, (panel, algorithm)) in enumerate(zip(grid, shown, strict=True)):
+            if algorithm is None:
+                self._draw_leaders(axes, panel, faces, cell)
+                title = 'best'
+            else:
+                values = scale * self.compared[algorithm].mean[panel]
+                form = '+.1f' if self.metric.is_share else '+.2g'
+                texts = [[heat.formatted(value, form) for value in line] for line in values]
+                plot.heat_map(
+                    values,
+                    most=most,
+                    texts=texts if heat.fits(texts, cell) else None,
+                    unclear=~self.compared[algorithm].excludes_zero[panel],
+                    reverse=self.metric.sign < 0,
+                    colorbar=False,
+                    ax=axes,
+                )
+                image = axes.images[0]
+                title = f'{source.name(algorithm)} - {source.name(source.baseline)}'
+            heads = zip(self.heads, self.panel(panel), strict=True)
+            words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
+            axes.set_title(', '.join([title, *words]), fontsize=9)
+            bottom, left = place + columns >= len(shown), place % columns == 0
+            heat.label_axes(axes, (x[0] if bottom else '', x[1]), ('', y[1]))
+            axes.tick_params(labelbottom=bottom, labelleft=left)
+        figure.supylabel(y[0], fontsize=9)
+        if image is not None:
+            figure.colorbar(
+                image,
+                ax=[axes for axes in figure.axes if axes.get_subplotspec().is_last_col()],
+                label=self.metric.difference_title(f'difference, {self.metric.words}'),
+                fraction=0.06,
+            )
+        seen = sorted(set(self.leaders.place[self.leaders.clear].tolist()))
+        names = [source.name(algorithm) for algorithm in found.values]
+        open_ = Patch(facecolor='white', hatch='////', edgecolor='#00000060', linewidth=0.5)
+        figure.legend(
+            [*(Patch(facecolor=faces[k], edgecolor='black', linewidth=0.5) for k in seen), open_],
+            [*(names[k] for k in seen), 'not decided'],
+            loc='outside lower center',
+            title='; '.join(['best', f'hatched where {self.undecided()}', *self._models()]),
+            title_fontsize=9,
+            fontsize=9,
+            ncols=len(seen) + 1,
+            frameon=False,
+        )
+
+    def _models(self) -> list[str]:
+        """Who is shown at another model than the server's."""
+        source = self.source
+        models = {owner: source.main_models[label] for label, (owner, _) in source.members.items()}
+        return [
+            f'{source.name(algorithm)} at its {models[algorithm].replace("_", " ")}'
+            for algorithm in self.cells.values
+            if models[algorithm] != 'server'
+        ]
+
+    def _draw_leaders(self, axes: Any, panel: int, faces: Sequence[Any], cell: float) -> None:
+        """The best algorithm's colour in every cell where that is clear, and its level."""
+        levels = self.leaders.level[panel]
+        texts = [['' if np.isnan(v) else self.metric.number(v) for v in line] for line in levels]
+        best = np.array(faces)[self.leaders.place[panel]]
+        plot.winners(
+            np.where(np.isnan(levels)[..., None], np.nan, best),
+            texts=texts if heat.fits(texts, cell) else None,
+            unclear=~self.leaders.clear[panel],
+            ax=axes,
+        )

@@ -1,16 +1,15 @@
 """Every metric of every candidate model at the end of training."""
 
-from fedjax_links import checks, evaluation
-from fedjax_links.report.layouts.page import Page, span
-from fedjax_links.report.results import Results
-from fedjax_links.report.tables import Table, format_interval
+from fedjax_links.report import tables
+from fedjax_links.report.layouts.page import Page
+from fedjax_links.report.source import Source
 
 
-def metrics(results: Results, *, tail: float = 0.1) -> Page:
+def metrics(source: Source, *, tail: float = 0.1) -> Page:
     """One row per pattern, algorithm and model, one column per metric.
 
     Args:
-      results: what ran.
+      source: what ran.
       tail: share of the evaluations, the last ones, that each seed is averaged over.
 
     Returns:
@@ -19,20 +18,16 @@ def metrics(results: Results, *, tail: float = 0.1) -> Page:
     Raises:
       ValueError: for a share that is none.
     """
-    checks.within('tail', tail, 0, 1)
-    several = len(results.patterns) > 1
-    rows = []
-    for place, pattern in enumerate(results.patterns):
-        for label, models in results.curves.items():
-            for model in models:
-                cells = [results.name(pattern)] if several else []
-                cells += [results.name(label), model.replace('_', ' ')]
-                for metric in results.metrics:
-                    ends = results.tail(label, model, metric, tail)[place]
-                    own = evaluation.seed_interval(ends)
-                    cells.append(format_interval(float(own.mean), float(own.half_width)))
-                rows.append(cells)
-    header = [*(['pattern'] if several else []), 'algorithm', 'model', *results.metrics]
-    words = span(results, tail)
-    caption = f'{words[0].upper()}{words[1:]}; ± is the 95 % interval over seeds (Student t).'
-    return Page('All metrics', [Table(header, rows, caption)])
+    every = [source.ends(name, tail) for name in source.metrics]
+    span = every[0].span
+    table = tables.fill(
+        source.rows(every_model=True),
+        {
+            'pattern': (lambda key: source.name(key[0])) if len(source.patterns) > 1 else None,
+            'algorithm': lambda key: source.name(key[1]),
+            'model': lambda key: key[2].replace('_', ' '),
+            **{ends.metric.title: ends.level for ends in every},
+        },
+        f'{span[0].upper()}{span[1:]}; ± is the 95 % interval over seeds (Student t).',
+    )
+    return Page('All metrics', [table])

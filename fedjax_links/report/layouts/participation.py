@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import analysis, plot
+from fedjax_links.plot import panels
 from fedjax_links.report.layouts.page import Page
-from fedjax_links.report.results import Links, Results
+from fedjax_links.report.source import Links, Source
 from fedjax_links.report.tables import Table
 
 _NUM_BATCHES, _LEAST_ROUNDS = 32, 320
@@ -15,51 +16,50 @@ _MOST_NAMED = 8
 _NARROWEST = 6.4  # inches
 
 
-def participation(results: Results) -> Page:
+def participation(source: Source) -> Page:
     """Who took part, how FedAvg's weights agree with their law, and who was left behind.
 
     Args:
-      results: what ran, with the links that were kept.
+      source: what ran, with the links that were kept.
 
     Returns:
       Participation and weights; losses of clients, drawn too, and agreement with exact theory where
       they were kept.
     """
-    tables = [_counts(results), _weights(results)]
-    if any(known.losses or known.missing for known in results.clients.values()):
-        tables.append(_losses(results))
-    if any(known.agreement for known in results.clients.values()):
-        tables.append(_agreement(results))
+    tables = [_counts(source), _weights(source)]
+    if any(known.losses or known.missing for known in source.clients.values()):
+        tables.append(_losses(source))
+    if any(known.agreement for known in source.clients.values()):
+        tables.append(_agreement(source))
     drawn = [
-        (label, links.mask, results.clients[label].losses)
-        for label, links in _patterns(results)
-        if label in results.clients and results.clients[label].losses
+        (label, links.mask, source.clients[label].losses)
+        for label, links in _patterns(source)
+        if label in source.clients and source.clients[label].losses
     ]
     if not drawn:
         return Page('Participation', tables)
-    columns = min(3, len(drawn))
-    rows = -(-len(drawn) // columns)
 
     def draw(figure: Any) -> None:
-        grid = figure.subplots(rows, columns, squeeze=False)
-        for axes, (label, mask, losses) in zip(grid.flat, drawn, strict=False):
+        grid = panels.grid(figure, len(drawn))
+        for axes, (label, mask, losses) in zip(grid, drawn, strict=True):
             last = label == drawn[-1][0]
-            plot.participation_loss(mask, losses, names=results.names, legend=last, ax=axes)
-            axes.set_title(results.name(label), fontsize=10)
-        for axes in list(grid.flat)[len(drawn) :]:
-            axes.set_visible(False)
+            plot.participation_loss(
+                mask, losses, names={k: source.name(k) for k in losses}, legend=last, ax=axes
+            )
+            axes.set_title(source.name(label), fontsize=10)
 
-    size = (max(3.6 * columns + 0.6, _NARROWEST), 2.8 * rows + 0.6)
+    width = max(3.6 * min(3, len(drawn)) + 0.6, _NARROWEST)
+    size = width, 2.8 * -(-len(drawn) // 3) + 0.6
     return Page('Participation', tables, draw, size)
 
 
-def _patterns(results: Results) -> list[tuple[str, Links]]:
-    return [(label, results.links[label]) for label in results.patterns if label in results.links]
+def _patterns(source: Source) -> list[tuple[str, Links]]:
+    return [(label, source.links[label]) for label in source.patterns if label in source.links]
 
 
-def _counts(results: Results) -> Table:
+def _counts(source: Source) -> Table:
     rows = []
-    for label, links in _patterns(results):
+    for label, links in _patterns(source):
         found = analysis.participation_report(links.mask)
         num_rounds, num_clients = links.mask.shape
         heard = links.mask.any(axis=0)
@@ -67,7 +67,7 @@ def _counts(results: Results) -> Table:
         gaps = found.mean_gaps[~np.isnan(found.mean_gaps)]
         rows.append(
             [
-                results.name(label),
+                source.name(label),
                 _three(found.counts),
                 '-' if not gaps.size else f'{gaps.mean():.3g}',
                 '-' if not gaps.size else f'{np.nanmax(found.max_gaps):.0f}',
@@ -85,12 +85,12 @@ def _counts(results: Results) -> Table:
     return Table(header, rows, caption)
 
 
-def _weights(results: Results) -> Table:
+def _weights(source: Source) -> Table:
     rows = []
-    for label, links in _patterns(results):
+    for label, links in _patterns(source):
         realised = analysis.participation_report(links.mask).distance_to_uniform
-        row = [results.name(label), '-' if np.isnan(realised) else f'{realised:.3f}']
-        known = results.clients.get(label)
+        row = [source.name(label), '-' if np.isnan(realised) else f'{realised:.3f}']
+        known = source.clients.get(label)
         if known is None:
             rows.append([*row, '', '', '', 'not kept'])
         elif not known.weights.size:
@@ -106,7 +106,7 @@ def _weights(results: Results) -> Table:
         f'of the clients with at least {_ENOUGH} participations, and what 95 % of runs stay below '
         f"where the links' memory is short beside the {_NUM_BATCHES} batches of the run."
     )
-    if not results.clients:
+    if not source.clients:
         caption += (
             ' Exact weights and losses of clients are kept at the end of a run of the command '
             '`simulate`, or by `report.write(results, experiment)`.'
@@ -136,17 +136,17 @@ def _scores(mask: np.ndarray, weights: np.ndarray) -> list[str]:
     return [f'{scores.max():.2f}', f'{usual:.2f}']
 
 
-def _losses(results: Results) -> Table:
+def _losses(source: Source) -> Table:
     from scipy import stats
 
     rows = []
-    for label, links in _patterns(results):
-        known = results.clients.get(label)
+    for label, links in _patterns(source):
+        known = source.clients.get(label)
         if known is None:
             continue
         counts = links.mask.sum(axis=0)
-        for algorithm in dict.fromkeys(owner for owner, _ in results.members.values()):
-            name = [results.name(label), results.names.get(algorithm, algorithm)]
+        for algorithm in source.algorithms:
+            name = [source.name(label), source.name(algorithm)]
             if algorithm not in known.losses:
                 rows.append([*name, known.missing.get(algorithm, 'not kept'), *[''] * 5])
                 continue
@@ -179,18 +179,18 @@ def _losses(results: Results) -> Table:
     return Table(header, rows, caption)
 
 
-def _agreement(results: Results) -> Table:
+def _agreement(source: Source) -> Table:
     rows = []
-    for label, _ in _patterns(results):
-        known = results.clients.get(label)
+    for label, _ in _patterns(source):
+        known = source.clients.get(label)
         for algorithm, found in known.agreement.items() if known else ():
             error = found.standard_error
             ratio = 'one seed' if np.isnan(error) else 'no spread'
             if error > 0:
                 ratio = f'{found.distance / error:.2f}'
             valid = 'every step size' if found.exact else 'small steps'
-            name = results.names.get(algorithm, algorithm)
-            rows.append([results.name(label), name, f'{found.distance:.4g}', ratio, valid])
+            name = source.name(algorithm)
+            rows.append([source.name(label), name, f'{found.distance:.4g}', ratio, valid])
     caption = (
         "Distance of FedAvg's final model to the exact fixed point sum_i w_i u_i of the data and "
         'links of its seed, mean over seeds, and the same in standard errors: about 1 where they '

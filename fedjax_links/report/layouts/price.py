@@ -8,31 +8,16 @@ import numpy as np
 
 from fedjax_links import checks, errors, experiment, pricing, runs, sections, tree
 from fedjax_links.experiment import Experiment, config_parts
-from fedjax_links.plot.panels import unit
-from fedjax_links.report import folders
+from fedjax_links.report import tables
 from fedjax_links.report.layouts.curves import Axis, curves
-from fedjax_links.report.layouts.page import Page, metric_of, number
-from fedjax_links.report.results import Results
-from fedjax_links.report.tables import Table
+from fedjax_links.report.layouts.first_rounds import say_when
+from fedjax_links.report.layouts.page import Page
+from fedjax_links.report.source import Key, Source
 
 _AXES = {'hours': 'hours', 'gigabytes': 'gigabytes, up and down'}
 _CHANGES_LINKS = ('links', 'patterns', 'problem', 'redraw')
 
 Speed = float | str | Mapping[str, Any]
-
-
-class _Run(NamedTuple):
-    """What prices are made of besides metrics.
-
-    Attributes:
-      config: of the run; empty for one made in Python.
-      masks: bool[T, N] by place of the seed, by pattern.
-      first_round: from which on masks are known; not 0 for a forked run.
-    """
-
-    config: Mapping[str, Any]
-    masks: Mapping[str, Mapping[int, np.ndarray]]
-    first_round: int
 
 
 class _Spent(NamedTuple):
@@ -47,7 +32,7 @@ class _Spent(NamedTuple):
 
 
 def price(
-    results: Results,
+    source: Source,
     *,
     step: Speed,
     uplink: Speed,
@@ -67,7 +52,7 @@ def price(
     in the tables. The run itself is not touched.
 
     Args:
-      results: what ran.
+      source: what ran.
       step: seconds of a local step: a number, or a section of ``DEVICE_SPEEDS``.
       uplink: bytes per second; likewise.
       downlink: bytes per second; likewise.
@@ -87,102 +72,145 @@ def price(
       ValueError: for unknown names, numbers out of range, links that were not kept or that the grid
         changes, and algorithms of which nothing is known.
     """
-    metric = metric_of(results, metric)
+    kind = source.metric(metric)
     checks.choice('against', against, _AXES)
-    run = _run_of(results)
-    num_clients = next(iter(next(iter(run.masks.values())).values())).shape[1]
-    speeds = {'step': step, 'uplink': uplink, 'downlink': downlink}
-    devices = pricing.devices(
-        num_clients, **{name: _speed(name, given, num_clients) for name, given in speeds.items()}
-    )
-    sizes = _Sizes(results, run.config, model_bytes)
+    config, masks, begin = _kept(source)
+    num_clients = next(iter(next(iter(masks.values())).values())).shape[1]
+    speeds: dict[str, Any] = {'step': step, 'uplink': uplink, 'downlink': downlink}
+    for name, given in speeds.items():
+        if isinstance(given, str | Mapping):
+            speeds[name] = sections.named(name, given, pricing.DEVICE_SPEEDS, num_clients)
+    devices = pricing.devices(num_clients, **speeds)
+    planned = source.experiment
+    if model_bytes is None and planned is None:
+        planned = _build(config)
     spent: dict[tuple[str, str], _Spent] = {}
-    for label in results.curves:
-        known, options, steps = _facts(results, run, label, local_steps, traffic or {})
-        for pattern, masks in run.masks.items():
-            if run.first_round and known.asked is not None:
-                requirement = f'be whole to price {label}, which looks at earlier rounds'
-                raise errors.invalid('links', requirement, f'from round {run.first_round} on')
-            at = results.rounds - run.first_round
+    for label in source.members:
+        known, options, steps = _facts(source, config, label, local_steps, traffic or {})
+        if begin and known.asked is not None:
+            requirement = f'be whole to price {label}, which looks at earlier rounds'
+            raise errors.invalid('links', requirement, f'from round {begin} on')
+        for pattern, by_seed in masks.items():
             found = [
                 pricing.price(
                     mask,
                     known,
                     devices,
-                    model_bytes=sizes.of(label, pattern),
+                    model_bytes=model_bytes or _bytes(planned, source, label, pattern),
                     local_steps=steps,
                     overhead=overhead,
                     options=options,
                 )
-                for mask in masks.values()
+                for mask in by_seed.values()
             ]
-            columns = {
-                name: np.array([getattr(one, name)[at] for one in found]) / scale
+            columns = [
+                np.array([getattr(one, name)[source.rounds - begin] for one in found]) / scale
                 for name, scale in zip(pricing.Price._fields, (3600, 1e9, 1e9, 3600), strict=True)
-            }
-            spent[label, pattern] = _Spent(
-                list(masks),
-                known,
-                columns['seconds'],
-                columns['uplink'],
-                columns['downlink'],
-                columns['compute'],
-            )
-    tables = [_totals(results, spent)]
+            ]
+            spent[label, pattern] = _Spent(list(by_seed), known, *columns)
+
+    def total(name: str) -> Any:
+        return lambda key: f'{getattr(spent[key[1], key[0]], name)[:, -1].mean():.3g}'
+
+    def first(key: Key, level: float, by_hours: bool) -> str:
+        """When a level is reached: the mean over the priced seeds, and their range."""
+        own = spent[key[1], key[0]]
+        cost = own.hours if by_hours else own.up + own.down
+        values = source.curve(kind.name, key)[list(own.seeds)]
+        pairs = [(values.mean(axis=0), cost.mean(axis=0)), *zip(values, cost, strict=True)]
+        mean, *every = (
+            float(costs[np.argmax(there)])
+            if (there := kind.reached(curve, level)).any()
+            else np.inf
+            for curve, costs in pairs
+        )
+        return say_when(mean, every, lambda value: f'{value:.3g}')
+
+    names = {
+        'pattern': lambda key: source.name(key[0]),
+        'algorithm': lambda key: source.name(key[1]),
+    }
+    count = min(len(own.seeds) for own in spent.values())
+    priced = f'mean over {"" if count == source.num_seeds else f"{count} of "}{source.seeds}'
+    found_tables = [
+        tables.fill(
+            source.rows(),
+            {
+                **names,
+                'models up / down': lambda key: '{0.up} / {0.down}'.format(
+                    spent[key[1], key[0]].traffic
+                ),
+                'hours': total('hours'),
+                'GB up': total('up'),
+                'GB down': total('down'),
+                'compute': total('compute'),
+            },
+            f'What {int(source.rounds[-1]):,} rounds cost, {priced}: simulated hours, each round '
+            'as long as its slowest awaited client; bytes that all clients sent and received (GB: '
+            '1e9), models per message; hours that all clients trained.',
+        )
+    ]
     if len(targets):
-        tables.append(_reached(results, spent, metric, [float(target) for target in targets]))
+        reached = {
+            f'{kind.number(level)}: {"hours" if by_hours else "GB"}': (
+                lambda key, level=level, by_hours=by_hours: first(key, float(level), by_hours)
+            )
+            for level in targets
+            for by_hours in (True, False)
+        }
+        caption = (
+            f'Simulated hours, and gigabytes up and down, until {kind.title} reaches the level in '
+            f'front, {priced}; in brackets the range over seeds.'
+        )
+        found_tables.append(tables.fill(source.rows(), {**names, **reached}, caption))
     axis = {
         key: (own.hours if against == 'hours' else own.up + own.down).mean(axis=0)
         for key, own in spent.items()
     }
-    drawn = curves(results, metrics=(metric,), against=Axis(_AXES[against], axis))
-    return Page(f'Price in {against}', tables, drawn.draw, drawn.size)
+    drawn = curves(source, metrics=(kind.name,), against=Axis(_AXES[against], axis))
+    return Page(f'Price in {against}', found_tables, drawn.draw, drawn.size)
 
 
-def _run_of(results: Results) -> _Run:
-    """Config and masks, from the folder; before a run, masks of nobody."""
-    planned = results.experiment
-    if results.folder is None and planned is not None and results.links:
-        config = planned.config or {}
-        problem = planned.problem_at(results.patterns[0], planned.grid_points[0])
-        shape = (int(results.rounds[-1]), problem.num_clients)
-        masks = {pattern: {0: np.zeros(shape, bool)} for pattern in results.patterns}
-        return _Run(config, masks, 0)
-    if results.folder is None:
+def _kept(
+    source: Source,
+) -> tuple[Mapping[str, Any], dict[str, dict[int, np.ndarray]], int]:
+    """The config, masks by pattern and place of the seed, and their first round.
+
+    Before a run masks of nobody; the config of one made in Python is empty.
+    """
+    planned = source.experiment
+    if source.folder is None and planned is not None and source.links:
+        problem = planned.problem_at(source.patterns[0], planned.grid_points[0])
+        nobody = np.zeros((int(source.rounds[-1]), problem.num_clients), bool)
+        return planned.config or {}, {pattern: {0: nobody} for pattern in source.patterns}, 0
+    if source.folder is None:
         raise errors.invalid('folder', 'be given to price a run, as its links are kept there', None)
-    facts, kept_config = runs.described(results.folder)
-    arrays = folders.links(results.folder)
-    by_pattern: dict[str, dict[int, np.ndarray]] = {}
-    for pattern in results.patterns:
-        names = [pattern, *(f'{pattern}/{seed}' for seed in facts['seeds'][1:])]
-        kept = {k: arrays[f'mask/{n}'] for k, n in enumerate(names) if f'mask/{n}' in arrays}
-        if not kept:
+    facts, config = runs.described(source.folder)
+    kept = runs.links(source.folder)
+    for pattern in source.patterns:
+        if pattern not in kept.masks:
             requirement = f"have kept the links of {pattern} (log: ('links',))"
-            raise errors.invalid('workdir', requirement, results.folder)
-        by_pattern[pattern] = kept
-    return _Run(kept_config or {}, by_pattern, int(arrays.get('first_round', 0)))
-
-
-def _speed(argument: str, given: Speed, num_clients: int) -> Any:
-    if isinstance(given, str | Mapping):
-        return sections.named(argument, given, pricing.DEVICE_SPEEDS, num_clients)
-    return given
+            raise errors.invalid('workdir', requirement, source.folder)
+    masks = {
+        pattern: {facts['seeds'].index(seed): mask for seed, mask in kept.masks[pattern].items()}
+        for pattern in source.patterns
+    }
+    return config or {}, masks, kept.first_round
 
 
 def _facts(
-    results: Results,
-    run: _Run,
+    source: Source,
+    config: Mapping[str, Any],
     label: str,
     local_steps: int | None,
     given: Mapping[str, Any],
 ) -> tuple[pricing.Traffic, Mapping[str, Any], Any]:
     """What a series sends, the options of its algorithm, and its local steps."""
-    algorithm, point = results.members[label]
+    algorithm, point = source.members[label]
     for path in point:
         if path.split('.')[0] in _CHANGES_LINKS:
             requirement = 'leave the links alone, as those of its first point are kept'
             raise errors.invalid('grid', requirement, path)
-    config: Mapping[str, Any] = run.config
     for path, value in point.items():
         config = config_parts.with_value(config, path.split('.'), value)
     section: Any = config.get('algorithms', {}).get(algorithm) or {}
@@ -194,114 +222,28 @@ def _facts(
     if local_steps is None:
         requirement = f'be given, as no config says how many {algorithm} has'
         raise errors.invalid('local_steps', requirement, None)
-    if algorithm in given or name in given:
-        place = algorithm if algorithm in given else name
+    place = algorithm if algorithm in given else name
+    if place in given:
         checks.options(f'traffic.{place}', pricing.Traffic, given[place])
         known = pricing.Traffic(**given[place])
         for field in ('up', 'down'):
             checks.static_int(f'traffic.{place}.{field}', getattr(known, field), minimum=0)
-    elif name in pricing.TRAFFIC:
-        known = pricing.TRAFFIC[name]
-    else:
+        return known, options, local_steps
+    if name not in pricing.TRAFFIC:
         raise errors.invalid('traffic', f'say what {algorithm} sends', sorted(given))
-    return known, options, local_steps
+    return pricing.TRAFFIC[name], options, local_steps
 
 
-class _Sizes:
-    """Bytes of the models; the experiment is built only where they are not given."""
-
-    def __init__(self, results: Results, config: Mapping[str, Any], given: float | None) -> None:
-        self._results, self._config, self._given = results, config, given
-        self._planned = results.experiment
-
-    def of(self, label: str, pattern: str) -> float:
-        """B of a series under a pattern."""
-        if self._given is not None:
-            return self._given
-        if self._planned is None:
-            self._planned = self._built()
-        _, point = self._results.members[label]
-        at = next(p for p in self._planned.grid_points if point.items() <= p.items())
-        problem = self._planned.problem_at(pattern, at)
-        return float(tree.num_bytes(jax.eval_shape(problem.init_params, jax.random.key(0))))
-
-    def _built(self) -> Experiment:
-        if not self._config:
-            raise errors.invalid('model_bytes', 'be given for a run made in Python', None)
-        return experiment.build(self._config)
+def _build(config: Mapping[str, Any]) -> Experiment:
+    if not config:
+        raise errors.invalid('model_bytes', 'be given for a run made in Python', None)
+    return experiment.build(config)
 
 
-def _totals(results: Results, spent: Mapping[tuple[str, str], _Spent]) -> Table:
-    """What all rounds cost."""
-    rows = []
-    for pattern in results.patterns:
-        for label in results.curves:
-            own = spent[label, pattern]
-            ends = (own.hours, own.up, own.down, own.compute)
-            rows.append(
-                [
-                    results.name(pattern),
-                    results.name(label),
-                    f'{own.traffic.up} / {own.traffic.down}',
-                    *(f'{values[:, -1].mean():.3g}' for values in ends),
-                ]
-            )
-    header = ['pattern', 'algorithm', 'models up / down', 'hours', 'GB up', 'GB down', 'compute']
-    caption = (
-        f'What {int(results.rounds[-1]):,} rounds cost, {_priced(results, spent)}: simulated '
-        'hours, each round as long as its slowest awaited client; bytes that all clients sent and '
-        'received (GB: 1e9), models per message; hours that all clients trained.'
-    )
-    return Table(header, rows, caption)
-
-
-def _reached(
-    results: Results,
-    spent: Mapping[tuple[str, str], _Spent],
-    metric: str,
-    targets: Sequence[float],
-) -> Table:
-    """Hours and gigabytes until the mean over the priced seeds first reaches each level."""
-    larger = results.larger_is_better(metric)
-    rows = []
-    for place, pattern in enumerate(results.patterns):
-        for label, models in results.curves.items():
-            own = spent[label, pattern]
-            values = models[results.main_model(label)][metric][place][list(own.seeds)]
-            row = [results.name(pattern), results.name(label)]
-            for target in targets:
-                row += [
-                    _first(values, cost, target, larger) for cost in (own.hours, own.up + own.down)
-                ]
-            rows.append(row)
-    columns = [f'{number(metric, t)}: {name}' for t in targets for name in ('hours', 'GB')]
-    caption = (
-        f'Simulated hours, and gigabytes up and down, until {unit(metric)} reaches the level in '
-        f'front, {_priced(results, spent)}; in brackets the range over seeds.'
-    )
-    return Table(['pattern', 'algorithm', *columns], rows, caption)
-
-
-def _first(values: np.ndarray, cost: np.ndarray, level: float, larger: bool) -> str:
-    """``1.2 (1.1 to 1.4)`` for float[S, E] values and costs."""
-
-    def reached(curve: np.ndarray, spent: np.ndarray) -> float:
-        there = curve >= level if larger else curve <= level
-        return float(spent[np.argmax(there)]) if there.any() else np.inf
-
-    def shown(spent: float) -> str:
-        return 'never' if np.isinf(spent) else f'{spent:.3g}'
-
-    mean = shown(reached(values.mean(axis=0), cost.mean(axis=0)))
-    if len(values) == 1:
-        return mean
-    every = [reached(*pair) for pair in zip(values, cost, strict=True)]
-    low, high = shown(min(every)), shown(max(every))
-    return mean if mean == low == high else f'{mean} ({low} to {high})'
-
-
-def _priced(results: Results, spent: Mapping[tuple[str, str], _Spent]) -> str:
-    """``mean over 1 of 5 seeds``."""
-    count = min(len(own.seeds) for own in spent.values())
-    of = '' if count == results.num_seeds else f'{count} of '
-    return f'mean over {of}{results.num_seeds} seed{"" if results.num_seeds == 1 else "s"}'
+def _bytes(planned: Experiment | None, source: Source, label: str, pattern: str) -> float:
+    """Bytes of a series' model under a pattern."""
+    assert planned is not None
+    _, point = source.members[label]
+    at = next(p for p in planned.grid_points if point.items() <= p.items())
+    problem = planned.problem_at(pattern, at)
+    return float(tree.num_bytes(jax.eval_shape(problem.init_params, jax.random.key(0))))

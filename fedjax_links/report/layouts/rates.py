@@ -6,18 +6,22 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.experiment import choosing
-from fedjax_links.plot.panels import unit
-from fedjax_links.report.layouts.page import Page, edge, number, number_of
+from fedjax_links.report import tables
+from fedjax_links.report.layouts.page import Page, edge
 from fedjax_links.report.published import printed
-from fedjax_links.report.results import CLIENT_RATE, Results
-from fedjax_links.report.tables import Table
+from fedjax_links.report.source import Source
+from fedjax_links.results.metric import numbers_of
+
+CLIENT_RATE = 'client.learning_rate'
+SHORT = {'server_lr': 'server'}
+"""What tables call a column, where not by its name."""
 
 
-def rates(results: Results, *, published: Mapping[str, Any] | None = None) -> Page:
+def rates(source: Source, *, published: Mapping[str, Any] | None = None) -> Page:
     """The grid's scores and the choice, per algorithm.
 
     Args:
-      results: what ran.
+      source: what ran.
       published: a ``module:factory`` that returns rates by algorithm, and its options.
 
     Returns:
@@ -26,48 +30,47 @@ def rates(results: Results, *, published: Mapping[str, Any] | None = None) -> Pa
     Raises:
       ValueError: for an unknown printed table.
     """
-    paper = printed(published)
-    rows = []
-    for label, chosen in results.learning_rates.items():
-        columns = results.tuning.get(label)
-        row = [results.name(label)]
-        if published is not None:
-            theirs = paper.get(results.name(label))
-            row.append('' if theirs is None else f'{theirs:g}')
-        if columns is None:
-            given = ', '.join(f'{rate:g}' for rate in np.unique(chosen[~np.isnan(chosen)]))
-            rows.append([*row, f'{given} (given)' if given else '', ''])
-            continue
-        scores = columns['score']
-        best = choosing.best_of(scores, results.directions[results.metric])
-        chose = 'diverged' if best is None else _chosen(columns, best)
-        rows.append([*row, chose, _scores(results.metric, columns)])
-    header = ['algorithm', *(['paper'] if published is not None else []), 'chosen']
-    caption = (
-        f'Scores: {unit(results.metric)} at the end of tuning, mean over its seeds. '
-        'An arrow marks a choice at the upper (↑) or lower (↓) edge of the grid.'
+    paper, metric = printed(published), source.metric()
+    table = tables.fill(
+        source.members,
+        {
+            'algorithm': source.name,
+            'paper': None
+            if published is None
+            else lambda label: numbers_of(paper.get(source.name(label), '')),
+            'chosen': lambda label: _chosen(source, label),
+            'scores': lambda label: _scores(source, label),
+        },
+        f'Scores: {metric.title} at the end of tuning, mean over its seeds. '
+        'An arrow marks a choice at the upper (↑) or lower (↓) edge of the grid.',
     )
-    return Page('Learning rates', [Table([*header, 'scores'], rows, caption)])
+    return Page('Learning rates', [table])
 
 
-SHORT = {'server_lr': 'server'}
-"""What tables call a column, where not by its name."""
-
-
-def _chosen(columns: Mapping[str, np.ndarray], best: int) -> str:
+def _chosen(source: Source, label: str) -> str:
+    columns = source.tuning.get(label)
+    if columns is None:
+        if CLIENT_RATE not in source.data.coords:
+            return ''
+        given = np.unique(source.data[CLIENT_RATE].sel(series=label).values.astype(float))
+        shown = ', '.join(f'{rate:g}' for rate in given[~np.isnan(given)])
+        return f'{shown} (given)' if shown else ''
+    best = choosing.best_of(columns['score'], source.metric().direction)
+    if best is None:
+        return 'diverged'
     parts = []
     for name, values in columns.items():
-        if name == 'score':
-            continue
-        text = number_of(values[best]) + edge(values[best], values.tolist())
-        parts.append(text if name == CLIENT_RATE else f'{SHORT.get(name, name)} {text}')
+        if name != 'score':
+            text = numbers_of(values[best]) + edge(values[best], values.tolist())
+            parts.append(text if name == CLIENT_RATE else f'{SHORT.get(name, name)} {text}')
     return ', '.join(parts)
 
 
-def _scores(metric: str, columns: Mapping[str, np.ndarray]) -> str:
+def _scores(source: Source, label: str) -> str:
+    columns = source.tuning.get(label, {})
     names = [name for name in columns if name != 'score']
     points: list[Any] = list(zip(*(columns[name] for name in names), strict=True))
     return ', '.join(
-        f'{"/".join(map(number_of, point))}: {number(metric, float(score))}'
-        for point, score in zip(points, columns['score'], strict=True)
+        f'{"/".join(map(numbers_of, point))}: {source.metric().number(float(score))}'
+        for point, score in zip(points, columns.get('score', ()), strict=True)
     )

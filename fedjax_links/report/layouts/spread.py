@@ -4,22 +4,21 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, errors
+from fedjax_links import errors
 from fedjax_links.experiment import redraws
-from fedjax_links.plot.panels import is_share, unit
-from fedjax_links.report.layouts.page import Page, metric_of, number, span
-from fedjax_links.report.results import Results
-from fedjax_links.report.tables import Table
+from fedjax_links.report import tables
+from fedjax_links.report.layouts.page import Page
+from fedjax_links.report.source import Source
 
 
-def spread(results: Results, *, metric: str | None = None, tail: float = 0.1) -> Page:
+def spread(source: Source, *, metric: str | None = None, tail: float = 0.1) -> Page:
     """One row per pattern and algorithm, one column per stream that alone followed the seed.
 
     For runs with a column ``redraw`` in their grid, see `redraws`.
 
     Args:
-      results: what ran.
-      metric: which metric; that of the results by default.
+      source: what ran.
+      metric: which metric; that of the run by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over.
 
     Returns:
@@ -29,51 +28,46 @@ def spread(results: Results, *, metric: str | None = None, tail: float = 0.1) ->
       ValueError: for an unknown metric, a share that is none, or results of one seed, or without
         such a grid.
     """
-    metric = metric_of(results, metric)
-    checks.within('tail', tail, 0, 1)
-    if results.num_seeds < 2:
-        raise errors.invalid('num_seeds', 'be at least 2 to show a spread', results.num_seeds)
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for label, (algorithm, point) in results.members.items():
+    ends = source.ends(metric, tail)
+    if source.num_seeds < 2:
+        raise errors.invalid('num_seeds', 'be at least 2 to show a spread', source.num_seeds)
+    found: dict[str, dict[str, str]] = {}
+    for label, (algorithm, point) in source.members.items():
         if redraws.GRID not in point:
             streams = ', '.join((*redraws.STREAMS, redraws.BY_SEED))
             raise errors.invalid('grid', f"have a column 'redraw' of several of {streams}", point)
-        others = {name: value for name, value in point.items() if name != redraws.GRID}
-        found.setdefault((algorithm, repr(others)), {})[point[redraws.GRID]] = label
-    columns = list(dict.fromkeys(stream for labels in found.values() for stream in labels))
-    rows = []
-    for place, pattern in enumerate(results.patterns):
-        for labels in found.values():
-            row = [results.name(pattern), _name(results, next(iter(labels.values())))]
-            row += [_cell(results, metric, labels.get(name), place, tail) for name in columns]
-            rows.append(row)
-    error = 1 / np.sqrt(2 * (results.num_seeds - 1))
-    caption = (
-        f'Standard deviation over seeds of {unit(metric)}: {span(results, tail)}. In each column '
+        rest = [f'{k.rsplit(".", 1)[-1]} {v}' for k, v in point.items() if k != redraws.GRID]
+        shown = ', '.join([source.name(algorithm), *rest])
+        found.setdefault(shown, {})[point[redraws.GRID]] = label
+    order = dict.fromkeys(stream for own in found.values() for stream in own)
+
+    def deviation(row: tuple[str, str], stream: str) -> str:
+        label = found[row[1]].get(stream)
+        if label is None:
+            return ''
+        values = ends.values[row[0], label, source.main_models[label]]
+        width = float(np.std(values, ddof=1))
+        if width != width:
+            return ends.metric.number(width)
+        return f'{100 * width:.2f}' if ends.metric.is_share else f'{width:.3g}'
+
+    cells: dict[str, Any] = {
+        _word(stream): lambda row, stream=stream: deviation(row, stream) for stream in order
+    }
+    error = 1 / np.sqrt(2 * (source.num_seeds - 1))
+    table = tables.fill(
+        [(pattern, name) for pattern in source.patterns for name in found],
+        {
+            'pattern': lambda row: source.name(row[0]),
+            'algorithm': lambda row: row[1],
+            **cells,
+        },
+        f'Standard deviation over seeds of {ends.metric.title}: {ends.span}. In each column '
         'that stream alone follows the seed and all others are those of the first seed; under '
         f'{_word(redraws.BY_SEED)}, all do. The relative standard error of a column is {error:.0%} '
-        'for normal values; squares add up only where streams do not interact.'
+        'for normal values; squares add up only where streams do not interact.',
     )
-    header = ['pattern', 'algorithm', *map(_word, columns)]
-    return Page('Spread by stream of draws', [Table(header, rows, caption)])
-
-
-def _cell(results: Results, metric: str, label: str | None, place: int, tail: float) -> str:
-    if label is None:
-        return ''
-    values = results.tail(label, results.main_model(label), metric, tail)[place]
-    deviation = float(np.std(values, ddof=1))
-    if deviation != deviation:
-        return number(metric, deviation)
-    return f'{100 * deviation:.2f}' if is_share(metric) else f'{deviation:.3g}'
-
-
-def _name(results: Results, label: str) -> str:
-    """A series without its stream."""
-    algorithm, point = results.members[label]
-    others: dict[str, Any] = {k: v for k, v in point.items() if k != redraws.GRID}
-    shown = [results.names.get(algorithm, algorithm)]
-    return ', '.join([*shown, *(f'{k.rsplit(".", 1)[-1]} {v}' for k, v in others.items())])
+    return Page('Spread by stream of draws', [table])
 
 
 def _word(stream: str) -> str:

@@ -16,7 +16,7 @@ from fedjax_links import analysis, checks, errors, evaluation, plot, runs
 from fedjax_links.participation import label_dependent_probs
 from fedjax_links.plot import heat
 from fedjax_links.problems import gaussians, owners, partition
-from fedjax_links.report import cells, results
+from fedjax_links.report import cells, source
 from fedjax_links.report.figure import FigureResult
 from fedjax_links.report.tables import Table
 
@@ -198,14 +198,9 @@ def _simulated(
 ) -> tuple[dict[str, Sequence[float]], Sequence[int], np.ndarray]:
     """A run's axes, its seeds, and FedPBC's differences to FedAvg, float[A, B, S, D]."""
     run = runs.read(folder)
-    found = results.of_run(run)
-    map_ = cells.of_results(
-        found,
-        x=_COLUMNS['sigma'],
-        y=_COLUMNS['bayes_accuracy'],
-        best_over=best_over,
-        metric=found.metric,
-        tail=tail,
+    found = source.of_run(run)
+    map_ = cells.of_source(
+        found, x=_COLUMNS['sigma'], y=_COLUMNS['bayes_accuracy'], best_over=best_over, tail=tail
     )
     for label in ('fedavg', 'fedpbc'):
         checks.choice('algorithm', label, list(map_.values))

@@ -1,5 +1,7 @@
 """Parts of runs, beside a loop over their rows."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -62,7 +64,7 @@ def test_rows_of_a_grid_stay_together():
 
 
 def test_before_the_first_evaluation_a_part_is_empty(run):
-    empty = run._replace(columns={})
+    empty = dataclasses.replace(run, columns={})
     part = empty.select({RATE: 0.02}, algorithms='fedavg')
     assert (part.columns, part.facts['algorithms']) == ({}, ['fedavg'])
 

@@ -1,0 +1,1 @@
+"""Results in one labelled form, and how their numbers read."""

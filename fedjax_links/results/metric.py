@@ -1,0 +1,98 @@
+"""What a metric is: which way it is better, its unit, and how its numbers are written."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import errors
+
+
+class Metric(NamedTuple):
+    """One metric; those whose names end in ``accuracy`` are shares, which read in per cent.
+
+    Attributes:
+      name: as it was recorded.
+      direction: ``'max'``, ``'min'`` or None where nothing says which way it is better.
+    """
+
+    name: str
+    direction: str | None = None
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of examples."""
+        return self.name.endswith('accuracy')
+
+    @property
+    def scale(self) -> int:
+        """What its numbers are multiplied with before they are written."""
+        return 100 if self.is_share else 1
+
+    @property
+    def sign(self) -> int:
+        """1 where larger is better, -1 where smaller is.
+
+        Raises:
+          ValueError: if nothing says so.
+        """
+        if self.direction is None:
+            requirement = f"be 'max' or 'min', as nothing says which way {self.name} is better"
+            raise errors.invalid('config.direction', requirement, None)
+        return 1 if self.direction == 'max' else -1
+
+    @property
+    def words(self) -> str:
+        """Its name as it is read."""
+        return self.name.replace('_', ' ')
+
+    @property
+    def title(self) -> str:
+        """Its name with its unit, as a heading."""
+        return f'{self.words}, %' if self.is_share else self.words
+
+    def difference_title(self, text: str) -> str:
+        """What a difference is called, with its unit."""
+        return f'{text}, points' if self.is_share else text
+
+    def number(self, value: float) -> str:
+        """Shares in per cent with one decimal, everything else with four digits."""
+        if value != value:
+            return 'diverged'
+        return f'{self.scale * value:.1f}' if self.is_share else f'{value:.4g}'
+
+    def interval(self, found: Any, *, signed: bool = False) -> str:
+        """``84.3 ± 0.4``; the mean alone where there is no interval.
+
+        Args:
+          found: `evaluation.Interval` of single numbers.
+          signed: whether to write a plus.
+        """
+        mean, half = float(found.mean), float(found.half_width)
+        shown = ('+' if signed and mean >= 0 else '') + self.number(mean)
+        return shown if half != half else f'{shown} ± {self.number(half)}'
+
+    def difference(self, found: Any) -> str:
+        """``+1.2 ± 0.4 *``, the star where zero is outside; nothing where a run diverged."""
+        if found.mean != found.mean:
+            return ''
+        return self.interval(found, signed=True) + (' *' if found.excludes_zero else '')
+
+    def reached(self, values: np.ndarray, level: float) -> np.ndarray:
+        """bool[...], where values are at a level or better.
+
+        Raises:
+          ValueError: if nothing says which way it is better.
+        """
+        found: np.ndarray = self.sign * values >= self.sign * level
+        return found
+
+
+def of(name: str, directions: Mapping[str, str | None]) -> Metric:
+    """A metric with its direction, as far as it is known."""
+    return Metric(name, directions.get(name))
+
+
+def numbers_of(value: Any) -> str:
+    """A value of a grid, as short as it can be."""
+    return f'{value:g}' if isinstance(value, float) else str(value)
