@@ -35,12 +35,14 @@ def environment():
     return {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, paths))}
 
 
-def test_what_examples_ask_to_install_is_in_their_extra():
+def test_what_examples_need_to_be_installed_comes_along_or_is_in_their_extra():
     project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
-    extra = project['optional-dependencies']['examples']
-    there = {re.match(r'[\w-]+', line)[0] for line in extra}
+    lines = project['dependencies'] + project['optional-dependencies']['examples']
+    there = {re.match(r'[\w-]+', line)[0] for line in lines}
     asked = {name for s in SCRIPTS for name in re.findall(r'`pip install (\w+)`', s.read_text())}
-    assert 'pandas' in asked <= there
+    tables = {'pandas' for s in SCRIPTS if '.to_pandas(' in s.read_text()}
+    assert {'pandas'} == tables <= there
+    assert asked <= there
 
 
 def test_there_are_examples_and_each_notebook_has_its_script():
