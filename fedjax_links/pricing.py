@@ -23,77 +23,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import checks, errors
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.registry import Traffic as Traffic
 
 _LARGEST = 1e300
 _STREAM = 0x5052  # keeps speeds of devices apart from other draws that use the same seed
 
 
-class Traffic(NamedTuple):
-    """What an algorithm's messages are.
-
-    Attributes:
-      up: models that a client sends when its uplink delivers.
-      down: models that it receives.
-      everyone: whether clients train whose message does not arrive, too; None where the option
-        ``compute`` of the algorithm says so, `default` if it is absent.
-      default: the default of that option.
-      awaits_compute: whether a round waits for local steps; not where they were made beforehand.
-      asked: ``(mask, options) -> bool[T, N]``, who sends and receives, where that is not everybody
-        whose uplink delivers.
-    """
-
-    up: int = 1
-    down: int = 1
-    everyone: bool | None = False
-    default: str = 'active'
-    awaits_compute: bool = True
-    asked: Callable[[np.ndarray, Mapping[str, Any]], np.ndarray] | None = None
-
-
-def _budgeted(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
-    """F3AST: those with the lowest running rate, as many as the budget has."""
-    budget, beta = options.get('budget', 10), options.get('beta', 0.01)
-    rate = np.ones(mask.shape[1], np.float32)
-    asked = np.zeros(mask.shape, bool)
-    for row, active in enumerate(mask):
-        order = np.argsort(np.where(active, rate, np.inf), kind='stable')
-        asked[row, order[:budget]] = True
-        asked[row] &= active
-        rate = ((1 - beta) * rate + beta * asked[row]).astype(np.float32)
-    return asked
-
-
-def _all_at_times(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
-    """Waiting for all: everyone in the last round of a block, whoever delivers before the first."""
-    clock = np.arange(1, len(mask) + 1) - options.get('start_round', 0)
-    step = clock % options['period'] == 0
-    return np.where(clock[:, None] > 0, step[:, None], mask)
-
-
-TRAFFIC: Mapping[str, Traffic] = {
-    'amplified_fedavg': Traffic(),
-    'amplified_scaffold': Traffic(up=2, down=2),  # Delta_i and its mean gradient; x and c
-    'debiased_fedavg': Traffic(),
-    'f3ast': Traffic(asked=_budgeted),
-    'fedau': Traffic(),
-    'fedavg': Traffic(everyone=None),
-    'fedavg_all': Traffic(),
-    'fedavg_known': Traffic(),
-    'fedawe': Traffic(),
-    'fedbuff': Traffic(awaits_compute=False),  # an arrival is of steps made since the last one
-    'feddyn': Traffic(),  # h follows from the models that arrive
-    'fednova': Traffic(),
-    'fedopt': Traffic(),
-    'fedpbc': Traffic(everyone=None, default='all'),
-    'fedprox': Traffic(everyone=None),
-    'fedstale': Traffic(),  # the server keeps the table
-    'fedvarp': Traffic(),  # likewise
-    'focus': Traffic(),  # y_i; the client keeps g_i, the server Y
-    'mifa': Traffic(),  # the server keeps the table
-    'mifa_waiting': Traffic(),
-    'scaffold': Traffic(up=2, down=2),  # Delta_i and the change of c_i; x and c
-    'wait_for_all': Traffic(asked=_all_at_times),
-}
+TRAFFIC: Mapping[str, Traffic] = {name: entry.traffic for name, entry in ALGORITHMS.items()}
 """By name in ALGORITHMS: what is sent, and who is asked."""
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from fedjax_links import errors
 from fedjax_links.base import Algorithm, Participation
 from fedjax_links.references import Reference, references_of
@@ -16,6 +18,28 @@ class Registry(dict[str, Entry]):
     def __missing__(self, name: str) -> Entry:
         """Raises a KeyError of one line."""
         raise KeyError(str(errors.unknown_name('name', name, self)))
+
+
+class Traffic(NamedTuple):
+    """What an algorithm's messages are.
+
+    Attributes:
+      up: models that a client sends when its uplink delivers.
+      down: models that it receives.
+      everyone: whether clients train whose message does not arrive, too; None where the option
+        ``compute`` of the algorithm says so, `default` if it is absent.
+      default: the default of that option.
+      awaits_compute: whether a round waits for local steps; not where they were made beforehand.
+      asked: ``(mask, options) -> bool[T, N]``, who sends and receives, where that is not everybody
+        whose uplink delivers.
+    """
+
+    up: int = 1
+    down: int = 1
+    everyone: bool | None = False
+    default: str = 'active'
+    awaits_compute: bool = True
+    asked: Callable[[np.ndarray, Mapping[str, Any]], np.ndarray] | None = None
 
 
 class AlgorithmEntry(NamedTuple):
@@ -32,6 +56,7 @@ class AlgorithmEntry(NamedTuple):
         ``(learning_rate, *, local_steps, batch_size, **client_example)``; None for
         `local_training.local_sgd`.
       client_example: values for that factory's further required hyper-parameters.
+      traffic: what its messages are.
     """
 
     factory: Callable[..., Algorithm]
@@ -41,6 +66,7 @@ class AlgorithmEntry(NamedTuple):
     uses_links: bool = True
     client_program: Callable[..., Any] | None = None
     client_example: Mapping[str, Any] = {}
+    traffic: Traffic = Traffic()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Algorithm:
         """Builds the algorithm."""

@@ -72,7 +72,7 @@ MAY_SEE = {
     'runs': _CORE | {'archives', 'checkpoints', 'describing', 'packing', 'results'},
     'stores': _CORE | {'archives', 'checkpoints', 'environment', 'runs', 'packing'},
     'grids': {'errors', 'checks'},
-    'pricing': {'errors', 'checks'},
+    'pricing': {'errors', 'checks', 'registry', 'algorithms'},
     'recordings': _CORE | {'participation', 'runs'},
     'choices': _ENGINE | _DRIVERS | {'recordings'},
     'named_imports': {'errors', 'recordings'},  # `sections` offers its names

@@ -1,7 +1,7 @@
 """States, candidate models and parts of a round that several algorithms share."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,24 +13,6 @@ from fedjax_links.cohorts import Cohort
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 RoundStep = Callable[[Any, RoundContext, Problem], tuple[Any, RoundMetrics]]
-
-
-class HasServer(Protocol):
-    """A state with a server model."""
-
-    @property
-    def server(self) -> Params:
-        """The server model."""
-        ...
-
-
-class HasClients(HasServer, Protocol):
-    """A state with client models too."""
-
-    @property
-    def clients(self) -> Params:
-        """The client models, leaves [N, ...]."""
-        ...
 
 
 class ServerState(NamedTuple):
@@ -64,12 +46,12 @@ def every_client_at(
     return ClientModelsState(server=params, clients=clients)
 
 
-def server_model(state: HasServer) -> Mapping[str, Params]:
+def server_model(state: Any) -> Mapping[str, Params]:
     """The only candidate: the server model."""
     return {'server': state.server}
 
 
-def server_and_client_mean(state: HasClients) -> Mapping[str, Params]:
+def server_and_client_mean(state: Any) -> Mapping[str, Params]:
     """The server model, and the mean over all N client models, in the server's dtype."""
     mean = tree.client_mean(state.clients, like=state.server)
     return {'server': state.server, 'client_mean': mean}

@@ -5,10 +5,12 @@ References:
   communication constraints.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_links import base, checks, cohorts, errors, tree
 from fedjax_links.algorithms import common
@@ -98,3 +100,16 @@ def check_beta(beta: Number) -> None:
     """Raises unless a concrete ``beta`` lies in (0, 1]."""
     if checks.is_concrete(beta) and not 0 < beta <= 1:
         raise errors.invalid('beta', 'lie in (0, 1]', beta)
+
+
+def budgeted(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
+    """bool[T, N]: who is asked in rounds in which those of ``mask`` could deliver."""
+    budget, beta = options.get('budget', 10), options.get('beta', 0.01)
+    rate = np.ones(mask.shape[1], np.float32)
+    asked = np.zeros(mask.shape, bool)
+    for row, active in enumerate(mask):
+        order = np.argsort(np.where(active, rate, np.inf), kind='stable')
+        asked[row, order[:budget]] = True
+        asked[row] &= active
+        rate = ((1 - beta) * rate + beta * asked[row]).astype(np.float32)
+    return asked

@@ -4,7 +4,11 @@ References:
   Wang and Ji 2022, wait-minibatch and wait-full.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_links import base, cohorts, tree
 from fedjax_links.algorithms import common
@@ -60,3 +64,10 @@ def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 
         return common.ServerState(server=server), common.metrics(cohort, total)
 
     return common.of_server(round_step)
+
+
+def all_at_times(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
+    """bool[T, N]: everyone in the last round of a block, whoever delivers before the first."""
+    clock = np.arange(1, len(mask) + 1) - options.get('start_round', 0)
+    step = clock % options['period'] == 0
+    return np.where(clock[:, None] > 0, step[:, None], mask)

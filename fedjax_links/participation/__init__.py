@@ -145,36 +145,5 @@ PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
     }
 )
 
-__all__ = [
-    'PARTICIPATION',
-    'SCHEDULES',
-    'always',
-    'availability',
-    'bernoulli',
-    'both',
-    'by_group',
-    'cap',
-    'constant',
-    'cyclic',
-    'diurnal',
-    'duplex',
-    'either',
-    'intervals',
-    'jitter',
-    'label_dependent_probs',
-    'look_alike',
-    'markov',
-    'minimum_separation',
-    'mixture',
-    'outage',
-    'periodic_groups',
-    'regularized',
-    'replay',
-    'schedules',
-    'sine',
-    'switch',
-    'trace',
-    'trace_formats',
-    'unavailable',
-    'uniform_cohort',
-]
+__all__ = ['PARTICIPATION', 'SCHEDULES', 'availability', 'constant', 'diurnal', 'intervals']
+__all__ += ['jitter', 'label_dependent_probs', 'schedules', 'sine', 'trace_formats', *PARTICIPATION]
