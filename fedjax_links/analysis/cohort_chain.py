@@ -315,8 +315,7 @@ def _stationary(transition: sparse.csr_array) -> np.ndarray:
     system = sparse.vstack([balance, np.ones((1, num_states))], format='csc')
     right = np.zeros(num_states)
     right[-1] = 1.0
-    law: np.ndarray = np.maximum(sparse_linalg.spsolve(system, right), np.finfo(np.float64).tiny)
-    return law
+    return np.maximum(sparse_linalg.spsolve(system, right), np.finfo(np.float64).tiny)
 
 
 def _num_phases(transition: sparse.csr_array) -> int:

@@ -81,8 +81,7 @@ def checked_design(design: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray
 
 def _product_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
     log_masses = np.log(weights)[cohorts].sum(axis=1)
-    masses: np.ndarray = np.exp(log_masses - log_masses.max())
-    return masses
+    return np.exp(log_masses - log_masses.max())
 
 
 def _successive_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
@@ -99,8 +98,7 @@ def _successive_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
 
 
 def _sum_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
-    masses: np.ndarray = weights[cohorts].sum(axis=1)
-    return masses
+    return weights[cohorts].sum(axis=1)
 
 
 _DESIGNS = {

@@ -128,5 +128,4 @@ def _shares(proportions: ArrayLike, weights: ArrayLike, num_classes: int) -> np.
     mixed: np.ndarray = trusted @ table
     if not mixed.sum() > 0:
         raise errors.invalid('weights', 'give some class a share', 'none')
-    total: np.ndarray = mixed / mixed.sum()
-    return total
+    return mixed / mixed.sum()

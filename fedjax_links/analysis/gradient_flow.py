@@ -113,8 +113,7 @@ def _stretched(
         moved = (1 - mu - nu) * point + mu * now + nu * before
         moved += pull * (slope(now) - a[j - 1] * begin)
         before, now = now, moved
-    reached: np.ndarray = now
-    return reached
+    return now
 
 
 def _chebyshev(at: float, degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -113,5 +113,4 @@ def share_sums(masks: np.ndarray) -> np.ndarray:
     """
     sizes = masks.sum(axis=1)
     shares = np.where(sizes > 0, 1.0 / np.maximum(sizes, 1), 0.0)
-    totals: np.ndarray = shares @ masks
-    return totals
+    return shares @ masks

@@ -36,8 +36,7 @@ def fedavg_weights(probs: ArrayLike) -> np.ndarray:
       Communications, CDC 2023, Proposition 1.
     """
     probs = _checks.checked_some_link('probs', probs)
-    weights: np.ndarray = probs * reciprocal_size_means(probs) / non_empty_probability(probs)
-    return weights
+    return probs * reciprocal_size_means(probs) / non_empty_probability(probs)
 
 
 def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
@@ -65,8 +64,7 @@ def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
       Xiang et al., CDC 2023, Proposition 1.
     """
     weights = fedavg_weights(probs)
-    limit: np.ndarray = weights @ _checks.checked_targets('targets', targets, weights.size)
-    return limit
+    return weights @ _checks.checked_targets('targets', targets, weights.size)
 
 
 def mixing_matrix(mask: ArrayLike) -> np.ndarray:
@@ -98,8 +96,7 @@ def mixing_matrix(mask: ArrayLike) -> np.ndarray:
     active = mask.astype(np.float64)
     size = np.maximum(active.sum(axis=-1, keepdims=True), 1.0)
     averaged = active[..., :, None] * (active / size)[..., None, :]
-    matrix: np.ndarray = averaged + np.eye(mask.shape[-1]) * (1.0 - active)[..., None, :]
-    return matrix
+    return averaged + np.eye(mask.shape[-1]) * (1.0 - active)[..., None, :]
 
 
 def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:

@@ -39,8 +39,7 @@ class LinearModel(NamedTuple):
     def scores(self, features: ArrayLike) -> np.ndarray:
         """float64[E, C] of features [E, ...]."""
         rows = np.asarray(features, np.float64)
-        found: np.ndarray = rows.reshape(len(rows), -1) @ self.coefficients + self.intercept
-        return found
+        return rows.reshape(len(rows), -1) @ self.coefficients + self.intercept
 
 
 class _Loss(NamedTuple):
@@ -72,8 +71,7 @@ def _softmax(scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def _softmax_curvature(scores: np.ndarray) -> np.ndarray:
     chances = special.softmax(scores, axis=1)
-    curved: np.ndarray = chances[:, :, None] * (np.eye(scores.shape[1]) - chances[:, None, :])
-    return curved
+    return chances[:, :, None] * (np.eye(scores.shape[1]) - chances[:, None, :])
 
 
 def _logistic(scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -83,8 +81,7 @@ def _logistic(scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _logistic_curvature(scores: np.ndarray) -> np.ndarray:
-    curved: np.ndarray = (special.expit(scores) * special.expit(-scores))[:, :, None]
-    return curved
+    return (special.expit(scores) * special.expit(-scores))[:, :, None]
 
 
 def _squares(scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -168,8 +165,7 @@ class WeightedLoss(NamedTuple):
         """``first^T second``, block by block."""
         left = self._blocks(first)
         right = left if second is first else self._blocks(second)
-        found: np.ndarray = (left.swapaxes(1, 2) @ right).sum(axis=0)
-        return found
+        return (left.swapaxes(1, 2) @ right).sum(axis=0)
 
     def value_and_gradient(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """F and its gradient, float64[D, C]."""
@@ -183,8 +179,7 @@ class WeightedLoss(NamedTuple):
         curvature = self.loss.curvature(self.scores(parameters))
         moved = np.einsum('eab,eb->ea', curvature, self.scores(along))
         summed = self._summed(self.design, self.shares[:, None] * moved)
-        found: np.ndarray = summed + self.penalty[:, None] * along
-        return found
+        return summed + self.penalty[:, None] * along
 
     def hessian(self, parameters: np.ndarray) -> np.ndarray:
         """float64[D C, D C]; positive along shifts of all scores, where F is flat."""
@@ -299,8 +294,7 @@ def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.nd
             'give every client with a weight an example',
             f'none for client {int(np.argmax(idle))}',
         )
-    shares: np.ndarray = (weights / np.maximum(counts, 1))[owners]
-    return shares
+    return (weights / np.maximum(counts, 1))[owners]
 
 
 def _targets(

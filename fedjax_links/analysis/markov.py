@@ -29,8 +29,7 @@ def markov_stationary(up_rate: ArrayLike, down_rate: ArrayLike) -> np.ndarray:
       Xiang et al., journal version 2024, Appendix B, Fig. 7.
     """
     up, down = _checked_rates(up_rate, down_rate)
-    share: np.ndarray = up / (up + down)
-    return share
+    return up / (up + down)
 
 
 def markov_autocorrelation(up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayLike) -> np.ndarray:
@@ -59,8 +58,7 @@ def markov_autocorrelation(up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayL
     lags = np.asarray(lag)
     if lags.dtype.kind not in 'iu' or np.any(lags < 0):
         raise errors.invalid('lag', 'hold integers of at least 0', f'{lag!r}')
-    correlation: np.ndarray = (1.0 - up - down) ** lags
-    return correlation
+    return (1.0 - up - down) ** lags
 
 
 def gap_distribution(up_rate: ArrayLike, down_rate: ArrayLike, max_gap: int) -> np.ndarray:

@@ -117,8 +117,7 @@ def _basis(objective: WeightedLoss) -> np.ndarray:
     triangle = np.linalg.qr(rows, mode='r')
     _, sizes, directions = np.linalg.svd(triangle, full_matrices=False)
     rank = int(np.sum(sizes > _RANK * sizes[0]))
-    basis: np.ndarray = directions[:rank].T / sizes[:rank]
-    return basis
+    return directions[:rank].T / sizes[:rank]
 
 
 def _approached(objective: WeightedLoss) -> np.ndarray:
@@ -132,8 +131,7 @@ def _approached(objective: WeightedLoss) -> np.ndarray:
     options = {'maxiter': 300, 'gtol': 1e-6, 'ftol': 1e-14}
     start = np.zeros(shape[0] * shape[1])
     found = optimize.minimize(flat, start, jac=True, method='L-BFGS-B', options=options)
-    point: np.ndarray = found.x.reshape(shape)
-    return point
+    return found.x.reshape(shape)
 
 
 def _factor(objective: WeightedLoss, coordinates: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -147,8 +145,7 @@ def _factor(objective: WeightedLoss, coordinates: np.ndarray) -> tuple[np.ndarra
 
 def _solved(factor: tuple[np.ndarray, bool], slope: np.ndarray) -> np.ndarray:
     """The inverse of the Hessian times a gradient float64[r, C]."""
-    found: np.ndarray = linalg.cho_solve(factor, slope.ravel()).reshape(slope.shape)
-    return found
+    return linalg.cho_solve(factor, slope.ravel()).reshape(slope.shape)
 
 
 def _length(

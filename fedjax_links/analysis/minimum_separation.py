@@ -176,8 +176,7 @@ def _inclusion(log_weights: np.ndarray, size: int) -> np.ndarray:
         np.sum(spectrum / (down[part, None] + up[part, None] * turn), axis=1).real
         for part in chunks
     ]
-    probs: np.ndarray = np.minimum(up * np.concatenate(without) / whole, 1.0)
-    return probs
+    return np.minimum(up * np.concatenate(without) / whole, 1.0)
 
 
 def _tilt(log_weights: np.ndarray, size: int) -> float:

@@ -147,8 +147,7 @@ def log_factors(probs: np.ndarray, rule: Quadrature) -> np.ndarray:
     drop = probs * rule.complements[:, None]
     near_one = np.log1p(-np.minimum(drop, 0.5))
     elsewhere = np.log((1.0 - probs) + probs * rule.nodes[:, None])
-    logarithms: np.ndarray = np.where(drop < 0.5, near_one, elsewhere)
-    return logarithms
+    return np.where(drop < 0.5, near_one, elsewhere)
 
 
 @functools.lru_cache(maxsize=32)

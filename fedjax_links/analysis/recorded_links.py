@@ -79,8 +79,7 @@ def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
     covariance: np.ndarray = sums / (num_rounds - np.arange(max_lag + 1))
     if covariance[0] <= 0:
         return np.full(max_lag + 1, np.nan)
-    correlation: np.ndarray = covariance / covariance[0]
-    return correlation
+    return covariance / covariance[0]
 
 
 def expected_autocorrelation(
@@ -107,8 +106,7 @@ def expected_autocorrelation(
         return None
     lags = np.arange(max_lag + 1)[:, None]
     each = markov_autocorrelation(up[changing], down[changing], lags)
-    pooled: np.ndarray = each @ variance[changing] / variance[changing].sum()
-    return pooled
+    return each @ variance[changing] / variance[changing].sum()
 
 
 def _below(num_rounds: int, name: str, value: int, *, minimum: int) -> int:
