@@ -40,7 +40,7 @@ def problem_sections(config: Mapping[str, Any]) -> dict[str, Section]:
     labels, own = list(pattern_sections(config)), config.get('problems', {})
     for label, section in own.items():
         checks.choice('config.problems', label, labels)
-        check_section(f'config.problems.{label}', section)
+        _check_section(f'config.problems.{label}', section)
     shared = config['problem']
     return {label: {**shared, **own[label]} if label in own else shared for label in labels}
 
@@ -177,9 +177,9 @@ def algorithm_maker(
     """
     where, prefix = f'config.algorithms.{label}', f'algorithms.{label}.'
     section = config['algorithms'][label]
-    check_section(where, section)
+    _check_section(where, section)
     own = section.get('client', {})
-    check_section(f'{where}.client', own)
+    _check_section(f'{where}.client', own)
     tree = {'client': config.get('client', {}), 'algorithms': {label: section}}
     paths: dict[str, Path] = {}
     for name in columns:
@@ -227,7 +227,7 @@ def _may_tune_server_lr(where: str, section: Section) -> bool:
     return SERVER_LR in sections.parameters(factory) and SERVER_LR not in options
 
 
-def check_section(where: str, section: Any) -> None:
+def _check_section(where: str, section: Any) -> None:
     """Raises unless a value is a section with fields."""
     if not isinstance(section, Mapping):
         raise errors.invalid(where, 'be a section', errors.shown(section))
