@@ -25,8 +25,8 @@ from fedjax_links.base import (
     PyTree,
 )
 from fedjax_links.client_data import BatchLoss, watched
-from fedjax_links.experiment import choosing, training
 from fedjax_links.experiment import lanes as lanes_
+from fedjax_links.experiment import training
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.lanes import Lane
 
@@ -48,26 +48,25 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
     Raises:
       ValueError: if the folder holds another experiment, or no lane has that round behind it.
     """
-    run = runs.read(folder)
-    _check_same(experiment, run)
+    _check_same(experiment, folder)
     checks.static_int('debug_round', round, minimum=0)
-    kept = {lane.name: lane for lane in runs.lanes(folder)}
-    reached = [(lane, kept[lane.name]) for lane in _lanes(experiment, run) if lane.name in kept]
-    here = [(lane, there) for lane, there in reached if there.round > round]
+    kept = runs.lanes(folder)
+    here = [lane for lane in kept if lane.round > round]
     if not here:
-        most = max((there.round for _, there in reached), default=0)
+        most = max((lane.round for lane in kept), default=0)
         requirement = f'be below {most}, the number of rounds that the folder holds'
         raise errors.invalid('debug_round', requirement, round)
-    chosen = [(lane, there) for lane, there in here if _first_bad(there) == round]
-    chosen = chosen or [pair for pair in here if pair[0].stage == lanes_.MAIN] or here
+    chosen = [lane for lane in here if _first_bad(lane) == round]
+    chosen = chosen or [lane for lane in here if lane.labels['stage'] == lanes_.MAIN] or here
     return _look_at_all(experiment, chosen, round)
 
 
 def _look_at_all(
-    experiment: Experiment, lanes: Sequence[tuple[Lane, runs.KeptLane]], round: int
+    experiment: Experiment, lanes: Sequence[runs.KeptLane], round: int
 ) -> Iterator[str]:
     built: dict[Any, _Rounds] = {}
-    for lane, kept in lanes:
+    for kept in lanes:
+        lane = lanes_.of_kept(kept)
         problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
         pattern = experiment.pattern_at(lane.pattern, lane.point, lane.seed)
         _, built_in = training.split(experiment, lane)
@@ -80,27 +79,18 @@ def _look_at_all(
 # The lanes of a folder.
 
 
-def _check_same(experiment: Experiment, run: runs.Results) -> None:
+def _check_same(experiment: Experiment, folder: str | Path) -> None:
     here = json.loads(json.dumps(experiment.facts()))
-    for name, value in run.facts.items():
+    for name, value in runs.described(folder)[0].items():
         if name not in (*runs.MAY_DIFFER, runs.ON_A_MESH) and here.get(name) != value:
             requirement = f'hold a run of this experiment, whose {name} is {here.get(name)!r}'
-            raise errors.invalid('workdir', requirement, f'{value!r} in {run.folder}')
+            raise errors.invalid('workdir', requirement, f'{value!r} in {folder}')
 
 
 def _first_bad(lane: runs.KeptLane) -> int | None:
     """The first round of a lane that went wrong."""
     rows = map(json.loads, lane.lines)
     return next((row['first_bad_round'] for row in rows if 'first_bad_round' in row), None)
-
-
-def _lanes(experiment: Experiment, run: runs.Results) -> Iterator[Lane]:
-    """Every lane that can have run."""
-    for label in experiment.algorithms:
-        yield from lanes_.tuning_lanes(experiment, label)
-        tried = choosing.tried(run.columns, experiment.facts(), label)
-        if len(tried) == len(lanes_.tuned_points(experiment, label)):
-            yield from lanes_.main_lanes(experiment, label, [entry.chosen for entry in tried])
 
 
 # One round.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedjax_links import grids
+from fedjax_links import grids, runs
 from fedjax_links.experiment import redraws
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.makers import REQUIRED
@@ -65,6 +65,12 @@ class Lane(NamedTuple):
         ]
         tuning = ['tuning'] if self.stage == TUNING else []
         return ', '.join([self.algorithm, self.pattern, f'seed {self.seed}', *values, *tuning])
+
+
+def of_kept(kept: runs.KeptLane) -> Lane:
+    """The lane of which a folder has something, as far as it went."""
+    own = {name: kept.labels[name] for name in ('stage', 'algorithm', 'pattern', 'seed')}
+    return Lane(**own, point=kept.point, num_rounds=kept.round, place=kept.place)
 
 
 def main_lanes(experiment: Experiment, label: str, chosen: Sequence[Point] = ()) -> list[Lane]:

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from fedjax_links import archives, checkpoints, checks, errors, experiment, packing, runs
-from fedjax_links.experiment import programs
+from fedjax_links.experiment import lanes, programs
 from fedjax_links.report import folders
 from fedjax_links.report.clients import FILE as CLIENTS
 from fedjax_links.report.folders import Folder
@@ -172,14 +172,11 @@ def _models(
     found = []
     shared = programs.Programs(planned, side_by_side=False)
     for kept_lane, path in _last_states(kept):
-        algorithm, pattern, seed = (kept_lane.labels[k] for k in ('algorithm', 'pattern', 'seed'))
-        lane = experiment.Lane(
-            'main', algorithm, pattern, kept_lane.point, seed, planned.num_rounds, 0
-        )
+        lane = lanes.of_kept(kept_lane)
         (like,) = programs.Group(shared, [lane]).shapes()
         state = checkpoints.load(path, like)
-        columns = planned.algorithm_makers[algorithm].at(kept_lane.point)
-        models = planned.algorithm_at(algorithm, columns).models(state.algorithm)
+        columns = planned.algorithm_makers[lane.algorithm].at(lane.point)
+        models = planned.algorithm_at(lane.algorithm, columns).models(state.algorithm)
         leaves = [
             (jax.tree_util.keystr(path, simple=True, separator='.'), np.asarray(leaf))
             for path, leaf in jax.tree_util.tree_leaves_with_path(dict(models))
