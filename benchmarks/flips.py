@@ -19,8 +19,9 @@ from pathlib import Path
 import jax
 from absl import app, flags
 
-from fedjax_links import experiment, report, runs, stores
+from fedjax_links import experiment, report, runs
 from fedjax_links.experiment import Callback, Stop
+from fedjax_links.experiment.running import stores
 from fedjax_links.report import exporting, source
 
 COUNT = flags.DEFINE_integer('count', 200, 'Bits to flip.', lower_bound=2)

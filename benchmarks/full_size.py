@@ -25,10 +25,14 @@ import numpy as np
 from benchmarks import common
 from benchmarks import full_size_configs as configs
 from benchmarks.full_size_configs import Values
-from fedjax_links import devices, evaluation, experiment, memory, report, tree
+from fedjax_links import evaluation, experiment, report
 from fedjax_links.base import Problem
-from fedjax_links.experiment import Experiment, description, lanes, preflight
-from fedjax_links.experiment.programs import Group, Programs
+from fedjax_links.core import memory, tree
+from fedjax_links.experiment import Experiment
+from fedjax_links.experiment.looking import description, preflight
+from fedjax_links.experiment.plan import lanes
+from fedjax_links.experiment.running.programs import Group, Programs
+from fedjax_links.machines import devices
 from fedjax_links.problems.datasets import places
 
 PEAK_FLOPS, BANDWIDTH = 67e12, 3.35e12

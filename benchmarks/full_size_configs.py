@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import experiment, sizes
+from fedjax_links import experiment
 from fedjax_links.base import Problem
+from fedjax_links.config import quick as sizes
 from fedjax_links.problems.datasets import npz, places
 
 FOLDER = pathlib.Path(__file__).parents[1] / 'configs'

@@ -24,9 +24,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import fuzz_mutations, fuzz_rules
-from fedjax_links import errors, experiment, report, sizes
-from fedjax_links.experiment import preflight
-from fedjax_links.report import theory
+from fedjax_links import experiment, report
+from fedjax_links.config import quick as sizes
+from fedjax_links.core import errors
+from fedjax_links.experiment.looking import preflight
+from fedjax_links.report.screens import theory
 
 LINE, NAMELESS, TRACEBACK = 'one line', 'a line that names nothing', 'traceback'
 RUNS, NONSENSE, SLOW = 'runs', 'nonsense', 'too long'

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fedjax_links import choices, sizes
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.config import choices
+from fedjax_links.config import quick as sizes
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 from fedjax_links.report.layouts import LAYOUTS

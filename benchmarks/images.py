@@ -13,8 +13,9 @@ import numpy as np
 import optax
 from flax import linen as nn
 
-from fedjax_links import algorithms, local_training, prng, problems, simulation
+from fedjax_links import algorithms, local_training, problems, simulation
 from fedjax_links.base import Participation, Problem
+from fedjax_links.core import prng
 
 
 class Workload(NamedTuple):

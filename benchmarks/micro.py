@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import common, summary
-from fedjax_links import algorithms, local_training, participation, prng, problems, simulation
+from fedjax_links import algorithms, local_training, participation, problems, simulation
 from fedjax_links.base import Participation, Problem
+from fedjax_links.core import prng
 
 TARGET = 0.95
 TOLERANCE = 2e-5  # float32, 10,000 rounds; training is convex and forgets rounding

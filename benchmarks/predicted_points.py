@@ -14,7 +14,7 @@ import numpy as np
 
 from fedjax_links import experiment
 from fedjax_links.papers.xiang2024 import presets
-from fedjax_links.report import configured, prediction
+from fedjax_links.report.screens import configured, prediction
 
 SETTINGS = (
     # Bayes accuracy, alpha, sigma, seed of the draw

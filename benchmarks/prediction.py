@@ -10,10 +10,11 @@ import jax
 import numpy as np
 
 import fedjax_links as fl
-from fedjax_links import analysis, local_training, participation, problems, sections
+from fedjax_links import analysis, local_training, participation, problems
 from fedjax_links.base import Problem
+from fedjax_links.config import sections
 from fedjax_links.problems import models
-from fedjax_links.report import prediction
+from fedjax_links.report.screens import prediction
 
 LINKS = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
 STEPS, BATCH, CLASSES = 5, 16, 10

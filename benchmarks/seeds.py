@@ -6,8 +6,9 @@ import jax
 import numpy as np
 
 from benchmarks import common, micro, summary
-from fedjax_links import devices, participation, sweeps
+from fedjax_links import participation, sweeps
 from fedjax_links.base import Problem
+from fedjax_links.machines import devices
 
 TARGET = 1.9
 NUM_SEEDS = 4

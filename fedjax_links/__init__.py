@@ -10,51 +10,57 @@ if typing.TYPE_CHECKING:
         algorithms,
         analysis,
         base,
-        choices,
-        client_programs,
-        cohorts,
-        devices,
         evaluation,
         experiment,
-        learning_rates,
         local_training,
         mixing,
         participation,
         plot,
-        prng,
         problems,
         report,
         runs,
-        sections,
         simulation,
         sweeps,
         testing,
-        tree,
     )
     from fedjax_links.algorithms import ALGORITHMS
+    from fedjax_links.clients import cohorts
+    from fedjax_links.clients import programs as client_programs
+    from fedjax_links.clients import rates as learning_rates
+    from fedjax_links.config import choices, sections
+    from fedjax_links.core import prng, tree
     from fedjax_links.experiment import Experiment
+    from fedjax_links.machines import devices
     from fedjax_links.participation import PARTICIPATION
     from fedjax_links.problems import PROBLEMS
+    from fedjax_links.report import pricing
     from fedjax_links.simulation import simulate
     from fedjax_links.sweeps import sweep
 else:
     _HOMES = {
-        'ALGORITHMS': 'algorithms',
-        'Experiment': 'experiment',
-        'PARTICIPATION': 'participation',
-        'PROBLEMS': 'problems',
-        'simulate': 'simulation',
-        'sweep': 'sweeps',
+        'ALGORITHMS': 'algorithms:ALGORITHMS',
+        'Experiment': 'experiment:Experiment',
+        'PARTICIPATION': 'participation:PARTICIPATION',
+        'PROBLEMS': 'problems:PROBLEMS',
+        'choices': 'config.choices',
+        'client_programs': 'clients.programs',
+        'cohorts': 'clients.cohorts',
+        'devices': 'machines.devices',
+        'learning_rates': 'clients.rates',
+        'pricing': 'report.pricing',
+        'prng': 'core.prng',
+        'sections': 'config.sections',
+        'simulate': 'simulation:simulate',
+        'sweep': 'sweeps:sweep',
+        'tree': 'core.tree',
     }
 
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-        import importlib
+        import pkgutil
 
-        if name in _HOMES:
-            return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)
-        return importlib.import_module(f'{__name__}.{name}')
+        return pkgutil.resolve_name(f'{__name__}.{_HOMES.get(name, name)}')
 
 
 __all__ = [
@@ -76,6 +82,7 @@ __all__ = [
     'mixing',
     'participation',
     'plot',
+    'pricing',
     'prng',
     'problems',
     'report',

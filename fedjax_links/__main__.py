@@ -32,7 +32,7 @@ def configs() -> dict[str, dict[str, str]]:
       What each config runs, by the command that its text begins with, and by name. Modules are read
       and not imported.
     """
-    from fedjax_links import shipped
+    from fedjax_links.config import shipped
 
     found: dict[str, dict[str, str]] = {}
     for name, text in _documented(shipped.configs().values(), 'get_config').items():
@@ -57,11 +57,13 @@ def tables() -> dict[str, dict[str, str]]:
     Returns:
       The names of each place, with what they stand for in a line.
     """
-    from fedjax_links import algorithms, choices, participation, pricing, problems
-    from fedjax_links.experiment import definition, loggers
+    from fedjax_links import algorithms, participation, problems
+    from fedjax_links.config import choices
+    from fedjax_links.experiment import definition
+    from fedjax_links.experiment.running import loggers
     from fedjax_links.problems import augmentation, classification, datasets
     from fedjax_links.problems.partition.names import PARTITIONS
-    from fedjax_links.report import layouts
+    from fedjax_links.report import layouts, pricing
 
     found: dict[str, Mapping[str, Any]] = {
         'algorithms': algorithms.ALGORITHMS,
@@ -99,7 +101,7 @@ def main(argv: list[str]) -> int:
         return 0
     name, *rest = argv
     if name not in known:
-        from fedjax_links import errors
+        from fedjax_links.core import errors
 
         print(f'error: {errors.unknown_name("command", name, known)}', file=sys.stderr)
         return 2
@@ -144,6 +146,6 @@ if __name__ == '__main__':
     try:
         sys.exit(main(sys.argv[1:]))
     except BrokenPipeError:
-        from fedjax_links import errors
+        from fedjax_links.core import errors
 
         errors.leave_unread()

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import describing
-from fedjax_links.link_samples import (
+from fedjax_links.core import describing
+from fedjax_links.links.samples import (
     CohortLinkSample,
     DuplexLinkSample,
     Links,

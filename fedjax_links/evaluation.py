@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, Params, Problem
+from fedjax_links.core import checks, errors
 
 
 def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, Array]:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
-from fedjax_links import cohorts, meshes, prng, tree
 from fedjax_links.base import (
     Array,
     DividedRows,
@@ -21,7 +20,9 @@ from fedjax_links.base import (
     RoundContext,
     Rows,
 )
-from fedjax_links.client_programs import (
+from fedjax_links.clients import cohorts
+from fedjax_links.clients.cohorts import Cohort
+from fedjax_links.clients.programs import (
     ClientProgram,
     LocalUpdate,
     Rate,
@@ -30,7 +31,7 @@ from fedjax_links.client_programs import (
     local_sgd,
     proximal_sgd,
 )
-from fedjax_links.cohorts import Cohort
+from fedjax_links.core import meshes, prng, tree
 
 __all__ = [
     'ClientProgram',

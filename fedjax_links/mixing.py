@@ -10,8 +10,8 @@ References: Xiang et al. 2023, section IV (the matrix before eq. 3).
 import jax
 import jax.numpy as jnp
 
-from fedjax_links import tree
 from fedjax_links.base import Array, PyTree
+from fedjax_links.core import tree
 
 
 def mixing_matrix(mask: Array) -> Array:

@@ -30,8 +30,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import archives, checkpoints, describing, errors, packing
+from fedjax_links.core import describing, errors
 from fedjax_links.results import dataset, selection
+from fedjax_links.storage import archives, checkpoints, packing
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
 METRICS, LINKS, CHECKPOINTS = 'metrics.jsonl', 'links.npz', 'checkpoints'

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as Spec
 
-from fedjax_links import checks, errors, meshes, prng, tree
 from fedjax_links.base import (
     Algorithm,
     Array,
@@ -26,7 +25,8 @@ from fedjax_links.base import (
     RoundContext,
     RoundMetrics,
 )
-from fedjax_links.simulation_results import SimulationResult as SimulationResult
+from fedjax_links.core import checks, errors, meshes, prng, tree
+from fedjax_links.results.simulation import SimulationResult as SimulationResult
 
 EvalFn = Callable[[Params, Key, Problem], PyTree]
 """``(params, key, problem) -> pytree``: what to measure of a candidate model."""

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors, prng
-from fedjax_links import devices as devices_
 from fedjax_links.base import Algorithm, Array, Participation, Problem, PyTree
+from fedjax_links.core import checks, errors, prng
+from fedjax_links.machines import devices as devices_
 from fedjax_links.simulation import EvalFn, SimulationResult, simulate
 
 Grid = Mapping[str, Mapping[str, ArrayLike]]

@@ -5,102 +5,53 @@ import sys
 from collections.abc import Iterator
 
 PACKAGE = 'fedjax_links'
-_LEAVES = {'errors', 'kinds', 'memory', 'checks', 'registry', 'references', 'describing', 'meshes'}
-_CORE = _LEAVES | {'base', 'prng', 'tree'}
+_CORE = {'core', 'errors'}
 _ENGINE = _CORE | {
-    'learning_rates',
-    'cohorts',
+    'algorithms',
+    'clients',
+    'local_training',
     'mixing',
     'participation',
     'problems',
-    'client_data',
-    'client_programs',
-    'local_training',
-    'algorithms',
 }
-_DRIVERS = {'simulation', 'evaluation', 'connections', 'devices', 'processes', 'sweeps'}
-_RUNS = {
-    'archives',
-    'results',
-    'grids',
-    'packing',
-    'memory',
-    'checkpoints',
-    'environment',
-    'runs',
-    'stores',
-}
-_UPPER = _RUNS | {'recordings', 'choices', 'sections', 'experiment'}
+_DRIVERS = {'evaluation', 'machines', 'simulation', 'sweeps'}
+_KEPT = {'results', 'runs', 'storage'}
 
 MAY_SEE = {
-    '': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'plot', 'testing', 'report'},
     'errors': set(),
-    'kinds': {'errors'},
-    'checks': {'errors', 'kinds', 'memory'},
-    'registry': {'errors', 'base', 'references'},
-    'references': set(),
-    'describing': set(),
-    'link_samples': set(),  # `base` offers its names
-    'base': {'errors', 'checks', 'describing', 'link_samples'},
-    'results': {'errors', 'checks', 'grids'},
-    'simulation_results': {'errors', 'base', 'describing', 'results'},
-    'meshes': set(),
-    'prng': {'errors', 'checks', 'base', 'meshes'},
-    'tree': {'errors', 'checks', 'base', 'meshes'},
-    'learning_rates': _CORE,
-    'cohorts': _CORE,
+    'links': set(),
+    'core': {'errors', 'links'},
+    'analysis': {'errors'},
+    'clients': _CORE,
     'mixing': _CORE,
+    'local_training': _CORE | {'clients'},
     'participation': _CORE | {'analysis'},
     'problems': _CORE | {'analysis'},
-    'client_data': _CORE,
-    'client_programs': _CORE | {'learning_rates', 'client_data'},
-    'local_training': _CORE | {'cohorts', 'mixing', 'client_programs'},
-    'algorithms': _CORE | {'cohorts', 'mixing', 'client_programs', 'local_training'},
-    'simulation': _CORE - {'registry'} | {'simulation_results'},
-    'evaluation': _CORE - {'registry'},
-    'devices': _CORE - {'registry'} | {'environment'},
-    'connections': {'errors'},
-    'processes': {'errors', 'checks', 'connections'},
-    'sweeps': _CORE | {'simulation', 'evaluation', 'devices'},
-    'analysis': {'errors'},
+    'algorithms': _CORE | {'clients', 'local_training', 'mixing'},
+    'results': _CORE,
+    'simulation': _CORE | {'results'},
+    'evaluation': _CORE,
+    'machines': _CORE,
+    'sweeps': _CORE | {'evaluation', 'machines', 'simulation'},
+    'storage': _CORE,
+    'runs': _CORE | {'results', 'storage'},
+    'config': _ENGINE | _DRIVERS | _KEPT,
+    'experiment': _ENGINE | _DRIVERS | _KEPT | {'config'},
+    'plot': _CORE | {'analysis', 'evaluation', 'results', 'runs', 'simulation'},
+    'report': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config', 'experiment', 'plot'},
     'testing': _ENGINE | _DRIVERS,
-    'memory': {'errors'},
-    'packing': {'errors'},
-    'checkpoints': {'errors', 'base', 'packing'},
-    'archives': {'errors', 'packing'},
-    'environment': set(),
-    'runs': _CORE | {'archives', 'checkpoints', 'describing', 'packing', 'results'},
-    'stores': _CORE | {'archives', 'checkpoints', 'environment', 'runs', 'packing'},
-    'grids': {'errors', 'checks'},
-    'pricing': {'errors', 'checks', 'registry', 'algorithms'},
-    'recordings': _CORE | {'participation', 'runs'},
-    'choices': _ENGINE | _DRIVERS | {'recordings'},
-    'named_imports': {'errors', 'recordings'},  # `sections` offers its names
-    'sections': _ENGINE | {'recordings', 'choices', 'named_imports'},
-    'experiment': _ENGINE | _DRIVERS | _UPPER - {'experiment'},
-    'sizes': {'errors'},
-    'overrides': {'errors'},
-    'plot': {'errors', 'checks', 'base', 'simulation', 'evaluation', 'analysis', 'results', 'runs'},
-    'shipped': {'errors'},
-    'report': _ENGINE | _DRIVERS | _UPPER | {'analysis', 'plot', 'pricing'},
-    '__main__': {
-        'errors',
-        'algorithms',
-        'choices',
-        'experiment',
-        'participation',
-        'pricing',
-        'problems',
-        'report',
-        'shipped',
-    },
-    'cli': _ENGINE
+    '__main__': _ENGINE | {'config', 'experiment', 'report'},
+    'cli': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config', 'experiment', 'report', 'testing'},
+    '': _ENGINE
     | _DRIVERS
-    | _UPPER
-    | {'analysis', 'overrides', 'report', 'shipped', 'sizes', 'testing'},
+    | _KEPT
+    | {'analysis', 'config', 'experiment', 'plot', 'report', 'testing'},
 }
-MAY_SEE['papers'] = MAY_SEE.keys() - {'', 'cli'}  # seen by configs alone
-"""By part of the package: the other parts that it may import."""
+MAY_SEE['papers'] = MAY_SEE.keys() - {'', '__main__', 'cli'}  # seen by configs alone
+"""By room of the package: the other rooms that it may import."""
+
+_HOMES = {'base': 'core', 'core.errors': 'errors'}
+"""Modules that are not of the room of their folder."""
 
 _FRONT_END_PARTS = {'plot', 'report', 'cli'}
 _FRONT_END_LIBRARIES = {'matplotlib', 'tqdm', 'absl', 'ml_collections'}
@@ -114,8 +65,7 @@ _LIBRARIES = {
     'papers': {'jax', 'numpy', 'scipy', 'optax', 'flax'},
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
     'runs': {'jax', 'numpy', 'pandas'},
-    'simulation_results': {'jax', 'numpy', 'pandas'},
-    'results': {'jax', 'numpy', 'xarray'},
+    'results': {'jax', 'numpy', 'pandas', 'xarray'},
     'report': {'jax', 'numpy', 'scipy', 'safetensors', 'pandas'},
     'experiment': {'jax', 'numpy', 'scipy', 'optax', 'tensorboardX'},
     '': set(),
@@ -124,8 +74,12 @@ _COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}
 
 
 def part_of(module: str) -> str:
-    """The part of the package that a module belongs to; empty for the package itself."""
-    return [*module.split('.'), ''][1]
+    """The room of the package that a module belongs to; empty for the package itself."""
+    inside = module.partition('.')[2]
+    named = next(
+        (home for name, home in _HOMES.items() if f'{inside}.'.startswith(f'{name}.')), None
+    )
+    return named or inside.partition('.')[0]
 
 
 def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
@@ -155,13 +109,13 @@ def _offence(module: str, part: str, name: str, is_package: bool) -> str | None:
     top = name.split('.')[0]
     if top != PACKAGE:
         return _library_offence(part, top)
-    target = name.split('.')
+    target, room = name.split('.'), part_of(name)
     if len(target) == 1 and part not in ('cli', 'testing'):
         return 'name the module, not the package'
-    if len(target) == 1 or target[1] not in MAY_SEE or module == name:
+    if len(target) == 1 or room not in MAY_SEE or module == name:
         return None
-    if target[1] != part:
-        return None if target[1] in MAY_SEE[part] else f'`{part}` must not see `{target[1]}`'
+    if room != part:
+        return None if room in MAY_SEE[part] else f'`{part}` must not see `{room}`'
     if part == 'algorithms' and not is_package and len(target) > 2:
         if target[2] != 'common':
             return 'algorithms must not import each other'

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links.client_data import client_data
+from fedjax_links.clients.data import client_data
 from tests.reference.local_loops import COUNTS, client_key, regression, rows_drawn
 
 

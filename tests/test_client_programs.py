@@ -10,7 +10,7 @@ import optax
 import pytest
 
 from fedjax_links import problems
-from fedjax_links.client_programs import local_sgd, proximal_sgd
+from fedjax_links.clients.programs import local_sgd, proximal_sgd
 from tests.reference.local_loops import (
     COUNTS,
     FLAT_START,

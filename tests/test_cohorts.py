@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import base, cohorts
+from fedjax_links import base
+from fedjax_links.clients import cohorts
 
 N = 7
 MASKS = {

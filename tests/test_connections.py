@@ -10,7 +10,7 @@ from tests import ROOT
 
 PROGRAM = """
 import os, signal, sys
-from fedjax_links import connections
+from fedjax_links.machines import connections
 
 port, own, count, end = *map(int, sys.argv[1:4]), sys.argv[4]
 connections._JOIN_SECONDS = 2 if end == 'absent' else 60

@@ -12,8 +12,10 @@ import optax
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import describing, learning_rates, local_training, participation, problems
+from fedjax_links import local_training, participation, problems
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.clients import rates as learning_rates
+from fedjax_links.core import describing
 from fedjax_links.participation import PARTICIPATION, SCHEDULES
 from fedjax_links.simulation import SimulationResult
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import devices
+from fedjax_links.machines import devices
 from tests import ROOT
 
 FOUR_DEVICES = "import jax\njax.config.update('jax_num_cpu_devices', 4)\n"
@@ -191,7 +191,9 @@ import collections
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
-from fedjax_links import cohorts, devices, meshes
+from fedjax_links.clients import cohorts
+from fedjax_links.core import meshes
+from fedjax_links.machines import devices
 
 CLIENTS, SIZE = 32, 64
 matrix = jnp.asarray(np.random.default_rng(0).normal(size=(SIZE, SIZE)) / SIZE, jnp.float32)

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, learning_rates, local_training
-from fedjax_links.learning_rates import LEARNING_RATES
+from fedjax_links import algorithms, local_training
+from fedjax_links.clients import rates as learning_rates
+from fedjax_links.clients.rates import LEARNING_RATES
 from tests.reference import harness, quadratic_loops
 
 ROUNDS = np.arange(60)

@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import base, client_programs, cohorts, local_training, simulation
+from fedjax_links import base, local_training, simulation
+from fedjax_links.clients import cohorts
+from fedjax_links.clients import programs as client_programs
 from fedjax_links.local_training import Contribution, local_sgd
 from tests.reference.local_loops import FLAT_START, ROUND, SEED, START, Reference, flat, regression
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 import fedjax_links.__main__ as front
-from fedjax_links import errors
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.core import errors
 from tests import ROOT
 
 COMMAND = [sys.executable, '-m', 'fedjax_links']

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedjax_links import checks, memory
+from fedjax_links.core import checks, memory
 
 
 def test_sizes_have_the_unit_that_shows_them():

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, base, cohorts, local_training, participation, simulation
+from fedjax_links import algorithms, base, local_training, participation, simulation
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.clients import cohorts
 from fedjax_links.participation import rejection
 from fedjax_links.problems import generated
 from fedjax_links.testing import federation

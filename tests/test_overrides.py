@@ -1,6 +1,6 @@
 """What flags changed from a config, as its caption says it."""
 
-from fedjax_links import overrides
+from fedjax_links.config import overrides
 
 FILE = {
     'title': 'A run',

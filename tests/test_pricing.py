@@ -4,8 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import local_training, participation, pricing, problems, simulation
+from fedjax_links import local_training, participation, problems, simulation
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.report import pricing
 from tests.tiers import cases
 
 MASK = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]], bool)

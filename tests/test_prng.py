@@ -4,16 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import (
-    algorithms,
-    devices,
-    local_training,
-    meshes,
-    participation,
-    prng,
-    problems,
-    simulation,
-)
+from fedjax_links import algorithms, local_training, participation, problems, simulation
+from fedjax_links.core import meshes, prng
+from fedjax_links.machines import devices
 
 fold = jax.random.fold_in
 STREAMS = ('init', 'participation', 'client', 'server', 'eval')

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import experiment, recordings, runs, sections, simulation
-from fedjax_links.experiment import forking
+from fedjax_links import experiment, runs, simulation
+from fedjax_links.config import recordings, sections
+from fedjax_links.experiment.looking import forking
 from tests.experiment.configs import values
 
 MARKOV = {'name': 'markov', 'probs': {'name': 'equal', 'value': 0.5}, 'up_rate': 0.3}

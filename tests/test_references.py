@@ -7,8 +7,8 @@ import re
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import references
-from fedjax_links.references import Reference, cite, references_of
+from fedjax_links.core import references
+from fedjax_links.core.references import Reference, cite, references_of
 
 CITED = {**fl.ALGORITHMS, **fl.PARTICIPATION}
 

@@ -8,7 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import errors, report, runs, stores
+from fedjax_links import report, runs
+from fedjax_links.core import errors
+from fedjax_links.experiment.running import stores
 from tests.experiment.test_running import in_python
 
 FACTS = {'title': 'before', 'num_rounds': 40, 'algorithms': ['fedavg']}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedjax_links import sizes
+from fedjax_links.config import quick as sizes
 
 CONFIG = {
     'num_rounds': 100,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import tree
+from fedjax_links.core import tree
 
 
 def sample(seed, *, clients=None, dtype=np.float32):

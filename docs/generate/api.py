@@ -1,7 +1,7 @@
 """A page for every public module."""
 
-import importlib
 import inspect
+import pkgutil
 from pathlib import Path
 
 import fedjax_links
@@ -9,7 +9,7 @@ from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.participation import PARTICIPATION
 from generate import text
 
-_MORE = ('errors', 'participation.trace_formats', 'references', 'registry')
+_MORE = ('core.errors', 'core.references', 'core.registry', 'participation.traces.trace_formats')
 _ELSEWHERE = {
     'algorithms': ('algorithms', {entry.factory.__name__ for entry in ALGORITHMS.values()}),
     'participation': ('patterns', {entry.factory.__name__ for entry in PARTICIPATION.values()}),
@@ -44,7 +44,7 @@ def write(folder: Path) -> None:
 
 
 def _module(name: str):
-    return importlib.import_module(f'fedjax_links.{name}')
+    return pkgutil.resolve_name(f'fedjax_links.{name}')
 
 
 def _is_module(name: str) -> bool:
@@ -52,7 +52,7 @@ def _is_module(name: str) -> bool:
 
 
 def _write_page(path: Path, name: str) -> None:
-    lines = [f'.. automodule:: fedjax_links.{name}']
+    lines = [f'.. automodule:: {_module(name).__name__}']
     if hasattr(_module(name), '__all__') or not hasattr(_module(name), '__path__'):
         lines += ['   :members:', '   :special-members: __call__']  # of protocols: what they take
     before = ''

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.registry import AlgorithmEntry
+from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.testing import AlgorithmFacts, algorithm_facts
 from generate import pictures, text
 

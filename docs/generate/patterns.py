@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 from fedjax_links import simulation
+from fedjax_links.core.registry import ParticipationEntry
 from fedjax_links.participation import PARTICIPATION
-from fedjax_links.registry import ParticipationEntry
 from generate import pictures, text
 
 _NUM_CLIENTS = 12

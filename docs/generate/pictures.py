@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from fedjax_links import analysis, local_training, participation, problems, simulation
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.registry import AlgorithmEntry
+from fedjax_links.core.registry import AlgorithmEntry
 
 matplotlib.use('Agg')
 

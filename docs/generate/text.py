@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedjax_links.references import Reference
+from fedjax_links.core.references import Reference
 
 
 def heading(title: str, line: str = '=') -> str:

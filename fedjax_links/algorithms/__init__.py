@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import optax
 
-from fedjax_links import describing, local_training
+from fedjax_links import local_training
 from fedjax_links.algorithms.amplified_fedavg import amplified_fedavg
 from fedjax_links.algorithms.amplified_scaffold import amplified_scaffold
 from fedjax_links.algorithms.debiased_fedavg import debiased_fedavg
@@ -24,7 +24,8 @@ from fedjax_links.algorithms.focus import focus
 from fedjax_links.algorithms.mifa import mifa, mifa_waiting
 from fedjax_links.algorithms.scaffold import scaffold
 from fedjax_links.algorithms.wait_for_all import all_at_times, wait_for_all
-from fedjax_links.registry import AlgorithmEntry, Registry, Traffic
+from fedjax_links.core import describing
+from fedjax_links.core.registry import AlgorithmEntry, Registry, Traffic
 
 describing.remember_calls(globals())
 

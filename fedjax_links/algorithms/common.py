@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from fedjax_links import checks, cohorts, errors, meshes, tree
 from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.cohorts import Cohort
+from fedjax_links.clients import cohorts
+from fedjax_links.clients.cohorts import Cohort
+from fedjax_links.core import checks, errors, meshes, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 RoundStep = Callable[[Any, RoundContext, Problem], tuple[Any, RoundMetrics]]

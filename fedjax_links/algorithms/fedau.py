@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from fedjax_links import base, checks, cohorts, tree
+from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
+from fedjax_links.clients import cohorts
+from fedjax_links.core import checks, tree
+from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, sum_updates
-from fedjax_links.references import cite
 
 
 class FedAUState(NamedTuple):

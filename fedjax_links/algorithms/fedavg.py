@@ -6,9 +6,12 @@ References:
 
 import jax.numpy as jnp
 
-from fedjax_links import base, checks, cohorts, tree
+from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.clients import cohorts
+from fedjax_links.core import checks, tree
+from fedjax_links.core.references import cite
 from fedjax_links.local_training import (
     ClientProgram,
     Contribution,
@@ -16,7 +19,6 @@ from fedjax_links.local_training import (
     sum_updates,
     train_cohort,
 )
-from fedjax_links.references import cite
 
 
 @cite('mcmahan2017communication', 'xiang2023towards')

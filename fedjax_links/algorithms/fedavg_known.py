@@ -4,11 +4,13 @@ References:
   Xiang et al. 2024, section 7.2; Perazzone et al. 2022.
 """
 
-from fedjax_links import base, checks, cohorts, tree
+from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, RoundContext, RoundMetrics
+from fedjax_links.clients import cohorts
+from fedjax_links.core import checks, tree
+from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, sum_updates
-from fedjax_links.references import cite
 
 
 @cite('xiang2024empowering', 'perazzone2022communication')

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from fedjax_links import base, checks, cohorts, tree
+from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import (
     Algorithm,
@@ -21,8 +21,10 @@ from fedjax_links.base import (
     RoundContext,
     RoundMetrics,
 )
+from fedjax_links.clients import cohorts
+from fedjax_links.core import checks, tree
+from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import cite
 
 
 class FedAWEState(NamedTuple):

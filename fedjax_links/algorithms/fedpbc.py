@@ -7,11 +7,13 @@ References:
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from fedjax_links import base, checks, cohorts, tree
+from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.clients import cohorts
+from fedjax_links.core import checks, tree
+from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
-from fedjax_links.references import cite
 
 
 @cite('xiang2023towards', 'xiang2024empowering')

@@ -6,11 +6,11 @@ References:
 
 from jax.typing import DTypeLike
 
-from fedjax_links import checks, tree
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.core import checks, tree
+from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, Contribution, Train
-from fedjax_links.references import cite
 
 
 @cite('jhunjhunwala2022fedvarp')

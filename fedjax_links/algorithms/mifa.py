@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from fedjax_links import base, checks, tree
+from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import (
     Algorithm,
@@ -22,8 +22,9 @@ from fedjax_links.base import (
     RoundContext,
     RoundMetrics,
 )
+from fedjax_links.core import checks, tree
+from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, Contribution, Train
-from fedjax_links.references import cite
 
 _MEMORIES = ('delta', 'gradient')
 

@@ -10,11 +10,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import base, cohorts, tree
+from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Problem, RoundContext, RoundMetrics
+from fedjax_links.clients import cohorts
+from fedjax_links.core import tree
+from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, sum_updates
-from fedjax_links.references import cite
 
 
 @cite('wang2022unified')

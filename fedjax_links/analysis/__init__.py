@@ -21,7 +21,6 @@ from fedjax_links.analysis.gaussian_classes import (
     gaussian_accuracy,
     gaussian_minimiser,
 )
-from fedjax_links.analysis.gradient_flow import weighted_gradient_flow
 from fedjax_links.analysis.implicit_objective import EffectiveWeights, effective_weights
 from fedjax_links.analysis.independent_links import (
     expected_mixing_matrix,
@@ -31,15 +30,16 @@ from fedjax_links.analysis.independent_links import (
     mixing_rate,
     mixing_rate_bound,
 )
-from fedjax_links.analysis.linear_models import LinearModel, linear_loss
-from fedjax_links.analysis.linear_regression import LinearFit, best_linear_fit
+from fedjax_links.analysis.linear.gradient_flow import weighted_gradient_flow
+from fedjax_links.analysis.linear.linear_models import LinearModel, linear_loss
+from fedjax_links.analysis.linear.linear_regression import LinearFit, best_linear_fit
+from fedjax_links.analysis.linear.minimisers import WeightedMinimiser, weighted_minimiser
 from fedjax_links.analysis.markov import (
     gap_distribution,
     markov_autocorrelation,
     markov_stationary,
     truncated_interval_mean,
 )
-from fedjax_links.analysis.minimisers import WeightedMinimiser, weighted_minimiser
 from fedjax_links.analysis.minimum_separation import (
     debiasing_weights,
     inclusion_probabilities,

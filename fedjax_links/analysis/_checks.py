@@ -5,7 +5,7 @@ import operator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import errors
+from fedjax_links.core import errors
 
 
 def checked_vector(name: str, values: ArrayLike) -> np.ndarray:

@@ -9,8 +9,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse import linalg as sparse_linalg
 
-from fedjax_links import errors
 from fedjax_links.analysis import _checks, cohort_designs
+from fedjax_links.core import errors
 
 
 class MinimumSeparationChain(NamedTuple):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import errors
 from fedjax_links.analysis import _checks
+from fedjax_links.core import errors
 
 MAX_COHORTS = 200_000
 

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
-from fedjax_links import errors
 from fedjax_links.analysis import _checks
+from fedjax_links.core import errors
 
 _REACH = 12.0  # the normal density beyond is below 1e-31
 _NODES = 4801

@@ -6,10 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from fedjax_links import errors
 from fedjax_links.analysis import _checks, independent_links, second_moments
-from fedjax_links.analysis.linear_models import SOFTMAX, LinearModel, WeightedLoss, weighted_loss
-from fedjax_links.analysis.minimisers import weighted_minimiser
+from fedjax_links.analysis.linear.linear_models import (
+    SOFTMAX,
+    LinearModel,
+    WeightedLoss,
+    weighted_loss,
+)
+from fedjax_links.analysis.linear.minimisers import weighted_minimiser
+from fedjax_links.core import errors
 
 _PROBE = 1e-3
 

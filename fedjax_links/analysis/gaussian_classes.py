@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special, stats
 
-from fedjax_links import errors
 from fedjax_links.analysis import _checks
-from fedjax_links.analysis.linear_models import LinearModel
+from fedjax_links.analysis.linear.linear_models import LinearModel
+from fedjax_links.core import errors
 
 _SCRAMBLES, _POINTS = 16, 2**10
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import errors
 from fedjax_links.analysis import _checks, independent_links
+from fedjax_links.core import errors
 
 
 class EffectiveWeights(NamedTuple):

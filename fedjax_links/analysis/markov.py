@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import errors
 from fedjax_links.analysis import _checks
+from fedjax_links.core import errors
 
 
 def markov_stationary(up_rate: ArrayLike, down_rate: ArrayLike) -> np.ndarray:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
-from fedjax_links import errors
 from fedjax_links.analysis import _checks
+from fedjax_links.core import errors
 
 _CHUNK_ELEMENTS = 2**13  # complex entries held at a time (128 KiB): they stay in the cache
 _LOG_TOLERANCE = np.log(1e-18)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import linalg as sparse_linalg
 
-from fedjax_links import errors
 from fedjax_links.analysis import _checks, independent_links, second_moments
 from fedjax_links.analysis.quadratics import contraction
+from fedjax_links.core import errors
 
 
 class FedavgMoments(NamedTuple):

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import errors
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.markov import gap_distribution, markov_autocorrelation
+from fedjax_links.core import errors
 
 _CELLS = 2**22  # rounds times clients worked on at a time
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from fedjax_links import errors
 from fedjax_links.cli import failures
 from fedjax_links.cli.configs import ConfigFlags
+from fedjax_links.core import errors
 
 
 def run(
@@ -49,7 +49,7 @@ def run(
                 main(*argv[1:])
                 return
             values = config_flags.load()
-            from fedjax_links import sections
+            from fedjax_links.config import sections
 
             with sections.importable(config_flags.folder):
                 main(values, *argv[1:])

@@ -13,8 +13,8 @@ import sys
 
 from absl import flags
 
-from fedjax_links import errors
 from fedjax_links.cli import app
+from fedjax_links.core import errors
 
 _SIDE_BY_SIDE = flags.DEFINE_bool('side_by_side', False, 'A table of levels for two folders too.')
 _METRIC = flags.DEFINE_string('metric', None, "Of the table; that of the first run's by default.")

@@ -14,7 +14,9 @@ from typing import Any
 
 from absl import flags
 
-from fedjax_links import errors, overrides, shipped, sizes
+from fedjax_links.config import overrides, shipped
+from fedjax_links.config import quick as sizes
+from fedjax_links.core import errors
 
 flags.disclaim_key_flags()  # those below belong to the command that asks for them
 

@@ -12,8 +12,8 @@ import sys
 
 from absl import flags
 
-from fedjax_links import errors
 from fedjax_links.cli import app
+from fedjax_links.core import errors
 
 ACTIONS = ('list', 'fetch', 'convert')
 

@@ -10,8 +10,8 @@ With --archive a few small files instead, that `report` reads like a run, to be 
 
 from absl import flags
 
-from fedjax_links import errors
 from fedjax_links.cli import app
+from fedjax_links.core import errors
 
 _FORMAT = flags.DEFINE_string(
     'format', None, 'Of the models: npz, or safetensors; the latter where installed by default.'

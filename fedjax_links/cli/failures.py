@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from fedjax_links import errors
+from fedjax_links.core import errors
 
 MISTAKE, BUG, INTERRUPTED = 2, 1, 130
 """Exit statuses."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from absl import flags
 
-from fedjax_links import errors
 from fedjax_links.cli import app, configs
+from fedjax_links.core import errors
 
 _CONFIG = configs.ConfigFlags(of_figure=True)
 _WORKDIR = flags.DEFINE_string('workdir', None, 'Folder for the picture, the numbers and the text.')

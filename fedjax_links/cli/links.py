@@ -43,7 +43,7 @@ def main(values: dict[str, Any] | None = None) -> None:
     if values is None:
         _draw_log(str(_LOG.value), folder)
         return
-    from fedjax_links.report import configured, links, recording, terminal
+    from fedjax_links.report.screens import configured, links, recording, terminal
 
     found = configured.of_config(values, _PATTERN.value)
     record = recording.record_links(
@@ -60,8 +60,9 @@ def main(values: dict[str, Any] | None = None) -> None:
 
 def _draw_log(path: str, folder) -> None:
     """Reads a log, and looks at it at the times of rounds."""
-    from fedjax_links import checks, choices, errors, recordings
-    from fedjax_links.report import availability
+    from fedjax_links.config import choices, recordings
+    from fedjax_links.core import checks, errors
+    from fedjax_links.report.screens import availability
 
     checks.choice('format', _FORMAT.value, choices.TRACE_FORMATS)
     reader = choices.TRACE_FORMATS[_FORMAT.value]

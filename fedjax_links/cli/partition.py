@@ -11,8 +11,8 @@ from typing import Any
 
 from absl import flags
 
-from fedjax_links import errors
 from fedjax_links.cli import app, configs
+from fedjax_links.core import errors
 
 PICTURE, TABLE = 'partition.png', 'partition.csv'
 
@@ -23,7 +23,7 @@ _WORKDIR = flags.DEFINE_string('workdir', None, f'Folder for {PICTURE} and {TABL
 def main(values: dict[str, Any]) -> None:
     """Builds the problem alone, and describes who holds what."""
     from fedjax_links.experiment import config_parts
-    from fedjax_links.report import configured, partitions
+    from fedjax_links.report.screens import configured, partitions
 
     section = values.get('problem')
     if not isinstance(section, Mapping):

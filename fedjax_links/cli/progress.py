@@ -12,7 +12,7 @@ from typing import Any, Protocol, TextIO
 from tqdm import tqdm
 
 from fedjax_links.experiment import Callback, Experiment, Lane
-from fedjax_links.experiment.lanes import TUNING, count_rounds
+from fedjax_links.experiment.plan.lanes import TUNING, count_rounds
 
 _FORMAT = '{desc} |{bar:24}| {n_fmt}/{total_fmt} rounds [{elapsed}<{remaining}, {rate_fmt}]'
 _SECONDS = 60.0

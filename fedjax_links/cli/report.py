@@ -15,8 +15,8 @@ from typing import Any
 
 from absl import flags
 
-from fedjax_links import errors
 from fedjax_links.cli import app
+from fedjax_links.core import errors
 
 _WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of a finished or unfinished run.')
 

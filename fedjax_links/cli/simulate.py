@@ -13,8 +13,8 @@ from typing import Any
 
 from absl import flags
 
-from fedjax_links import errors
 from fedjax_links.cli import app, configs
+from fedjax_links.core import errors
 
 _CONFIG = configs.ConfigFlags()
 _WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of the run; an interrupted run goes on.')
@@ -54,7 +54,7 @@ _DRY_RUN = flags.DEFINE_bool('dry_run', False, 'Say what would run and what it n
 
 def main(values: dict[str, Any]) -> None:
     """Builds, predicts, runs and reports."""
-    from fedjax_links import devices, processes
+    from fedjax_links.machines import devices, processes
 
     folder = _folder()
     mesh_size = devices.mesh_size(_MESH.value)
@@ -71,9 +71,10 @@ def main(values: dict[str, Any]) -> None:
 
 def _simulate(values: dict[str, Any], folder: Path, mesh_size: int | None) -> int:
     """Runs and reports, in step with other processes; the exit status."""
-    from fedjax_links import experiment, processes, report
+    from fedjax_links import experiment, report
     from fedjax_links.cli import divergence, progress, stopping
-    from fedjax_links.experiment import running
+    from fedjax_links.experiment.running import loop as running
+    from fedjax_links.machines import processes
 
     plan = processes.agreed(lambda: _plan(values, folder, mesh_size))
     if plan is None:
@@ -97,9 +98,10 @@ def _plan(
     values: dict[str, Any], folder: Path, mesh_size: int | None
 ) -> tuple[Any, dict[str, Any]] | None:
     """The experiment, and where it runs; None if it is not to be run."""
-    from fedjax_links import devices, experiment, processes, report
-    from fedjax_links.experiment import debugging, forking, preflight
-    from fedjax_links.report import theory
+    from fedjax_links import experiment, report
+    from fedjax_links.experiment.looking import debugging, forking, preflight
+    from fedjax_links.machines import devices, processes
+    from fedjax_links.report.screens import theory
 
     places = devices.places(_DEVICES.value, mesh_size)
     if _LOG.value:

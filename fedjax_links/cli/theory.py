@@ -18,7 +18,7 @@ _ROUNDS = flags.DEFINE_integer(
 
 def main(values: dict[str, Any]) -> None:
     """Builds the links, simulates them without training, and prints the screen."""
-    from fedjax_links.report import configured, recording, theory
+    from fedjax_links.report.screens import configured, recording, theory
 
     links = configured.of_config(values, _PATTERN.value)
     record = recording.record_links(links.participation, num_rounds=_ROUNDS.value, seed=links.seed)

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, choices, errors, grids, sections, simulation
-from fedjax_links.experiment import lanes, limits, plain
+from fedjax_links import simulation
+from fedjax_links.config import choices, plain, sections
+from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment.config_parts import RATE, SERVER_LR, algorithm_maker, parts, redraw
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.makers import REQUIRED
-from fedjax_links.experiment.tuning import Tuning
+from fedjax_links.experiment.plan import lanes, limits
+from fedjax_links.experiment.plan.makers import REQUIRED
+from fedjax_links.experiment.plan.tuning import Tuning
 
 FIELDS: Mapping[str, sections.Kind] = {
     **dict.fromkeys(('title', 'grid_mode', 'metric', 'direction', 'baseline', 'caption'), str),

@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import checks, choices, errors, grids, sections
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.experiment import makers, redraws
-from fedjax_links.experiment.makers import REQUIRED, Maker
+from fedjax_links.config import choices, sections
+from fedjax_links.config.sections import Section
+from fedjax_links.core import checks, errors, grids
+from fedjax_links.experiment.plan import makers, redraws
+from fedjax_links.experiment.plan.makers import REQUIRED, Maker
 from fedjax_links.problems import PROBLEMS
-from fedjax_links.sections import Section
 
 RATE, SERVER_LR = 'client.learning_rate', 'server_lr'
 LINKS = 'links'

@@ -8,22 +8,14 @@ from typing import Any
 
 import jax
 
-from fedjax_links import (
-    checks,
-    describing,
-    environment,
-    errors,
-    evaluation,
-    grids,
-    prng,
-    runs,
-    simulation,
-)
+from fedjax_links import evaluation, runs, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
-from fedjax_links.experiment import families, limits, makers, redraws
-from fedjax_links.experiment.makers import Maker
-from fedjax_links.experiment.tuning import Tuning
-from fedjax_links.grids import Point
+from fedjax_links.core import checks, describing, errors, grids, prng
+from fedjax_links.core.grids import Point
+from fedjax_links.experiment.plan import families, limits, makers, redraws
+from fedjax_links.experiment.plan.makers import Maker
+from fedjax_links.experiment.plan.tuning import Tuning
+from fedjax_links.machines import environment
 
 LINKS = 'links'
 """What ``log`` calls the realised links of every seed."""
@@ -106,7 +98,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Checks everything but the parts themselves."""
-        from fedjax_links.experiment import loggers
+        from fedjax_links.experiment.running import loggers
 
         self._describe_copy()
         checks.static_int('num_rounds', self.num_rounds)
@@ -282,13 +274,13 @@ class Experiment:
         Raises:
           ValueError: if the folder holds another experiment, or every value tried diverges.
         """
-        from fedjax_links.experiment import running
+        from fedjax_links.experiment.running import loop as running
 
         return running.run(self, folder, callbacks)
 
     def describe(self) -> str:
         """A few lines: the problem, the links and the bias they give FedAvg, the work ahead."""
-        from fedjax_links.experiment import description
+        from fedjax_links.experiment.looking import description
 
         return description.text(self)
 

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from fedjax_links import errors
 from fedjax_links.base import Array
+from fedjax_links.core import errors
 from fedjax_links.problems import models
 from fedjax_links.problems.kernels.products import dense_product
 

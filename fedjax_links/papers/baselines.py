@@ -11,12 +11,14 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from fedjax_links import base, checks, cohorts, errors, tree
+from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.f3ast import F3astState, check_beta, lowest
 from fedjax_links.algorithms.fedawe import fedawe
 from fedjax_links.algorithms.mifa import mifa_waiting
 from fedjax_links.base import Algorithm, Array, Problem
+from fedjax_links.clients import cohorts
+from fedjax_links.core import checks, errors, tree
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 

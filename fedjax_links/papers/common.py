@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from fedjax_links import errors
+from fedjax_links.core import errors
 
 Section = dict[str, Any]
 

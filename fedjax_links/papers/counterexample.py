@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, checks, errors, local_training, plot, problems, sections, sweeps
+from fedjax_links import analysis, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Problem
+from fedjax_links.config import sections
+from fedjax_links.core import checks, errors
 from fedjax_links.participation import bernoulli
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table

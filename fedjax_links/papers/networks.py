@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import errors, plot, sections, tree
+from fedjax_links import plot
+from fedjax_links.config import sections
+from fedjax_links.core import errors, tree
 from fedjax_links.problems.classification import MODELS
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import analysis, checks, errors, evaluation, plot, runs
+from fedjax_links import analysis, evaluation, plot, runs
+from fedjax_links.core import checks, errors
 from fedjax_links.participation import label_dependent_probs
 from fedjax_links.plot import heat
 from fedjax_links.problems import gaussians, owners, partition

@@ -3,7 +3,7 @@
 import csv
 from importlib import resources
 
-from fedjax_links import errors
+from fedjax_links.core import errors
 from fedjax_links.report.published import Level
 
 Rows = list[dict[str, str]]

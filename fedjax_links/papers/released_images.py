@@ -7,8 +7,8 @@ stands in `common.image_preparation`.
 import jax
 import jax.numpy as jnp
 
-from fedjax_links import checks
 from fedjax_links.base import Array, Key
+from fedjax_links.core import checks
 from fedjax_links.problems import augmentation
 
 

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedjax_links import describing
 from fedjax_links.base import Participation
-from fedjax_links.participation import schedules, trace_formats
+from fedjax_links.core import describing
+from fedjax_links.core.registry import ParticipationEntry, Registry
+from fedjax_links.participation import schedules
 from fedjax_links.participation.algebra import (
     both,
     both_law,
@@ -27,8 +28,6 @@ from fedjax_links.participation.always import always, always_law
 from fedjax_links.participation.bernoulli import bernoulli, bernoulli_law
 from fedjax_links.participation.cyclic import cyclic, cyclic_law
 from fedjax_links.participation.duplex import duplex, duplex_law, unavailable, unavailable_law
-from fedjax_links.participation.intervals import Intervals, intervals
-from fedjax_links.participation.look_alike import look_alike
 from fedjax_links.participation.markov import markov, markov_law
 from fedjax_links.participation.minimum_separation import minimum_separation, minimum_separation_law
 from fedjax_links.participation.periodic_groups import periodic_groups, periodic_groups_law
@@ -36,9 +35,11 @@ from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.regularized import regularized, regularized_law
 from fedjax_links.participation.replay import replay
 from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, jitter, sine
-from fedjax_links.participation.trace import availability, trace
+from fedjax_links.participation.traces import trace_formats
+from fedjax_links.participation.traces.intervals import Intervals, intervals
+from fedjax_links.participation.traces.look_alike import look_alike
+from fedjax_links.participation.traces.trace import availability, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort, uniform_cohort_law
-from fedjax_links.registry import ParticipationEntry, Registry
 
 describing.remember_calls(globals())
 

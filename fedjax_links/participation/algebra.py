@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors, prng
 from fedjax_links.base import (
     Array,
     DuplexLinkSample,
@@ -28,6 +27,7 @@ from fedjax_links.base import (
     PyTree,
     as_masks,
 )
+from fedjax_links.core import checks, errors, prng
 from fedjax_links.participation import selection
 from fedjax_links.participation.grouping import group_labels
 from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw, independent

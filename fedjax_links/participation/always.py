@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
+from fedjax_links.core import checks
 from fedjax_links.participation.laws import Given, LinkLaw, independent
 
 

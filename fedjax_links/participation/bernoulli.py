@@ -3,11 +3,12 @@
 import jax
 import numpy as np
 
-from fedjax_links import analysis, prng
+from fedjax_links import analysis
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
+from fedjax_links.core import prng
+from fedjax_links.core.references import cite
 from fedjax_links.participation import schedules
 from fedjax_links.participation.laws import Given, LinkLaw, independent
-from fedjax_links.references import cite
 
 _PROBS, _LINKS = 0, 1
 

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks
 from fedjax_links.base import Array, Key, LinkSample, Participation
+from fedjax_links.core import checks
+from fedjax_links.core.references import cite
 from fedjax_links.participation import schedules
 from fedjax_links.participation.laws import Given, LinkLaw
-from fedjax_links.references import cite
 
 
 class CyclicState(NamedTuple):

@@ -8,7 +8,6 @@ touched.
 import jax
 import jax.numpy as jnp
 
-from fedjax_links import errors
 from fedjax_links.base import (
     Array,
     DuplexLinkSample,
@@ -18,6 +17,7 @@ from fedjax_links.base import (
     PyTree,
     participants,
 )
+from fedjax_links.core import errors
 from fedjax_links.participation.algebra import both_law, common_cycle
 from fedjax_links.participation.always import always
 from fedjax_links.participation.laws import Given, LinkLaw

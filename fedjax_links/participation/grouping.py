@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links import checks, errors
+from fedjax_links.core import checks, errors
 
 
 def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np.int32]:

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import analysis, checks, errors, prng
+from fedjax_links import analysis
 from fedjax_links.base import Array, Key, LinkSample, Participation
+from fedjax_links.core import checks, errors, prng
+from fedjax_links.core.references import cite
 from fedjax_links.participation import schedules
 from fedjax_links.participation.laws import Given, LinkLaw
-from fedjax_links.references import cite
 
 _PROBS, _LINKS = 0, 1
 _UP_RATE = 0.05

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import analysis, checks, describing, errors
+from fedjax_links import analysis
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
+from fedjax_links.core import checks, describing, errors
+from fedjax_links.core.references import cite
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
 from fedjax_links.participation.laws import Given, LinkLaw, SeparationLaw
-from fedjax_links.references import cite
 
 _MAX_ENUMERATED_UNITS = 10
 

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation
+from fedjax_links.core import checks, errors, prng
+from fedjax_links.core.references import cite
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.grouping import group_labels
 from fedjax_links.participation.laws import Given, LinkLaw
-from fedjax_links.references import cite
 
 
 class PeriodicGroupsState(NamedTuple):

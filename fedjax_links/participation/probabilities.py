@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links import checks, errors
+from fedjax_links.core import checks, errors
 
 _STREAM = 0x4C50  # keeps these draws independent of a partition drawn with the same seed
 

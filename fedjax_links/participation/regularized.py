@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
+from fedjax_links.core import checks
+from fedjax_links.core.references import cite
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.laws import Given, LinkLaw
-from fedjax_links.references import cite
 
 
 class RegularizedState(NamedTuple):

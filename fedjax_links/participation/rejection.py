@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import prng
 from fedjax_links.base import Array, CohortLinkSample, Key
+from fedjax_links.core import prng
 
 FEWEST_CLIENTS = 4096
 LARGEST_SHARE = 0.5

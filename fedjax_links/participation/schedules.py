@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, describing, errors, prng
 from fedjax_links.base import Array, Key, Numbers
-from fedjax_links.describing import by_call
+from fedjax_links.core import checks, describing, errors, prng
+from fedjax_links.core.describing import by_call
 
 
 @describing.described(

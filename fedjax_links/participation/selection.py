@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors, prng
 from fedjax_links.base import Array, Key
+from fedjax_links.core import checks, errors, prng
 
 _FIRST, _REST = 0, 1
 SMALLEST_WEIGHT = 1e-30  # relative to the largest; smaller positive weights count as this

@@ -3,11 +3,11 @@
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation, PyTree
+from fedjax_links.core import checks
+from fedjax_links.core.references import cite
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.laws import Given, LinkLaw
-from fedjax_links.references import cite
 
 
 @cite('wang2022unified')

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, errors
 from fedjax_links.base import Problem, Source
+from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
 from fedjax_links.plot.looks import COLOURS, REALISED, looks
 from fedjax_links.simulation import SimulationResult

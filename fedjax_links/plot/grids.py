@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, errors, evaluation, runs
+from fedjax_links import evaluation, runs
+from fedjax_links.core import checks, errors
 from fedjax_links.plot import heat, panels
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, checks, errors
+from fedjax_links import analysis
+from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
 from fedjax_links.simulation import SimulationResult
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, errors, evaluation
+from fedjax_links import evaluation
+from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
 from fedjax_links.plot.looks import looks
 from fedjax_links.results import dataset

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import errors
+from fedjax_links.core import errors
 
 _MOST_INSIDE, _LONGEST_INSIDE = 6, 28
 _MOST_BELOW_EACH_OTHER = 22

@@ -9,6 +9,7 @@
 from collections.abc import Callable, Mapping
 
 from fedjax_links.base import LinearObjective, Problem
+from fedjax_links.core.registry import Registry
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
 from fedjax_links.problems.classification import digits, federate, images, owners
 from fedjax_links.problems.gaussian_regression import gaussian_regression
@@ -18,7 +19,6 @@ from fedjax_links.problems.noisy_labels import label_noise
 from fedjax_links.problems.quadratic import counterexample, quadratic
 from fedjax_links.problems.robust_regression import robust_regression
 from fedjax_links.problems.synthetic import synthetic
-from fedjax_links.registry import Registry
 
 PROBLEMS: Mapping[str, Callable[..., Problem]] = Registry(
     {

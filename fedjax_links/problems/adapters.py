@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import errors
+from fedjax_links.core import errors
 from fedjax_links.problems import array_checks
 
 Columns = Hashable | list[Hashable]

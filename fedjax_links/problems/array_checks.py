@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from fedjax_links import errors
 from fedjax_links.base import Array, Params
+from fedjax_links.core import errors
 from fedjax_links.problems import losses
 
 

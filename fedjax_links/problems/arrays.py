@@ -11,8 +11,8 @@ import numpy as np
 from flax import linen as nn
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, Rows
+from fedjax_links.core import checks, errors
 from fedjax_links.problems import array_checks, losses, models
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]

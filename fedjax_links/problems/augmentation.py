@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key
+from fedjax_links.core import checks, errors
 
 
 class ChannelStatistics(NamedTuple):

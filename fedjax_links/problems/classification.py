@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from fedjax_links import checks, errors, tree
 from fedjax_links.base import Array, Key, Problem
+from fedjax_links.core import checks, errors, tree
 from fedjax_links.problems import augmentation, datasets, models
 from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems.arrays import from_flax

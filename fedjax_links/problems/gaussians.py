@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import checks, errors
 from fedjax_links.base import Problem
+from fedjax_links.core import checks, errors
 from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems.classification import Model, federate
 from fedjax_links.problems.datasets import Dataset

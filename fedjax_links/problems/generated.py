@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 import jax
 import jax.numpy as jnp
 
-from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, Params, Problem, PyTree, Source
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.arrays import names_of_metrics
 
 _EVALUATED = 100

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedjax_links import checks, errors
 from fedjax_links.base import Array
+from fedjax_links.core import checks, errors
 
 Outputs = Callable[[Array, Array], Array]
 """``(outputs [B, ...], labels [B, ...]) -> []``."""

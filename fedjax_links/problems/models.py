@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jax.typing import DTypeLike
 
-from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.kernels.convolution import conv_as_matmul, max_pool
 from fedjax_links.problems.kernels.products import dense_product
 

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links import checks, errors, prng
 from fedjax_links.base import Key
+from fedjax_links.core import checks, errors, prng
 
 _TRAIN, _TEST = 0, 1
 _STREAM = 0x4C4E  # keeps these draws apart from others that use the same seed

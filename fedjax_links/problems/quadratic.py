@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, Params, Problem, Rows
+from fedjax_links.core import checks, errors
 
 
 def quadratic(targets: ArrayLike, *, initial_point: ArrayLike | None = None) -> Problem:

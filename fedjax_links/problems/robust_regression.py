@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import checks, errors
 from fedjax_links.base import Array, Key, Params, Problem
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.arrays import Batch, from_arrays
 
 _Doubles = NDArray[np.float64]

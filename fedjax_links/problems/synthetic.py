@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import checks, errors
 from fedjax_links.base import Problem
+from fedjax_links.core import checks, errors
 from fedjax_links.problems import models
 from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems.arrays import from_flax

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import checks, errors
+from fedjax_links.core import checks, errors
 from fedjax_links.report.source import Source
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric

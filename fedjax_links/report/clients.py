@@ -13,25 +13,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import (
-    analysis,
-    archives,
-    checkpoints,
-    errors,
-    memory,
-    packing,
-    problems,
-    runs,
-    tree,
-)
+from fedjax_links import analysis, problems, runs
 from fedjax_links.base import Array, Key, Params, Problem
-from fedjax_links.client_data import client_data
-from fedjax_links.experiment import Experiment, Lane, choosing
-from fedjax_links.experiment.lanes import main_lanes
-from fedjax_links.experiment.programs import Group, Programs
+from fedjax_links.clients.data import client_data
+from fedjax_links.core import errors, memory, tree
+from fedjax_links.experiment import Experiment, Lane
+from fedjax_links.experiment.plan import choosing
+from fedjax_links.experiment.plan.lanes import main_lanes
+from fedjax_links.experiment.running.programs import Group, Programs
 from fedjax_links.participation.laws import LinkLaw
-from fedjax_links.report import configured, prediction
-from fedjax_links.report.laws import link_law
+from fedjax_links.report.screens import configured, prediction
+from fedjax_links.report.screens.laws import link_law
+from fedjax_links.storage import archives, checkpoints, packing
 
 FILE = 'clients.npz'
 _MOST_CLIENTS = 100_000

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import checkpoints, runs
+from fedjax_links import runs
 from fedjax_links.report import folders
 from fedjax_links.report.folders import Folder
 from fedjax_links.runs import KeptLane
+from fedjax_links.storage import checkpoints
 
 ABSENT, NOT_FINITE = 'absent', 'not finite'
 _LONGEST = 60

@@ -10,12 +10,15 @@ from urllib.parse import quote
 import jax
 import numpy as np
 
-from fedjax_links import archives, checkpoints, checks, errors, experiment, packing, runs
-from fedjax_links.experiment import lanes, programs
+from fedjax_links import experiment, runs
+from fedjax_links.core import checks, errors
+from fedjax_links.experiment.plan import lanes
+from fedjax_links.experiment.running import programs
 from fedjax_links.report import folders
 from fedjax_links.report.clients import FILE as CLIENTS
 from fedjax_links.report.folders import Folder
 from fedjax_links.runs import KeptLane
+from fedjax_links.storage import archives, checkpoints, packing
 
 MODELS, STATES, CSV, PARQUET = 'models', 'states', 'metrics.csv', 'metrics.parquet'
 NPZ, SAFETENSORS = 'npz', 'safetensors'

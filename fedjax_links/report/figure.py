@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import checks, sections
+from fedjax_links.config import sections
+from fedjax_links.core import checks
 from fedjax_links.report import style
 from fedjax_links.report.tables import Table, write_csv
 

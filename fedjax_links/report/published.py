@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fedjax_links import sections
+from fedjax_links.config import sections
 
 
 class Level(NamedTuple):

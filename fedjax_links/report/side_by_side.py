@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedjax_links import errors, evaluation, runs
+from fedjax_links import evaluation, runs
+from fedjax_links.core import errors
 from fedjax_links.report import source
 from fedjax_links.report.source import Ends, Key, Source
 from fedjax_links.report.tables import Table

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import checks, errors, evaluation, runs
-from fedjax_links.experiment import Experiment, choosing, lanes
+from fedjax_links import evaluation, runs
+from fedjax_links.core import checks, errors
+from fedjax_links.experiment import Experiment
+from fedjax_links.experiment.plan import choosing, lanes
 from fedjax_links.report.clients import Clients, kept
 from fedjax_links.results import dataset
 from fedjax_links.results import metric as metrics_of

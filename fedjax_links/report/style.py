@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedjax_links import checkpoints
 from fedjax_links.report import tables
+from fedjax_links.storage import checkpoints
 
 _LETTERS_PER_INCH, _LINE_INCHES = 14, 0.17
 _TITLE_LETTERS_PER_INCH, _TITLE_LINE_INCHES = 10, 0.2

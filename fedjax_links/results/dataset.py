@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedjax_links import checks, errors, grids
+from fedjax_links.core import checks, errors, grids
 from fedjax_links.results.metric import numbers_of
 
 ALL = 'all'

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import errors
+from fedjax_links.core import errors
 
 
 class Metric(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import errors, grids
+from fedjax_links.core import errors, grids
 from fedjax_links.results import dataset
 
 Columns = Mapping[str, np.ndarray]

@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import devices, simulation
+from fedjax_links import simulation
 from fedjax_links.algorithms.fedavg import fedavg
 from fedjax_links.base import LinkSample
+from fedjax_links.core.registry import AlgorithmEntry
+from fedjax_links.machines import devices
 from fedjax_links.participation.replay import replay
-from fedjax_links.registry import AlgorithmEntry
 from fedjax_links.testing import facts, federation
 from fedjax_links.testing.reasons import DoesNotApply, require, saying
 from fedjax_links.testing.runs import Maker, close, identical, program, runs_of, simulate

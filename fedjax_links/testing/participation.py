@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import base, prng, simulation
+from fedjax_links import base, simulation
 from fedjax_links.base import Array, Participation
+from fedjax_links.core import prng
 from fedjax_links.testing.reasons import DoesNotApply, require, saying
 
 _NUM_ROUNDS, _PIECE = 24, 4

@@ -11,9 +11,9 @@ import numpy as np
 
 from fedjax_links import simulation
 from fedjax_links.base import Algorithm
+from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.participation.replay import replay
-from fedjax_links.registry import AlgorithmEntry
 from fedjax_links.testing import facts, federation
 from fedjax_links.testing.reasons import require, saying
 

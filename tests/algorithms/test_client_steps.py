@@ -6,7 +6,8 @@ import numpy as np
 import optax
 import pytest
 
-from fedjax_links import algorithms, local_training, participation, prng, problems, simulation
+from fedjax_links import algorithms, local_training, participation, problems, simulation
+from fedjax_links.core import prng
 from tests.reference import statistics
 
 

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, local_training, participation, problems, simulation, tree
+from fedjax_links import algorithms, local_training, participation, problems, simulation
+from fedjax_links.core import tree
 from tests.tiers import cases
 
 NUM_CLIENTS, DIMENSION = 50, 30

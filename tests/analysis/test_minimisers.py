@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis
-from fedjax_links.analysis import linear_models
+from fedjax_links.analysis.linear import linear_models
 from tests.analysis.refusals import refuses
 
 CLIENTS, EACH, CLASSES, DIM = 6, 30, 4, 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedjax_links import shipped
+from fedjax_links.config import shipped
 from tests.cli.command import run
 from tests.configs.shipped import FOLDER, PATHS
 

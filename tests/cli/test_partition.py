@@ -93,7 +93,7 @@ def run_with(prelude, tmp_path):
 def test_a_missing_package_costs_one_line_and_a_bug_shows_where_it_is(tmp_path):
     done = run_with('sys.modules["sklearn.datasets"] = None', tmp_path)
     fails(done, 'error: the digits need scikit-learn: `pip install scikit-learn`.')
-    bug = run_with('sys.modules["fedjax_links.report.partitions"] = None', tmp_path)
+    bug = run_with('sys.modules["fedjax_links.report.screens.partitions"] = None', tmp_path)
     assert bug.returncode == 1
     assert 'Traceback' in bug.stderr
     assert 'ModuleNotFoundError: import of' in bug.stderr

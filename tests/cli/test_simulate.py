@@ -197,7 +197,9 @@ MINE = """
 import jax.numpy as jnp
 import numpy as np
 import fedjax_links as fl
-from fedjax_links import base, cohorts, tree
+from fedjax_links import base
+from fedjax_links.clients import cohorts
+from fedjax_links.core import tree
 from fedjax_links.algorithms import common
 
 

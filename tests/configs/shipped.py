@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 
-from fedjax_links import sizes
+from fedjax_links.config import quick as sizes
 from fedjax_links.problems import datasets
 from tests import ROOT
 

@@ -4,7 +4,9 @@ import re
 
 import pytest
 
-from fedjax_links import experiment, problems, report, sections, sizes
+from fedjax_links import experiment, problems, report
+from fedjax_links.config import quick as sizes
+from fedjax_links.config import sections
 from fedjax_links.papers import common
 from fedjax_links.papers.xiang2024 import presets
 from fedjax_links.report import figure

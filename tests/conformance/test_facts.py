@@ -5,10 +5,12 @@ import re
 
 import pytest
 
-from fedjax_links import base, cohorts, testing, tree
+from fedjax_links import base, testing
 from fedjax_links.algorithms import ALGORITHMS, common
+from fedjax_links.clients import cohorts
+from fedjax_links.core import tree
+from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import sum_updates
-from fedjax_links.registry import AlgorithmEntry
 
 NUMBERS = {'one': 1, 'two': 2, 'three': 3}
 NEED_PROBABILITIES = {'fedavg_known', 'fedstale'}  # divide by p_i

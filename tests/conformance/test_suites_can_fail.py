@@ -12,19 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import (
-    algorithms,
-    base,
-    cohorts,
-    local_training,
-    participation,
-    simulation,
-    testing,
-    tree,
-)
+from fedjax_links import algorithms, base, local_training, participation, simulation, testing
 from fedjax_links.base import LinkSample, RoundMetrics
+from fedjax_links.clients import cohorts
+from fedjax_links.core import tree
+from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import Contribution, train_cohort
-from fedjax_links.registry import AlgorithmEntry
 
 
 def broken_fedavg(mistake):

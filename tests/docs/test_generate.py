@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.core.references import Reference
 from fedjax_links.local_training import Run, Train
 from fedjax_links.participation import PARTICIPATION
-from fedjax_links.references import Reference
 from fedjax_links.testing import AlgorithmFacts
 from tests.docs.pages import DOCS
 
@@ -63,7 +63,10 @@ def test_readers_of_logs_have_a_page(tmp_path):
     api.write(tmp_path)
     assert ':members:' in (tmp_path / 'participation.trace_formats.rst').read_text()
     index = (tmp_path / 'index.rst').read_text()
-    assert ':doc:`fedjax_links.participation.trace_formats <participation.trace_formats>`' in index
+    assert (
+        ':doc:`fedjax_links.participation.traces.trace_formats <participation.trace_formats>`'
+        in index
+    )
     assert 'generated/api/participation.trace_formats.rst' in (DOCS / 'availability.md').read_text()
 
 

@@ -4,11 +4,13 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, experiment, memory
-from fedjax_links.devices import Place
-from fedjax_links.experiment import lanes, running
-from fedjax_links.experiment.programs import Group, Programs
+from fedjax_links import algorithms, experiment
+from fedjax_links.core import memory
+from fedjax_links.experiment.plan import lanes
+from fedjax_links.experiment.running import loop as running
+from fedjax_links.experiment.running.programs import Group, Programs
 from fedjax_links.local_training import local_sgd
+from fedjax_links.machines.devices import Place
 from tests.experiment.test_running import in_python
 from tests.test_devices import in_a_process
 
@@ -16,9 +18,10 @@ RUNS = """
 import sys
 from pathlib import Path
 
-from fedjax_links import experiment, stores
-from fedjax_links.devices import places
-from fedjax_links.experiment import running
+from fedjax_links import experiment
+from fedjax_links.experiment.running import stores
+from fedjax_links.machines.devices import places
+from fedjax_links.experiment.running import loop as running
 from tests.experiment.configs import tuned
 
 folder, saving = Path(sys.argv[1]), sys.argv[2]
@@ -83,9 +86,11 @@ MESHES = """
 import sys
 from pathlib import Path
 
-from fedjax_links import experiment, runs, stores
-from fedjax_links.devices import places
-from fedjax_links.experiment import forking, running
+from fedjax_links import experiment, runs
+from fedjax_links.experiment.running import stores
+from fedjax_links.machines.devices import places
+from fedjax_links.experiment.looking import forking
+from fedjax_links.experiment.running import loop as running
 from tests.experiment.configs import values
 
 folder = Path(sys.argv[1])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import experiment, participation, prng, problems
-from fedjax_links.experiment import debugging
+from fedjax_links import experiment, participation, problems
+from fedjax_links.core import prng
+from fedjax_links.experiment.looking import debugging
 from tests.experiment.configs import tuned, values
 from tests.reference import local_loops
 

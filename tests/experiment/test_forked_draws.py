@@ -1,7 +1,8 @@
 """What a fork takes over depends on the seeds of the draws."""
 
 from fedjax_links import experiment
-from fedjax_links.experiment import forking, lanes
+from fedjax_links.experiment.looking import forking
+from fedjax_links.experiment.plan import lanes
 from tests.experiment.test_forking import by_lane, small
 
 

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import checkpoints, experiment, report, runs, simulation, stores
-from fedjax_links.experiment import forking, hooks, running
+from fedjax_links import experiment, report, runs, simulation
+from fedjax_links.experiment.looking import forking
+from fedjax_links.experiment.running import hooks, stores
+from fedjax_links.experiment.running import loop as running
+from fedjax_links.storage import checkpoints
 from tests.experiment.configs import tuned, values
 from tests.experiment.test_running import in_python, run_and_cut
 

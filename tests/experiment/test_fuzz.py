@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import fuzz, fuzz_mutations, fuzz_rules
-from fedjax_links import errors
+from fedjax_links.core import errors
 from tests.tiers import cases
 
 CHECKED = settings(

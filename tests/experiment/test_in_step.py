@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from fedjax_links import processes
+from fedjax_links.machines import processes
 from tests.experiment import several
 
 GONE = (

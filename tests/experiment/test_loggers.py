@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import errors, runs
-from fedjax_links.experiment import Callback, loggers
+from fedjax_links import runs
+from fedjax_links.core import errors
+from fedjax_links.experiment import Callback
+from fedjax_links.experiment.running import loggers
 from tests import ROOT
 from tests.experiment.test_running import in_python, run_and_cut
 from tests.tiers import cases

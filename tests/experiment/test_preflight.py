@@ -7,8 +7,11 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, errors, experiment, memory, problems
-from fedjax_links.experiment import lanes, preflight, programs, tables
+from fedjax_links import algorithms, experiment, problems
+from fedjax_links.core import errors, memory
+from fedjax_links.experiment.looking import preflight, tables
+from fedjax_links.experiment.plan import lanes
+from fedjax_links.experiment.running import programs
 from tests.experiment.configs import tuned
 from tests.experiment.test_running import in_python
 

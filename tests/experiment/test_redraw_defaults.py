@@ -1,7 +1,7 @@
 """What is drawn anew by every seed where a config does not say."""
 
 from fedjax_links import experiment
-from fedjax_links.experiment import redraws
+from fedjax_links.experiment.plan import redraws
 from tests.experiment.test_redraws import PROBLEMS, PROBS, config
 
 

@@ -8,18 +8,13 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import (
-    devices,
-    experiment,
-    local_training,
-    participation,
-    problems,
-    sections,
-    simulation,
-)
-from fedjax_links.experiment import debugging, families, lanes, redraws
-from fedjax_links.experiment.programs import Programs
-from fedjax_links.experiment.running import run
+from fedjax_links import experiment, local_training, participation, problems, simulation
+from fedjax_links.config import sections
+from fedjax_links.experiment.looking import debugging
+from fedjax_links.experiment.plan import families, lanes, redraws
+from fedjax_links.experiment.running.loop import run
+from fedjax_links.experiment.running.programs import Programs
+from fedjax_links.machines import devices
 from fedjax_links.report import layouts, source
 from tests.experiment.configs import values
 from tests.tiers import cases

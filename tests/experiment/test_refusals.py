@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedjax_links import checks, errors, experiment, kinds, participation
-from fedjax_links.experiment import limits
+from fedjax_links import experiment, participation
+from fedjax_links.core import checks, errors, kinds
+from fedjax_links.experiment.plan import limits
 from tests.experiment.configs import tuned, values
 
 NAN = float('nan')

@@ -5,8 +5,12 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import experiment, participation, prng, problems, simulation, stores
-from fedjax_links.experiment import Callback, lanes, programs, running
+from fedjax_links import experiment, participation, problems, simulation
+from fedjax_links.core import prng
+from fedjax_links.experiment import Callback
+from fedjax_links.experiment.plan import lanes
+from fedjax_links.experiment.running import loop as running
+from fedjax_links.experiment.running import programs, stores
 from tests.experiment.configs import tuned, values
 
 

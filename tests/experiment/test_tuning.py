@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedjax_links import algorithms, experiment, runs
-from fedjax_links.experiment import choosing, debugging
+from fedjax_links.experiment.looking import debugging
+from fedjax_links.experiment.plan import choosing
 from fedjax_links.local_training import local_sgd
 from fedjax_links.report import source
 from tests.experiment.test_running import in_python

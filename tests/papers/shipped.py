@@ -4,7 +4,7 @@ import decimal
 import functools
 import importlib.util
 
-from fedjax_links import sizes
+from fedjax_links.config import quick as sizes
 from fedjax_links.report import figure
 from tests import ROOT
 

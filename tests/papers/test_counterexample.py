@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_links import analysis, problems, sizes
+from fedjax_links import analysis, problems
+from fedjax_links.config import quick as sizes
 from fedjax_links.papers.counterexample import paused_mean
 from tests.papers.shipped import half_a_unit, numbers
 from tests.tiers import cases

@@ -12,7 +12,9 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import analysis, papers, sections, sizes
+from fedjax_links import analysis, papers
+from fedjax_links.config import quick as sizes
+from fedjax_links.config import sections
 from fedjax_links.papers.predicted_map import predicted_map
 from fedjax_links.papers.sun2025.weights import selection_weights
 from fedjax_links.papers.wang2022 import figures as toy

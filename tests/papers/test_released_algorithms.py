@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedjax_links import algorithms, local_training, problems, testing
+from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.papers import baselines
 from fedjax_links.papers.sun2025 import released as sun2025
 from fedjax_links.papers.xiang2024 import released as xiang2024
-from fedjax_links.registry import AlgorithmEntry
 from tests.reference import (
     harness,
     interval_loops,

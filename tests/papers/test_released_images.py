@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import sections
+from fedjax_links.config import sections
 from fedjax_links.papers import released_images
 from fedjax_links.papers.wang2022 import presets as wang2022
 from fedjax_links.papers.xiang2024 import presets as xiang2024

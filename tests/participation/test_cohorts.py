@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import prng
+from fedjax_links.core import prng
 from fedjax_links.participation import (
     always,
     bernoulli,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import prng
+from fedjax_links.core import prng
 from fedjax_links.participation import cyclic
 from tests.participation.sampling import assert_frequencies, masks, refuses, roll
 

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import analysis, prng
+from fedjax_links import analysis
+from fedjax_links.core import prng
 from fedjax_links.participation import markov, sine
 from fedjax_links.participation.markov import _UP_RATE
 from fedjax_links.participation.schedules import jitter

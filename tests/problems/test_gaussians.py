@@ -11,7 +11,8 @@ from fedjax_links import analysis, experiment, problems
 from fedjax_links.problems.gaussian_regression import draw_clients
 from fedjax_links.problems.gaussians import simplex
 from fedjax_links.problems.partition import dirichlet_shares
-from fedjax_links.report import configured, recording, source, theory
+from fedjax_links.report import source
+from fedjax_links.report.screens import configured, recording, theory
 
 LIMIT = 4.5
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from fedjax_links import algorithms, local_training, participation, prng, problems, sweeps
+from fedjax_links import algorithms, local_training, participation, problems, sweeps
+from fedjax_links.core import prng
 from fedjax_links.problems import augmentation, datasets, models
 from fedjax_links.simulation import simulate
 from tests.reference.local_loops import rows_drawn

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import local_training, problems, tree
+from fedjax_links import local_training, problems
+from fedjax_links.core import tree
 from fedjax_links.papers import architectures
 from fedjax_links.problems import models
 from tests.tiers import cases

@@ -1,8 +1,8 @@
 """Small experiments over every kind of links that has a known law, and some that have none."""
 
 from fedjax_links import experiment
-from fedjax_links.report import recording, theory
-from fedjax_links.report.configured import of_config
+from fedjax_links.report.screens import recording, theory
+from fedjax_links.report.screens.configured import of_config
 
 _HALVES = {'name': 'halves', 'first': 0.15, 'second': 0.7}
 _SINE = {'name': 'sine', 'gamma': 0.4, 'period': 8}

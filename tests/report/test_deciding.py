@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fedjax_links.report import deciding
-from fedjax_links.report.configured import of_config
-from fedjax_links.report.recording import record_links
+from fedjax_links.report.screens import deciding
+from fedjax_links.report.screens.configured import of_config
+from fedjax_links.report.screens.recording import record_links
 
 PROBS = {'name': 'equal', 'value': 0.2}
 GAUSSIANS = {'name': 'gaussians', 'num_clients': 8, 'examples_per_client': 30}

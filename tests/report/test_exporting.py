@@ -9,8 +9,10 @@ import shutil
 import numpy as np
 import pytest
 
-from fedjax_links import archives, errors, experiment, report, runs
+from fedjax_links import experiment, report, runs
+from fedjax_links.core import errors
 from fedjax_links.report import exporting, source
+from fedjax_links.storage import archives
 from tests.experiment.configs import values
 from tests.report import standing
 

@@ -8,10 +8,10 @@ from scipy import stats
 
 from fedjax_links import analysis
 from fedjax_links.analysis import recorded_links
+from fedjax_links.config.sections import bind_links
 from fedjax_links.participation.laws import LinkLaw
-from fedjax_links.report import link_statistics
-from fedjax_links.report.laws import link_law
-from fedjax_links.sections import bind_links
+from fedjax_links.report.screens import link_statistics
+from fedjax_links.report.screens.laws import link_law
 from tests.report import plans
 from tests.tiers import cases
 

@@ -8,7 +8,7 @@ import pytest
 from fedjax_links import analysis
 from fedjax_links.participation import replay
 from fedjax_links.participation.laws import LinkLaw
-from fedjax_links.report import links, recording, terminal
+from fedjax_links.report.screens import links, recording, terminal
 from tests.report import plans
 from tests.tiers import cases
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from fedjax_links import plot, problems
 from fedjax_links.plot.clients import by_largest_class
 from fedjax_links.problems import partition
-from fedjax_links.report import partitions
+from fedjax_links.report.screens import partitions
 
 OWNERS = np.repeat([0, 1, 2, 3], [4, 2, 6, 4])
 LABELS = np.array([2, 2, 2, 0, 1, 1, 0, 0, 1, 1, 2, 2, 0, 0, 0, 0])

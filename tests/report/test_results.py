@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.experiment import running
+from fedjax_links.experiment.running import loop as running
 from fedjax_links.report import source
 from tests.experiment.configs import tuned
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 import fedjax_links as fl
 from fedjax_links import local_training, participation, problems, runs
-from fedjax_links.experiment import running
+from fedjax_links.experiment.running import loop as running
 from fedjax_links.report import side_by_side
 
 PROBS = np.linspace(0.2, 0.9, 6)

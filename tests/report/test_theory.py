@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis, experiment, report
-from fedjax_links.experiment import preflight
-from fedjax_links.report import clients, theory
-from fedjax_links.report.configured import of_config
+from fedjax_links.experiment.looking import preflight
+from fedjax_links.report import clients
+from fedjax_links.report.screens import theory
+from fedjax_links.report.screens.configured import of_config
 from tests.experiment import parts
 from tests.report import plans
 from tests.tiers import cases

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import base, cohorts, errors, tree
+from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, Problem
+from fedjax_links.clients import cohorts
+from fedjax_links.core import errors, tree
 from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fedjax_links import sections
+from fedjax_links.config import sections
 
 
 def _power(num_units: int, *, exponent: float) -> np.ndarray:

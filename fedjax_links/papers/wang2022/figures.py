@@ -6,9 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import checks, errors, local_training, plot, problems, sweeps
+from fedjax_links import local_training, plot, problems, sweeps
 from fedjax_links.algorithms import amplified_fedavg
 from fedjax_links.base import Problem
+from fedjax_links.core import checks, errors
 from fedjax_links.participation import replay
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table

@@ -3,8 +3,8 @@
 For chasing published numbers only.
 """
 
-from fedjax_links import checks
 from fedjax_links.base import Participation
+from fedjax_links.core import checks
 from fedjax_links.participation.algebra import cap_in_order
 
 

@@ -12,12 +12,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_links import base, checks, cohorts, prng, tree
+from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.f3ast import F3astState, f3ast, lowest
 from fedjax_links.algorithms.fedavg_known import fedavg_known
 from fedjax_links.algorithms.fedpbc import fedpbc
 from fedjax_links.base import Algorithm, LinkSample, Participation
+from fedjax_links.clients import cohorts
+from fedjax_links.core import checks, prng, tree
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.participation import schedules
 from fedjax_links.participation.cyclic import cyclic

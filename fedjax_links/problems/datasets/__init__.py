@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fedjax_links import checks
+from fedjax_links.core import checks
 from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
 from fedjax_links.problems.datasets.digits import digits
 from fedjax_links.problems.datasets.npz import from_npz, save_npz

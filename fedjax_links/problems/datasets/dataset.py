@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links import checks, errors
+from fedjax_links.core import checks, errors
 
 
 class Dataset(NamedTuple):

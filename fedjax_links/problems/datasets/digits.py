@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import checks, errors
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets.dataset import Dataset
 
 _STREAM = 0x4453  # keeps splits independent of other host draws that use the same seed

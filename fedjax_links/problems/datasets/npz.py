@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import errors
+from fedjax_links.core import errors
 from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
 from fedjax_links.problems.datasets.places import PathLike
 

@@ -4,7 +4,7 @@ import os
 import pathlib
 import shlex
 
-from fedjax_links import errors
+from fedjax_links.core import errors
 
 PathLike = str | os.PathLike[str]
 

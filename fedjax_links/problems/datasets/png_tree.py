@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedjax_links import checks, errors
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets.dataset import Dataset
 from fedjax_links.problems.datasets.npz import Arrays, from_mapping
 from fedjax_links.problems.datasets.places import PathLike

@@ -1,6 +1,6 @@
 """The published image sets, from the npz that ``python -m fedjax_links data`` makes of each."""
 
-from fedjax_links import checks, errors
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets.dataset import Dataset
 from fedjax_links.problems.datasets.npz import from_npz
 from fedjax_links.problems.datasets.places import PathLike, missing, npz_file

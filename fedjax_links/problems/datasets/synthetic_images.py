@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import checks, errors
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets.dataset import Dataset
 
 _STREAM = 0x5349  # keeps these draws independent of others that use the same seed

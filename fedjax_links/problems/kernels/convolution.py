@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from fedjax_links import errors
 from fedjax_links.base import Array
+from fedjax_links.core import errors
 from fedjax_links.problems.kernels import forms
 
 _NHWC = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))

@@ -24,7 +24,7 @@ client owns ``min_examples``, except `label_groups`, which has nothing to redraw
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import checks
+from fedjax_links.core import checks
 from fedjax_links.problems.partition import draws
 from fedjax_links.problems.partition.reports import PartitionReport, class_mix, report
 from fedjax_links.problems.partition.rules import (

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links import checks, errors
+from fedjax_links.core import checks, errors
 
 MAX_TRIES = 100
 _STREAM = 0x5041  # keeps partitions independent of other host draws that use the same seed

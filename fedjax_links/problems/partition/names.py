@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import checks, errors, kinds
+from fedjax_links.core import checks, errors, kinds
 from fedjax_links.problems import partition
 
 Partitioner = Callable[..., np.ndarray]

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links import checks
+from fedjax_links.core import checks
 from fedjax_links.problems.partition import draws
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedjax_links import checkpoints, sections
-from fedjax_links.experiment import limits, redraws
+from fedjax_links.config import sections
+from fedjax_links.experiment.plan import limits, redraws
 from fedjax_links.report import style
 from fedjax_links.report.layouts.bars import bars
 from fedjax_links.report.layouts.best import best
@@ -26,6 +26,7 @@ from fedjax_links.report.layouts.price import price
 from fedjax_links.report.layouts.rates import rates
 from fedjax_links.report.layouts.spread import spread
 from fedjax_links.report.source import Source
+from fedjax_links.storage import checkpoints
 
 LAYOUTS: Mapping[str, Callable[..., Page]] = {
     'overview': overview,

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import checks, plot
+from fedjax_links import plot
+from fedjax_links.core import checks
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
 from fedjax_links.report.layouts.page import Page, limit_series

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import checks, describing, errors
+from fedjax_links.core import checks, describing, errors
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.published import printed

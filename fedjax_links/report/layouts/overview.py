@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from fedjax_links import checks, plot
+from fedjax_links import plot
+from fedjax_links.core import checks
 from fedjax_links.plot import panels
 from fedjax_links.report.layouts.page import Page, limit_series
 from fedjax_links.report.source import Source

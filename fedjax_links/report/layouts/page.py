@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links.experiment import choosing
+from fedjax_links.experiment.plan import choosing
 from fedjax_links.report.source import Ends, Source
 from fedjax_links.report.tables import Table
 

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedjax_links import checks, errors, experiment, pricing, runs, sections, tree
+from fedjax_links import experiment, runs
+from fedjax_links.config import sections
+from fedjax_links.core import checks, errors, tree
 from fedjax_links.experiment import Experiment, config_parts
-from fedjax_links.report import tables
+from fedjax_links.report import pricing, tables
 from fedjax_links.report.layouts.curves import Axis, curves
 from fedjax_links.report.layouts.first_rounds import say_when
 from fedjax_links.report.layouts.page import Page
@@ -45,7 +47,7 @@ def price(
     local_steps: int | None = None,
     traffic: Mapping[str, Any] | None = None,
 ) -> Page:
-    """What a run would have cost on given devices; see `fedjax_links.pricing` for the model.
+    """What a run would have cost on given devices; `fedjax_links.report.pricing` is the model.
 
     Made of the links that the run kept: of the first seed, and of all seeds with
     ``log: ('links',)``; seeds without links are drawn at the mean price of the others and are not

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links.experiment import choosing
+from fedjax_links.experiment.plan import choosing
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page, edge
 from fedjax_links.report.published import printed

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import errors
-from fedjax_links.experiment import redraws
+from fedjax_links.core import errors
+from fedjax_links.experiment.plan import redraws
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.source import Source

@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_links import analysis, plot, sections, simulation
+from fedjax_links import analysis, plot, simulation
+from fedjax_links.config import sections
 from fedjax_links.papers.sun2025.weights import selection_weights
 from fedjax_links.participation import minimum_separation
 from fedjax_links.problems import partition

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, plot, sections, simulation
+from fedjax_links import analysis, plot, simulation
+from fedjax_links.config import sections
 from fedjax_links.papers.sun2025.weights import selection_weights
 from fedjax_links.participation import minimum_separation
 from fedjax_links.report.figure import FigureResult, stack

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, plot, sections
+from fedjax_links import analysis, plot
+from fedjax_links.config import sections
 from fedjax_links.papers.sun2025.weights import selection_weights
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.tables import Table

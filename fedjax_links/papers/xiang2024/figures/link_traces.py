@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import plot, problems, sections
-from fedjax_links.report import recording
+from fedjax_links import plot, problems
+from fedjax_links.config import sections
 from fedjax_links.report.figure import FigureResult, stack
+from fedjax_links.report.screens import recording
 from fedjax_links.report.tables import Table
 
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, checks, plot
+from fedjax_links import analysis, plot
+from fedjax_links.core import checks
 from fedjax_links.participation import markov
 from fedjax_links.participation.markov import rates
-from fedjax_links.report import recording
 from fedjax_links.report.figure import FigureResult, stack
+from fedjax_links.report.screens import recording
 from fedjax_links.report.tables import Table
 
 _QUANTITIES = ('up_rate', 'down_rate', 'share_up', 'correlation', 'rounds_up', 'rounds_down')

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedjax_links import checks, errors
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets import npz, places
 from fedjax_links.problems.datasets.npz import Arrays
 from fedjax_links.problems.datasets.places import PathLike

@@ -4,7 +4,7 @@ import hashlib
 import pathlib
 from typing import NamedTuple
 
-from fedjax_links import errors
+from fedjax_links.core import errors
 from fedjax_links.problems.datasets import places
 from fedjax_links.problems.datasets.places import PathLike
 from fedjax_links.problems.datasets.sources import converting

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedjax_links import errors
+from fedjax_links.core import errors
 from fedjax_links.problems.datasets.npz import Arrays
 from fedjax_links.problems.datasets.png_tree import read_tree
 

@@ -1,0 +1,320 @@
+r"""Linear models under client weights.
+
+``F(B, b) = sum_i w_i mean_{e of i} loss(B^T x_e + b, y_e)``, with one of three losses of the
+scores ``s = B^T x + b``:
+
+* ``softmax``: ``log sum_c exp(s_c) - s_y``, labels 0 to C - 1;
+* ``logistic``: ``log(1 + exp(s)) - y s`` of one score, labels 0 and 1;
+* ``least_squares``: the mean over outputs of ``(s - y)^2``.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from fedjax_links.analysis import _checks
+from fedjax_links.core import errors
+
+# Multiplications in a product that BLAS leaves to one thread. Threads that wait for each other cost
+# such small ones tens of times their work where cores are busy with something else.
+_SMALL = 2**18
+
+SOFTMAX, LOGISTIC, LEAST_SQUARES = 'softmax', 'logistic', 'least_squares'
+
+
+class LinearModel(NamedTuple):
+    """Scores that are linear in the features.
+
+    Attributes:
+      coefficients: float64[d, C], B.
+      intercept: float64[C], b.
+    """
+
+    coefficients: np.ndarray
+    intercept: np.ndarray
+
+    def scores(self, features: ArrayLike) -> np.ndarray:
+        """float64[E, C] of features [E, ...]."""
+        rows = np.asarray(features, np.float64)
+        return rows.reshape(len(rows), -1) @ self.coefficients + self.intercept
+
+
+class _Loss(NamedTuple):
+    """A loss of scores [E, C].
+
+    Attributes:
+      value_and_slope: (scores, targets) -> losses [E] and their derivatives [E, C].
+      curvature: scores -> second derivatives [E, C, C], none of them positive off the diagonal.
+      most_curved: a bound of the largest eigenvalue of any second derivative.
+      invariant: whether the same number added to all scores of an example changes nothing.
+    """
+
+    value_and_slope: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    curvature: Callable[[np.ndarray], np.ndarray]
+    most_curved: Callable[[int], float]
+    invariant: bool
+
+
+def _softmax(scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.arange(len(scores))
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    slopes = np.exp(shifted)
+    total = slopes.sum(axis=1)
+    values = np.log(total) - shifted[rows, targets]
+    slopes /= total[:, None]
+    slopes[rows, targets] -= 1
+    return values, slopes
+
+
+def _softmax_curvature(scores: np.ndarray) -> np.ndarray:
+    chances = special.softmax(scores, axis=1)
+    return chances[:, :, None] * (np.eye(scores.shape[1]) - chances[:, None, :])
+
+
+def _logistic(scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    score = scores[:, 0]
+    values = np.logaddexp(0, score) - targets * score
+    return values, (special.expit(score) - targets)[:, None]
+
+
+def _logistic_curvature(scores: np.ndarray) -> np.ndarray:
+    return (special.expit(scores) * special.expit(-scores))[:, :, None]
+
+
+def _squares(scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    off = scores - targets
+    return np.mean(off**2, axis=1), 2 / scores.shape[1] * off
+
+
+def _squares_curvature(scores: np.ndarray) -> np.ndarray:
+    size = scores.shape[1]
+    return np.broadcast_to(2 / size * np.eye(size), (len(scores), size, size))
+
+
+_LOSSES = {
+    SOFTMAX: _Loss(_softmax, _softmax_curvature, lambda _: 0.5, True),
+    LOGISTIC: _Loss(_logistic, _logistic_curvature, lambda _: 0.25, False),
+    LEAST_SQUARES: _Loss(_squares, _squares_curvature, lambda size: 2 / size, False),
+}
+
+
+def linear_loss(
+    model: LinearModel,
+    features: ArrayLike,
+    labels: ArrayLike,
+    *,
+    loss: str = SOFTMAX,
+    l2: float = 0.0,
+) -> float:
+    """Mean loss of a linear model over examples, ``l2 / 2 |B|^2`` included.
+
+    Args:
+      model: the model.
+      features: float[E, ...].
+      labels: as in `weighted_minimiser`.
+      loss: as there.
+      l2: weight of the penalty.
+
+    Returns:
+      The loss.
+    """
+    outputs = model.intercept.size
+    classes = None if loss == LEAST_SQUARES else 2 if loss == LOGISTIC else outputs
+    owners = np.zeros(len(np.asarray(labels)), int)
+    objective = weighted_loss(
+        features, labels, owners, [1.0], loss=loss, num_classes=classes, l2=l2
+    )
+    parameters = np.concatenate([model.coefficients, model.intercept[None]])
+    return objective.value_and_gradient(parameters)[0]
+
+
+class WeightedLoss(NamedTuple):
+    """The objective F over parameters float64[D, C], a row for each feature and one for b.
+
+    Attributes:
+      design: float64[E, D], features and a last column of ones; examples of clients without
+        weight are left out, and empty ones, without weight either, fill up the last block.
+      targets: int64[E] or float64[E, C].
+      shares: float64[E], ``w_i / n_i`` of the owner.
+      block: examples that are multiplied at a time, of which E is a multiple.
+      num_outputs: C.
+      loss: the loss.
+      penalty: float64[D], what ``|parameters|^2 / 2`` is weighted by: `l2`, 0 for b.
+    """
+
+    design: np.ndarray
+    targets: np.ndarray
+    shares: np.ndarray
+    block: int
+    num_outputs: int
+    loss: _Loss
+    penalty: np.ndarray
+
+    def scores(self, parameters: np.ndarray) -> np.ndarray:
+        """float64[E, C] of parameters float64[D, C]."""
+        found: np.ndarray = self._blocks(self.design) @ parameters
+        return found.reshape(len(self.design), -1)
+
+    def _blocks(self, rows: np.ndarray) -> np.ndarray:
+        return rows.reshape(-1, self.block, rows.shape[1])
+
+    def _summed(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """``first^T second``, block by block."""
+        left = self._blocks(first)
+        right = left if second is first else self._blocks(second)
+        return (left.swapaxes(1, 2) @ right).sum(axis=0)
+
+    def value_and_gradient(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        """F and its gradient, float64[D, C]."""
+        values, slopes = self.loss.value_and_slope(self.scores(parameters), self.targets)
+        pull = self.penalty[:, None] * parameters
+        gradient = self._summed(self.design, self.shares[:, None] * slopes) + pull
+        return float(np.sum(self.shares * values) + 0.5 * np.sum(pull * parameters)), gradient
+
+    def curved(self, parameters: np.ndarray, along: np.ndarray) -> np.ndarray:
+        """The Hessian times a direction float64[D, C]."""
+        curvature = self.loss.curvature(self.scores(parameters))
+        moved = np.einsum('eab,eb->ea', curvature, self.scores(along))
+        summed = self._summed(self.design, self.shares[:, None] * moved)
+        return summed + self.penalty[:, None] * along
+
+    def hessian(self, parameters: np.ndarray) -> np.ndarray:
+        """float64[D C, D C]; positive along shifts of all scores, where F is flat."""
+        curvature = self.loss.curvature(self.scores(parameters))
+        size, outputs = self.design.shape[1], self.num_outputs
+        found = np.zeros((size, outputs, size, outputs))
+        for a in range(outputs):
+            for b in range(a, outputs):
+                curved = curvature[:, a, b]  # of one sign: a product of a matrix with itself
+                if not curved.any():
+                    continue
+                rows = np.sqrt(self.shares * np.abs(curved))[:, None] * self.design
+                block = (1 if a == b else -1) * self._summed(rows, rows)
+                found[:, a, :, b] = found[:, b, :, a] = block
+        places = np.arange(size)
+        for a in range(outputs):
+            found[places, a, places, a] += self.penalty
+        if self.loss.invariant:
+            level = np.mean([np.trace(found[:, a, :, a]) for a in range(outputs)]) / size
+            found[places, :, places, :] += level / outputs
+        return found.reshape(size * outputs, size * outputs)
+
+    def smoothness(self) -> float:
+        """A bound of the largest eigenvalue of the Hessian, anywhere."""
+        rows = np.sqrt(self.shares)[:, None] * self.design
+        gram = self._summed(rows, rows)
+        curved = self.loss.most_curved(self.num_outputs)
+        return float(curved * np.linalg.eigvalsh(gram)[-1] + self.penalty.max())
+
+    def separates(self, parameters: np.ndarray) -> bool:
+        """Whether every example is on its own side: then larger parameters are always better."""
+        if self.loss is _LOSSES[LEAST_SQUARES]:
+            return False
+        real = self.shares > 0
+        scores, targets = self.scores(parameters)[real], self.targets[real]
+        if self.loss is _LOSSES[LOGISTIC]:
+            return bool(np.all((2 * targets - 1) * scores[:, 0] > 0))
+        rows = np.arange(len(scores))
+        own = scores[rows, targets]
+        scores[rows, targets] = -np.inf
+        return bool(np.all(own > scores.max(axis=1)))
+
+    def model(self, parameters: np.ndarray) -> LinearModel:
+        """Parameters float64[D, C] as coefficients and intercept."""
+        return LinearModel(parameters[:-1], parameters[-1])
+
+
+def weighted_loss(
+    features: ArrayLike,
+    labels: ArrayLike,
+    clients: ArrayLike,
+    weights: ArrayLike,
+    *,
+    loss: str,
+    num_classes: int | None,
+    l2: float,
+) -> WeightedLoss:
+    """The objective, its arguments checked; see `weighted_minimiser` for them."""
+    if loss not in _LOSSES:
+        raise errors.invalid('loss', f'be one of {", ".join(_LOSSES)}', f'{loss!r}')
+    rows = np.asarray(features, np.float64)
+    if rows.ndim < 2 or rows.size == 0 or not np.isfinite(rows).all():
+        raise errors.invalid('features', 'be finite, [E, d]', f'shape {list(rows.shape)}')
+    rows = rows.reshape(len(rows), -1)
+    shares = _shares(_checks.checked_vector('weights', weights), clients, len(rows))
+    targets, outputs = _targets(np.asarray(labels), loss, num_classes, len(rows))
+    if not 0 <= l2 < np.inf:
+        raise errors.invalid('l2', 'be finite and at least 0', l2)
+    counted = shares > 0
+    size, width = int(counted.sum()), rows.shape[1] + 1
+    block = min(max(_SMALL // width**2, 16), 256)
+    filled = -(-size // block) * block
+    design = np.zeros((filled, width))
+    design[:size, :-1], design[:size, -1] = rows[counted], 1.0
+    return WeightedLoss(
+        design=design,
+        targets=_padded(targets[counted], filled),
+        shares=_padded(shares[counted], filled),
+        block=block,
+        num_outputs=outputs,
+        loss=_LOSSES[loss],
+        penalty=np.append(np.full(width - 1, float(l2)), 0.0),
+    )
+
+
+def _padded(values: np.ndarray, length: int) -> np.ndarray:
+    return np.concatenate(
+        [values, np.zeros((length - len(values), *values.shape[1:]), values.dtype)]
+    )
+
+
+def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.ndarray:
+    """``w_i / n_i`` of each example's owner."""
+    owners = np.asarray(clients)
+    if owners.shape != (num_examples,) or not np.issubdtype(owners.dtype, np.integer):
+        raise errors.invalid(
+            'clients',
+            f'be int[{num_examples}], an owner for each example',
+            f'{owners.dtype}{list(owners.shape)}',
+        )
+    _checks.raise_where('weights', weights, weights < 0, 'be at least 0')
+    if not weights.any():
+        raise errors.invalid('weights', 'hold a positive weight', f'{weights.size} zeros')
+    if owners.min() < 0 or owners.max() >= weights.size:
+        wrong = owners.min() if owners.min() < 0 else owners.max()
+        raise errors.invalid('clients', f'hold ids from 0 to {weights.size - 1}', wrong)
+    counts = np.bincount(owners, minlength=weights.size)
+    idle = (counts == 0) & (weights > 0)
+    if idle.any():
+        raise errors.invalid(
+            'clients',
+            'give every client with a weight an example',
+            f'none for client {int(np.argmax(idle))}',
+        )
+    return (weights / np.maximum(counts, 1))[owners]
+
+
+def _targets(
+    labels: np.ndarray, loss: str, num_classes: int | None, num_examples: int
+) -> tuple[np.ndarray, int]:
+    """Labels as the loss takes them, and the number of outputs."""
+    if len(labels) != num_examples or labels.ndim < 1:
+        raise errors.invalid(
+            'labels', f'have one row per example ({num_examples})', f'shape {list(labels.shape)}'
+        )
+    if loss == LEAST_SQUARES:
+        targets = labels.astype(np.float64).reshape(num_examples, -1)
+        return targets, targets.shape[1]
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise errors.invalid(
+            'labels', f'be int[{num_examples}]', f'{labels.dtype}{list(labels.shape)}'
+        )
+    top = int(labels.max()) if num_classes is None else num_classes - 1
+    top = 1 if loss == LOGISTIC else top
+    if labels.min() < 0 or labels.max() > top:
+        wrong = labels.min() if labels.min() < 0 else labels.max()
+        raise errors.invalid('labels', f'lie in 0 to {top}', wrong)
+    return labels.astype(np.int64), 1 if loss == LOGISTIC else top + 1

@@ -1,0 +1,305 @@
+"""Client programs: local steps by SGD or any optax optimizer, proximal, of unequal number.
+
+A client program is what one client does with a model during one round: a pure function of the start
+point, the client id, the round and the client's key. It knows nothing of the other clients.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpy.typing import ArrayLike
+
+from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
+from fedjax_links.clients.data import client_data
+from fedjax_links.clients.rates import Schedule
+from fedjax_links.core import checks, describing, errors, tree
+from fedjax_links.core.describing import by_call
+from fedjax_links.core.references import cite
+
+Rate = Number | Schedule
+"""A number, or a schedule ``round -> rate``."""
+
+MakeOptimizer: TypeAlias = Callable[[Array], optax.GradientTransformation]
+Optimizer: TypeAlias = optax.GradientTransformation | MakeOptimizer
+"""A transformation built with unit rate, or a function of the rate."""
+
+_FEW_STEPS = 10
+MOST_STEPS = 10**6
+
+
+class LocalUpdate(NamedTuple):
+    """What a client holds after its local steps.
+
+    Attributes:
+      params: L_i(start), the model after the local steps.
+      delta: L_i(start) - start.
+      loss: float[], training loss of the start, on the batch of the first local step.
+      num_steps: int32[], local steps performed.
+      gradient: the last step's, before ``correction`` and ``proximal`` are added; None unless asked
+        for.
+    """
+
+    params: Params
+    delta: Params
+    loss: Array
+    num_steps: Array
+    gradient: Params | None = None
+
+
+class Run(Protocol):
+    """What one client does in one round, as a pure function.
+
+    A program of one's own takes all the adjustments ``lr_scale``, ``correction``, ``proximal`` and
+    ``keep_gradient``: algorithms pass those that their rule needs.
+    """
+
+    def __call__(
+        self,
+        start: Params,
+        client: Array,
+        round: Array,
+        key: Key,
+        problem: Problem,
+        *,
+        lr_scale: Number = 1.0,
+        correction: Params | None = None,
+        proximal: Number | None = None,
+        keep_gradient: bool = False,
+    ) -> LocalUpdate:
+        """Trains.
+
+        Args:
+          start: the model that the client starts from.
+          client: int32[], its id.
+          round: int32[], index t of the round.
+          key: the client's key of this round.
+          problem: data and loss.
+          lr_scale: float[], multiplies the rate.
+          correction: a pytree like the parameters, added to every gradient; None for nothing.
+          proximal: float[], a; ``a (x - start)`` is added to every gradient; None for nothing.
+          keep_gradient: whether to return the last step's gradient, before both are added, as
+            ``gradient``.
+
+        Returns:
+          What the client holds after its local steps.
+        """
+        ...
+
+
+@describing.described(
+    lambda it: describing.of_functions('ClientProgram', it.run), line=True, by='run'
+)
+class ClientProgram(NamedTuple):
+    """A client program.
+
+    Attributes:
+      run: what one client does in one round, see `Run`.
+      learning_rate: ``round -> float[]``, the local rate of a round.
+      local_steps: number of local steps, the largest of any client.
+      chunk_size: clients that train side by side, or None to choose by the model's size.
+    """
+
+    run: Run
+    learning_rate: Schedule
+    local_steps: int
+    chunk_size: int | None
+
+
+@by_call
+def local_sgd(
+    learning_rate: Rate,
+    *,
+    local_steps: int,
+    batch_size: int | None = None,
+    optimizer: Optimizer | None = None,
+    chunk_size: int | None = None,
+    client_steps: ArrayLike | None = None,
+) -> ClientProgram:
+    """Local steps of SGD, or of any optax optimizer, on the client's own data.
+
+    ``x <- x - eta_t * grad F_i(x; batch)``, ``local_steps`` times. A batch is drawn uniformly with
+    replacement from the client's examples, by (client, round, step) alone. An optimizer's state
+    starts afresh in every round.
+
+    Args:
+      learning_rate: eta, positive; a number or a schedule ``round -> rate``.
+      local_steps: s, from 1 to a million.
+      batch_size: examples per step; None takes the client's full data in every step.
+      optimizer: None for SGD. Otherwise a function of the rate, such as ``optax.adam`` or
+        ``functools.partial(optax.sgd, momentum=0.9)``, or an optax transformation built with unit
+        rate, such as ``optax.adam(1.0)``, whose updates are multiplied by ``learning_rate``.
+      chunk_size: clients that train side by side; by default 1 for large models on a CPU, else 10
+        where the number of active clients varies, and up to 128 small models where everyone
+        trains. It changes speed and memory, and results only by the rounding of sums.
+      client_steps: int[N], local steps of each client, from 1 to ``local_steps``, for clients of
+        unequal speed; ``local_steps`` for everyone by default.
+
+    Returns:
+      The client program.
+
+    Raises:
+      ValueError: for a rate that is not positive or a count out of range.
+    """
+    rate = as_schedule('learning_rate', learning_rate)
+    checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
+    if batch_size is not None:
+        checks.static_int('batch_size', batch_size)
+        checks.fits('batch_size', batch_size, 8 * local_steps * batch_size)
+    if chunk_size is not None:
+        checks.static_int('chunk_size', chunk_size)
+    make_optimizer = _as_optimizer(optimizer)
+    # The gradient gives the loss away, but adding it up can cost more than the gradient; with many
+    # steps it is cheaper to evaluate the first one's by itself.
+    few_steps = local_steps <= _FEW_STEPS
+    own_steps: Array | None = None
+    if client_steps is not None:
+        _check_client_steps(client_steps, local_steps)
+        own_steps = jnp.asarray(client_steps, jnp.int32)
+
+    def run(
+        start: Params,
+        client: Array,
+        round: Array,
+        key: Key,
+        problem: Problem,
+        *,
+        lr_scale: Number = 1.0,
+        correction: Params | None = None,
+        proximal: Number | None = None,
+        keep_gradient: bool = False,
+    ) -> LocalUpdate:
+        batches, batch_loss = client_data(problem, client, key, local_steps, batch_size)
+        steps = make_optimizer(rate(round) * lr_scale)
+        num_steps, indices = jnp.int32(local_steps), None
+        if own_steps is not None:
+            indices = jnp.arange(local_steps)
+            if len(own_steps) != problem.num_clients:
+                requirement = (
+                    f"have one entry for each of the problem's {problem.num_clients} clients"
+                )
+                raise errors.invalid('client_steps', requirement, len(own_steps))
+            num_steps = own_steps[client]
+
+        def step(
+            carry: tuple[Params, PyTree, Params | None], inputs: tuple[PyTree, Array | None]
+        ) -> tuple[tuple[Params, PyTree, Params | None], Array | None]:
+            batch, index = inputs
+            params, optimizer_state, _ = carry
+            loss, grad = jax.value_and_grad(batch_loss)(params, batch)
+            kept = grad if keep_gradient else None
+            if correction is not None:
+                grad = tree.add_scaled(grad, 1, correction)
+            if proximal is not None:
+                grad = tree.add_scaled(grad, proximal, tree.subtract(params, start))
+            updates, optimizer_state = steps.update(grad, optimizer_state, params)
+            new_carry = (tree.add_scaled(params, 1, updates), optimizer_state, kept)
+            if index is not None:  # past its last step a client stands still
+                new_carry = tree.select(index < num_steps, new_carry, carry)
+            return new_carry, loss if few_steps else None
+
+        no_gradient = tree.zeros_like(start) if keep_gradient else None
+        (params, _, gradient), losses = jax.lax.scan(
+            step, (start, steps.init(start), no_gradient), (batches, indices), length=local_steps
+        )
+        if losses is None:
+            loss = batch_loss(start, jax.tree.map(lambda a: a[0], batches))
+        else:
+            loss = losses[0]
+        return LocalUpdate(params, tree.subtract(params, start), loss, num_steps, gradient)
+
+    return ClientProgram(run, rate, local_steps, chunk_size)
+
+
+@by_call
+@cite('li2020federated')
+def proximal_sgd(
+    learning_rate: Rate,
+    *,
+    mu: Number,
+    local_steps: int,
+    batch_size: int | None = None,
+    chunk_size: int | None = None,
+    client_steps: ArrayLike | None = None,
+) -> ClientProgram:
+    """FedProx's client: local SGD steps on ``F_i(x) + (mu / 2) ||x - start||^2``.
+
+    FedProx is FedAvg with this program; the penalty is measured from wherever the client starts. It
+    is `local_sgd` under the adjustment ``proximal``, to which that of an algorithm is added: the
+    gradient that an algorithm keeps (``focus``) is F_i's alone.
+    The paper solves the local problem inexactly; here, as in its experiments, by SGD steps.
+
+    Args:
+      learning_rate: eta, positive; a number or a schedule ``round -> rate``.
+      mu: strength of the penalty, at least 0; 0 is `local_sgd`.
+      local_steps: s, from 1 to a million.
+      batch_size: examples per step; None takes the client's full data in every step.
+      chunk_size: as in `local_sgd`.
+      client_steps: as in `local_sgd`.
+
+    Returns:
+      The client program; the loss it reports is F_i's alone.
+
+    Raises:
+      ValueError: for a rate that is not positive, a negative ``mu`` or a count out of range.
+
+    References:
+      Li et al. 2020, Federated optimization in heterogeneous networks, Algorithm 2.
+    """
+    if checks.is_concrete(mu) and not (np.isfinite(mu) and mu >= 0):
+        raise errors.invalid('mu', 'be finite and at least 0', mu)
+
+    sgd = local_sgd(
+        learning_rate,
+        local_steps=local_steps,
+        batch_size=batch_size,
+        chunk_size=chunk_size,
+        client_steps=client_steps,
+    )
+
+    def run(
+        start: Params,
+        client: Array,
+        round: Array,
+        key: Key,
+        problem: Problem,
+        *,
+        proximal: Number | None = None,
+        **adjustments: Any,
+    ) -> LocalUpdate:
+        strength = mu if proximal is None else mu + proximal
+        return sgd.run(start, client, round, key, problem, proximal=strength, **adjustments)
+
+    return sgd._replace(run=run)
+
+
+def as_schedule(argument: str, rate: Rate) -> Schedule:
+    """A rate as a function of the round; a concrete number must be positive."""
+    if callable(rate):
+        return rate
+    checks.positive(argument, rate)
+    return lambda round: jnp.asarray(rate)
+
+
+def _check_client_steps(client_steps: ArrayLike, local_steps: int) -> None:
+    if np.ndim(client_steps) != 1:
+        requirement = 'be a vector with one entry per client'
+        raise errors.invalid('client_steps', requirement, f'shape {np.shape(client_steps)}')
+    dtype = client_steps.dtype if hasattr(client_steps, 'dtype') else np.asarray(client_steps).dtype
+    if not jnp.issubdtype(dtype, jnp.integer):
+        raise errors.invalid('client_steps', 'hold integers', f'dtype {dtype}')
+    checks.within('client_steps', client_steps, 1, local_steps)
+
+
+def _as_optimizer(optimizer: Optimizer | None) -> MakeOptimizer:
+    if optimizer is None:
+        return cast(MakeOptimizer, optax.sgd)
+    if isinstance(optimizer, optax.GradientTransformation):
+        return lambda rate: optax.chain(optimizer, optax.scale(rate))
+    if callable(optimizer):
+        return cast(MakeOptimizer, optimizer)
+    requirement = 'be an optax transformation or a function of the learning rate'
+    raise errors.invalid('optimizer', requirement, repr(optimizer))

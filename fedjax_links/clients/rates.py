@@ -1,0 +1,146 @@
+"""Local learning rates over the rounds: pure functions ``round -> rate``.
+
+A schedule goes where a rate goes, as in ``local_sgd(inverse_sqrt(0.1), local_steps=5)``. The base
+rate may be a tracer, so that a sweep compiles once; rounds count from 0. `LEARNING_RATES` names
+them.
+"""
+
+from collections.abc import Callable, Mapping
+
+import jax.numpy as jnp
+
+from fedjax_links.base import Array, Number
+from fedjax_links.core import checks
+from fedjax_links.core.describing import by_call
+
+Schedule = Callable[[Array], Array]
+
+
+@by_call
+def constant(eta: Number) -> Schedule:
+    """``eta_t = eta``.
+
+    Args:
+      eta: the rate, positive.
+
+    Returns:
+      ``round -> rate``.
+
+    Raises:
+      ValueError: for a rate that is not positive.
+    """
+    checks.positive('eta', eta)
+    return lambda round: jnp.asarray(eta)
+
+
+@by_call
+def inverse_sqrt(eta: Number) -> Schedule:
+    """``eta_t = eta / sqrt(t / 10 + 1)``.
+
+    Args:
+      eta: the rate of round 0, positive.
+
+    Returns:
+      ``round -> rate``.
+
+    Raises:
+      ValueError: for a rate that is not positive.
+
+    References:
+      Xiang et al. 2024, section 7.2, on SVHN, CIFAR-10 and CINIC-10.
+    """
+    checks.positive('eta', eta)
+    return lambda round: eta / jnp.sqrt(round / 10 + 1)
+
+
+@by_call
+def inverse(eta: Number) -> Schedule:
+    """``eta_t = eta / (t + 1)``.
+
+    Args:
+      eta: the rate of round 0, positive.
+
+    Returns:
+      ``round -> rate``.
+
+    Raises:
+      ValueError: for a rate that is not positive.
+
+    References:
+      Gu et al. 2021, Fast federated learning in the presence of arbitrary device unavailability,
+      whose released code counts the rounds in which the server moves.
+    """
+    checks.positive('eta', eta)
+    return lambda round: eta / (round + 1)
+
+
+@by_call
+def warmup(eta: Number, *, initial: Number, rounds: int) -> Schedule:
+    """``eta_t = initial`` for ``t < rounds``, and ``eta`` from then on.
+
+    Args:
+      eta: the rate after the warm-up, positive.
+      initial: the rate of the warm-up, positive and usually the larger.
+      rounds: length of the warm-up, at least 0. The blocks of `algorithms.amplified_fedavg` and
+        `algorithms.wait_for_all` begin right after it if their ``start_round`` is the same.
+
+    Returns:
+      ``round -> rate``.
+
+    Raises:
+      ValueError: for a rate that is not positive or a negative length.
+
+    References:
+      Wang and Ji 2022, A unified analysis of federated learning with arbitrary client
+      participation, appendix C (2000 rounds at 0.1, or 4000 at 0.05).
+    """
+    checks.positive('eta', eta)
+    checks.positive('initial', initial)
+    checks.static_int('rounds', rounds, minimum=0)
+    return lambda round: jnp.where(round < rounds, initial, eta)
+
+
+@by_call
+def halving(eta: Number, *, start: int, every: int, times: int) -> Schedule:
+    """``eta_t = eta / 2^k(t)``: constant up to a round, then halved again and again.
+
+    ``k(t) = 0`` up to round ``start``, ``min(floor((t - start) / every) + 1, times)`` after it: the
+    first halving is that of round ``start + 1``, the others come at ``start + every``,
+    ``start + 2 every``, ... A round halves once at most, which matters if ``every`` is 1.
+
+    Args:
+      eta: the rate at first, positive.
+      start: last round of the full rate, at least 0.
+      every: rounds between halvings, at least 1.
+      times: number of halvings, at least 0.
+
+    Returns:
+      ``round -> rate``.
+
+    Raises:
+      ValueError: for a rate that is not positive or a count out of range.
+
+    References:
+      Wang and Ji 2024, A lightweight method for tackling unknown participation statistics in
+      federated averaging (FedAU), released code: start 10,000, every 1000, 10 times.
+    """
+    checks.positive('eta', eta)
+    checks.static_int('start', start, minimum=0)
+    checks.static_int('every', every)
+    checks.static_int('times', times, minimum=0)
+
+    def rate(round: Array) -> Array:
+        since = jnp.asarray(round) - start
+        due = jnp.minimum(since // every + 1, since)
+        return jnp.ldexp(jnp.asarray(eta, float), -jnp.clip(due, 0, times))
+
+    return rate
+
+
+LEARNING_RATES: Mapping[str, Callable[..., Schedule]] = {
+    'constant': constant,
+    'halving': halving,
+    'inverse': inverse,
+    'inverse_sqrt': inverse_sqrt,
+    'warmup': warmup,
+}

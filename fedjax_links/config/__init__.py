@@ -1,0 +1,1 @@
+"""From plain values to objects: what a config can name, and how."""

@@ -1,0 +1,184 @@
+"""What a config can name besides the registries of algorithms, patterns and problems.
+
+Each table maps a name to a function of plain options. What a function is given besides the options
+of its section stands in the table's docstring. A name with a colon, ``module:factory``, stands for
+a function of the user's own with the same arguments.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import optax
+
+from fedjax_links import evaluation, local_training, simulation
+from fedjax_links.base import Participation, Problem
+from fedjax_links.clients import rates as learning_rates
+from fedjax_links.config import recordings
+from fedjax_links.core import checks, errors
+from fedjax_links.participation.probabilities import label_dependent_probs
+from fedjax_links.participation.schedules import SCHEDULES
+from fedjax_links.participation.traces import trace_formats
+from fedjax_links.participation.traces.intervals import Intervals
+from fedjax_links.problems import owners, partition
+
+LEARNING_RATES = learning_rates.LEARNING_RATES
+"""``client.decay``: given the rate, positionally."""
+
+CLIENT_PROGRAMS: Mapping[str, Callable[..., local_training.ClientProgram]] = {
+    'local_sgd': local_training.local_sgd,
+    'proximal_sgd': local_training.proximal_sgd,
+}
+"""``client.name``: given the schedule of the rate as ``learning_rate``."""
+
+_LARGEST = float(np.finfo(np.float32).max)
+_RANGES: Mapping[str, tuple[float, float]] = {
+    'accumulator_decay': (0, 1),
+    'b1': (0, 1),
+    'b2': (0, 1),
+    'decay': (0, 1),
+    'eps': (0, _LARGEST),
+    'eps_root': (0, _LARGEST),
+    'initial_accumulator_value': (0, _LARGEST),
+    'initial_scale': (0, _LARGEST),
+    'learning_rate': (float(np.finfo(np.float32).tiny), _LARGEST),
+    'momentum': (0, 1),
+    'weight_decay': (0, _LARGEST),
+}
+"""Where numbers that optimizers take must lie."""
+
+
+def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
+    """A factory of optax, which looks at no number, with its ranges."""
+
+    @functools.wraps(factory)
+    def make(*args: Any, **options: Any) -> optax.GradientTransformation:
+        for option in options.keys() & _RANGES.keys():
+            if options[option] is not None and not callable(options[option]):
+                checks.within(option, options[option], *_RANGES[option])
+        return factory(*args, **options)
+
+    return make
+
+
+OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
+    'adagrad': _checked(optax.adagrad),
+    'adam': _checked(optax.adam),
+    'adamw': _checked(optax.adamw),
+    'rmsprop': _checked(optax.rmsprop),
+    'sgd': _checked(optax.sgd),
+    'yogi': _checked(optax.yogi),
+}
+"""``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
+
+
+def _train_and_eval() -> simulation.EvalFn:
+    """The problem's metrics on all clients' data and on its evaluation data."""
+    return evaluation.train_and_eval
+
+
+def _problem_metrics() -> simulation.EvalFn:
+    """The problem's metrics on its evaluation data."""
+    return simulation.problem_metrics
+
+
+EVAL_FNS: Mapping[str, Callable[..., simulation.EvalFn]] = {
+    'problem_metrics': _problem_metrics,
+    'train_and_eval': _train_and_eval,
+}
+"""``eval_fn``: returns ``(params, key, problem) -> metrics``."""
+
+
+def _label_dependent(
+    problem: Problem,
+    *,
+    sigma: float = 10.0,
+    minimum: float = 0.02,
+    seed: int = 0,
+    mean: float = 0.0,
+) -> np.ndarray:
+    """Clients of favoured classes deliver more often; see `label_dependent_probs`."""
+    labels = getattr(problem.data, 'labels', None)
+    if labels is None:
+        raise errors.invalid('name', 'suit a problem with labels', "'label_dependent'")
+    mix = partition.class_mix(owners(problem), np.asarray(labels))
+    return label_dependent_probs(mix, sigma=sigma, minimum=minimum, seed=seed, mean=mean)
+
+
+def _equal(problem: Problem, *, value: float) -> np.ndarray:
+    """One value for everyone."""
+    return np.full(problem.num_clients, value)
+
+
+def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
+    """The first half of the clients at one value, the second at another."""
+    return np.where(np.arange(problem.num_clients) < problem.num_clients // 2, first, second)
+
+
+def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
+    """The values of a list, one for each client."""
+    if len(values) != problem.num_clients:
+        raise errors.invalid('values', f'have {problem.num_clients} entries', len(values))
+    return np.asarray(values, float)
+
+
+def _power(problem: Problem, *, exponent: float, count: int | None = None) -> np.ndarray:
+    """``1, 2^-exponent, 3^-exponent, ...``; one per client unless a count is given."""
+    if count is None:
+        count = problem.num_clients
+    checks.static_int('count', count, maximum=problem.num_clients)
+    with np.errstate(all='ignore'):
+        weights: np.ndarray = np.arange(1.0, count + 1) ** -exponent
+    if not np.isfinite(weights).all():
+        raise errors.invalid('exponent', 'leave weights finite', exponent)
+    return weights
+
+
+def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
+    """Runs of consecutive clients of nearly equal length."""
+    return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
+
+
+PROBS: Mapping[str, Callable[..., np.ndarray]] = {
+    'equal': _equal,
+    'halves': _halves,
+    'label_dependent': _label_dependent,
+    'listed': _listed,
+}
+"""``probs`` of a pattern: given the problem; returns float64[N] in [0, 1]."""
+
+WEIGHTS: Mapping[str, Callable[..., np.ndarray]] = {**PROBS, 'power': _power}
+"""``weights`` of a pattern: given the problem; returns one weight per client or group."""
+
+GROUPS: Mapping[str, Callable[..., np.ndarray]] = {'contiguous': _contiguous}
+"""``groups`` of a pattern: given the problem; returns int[N]."""
+
+DRAWN = {'groups': GROUPS, 'probs': PROBS, 'weights': WEIGHTS}
+"""By option of a pattern, what its sections name."""
+
+LINKS: Mapping[str, Callable[..., Participation]] = {'recorded': recordings.recorded}
+"""``links`` or one of ``patterns``, besides the registry: given ``num_clients``."""
+
+TRACE_FORMATS: Mapping[str, Callable[..., Intervals]] = {
+    'csv': trace_formats.from_csv,
+    'events': trace_formats.from_events,
+    'fedscale': trace_formats.from_fedscale,
+    'flash': trace_formats.from_flash,
+    'matrix': trace_formats.from_matrix,
+    'pings': trace_formats.from_pings,
+}
+"""``format`` of ``trace`` and ``look_alike`` with a ``path``: given the path."""
+
+__all__ = [
+    'CLIENT_PROGRAMS',
+    'EVAL_FNS',
+    'GROUPS',
+    'LEARNING_RATES',
+    'LINKS',
+    'OPTIMIZERS',
+    'PROBS',
+    'SCHEDULES',
+    'TRACE_FORMATS',
+    'WEIGHTS',
+]

@@ -1,0 +1,64 @@
+"""Imports of what a config names as ``module:factory``."""
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from fedjax_links.config import recordings
+from fedjax_links.core import errors
+
+
+@contextlib.contextmanager
+def importable(folder: Path | str | None) -> Iterator[None]:
+    """Lets ``module:factory`` name modules of a folder, and relative paths its files.
+
+    Args:
+      folder: usually that of the config file; None changes nothing.
+    """
+    if folder is None:
+        yield
+        return
+    path = Path(folder).resolve()
+    before = set(sys.modules)
+    sys.path.insert(0, str(path))
+    try:
+        with recordings.beside(path):
+            yield
+    finally:
+        sys.path.remove(str(path))
+        for name in set(sys.modules) - before:  # another folder may use the same names
+            file = getattr(sys.modules[name], '__file__', None)
+            if file and Path(file).resolve().is_relative_to(path):
+                del sys.modules[name]
+
+
+def import_named(where: str, name: str) -> Callable[..., Any]:
+    """What ``module:factory`` names.
+
+    Args:
+      where: the name's place in the config, for errors.
+      name: module and factory.
+
+    Returns:
+      The factory.
+
+    Raises:
+      ValueError: if the module does not import, or has no function of that name.
+    """
+    module_name, _, attribute = name.partition(':')
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f'{module_name}.'.startswith(f'{error.name}.'):
+            raise  # one that the user's module imports
+        raise errors.invalid(where, 'name a module that can be imported', name) from None
+    found: Any = getattr(module, attribute, None)
+    if found is None:
+        names = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']
+        raise errors.unknown_name(where, attribute, names)
+    if not callable(found):
+        raise errors.invalid(where, 'name a function', f'{name}, a {type(found).__name__}')
+    return cast(Callable[..., Any], found)

@@ -1,0 +1,150 @@
+"""Links that were recorded: those of an earlier run, and logs of availability.
+
+These are the only parts of a config that read files. A relative path is looked for beside the
+config file first (while `beside` names its folder), and in the working directory else.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import runs
+from fedjax_links.base import Participation
+from fedjax_links.core import checks, errors
+from fedjax_links.core.describing import by_call
+from fedjax_links.participation import replay
+from fedjax_links.participation.traces.intervals import Intervals
+
+_beside: contextvars.ContextVar[Path | None] = contextvars.ContextVar('beside', default=None)
+
+
+@contextlib.contextmanager
+def beside(folder: Path | str) -> Iterator[None]:
+    """Lets relative paths name what lies in a folder.
+
+    Args:
+      folder: usually that of the config file.
+    """
+    token = _beside.set(Path(folder))
+    try:
+        yield
+    finally:
+        _beside.reset(token)
+
+
+def locate(argument: str, path: Any) -> Path:
+    """Where a path of a config leads.
+
+    Args:
+      argument: its place in the config, for errors.
+      path: absolute, or relative to the config file's folder or the working directory.
+
+    Returns:
+      The path beside the config file if something is there, else as it is.
+
+    Raises:
+      ValueError: if it is no text.
+    """
+    if not isinstance(path, str | Path) or not str(path):
+        raise errors.invalid(argument, 'be a path', repr(path))
+    folder = _beside.get()
+    if folder is not None and (folder / path).exists():
+        return folder / path
+    return Path(path)
+
+
+@by_call
+def recorded(
+    folder: str | Path, *, num_clients: int, pattern: str | None = None, seed: int | None = None
+) -> Participation:
+    """The realised links of an earlier run, played back.
+
+    Round t has the participants of the run's round t, to the bit; behind its last round the
+    recording begins again. Of a forked run the rounds from the fork on are known, and stand at
+    their own numbers. Links with separate states are recorded, and come back, as who took part.
+    Reported probabilities are the run's, where it kept them (``log: ('links',)``), and NaN
+    otherwise, as for every pattern that knows none; algorithms that divide by them need them kept.
+
+    Args:
+      folder: of the run.
+      num_clients: N, which must be the run's.
+      pattern: label of one of its patterns; may be left out if it has only one.
+      seed: one of its seeds, the first by default; others are kept with ``log: ('links',)``.
+
+    Returns:
+      The pattern; it has no carry.
+
+    Raises:
+      ValueError: if the folder holds no such links, or of another number of clients.
+    """
+    path = locate('folder', folder)
+    kept = runs.links(path)
+    if not kept.masks:
+        raise errors.invalid('folder', f'hold realised links ({runs.LINKS})', path)
+    label = _pattern_of(list(kept.masks), pattern, path)
+    by_seed = kept.masks[label]
+    seed = next(iter(by_seed)) if seed is None else seed
+    if seed not in by_seed:
+        requirement = f'have its links kept in {path}, as {", ".join(map(str, by_seed))}'
+        raise errors.invalid('seed', requirement, seed)
+    mask, prob = by_seed[seed], kept.probs.get(label, {}).get(seed)
+    if mask.shape[1] != num_clients:
+        requirement = f'hold links of {num_clients} clients'
+        raise errors.invalid('folder', requirement, f'{path} with {mask.shape[1]}')
+    begin = kept.first_round
+    return replay(
+        np.roll(mask, begin, axis=0), None if prob is None else np.roll(prob, begin, axis=0)
+    )
+
+
+def read_log(
+    argument: str, reader: Callable[[Path], Intervals], path: Any, num_clients: int | None
+) -> Intervals:
+    """A log of availability, for the patterns ``trace`` and ``look_alike``.
+
+    Args:
+      argument: the path's place in the config, for errors.
+      reader: of `participation.trace_formats`, its options bound.
+      path: as in `locate`.
+      num_clients: N, which must be the log's; None if it may have any.
+
+    Returns:
+      The intervals.
+
+    Raises:
+      ValueError: with path and reason, if the file cannot be read, is not in this format or has
+        other clients.
+    """
+    found = locate(argument, path)
+    try:
+        found.open('rb').close()
+        intervals = reader(found)
+    except OSError as error:
+        said = f'{found}: {error.strerror or error}'
+        raise errors.invalid(argument, 'name a readable log', said) from None
+    except errors.InvalidError as error:
+        said = error.clause if error.path == 'path' else f'`{error.path}` {error.clause}'
+        raise errors.invalid(argument, 'name a readable log', f'{found}: {said}') from None
+    if num_clients is not None and len(intervals.names) != num_clients:
+        requirement = (
+            f"have the problem's clients, `num_clients` = {num_clients} (option 'clients' of "
+            "'format' takes some of a log, and its list of names also those who never came; "
+            "'look_alike' has as many as the problem)"
+        )
+        raise errors.invalid(argument, requirement, f'{found} with {len(intervals.names)}')
+    return intervals
+
+
+def _pattern_of(labels: list[str], pattern: str | None, path: Path) -> str:
+    """The pattern asked for, or the only one."""
+    if pattern is not None:
+        checks.choice('pattern', pattern, labels)
+        return pattern
+    if len(labels) != 1:
+        requirement = f'be one of the patterns of {path}: {", ".join(labels) or "none was kept"}'
+        raise errors.invalid('pattern', requirement, pattern)
+    return labels[0]

@@ -1,0 +1,458 @@
+"""From a section of a config to the object that it names: the only resolver.
+
+A section is a name, or a mapping with that ``name`` and the options of what it names, one to one
+with the Python call. A name stands in a registry (`ALGORITHMS`, `PARTICIPATION`, `PROBLEMS`, or a
+table of `choices`), or is ``module:factory`` for anything else that can be imported; the folder of
+a config file is importable while it is resolved. Options are checked against the signature of the
+factory, so a new algorithm or pattern needs no edit here.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import local_training
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.config import choices, recordings
+from fedjax_links.config.named_imports import import_named, importable
+from fedjax_links.core import checks, errors, kinds
+from fedjax_links.participation import PARTICIPATION
+from fedjax_links.problems import PROBLEMS
+
+__all__ = [
+    'Bound',
+    'Hole',
+    'Kind',
+    'Section',
+    'bind',
+    'bind_algorithm',
+    'bind_links',
+    'bind_problem',
+    'call',
+    'check_fields',
+    'importable',
+    'lookup',
+    'named',
+    'parameters',
+]
+
+Section = Mapping[str, Any]
+Kind = Any
+"""A type, or a tuple of types, as ``isinstance`` takes it."""
+
+_KINDS = {
+    str: 'text',
+    Mapping: 'a section',
+    int: 'a whole number',
+    list: 'a list',
+    bool: 'True or False',
+}
+
+
+def check_fields(config: Section, fields: Mapping[str, Kind], required: Sequence[str]) -> None:
+    """Checks names and types of the top level of a config.
+
+    Args:
+      config: nested dictionaries.
+      fields: the types of fields that it may have.
+      required: those that it must have.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    for name, value in config.items():
+        if name not in fields:
+            raise errors.unknown_name('config', name, fields)
+        kind = fields[name]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            first = kind[0] if isinstance(kind, tuple) else kind
+            raise errors.invalid(f'config.{name}', f'be {_KINDS[first]}', errors.shown(value))
+    for name in required:
+        if name not in config:
+            raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
+
+
+class Hole(NamedTuple):
+    """A number that comes when a program runs.
+
+    Attributes:
+      column: whose value it is.
+      value: the first one, which errors show.
+    """
+
+    column: str
+    value: Any
+
+    def __repr__(self) -> str:
+        """As the value."""
+        return repr(self.value)
+
+
+class Bound(NamedTuple):
+    """A factory with all that it is called with: what a section stands for.
+
+    Attributes:
+      where: the section's place in the config, for errors.
+      name: what the section names.
+      factory: what that is.
+      options: values, arrays, further bound parts, and holes.
+      args: likewise, positional, which are no options.
+      kind: of what the factory has to return.
+      is_function: whether it is handed on as a function, of which ``args`` are an example.
+    """
+
+    where: str
+    name: str
+    factory: Callable[..., Any]
+    options: Mapping[str, Any]
+    args: tuple[Any, ...] = ()
+    kind: type[Any] = object
+    is_function: bool = False
+
+    def build(self, columns: Section | None = None) -> Any:
+        """Calls the factory, after those of its parts.
+
+        Args:
+          columns: the values of holes, which may be traced.
+
+        Returns:
+          What the factory returns.
+
+        Raises:
+          ValueError: naming the field, its value and the nearest valid name.
+        """
+        options, args = _filled(dict(self.options), columns), _filled(self.args, columns)
+        built = call(self.where, self.factory, options, *args)
+        if not isinstance(built, self.kind):
+            requirement = f'name what returns a {self.kind.__name__}'
+            shown = f'{_name_of(self.factory)}, {errors.shown(built)}'
+            raise errors.invalid(self.where, requirement, shown)
+        return functools.partial(self.factory, **options) if self.is_function else built
+
+
+def _filled(value: Any, columns: Section | None) -> Any:
+    """A value with its parts built and its holes filled."""
+    if isinstance(value, Bound):
+        return value.build(columns)
+    if isinstance(value, Hole):
+        return (columns or {})[value.column]
+    if type(value) is dict:
+        return {name: _filled(part, columns) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_filled(part, columns) for part in value)
+    return value
+
+
+def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Bound:
+    """What a section names, with the section's options.
+
+    Args:
+      where: the section's place in the config, for errors.
+      section: a name, or a mapping of ``name`` and options.
+      registry: factories by name; ``module:factory`` needs no entry.
+      *args: positional arguments of the factory, which are no options.
+
+    Returns:
+      The factory, bound; its options are checked when it is called.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    factory, options = lookup(where, section, registry)
+    return Bound(where, _as_mapping(where, section)['name'], factory, options, args)
+
+
+def named(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Any:
+    """What a section stands for: `bind`, and `Bound.build`."""
+    return bind(where, section, registry, *args).build()
+
+
+def lookup(
+    where: str, section: Any, registry: Mapping[str, Any]
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """What a section names, and its options.
+
+    Args:
+      where: as in `named`.
+      section: as in `named`.
+      registry: as in `named`.
+
+    Returns:
+      The factory or entry, and the options without the name.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    options = _as_mapping(where, section)
+    name = options.pop('name', None)
+    if isinstance(section, Mapping):
+        where = f'{where}.name'
+    if isinstance(name, str) and ':' in name:
+        return import_named(where, name), options
+    if not registry:
+        raise errors.invalid(where, 'be module:factory', name)
+    if name is None:
+        raise errors.missing_name(where, registry)
+    if not isinstance(name, str) or name not in registry:
+        raise errors.unknown_name(where, str(name), registry)
+    return registry[name], options
+
+
+def call(where: str, factory: Callable[..., Any], options: Section, *args: Any) -> Any:
+    """Calls a factory after checking its options; errors as in `named`.
+
+    What the options make another's factory raise, which can check nothing, is a mistake in them.
+    """
+    checks.options(where, factory, options, *args)
+    try:
+        with errors.inside(where):
+            return factory(*args, **options)
+    except errors.InvalidError:
+        raise
+    except Exception as error:
+        if _is_ours(factory) or errors.users_place(error) is not None:
+            raise
+        requirement = f'suit {_name_of(factory)}'
+        raise errors.invalid(where, requirement, errors.described(error)) from error
+
+
+def _is_ours(factory: Any) -> bool:
+    factory = getattr(factory, 'factory', getattr(factory, 'func', factory))
+    return str(getattr(factory, '__module__', None)).startswith(f'{__package__.partition(".")[0]}.')
+
+
+def _name_of(factory: Any) -> str:
+    factory = getattr(factory, 'factory', getattr(factory, 'func', factory))
+    return str(getattr(factory, '__name__', factory))
+
+
+def bind_problem(section: Any, where: str = 'config.problem') -> Bound:
+    """The problem that a section names.
+
+    Args:
+      section: ``name`` in PROBLEMS, and options; ``model``, ``partition`` and what ``augment``
+        lists is imported where it is given as ``module:factory``.
+      where: as in `bind`.
+
+    Returns:
+      What makes the problem.
+
+    Raises:
+      ValueError: as `bind`.
+    """
+    bound = bind(where, section, PROBLEMS)
+    options = dict(bound.options)
+    for option in ('model', 'partition'):
+        if option in options:
+            options[option] = _imported(f'{where}.{option}', options[option])
+    if isinstance(options.get('augment'), list | tuple):
+        options['augment'] = imported_names(f'{where}.augment', options['augment'])
+    return bound._replace(options=options, kind=Problem)
+
+
+def bind_algorithm(label: str, section: Section, client: Section) -> Bound:
+    """The algorithm of a labelled section.
+
+    Args:
+      label: its label, and its name in ALGORITHMS unless the section has one.
+      section: its options; ``client`` overrides options of the client program.
+      client: options of the client program that all algorithms share.
+
+    Returns:
+      What makes the algorithm.
+
+    Raises:
+      ValueError: as `bind`.
+    """
+    where = f'config.algorithms.{label}'
+    bound = bind(where, {'name': label, **_as_mapping(where, section)}, ALGORITHMS)
+    options = dict(bound.options)
+    client = {**client, **_as_mapping(f'{where}.client', options.pop('client', {}))}
+    program = getattr(bound.factory, 'client_program', None) or local_training.local_sgd
+    if 'server_optimizer' in options:
+        place = f'{where}.server_optimizer'
+        options['server_optimizer'] = _bind_optimizer(place, options['server_optimizer'])
+    args = (_bind_client(f'{where}.client', client, program),)
+    return bound._replace(options=options, args=args, kind=Algorithm)
+
+
+def _bind_optimizer(where: str, section: Any, *args: Any) -> Bound:
+    """An optimizer; a section as its rate names a schedule of steps."""
+    bound = bind(where, section, choices.OPTIMIZERS, *args)
+    rate = bound.options.get('learning_rate')
+    if not isinstance(rate, Mapping):
+        return bound
+    schedule = bind(f'{where}.learning_rate', rate, {})
+    return bound._replace(options={**bound.options, 'learning_rate': schedule})
+
+
+def _bind_client(
+    where: str, section: Section, program: Callable[..., local_training.ClientProgram]
+) -> Bound:
+    """The client program of a section ``client``.
+
+    Args:
+      where: as in `bind`.
+      section: ``learning_rate``, ``decay`` (a section of LEARNING_RATES), ``batch_size`` (0 for the
+        full local data), ``optimizer`` (a section of OPTIMIZERS), and further options.
+      program: the factory, unless the section has a ``name``.
+    """
+    options = dict(section)
+    if 'name' in options:
+        program, options = lookup(where, options, choices.CLIENT_PROGRAMS)
+    if 'learning_rate' not in options:
+        raise errors.invalid(where, "have 'learning_rate'", sorted(options))
+    given = {'learning_rate': options['learning_rate']}
+    rate = Bound(where, 'learning_rate', _rate, given)
+    decay = options.pop('decay', 'constant')
+    options['learning_rate'] = bind(f'{where}.decay', decay, choices.LEARNING_RATES, rate)
+    if type(options.get('batch_size')) is int:
+        options['batch_size'] = options['batch_size'] or None
+    if options.get('optimizer') is not None:
+        optimizer = _bind_optimizer(f'{where}.optimizer', options['optimizer'], rate)
+        options['optimizer'] = optimizer._replace(is_function=True)
+    return Bound(where, 'client', program, options, kind=local_training.ClientProgram)
+
+
+def _rate(learning_rate: Any) -> Any:
+    """A client's rate, if it is one number."""
+    checks.positive('learning_rate', learning_rate)
+    if np.ndim(learning_rate):
+        raise errors.invalid('learning_rate', 'be a number', errors.shown(learning_rate))
+    return learning_rate
+
+
+def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> Bound:
+    """The links that a section names.
+
+    What the factory asks for by parameter name is filled in: ``num_clients``, ``schedule`` and
+    ``probs`` from the sections of these names (``probs`` also from a number for everyone, or a list
+    with one for each client), ``intervals`` from a ``path`` and its ``format``,
+    nested patterns from nested sections.
+
+    Args:
+      section: name in PARTICIPATION or `choices.LINKS`, and options.
+      problem: whose clients, and whose labels if the probabilities depend on them.
+      where: as in `bind`.
+
+    Returns:
+      What makes the pattern. The schedule is bound to the probabilities before it, nested patterns
+      are bound likewise; everything else is what the factory gets.
+
+    Raises:
+      ValueError: as `bind`.
+    """
+    bound = bind(where, section, {**PARTICIPATION, **choices.LINKS})
+    factory, options = bound.factory, dict(bound.options)
+    wanted = parameters(factory)
+    own = {name for name in wanted if name not in ('num_clients', 'schedule')}
+    if 'schedule' in wanted:
+        own |= {'probs', 'schedule'}
+    if 'intervals' in wanted:
+        own |= {'path', 'format'}
+    collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
+    if 'num_clients' in options and 'num_clients' in wanted:
+        asked = "be left out, as it is the problem's"
+        raise errors.invalid(f'{where}.num_clients', asked, options['num_clients'])
+    for option in options:
+        if option not in own and not collects:
+            raise errors.unknown_name(where, option, own)
+    asks = 'intervals' in wanted and wanted['intervals'].default is inspect.Parameter.empty
+    if asks and not options.keys() & {'intervals', 'path'}:
+        raise errors.invalid(f'{where}.path', 'name the file of a log', None)
+    is_plain = factory in PARTICIPATION.values() and 'patterns' not in wanted
+    takes_any = is_plain and 'probs' in wanted
+    is_named = 'probs' in wanted and isinstance(options.get('probs'), Mapping | str)
+    if 'schedule' in wanted or takes_any or is_named:
+        options['probs'] = _draw_probs(f'{where}.probs', options.get('probs'), problem)
+    if 'schedule' in wanted:
+        probs, schedule = options.pop('probs'), options.get('schedule', 'constant')
+        if not isinstance(probs, np.ndarray):
+            requirement = 'be a number, a list or a section'
+            raise errors.invalid(f'{where}.probs', requirement, probs)
+        options['schedule'] = bind(f'{where}.schedule', schedule, choices.SCHEDULES, probs)
+    elif options.get('probs', 0) is None:
+        del options['probs']
+    if 'num_clients' in wanted:
+        options['num_clients'] = problem.num_clients
+    if 'intervals' in wanted and 'path' in options:
+        path, log_format = options.pop('path'), options.pop('format', 'csv')
+        reader, given = lookup(f'{where}.format', log_format, choices.TRACE_FORMATS)
+        checks.options(f'{where}.format', reader, given, path)
+        log = functools.partial(reader, **given)
+        options['intervals'] = recordings.read_log(
+            f'{where}.path', log, path, None if 'num_clients' in wanted else problem.num_clients
+        )
+    kinds_of = kinds.annotations(getattr(factory, 'factory', factory))
+    for parameter, value in options.items():
+        kind = kinds_of.get(parameter)
+        if isinstance(value, str) and (kind is Participation or kind == Participation | None):
+            value = {'name': value}
+        if not isinstance(value, Bound):
+            options[parameter] = _link_part(f'{where}.{parameter}', parameter, value, problem)
+    return bound._replace(options=options, kind=Participation)
+
+
+def _draw_probs(where: str, given: Any, problem: Problem) -> Any:
+    """Probabilities float64[N]: a number is everyone's, a list has one for each client."""
+    if isinstance(given, np.ndarray | np.generic):
+        given = given.tolist()
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        given = {'name': 'equal', 'value': given}
+    elif isinstance(given, list | tuple):
+        given = {'name': 'listed', 'values': given}
+    elif not isinstance(given, Mapping | str):
+        return given
+    probs = checks.numbers(where, named(where, given, choices.PROBS, problem))
+    checks.probabilities(where, probs)
+    return probs
+
+
+def _link_part(where: str, parameter: str, value: Any, problem: Problem) -> Any:
+    """An option of a pattern: a plain value, or what a section stands for."""
+    sections = Mapping | str if parameter == 'patterns' else Mapping
+    if isinstance(value, list | tuple) and any(isinstance(part, sections) for part in value):
+        return [
+            bind_links(part, problem, f'{where}[{place}]') if isinstance(part, sections) else part
+            for place, part in enumerate(value)
+        ]
+    if not isinstance(value, Mapping):
+        return value
+    if parameter in choices.DRAWN:
+        return named(where, value, choices.DRAWN[parameter], problem)
+    return bind_links(value, problem, where)
+
+
+def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a factory or entry; none of what is built in without any."""
+    try:
+        return inspect.signature(getattr(factory, 'factory', factory)).parameters
+    except ValueError:
+        return {}
+
+
+def _as_mapping(where: str, section: Any) -> dict[str, Any]:
+    """A fresh dictionary; a text is a name without options."""
+    if isinstance(section, str):
+        return {'name': section}
+    if not isinstance(section, Mapping):
+        raise errors.invalid(where, 'be a section', errors.shown(section))
+    return dict(section)
+
+
+def imported_names(where: str, listed: Sequence[Any]) -> list[Any]:
+    """A list's values, with what ``module:factory`` names in place of such names."""
+    return [_imported(where, value) for value in listed]
+
+
+def _imported(where: str, value: Any) -> Any:
+    """What ``module:factory`` names, with the options of its section bound; else the value."""
+    name = value.get('name') if isinstance(value, Mapping) else value
+    if not isinstance(name, str) or ':' not in name:
+        return value
+    factory, options = lookup(where, value, {})
+    return functools.partial(factory, **options) if options else factory

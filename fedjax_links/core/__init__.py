@@ -1,0 +1,1 @@
+"""What everything stands on: pytrees, keys, checks, the one error, registries, references."""

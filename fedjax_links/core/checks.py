@@ -1,0 +1,171 @@
+"""Eager argument checks: concrete values are validated, tracers pass through unread."""
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedjax_links.core import errors, kinds, memory
+
+LARGEST_INT = 2**31 - 1
+"""Of the integers that set shapes and loop lengths."""
+
+
+def is_concrete(value: Any) -> bool:
+    """Whether ``value`` holds numbers that can be looked at now (it is no tracer)."""
+    return not isinstance(value, jax.core.Tracer)
+
+
+def numbers(argument: str, value: Any) -> np.ndarray:
+    """A concrete number, list or array as an array; raises for flags, text and whatever else."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):  # rows of unequal length
+        raise errors.invalid(argument, 'hold numbers', errors.shown(value)) from None
+    dtype = array.dtype
+    if not (jnp.issubdtype(dtype, np.floating) or jnp.issubdtype(dtype, np.integer)):
+        requirement = 'hold numbers' if isinstance(value, list | tuple) else 'be a number'
+        raise errors.invalid(argument, requirement, errors.shown(value))
+    return array
+
+
+def positive(argument: str, value: Any) -> None:
+    """Raises unless every entry of a concrete number or array is finite and above zero."""
+    if is_concrete(value):
+        array = numbers(argument, value)
+        if not np.all(np.isfinite(array) & (array > 0)):
+            raise errors.invalid(argument, 'be positive', value)
+
+
+def within(argument: str, value: Any, low: float, high: float) -> None:
+    """Raises unless every entry of a concrete number or array lies in ``[low, high]``."""
+    if not is_concrete(value):
+        return
+    array = numbers(argument, value)
+    bad = ~((array >= low) & (array <= high))  # true for NaN
+    if bad.any():
+        where = '' if array.ndim == 0 else f' at client {np.argwhere(bad)[0][-1]}'
+        first = array[tuple(np.argwhere(bad)[0])]
+        raise errors.invalid(argument, f'lie in [{low:g}, {high:g}]', f'{first}{where}')
+
+
+def probabilities(argument: str, value: Any) -> None:
+    """Raises unless ``value`` is a vector of probabilities, one per client."""
+    if np.ndim(value) != 1:
+        raise errors.invalid(
+            argument, 'be a vector with one entry per client', f'shape {np.shape(value)}'
+        )
+    within(argument, value, 0, 1)
+
+
+def static_int(argument: str, value: Any, *, minimum: int = 1, maximum: int = LARGEST_INT) -> None:
+    """Raises unless ``value`` is a Python integer in range: it sets a shape or a loop length."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise errors.invalid(argument, 'be a Python integer', errors.shown(value))
+    if value < minimum:
+        raise errors.invalid(argument, f'be at least {minimum}', value)
+    if value > maximum:
+        raise errors.invalid(argument, f'be at most {maximum}', value)
+
+
+def seed(argument: str, value: Any) -> None:
+    """Raises unless ``value`` is a Python integer in ``[0, 2**32)``."""
+    static_int(argument, value, minimum=0, maximum=2**32 - 1)
+
+
+def ids(argument: str, value: ArrayLike) -> NDArray[np.int64]:
+    """A non-empty vector of classes or clients, numbered from 0, as int64."""
+    array = np.asarray(value)
+    if array.ndim != 1 or array.size == 0:
+        raise errors.invalid(argument, 'be a non-empty vector', f'shape {array.shape}')
+    if not np.issubdtype(array.dtype, np.integer):
+        raise errors.invalid(argument, 'have an integer dtype', array.dtype)
+    if array.min() < 0:
+        position = int(np.argmin(array))
+        raise errors.invalid(argument, 'be at least 0', f'{array[position]} at {position}')
+    return array.astype(np.int64)
+
+
+def choice(argument: str, value: Any, valid: Collection[str]) -> None:
+    """Raises unless ``value`` is one of the ``valid`` names."""
+    if not isinstance(value, str) or value not in valid:
+        raise errors.unknown_name(argument, value, valid)
+
+
+def fits(argument: str, value: Any, num_bytes: float) -> None:
+    """Raises, before anything is allocated, if arrays on the host exceed its free memory.
+
+    Args:
+      argument: what makes them so large.
+      value: its value.
+      num_bytes: what they take.
+    """
+    free = memory.host_bytes()
+    if free is not None and num_bytes > free:
+        sizes = f'{memory.size(num_bytes)}, where {memory.size(free)} are free'
+        raise errors.invalid(argument, 'fit into memory', f'{errors.shown(value)}: {sizes}')
+
+
+def names(argument: str, value: Any) -> tuple[str, ...]:
+    """A collection of names as a tuple; raises for a single text, which is easily meant as one."""
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise errors.invalid(argument, 'be a collection of names', repr(value))
+    for name in value:
+        if not isinstance(name, str):
+            raise errors.invalid(argument, 'hold names alone', repr(name))
+    return tuple(value)
+
+
+def options(
+    argument: str, factory: Callable[..., Any], given: Mapping[str, Any], *args: Any
+) -> None:
+    """Raises unless ``factory(*args, **given)`` has all that it needs and nothing unknown.
+
+    Args:
+      argument: where the options stand, such as their place in a config.
+      factory: a factory, or the entry of one in a registry; what a ``functools.partial`` has bound
+        is checked too. Keywords collected by ``**`` are known if they are annotated as an unpacked
+        TypedDict, and are the factory's own concern otherwise.
+      given: the options.
+      *args: positional arguments, which are no options.
+
+    Raises:
+      ValueError: naming the option and the nearest valid one.
+    """
+    if isinstance(factory, functools.partial):
+        args, given = (*factory.args, *args), {**factory.keywords, **given}
+        factory = factory.func
+    try:
+        signature = inspect.signature(getattr(factory, 'factory', factory))
+    except ValueError:  # some that are built in have none
+        return
+    parameters = signature.parameters.values()
+    collected = [p.annotation for p in parameters if p.kind is p.VAR_KEYWORD]
+    known = [name for kind in collected for name in _unpacked(kind)]
+    named = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    valid = [*named[len(args) :], *known]
+    for option in given:
+        if option not in valid and not (collected and not known):
+            raise errors.unknown_name(argument, option, valid)
+    try:
+        bound = signature.bind_partial(*args, **given)
+    except TypeError as error:
+        raise errors.invalid(argument, 'be complete', str(error)) from None
+    for p in parameters:
+        optional = p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        if not optional and p.name not in bound.arguments:
+            raise errors.invalid(f'{argument}.{p.name}', 'be given', None)
+    kinds.check(argument, getattr(factory, 'factory', factory), given)
+
+
+def _unpacked(annotation: Any) -> Collection[str]:
+    """The keys of ``Unpack[TypedDict]``, none for any other annotation."""
+    if typing.get_origin(annotation) is not typing.Unpack:
+        return ()
+    return list(typing.get_args(annotation)[0].__annotations__)

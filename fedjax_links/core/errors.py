@@ -1,0 +1,215 @@
+"""The one error of users' mistakes: one line with argument, value and the nearest choice.
+
+`InvalidError` is what a user can mend. The commands print it, what the operating system refuses and
+what a user's own code raises as one line; everything else is a bug of this package and keeps its
+traceback.
+"""
+
+import contextlib
+import csv
+import difflib
+import inspect
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+_MOST_SHOWN = 100
+_MOST_SAID = 1_500
+_PACKAGE = Path(__file__).resolve().parents[1]
+_LIBRARIES = {Path(sysconfig.get_path(name)).resolve() for name in ('stdlib', 'purelib', 'platlib')}
+
+
+class InvalidError(ValueError):
+    """A user's mistake: ``path`` must ``requirement``, got ``value``.
+
+    Args:
+      path: name of the offending argument as the caller wrote it, a field's place in a config
+        (``config.links.cohort_size``), a flag or a file.
+      requirement: what would have been valid, starting with a verb: ``'be positive'``.
+      value: what was given.
+      said: what the line says behind the path, where ``must <requirement>, got <value>`` would not
+        read well; without a full stop.
+    """
+
+    def __init__(  # noqa: D107
+        self, path: str, requirement: str, value: Any = None, said: str | None = None
+    ):
+        super().__init__(path, requirement, value, said)
+        self.path, self.requirement, self.value, self.said = path, requirement, value, said
+
+    def __str__(self) -> str:  # noqa: D105
+        return one_line(f'`{self.path}` {self.clause}{"" if self.clause.endswith("?") else "."}')
+
+    @property
+    def clause(self) -> str:
+        """The line without its path and full stop."""
+        return self.said or f'must {self.requirement}, got {self.value}'
+
+    def under(self, prefix: str) -> 'InvalidError':
+        """The same mistake in an argument as one in a field of a section.
+
+        Args:
+          prefix: the section's place: under ``config.links`` a mistake in ``cohort_size`` is one in
+            ``config.links.cohort_size``. A path from the prefix's own root, and a file, stay.
+
+        Returns:
+          The error, for the caller to raise.
+        """
+        root = prefix.partition('.')[0]
+        if self.path.partition('.')[0] == root or os.sep in self.path:
+            return self
+        return self.at(f'{prefix}.{self.path}')
+
+    def at(self, path: str) -> 'InvalidError':
+        """The same mistake under another name, for the caller to raise."""
+        return InvalidError(path, self.requirement, self.value, self.said)
+
+
+def invalid(argument: str, requirement: str, value: Any) -> InvalidError:
+    """Builds ``InvalidError: `argument` must <requirement>, got <value>.``."""
+    return InvalidError(argument, requirement, value)
+
+
+def unknown_name(argument: str, value: Any, valid: Iterable[str]) -> InvalidError:
+    """Builds the error for a name that is not among the valid ones.
+
+    Args:
+      argument: name of the argument, flag or field.
+      value: the unknown name.
+      valid: every valid name.
+
+    Returns:
+      The error, with the nearest valid name where one is close and all of them otherwise.
+    """
+    names = sorted(valid)
+    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    listed = ', '.join(names)
+    hint = f'did you mean {near[0]!r}?' if near else f'valid names: {listed}'
+    return InvalidError(argument, f'be one of {listed}', value, f'has no {shown(value)}; {hint}')
+
+
+def missing_name(argument: str, valid: Iterable[str]) -> InvalidError:
+    """Builds ``InvalidError: `argument` must be given; valid names: <valid>.``."""
+    listed = ', '.join(sorted(valid))
+    requirement = f'be one of {listed}'
+    return InvalidError(argument, requirement, None, f'must be given; valid names: {listed}')
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it: short, and on one line."""
+    text = ' '.join(repr(value).split())
+    return text if len(text) <= _MOST_SHOWN else f'{text[:_MOST_SHOWN]}...'
+
+
+def one_line(message: str) -> str:
+    """A message without line breaks, cut where it gets too long."""
+    text = ' '.join(message.split())
+    return text if len(text) <= _MOST_SAID else f'{text[:_MOST_SAID]}...'
+
+
+def described(error: BaseException) -> str:
+    """An error of another's code in one line: its kind and what it says."""
+    return one_line(f'{type(error).__name__}: {error}' if str(error) else type(error).__name__)
+
+
+@contextlib.contextmanager
+def inside(where: str) -> Iterator[None]:
+    """Makes a mistake in an argument one in a field of the section ``where``."""
+    try:
+        yield
+    except InvalidError as error:
+        raise error.under(where) from error
+
+
+@contextlib.contextmanager
+def on_disk(path: object) -> Iterator[None]:
+    """Turns what the operating system says of a file into one line.
+
+    Args:
+      path: what was being worked on, named where the system names nothing.
+
+    Raises:
+      InvalidError: with path and reason, for a full disk, a missing right, a vanished folder, ...
+    """
+    try:
+        yield
+    except OSError as error:
+        raise refused(error, path) from None
+
+
+def refused(error: OSError, path: object = 'a file') -> InvalidError:
+    """Builds the error for what the operating system refuses; ``path`` if it names no file."""
+    where, reason = str(error.filename or path), str(error.strerror or error)
+    return InvalidError(where, 'be usable', reason, f'cannot be used: {reason}')
+
+
+@contextlib.contextmanager
+def reading(path: object) -> Iterator[None]:
+    """Makes a file that cannot be read a mistake in the argument ``path``."""
+    try:
+        yield
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        said = f'{path}: {getattr(error, "strerror", None) or error}'
+        raise invalid('path', 'name a readable file', said) from None
+
+
+def users_place(error: BaseException, *, called: bool = False) -> tuple[str, int] | None:
+    """Where in a user's own code an error came up.
+
+    Args:
+      error: whatever was raised.
+      called: whether also one counts that came up in this package when that code called it.
+
+    Returns:
+      File and line of the innermost frame that is no library's, if it is a user's: one that lies
+      neither in this package nor among installed ones. None for an error of this package.
+    """
+    if isinstance(error, SyntaxError) and error.filename and _is_users(Path(error.filename)):
+        return error.filename, error.lineno or 0
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if _PACKAGE in path.resolve().parents and not called:
+            return None
+        if _is_users(path):
+            return frame.filename, frame.lineno or 0
+    return None
+
+
+def is_users(function: Any) -> bool:
+    """Whether a function is a user's own: written neither here nor in an installed package."""
+    function = inspect.unwrap(getattr(function, 'func', function))
+    code = getattr(function, '__code__', None)
+    return code is not None and _is_users(Path(code.co_filename))
+
+
+def _is_users(path: Path) -> bool:
+    parents = path.resolve().parents
+    ours = _PACKAGE in parents or any(library in parents for library in _LIBRARIES)
+    return path.is_file() and not ours
+
+
+class MissingPackageError(ImportError):
+    """An optional package that what was asked for needs, and how to install it."""
+
+
+def missing_package(purpose: str, packages: str) -> MissingPackageError:
+    """Builds ``MissingPackageError: <purpose>: `pip install <packages>`.``.
+
+    Args:
+      purpose: what needs which package: ``'PNG files need Pillow'``.
+      packages: the names to install.
+
+    Returns:
+      The error, for the caller to raise from the original one.
+    """
+    return MissingPackageError(f'{purpose}: `pip install {packages}`.')
+
+
+def leave_unread() -> NoReturn:
+    """Ends without a word when whoever read the output has left, as in ``... | head``."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)

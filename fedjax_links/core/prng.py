@@ -1,0 +1,125 @@
+"""The one key tree.
+
+``seed -> stream -> round -> client id -> local step``, every edge a `jax.random.fold_in`. No key is
+carried, so the links and the batches of a round depend on the seed and the round alone: every
+algorithm meets the same ones, and a run in pieces meets those of the unbroken run.
+"""
+
+from collections.abc import Iterable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links.base import Array, Key
+from fedjax_links.core import checks, errors, meshes
+
+DRAWS = 2
+"""Which way keys become draws, counted up when that changes; a run goes on with its own alone."""
+
+_STREAMS = {'init': 0, 'participation': 1, 'client': 2, 'server': 3, 'eval': 4}
+_MODEL, _PATTERN = 0, 1
+
+
+def stream(key: Key, name: str) -> Key:
+    """Key of one of the streams ``init, participation, client, server, eval``.
+
+    Raises:
+      ValueError: for any other name.
+    """
+    if name not in _STREAMS:
+        raise errors.unknown_name('name', name, _STREAMS)
+    return jax.random.fold_in(key, _STREAMS[name])
+
+
+def check(key: Key) -> None:
+    """Raises unless ``key`` is one of JAX's, with a type of its own or as raw numbers."""
+    dtype = getattr(key, 'dtype', None)
+    if dtype is None or not (jnp.issubdtype(dtype, jax.dtypes.prng_key) or dtype == np.uint32):
+        raise errors.invalid('key', 'be a key such as jax.random.key(0)', errors.shown(key))
+
+
+def model_key(key: Key) -> Key:
+    """Key that initialises the model."""
+    return jax.random.fold_in(stream(key, 'init'), _MODEL)
+
+
+def pattern_key(key: Key) -> Key:
+    """Key that initialises the participation pattern."""
+    return jax.random.fold_in(stream(key, 'init'), _PATTERN)
+
+
+def round_key(key: Key, name: str, round: Array | int) -> Key:
+    """Key of stream ``name`` in one round."""
+    return jax.random.fold_in(stream(key, name), round)
+
+
+def client_key(round_client_key: Key, client: Array | int) -> Key:
+    """Key of one client in one round, from the round's ``client_key``."""
+    return jax.random.fold_in(round_client_key, client)
+
+
+def step_keys(key: Key, num_steps: int) -> Key:
+    """Keys [num_steps] of a client's local steps in one round."""
+    return jax.vmap(lambda step: jax.random.fold_in(key, step))(jnp.arange(num_steps))
+
+
+def uniform(key: Key, shape: tuple[int, ...] = ()) -> Array:
+    """Uniform draws in [0, 1), float32 whatever the default precision.
+
+    So a run in double precision meets the links of the run in single precision.
+    """
+    return jax.random.uniform(key, shape, 'float32')
+
+
+def integers(key: Key, shape: tuple[int, ...], count: Array | int) -> Array:
+    """Uniform draws from ``0, ..., count - 1``, int32 whatever the default precision.
+
+    ``floor(bits * count / 2^32)`` of 32 random bits per draw, exactly: one draw of bits where
+    `jax.random.randint` takes a split key and two. A number's probability differs from
+    ``1 / count`` by less than 2^-32.
+
+    Args:
+      key: the draw's key.
+      shape: of the result.
+      count: int32[], how many numbers there are, from 1 to 2^31 - 1; may be traced.
+
+    Returns:
+      int32 of the given shape.
+
+    Raises:
+      ValueError: for a Python integer out of range.
+
+    References:
+      Lemire, Fast random integer generation in an interval, 2019 (without its rejection).
+    """
+    if not isinstance(count, jax.Array):
+        checks.static_int('count', count)
+    bits = jax.random.bits(key, shape, 'uint32')
+    counts = jnp.broadcast_to(jnp.asarray(count, 'uint32'), shape)
+    product = _high_by_halves if meshes.is_inside() else jax.lax.mulhi
+    return product(bits, counts).astype('int32')
+
+
+def _high_by_halves(a: Array, b: Array) -> Array:
+    """As `jax.lax.mulhi` of uint32, which XLA cannot compile for several devices."""
+    (a_low, a_high), (b_low, b_high) = ((x & 0xFFFF, x >> 16) for x in (a, b))
+    middle = a_high * b_low + (a_low * b_low >> 16)
+    return a_high * b_high + (middle >> 16) + (a_low * b_high + (middle & 0xFFFF) >> 16)
+
+
+def seed_column(seeds: Iterable[int]) -> np.ndarray:
+    """Validated seeds as uint32[S].
+
+    Raises:
+      ValueError: for what is no list, and for a seed outside ``[0, 2**32)``; beyond it JAX
+        silently reuses small seeds.
+    """
+    if not isinstance(seeds, Iterable):
+        raise errors.invalid('seeds', 'be a list of seeds', errors.shown(seeds))
+    seeds = list(seeds)
+    for seed in seeds:
+        checks.static_int('seeds', seed, minimum=0, maximum=2**32 - 1)
+    if not seeds:
+        raise errors.invalid('seeds', 'name at least one seed', seeds)
+    return np.asarray(seeds, np.uint32)

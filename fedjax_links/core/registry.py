@@ -1,0 +1,118 @@
+"""Registries, and entries: a factory with what the conformance suites need to know of it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from fedjax_links.base import Algorithm, Participation
+from fedjax_links.core import errors
+from fedjax_links.core.references import Reference, references_of
+
+Entry = TypeVar('Entry')
+
+
+class Registry(dict[str, Entry]):
+    """Entries by name; a name that is not there is told with the nearest that is."""
+
+    def __missing__(self, name: str) -> Entry:
+        """Raises a KeyError of one line."""
+        raise KeyError(str(errors.unknown_name('name', name, self)))
+
+
+class Traffic(NamedTuple):
+    """What an algorithm's messages are.
+
+    Attributes:
+      up: models that a client sends when its uplink delivers.
+      down: models that it receives.
+      everyone: whether clients train whose message does not arrive, too; None where the option
+        ``compute`` of the algorithm says so, `default` if it is absent.
+      default: the default of that option.
+      awaits_compute: whether a round waits for local steps; not where they were made beforehand.
+      asked: ``(mask, options) -> bool[T, N]``, who sends and receives, where that is not everybody
+        whose uplink delivers.
+    """
+
+    up: int = 1
+    down: int = 1
+    everyone: bool | None = False
+    default: str = 'active'
+    awaits_compute: bool = True
+    asked: Callable[[np.ndarray, Mapping[str, Any]], np.ndarray] | None = None
+
+
+class AlgorithmEntry(NamedTuple):
+    """A registered algorithm; calling the entry calls its factory.
+
+    Attributes:
+      factory: ``(local_train, **hyper_parameters) -> Algorithm``.
+      example: values for the factory's required hyper-parameters.
+      full_participation_is_fedavg: with every client active in every round, the server's trajectory
+        is FedAvg's.
+      empty_round_keeps_server: a round without active clients leaves the server model as it is.
+      uses_links: only clients whose uplink delivers influence the server.
+      client_program: factory of the client program that the algorithm is defined with, called as
+        ``(learning_rate, *, local_steps, batch_size, **client_example)``; None for
+        `local_training.local_sgd`.
+      client_example: values for that factory's further required hyper-parameters.
+      traffic: what its messages are.
+    """
+
+    factory: Callable[..., Algorithm]
+    example: Mapping[str, Any] = {}
+    full_participation_is_fedavg: bool = True
+    empty_round_keeps_server: bool = True
+    uses_links: bool = True
+    client_program: Callable[..., Any] | None = None
+    client_example: Mapping[str, Any] = {}
+    traffic: Traffic = Traffic()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Algorithm:
+        """Builds the algorithm."""
+        return self.factory(*args, **kwargs)
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What the method comes from; of a client program of its own, what that comes from."""
+        return references_of(self.client_program or self.factory)
+
+    @property
+    def citation(self) -> str:
+        """The BibTeX entries of `references`, one after the other."""
+        return '\n\n'.join(reference.bibtex for reference in self.references)
+
+
+class ParticipationEntry(NamedTuple):
+    """A registered pattern; calling the entry calls its factory.
+
+    Attributes:
+      factory: the pattern's factory.
+      example: ``num_clients -> Participation``, a typical instance.
+      cohort_size: ``num_clients -> int``, active clients of every round of the example, where that
+        number is fixed.
+      prob_is_marginal: over seeds, clients of the example are active as often as ``prob`` says in
+        every single round; otherwise only over time, as for a cycle that starts off.
+      law: what is known exactly of who takes part, `participation.laws.Given` to
+        `participation.laws.LinkLaw`; None for what is only simulated.
+    """
+
+    factory: Callable[..., Participation]
+    example: Callable[[int], Participation]
+    cohort_size: Callable[[int], int] | None = None
+    prob_is_marginal: bool = True
+    law: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Participation:
+        """Builds the pattern."""
+        return self.factory(*args, **kwargs)
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What the pattern comes from; empty for what has no source, such as an outage."""
+        return references_of(self.factory)
+
+    @property
+    def citation(self) -> str:
+        """The BibTeX entries of `references`, one after the other; empty without a source."""
+        return '\n\n'.join(reference.bibtex for reference in self.references)

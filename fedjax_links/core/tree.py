@@ -1,0 +1,143 @@
+"""Pytree arithmetic, with and without a leading client axis.
+
+Results keep the dtypes of their first pytree, so a scan's carry never changes type.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links.base import Array, PyTree
+from fedjax_links.core import meshes
+
+
+def add_scaled(x: PyTree, scale: Array | float, y: PyTree) -> PyTree:
+    """``x + scale * y`` for a scalar ``scale``."""
+    return jax.tree.map(lambda a, b: (a + scale * b).astype(a.dtype), x, y)
+
+
+def subtract(x: PyTree, y: PyTree) -> PyTree:
+    """``x - y``."""
+    return jax.tree.map(lambda a, b: (a - b).astype(a.dtype), x, y)
+
+
+def scale(factor: Array | float, x: PyTree) -> PyTree:
+    """``factor * x`` for a scalar factor."""
+    return jax.tree.map(lambda a: (factor * a).astype(a.dtype), x)
+
+
+def zeros_like(x: PyTree) -> PyTree:
+    """Zeros of the shapes and dtypes of ``x`` (arrays or shape structs)."""
+    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), x)
+
+
+def zero_sums(x: PyTree) -> PyTree:
+    """Zeros of the shapes of ``x`` (arrays or shape structs), in the dtypes of its sums."""
+    return jax.tree.map(lambda a: jnp.zeros(a.shape, sum_dtype(a.dtype)), x)
+
+
+def sum_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype of sums over clients of values of another: float32 at least, or the integer's."""
+    is_float = jnp.issubdtype(dtype, jnp.floating)
+    return jnp.promote_types(dtype, jnp.float32) if is_float else dtype
+
+
+def round_to(x: PyTree, like: PyTree) -> PyTree:
+    """``x`` rounded to the precision of ``like``'s dtypes where that is coarser, in its own dtype.
+
+    A cast there and back would do, were the compiler not free to drop the pair.
+    """
+
+    def leaf(a: Array, b: Array) -> Array:
+        if not jnp.issubdtype(b.dtype, jnp.floating) or b.dtype.itemsize >= a.dtype.itemsize:
+            return a
+        info = jnp.finfo(b.dtype)  # type: ignore[no-untyped-call]
+        return jax.lax.reduce_precision(a, exponent_bits=info.nexp, mantissa_bits=info.nmant)
+
+    return jax.tree.map(leaf, x, like)
+
+
+def change(new: PyTree, old: PyTree) -> PyTree:
+    """``new - old`` as a running sum of rows takes it: of rows as stored, in `sum_dtype`."""
+    wide = jax.tree.map(lambda a: a.astype(sum_dtype(a.dtype)), new)
+    return subtract(round_to(wide, new), old)
+
+
+def divide(x: PyTree, count: Array) -> PyTree:
+    """``x / count`` for a scalar count, and zero where the count is zero."""
+    safe = jnp.where(count > 0, count, 1)
+
+    def quotient(a: Array) -> Array:
+        divisor = safe.astype(a.dtype)
+        if meshes.is_inside():
+            divisor = meshes.hidden(jnp.broadcast_to(divisor, a.shape))
+        return jnp.where(count > 0, a / divisor, jnp.zeros_like(a))
+
+    return jax.tree.map(quotient, x)
+
+
+def cast_like(x: PyTree, like: PyTree) -> PyTree:
+    """``x`` in the dtypes of ``like``."""
+    if isinstance(like, meshes.Share):
+        like = like.rows
+    return jax.tree.map(lambda a, b: a.astype(b.dtype), x, like)
+
+
+def select(condition: Array, x: PyTree, y: PyTree) -> PyTree:
+    """``x`` where a scalar condition holds, else ``y``; never multiplies, so NaN cannot leak."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b.astype(a.dtype)), x, y)
+
+
+def rows(weights: Array, like: Array) -> Array:
+    """A vector [N] shaped to broadcast against an array [N, ...]."""
+    return weights.reshape(weights.shape + (1,) * (like.ndim - 1))
+
+
+def select_rows(mask: Array, x: PyTree, y: PyTree) -> PyTree:
+    """Rows of ``x`` where ``mask`` [N] holds, rows of ``y`` elsewhere; leaves are [N, ...]."""
+    return jax.tree.map(lambda a, b: jnp.where(rows(mask, a), a, b), x, y)
+
+
+def broadcast(x: PyTree, num_clients: int) -> PyTree:
+    """One copy of ``x`` per client: leaves [N, ...]."""
+    return jax.tree.map(lambda a: jnp.broadcast_to(a, (num_clients, *a.shape)), x)
+
+
+def fill_rows(mask: Array, value: PyTree, client_tree: PyTree) -> PyTree:
+    """``client_tree`` with the rows in ``mask`` replaced by ``value``."""
+    if isinstance(client_tree, meshes.Share):
+        filled = fill_rows(meshes.own_entries(mask), value, client_tree.rows)
+        return meshes.Share(filled, client_tree.num_clients)
+    return jax.tree.map(lambda a, v: jnp.where(rows(mask, a), v[None], a), client_tree, value)
+
+
+def client_mean(client_tree: PyTree, like: PyTree | None = None) -> PyTree:
+    """Mean over the leading client axis, in the dtypes of ``like``; in its own by default."""
+    table = client_tree.rows if isinstance(client_tree, meshes.Share) else client_tree
+    dtypes = jax.tree.map(lambda x: sum_dtype(x.dtype), table if like is None else like)
+    if isinstance(client_tree, meshes.Share):
+        mean = meshes.mean(client_tree, dtypes)
+    else:
+        mean = jax.tree.map(lambda a, dtype: jnp.mean(a, axis=0, dtype=dtype), table, dtypes)
+    return cast_like(mean, table if like is None else like)
+
+
+def global_norm(x: PyTree) -> Array:
+    """L2 norm of all leaves flattened into one vector."""
+    return jnp.sqrt(sum(jnp.sum(jnp.square(a)) for a in jax.tree.leaves(x)))
+
+
+def all_finite(x: PyTree) -> Array:
+    """bool[]: every entry of every leaf is finite."""
+    checks = [jnp.all(jnp.isfinite(a)) for a in jax.tree.leaves(x)]
+    return jnp.all(jnp.stack(checks)) if checks else jnp.array(True)
+
+
+def size(x: PyTree) -> int:
+    """Number of entries over all leaves."""
+    return sum(int(np.prod(a.shape)) for a in jax.tree.leaves(x))
+
+
+def num_bytes(x: PyTree) -> int:
+    """Bytes over all leaves (arrays or shape structs)."""
+    return sum(int(np.prod(a.shape)) * a.dtype.itemsize for a in jax.tree.leaves(x))

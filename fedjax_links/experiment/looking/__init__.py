@@ -1,0 +1,1 @@
+"""Looking at an experiment: before it runs, at one of its rounds, from one of its states on."""

@@ -1,0 +1,1 @@
+"""What an experiment consists of: its parts, lanes, draws and tuning."""

@@ -1,0 +1,210 @@
+"""What fits together in an experiment, and how large one can be.
+
+Refused is what cannot happen or would have no effect: an outage or a change of pattern that begins
+after the last round, a period that does not end within the run, a tuning longer than the run. A
+cycle, a turn or a warm-up longer than the run is none of these: its beginning is seen.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.config.sections import Bound
+from fedjax_links.core import checks, errors, grids
+from fedjax_links.experiment.plan import redraws
+from fedjax_links.experiment.plan.choosing import BEST
+from fedjax_links.experiment.plan.tuning import Tuning
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment.definition import Experiment
+
+MOST_LANES = 10**5
+MOST_ROUNDS = 10**12
+MOST_EVALUATIONS = 10**7
+MOST_LETTERS = 100
+LINK_PAGES = 'links', 'participation'
+"""Pages that every report of a run with kept links has."""
+_PERIODS = 'period', 'start_round'
+_EVENTS = ('outage', 'start'), ('switch', 'at_rounds')
+
+
+def check_work(
+    num_lanes: int, num_rounds: int, eval_every: int, *, lanes: str, rounds: str = 'num_rounds'
+) -> None:
+    """Raises for more work than anybody can wait for, before anything is listed.
+
+    Args:
+      num_lanes: simulations.
+      num_rounds: rounds of each.
+      eval_every: rounds between evaluations.
+      lanes: where their number comes from, for errors.
+      rounds: where the number of rounds comes from.
+
+    Raises:
+      ValueError: naming the field to lower.
+    """
+    if num_lanes > MOST_LANES:
+        raise errors.invalid(lanes, f'give at most {MOST_LANES:,} lanes', f'{num_lanes:,}')
+    if num_lanes * num_rounds > MOST_ROUNDS:
+        what = f'{num_rounds:,} in each of {num_lanes:,} lanes'
+        raise errors.invalid(rounds, f'give at most {MOST_ROUNDS:,} rounds in all', what)
+    evaluations = num_lanes * (num_rounds // eval_every)
+    if evaluations > MOST_EVALUATIONS:
+        requirement = f'give at most {MOST_EVALUATIONS:,} evaluations in all'
+        raise errors.invalid(
+            'eval_every', requirement, f'{eval_every}, which gives {evaluations:,}'
+        )
+
+
+def check_size(experiment: 'Experiment') -> None:
+    """`check_work` for an experiment; problems are no factor, as each belongs to a pattern."""
+    tuning, parts = experiment.tuning, len(experiment.patterns) * len(experiment.algorithms)
+    grid = num_points(grids.flatten(experiment.grid), experiment.grid_mode)
+    num_seeds, period = len(experiment.seeds), experiment.eval_every
+    where = 'grid' if grid > num_seeds else 'num_seeds'
+    check_work(grid * parts * num_seeds, experiment.num_rounds, period, lanes=where)
+    if tuning is not None:
+        checks.static_int('tuning.num_rounds', tuning.num_rounds)
+        checks.static_int('tuning.num_seeds', tuning.num_seeds)
+        tried = num_points(grids.flatten(tuning.grid), 'cross')
+        lanes = grid * tried * len(experiment.algorithms) * tuning.num_seeds
+        rounds = 'tuning.num_rounds'
+        check_work(lanes, tuning.num_rounds, period, lanes='tuning', rounds=rounds)
+
+
+def check_multiple(field: str, value: int, period: int) -> None:
+    """Raises for a number of rounds with a period that is not whole."""
+    if value % period:
+        raise errors.invalid(field, f'be a multiple of `eval_every` = {period}', value)
+
+
+def check_columns(experiment: 'Experiment') -> None:
+    """Raises for a column of the grid that no maker takes."""
+    makers = experiment.algorithm_makers.values()
+    taken = {
+        redraws.GRID,
+        *experiment.columns_taken,
+        *(n for maker in makers for n in maker.columns),
+    }
+    for name in grids.flatten(experiment.grid):
+        if name not in taken:
+            raise errors.unknown_name('grid', name, taken)
+
+
+def check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
+    """Raises for tuning that cannot be done, is overruled, or is longer than the run."""
+    check_multiple('tuning.num_rounds', tuning.num_rounds, experiment.eval_every)
+    if tuning.num_rounds > experiment.num_rounds:
+        requirement = f'be at most `num_rounds` = {experiment.num_rounds}'
+        raise errors.invalid('tuning.num_rounds', requirement, tuning.num_rounds)
+    if tuning.pattern is not None:
+        checks.choice('tuning.pattern', tuning.pattern, list(experiment.patterns))
+    makers, grid = experiment.algorithm_makers.values(), grids.flatten(experiment.grid)
+    taken = {name for maker in makers for name in maker.columns}
+    for name in grids.flatten(tuning.grid):
+        if name not in taken:
+            raise errors.unknown_name('tuning.grid', name, taken)
+        if name in grid:
+            raise errors.invalid('tuning.grid', 'leave out the columns of `grid`', name)
+    metric = experiment.metric_name
+    if experiment.directions[metric] is None:
+        requirement = f"be 'max' or 'min', as nothing says which way {metric} is better"
+        raise errors.invalid('direction', requirement, None)
+    every = (model for label in experiment.algorithms for model in experiment.models(label))
+    checks.choice('tuning.model', tuning.model, {BEST, *every})
+
+
+def num_points(columns: Mapping[str, Sequence[Any]], mode: str) -> int:
+    """The number of points of a grid, without listing them."""
+    lengths = [len(values) for values in columns.values()]
+    return math.prod(lengths) if mode == 'cross' else max(lengths, default=1)
+
+
+def check_labels(field: str, labels: Sequence[Any]) -> None:
+    """Raises unless labels name files, each a file of its own.
+
+    Args:
+      field: whose labels.
+      labels: labels of patterns or algorithms, or names of reports.
+
+    Raises:
+      ValueError: naming the label.
+    """
+    seen: dict[str, str] = {}
+    for label in labels:
+        if not isinstance(label, str) or not label.strip() or not _names_a_file(label):
+            requirement = "have labels that are file names without '/' and '..'"
+            raise errors.invalid(field, requirement, errors.shown(label))
+        if len(label) > MOST_LETTERS:
+            requirement = f'have labels of at most {MOST_LETTERS} letters'
+            raise errors.invalid(field, requirement, errors.shown(label))
+        other = seen.setdefault(label.casefold(), label)
+        if other != label:
+            requirement = 'have labels that differ by more than capitals, as they name files'
+            raise errors.invalid(field, requirement, f'{other!r} and {label!r}')
+
+
+def _names_a_file(label: str) -> bool:
+    unsafe = any(c in label for c in '/\\') or '..' in label or label[0] == '.'
+    return label.isprintable() and label == label.strip() and not unsafe
+
+
+def check_report_names(names: Sequence[Any]) -> None:
+    """`check_labels` for reports, which leave the names of the links' pages free."""
+    check_labels('config.reports', names)
+    for name in names:
+        if name.casefold() in LINK_PAGES:
+            requirement = f'leave the names {" and ".join(LINK_PAGES)} to the pages of the links'
+            raise errors.invalid('config.reports', requirement, name)
+
+
+def check_names(names: Sequence[Any], labels: Sequence[str]) -> None:
+    """Raises unless names are pairs of a label and what to show."""
+    for pair in names:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise errors.invalid('names', 'be pairs (label, name)', errors.shown(pair))
+        checks.choice('names', pair[0], labels)
+        if not isinstance(pair[1], str) or not pair[1].strip():
+            raise errors.invalid('names', 'show texts', errors.shown(pair[1]))
+
+
+def check_federation(where: str, pattern: Participation, problem: Problem) -> None:
+    """Raises unless a pattern has the clients of a problem."""
+    if pattern.num_clients != problem.num_clients:
+        requirement = f"have the problem's {problem.num_clients} clients"
+        raise errors.invalid(where, requirement, pattern.num_clients)
+
+
+def check_batch(where: str, client: Mapping[str, Any], problem: Problem) -> None:
+    """Raises for a batch that is larger than all data together."""
+    size, available = client.get('batch_size'), problem.num_examples
+    if type(size) is int and size > available:
+        requirement = f'be at most the {available:,} examples of all clients'
+        raise errors.invalid(f'{where}.batch_size', requirement, size)
+
+
+def check_rounds(bound: Bound, num_rounds: int) -> None:
+    """Raises for what would begin, or end for the first time, after the last round.
+
+    Args:
+      bound: an algorithm or a pattern of a config.
+      num_rounds: of the run.
+
+    Raises:
+      ValueError: naming the field.
+    """
+    for name, value in bound.options.items():
+        parts = list(value) if isinstance(value, list | tuple) else [value]
+        for part in parts:
+            if isinstance(part, Bound):
+                check_rounds(part, num_rounds)
+        where, last = f'{bound.where}.{name}', parts[-1] if parts else None
+        if not isinstance(last, int | float):
+            continue
+        if bound.kind is Algorithm and name in _PERIODS and max(parts) > num_rounds:
+            requirement = f'be at most config.num_rounds = {num_rounds}'
+            raise errors.invalid(where, requirement, value)
+        if (bound.name, name) in _EVENTS and max(parts) >= num_rounds:
+            requirement = f'come before the end of the run at {num_rounds}'
+            raise errors.invalid(where, requirement, value)

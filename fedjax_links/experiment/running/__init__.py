@@ -1,0 +1,1 @@
+"""How an experiment runs: programs, lanes on devices, what is told and kept."""

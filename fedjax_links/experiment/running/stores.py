@@ -1,0 +1,316 @@
+"""Where a run is kept: in memory, or in a folder that an interrupted run goes on in."""
+
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from fedjax_links import runs
+from fedjax_links.base import PyTree
+from fedjax_links.core import errors
+from fedjax_links.machines import environment
+from fedjax_links.storage import archives, checkpoints, packing
+
+_MAY_GROW = 'num_rounds'
+_LOCK = '.lock'
+_KEPT = 2  # saves of a lane
+
+
+class SaveClock:
+    """Says when to save: every few seconds, and for at most a tenth of the time."""
+
+    def __init__(self, seconds: float, sharers: int = 1) -> None:
+        """Starts the clock.
+
+        Args:
+          seconds: least time between the starts of two saves.
+          sharers: clocks that share the tenth.
+        """
+        self._seconds, self._rest = seconds, 10 * sharers
+        self._due = time.monotonic() + seconds
+
+    def is_due(self) -> bool:
+        """Whether it is time to save."""
+        return time.monotonic() >= self._due
+
+    def __enter__(self) -> None:
+        """Starts a save."""
+        self._began = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        """Puts the next one off by what this one took."""
+        took = time.monotonic() - self._began
+        self._due = self._began + max(self._seconds, self._rest * took)
+
+
+class Memory:
+    """What a folder does, for experiments that keep nothing on disk."""
+
+    def __init__(self) -> None:
+        """Nothing has run yet."""
+        self._lanes: dict[str, Mapping[str, Any]] = {}
+        self._lines: dict[str, list[str]] = {}
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of metrics, lane by lane, in the order of lanes."""
+        order = dict.fromkeys((*self._lanes, *self._lines))
+        return [line for lane in order for line in self._lines.get(lane, [])]
+
+    def expect(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Makes lanes known before they run, in their order.
+
+        Args:
+          lanes: by name, ``labels``, ``place`` and ``num_rounds``.
+        """
+        self._lanes.update(lanes)
+
+    def rounds(self, lane: str) -> int:
+        """Rounds that a lane has behind it."""
+        return 0
+
+    def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
+        """The states of lanes after the rounds that they have behind them.
+
+        Args:
+          lanes: the shapes of their states, by name.
+        """
+        return {}
+
+    def append(self, lane: str, lines: Sequence[str]) -> None:
+        """Adds lines of metrics of a lane."""
+        self._lines.setdefault(lane, []).extend(lines)
+
+    def save(self, states: Mapping[str, PyTree], round: int) -> None:
+        """Keeps the states of lanes after a round, with their lines so far.
+
+        Args:
+          states: by lane; None for a lane that no one goes on from.
+          round: rounds behind them.
+        """
+
+    def is_due(self, clock: SaveClock) -> bool:
+        """Whether it is time to save."""
+        return False
+
+    def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keeps realised links."""
+
+    def close(self) -> None:
+        """Lets others work here."""
+
+
+class RunFolder(Memory):
+    """The files of one experiment; opening an existing folder goes on with it."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        facts: Mapping[str, Any],
+        config: Mapping[str, Any] | None = None,
+        warn: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
+    ) -> None:
+        """Opens or creates the folder.
+
+        Of a lane whose last save is damaged, that is taken away, and the one before it is used.
+
+        Args:
+          folder: its path.
+          facts: of the experiment, JSON values only.
+          config: the config it was made from, if any.
+          warn: is told, in a line, what was damaged and mended.
+
+        Raises:
+          ValueError: if the folder cannot be used, holds another experiment, is in use by another
+            process, or its files were changed.
+        """
+        super().__init__()
+        self.path = Path(folder).absolute()
+        self._warn = warn
+        if (self.path / archives.METRICS).exists():
+            requirement = 'be the folder of a run, not of an archive, which has no states'
+            raise errors.invalid('workdir', requirement, folder)
+        runs.refuse_older(self.path, 'workdir')
+        with errors.on_disk(self.path):
+            (self.path / runs.CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+            self._lock = (self.path / _LOCK).open('a+')
+        self._claim()
+        try:
+            with errors.on_disk(self.path):
+                for left in self.path.rglob('*.partial'):  # of a process that was killed
+                    left.unlink()
+                self._describe(facts, config)
+                self._saves = runs.saves(self.path)
+                kept = [self._whole(files) for files in list(self._saves.values())]
+                found = runs.in_order([lane for lane in kept if lane is not None], facts)
+                self._lines = {lane.name: list(lane.lines) for lane in found}
+                self._write_metrics(self.lines)
+        except BaseException:
+            self._lock.close()
+            raise
+        self._metrics: IO[bytes] | None = None
+        self._shown = 0, 0  # in metrics while they grow: whole lanes, and lines of the next one
+
+    def rounds(self, lane: str) -> int:
+        """As `Memory.rounds`."""
+        return max(self._saves.get(lane) or [0])
+
+    def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
+        """As `Memory.restore`.
+
+        Raises:
+          ValueError: if they hold another kind of state, or were changed since they were opened.
+        """
+        return {
+            lane: checkpoints.load(self._saves[lane][self.rounds(lane)], like)
+            for lane, like in lanes.items()
+        }
+
+    def append(self, lane: str, lines: Sequence[str]) -> None:
+        """As `Memory.append`."""
+        super().append(lane, lines)
+        with errors.on_disk(self.path):
+            self._show()
+
+    def save(self, states: Mapping[str, PyTree], round: int) -> None:
+        """As `Memory.save`; of every lane the last two are kept."""
+        with errors.on_disk(self.path):
+            for lane, state in states.items():
+                path = runs.checkpoint_file(self.path, lane, round)
+                about = {name: self._lanes[lane][name] for name in ('labels', 'place')}
+                content = checkpoints.packed(state, about, self._lines.get(lane, []))
+                checkpoints.write_whole(path, content)
+                files = self._saves.setdefault(lane, {})
+                files[round] = path
+                for old in sorted(files)[:-_KEPT]:
+                    files.pop(old).unlink(missing_ok=True)
+            self._show()
+
+    def is_due(self, clock: SaveClock) -> bool:
+        """As `Memory.is_due`."""
+        return clock.is_due()
+
+    def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """As `Memory.keep_links`."""
+        with errors.on_disk(self.path):
+            checkpoints.write_whole(self.path / runs.LINKS, packing.npz(arrays))
+
+    def close(self) -> None:
+        """As `Memory.close`."""
+        with self._lock:
+            if self._metrics is not None:
+                with contextlib.suppress(OSError):  # they are derived
+                    self._metrics.close()
+                    self._write_metrics(self.lines)
+
+    def _whole(self, files: dict[int, Path]) -> runs.KeptLane | None:
+        """A lane as its last file that is whole has it; none after one is as good as new.
+
+        Raises:
+          ValueError: if two in a row are damaged.
+        """
+        damaged: list[Path] = []
+        found = None
+        while files and found is None:
+            try:
+                found = runs.lane_of(files)
+            except checkpoints.DamagedError as error:
+                damaged.append(files.pop(max(files)))
+                if len(damaged) == _KEPT:
+                    raise errors.invalid(
+                        'workdir',
+                        'hold checkpoints as they were written (--start_over sets the folder '
+                        'aside and begins again)',
+                        ' and '.join(map(str, damaged)),
+                    ) from error
+        for path in damaged:
+            path.unlink()
+            self._warn(f'warning: {path} is damaged; going on from what was saved before')
+        return found
+
+    def _show(self) -> None:
+        """Adds what is new to metrics, up to the first lane that is not done.
+
+        Lanes that were there before and are behind that one come again when it is their turn.
+        """
+        new, (place, shown) = [], self._shown
+        order = list(self._lanes)
+        while place < len(order):
+            lines = self._lines.get(order[place], [])
+            new += lines[shown:]
+            shown = len(lines)
+            if self.rounds(order[place]) < self._lanes[order[place]]['num_rounds']:
+                break
+            place, shown = place + 1, 0
+        self._shown = place, shown
+        if self._metrics is None:
+            self._write_metrics(new)
+            self._metrics = (self.path / runs.METRICS).open('ab')
+        elif new:
+            self._metrics.write(''.join(new).encode())
+            self._metrics.flush()
+
+    def _write_metrics(self, lines: Sequence[str]) -> None:
+        checkpoints.write_whole(self.path / runs.METRICS, ''.join(lines).encode())
+
+    def _claim(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.seek(0)
+            holder = self._lock.read().strip() or 'another process'
+            self._lock.close()
+            raise errors.invalid('workdir', 'not be in use', f'{self.path}, by {holder}') from None
+        self._lock.truncate(0)
+        self._lock.write(f'process {os.getpid()} on {platform.node()}')
+        self._lock.flush()
+
+    def _describe(self, facts: Mapping[str, Any], config: Mapping[str, Any] | None) -> None:
+        """Writes what is run, after comparing it with what is there."""
+        contents, had = {}, {}
+        for name, values in ((runs.CONFIG, config), (runs.EXPERIMENT, facts)):
+            there = had[name] = runs.read_json(self.path, name)
+            if values is None:
+                continue
+            contents[name] = runs.as_json(values)
+            if there is not None:
+                self._compare(there, json.loads(json.dumps(values)))
+        if had[runs.EXPERIMENT] is not None and (had[runs.CONFIG] is None) != (config is None):
+            kinds = 'an experiment made in Python', 'one that a config describes'
+            ours, theirs = kinds if config is None else kinds[::-1]
+            raise errors.invalid(
+                'workdir', f'be new or hold a run of {ours}', f'{self.path}, of {theirs}'
+            )
+        for name, content in contents.items():
+            checkpoints.write_whole(self.path / name, content)
+        present = json.dumps(environment.present(), indent=2, sort_keys=True) + '\n'
+        checkpoints.write_whole(self.path / runs.ENVIRONMENT, present.encode())
+
+    def _compare(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+        """Raises unless what is there is the same experiment, or a shorter one."""
+        field, old, new = runs.first_difference(_shown(there), _shown(here))
+        if old != new:
+            raise errors.invalid(
+                'workdir',
+                'be new or hold a run with the same config',
+                f'{self.path}, where {field} is {old!r} and not {new!r}',
+            )
+        most = there.get(_MAY_GROW)
+        if most is not None and here.get(_MAY_GROW, most) < most:
+            requirement = f'be at least {most}, the rounds of {self.path}'
+            raise errors.invalid(_MAY_GROW, requirement, here[_MAY_GROW])
+
+
+def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What has to be the same in every start."""
+    free = (*runs.MAY_DIFFER, _MAY_GROW)
+    return {name: value for name, value in values.items() if name not in free}

@@ -1,0 +1,1 @@
+"""Samples of links, which patterns draw and algorithms read."""

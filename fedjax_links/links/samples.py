@@ -1,0 +1,136 @@
+"""What the links did in a round: the samples, and who takes part by them.
+
+Shapes use ``N`` for the number of clients. `fedjax_links.base` offers all names of this module.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+class LinkSample(NamedTuple):
+    """What the links did in one round.
+
+    Attributes:
+      mask: bool[N], whether client i's uplink delivers.
+      prob: float32[N] (float64 under x64), P(mask_i) this round given everything that was fixed
+        before the round's own draw except the link states; NaN where unknown.
+    """
+
+    mask: Array
+    prob: Array
+
+
+class DuplexLinkSample(NamedTuple):
+    """A richer sample that tells uplink, downlink and compute apart.
+
+    A plain `LinkSample` describes one state per client: who delivers also hears the server, and
+    who does not may still compute. Use this one when the three differ.
+
+    Attributes:
+      mask: bool[N], the client's result of this round reaches the server.
+      prob: float32[N], as in `LinkSample`, but of taking part (`participants`):
+        P(mask_i and downlink_i and compute_i).
+      downlink: bool[N], the client hears the server.
+      compute: bool[N], the client is able to train.
+    """
+
+    mask: Array
+    prob: Array
+    downlink: Array
+    compute: Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class CohortLinkSample:
+    """A sample that lists who delivers: a small cohort of many clients, held in O(B).
+
+    It says what a `LinkSample` says, and `mask` and `prob` read the same; they are made when asked
+    for, which costs O(N). `fedjax_links.clients.cohorts.participating` costs nothing. Leaves may
+    have leading axes, such as rounds, which both properties keep.
+
+    Attributes:
+      ids: int32[B], clients whose uplink delivers, in increasing order; an empty slot holds N.
+      size: int32[], number of them.
+      chance: float32[] (float64 under x64), P(mask_i) of every client that was available; NaN where
+        unknown.
+      available: int32[2], first available client and the one after the last; others have no chance.
+      num_clients: N.
+    """
+
+    ids: Array
+    size: Array
+    chance: Array
+    available: Array
+    num_clients: int = dataclasses.field(metadata={'static': True})
+
+    @property
+    def mask(self) -> Array:
+        """bool[N], whether client i's uplink delivers."""
+        lead, num_slots = self.ids.shape[:-1], self.ids.shape[-1]
+        filled = jnp.arange(num_slots)[None] < jnp.reshape(self.size, (-1, 1))
+        ids = jnp.where(filled, jnp.reshape(self.ids, (-1, num_slots)), self.num_clients)
+        rows = jnp.arange(len(ids))[:, None]
+        nobody = jnp.zeros((len(ids), self.num_clients), bool)
+        return nobody.at[rows, ids].set(True, mode='drop').reshape(*lead, self.num_clients)
+
+    @property
+    def prob(self) -> Array:
+        """float[N], P(mask_i) as in `LinkSample`."""
+        return self.prob_of(jnp.arange(self.num_clients, dtype=jnp.int32))
+
+    def prob_of(self, clients: Array) -> Array:
+        """float[...], P(mask_i) of the clients int32[...]."""
+        lead = self.chance.ndim
+        first, stop, chance = (
+            jnp.expand_dims(a, range(lead, lead + clients.ndim))
+            for a in (self.available[..., 0], self.available[..., 1], self.chance)
+        )
+        clients = jnp.expand_dims(clients, range(lead))
+        return jnp.where((clients >= first) & (clients < stop), chance, 0)
+
+
+MaskLinks = LinkSample | DuplexLinkSample
+Links = MaskLinks | CohortLinkSample
+
+
+def as_masks(links: Links) -> MaskLinks:
+    """A sample with a mask of its own."""
+    if isinstance(links, CohortLinkSample):
+        return LinkSample(mask=links.mask, prob=links.prob)
+    return links
+
+
+def prob_of(links: Links, client: Array) -> Array:
+    """float[]: the probability that one client, int32[], is a participant; NaN where unknown."""
+    if isinstance(links, CohortLinkSample):
+        return links.prob_of(client)
+    return links.prob[client]
+
+
+def participants(links: Links) -> Array:
+    """bool[N]: clients that can hear the server, train from its model and deliver."""
+    if isinstance(links, DuplexLinkSample):
+        return links.mask & links.downlink & links.compute
+    return links.mask
+
+
+def delivers(links: Links) -> Array:
+    """bool[N]: clients that train from a model of their own and whose result arrives."""
+    return links.mask & links.compute if isinstance(links, DuplexLinkSample) else links.mask
+
+
+def receives(links: Links) -> Array:
+    """bool[N]: clients that the server's message of this round reaches."""
+    return links.downlink if isinstance(links, DuplexLinkSample) else links.mask
+
+
+def computes(links: Links) -> Array:
+    """bool[N]: clients able to train, whether or not anyone hears of it."""
+    if isinstance(links, DuplexLinkSample):
+        return links.compute
+    return jnp.ones_like(links.mask)

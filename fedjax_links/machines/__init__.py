@@ -1,0 +1,1 @@
+"""What runs where: devices, and several processes."""

@@ -1,0 +1,349 @@
+"""Several devices: which ones, and independent lanes spread over them.
+
+Lanes are spread by running the same program once per device, each on its own contiguous share of
+the lanes. Dispatch does not wait, so the devices work at the same time. Nothing is exchanged and
+nothing is rounded differently: a lane does not know on which device it runs, or beside which.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec
+
+from fedjax_links.base import Array, DividedRows, Problem, PyTree, Rows
+from fedjax_links.core import checks, errors, meshes
+from fedjax_links.machines import environment
+
+Devices = int | Sequence[jax.Device] | None
+"""The number of devices of this process to use, or the devices themselves; None for all of them."""
+
+
+def prepare(count: int | None = None) -> None:
+    """Gives a CPU several devices, which takes place before JAX is first used.
+
+    What the environment says (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``) is left as it is, and so are
+    the devices of a process that has them already.
+
+    Args:
+      count: how many; one for each core of this process by default.
+    """
+    is_set = 'xla_force_host_platform_device_count' in os.environ.get('XLA_FLAGS', '')
+    if is_set or 'JAX_NUM_CPU_DEVICES' in os.environ:
+        return
+    if count is not None:
+        checks.static_int('devices', count)
+    with contextlib.suppress(RuntimeError):  # JAX has been used, and has its devices
+        jax.config.update('jax_num_cpu_devices', count or environment.num_cores() or 1)
+
+
+def chosen(devices: Devices = None) -> list[jax.Device]:
+    """The devices that were asked for.
+
+    Args:
+      devices: a number of them, or themselves; all devices of this process by default.
+
+    Returns:
+      At least one device of this process.
+
+    Raises:
+      ValueError: for a number that is not there, or anything that is no device of this process.
+    """
+    here: list[jax.Device] = jax.local_devices()
+    if devices is None:
+        return here
+    if isinstance(devices, int):
+        checks.static_int('devices', devices)
+        if devices > len(here):
+            raise errors.invalid('devices', f'be at most {len(here)}, all there are', devices)
+        return here[:devices]
+    found = list(devices)
+    wrong = [device for device in found if device not in here]
+    if wrong or not found or len(set(found)) < len(found):
+        requirement = f'hold different devices among {errors.shown(here)}'
+        raise errors.invalid('devices', requirement, errors.shown(wrong or found))
+    return found
+
+
+def mesh(devices: Devices = None) -> jax.sharding.Mesh:
+    """A mesh for `simulation.simulate`: devices share each round's work and what clients keep.
+
+    Args:
+      devices: how many devices of this process, or which; all by default.
+
+    Returns:
+      A mesh with the axis ``'clients'``.
+
+    Raises:
+      ValueError: as `chosen`.
+    """
+    return jax.sharding.Mesh(np.array(chosen(devices)), (meshes.AXIS,))
+
+
+def divided(problem: Problem, mesh: jax.sharding.Mesh) -> Problem:
+    """A problem whose clients' examples a mesh divides, for `simulation.simulate` with this mesh.
+
+    Each device keeps the examples of a contiguous range of clients. Where a client trains on
+    another device, its examples are brought there for as long. An ``eval_fn`` then sees no
+    ``data``, as no device has all of it; ``eval_data`` is whole on each.
+
+    Args:
+      problem: concrete, with examples that are stored.
+      mesh: with the axis ``'clients'``.
+
+    Returns:
+      The problem, with the rows of `base.DividedRows`.
+
+    Raises:
+      ValueError: if examples are made, or divided already.
+    """
+    owned = problem.owned
+    if not isinstance(owned, Rows):
+        raise errors.invalid('problem', 'store its examples whole', type(owned).__name__)
+    first, counts = np.asarray(owned.offsets), np.asarray(owned.counts)
+    share = math.ceil(len(counts) / mesh.size)
+    parts = [np.arange(d * share, min((d + 1) * share, len(counts))) for d in range(mesh.size)]
+    kept = [
+        np.concatenate([np.arange(0), *(first[i] + np.arange(counts[i]) for i in part)])
+        for part in parts
+    ]
+    size = max(map(len, kept))
+    rows = np.concatenate([np.pad(part, (0, size - len(part)), mode='constant') for part in kept])
+    offsets = [d * size + np.cumsum(counts[p]) - counts[p] for d, p in enumerate(parts)]
+    sharding = jax.sharding.NamedSharding(mesh, PartitionSpec(meshes.AXIS))
+    place = Place(tuple(mesh.devices.flat), is_mesh=True)
+    data = jax.tree.map(lambda a: place.put(np.asarray(a)[rows], sharding), problem.data)
+    new = DividedRows(
+        jnp.asarray(np.concatenate(offsets), jnp.int32), jnp.asarray(counts), mesh.size
+    )
+    return dataclasses.replace(problem, data=data, owned=new)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a lane runs: a device, or a mesh of several.
+
+    Attributes:
+      devices: at least one; of other processes, too.
+      is_mesh: whether they share the clients of each round; one device may be a mesh.
+    """
+
+    devices: tuple[jax.Device, ...]
+    is_mesh: bool = False
+
+    @functools.cached_property
+    def home(self) -> jax.Device:
+        """The first device of this process."""
+        here = jax.process_index()
+        return next(device for device in self.devices if device.process_index == here)
+
+    @property
+    def num_copies(self) -> int:
+        """How often the memory of this process holds what is put here."""
+        if self.home.platform != 'cpu':
+            return 1
+        return sum(device.process_index == self.home.process_index for device in self.devices)
+
+    @functools.cached_property
+    def mesh(self) -> jax.sharding.Mesh | None:
+        """The mesh, for `simulation.simulate`; None where there is none."""
+        if not self.is_mesh:
+            return None
+        return jax.sharding.Mesh(np.array(self.devices), (meshes.AXIS,))
+
+    @functools.cached_property
+    def sharding(self) -> jax.sharding.NamedSharding | None:
+        """Of arrays on a mesh, whole on each device; None where there is no mesh."""
+        if self.mesh is None:
+            return None
+        return jax.sharding.NamedSharding(self.mesh, PartitionSpec())
+
+    def put(self, values: PyTree, shardings: PyTree | None = None) -> PyTree:
+        """Arrays of this process, the same in all, on the devices of the place.
+
+        Args:
+          values: the arrays.
+          shardings: how each lies on the mesh; whole on each device by default.
+        """
+        if self.sharding is None:
+            return jax.device_put(values, self.home)
+        if shardings is None:
+            shardings = jax.tree.map(lambda _: self.sharding, values)
+
+        def parts(a: Any, sharding: jax.sharding.NamedSharding) -> Array:
+            places = sharding.addressable_devices_indices_map(np.shape(a))
+            is_whole = sharding.is_fully_replicated
+            copies = [
+                jax.device_put(a if is_whole else np.asarray(a)[place], device)
+                for device, place in places.items()
+            ]
+            return jax.make_array_from_single_device_arrays(np.shape(a), sharding, copies)
+
+        return jax.tree.map(parts, values, shardings)
+
+
+def mesh_size(text: str | None) -> int | None:
+    """How many devices a mesh has, as the command line says it.
+
+    Args:
+      text: such as ``'clients:4'``; None for no mesh.
+
+    Returns:
+      At least 1; None for no mesh.
+
+    Raises:
+      ValueError: for another axis, or what is no number.
+    """
+    if text is None:
+        return None
+    axis, _, size = text.partition(':')
+    if axis != meshes.AXIS or not size.isdecimal() or int(size) < 1:
+        raise errors.invalid('mesh', f'read {meshes.AXIS}:N, N at least 1', text)
+    return int(size)
+
+
+def places(devices: Devices = None, mesh_size: int | None = None) -> list[Place]:
+    """Where lanes run at the same time: devices, or meshes of several.
+
+    Args:
+      devices: a number of them, or themselves; by default as many as one mesh has, or all of this
+        process.
+      mesh_size: devices of a mesh, a divisor of their number; None for no mesh. Where processes
+        have joined, all of them share one mesh.
+
+    Returns:
+      At least one.
+
+    Raises:
+      ValueError: as `chosen`, or if meshes of this size do not fill the devices.
+    """
+    if mesh_size is None:
+        return [Place((device,)) for device in chosen(devices)]
+    checks.static_int('mesh', mesh_size)
+    if jax.process_count() > 1:
+        return [_across_processes(mesh_size)]
+    if devices is None and mesh_size > len(jax.local_devices()):
+        most = len(jax.local_devices())
+        raise errors.invalid('mesh', f'have at most {most} devices, all there are', mesh_size)
+    found = chosen(mesh_size if devices is None else devices)
+    if len(found) % mesh_size:
+        requirement = f'have a number of devices that divides `devices` = {len(found)}'
+        raise errors.invalid('mesh', requirement, mesh_size)
+    starts = range(0, len(found), mesh_size)
+    return [Place(tuple(found[i : i + mesh_size]), is_mesh=True) for i in starts]
+
+
+def _across_processes(mesh_size: int) -> Place:
+    """One mesh with as many devices of every process that has joined."""
+    every: list[jax.Device] = jax.devices()
+    count = jax.process_count()
+    if mesh_size % count:
+        requirement = f'have a number of devices that the {count} processes divide'
+        raise errors.invalid('mesh', requirement, mesh_size)
+    found: list[jax.Device] = []
+    for process in range(count):
+        own = [device for device in every if device.process_index == process]
+        if len(own) < mesh_size // count:
+            requirement = f'have at most {len(own)} devices of process {process}, all it has'
+            raise errors.invalid('mesh', requirement, mesh_size // count)
+        found += own[: mesh_size // count]
+    return Place(tuple(found), is_mesh=True)
+
+
+def shares(num_lanes: int, num_devices: int) -> list[range]:
+    """Contiguous shares of lanes, as equal as can be; devices without a lane are left out.
+
+    Args:
+      num_lanes: at least 1.
+      num_devices: at least 1.
+
+    Returns:
+      Of each device, its lanes.
+    """
+    used = min(num_lanes, num_devices)
+    ends = [num_lanes * place // used for place in range(used + 1)]
+    return [range(first, end) for first, end in itertools.pairwise(ends)]
+
+
+def in_turn(fn: Callable[[PyTree], PyTree], lanes: PyTree, count: Array | int) -> PyTree:
+    """Runs the first lanes one after the other.
+
+    As `jax.lax.map`, but the compiler does not know how many there are: shares of different sizes
+    are one program, and a single lane is compiled as many are.
+
+    Args:
+      fn: of one lane's inputs.
+      lanes: leaves [W, ...].
+      count: how many of the W to run.
+
+    Returns:
+      Leaves [W, ...]; those of lanes that did not run are zero.
+    """
+    inputs, treedef = jax.tree.flatten(lanes)
+    width = inputs[0].shape[0]
+
+    def turn(place: Array) -> PyTree:
+        row = [jax.lax.dynamic_index_in_dim(a, place, keepdims=False) for a in inputs]
+        return fn(jax.tree.unflatten(treedef, row))
+
+    def advance(place: Array, outputs: PyTree) -> PyTree:
+        return jax.tree.map(lambda a, row: a.at[place].set(row), outputs, turn(place))
+
+    shapes = jax.eval_shape(turn, jnp.int32(0))
+    start = jax.tree.map(lambda a: _zeros((width, *a.shape), a.dtype), shapes)
+    return jax.lax.fori_loop(0, count, advance, start)
+
+
+def spread(
+    run: Any, lanes: PyTree, shared: PyTree, devices: Sequence[jax.Device]
+) -> tuple[list[PyTree], list[range]]:
+    """Runs shares of lanes on several devices at the same time.
+
+    Every device has a program of its own; they are compiled at the same time, too.
+
+    Args:
+      run: jitted ``(lanes, shared, count) -> outputs`` of the first ``count`` of W lanes; inputs
+        and outputs have leaves [W, ...].
+      lanes: NumPy leaves [L, ...].
+      shared: what all lanes take; it is copied to every device.
+      devices: at least one.
+
+    Returns:
+      The outputs of the devices, on the first of them, leaves [W, ...]; and their shares of the
+      lanes, in order. Nothing is waited for.
+    """
+    parts = shares(len(jax.tree.leaves(lanes)[0]), len(devices))
+    width = max(map(len, parts))
+    inputs = []
+    for part, device in zip(parts, devices, strict=False):
+        rows = np.minimum(part.start + np.arange(width), part.stop - 1)
+        own = jax.tree.map(lambda a, rows=rows: a[rows], lanes)
+        inputs.append(jax.device_put((own, shared, np.int32(len(part))), device))
+    programs = compile_all([run.lower(*given) for given in inputs])
+    outputs = [program(*given) for program, given in zip(programs, inputs, strict=True)]
+    return [jax.device_put(output, devices[0]) for output in outputs], parts
+
+
+def compile_all(lowered: Sequence[Any]) -> list[Any]:
+    """Compiles programs at the same time, each in a thread of its own."""
+    if len(lowered) < 2:
+        return [program.compile() for program in lowered]
+    with ThreadPoolExecutor(len(lowered)) as pool:
+        return list(pool.map(lambda program: program.compile(), lowered))
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Zeros of any dtype, keys among them."""
+    if not jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        return jnp.zeros(shape, dtype)
+    data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(shape, dtype))
+    return jax.random.wrap_key_data(jnp.zeros(data.shape, data.dtype), impl=dtype)

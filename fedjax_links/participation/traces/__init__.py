@@ -1,0 +1,1 @@
+"""Availability logs: intervals, formats, patterns that follow them."""

@@ -1,0 +1,231 @@
+"""Links that behave as a log of availability does, for any number of clients."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedjax_links.base import Array, Key, LinkSample, Participation
+from fedjax_links.core import checks, errors, prng
+from fedjax_links.participation.traces.intervals import WRAPS, Intervals
+from fedjax_links.participation.traces.trace import availability
+
+_LINKS = 0
+_HOURS = 24
+_SWEEPS = 50
+
+
+class LookAlikeState(NamedTuple):
+    """Carry of `look_alike`.
+
+    Attributes:
+      up: bool[N], the links of the last round.
+    """
+
+    up: Array
+
+
+class DailyRates(NamedTuple):
+    """Two-state chains whose rates follow the time of day.
+
+    Client i goes up in a round of part b of the day with probability ``min(1, rise[i] up_by[b])``
+    and down with ``min(1, fall[i] down_by[b])``.
+
+    Attributes:
+      rise: float64[L], by client of the log.
+      fall: float64[L], likewise.
+      up_by: float64[B], by part of the day, 1 on average over rounds.
+      down_by: float64[B], likewise.
+      part: int64[C], the part of each of the C rounds of a day.
+      marginal: float64[C, L], probability of being up by round of the day, the same every day.
+    """
+
+    rise: NDArray[np.float64]
+    fall: NDArray[np.float64]
+    up_by: NDArray[np.float64]
+    down_by: NDArray[np.float64]
+    part: NDArray[np.int64]
+    marginal: NDArray[np.float64]
+
+
+def look_alike(
+    intervals: Intervals | ArrayLike,
+    *,
+    num_clients: int,
+    tick: float,
+    rounds: int | None = None,
+    wrap: str | ArrayLike | None = None,
+    overlaps: str = 'reject',
+    seed: int = 0,
+) -> Participation:
+    """Clients that come and go as those of a log do: each a Markov chain with the log's day.
+
+    Each of the N clients takes the rates of a client of the log, drawn with replacement, and is up
+    or down independently of all others. Rates are fitted by `look_alike.daily_rates`.
+
+    Args:
+      intervals: the log, as in `trace`; time 0 is midnight.
+      num_clients: N, any number.
+      tick: seconds per round, a whole part of a day.
+      rounds: how much of the log is looked at; by default as long as its longest client's, at least
+        a day.
+      wrap: as in `availability`.
+      overlaps: as in `availability`.
+      seed: of the draw of clients.
+
+    Returns:
+      The pattern. It starts in its daily course at midnight and reports the exact probability.
+
+    Raises:
+      ValueError: as for `availability`, and if the tick does not divide the day.
+    """
+    checks.static_int('num_clients', num_clients)
+    checks.static_int('seed', seed, minimum=0)
+    mask = sampled_days(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
+    checks.fits('tick', tick, 32.0 * rounds_per_day(tick) * mask.shape[1])
+    fitted = daily_rates(mask, rounds_per_day=rounds_per_day(tick))
+    source = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
+    dtype = jnp.result_type(float)
+    rise, fall = (jnp.asarray(rates[source], dtype) for rates in (fitted.rise, fitted.fall))
+    up_by, down_by, marginal = (
+        jnp.asarray(array, dtype) for array in (fitted.up_by, fitted.down_by, fitted.marginal)
+    )
+    part, chosen = jnp.asarray(fitted.part), jnp.asarray(source)
+    length = len(fitted.part)
+
+    def init(key: Key) -> LookAlikeState:
+        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
+        return LookAlikeState(up=uniforms < marginal[-1][chosen])
+
+    def sample(carry: LookAlikeState, key: Key, round: Array) -> tuple[LookAlikeState, LinkSample]:
+        time = jnp.mod(round, length)
+        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
+        stays = uniforms >= fall * down_by[part[time]]
+        up = jnp.where(carry.up, stays, uniforms < rise * up_by[part[time]])
+        return LookAlikeState(up=up), LinkSample(mask=up, prob=marginal[time][chosen])
+
+    return Participation(init=init, sample=sample, num_clients=num_clients, cycle=length)
+
+
+def rounds_per_day(tick: float) -> int:
+    """The rounds of a day; raises unless they are whole."""
+    checks.positive('tick', tick)
+    number = WRAPS['day'] / tick
+    if abs(number - round(number)) > 1e-9 * number or number < 1:
+        requirement = f'divide the 86400 s of a day, as {nearest_tick(tick)} s do'
+        raise errors.invalid('tick', requirement, tick)
+    return round(number)
+
+
+def nearest_tick(tick: float) -> int:
+    """The whole seconds nearest to a tick that divide a day."""
+    day = round(WRAPS['day'])
+    return min((s for s in range(1, day + 1) if day % s == 0), key=lambda s: abs(s - tick))
+
+
+def sampled_days(
+    intervals: Intervals | ArrayLike,
+    *,
+    tick: float,
+    rounds: int | None = None,
+    wrap: str | ArrayLike | None = None,
+    overlaps: str = 'reject',
+) -> NDArray[np.bool_]:
+    """`availability`, by default over as many rounds as the longest client's log has.
+
+    Args:
+      intervals: the log.
+      tick: seconds per round.
+      rounds: T; by default whole days where there are some, and at least one.
+      wrap: as in `availability`.
+      overlaps: as in `availability`.
+
+    Returns:
+      bool[T, N].
+
+    Raises:
+      ValueError: as for `availability`.
+    """
+    checks.positive('tick', tick)
+    if rounds is None:
+        seconds = WRAPS['day']
+        if isinstance(intervals, Intervals) and len(intervals.client):
+            period = intervals.end if intervals.period is None else intervals.period
+            seconds = float(np.max(period))
+        days = max(1, math.floor(seconds / WRAPS['day'] + 1e-9))
+        rounds = max(1, round(days * WRAPS['day'] / tick))
+    return availability(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
+
+
+def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
+    """Fits rates of clients and courses of the day to a record, which is taken to repeat.
+
+    With ``R[i, b]`` rises out of ``D[i, b]`` rounds entered from below, the estimate solves
+    ``sum_b R = rise[i] sum_b up_by[b] D`` and ``sum_i R = up_by[b] sum_i rise[i] D``: maximum
+    likelihood of Poisson counts with a factor per client and one per part of the day, found by
+    iterative scaling. Likewise for falls. Since the record repeats, every rise has its fall, and
+    without a course of the day the chain of each client has exactly the client's availability.
+
+    Args:
+      mask: bool[T, L], from midnight on.
+      rounds_per_day: C; its parts are the hours, or the rounds where these are longer.
+
+    Returns:
+      The chains.
+    """
+    parts = min(_HOURS, rounds_per_day)
+    part = np.arange(rounds_per_day) * parts // rounds_per_day
+    of_round = part[np.arange(len(mask)) % rounds_per_day]
+    before = np.roll(mask, 1, axis=0)
+    rises, falls, below, above = (
+        np.stack([hits[of_round == b].sum(axis=0) for b in range(parts)], axis=1).astype(float)
+        for hits in (~before & mask, before & ~mask, ~before, before)
+    )
+    shares = np.bincount(part, minlength=parts) / rounds_per_day
+    rise, up_by = _scaled(rises, below, shares)
+    fall, down_by = _scaled(falls, above, shares)
+    marginal = _daily_course(
+        np.minimum(1, up_by[part][:, None] * rise),
+        np.minimum(1, down_by[part][:, None] * fall),
+        mask.mean(axis=0),
+    )
+    return DailyRates(rise, fall, up_by, down_by, part, marginal)
+
+
+def _scaled(
+    events: NDArray[np.float64], exposure: NDArray[np.float64], shares: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Factors of rows and columns with which ``exposure`` has the margins of ``events``."""
+    columns = np.ones(exposure.shape[1])
+    for _ in range(_SWEEPS):
+        rows = _ratio(events.sum(axis=1), exposure @ columns)
+        columns = _ratio(events.sum(axis=0), rows @ exposure)
+    mean = float(columns @ shares)
+    if mean > 0:
+        columns = columns / mean
+    return _ratio(events.sum(axis=1), exposure @ columns), columns
+
+
+def _ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The quotient, zero where nothing was seen."""
+    return np.where(below > 0, above / np.where(below > 0, below, 1), 0.0)
+
+
+def _daily_course(
+    rise: NDArray[np.float64], fall: NDArray[np.float64], mean: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The probabilities [C, L] of being up that a day reproduces; ``mean`` where nothing moves."""
+    keeps = 1 - rise - fall
+    slope, shift = np.ones(rise.shape[1]), np.zeros(rise.shape[1])
+    for k in range(len(rise)):  # of a day: p -> slope p + shift
+        slope, shift = keeps[k] * slope, keeps[k] * shift + rise[k]
+    moves = slope < 1
+    probs = np.where(moves, shift / np.where(moves, 1 - slope, 1), mean)
+    course = np.empty_like(rise)
+    for k in range(len(rise)):
+        probs = keeps[k] * probs + rise[k]
+        course[k] = probs
+    return np.clip(course, 0, 1)

@@ -1,0 +1,192 @@
+"""What rounds cost: simulated seconds and bytes, priced after the fact from who took part.
+
+A run is not touched: the masks of its links, what its algorithm sends and a table of devices give
+the price of every round. The model of a round:
+
+* A client that takes part receives ``down`` models, makes its local steps and sends ``up`` models;
+  these three take ``down * B / downlink_i + steps_i * step_i + up * B / uplink_i`` seconds, B the
+  bytes of a model. FedPBC's clients receive last, which is the same sum.
+* A round lasts as long as the slowest client whose message arrives, and ``overhead`` seconds more.
+  Whoever is silent is not waited for, also where it trains meanwhile, so a round without messages
+  lasts ``overhead``: the time a server takes to notice goes in there.
+* A client's speed is the same in every round. Rounds do not overlap, uplinks do not share a medium,
+  each client receives a message of its own, and messages that do not arrive cost nothing.
+* Messages are whole models in the dtype of the parameters. Scalars, such as FedAU's weights, and
+  the server's own work are not counted.
+"""
+
+import csv
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.core import checks, errors
+from fedjax_links.core.registry import Traffic as Traffic
+
+_LARGEST = 1e300
+_STREAM = 0x5052  # keeps speeds of devices apart from other draws that use the same seed
+
+
+TRAFFIC: Mapping[str, Traffic] = {name: entry.traffic for name, entry in ALGORITHMS.items()}
+"""By name in ALGORITHMS: what is sent, and who is asked."""
+
+
+class Devices(NamedTuple):
+    """The clients' speeds.
+
+    Attributes:
+      step: float[N], seconds of a local step.
+      uplink: float[N], bytes per second.
+      downlink: float[N], bytes per second.
+    """
+
+    step: np.ndarray
+    uplink: np.ndarray
+    downlink: np.ndarray
+
+
+class Price(NamedTuple):
+    """What has been spent when so many rounds are completed; entry 0 is the start.
+
+    Attributes:
+      seconds: float64[T + 1], of the clock on the wall.
+      uplink: float64[T + 1], bytes that all clients sent.
+      downlink: float64[T + 1], bytes that all clients received.
+      compute: float64[T + 1], seconds that all clients trained, heard or not.
+    """
+
+    seconds: np.ndarray
+    uplink: np.ndarray
+    downlink: np.ndarray
+    compute: np.ndarray
+
+
+def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devices:
+    """A table of devices from numbers, for everyone or one for each client.
+
+    Args:
+      num_clients: N.
+      step: seconds of a local step, at least 0; float[] or float[N].
+      uplink: bytes per second, positive; float[] or float[N].
+      downlink: bytes per second, positive; float[] or float[N].
+
+    Returns:
+      The table.
+
+    Raises:
+      ValueError: for numbers out of range, or not one for each client.
+    """
+    checks.static_int('num_clients', num_clients)
+    checks.within('step', step, 0, _LARGEST)
+    checks.positive('uplink', uplink)
+    checks.positive('downlink', downlink)
+    columns = {'step': step, 'uplink': uplink, 'downlink': downlink}
+    return Devices(**{name: _each(name, value, num_clients) for name, value in columns.items()})
+
+
+def price(
+    mask: np.ndarray,
+    traffic: Traffic,
+    table: Devices,
+    *,
+    model_bytes: float,
+    local_steps: Any = 1,
+    overhead: float = 0.0,
+    options: Mapping[str, Any] | None = None,
+) -> Price:
+    """Prices every round of a run.
+
+    Args:
+      mask: bool[T, N], who could hear, train and deliver, from round 0 on.
+      traffic: what the algorithm sends.
+      table: of the N clients.
+      model_bytes: B, positive.
+      local_steps: of a round, int[] or int[N].
+      overhead: seconds of every round besides, at least 0.
+      options: of the algorithm, as in a config: ``compute``, ``budget``, ``period``, ...
+
+    Returns:
+      Cumulative prices.
+
+    Raises:
+      ValueError: for shapes that do not fit and numbers out of range.
+    """
+    mask, options = np.asarray(mask), options or {}
+    if mask.ndim != 2 or mask.dtype != bool:
+        raise errors.invalid('mask', 'be bool[T, N]', f'{mask.dtype}{list(mask.shape)}')
+    num_clients = mask.shape[1]
+    if len(table.step) != num_clients:
+        raise errors.invalid('table', f'have {num_clients} clients', len(table.step))
+    checks.positive('model_bytes', model_bytes)
+    checks.within('overhead', overhead, 0, _LARGEST)
+    checks.within('local_steps', local_steps, 0, checks.LARGEST_INT)
+    training = _each('local_steps', local_steps, num_clients) * table.step
+    received = traffic.down * model_bytes / table.downlink
+    sent = traffic.up * model_bytes / table.uplink
+    awaited = received + sent + (training if traffic.awaits_compute else 0)
+    asked = mask if traffic.asked is None else traffic.asked(mask, options)
+    everyone = traffic.everyone
+    if everyone is None:
+        everyone = options.get('compute', traffic.default) == 'all'
+    count = asked.sum(axis=1, dtype=np.int64)
+    compute = np.full(len(mask), training.sum()) if everyone else asked @ training
+    slowest = np.array([awaited[row].max(initial=0.0) for row in asked], float)
+    return Price(
+        seconds=_cumulative(slowest + overhead),
+        uplink=_cumulative(traffic.up * model_bytes * count),
+        downlink=_cumulative(traffic.down * model_bytes * count),
+        compute=_cumulative(compute),
+    )
+
+
+def constant(num_clients: int, *, value: float) -> np.ndarray:
+    """One value for everyone."""
+    return np.full(num_clients, float(value))
+
+
+def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -> np.ndarray:
+    """Unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal."""
+    checks.positive('median', median)
+    checks.within('sigma', sigma, 0, 100)
+    checks.static_int('seed', seed, minimum=0)
+    rng = np.random.default_rng([int(seed), _STREAM])
+    return median * np.exp(sigma * rng.standard_normal(num_clients))
+
+
+def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
+    """A column of a CSV file with a header and a line for each client, in order."""
+    try:
+        with Path(path).open(newline='') as file:
+            header, *rows = csv.reader(file)
+        place = header.index(column) if column in header else None
+        values = np.array([] if place is None else [row[place] for row in rows], float)
+    except (OSError, ValueError, IndexError, csv.Error) as error:
+        reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
+        raise errors.invalid('path', 'name a readable table', f'{path}: {reason}') from None
+    checks.choice('column', column, header)
+    if len(values) != num_clients:
+        requirement = f'name a table of {num_clients} clients'
+        raise errors.invalid('path', requirement, f'{path} with {len(values)}')
+    return values
+
+
+DEVICE_SPEEDS: Mapping[str, Callable[..., np.ndarray]] = {
+    'constant': constant,
+    'lognormal': lognormal,
+    'table': from_table,
+}
+"""``step``, ``uplink``, ``downlink`` of a price: given N; returns float[N]."""
+
+
+def _each(argument: str, value: Any, num_clients: int) -> np.ndarray:
+    if np.ndim(value) and np.shape(value) != (num_clients,):
+        requirement = f'be a number or have {num_clients} entries'
+        raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
+    return np.broadcast_to(np.asarray(value, float), (num_clients,))
+
+
+def _cumulative(values: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])

@@ -1,0 +1,258 @@
+"""Where FedAvg and FedPBC will end on a linear model, from data and links alone.
+
+With small steps FedAvg follows the gradient flow of the clients' losses under its implicit weights,
+and the mean of FedPBC's client models that under equal weights (docs/prediction.md).
+"""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import analysis
+from fedjax_links.analysis.linear.gradient_flow import LongFlowError
+from fedjax_links.analysis.linear.minimisers import NoMinimiserError
+from fedjax_links.base import Problem
+from fedjax_links.core import errors, prng
+from fedjax_links.problems import owners
+from fedjax_links.report.screens.configured import ConfiguredLinks, Horizon
+from fedjax_links.report.screens.recording import record_links
+
+MOST_WORK = 2**34
+"""Examples times the square of the parameters: what the Hessian of a minimisation costs."""
+
+_MOST_FLOW = 2**31
+"""Examples times parameters times gradients of a flow: a second or so."""
+
+_MOST_ROUNDS = 10_000
+_MOST_CELLS = 2**25
+_CHECKED = 256
+_AGREE = 1e-3
+
+
+class Prediction(NamedTuple):
+    """What an algorithm is expected to end at: the problem's metrics on its evaluation data.
+
+    Attributes:
+      limit: at the minimiser; empty where there is none, as labels are separable.
+      reached: where the flow is after the run's rounds; empty where they are not known, or where it
+        would take too long to follow it.
+    """
+
+    limit: Mapping[str, float]
+    reached: Mapping[str, float]
+
+
+class Predictions(NamedTuple):
+    """Both algorithms.
+
+    Attributes:
+      fedavg: FedAvg's server model.
+      fedpbc: the mean of FedPBC's client models.
+      exact: whether FedAvg's weights are exact, not those of simulated links.
+    """
+
+    fedavg: Prediction
+    fedpbc: Prediction
+    exact: bool
+
+
+def is_stated(problem: Problem) -> bool:
+    """Whether a problem states that its model is linear, and trains it as stated."""
+    return problem.objective is not None and problem.random_loss_fn is None
+
+
+def work(problem: Problem) -> int:
+    """Examples times the square of the parameters."""
+    params = jax.eval_shape(problem.init_params, jax.random.key(0))
+    size = sum(leaf.size for leaf in jax.tree.leaves(params))
+    return int(jax.tree.leaves(problem.data)[0].shape[0] * size**2)
+
+
+def predictions(
+    problem: Problem,
+    weights: np.ndarray,
+    *,
+    non_empty: float = 1.0,
+    time: float | None = None,
+    seed: int = 0,
+    exact: bool = True,
+) -> Predictions | None:
+    """FedAvg's and FedPBC's metrics at the end, to the leading order of small steps.
+
+    Args:
+      problem: that states its `LinearObjective`.
+      weights: float64[N], FedAvg's implicit weights.
+      non_empty: share of the rounds in which somebody is active.
+      time: the sum of the local rates over all local steps; None for the limits alone.
+      seed: of the initial model.
+      exact: whether the weights are.
+
+    Returns:
+      The predictions; None if the loss is not what the problem states.
+
+    Raises:
+      ValueError: if the problem states nothing.
+    """
+    objective = problem.objective
+    if objective is None:
+        raise errors.invalid('problem', 'state an `objective` to be predicted', 'none')
+    inputs, labels = (np.asarray(part) for part in objective.inputs(problem.data))
+    clients = owners(problem)
+    initial = jax.jit(problem.init_params)(prng.model_key(jax.random.key(seed)))
+    kernel, bias = (np.asarray(part, np.float64) for part in objective.coefficients(initial))
+    start = analysis.LinearModel(kernel, bias)
+    classes = None if objective.loss == 'least_squares' else bias.size
+    if objective.loss == 'logistic':
+        classes = 2
+    measure = jax.jit(problem.metrics)
+
+    def metrics(model: analysis.LinearModel) -> Mapping[str, float]:
+        dtype = jax.tree.leaves(initial)[0].dtype
+        params = objective.params(*(jnp.asarray(part, dtype) for part in model))
+        found = measure(params, problem.eval_data)
+        return {name: float(value) for name, value in found.items() if np.ndim(value) == 0}
+
+    def predicted(shares: np.ndarray, duration: float | None) -> Prediction:
+        given: tuple[Any, ...] = (inputs, labels, clients, shares)
+        options: dict[str, Any] = {
+            'loss': objective.loss,
+            'num_classes': classes,
+            'l2': objective.l2,
+        }
+        reached: Mapping[str, float] = {}
+        if duration is not None:
+            most = _MOST_FLOW // (len(inputs) * (kernel.size + bias.size))
+            with contextlib.suppress(LongFlowError):
+                flow = analysis.weighted_gradient_flow(
+                    *given, time=duration, start=start, most_gradients=most, **options
+                )
+                reached = metrics(flow)
+        try:
+            limit = metrics(analysis.weighted_minimiser(*given, **options).model)
+        except NoMinimiserError:
+            limit = {}
+        return Prediction(limit, reached)
+
+    if not _is_as_stated(problem, start):
+        return None
+    equal = np.full(problem.num_clients, 1 / problem.num_clients)
+    return Predictions(
+        fedavg=predicted(weights, None if time is None else non_empty * time),
+        fedpbc=predicted(equal, time),
+        exact=exact,
+    )
+
+
+def of_links(
+    links: ConfiguredLinks, masks: np.ndarray | None = None, most_work: float = MOST_WORK
+) -> list[str]:
+    """The predictions for a pattern of a config, in words.
+
+    Args:
+      links: the pattern.
+      masks: as in `under`.
+      most_work: the most `work` of a problem that is still predicted.
+
+    Returns:
+      Lines of 80 columns at most, none where nothing can be told.
+    """
+    if not is_stated(links.problem):
+        return []
+    if work(links.problem) > most_work:
+        return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
+    found = under(links, masks)
+    return [] if found is None else _lines(found, links.horizon)
+
+
+def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Predictions | None:
+    """The predictions for a pattern of a config whose problem states its objective.
+
+    Args:
+      links: the pattern.
+      masks: bool[T, N], who took part, if that has been simulated.
+
+    Returns:
+      The predictions; None where nothing can be told. Weights are exact where they are known, and
+      otherwise those of the masks, or of as many rounds of the first seed as the config has, 10,000
+      at most.
+    """
+    problem, law = links.problem, links.law
+    weights, some = law.weights, _non_empty(links)
+    if weights is None or some is None:
+        if masks is None:
+            most = max(_MOST_CELLS // problem.num_clients, 1)
+            rounds = links.horizon.rounds if links.horizon else _MOST_ROUNDS
+            rounds = min(rounds, _MOST_ROUNDS, most)
+            masks = record_links(
+                links.participation, num_rounds=rounds, seed=links.seed
+            ).participates
+        if not masks.any():
+            return None
+        some = float(masks.any(axis=1).mean())
+    exact = weights is not None
+    if weights is None:
+        assert masks is not None
+        sizes = masks.sum(axis=1, keepdims=True)
+        weights = (masks / np.maximum(sizes, 1)).sum(axis=0) / (sizes > 0).sum()
+    return predictions(
+        problem,
+        weights,
+        non_empty=some,
+        time=None if links.horizon is None else links.horizon.time,
+        seed=links.seed,
+        exact=exact,
+    )
+
+
+def _lines(found: Predictions, horizon: Horizon | None) -> list[str]:
+    """The predictions in a line or two."""
+    told = []
+    source = '' if found.exact else ', simulated links'
+    if found.fedavg.reached and found.fedpbc.reached and horizon is not None:
+        pair = _pair(found.fedavg.reached, found.fedpbc.reached)
+        told += [pair, f'  after {horizon.rounds:,} rounds of small steps{source}']
+    elif horizon is not None:
+        told.append(f'no end predicted: rate x steps x rounds = {horizon.time:.3g} takes too long')
+    if found.fedavg.limit and found.fedpbc.limit:
+        told += [_pair(found.fedavg.limit, found.fedpbc.limit), f'  in the long run{source}']
+    else:
+        told.append('no limit in the long run: a linear model separates some labels')
+    return told
+
+
+def _pair(fedavg: Mapping[str, float], fedpbc: Mapping[str, float]) -> str:
+    name = 'accuracy' if 'accuracy' in fedavg else next(iter(fedavg))
+    first, second = (_shown(metrics[name], name) for metrics in (fedavg, fedpbc))
+    return f'FedAvg is expected to end at {first}, FedPBC at {second}'
+
+
+def _shown(value: float, name: str) -> str:
+    return f'{100 * value:.1f} %' if name == 'accuracy' else f'{name} {value:.4g}'
+
+
+def _non_empty(links: ConfiguredLinks) -> float | None:
+    """Share of rounds with a participant, where it is known."""
+    law = links.law
+    if law.never_empty:
+        return 1.0
+    if law.probs is None:
+        return None
+    return float(1 - np.prod(1 - law.probs))
+
+
+def _is_as_stated(problem: Problem, start: analysis.LinearModel) -> bool:
+    """Whether the problem's own loss of some examples is that of its statement."""
+    objective = problem.objective
+    assert objective is not None
+    batch = jax.tree.map(lambda a: a[:_CHECKED], problem.data)
+    inputs, labels = (np.asarray(part) for part in objective.inputs(batch))
+    rng = np.random.default_rng(0)
+    model = analysis.LinearModel(*(part + rng.normal(scale=0.1, size=part.shape) for part in start))
+    stated = analysis.linear_loss(model, inputs, labels, loss=objective.loss, l2=objective.l2)
+    params = objective.params(*(jnp.asarray(part, jnp.float32) for part in model))
+    own = float(jax.jit(problem.loss_fn)(params, batch))
+    return bool(abs(own - stated) <= _AGREE * max(abs(stated), 1e-3))
