@@ -149,9 +149,12 @@ def _fault(path: tuple[Any, ...], value: Any) -> Iterator[str]:
     positive = name in _POSITIVE or (name == 'period' and 'schedule' in words)
     if positive and not (number and value > 0):
         yield 'is no positive number'
-    if name in _SHARES and isinstance(value, str | bool):
+    is_label = path[0] == 'reports' and len(path) == 2
+    is_spread = (path[0], name) == ('problem', 'beta')  # of synthetic data
+    share = name in _SHARES and not is_label and not is_spread
+    if share and isinstance(value, str | bool):
         yield 'is no number'
-    if name in _SHARES and number and 'server_optimizer' not in words and not 0 <= value <= 1:
+    if share and number and 'server_optimizer' not in words and not 0 <= value <= 1:
         yield 'is no share'
     probability = name in ('value', 'values') and 'probs' in words
     if (probability and not number) or (

@@ -241,7 +241,7 @@ def lane_of(files: Mapping[int, Path]) -> KeptLane:
       files: of the lane, by rounds behind it.
 
     Raises:
-      DamagedError: if that file was changed.
+      checkpoints.DamagedError: if that file was changed.
     """
     last = max(files)
     about, lines = checkpoints.read(files[last])

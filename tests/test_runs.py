@@ -171,7 +171,7 @@ def test_changed_descriptions_and_links_are_refused(tmp_path):
 def test_one_process_works_in_a_folder(tmp_path):
     first = opened(tmp_path)
     program = (
-        'import sys; from fedjax_links import stores\n'
+        'import sys; from fedjax_links.experiment.running import stores\n'
         'try: stores.RunFolder(sys.argv[1], facts={})\n'
         'except ValueError as error: print(error)'
     )

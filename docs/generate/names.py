@@ -3,6 +3,20 @@
 import pkgutil
 from typing import Any
 
+import fedjax_links
+
+_ROOMS = [
+    fedjax_links.__name__,
+    *(
+        f'fedjax_links.{found.name}'
+        for found in pkgutil.iter_modules(fedjax_links.__path__)
+        if found.ispkg
+    ),
+    *(f'fedjax_links.experiment.{room}' for room in ('plan', 'running', 'looking')),
+    'fedjax_links.participation.traces',
+    'fedjax_links.analysis.linear',
+]
+
 
 def full_names(target: str, *modules: str) -> list[str]:
     """Under which names the site may know what a docstring refers to.
@@ -16,7 +30,7 @@ def full_names(target: str, *modules: str) -> list[str]:
       this name.
     """
     elsewhere = [target] if '.' in target else []  # numpy.dtype
-    for name in (*(f'{module}.{target}' for module in ('fedjax_links', *modules)), *elsewhere):
+    for name in (*(f'{module}.{target}' for module in (*_ROOMS, *modules)), *elsewhere):
         try:
             found = pkgutil.resolve_name(name)
         except (AttributeError, ImportError, ValueError):

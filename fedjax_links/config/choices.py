@@ -57,6 +57,8 @@ def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
         for option in options.keys() & _RANGES.keys():
             if options[option] is not None and not callable(options[option]):
                 checks.within(option, options[option], *_RANGES[option])
+                if np.ndim(options[option]):
+                    raise errors.invalid(option, 'be a number', errors.shown(options[option]))
         return factory(*args, **options)
 
     return make

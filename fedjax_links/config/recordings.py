@@ -108,7 +108,7 @@ def read_log(
 
     Args:
       argument: the path's place in the config, for errors.
-      reader: of `participation.trace_formats`, its options bound.
+      reader: of `participation.traces.trace_formats`, its options bound.
       path: as in `locate`.
       num_clients: N, which must be the log's; None if it may have any.
 

@@ -1,4 +1,4 @@
-"""Sources of methods: keys beside the code that they stand behind, entries in `references.bib`."""
+"""Sources of methods: keys beside the code that uses them, entries in ``references.bib``."""
 
 import functools
 import pathlib
@@ -109,7 +109,7 @@ def references_of(factory: Callable[..., Any]) -> tuple[Reference, ...]:
 
 @functools.cache
 def _bibliography() -> Mapping[str, Reference]:
-    """The entries of `references.bib`, which are written as `Reference.bibtex` writes them."""
+    """The entries of ``references.bib``, which are written as `Reference.bibtex` writes them."""
     text = pathlib.Path(__file__).with_suffix('.bib').read_text(encoding='utf-8')
     found = {}
     for kind, key, body in re.findall(

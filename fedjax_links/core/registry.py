@@ -27,7 +27,7 @@ class Traffic(NamedTuple):
       up: models that a client sends when its uplink delivers.
       down: models that it receives.
       everyone: whether clients train whose message does not arrive, too; None where the option
-        ``compute`` of the algorithm says so, `default` if it is absent.
+        ``compute`` of the algorithm says so, ``default`` if it is absent.
       default: the default of that option.
       awaits_compute: whether a round waits for local steps; not where they were made beforehand.
       asked: ``(mask, options) -> bool[T, N]``, who sends and receives, where that is not everybody

@@ -73,6 +73,7 @@ REFUSED = [
         'server_optimizer.learning_rate` must lie in ',
     ),
     (client(optimizer={'name': 'sgd', 'momentum': 2.0}), 'optimizer.momentum` must lie in [0, 1]'),
+    (client(optimizer={'name': 'sgd', 'momentum': []}), 'optimizer.momentum` must be a number'),
     # Names and labels.
     ({'': 1}, "`config` has no ''; valid names: "),
     ({'algorithms': {'fedavg': {'client': {1: 2}}}}, 'must have texts as names of its fields'),

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from fedjax_links.participation import availability, replay
-from fedjax_links.participation.traces import trace, trace_formats
+from fedjax_links.participation import availability, replay, trace
+from fedjax_links.participation.traces import trace_formats
 from tests.participation.sampling import refuses, roll
 
 TIMERS = {

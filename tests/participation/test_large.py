@@ -10,13 +10,14 @@ from fedjax_links.participation import (
     cap,
     cyclic,
     diurnal,
+    intervals,
     markov,
     minimum_separation,
     periodic_groups,
     regularized,
+    trace,
     uniform_cohort,
 )
-from fedjax_links.participation.traces import intervals, trace
 from tests.participation.sampling import advance
 
 N = 1_000_000

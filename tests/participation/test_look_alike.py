@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fedjax_links.participation import availability
-from fedjax_links.participation.traces import intervals, look_alike
+from fedjax_links.participation import availability, intervals, look_alike
 from fedjax_links.participation.traces.look_alike import daily_rates, rounds_per_day
 from tests.participation.sampling import assert_frequencies, masks, refuses, roll
 

@@ -106,7 +106,7 @@ def test_works_on_what_clients_actually_hold():
 
 
 PACKAGE = Path(fedjax_links.__file__).parent
-BARE = {'problems/quadratic.py', 'participation/look_alike.py'}
+BARE = {'problems/quadratic.py', 'participation/traces/look_alike.py'}
 """Draws of a seed alone, the one of normals and the other of integers."""
 
 
@@ -123,7 +123,7 @@ def streams_of(path):
 
 def test_equal_seeds_draw_from_different_streams():
     # The same seed for data, partition and links is usual; the draws must not be the same numbers.
-    paths = [PACKAGE / 'pricing.py']
+    paths = [PACKAGE / 'report' / 'pricing.py']
     for folder in ('problems', 'participation'):
         paths += sorted((PACKAGE / folder).rglob('*.py'))
     found = {

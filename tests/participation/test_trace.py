@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links.participation.traces import intervals, trace
+from fedjax_links.participation import intervals, trace
 from fedjax_links.participation.traces.packed_traces import pack
 from tests.participation.sampling import refuses, roll
 

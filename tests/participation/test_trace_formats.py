@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fedjax_links.core import errors
-from fedjax_links.participation.traces import trace, trace_formats
+from fedjax_links.participation import trace
+from fedjax_links.participation.traces import trace_formats
 from tests.participation.sampling import refuses, roll
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedjax_links.participation.traces import intervals
+from fedjax_links.participation import intervals
 from fedjax_links.report.screens import availability
 
 HOUR = 3600.0

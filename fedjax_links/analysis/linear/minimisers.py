@@ -60,7 +60,7 @@ def weighted_minimiser(
       labels: int[E], 0 to C - 1; for ``'logistic'`` 0 and 1; for ``'least_squares'`` float[E, ...].
       clients: int[E], the owner of each example.
       weights: float[N], w_i, not negative; examples of clients without weight do not count.
-      loss: ``'softmax'``, ``'logistic'``, ``'least_squares'``, see `analysis.linear_models`.
+      loss: ``'softmax'``, ``'logistic'``, ``'least_squares'``, see `analysis.linear.linear_models`.
       num_classes: C; by default as many as there are labels.
       l2: weight of the penalty, which spares the intercept.
 

@@ -1,11 +1,11 @@
-"""Importers of availability logs: they give `participation.intervals.Intervals`, for ``trace``.
+"""Importers of availability logs: they give `intervals.Intervals`, for ``trace``.
 
 * `from_csv`: one interval per line, ``client,start,end``.
 * `from_events`: one change of state per line, ``client,time,state``.
 * `from_pings`: one sign of life per line, ``id,timestamp``, as in the usage log behind FLGo's phone
   simulator.
 * `from_matrix`: a line of 0 and 1 per round, or per client.
-* `from_flash`, `from_fedscale`: measured on phones, see `participation.device_logs`.
+* `from_flash`, `from_fedscale`: measured on phones, see `participation.traces.device_logs`.
 
 No availability format of Plato could be found (it simulates speeds and latencies); `from_events`
 takes any log of changes of state.
