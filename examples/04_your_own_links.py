@@ -26,9 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 from matplotlib import pyplot
 
-from fedjax_links import analysis, base, participation, plot, simulation, testing
-from fedjax_links.core import prng
-from fedjax_links.participation.traces import trace_formats
+from fedjax_links import analysis, base, participation, plot, prng, simulation, testing
+from fedjax_links.participation import trace_formats
 
 # %% [markdown]
 # ## A pattern: clients under one mast

@@ -8,9 +8,7 @@ client, so that g counts those too who are not there. An empty round changes not
 
 from typing import NamedTuple
 
-from fedjax_links import base, local_training
-from fedjax_links.clients import cohorts
-from fedjax_links.core import tree
+from fedjax_links import base, cohorts, local_training, tree
 
 
 class FedLinState(NamedTuple):

@@ -58,9 +58,11 @@ else:
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-        import pkgutil
+        import importlib
 
-        return pkgutil.resolve_name(f'{__name__}.{_HOMES.get(name, name)}')
+        module, _, inside = _HOMES.get(name, name).partition(':')
+        found = importlib.import_module(f'{__name__}.{module}')
+        return getattr(found, inside) if inside else found
 
 
 __all__ = [

@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 
-from fedjax_links import analysis
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.core import prng
 from fedjax_links.core.references import cite
@@ -77,6 +76,8 @@ def bernoulli_law(given: Given) -> LinkLaw:
 
 def _mean_weights(probs: np.ndarray) -> np.ndarray | None:
     """Long-run weights of independent rounds with probabilities float64[P, N] in turn."""
+    from fedjax_links import analysis  # SciPy takes long to import
+
     some = -np.expm1(np.log1p(-np.minimum(probs, 1 - 1e-16)).sum(axis=1))
     if not some.any():
         return None

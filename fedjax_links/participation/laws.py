@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import analysis
-
 _MAX_PERIOD = 10_000
 
 
@@ -106,6 +104,8 @@ def independent(description: str, probs: np.ndarray) -> LinkLaw:
       description: one line.
       probs: float64[N].
     """
+    from fedjax_links import analysis  # SciPy takes long to import
+
     return LinkLaw(
         description,
         probs=probs,

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import analysis
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.core.references import cite
@@ -161,6 +160,8 @@ def rates(probs: Any, up_rate: Any, where: Callable[..., Any] = jnp.where) -> tu
 
 def markov_law(given: Given) -> LinkLaw:
     """Exact law of `markov`."""
+    from fedjax_links import analysis  # SciPy takes long to import
+
     kind, period = given.schedule
     if kind != 'constant':
         return LinkLaw(f'probabilities follow a {kind} schedule, with memory', period=period)

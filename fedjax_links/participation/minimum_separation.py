@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import analysis
 from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
 from fedjax_links.core import checks, describing, errors
 from fedjax_links.core.references import cite
@@ -293,6 +292,8 @@ def _selection_law(
     weights: np.ndarray, separation: Any, size: int, design: str
 ) -> tuple[np.ndarray, str] | None:
     """Shares of the selections and where they come from; None beyond closed form and listing."""
+    from fedjax_links import analysis  # SciPy takes long to import
+
     if np.ndim(separation) == 0 and (size == 1 or design == 'product'):
         law = analysis.minimum_separation_stationary(weights, int(separation), size)
         return law, 'closed form'
