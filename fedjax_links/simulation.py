@@ -309,10 +309,9 @@ def _init(
 def sample_shapes(participation: Participation) -> Links:
     """What a pattern draws in a round, by shapes and dtypes."""
 
-    def sample(key: Key) -> Links:
-        return participation.sample(participation.init(key), key, jnp.int32(0))[1]
-
-    return jax.eval_shape(sample, jax.random.key(0))
+    key = jax.random.key(0)
+    carry = jax.eval_shape(participation.init, key)
+    return jax.eval_shape(participation.sample, carry, key, jnp.int32(0))[1]
 
 
 def run_round(
