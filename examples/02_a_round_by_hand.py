@@ -112,7 +112,7 @@ models = np.stack([state.clients[:, 0] for state in held])
 curves = {f'client {i}, p = {p}': models[:, i] for i, p in enumerate(probs)}
 curves['mean of the clients'] = models.mean(axis=1)
 curves['server'] = np.stack([state.server[0] for state in held])
-plot.learning_curves(curves, 'model', rounds=np.arange(61), legend=False, ax=below)
+plot.learning_curves(curves, 'parameter', rounds=np.arange(61), legend=False, ax=below)
 below.axhline(targets.mean(), color='black', linewidth=0.8, label='optimum')
 below.legend(fontsize=8, ncols=4, loc='upper center', bbox_to_anchor=(0.5, -0.12), frameon=False)
 

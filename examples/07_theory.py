@@ -72,7 +72,7 @@ curves = {
     for name, result in points.items()
 }
 rounds = np.arange(5, num_rounds + 1, 5)
-axes = fl.plot.learning_curves(curves, 'model', model='all', rounds=rounds, levels=limits)
+axes = fl.plot.learning_curves(curves, 'parameter', model='all', rounds=rounds, levels=limits)
 law = analysis.fedavg_mean_and_covariance(probs, targets, rate, steps, num_rounds=num_rounds)
 axes.plot(rounds, law.mean[rounds, 0], 'o', color=fl.plot.EXACT, markersize=3, label='exact')
 axes.axhline(targets.mean(), color=fl.plot.EXACT, linewidth=0.8)

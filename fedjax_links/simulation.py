@@ -308,7 +308,6 @@ def _init(
 
 def sample_shapes(participation: Participation) -> Links:
     """What a pattern draws in a round, by shapes and dtypes."""
-
     key = jax.random.key(0)
     carry = jax.eval_shape(participation.init, key)
     return jax.eval_shape(participation.sample, carry, key, jnp.int32(0))[1]

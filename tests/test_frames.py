@@ -250,3 +250,26 @@ def test_more_axes_than_points_and_seeds_are_refused(swept):
     nested = jax.tree.map(lambda a: np.asarray(a)[None], swept)
     with pytest.raises(ValueError, match='no leading axes beside points and seeds'):
         SimulationResult(*nested).to_pandas()
+
+
+def test_a_metric_or_a_column_named_like_an_axis_is_refused():
+    own = r'^`metric` must have a name of its own beside algorithm, begun, .*, got model\.$'
+    with pytest.raises(ValueError, match=own):
+        fl.plot.learning_curves({'fedavg': np.zeros(3)}, 'model')
+    client = local_training.local_sgd(0.1, local_steps=1)
+    parts = {
+        'title': 'Names',
+        'problem': problems.quadratic(np.eye(2)),
+        'patterns': {'all': participation.always(2)},
+        'algorithms': {'fedavg': fl.ALGORITHMS['fedavg'](client)},
+        'num_rounds': 1,
+        'eval_every': 1,
+    }
+    with pytest.raises(ValueError, match=r'^`metrics` must have a name .*, got round\.$'):
+        fl.Experiment(**parts, eval_fn=lambda params, key, problem: {'round': params.sum()})
+
+    def rule(model=1.0):
+        return fl.ALGORITHMS['fedavg'](local_training.local_sgd(model, local_steps=1))
+
+    with pytest.raises(ValueError, match=r'^`grid` must have a name .*, got model\.$'):
+        fl.Experiment(**{**parts, 'algorithms': {'fedavg': rule}}, grid={'model': [0.1, 0.2]})

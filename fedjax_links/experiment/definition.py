@@ -16,6 +16,7 @@ from fedjax_links.experiment.plan import families, limits, makers, redraws
 from fedjax_links.experiment.plan.makers import Maker
 from fedjax_links.experiment.plan.tuning import Tuning
 from fedjax_links.machines import environment
+from fedjax_links.results import dataset
 
 LINKS = 'links'
 """What ``log`` calls the realised links of every seed."""
@@ -127,7 +128,9 @@ class Experiment:
         redraws.check(self.redraw, len(self.seeds), self.columns_taken, columns)
         for pattern in self.patterns:
             for point in self.grid_points:
-                checks.choice('metric', self.metric_name, self._metrics(pattern, point))
+                metrics = self._metrics(pattern, point)
+                checks.choice('metric', self.metric_name, metrics)
+                dataset.check_name('metrics', metrics)
                 problem = self.problem_at(pattern, point)
                 where = f'patterns.{pattern}'
                 limits.check_federation(where, self.pattern_at(pattern, point), problem)

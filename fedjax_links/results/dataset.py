@@ -20,6 +20,8 @@ from fedjax_links.results.metric import numbers_of
 ALL = 'all'
 """Every candidate model."""
 DIMS = ('series', 'model', 'pattern', 'seed', 'round')
+TAKEN = {*DIMS, 'algorithm', 'begun', 'complete', 'main_model'}
+"""What neither a metric nor a column of a grid can be called."""
 MAIN, TUNING = 'main', 'tuning'
 _OF_A_LINE = ('stage', 'algorithm', 'pattern', 'seed', 'round', 'finite', 'first_bad_round')
 _USUAL = (
@@ -268,6 +270,7 @@ def build(
     """
     import xarray
 
+    check_name('metric', metrics)
     found = dict.fromkeys(model for entry in entries for model in entry.values)
     models = sorted(found, key=lambda model: model != 'server')
     shape = len(entries), len(models), len(patterns), len(seeds), len(rounds)
@@ -305,6 +308,22 @@ def build(
         every = np.stack([entry.more.get(name, blank) for entry in entries])
         data[name] = (DIMS[0], *DIMS[2:]), every
     return xarray.Dataset(data, coords, {**attrs, 'columns': columns})
+
+
+def check_name(argument: str, names: Iterable[str]) -> None:
+    """Raises for what would be called like an axis of the results.
+
+    Args:
+      argument: what they are, for errors.
+      names: of metrics or of columns of a grid.
+
+    Raises:
+      ValueError: naming the first.
+    """
+    for name in names:
+        if name in TAKEN:
+            requirement = f'have a name of its own beside {", ".join(sorted(TAKEN))}'
+            raise errors.invalid(argument, requirement, name)
 
 
 def _column(values: list[Any]) -> np.ndarray:

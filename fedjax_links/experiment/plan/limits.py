@@ -15,6 +15,7 @@ from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment.plan import redraws
 from fedjax_links.experiment.plan.choosing import BEST
 from fedjax_links.experiment.plan.tuning import Tuning
+from fedjax_links.results import dataset
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -87,9 +88,11 @@ def check_columns(experiment: 'Experiment') -> None:
         *experiment.columns_taken,
         *(n for maker in makers for n in maker.columns),
     }
-    for name in grids.flatten(experiment.grid):
+    columns = grids.flatten(experiment.grid)
+    for name in columns:
         if name not in taken:
             raise errors.unknown_name('grid', name, taken)
+    dataset.check_name('grid', columns)
 
 
 def check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
