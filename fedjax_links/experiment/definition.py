@@ -175,8 +175,9 @@ class Experiment:
         return {k: makers.as_maker(f'problem.{k}', self.problem[k]) for k in self.patterns}
 
     def algorithm_at(self, label: str, columns: Point) -> Algorithm:
-        """An algorithm at values of its columns, which may be traced."""
-        return self.algorithm_makers[label].make(**columns)
+        """An algorithm at values of columns, which may be traced; the rest is as without a grid."""
+        maker = self.algorithm_makers[label]
+        return maker.make(**maker.at(columns))
 
     def pattern_at(self, label: str, point: Point, seed: int | None = None) -> Participation:
         """A pattern at a point, as a seed (the first) draws it; the same for the same values."""

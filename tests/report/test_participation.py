@@ -230,7 +230,7 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
             'num_clients': 6,
             'partition': 'dirichlet_per_class',
             'alpha': 0.5,
-            'model': {'name': 'sun_mnist', 'hidden': [3]},
+            'model': {'name': 'fedjax_links.papers.architectures:sun_mnist', 'hidden': [3]},
         },
         links='always',
         client={'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 4},

@@ -101,7 +101,7 @@ def bound(
 
     def resolve(**values: Any) -> Bound:
         given = {k: Hole(k, v) if holes and not is_built_in(v) else v for k, v in values.items()}
-        key = repr({name: v for name, v in given.items() if not isinstance(v, Hole)})
+        key = repr([(name, None if isinstance(v, Hole) else [v]) for name, v in given.items()])
         if key not in found:
             found[key] = bind(**given)
         return found[key]
