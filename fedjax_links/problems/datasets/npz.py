@@ -3,7 +3,7 @@
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -67,15 +67,27 @@ def read_file(file: pathlib.Path) -> dict[str, np.ndarray]:
     try:
         with np.load(file, allow_pickle=False) as loaded:
             for key in sorted({*_REQUIRED, *_OPTIONAL} & {*loaded.files}):
+                with loaded.zip.open(f'{key}.npy') as entry:
+                    holds_objects = _dtype_of(entry).hasobject
+                if holds_objects:
+                    raise errors.invalid(key, 'hold numbers', f'Python objects in {file}')
                 arrays[key] = loaded[key]
+    except errors.InvalidError:
+        raise
     except Exception as error:  # whatever the reader makes of changed bytes
         if not key:
             raise errors.invalid('path', 'name an npz file', f'an unreadable {file}') from error
-        if 'pickle' in str(error):  # NumPy refuses to unpickle
-            raise errors.invalid(key, 'hold numbers', f'Python objects in {file}') from error
         requirement = f'name an intact npz file ({errors.one_line(str(error))})'
         raise errors.invalid('path', requirement, f'a damaged {key} in {file}') from error
     return arrays
+
+
+def _dtype_of(entry: IO[bytes]) -> np.dtype:
+    """The dtype that the header of an array states."""
+    version = np.lib.format.read_magic(entry)
+    old = version == (1, 0)
+    read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+    return read(entry)[2]
 
 
 def save_npz(dataset: Dataset, path: PathLike) -> None:
