@@ -39,7 +39,7 @@ if jax.__version_info__ < (0, 11):  # what does not know a flag ends the process
     COMPILE_FAST['xla_cpu_use_fusion_emitters'] = False
 
 
-ABOVE_THE_ENGINE = {'cli', 'configs', 'experiment', 'report'}
+ABOVE_THE_ENGINE = {'attacks', 'cli', 'configs', 'experiment', 'report'}
 """Slow tests compile fast here too: they compare runs with runs that are compiled alike."""
 
 FOLDER = pathlib.Path(__file__).parent

@@ -1,6 +1,6 @@
 """Flips single bits in the files of a run, and checks that none changes a result.
 
-python -m benchmarks.flips --count=200
+python -m tests.attacks.flips --count=200
 
 A run is cut in its main part. Each case copies its folder, flips one bit of one file, and lets the
 run go on: either that is refused in one line, or what is there in the end is byte for byte what an

@@ -4,7 +4,6 @@ import copy
 import importlib.util
 import random
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from fedjax_links.algorithms import ALGORITHMS
@@ -13,11 +12,12 @@ from fedjax_links.config import quick as sizes
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 from fedjax_links.report.layouts import LAYOUTS
+from tests import ROOT
 
 Config = dict[str, Any]
 Path_ = tuple[Any, ...]
 
-FOLDER = Path(__file__).parent.parent / 'configs'
+FOLDER = ROOT / 'configs'
 JUNK: tuple[Any, ...] = (
     *(float('inf'), float('-inf'), float('nan'), -1, -1.0, 0, 0.0, 1, 2, 0.5, 1.5, 3.7),
     *(2**31, 2**32, 2**40, 2**63, 10**30, 1e30, 1e308, -1e308, 1e-320, 7),

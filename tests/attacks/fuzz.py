@@ -1,10 +1,10 @@
 """Wrong configs: each runs as meant or is refused in one line.
 
-  python -m benchmarks.fuzz --count=2000 --seed=0 --commands=20
+  python -m tests.attacks.fuzz --count=2000 --seed=0 --commands=20
 
-Takes everyday configs at tiny sizes, spoils one to three places (`fuzz_mutations`), and drives each
+Takes everyday configs at tiny sizes, spoils one to three places (`mutations`), and drives each
 the way of the command line up to the point where training would begin. What is accepted is judged
-by rules of its own (`fuzz_rules`). Exit status 1 if anything ends in a traceback or in a line that
+by rules of its own (`rules`). Exit status 1 if anything ends in a traceback or in a line that
 names no field, flag or file, is nonsense, or takes too long.
 """
 
@@ -23,12 +23,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import fuzz_mutations, fuzz_rules
 from fedjax_links import experiment, report
 from fedjax_links.config import quick as sizes
 from fedjax_links.core import errors
 from fedjax_links.experiment.looking import preflight
 from fedjax_links.report.screens import theory
+from tests.attacks import mutations, rules
 
 LINE, NAMELESS, TRACEBACK = 'one line', 'a line that names nothing', 'traceback'
 RUNS, NONSENSE, SLOW = 'runs', 'nonsense', 'too long'
@@ -71,7 +71,7 @@ def judge(config: dict[str, Any], limit: float = 60.0) -> Verdict:
         return Verdict(SLOW, f'more than {limit:g} s')
     except Exception:
         return Verdict(TRACEBACK, traceback.format_exc())
-    found = fuzz_rules.nonsense(config, num_clients)
+    found = rules.nonsense(config, num_clients)
     return Verdict(NONSENSE, '; '.join(found)) if found else Verdict(RUNS, '')
 
 
@@ -140,7 +140,7 @@ def main() -> None:
     by_command = math.ceil(options.count / max(1, options.commands))
     for place in range(options.count):
         seed = options.seed + place
-        config, done = fuzz_mutations.mutated(seed)
+        config, done = mutations.mutated(seed)
         verdicts = [('', judge(config))]
         if options.commands and place % by_command == 0:
             verdicts.append(('command ', command(config)))

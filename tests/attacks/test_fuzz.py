@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from benchmarks import fuzz, fuzz_mutations, fuzz_rules
 from fedjax_links.core import errors
+from tests.attacks import fuzz, mutations, rules
 from tests.tiers import cases
 
 CHECKED = settings(
@@ -19,7 +19,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def assert_runs_or_costs_one_line(seed):
-    config, done = fuzz_mutations.mutated(seed)
+    config, done = mutations.mutated(seed)
     verdict = fuzz.judge(config)
     assert verdict.kind in (fuzz.LINE, fuzz.RUNS), f'{seed}: {done}\n{verdict.text}'
 
@@ -39,12 +39,12 @@ def test_many_spoilt_configs_run_or_cost_one_line(seed):
 
 @pytest.mark.parametrize(
     'base',
-    cases(fuzz_mutations.BASES, ['quickstart', 'comparison', 'quadratic', 'images']),
+    cases(mutations.BASES, ['quickstart', 'comparison', 'quadratic', 'images']),
 )
 def test_the_unspoilt_configs_run(base):
     import random
 
-    verdict = fuzz.judge(fuzz_mutations.BASES[base](random.Random(1)))
+    verdict = fuzz.judge(mutations.BASES[base](random.Random(1)))
     assert verdict == fuzz.Verdict(fuzz.RUNS, '')
 
 
@@ -76,13 +76,13 @@ def test_the_rules_find_nonsense(changes, fault):
         'num_rounds': 20,
         'eval_every': 10,
     }
-    assert fuzz_rules.nonsense(config, 10) == []
-    found = fuzz_rules.nonsense({**config, **changes}, 10)
+    assert rules.nonsense(config, 10) == []
+    found = rules.nonsense({**config, **changes}, 10)
     assert any(fault in line for line in found), found
 
 
 def test_what_ends_badly_is_told_apart(monkeypatch):
-    config, _ = fuzz_mutations.mutated(0)
+    config, _ = mutations.mutated(0)
     for raised, kind in (
         (errors.invalid('config.x', 'be y', 1), fuzz.LINE),
         (errors.invalid('x', 'be y', 1), fuzz.NAMELESS),

@@ -1,6 +1,6 @@
 """Kills real runs at random moments, and checks that they end as if nothing had happened.
 
-python -m benchmarks.kills --count=60
+python -m tests.attacks.kills --count=60
 
 Each case starts the command, kills it (SIGKILL) at a random moment of the stage that it is after,
 starts it again until it ends by itself, and compares what is in the folder with an unbroken run's,
@@ -19,9 +19,10 @@ from pathlib import Path
 
 from absl import app, flags
 
+from tests import ROOT
+
 COUNT = flags.DEFINE_integer('count', 60, 'Runs to kill.', lower_bound=1)
 SEED = flags.DEFINE_integer('seed', 0, 'Of the moments.')
-ROOT = Path(__file__).parent.parent
 PLAIN = """
 from ml_collections import ConfigDict
 
