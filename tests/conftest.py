@@ -43,7 +43,7 @@ ABOVE_THE_ENGINE = {'attacks', 'cli', 'configs', 'experiment', 'report'}
 """Slow tests compile fast here too: they compare runs with runs that are compiled alike."""
 
 FOLDER = pathlib.Path(__file__).parent
-OF_DOCUMENTS = [FOLDER / name for name in ('benchmarks', 'configs', 'docs')]
+OF_DOCUMENTS = [FOLDER / name for name in ('benchmarks', 'configs', 'docs', 'studies')]
 """What holds pages, configs and records to the code: left out of the default run unless named."""
 
 

@@ -13,7 +13,7 @@ SIGMA, RATE, ALPHA = 'links.probs.sigma', 'client.learning_rate', 'problem.alpha
 
 @pytest.fixture(scope='module')
 def run():
-    return runs.read(ROOT / 'docs' / 'maps' / 'space')
+    return runs.read(ROOT / 'studies' / 'records' / 'maps' / 'space')
 
 
 def test_a_part_has_the_rows_of_its_labels_and_points(run):

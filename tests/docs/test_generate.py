@@ -12,13 +12,14 @@ from fedjax_links.core.references import Reference
 from fedjax_links.local_training import Run, Train
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.testing import AlgorithmFacts
-from tests.docs.pages import DOCS
+from tests import ROOT
+from tests.docs.pages import DOCS, STUDIES
 
 sys.path.append(str(DOCS))
 import generate
 from generate import api, examples, methods, names, text
 
-HAND_WRITTEN = [*DOCS.glob('*.md'), *DOCS.glob('howto/*.md')]
+HAND_WRITTEN = [*DOCS.glob('*.md'), *DOCS.glob('howto/*.md'), *STUDIES.glob('*.md')]
 
 
 @pytest.mark.parametrize('name', ALGORITHMS)
@@ -182,6 +183,7 @@ def test_links_between_files_lead_somewhere(page):
 def test_every_page_has_its_line_in_the_contents():
     listed = (DOCS / 'index.md').read_text()
     for page in HAND_WRITTEN:
-        name = str(page.relative_to(DOCS).with_suffix(''))
+        name = str(page.relative_to(ROOT).with_suffix('')).removeprefix('docs/')
+        name = re.sub('^studies/', 'generated/studies/', name)
         if name != 'index':
             assert re.search(rf'(^|<){name}>?$', listed, flags=re.MULTILINE), name

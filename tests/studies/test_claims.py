@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks import claim as claim_of
-from benchmarks.claim import Claim, Side
-from benchmarks.claims import CLAIMS, TABLE_D1, table
 from fedjax_links import experiment, runs
+from studies import claim as claim_of
+from studies.claim import Claim, Side
+from studies.claims import CLAIMS, TABLE_D1, table
 from tests import ROOT
 from tests.configs import shipped
 
@@ -78,7 +78,7 @@ def test_one_seed_that_waits_long_decides_nothing(monkeypatch):
 
 def test_the_page_has_what_the_archives_say():
     page = PAGE.read_text().splitlines()
-    assert [line for line in page if '](recorded/' in line] == list(table())[2:]
+    assert [line for line in page if '](../studies/records/papers/' in line] == list(table())[2:]
 
 
 def test_the_order_of_figure_9_is_that_of_the_rates():

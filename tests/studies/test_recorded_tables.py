@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks import predicted_points
 from fedjax_links import experiment, runs
 from fedjax_links.papers import predicted_map
+from studies import predicted_points
 from tests import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.optimised]
 
 UNIT = 0.1  # of what is printed; another processor may round differently
-RATES = {  # of FedAvg and FOCUS in docs/exactness.md
+RATES = {  # of FedAvg and FOCUS in studies/exactness.md
     'bernoulli': ('0.02', '0.1'),
     'groups': ('0.0002', '0.005'),
 }
@@ -33,7 +33,7 @@ def config(name, argument=''):
 def rows(page):
     """The tables of a page: every row as a dictionary, by the titles above it."""
     titles = None
-    for line in (ROOT / 'docs' / f'{page}.md').read_text().splitlines():
+    for line in (ROOT / 'studies' / f'{page}.md').read_text().splitlines():
         cells = [cell.strip() for cell in line.strip('|').split('|')]
         if not line.startswith('|'):
             titles = None
@@ -187,7 +187,7 @@ def test_where_fedavg_and_focus_end(links, title):
 def test_a_point_of_a_simulated_map(which, at):
     algorithm = 'focus' if 'newer' in which else 'fedavg'
     at = {**at, 'problem.bayes_accuracy': 0.6, 'client.learning_rate': 0.02}
-    kept = runs.read(ROOT / 'docs' / 'maps' / which.replace(',', '_')).columns
+    kept = runs.read(ROOT / 'studies' / 'records' / 'maps' / which.replace(',', '_')).columns
     rows = kept['algorithm'] == algorithm
     for name, value in at.items():
         rows &= kept[name] == value

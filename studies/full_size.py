@@ -1,7 +1,7 @@
 """The papers' image experiments at full size: a few rounds of each, and what all would take.
 
-python -m benchmarks.full_size xiang2024_table1:svhn --rounds=4 --out=svhn.json
-python -m benchmarks.full_size --table svhn.json cifar10.json
+python -m studies.full_size xiang2024_table1:svhn --rounds=4 --out=svhn.json
+python -m studies.full_size --table svhn.json cifar10.json
 
 Random images in the npz format, as many as the data set has, stand in for it. Clients, networks,
 batches and local steps are those of the config. Every algorithm and every pattern runs at least
@@ -23,8 +23,6 @@ import jax
 import numpy as np
 
 from benchmarks import common
-from benchmarks import full_size_configs as configs
-from benchmarks.full_size_configs import Values
 from fedjax_links import evaluation, experiment, report
 from fedjax_links.base import Problem
 from fedjax_links.core import memory, tree
@@ -34,6 +32,8 @@ from fedjax_links.experiment.plan import lanes
 from fedjax_links.experiment.running.programs import Group, Programs
 from fedjax_links.machines import devices
 from fedjax_links.problems.datasets import places
+from studies import full_size_configs as configs
+from studies.full_size_configs import Values
 
 PEAK_FLOPS, BANDWIDTH = 67e12, 3.35e12
 """Published for an H100 SXM: float32 without tensor cores, bytes per second of its memory."""
@@ -339,7 +339,7 @@ def rows(records: Sequence[Values]) -> Iterator[str]:
 
 def main() -> None:
     """Measures configs, or prints the table of records."""
-    parser = argparse.ArgumentParser(prog='python -m benchmarks.full_size')
+    parser = argparse.ArgumentParser(prog='python -m studies.full_size')
     parser.add_argument('configs', nargs='+', help='NAME:WORDS, or records with --table')
     parser.add_argument('--rounds', type=int, default=20, help='an even number; 0 to run none')
     parser.add_argument('--out', type=pathlib.Path, help='file that records are added to')

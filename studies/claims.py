@@ -1,16 +1,16 @@
 """What the papers say of their experiments, beside the runs of the repository.
 
-python -m benchmarks.claims
+python -m studies.claims
 
-Reads the archives in ``docs/recorded``, one a run, and prints a table. A claim is a list of pairs:
-of either the first is said to be ahead, or both alike. The sides of a pair have the same seeds; a
-number is the mean difference over seeds with its 95 % interval (Student t), positive where the
-first is ahead, and a verdict counts the pairs whose interval excludes zero.
+Reads the archives in ``studies/records/papers``, one a run, and prints a table. A claim is a list
+of pairs: of either the first is said to be ahead, or both alike. The sides of a pair have the same
+seeds; a number is the mean difference over seeds with its 95 % interval (Student t), positive where
+the first is ahead, and a verdict counts the pairs whose interval excludes zero.
 """
 
 from collections.abc import Iterator, Mapping
 
-from benchmarks.claim import Claim, Side, doublings_to, rates, rows, until
+from studies.claim import Claim, Side, doublings_to, rates, rows, until
 
 SUN_TABLE = {'R = 5': 'R05', 'R = 10': 'R10', 'R = 15': 'R15'}
 SUN_FIGURE = {'R = 5': 'R05', 'R = 8': 'R08'}

@@ -11,7 +11,7 @@ from scipy import stats
 
 from fedjax_links import runs
 
-ARCHIVES = Path(__file__).parents[1] / 'docs' / 'recorded'
+ARCHIVES = Path(__file__).parent / 'records' / 'papers'
 HOLDS, REVERSED, OPEN = 'holds', 'reversed', 'cannot be told'
 ALIKE, DIFFERENT = 'no difference seen', 'different'
 
@@ -149,7 +149,7 @@ def rows(claims: Iterable[Claim]) -> Iterator[str]:
             yield f'| {claim.item} | {claim.text} | {claim.run} | not run yet | not known |'
             continue
         found = list(outcomes(claim))
-        run = f'[{claim.run}](recorded/{claim.run}/report.md)'
+        run = f'[{claim.run}](../studies/records/papers/{claim.run}/report.md)'
         numbers, said = shown(claim, found), verdict(claim, found)
         yield f'| {claim.item} | {claim.text} | {run} | {numbers} | {said} |'
 
@@ -172,5 +172,5 @@ def rates(item: str, run: str, printed: Mapping[str, float]) -> str:
     said = '; '.join(f'{name} {rate:g}' for name, rate in printed.items())
     seeds = len(np.unique(columns['seed'][tuning]))
     verdict = f'equal {equal} of {len(printed)}, by {seeds} seed{"s" if seeds > 1 else ""}'
-    link = f'[{run}](recorded/{run}/report.md)'
+    link = f'[{run}](../studies/records/papers/{run}/report.md)'
     return f'| {item} | best local rates: {said} | {link} | {"; ".join(here)} | {verdict} |'

@@ -1,6 +1,6 @@
-"""Predicted accuracies beside those of runs: the tables of docs/prediction.md.
+"""Predicted accuracies beside those of runs: the tables of studies/prediction.md.
 
-python -m benchmarks.prediction
+python -m studies.prediction
 """
 
 from collections.abc import Iterator

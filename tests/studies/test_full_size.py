@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks import common as common_benchmarks
-from benchmarks import full_size
-from benchmarks import full_size_configs as configs
 from fedjax_links import experiment, problems
 from fedjax_links.papers import common
+from studies import full_size
+from studies import full_size_configs as configs
 from tests.configs import shipped
 
 WRITTEN = [
@@ -102,7 +102,7 @@ def test_stand_ins_have_the_shape_and_share_of_the_data(tmp_path):
 
 
 def test_the_page_names_every_config_with_images():
-    page = (shipped.FOLDER.parent / 'docs' / 'full_size.md').read_text()
+    page = (shipped.FOLDER.parent / 'studies' / 'full_size.md').read_text()
     for name, (*subjects, _) in shipped.ARGUMENTS.items():
         for dataset in set(subjects[-1:] and subjects[-1]) & set(configs.STAND_INS):
             words = f'alpha,{dataset}' if name == 'xiang2024_figure9' else dataset

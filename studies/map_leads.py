@@ -1,6 +1,6 @@
-"""Which rules are ahead of FedAvg, and FedPBC of them, over the recorded maps of docs/maps/.
+"""Which rules are ahead of FedAvg, and FedPBC of them, over the maps of studies/records/.
 
-python -m benchmarks.map_leads
+python -m studies.map_leads
 
 A line per map and algorithm: at how many points it is clearly ahead or behind (the paired 95 %
 interval over seeds excludes zero), the least and largest difference, in points of accuracy, and
@@ -16,7 +16,7 @@ import numpy as np
 from fedjax_links import evaluation, runs
 from fedjax_links.report import cells, source
 
-FOLDER = Path(__file__).parents[1] / 'docs' / 'maps'
+FOLDER = Path(__file__).parent / 'records' / 'maps'
 MAPS = ('space', 'rounds', 'correlation')
 TITLES = ('map', 'algorithm', 'minus FedAvg: ahead, behind', 'from, to')
 TITLES += ('FedPBC minus it: ahead, behind', 'from, to', 'all points')

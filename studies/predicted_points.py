@@ -1,6 +1,6 @@
 """Predicted accuracies beside those of runs at 42 points of the map, over all six patterns.
 
-python -m benchmarks.predicted_points
+python -m studies.predicted_points
 
 Seven settings of overlap, heterogeneity and link inequality, six patterns of links each. Data,
 partition and link qualities of a setting are one draw, as a prediction is for one; links, batches

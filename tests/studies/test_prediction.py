@@ -1,14 +1,14 @@
-"""Cells of docs/prediction.md, made again."""
+"""Cells of studies/prediction.md, made again."""
 
 import re
 
 import numpy as np
 import pytest
 
-from benchmarks import prediction
+from studies import prediction
 from tests import ROOT
 
-PAGE = (ROOT / 'docs' / 'prediction.md').read_text()
+PAGE = (ROOT / 'studies' / 'prediction.md').read_text()
 
 
 def cells():

@@ -1,10 +1,10 @@
-"""Leads over the recorded maps: counted by hand, and as docs/map.md has them."""
+"""Leads over the recorded maps: counted by hand, and as studies/map.md has them."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks import map_leads
+from studies import map_leads
 from tests import ROOT
 from tests.tiers import cases
 
@@ -27,7 +27,7 @@ def test_points_are_counted_where_the_interval_leaves_zero_out(rng):
 
 @pytest.mark.parametrize('which', cases(map_leads.MAPS, ['correlation']))
 def test_the_page_has_these_rows(which):
-    page = (ROOT / 'docs' / 'map.md').read_text().splitlines()
+    page = (ROOT / 'studies' / 'map.md').read_text().splitlines()
     assert f'| {" | ".join(map_leads.TITLES)} |' in page
     recorded = [line for line in page if line.startswith(f'| {which} |')]
     assert recorded == list(map_leads.rows(which, map_leads.both(which)))
