@@ -11,8 +11,8 @@ from fedjax_links.experiment.running import loop as running
 from fedjax_links.experiment.running.programs import Group, Programs
 from fedjax_links.local_training import local_sgd
 from fedjax_links.machines.devices import Place
-from tests.experiment.test_running import in_python
-from tests.test_devices import in_a_process
+from tests.experiment.running.test_loop import in_python
+from tests.machines.test_devices import in_a_process
 
 RUNS = """
 import sys

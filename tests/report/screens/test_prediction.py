@@ -224,7 +224,7 @@ def own_data_alone():
             {'name': 'digits', 'num_clients': 8, 'model': 'softmax', 'alpha': 0.5},
             ('accuracy', None),  # on held-out data, not on the clients'
         ),
-        ({'name': 'tests.report.test_prediction:own_data_alone'}, ('accuracy', 'loss')),
+        ({'name': 'tests.report.screens.test_prediction:own_data_alone'}, ('accuracy', 'loss')),
     ],
 )
 def test_what_was_expected_is_kept_with_a_run_and_drawn(problem, predicted, tmp_path):

@@ -3,7 +3,7 @@
 from fedjax_links import experiment
 from fedjax_links.experiment.looking import forking
 from fedjax_links.experiment.plan import lanes
-from tests.experiment.test_forking import by_lane, small
+from tests.experiment.looking.test_forking import by_lane, small
 
 
 def drawn(**changes):

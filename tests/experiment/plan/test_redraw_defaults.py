@@ -2,7 +2,7 @@
 
 from fedjax_links import experiment
 from fedjax_links.experiment.plan import redraws
-from tests.experiment.test_redraws import PROBLEMS, PROBS, config
+from tests.experiment.plan.test_redraws import PROBLEMS, PROBS, config
 
 
 def default_of(problem, probs, **changes):

@@ -14,7 +14,7 @@ from fedjax_links.experiment.running import hooks, stores
 from fedjax_links.experiment.running import loop as running
 from fedjax_links.storage import checkpoints
 from tests.experiment.configs import tuned, values
-from tests.experiment.test_running import in_python, run_and_cut
+from tests.experiment.running.test_loop import in_python, run_and_cut
 
 MARKOV = {'name': 'markov', 'probs': {'name': 'equal', 'value': 0.5}, 'up_rate': 0.3}
 

@@ -15,7 +15,7 @@ from fedjax_links.core import errors
 from fedjax_links.experiment import Callback
 from fedjax_links.experiment.running import loggers
 from tests import ROOT
-from tests.experiment.test_running import in_python, run_and_cut
+from tests.experiment.running.test_loop import in_python, run_and_cut
 from tests.tiers import cases
 
 SEEN = []

@@ -13,7 +13,7 @@ from fedjax_links.experiment.looking import preflight, tables
 from fedjax_links.experiment.plan import lanes
 from fedjax_links.experiment.running import programs
 from tests.experiment.configs import tuned
-from tests.experiment.test_running import in_python
+from tests.experiment.running.test_loop import in_python
 
 
 def test_a_dry_run_says_what_will_run_and_what_it_needs():
