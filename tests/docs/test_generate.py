@@ -165,6 +165,21 @@ def test_a_notebook_stands_for_its_script_and_links_to_pages(tmp_path):
     assert (made / 'index.md').read_text().startswith('# All\n\n[Links](links.md)\n')
 
 
+@pytest.mark.parametrize(
+    'link, among_the_pages',
+    [
+        ('](../studies/map.md#links)', '](generated/studies/map.md#links)'),
+        ('](../../studies/map.md)', '](../generated/studies/map.md)'),
+        ('](../docs/data.md)', '](../../data.md)'),
+        ('](records/maps/space/report.md)', '](records/maps/space/report.md)'),
+    ],
+)
+def test_links_to_and_from_studies_are_those_between_pages(link, among_the_pages):
+    source = [f'See [there{link} and ../studies/map.md.']
+    generate.link_studies(None, 'page', source)
+    assert source == [f'See [there{among_the_pages} and ../studies/map.md.']
+
+
 def test_without_examples_there_is_an_index_still(tmp_path):
     examples.write(tmp_path / 'absent', tmp_path / 'made')
     assert 'none so far' in (tmp_path / 'made' / 'index.md').read_text()
