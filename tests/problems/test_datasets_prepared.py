@@ -12,7 +12,7 @@ import pytest
 from fedjax_links.problems import datasets
 from fedjax_links.problems.datasets import places
 from fedjax_links.problems.datasets import tfds as reader
-from tests.problems.datasets import prepared_data
+from tests.problems import prepared_data
 
 PUBLISHED = {
     'mnist': (datasets.mnist, {}),
