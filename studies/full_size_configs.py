@@ -1,6 +1,6 @@
 """Configs of `full_size`: on random images, cut to a few rounds, and in small to count clients."""
 
-import importlib.util
+import importlib
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,6 @@ from fedjax_links.base import Problem
 from fedjax_links.config import quick as sizes
 from fedjax_links.problems.datasets import npz, places
 
-FOLDER = pathlib.Path(__file__).parents[1] / 'configs'
 STAND_INS = {
     # images for training, for testing, shape
     'cifar10': (50_000, 10_000, (32, 32, 3)),
@@ -46,12 +45,7 @@ def write_stand_in(name: str, folder: pathlib.Path, share: float = 1.0) -> None:
 
 def full(name: str, argument: str, folder: pathlib.Path) -> Values:
     """A config as written, that looks for its data in a folder."""
-    path = FOLDER / f'{name}.py'
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.import_module(f'configs.{name}')
     values = sizes.full(module.get_config(argument).to_dict())
     return {**values, 'problem': {**values['problem'], 'data': {'data_dir': str(folder)}}}
 

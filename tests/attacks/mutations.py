@@ -1,7 +1,7 @@
 """Everyday configs at tiny sizes, and what users get wrong in them."""
 
 import copy
-import importlib.util
+import importlib
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,12 +12,10 @@ from fedjax_links.config import quick as sizes
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 from fedjax_links.report.layouts import LAYOUTS
-from tests import ROOT
 
 Config = dict[str, Any]
 Path_ = tuple[Any, ...]
 
-FOLDER = ROOT / 'configs'
 JUNK: tuple[Any, ...] = (
     *(float('inf'), float('-inf'), float('nan'), -1, -1.0, 0, 0.0, 1, 2, 0.5, 1.5, 3.7),
     *(2**31, 2**32, 2**40, 2**63, 10**30, 1e30, 1e308, -1e308, 1e-320, 7),
@@ -124,12 +122,7 @@ _ALGORITHMS: dict[str, Any] = {
 
 def shipped(name: str, **changes: Any) -> Config:
     """A config of the project at its quick size, if it has one, with changes."""
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f'{name}.py')
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    values = module.get_config().to_dict()
+    values = importlib.import_module(f'configs.{name}').get_config().to_dict()
     values = sizes.quick(values) if sizes.QUICK in values else values
     return sizes.quick({**values, sizes.QUICK: changes})
 
