@@ -1,6 +1,6 @@
 """A cell of every recorded table is what its command gives: the lanes behind it run again."""
 
-import importlib.util
+import importlib
 import re
 
 import numpy as np
@@ -23,9 +23,7 @@ SHOWN = 'Bernoulli time-invariant', 'FedAvg'  # of the pattern bernoulli and fed
 
 
 def config(name, argument=''):
-    spec = importlib.util.spec_from_file_location(name, ROOT / 'configs' / f'{name}.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.import_module(f'configs.{name}')
     found = module.get_config(*([argument] if argument else [])).to_dict()
     return {name: value for name, value in found.items() if name != 'quick'}
 
