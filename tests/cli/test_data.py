@@ -5,9 +5,9 @@ import pytest
 from fedjax_links.problems import datasets
 from fedjax_links.problems.datasets.sources.converting import megabytes
 from tests.cli.command import run
-from tests.problems.datasets.sources import published
-from tests.problems.datasets.sources.published import TEST, TRAIN, small
-from tests.problems.datasets.sources.test_fetching import serving
+from tests.problems.sources import published
+from tests.problems.sources.published import TEST, TRAIN, small
+from tests.problems.sources.test_fetching import serving
 
 
 def fails(done, message):

@@ -9,8 +9,8 @@ import pytest
 from fedjax_links.problems import datasets
 from fedjax_links.problems.datasets import sources
 from fedjax_links.problems.datasets.sources import RECIPES
-from tests.problems.datasets.sources import published
-from tests.problems.datasets.sources.published import TEST, TRAIN, small
+from tests.problems.sources import published
+from tests.problems.sources.published import TEST, TRAIN, small
 
 
 def assert_holds(data, train, test, name, num_classes=10):

@@ -12,8 +12,8 @@ import pytest
 
 from fedjax_links.problems import datasets
 from fedjax_links.problems.datasets import sources
-from tests.problems.datasets.sources import published
-from tests.problems.datasets.sources.published import TEST, TRAIN, small
+from tests.problems.sources import published
+from tests.problems.sources.published import TEST, TRAIN, small
 
 pytest.importorskip('pooch')
 
