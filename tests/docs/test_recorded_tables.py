@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from benchmarks import predicted_points
+from configs.figures import predicted_map
 from fedjax_links import experiment, runs
-from fedjax_links.papers import predicted_map
 from tests import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.optimised]
