@@ -82,13 +82,6 @@ def checked_int(name: str, value: object, *, minimum: int) -> int:
     return number
 
 
-def checked_learning_rate(value: float) -> float:
-    """Returns a step size for which gradient descent on unit curvature contracts."""
-    if not 0.0 < value < 2.0:
-        raise errors.invalid('learning_rate', 'lie in (0, 2)', value)
-    return float(value)
-
-
 def raise_where(name: str, vector: np.ndarray, bad: np.ndarray, requirement: str) -> None:
     """Raises for the first client whose entry is `bad`."""
     if np.any(bad):

@@ -15,8 +15,8 @@ from fedjax_links.core import errors
 class MinimumSeparationChain(NamedTuple):
     """The chain of waiting times, restricted to the states that recur.
 
-    S states, N clients, B clients per round, E possible transitions. For an equal separation R a
-    state is a window of the last R cohorts, each taken as a set.
+    S states, N clients, B clients per round. For an equal separation R a state is a window of the
+    last R cohorts, each taken as a set.
 
     Attributes:
       states: int64[S, N], rounds that each client still has to wait; selectable at 0.
@@ -26,10 +26,6 @@ class MinimumSeparationChain(NamedTuple):
         a start where everybody is selectable.
       marginal: float64[N], the share of selections per client; sums to 1.
       selection: float64[S, N], selection law of the next round given the state; rows sum to 1.
-      sources: int64[E], state before each transition.
-      targets: int64[E], state after it.
-      cohorts: int64[E, B], the clients that it selects.
-      probs: float64[E], its probability given the state before.
     """
 
     states: np.ndarray
@@ -37,10 +33,6 @@ class MinimumSeparationChain(NamedTuple):
     stationary: np.ndarray
     marginal: np.ndarray
     selection: np.ndarray
-    sources: np.ndarray
-    targets: np.ndarray
-    cohorts: np.ndarray
-    probs: np.ndarray
 
 
 def minimum_separation_chain(
@@ -87,68 +79,54 @@ def minimum_separation_chain(
     weights = _checks.checked_weights('weights', weights)
     waits = _checked_separation(separation, weights.size)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
-    cohort_designs.checked_design(design)
     limit = _checks.checked_int('max_states', max_states, minimum=1)
-    states, edges = _explore(weights, waits, size, design, limit)
-    sources, targets, cohorts, probs = edges
-    law = _long_run_law(_matrix(sources, targets, probs, len(states)))
-    recurrent = law > 0
-    index = np.cumsum(recurrent) - 1
-    kept = recurrent[sources]
-    sources, targets, probs = index[sources[kept]], index[targets[kept]], probs[kept]
-    cohorts, stationary = cohorts[kept], law[recurrent]
-    selection = np.zeros((stationary.size, weights.size))
-    np.add.at(selection, (sources[:, None], cohorts), probs[:, None] / size)
+    states, transition, selection = _explore(weights, waits, size, design, limit)
+    law = _long_run_law(transition)
+    recurs = np.flatnonzero(law)
     return MinimumSeparationChain(
-        states=states[recurrent],
-        transition=_matrix(sources, targets, probs, stationary.size),
-        stationary=stationary,
-        marginal=stationary @ selection,
-        selection=selection,
-        sources=sources,
-        targets=targets,
-        cohorts=cohorts,
-        probs=probs,
+        states=states[recurs],
+        transition=transition[recurs][:, recurs],
+        stationary=law[recurs],
+        marginal=law[recurs] @ selection[recurs],
+        selection=selection[recurs],
     )
 
 
 def _explore(
     weights: np.ndarray, waits: np.ndarray, size: int, design: str, limit: int
-) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Lists reachable states, the empty history first, and every transition between them."""
+) -> tuple[np.ndarray, sparse.csr_array, np.ndarray]:
+    """Lists reachable states, the empty history first; their transitions and selection laws."""
     found = {(0,) * weights.size: 0}
     queue = list(found)
-    laws: dict[tuple[int, ...], cohort_designs.CohortLaw] = {}
-    sources, targets, cohorts, probs = [], [], [], []
+    sources, targets, probs = [], [], []
+    selection = np.zeros((limit, weights.size))
     for source, state in enumerate(queue):  # grows while it is read
-        eligible = tuple(i for i, wait in enumerate(state) if wait == 0)
+        eligible = np.flatnonzero(np.equal(state, 0))
         if len(eligible) < size:
             raise errors.invalid(
                 'separation',
                 f'leave `cohort_size` {size} of {weights.size} clients selectable in every round',
                 waits.tolist(),
             )
-        if eligible not in laws:
-            ids = np.array(eligible)
-            law = cohort_designs.cohort_law(weights[ids], size, design)
-            laws[eligible] = law._replace(cohorts=ids[law.cohorts])
-        rested = [max(wait - 1, 0) for wait in state]
-        for cohort in laws[eligible].cohorts:
+        law = cohort_designs.cohort_law(weights[eligible], size, design)
+        cohorts = eligible[law.cohorts]
+        np.add.at(selection[source], cohorts, law.probs[:, None] / size)
+        rested = np.maximum(np.array(state) - 1, 0)
+        for cohort, prob in zip(cohorts, law.probs, strict=True):
             after = rested.copy()
-            for client in cohort:
-                after[client] = int(waits[client])
-            key = tuple(after)
+            after[cohort] = waits[cohort]
+            key = tuple(after.tolist())
             if key not in found:
                 if len(found) == limit:
                     raise errors.invalid('max_states', 'cover every state', limit)
                 found[key] = len(found)
                 queue.append(key)
+            sources.append(source)
             targets.append(found[key])
-        sources.append(np.full(len(laws[eligible].probs), source))
-        cohorts.append(laws[eligible].cohorts)
-        probs.append(laws[eligible].probs)
-    edges = (np.concatenate(sources), np.array(targets), np.concatenate(cohorts))
-    return np.array(queue), (*edges, np.concatenate(probs))
+            probs.append(prob)
+    shape = len(queue), len(queue)
+    transition = sparse.csr_array((probs, (sources, targets)), shape=shape)
+    return np.array(queue), transition, selection[: len(queue)]
 
 
 def _long_run_law(transition: sparse.csr_array) -> np.ndarray:
@@ -185,13 +163,6 @@ def _stationary(transition: sparse.csr_array) -> np.ndarray:
     right = np.zeros(num_states)
     right[-1] = 1.0
     return np.maximum(sparse_linalg.spsolve(system, right), np.finfo(np.float64).tiny)
-
-
-def _matrix(
-    sources: np.ndarray, targets: np.ndarray, probs: np.ndarray, num_states: int
-) -> sparse.csr_array:
-    """Transition matrix from a list of transitions; parallel ones add up."""
-    return sparse.csr_array((probs, (sources, targets)), shape=(num_states, num_states))
 
 
 def _checked_separation(separation: ArrayLike, num_clients: int) -> np.ndarray:
