@@ -98,15 +98,15 @@ def test_the_biased_estimate_and_its_floor_bracket_the_exact_law(monkeypatch):
     """R = 1 has an exact curve; estimated like larger R it lies between the two estimates."""
     weights = selection_weights('w', {'name': 'power', 'exponent': 1.0}, 10)
     exact = selection_mixing._mixing(weights, 1, 12, 2000)
-    assert exact.exact
+    assert exact['exact']
     monkeypatch.setattr(selection_mixing, '_exact_law', lambda *_: None)
     guess = selection_mixing._mixing(weights, 1, 12, 2000)
-    assert not guess.exact
-    assert (guess.low - BOUND * guess.error <= exact.low).all()
+    assert not guess['exact']
+    assert (guess['low'] - BOUND * guess['error'] <= exact['low']).all()
     # The upper estimate is off by at most the noise of the law, N terms of it.
-    assert (guess.high + 5 * guess.floor >= exact.high - 1e-6).all()  # float32 masks
-    assert (np.abs(guess.high - exact.high) <= 5 * guess.floor + 1e-6).all()
-    np.testing.assert_array_equal(guess.running, exact.running)
+    assert (guess['high'] + 5 * guess['floor'] >= exact['high'] - 1e-6).all()  # float32 masks
+    assert (np.abs(guess['high'] - exact['high']) <= 5 * guess['floor'] + 1e-6).all()
+    np.testing.assert_array_equal(guess['running'], exact['running'])
 
 
 def test_the_exact_law_starts_with_the_weights_and_ends_stationary():

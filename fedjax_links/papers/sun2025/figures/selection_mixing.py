@@ -1,7 +1,8 @@
 """How fast the selection law of minimum separation approaches its stationary law."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,34 +12,12 @@ from fedjax_links import analysis, plot, simulation
 from fedjax_links.config import sections
 from fedjax_links.papers.sun2025.weights import selection_weights
 from fedjax_links.participation import minimum_separation
+from fedjax_links.report import tables
 from fedjax_links.report.figure import FigureResult, stack
-from fedjax_links.report.tables import Table
 
 _NUM_BATCHES = 20
 _LISTED_ROUNDS = (0, 1, 5, 20, 50, 100)
 _CLOSE, _SURE = 0.01, 4.0
-
-
-class Mixing(NamedTuple):
-    """Distances by round for one separation.
-
-    Attributes:
-      low: float64[T], estimate of the law's distance whose mean is at most the truth.
-      high: float64[T], estimate whose mean is at least the truth.
-      error: float64[T], standard error of ``low``; zero where both are exact.
-      floor: float64[T], what ``high`` would be on average if the true distance were zero.
-      running: float64[T], mean distance of a single run's selection shares so far.
-      running_error: float64[T], its standard error over runs.
-      exact: whether the law is exact.
-    """
-
-    low: np.ndarray
-    high: np.ndarray
-    error: np.ndarray
-    floor: np.ndarray
-    running: np.ndarray
-    running_error: np.ndarray
-    exact: bool
 
 
 def selection_mixing(
@@ -69,94 +48,87 @@ def selection_mixing(
       num_seeds: simulated runs per R, a multiple of 20.
 
     Returns:
-      Columns ``separation``, ``round`` and the fields of `Mixing`.
+      Columns ``separation``, ``round``; ``low``, an estimate of the law's distance whose mean is at
+      most the truth; ``high``, whose mean is at least the truth; ``error``, the standard error of
+      ``low``, zero where both are exact; ``floor``, what ``high`` would be on average if the true
+      distance were zero; ``running``, the mean distance of a single run's selection shares so far;
+      ``running_error``, its standard error over runs; and ``exact``, 1 where the law is exact.
 
     References:
       Sun et al., ICLR 2025, Eq. (5) and Figure 5.
     """
     num_seeds = max(num_seeds // _NUM_BATCHES, 2) * _NUM_BATCHES
     law = selection_weights('config.figure.weights', weights, num_clients)
-    curves = {R: _mixing(law, R, num_rounds, num_seeds) for R in separations}
+    parts = [
+        {'separation': R, 'round': np.arange(num_rounds), **_mixing(law, R, num_rounds, num_seeds)}
+        for R in separations
+    ]
 
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
-        rounds = np.arange(num_rounds)
-        for index, (R, curve) in enumerate(curves.items()):
+        for index, part in enumerate(parts):
             colour = plot.COLOURS[index % len(plot.COLOURS)]
-            _draw_law(left, R, curve, colour)
-            right.plot(rounds + 1, curve.running, color=colour, label=f'R = {R}')
+            _draw_law(left, part, colour)
+            name = f'R = {part["separation"]}'
+            right.plot(part['round'] + 1, part['running'], color=colour, label=name)
         left.set_title(r'Law of round t, $TV(\eta_R(t), \pi_R)$', fontsize=10)
-        left.set_yscale('log')
-        left.set_ylim(1e-4, 1)
-        left.set_xlabel('round t')
+        left.set(yscale='log', ylim=(1e-4, 1), xlabel='round t')
         right.set_title('Shares of the selections of one run up to t, mean over runs', fontsize=10)
-        right.set_xscale('log')
-        right.set_yscale('log')
-        right.set_xlabel('rounds')
+        right.set(xscale='log', yscale='log', xlabel='rounds')
         for axes in (left, right):
             axes.grid(alpha=0.25)
             axes.legend(frameon=False, fontsize=8)
 
-    listed = [t for t in _LISTED_ROUNDS if t < num_rounds]
-    rows = [
-        [
-            str(R),
-            'exact' if curve.exact else 'simulated',
-            *(_bracket(curve, t) for t in listed),
-            _last_far(curve),
-            f'{curve.running[-1]:.3f}',
-        ]
-        for R, curve in curves.items()
-    ]
-    header = ['R', 'law', *(f't = {t}' for t in listed), f'last > {_CLOSE:g}', 'shares']
-    caption = (
+    table = tables.fill(
+        parts,
+        {
+            'R': '{separation}'.format_map,
+            'law': lambda part: 'exact' if part['exact'] else 'simulated',
+            **{
+                f't = {t}': functools.partial(_bracket, round=t)
+                for t in _LISTED_ROUNDS
+                if t < num_rounds
+            },
+            f'last > {_CLOSE:g}': _last_far,
+            'shares': lambda part: f'{part["running"][-1]:.3f}',
+        },
         f'Total variation to pi_R, N = {num_clients}, B = 1, {num_seeds:,} runs: law of round t '
         f'(lower-upper estimate),\nlast round with a distance surely above {_CLOSE:g}, and shares '
-        f'of one run after {num_rounds} rounds.'
+        f'of one run after {num_rounds} rounds.',
     )
-    return FigureResult(
-        columns=stack(
-            [
-                {
-                    'separation': R,
-                    'round': np.arange(num_rounds),
-                    **{k: v for k, v in curve._asdict().items() if k != 'exact'},
-                    'exact': int(curve.exact),
-                }
-                for R, curve in curves.items()
-            ]
-        ),
-        table=Table(header, rows, caption),
-        draw=draw,
-    )
+    return FigureResult(stack(parts), table, draw)
 
 
-def _mixing(weights: np.ndarray, separation: int, num_rounds: int, num_seeds: int) -> Mixing:
+def _mixing(
+    weights: np.ndarray, separation: int, num_rounds: int, num_seeds: int
+) -> dict[str, Any]:
+    """Distances by round for one separation."""
     stationary = analysis.minimum_separation_stationary(weights, separation)
     laws, running = _simulated(weights, stationary, separation, num_rounds, num_seeds)
-    error = running.std(axis=0, ddof=1) / np.sqrt(num_seeds)
-    shared = {'running': running.mean(axis=0), 'running_error': error}
     exact = _exact_law(weights, separation, num_rounds)
-    if exact is not None:
-        distance = 0.5 * np.abs(exact - stationary).sum(axis=1)
-        nothing = np.zeros(num_rounds)
-        return Mixing(distance, distance, nothing, nothing, exact=True, **shared)
-    halves = laws[::2], laws[1::2]
     low, variance = np.zeros(num_rounds), np.zeros(num_rounds)
-    for signs_from, values_from in (halves, halves[::-1]):
-        signs = np.sign(signs_from.mean(axis=0) - stationary)
-        each = 0.5 * np.sum(signs * (values_from - stationary), axis=2)
-        low += each.mean(axis=0) / 2
-        variance += each.var(axis=0, ddof=1) / len(each) / 4
-    coordinates = laws.std(axis=0, ddof=1) / np.sqrt(len(laws))
-    return Mixing(
-        low=low,
-        high=0.5 * np.abs(laws.mean(axis=0) - stationary).sum(axis=1),
-        error=np.sqrt(variance),
-        floor=0.5 * np.sqrt(2 / np.pi) * coordinates.sum(axis=1),
-        exact=False,
-        **shared,
-    )
+    if exact is not None:
+        low = high = 0.5 * np.abs(exact - stationary).sum(axis=1)
+        floor = np.zeros(num_rounds)
+    else:
+        high = 0.5 * np.abs(laws.mean(axis=0) - stationary).sum(axis=1)
+        coordinates = laws.std(axis=0, ddof=1) / np.sqrt(len(laws))
+        floor = 0.5 * np.sqrt(2 / np.pi) * coordinates.sum(axis=1)
+        halves = laws[::2], laws[1::2]
+        for signs_from, values_from in (halves, halves[::-1]):
+            signs = np.sign(signs_from.mean(axis=0) - stationary)
+            each = 0.5 * np.sum(signs * (values_from - stationary), axis=2)
+            low += each.mean(axis=0) / 2
+            variance += each.var(axis=0, ddof=1) / len(each) / 4
+    return {
+        'low': low,
+        'high': high,
+        'error': np.sqrt(variance),
+        'floor': floor,
+        'running': running.mean(axis=0),
+        'running_error': running.std(axis=0, ddof=1) / np.sqrt(num_seeds),
+        'exact': int(exact is not None),
+    }
 
 
 def _exact_law(weights: np.ndarray, separation: int, num_rounds: int) -> np.ndarray | None:
@@ -199,29 +171,28 @@ def _simulated(
     return np.asarray(laws, np.float64), np.asarray(running, np.float64).reshape(num_seeds, -1)
 
 
-def _draw_law(axes: Any, separation: int, curve: Mixing, colour: str) -> None:
-    rounds = np.arange(len(curve.high))
-    if separation == 0:
+def _draw_law(axes: Any, part: Mapping[str, Any], colour: str) -> None:
+    if part['separation'] == 0:
         axes.plot([], [], color=colour, label='R = 0 (zero from the start)')
         return
-    clear = np.where(curve.high > 2 * curve.floor, curve.high, np.nan)
-    name = f'R = {separation}' + (' (exact)' if curve.exact else '')
+    rounds, high, floor = part['round'], part['high'], part['floor']
+    clear = np.where(high > 2 * floor, high, np.nan)
+    name = f'R = {part["separation"]}' + (' (exact)' if part['exact'] else '')
     axes.plot(rounds, clear, color=colour, label=name)
-    axes.fill_between(
-        rounds, np.maximum(curve.low, 1e-6), clear, color=colour, alpha=0.3, linewidth=0
-    )
-    if not curve.exact:
-        axes.plot(rounds, curve.floor, ':', color=colour, linewidth=1)
+    low = np.maximum(part['low'], 1e-6)
+    axes.fill_between(rounds, low, clear, color=colour, alpha=0.3, linewidth=0)
+    if not part['exact']:
+        axes.plot(rounds, floor, ':', color=colour, linewidth=1)
 
 
-def _bracket(curve: Mixing, round: int) -> str:
-    low, high = f'{max(curve.low[round], 0):.3f}'[1:], f'{curve.high[round]:.3f}'[1:]
-    return high if low == high else f'{low}-{high}'
+def _bracket(part: Mapping[str, Any], round: int) -> str:
+    ends = max(part['low'][round], 0), part['high'][round]
+    return '-'.join(dict.fromkeys(f'{end:.3f}'[1:] for end in ends))
 
 
-def _last_far(curve: Mixing) -> str:
+def _last_far(part: Mapping[str, Any]) -> str:
     """Last round whose lower estimate is above the mark by `_SURE` standard errors."""
-    far = np.flatnonzero(curve.low - _SURE * curve.error > _CLOSE)
+    far = np.flatnonzero(part['low'] - _SURE * part['error'] > _CLOSE)
     if far.size == 0:
         return 'none'
-    return str(far[-1]) if far[-1] < len(curve.low) - 1 else f'{far[-1]} (the end)'
+    return str(far[-1]) if far[-1] < len(part['low']) - 1 else f'{far[-1]} (the end)'

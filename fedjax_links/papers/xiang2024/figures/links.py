@@ -1,30 +1,87 @@
-"""Two-state Markov links with given probabilities: rates, memory and durations, exact and drawn."""
+"""Links, exact and drawn: traces, the rates of Markov chains, probabilities that follow labels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, plot
+from fedjax_links import analysis, plot, problems
+from fedjax_links.config import sections
 from fedjax_links.core import checks
-from fedjax_links.participation import markov
+from fedjax_links.participation import label_dependent_probs, markov, probabilities
 from fedjax_links.participation.markov import rates
+from fedjax_links.plot import panels as grids
+from fedjax_links.problems import partition
+from fedjax_links.report import tables
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.screens import recording
-from fedjax_links.report.tables import Table
 
+_UP_RATE, _ROUNDS = 0.05, 4000
+_EDGES = np.linspace(0, 1, 21)
 _QUANTITIES = ('up_rate', 'down_rate', 'share_up', 'correlation', 'rounds_up', 'rounds_down')
 _PANELS = (_QUANTITIES[:2], _QUANTITIES[3:4], _QUANTITIES[4:])
 
 
-def markov_links(
-    *,
-    probs: Sequence[float],
-    up_rate: float = 0.05,
-    num_links: int = 200,
-    num_rounds: int = 4000,
-    seed: int = 0,
-) -> FigureResult:
+def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> FigureResult:
+    """One link per probability and pattern, over time.
+
+    Args:
+      panels: by label, ``links`` (a section that `sections.bind_links` accepts) and ``rounds``.
+        The section is given the probabilities.
+      probs: float[K], base probabilities, best link first or last as listed.
+
+    Returns:
+      Columns ``pattern``, ``base_prob``, ``round``, ``prob`` (as the pattern reports it) and
+      ``up``.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+
+    References:
+      Xiang et al. 2024, Figure 6.
+    """
+    base = np.array(probs, np.float64)
+    problem = problems.quadratic(np.zeros((base.size, 1)))
+    records = {}
+    for label, panel in panels.items():
+        section = {**panel['links'], 'probs': {'name': 'listed', 'values': list(base)}}
+        where = f'config.figure.panels.{label}.links'
+        pattern = sections.bind_links(section, problem, where).build()
+        records[label] = recording.record_links(pattern, num_rounds=panel['rounds'], seed=0)
+
+    def draw(figure: Any) -> None:
+        all_axes = grids.grid(figure, len(records), 2)
+        for axes, (label, record) in zip(all_axes, records.items(), strict=True):
+            every = range(base.size)
+            plot.link_map(record.delivers, order=every, num_rounds=record.num_rounds, ax=axes)
+            for row, course in enumerate(record.prob.T):
+                axes.plot(row + 0.4 - 0.8 * course, color=plot.COLOURS[1], linewidth=1)
+            axes.set_yticks(every, [f'p = {p:g}' for p in base])
+            axes.set_title(label, fontsize=10)
+
+    parts = [
+        {
+            'pattern': label,
+            'base_prob': p,
+            'round': np.arange(record.num_rounds),
+            'prob': record.prob[:, k],
+            'up': record.delivers[:, k].astype(int),
+        }
+        for label, record in records.items()
+        for k, p in enumerate(base)
+    ]
+    table = tables.Table(
+        ['pattern', 'rounds', *(f'p = {p:g}' for p in base)],
+        [
+            [label, str(record.num_rounds), *(f'{share:.3f}' for share in record.delivers.mean(0))]
+            for label, record in records.items()
+        ],
+        'Share of the rounds in which each link was up; seed 0, one link each.',
+    )
+    return FigureResult(stack(parts), table, draw)
+
+
+def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResult:
     """What the rates of `participation.markov` are, and what they mean, for several p.
 
     Transition rates are ``q* = P(down -> up)`` and ``q = P(up -> down)``; a stay lasts ``1 / q``
@@ -34,10 +91,7 @@ def markov_links(
 
     Args:
       probs: float[K] in (0, 1), stationary probabilities p.
-      up_rate: q* where it does not make q exceed one.
       num_links: independent links per probability, at least 2.
-      num_rounds: rounds simulated.
-      seed: seed of the links.
 
     Returns:
       Columns ``prob``, ``quantity``, ``exact``, ``simulated`` and ``standard_error``.
@@ -52,22 +106,30 @@ def markov_links(
     p = np.asarray(probs, np.float64)
     checks.probabilities('config.figure.probs', p)
     checks.positive('config.figure.probs', p * (1 - p))
-    pattern = markov(np.repeat(p, num_links), up_rate)
-    record = recording.record_links(pattern, num_rounds=num_rounds, seed=seed)
-    links = record.delivers.reshape(num_rounds, p.size, num_links).astype(np.int64)
-    exact = _exact(p, up_rate)
-    estimates = [_estimates(links[:, k]) for k in range(p.size)]
-    simulated = {name: np.array([found[name] for found in estimates]) for name in _QUANTITIES}
+    pattern = markov(np.repeat(p, num_links), _UP_RATE)
+    record = recording.record_links(pattern, num_rounds=_ROUNDS, seed=0)
+    links = record.delivers.reshape(_ROUNDS, p.size, num_links).astype(np.int64)
+    exact, estimates = _exact(p), [_estimates(links[:, k]) for k in range(p.size)]
+    parts = [
+        {
+            'prob': p,
+            'quantity': name,
+            'exact': exact[name],
+            'simulated': np.array([found[name][0] for found in estimates]),
+            'standard_error': np.array([found[name][1] for found in estimates]),
+        }
+        for name in _QUANTITIES
+    ]
 
     def draw(figure: Any) -> None:
         fine = np.linspace(0.005, 0.995, 199)
+        by_name = {part['quantity']: part for part in parts}
         for axes, names in zip(figure.subplots(1, len(_PANELS)), _PANELS, strict=True):
-            for index, name in enumerate(names):
-                colour = plot.COLOURS[index]
-                axes.plot(fine, _exact(fine, up_rate)[name], color=colour)
-                mean, error = simulated[name].T
-                label = name.replace('_', ' ')
-                axes.errorbar(p, mean, 4.5 * error, fmt='o', ms=4, color=colour, label=label)
+            for colour, name in zip(plot.COLOURS, names, strict=False):
+                axes.plot(fine, _exact(fine)[name], color=colour)
+                mean, error = by_name[name]['simulated'], by_name[name]['standard_error']
+                look = {'fmt': 'o', 'ms': 4, 'color': colour, 'label': name.replace('_', ' ')}
+                axes.errorbar(p, mean, 4.5 * error, **look)
             axes.set(xlabel='p', xlim=(0, 1), yscale='log' if len(names) > 1 else 'linear')
             axes.grid(alpha=0.25)
             axes.legend(frameon=False)
@@ -75,25 +137,15 @@ def markov_links(
     rows = []
     for k, prob in enumerate(p):
         rows.append([f'{prob:g}', 'exact', *(f'{exact[name][k]:.3g}' for name in _QUANTITIES)])
-        pairs = (simulated[name][k] for name in _QUANTITIES)
+        pairs = (estimates[k][name] for name in _QUANTITIES)
         rows.append(['', 'simulated', *(f'{mean:.3g} ± {error:.1g}' for mean, error in pairs)])
-    columns = [
-        {
-            'prob': p,
-            'quantity': name,
-            'exact': exact[name],
-            'simulated': simulated[name][:, 0],
-            'standard_error': simulated[name][:, 1],
-        }
-        for name in _QUANTITIES
-    ]
     header = ['p', '', *(name.replace('_', ' ') for name in _QUANTITIES)]
-    caption = f'± standard error, {num_links} links x {num_rounds:,} rounds; correlation at lag 1.'
-    return FigureResult(stack(columns), Table(header, rows, caption), draw)
+    caption = f'± standard error, {num_links} links x {_ROUNDS:,} rounds; correlation at lag 1.'
+    return FigureResult(stack(parts), tables.Table(header, rows, caption), draw)
 
 
-def _exact(p: np.ndarray, up_rate: float) -> dict[str, np.ndarray]:
-    up, down = rates(p, up_rate, np.where)
+def _exact(p: np.ndarray) -> dict[str, np.ndarray]:
+    up, down = rates(p, _UP_RATE, np.where)
     share = analysis.markov_stationary(up, down)
     memory = analysis.markov_autocorrelation(up, down, 1)
     return dict(zip(_QUANTITIES, (up, down, share, memory, 1 / down, 1 / up), strict=True))
@@ -124,3 +176,71 @@ def _ratio(counts: np.ndarray, out_of: np.ndarray) -> tuple[float, np.ndarray]:
     """A ratio of totals, and what each link adds to its error to first order."""
     ratio = counts.sum() / out_of.sum()
     return ratio, (counts - ratio * out_of) / out_of.sum()
+
+
+def class_weights(*, published: Sequence[float], num_draws: int = 400) -> FigureResult:
+    """Class weights r and probabilities ``p_i = max(0, <r, nu_i>)`` over many draws.
+
+    100 clients have class shares ``nu_i ~ Dirichlet(0.1)`` over ten classes, and r is log-normal
+    with sigma 10.
+
+    Args:
+      published: example weights to show above three of ours.
+      num_draws: draws of r and all nu_i.
+
+    Returns:
+      Columns ``low`` and ``high`` (a bin), ``clients`` (how many on average fall into it),
+      ``standard_error`` of that over draws, and ``first_draw``.
+
+    References:
+      Xiang et al. 2024, Figure 4.
+    """
+    counts, below, weights = [], [], []
+    for seed in range(num_draws):
+        shares = partition.dirichlet_shares(100, 10, alpha=0.1, seed=seed)
+        probs = label_dependent_probs(shares, sigma=10.0, minimum=0.0, seed=seed)
+        counts.append(np.histogram(probs, _EDGES)[0])
+        below.append(np.mean(probs < 0.1))
+        weights.append(probabilities.class_weights(10, sigma=10.0, seed=seed))
+    top = np.sort(weights, axis=1)
+    columns = {
+        'low': _EDGES[:-1],
+        'high': _EDGES[1:],
+        'clients': np.mean(counts, axis=0),
+        'standard_error': np.std(counts, axis=0, ddof=1) / np.sqrt(num_draws),
+        'first_draw': counts[0],
+    }
+
+    def draw(figure: Any) -> None:
+        left, right = figure.subplots(1, 2)
+        drawn = np.array([published, *weights[:3]])
+        shares = drawn / drawn.sum(axis=1, keepdims=True)
+        plot.partition(shares, order=range(len(drawn)), colorbar=False, ax=left)
+        left.set_xticks(range(len(drawn)), ['paper', *(f'seed {k}' for k in range(len(drawn) - 1))])
+        left.set_xlabel('')
+        left.set_title('Share of each class in r', fontsize=10)
+        centres, width = (_EDGES[:-1] + _EDGES[1:]) / 2, np.diff(_EDGES)[0]
+        bars, error = columns['clients'], 1.96 * columns['standard_error']
+        right.bar(centres, bars, width, color=plot.COLOURS[0], label=f'mean of {num_draws} draws')
+        right.errorbar(centres, bars, error, fmt='none', color=plot.EXACT, capsize=2)
+        right.plot(centres, counts[0], 'D', color=plot.COLOURS[1], label='seed 0')
+        right.set(xlabel='$p_i$', ylabel='clients of 100')
+        right.set_yscale('symlog', linthresh=1)
+        right.set_title('Histogram of $p_i$, delta = 0', fontsize=10)
+        right.legend(frameon=False)
+
+    table = tables.Table(
+        ['share', 'mean ± 1.96 standard errors'],
+        [
+            ['clients with p_i < 0.1', _interval(np.array(below))],
+            ['largest class weight', _interval(top[:, -1])],
+            ['second largest', _interval(top[:, -2])],
+        ],
+        f'{num_draws} draws, m = 100, alpha = 0.1, sigma = 10, delta = 0.',
+    )
+    return FigureResult(columns, table, draw)
+
+
+def _interval(values: np.ndarray) -> str:
+    error = values.std(ddof=1) / np.sqrt(len(values))
+    return f'{values.mean():.3f} ± {1.96 * error:.3f}'
