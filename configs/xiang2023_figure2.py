@@ -38,7 +38,6 @@ def get_config() -> ConfigDict:
                 'learning_rate': 3e-4,
                 'local_steps': 30,
                 'num_rounds': 4000,
-                'client_mean': True,
             },
             'caption': (
                 'F_i = 0.5 ||x - u_i||^2, N = d = 100, s = 30, eta = 3e-4; clients 1-50 are up '

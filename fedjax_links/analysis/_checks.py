@@ -1,7 +1,5 @@
 """Eager validation for the analysis functions: one line, the argument and its value."""
 
-import operator
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -73,13 +71,10 @@ def checked_masks(name: str, values: ArrayLike, *, ndim: int | None = None) -> n
 
 def checked_int(name: str, value: object, *, minimum: int) -> int:
     """Returns `value` as a Python int of at least `minimum`; floats and booleans are refused."""
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool | np.bool_) or number < minimum:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < minimum:  # type: ignore[operator]
         raise errors.invalid(name, f'be an integer of at least {minimum}', f'{value!r}')
-    return number
+    return int(value)  # type: ignore[call-overload]
 
 
 def raise_where(name: str, vector: np.ndarray, bad: np.ndarray, requirement: str) -> None:

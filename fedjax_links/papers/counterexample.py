@@ -18,6 +18,7 @@ from fedjax_links.report.figure import FigureResult, stack
 _RULES = {name: ALGORITHMS[name] for name in ('fedavg', 'fedpbc')}
 _LOOKS = {'fedavg': ('FedAvg', '--'), 'fedpbc': ('FedPBC', '-')}
 _PAIRS = ((0.1, 0.1), (0.1, 0.5), (0.1, 0.9), (0.5, 0.5), (0.5, 0.9), (0.9, 0.9))
+_EXACT = ('exact_bias', 'exact_rms')
 _EVERY = 10  # rounds between two points of a curve
 _NO_BIAS = 1e-5
 _FIRST_SHOWN = 50  # round from which curves are drawn
@@ -34,7 +35,6 @@ def counterexample_error(
     num_clients: int = 100,
     dimension: int = 100,
     num_seeds: int = 3,
-    client_mean: bool = False,
 ) -> FigureResult:
     """``||x^t - x*||`` over rounds on `problems.counterexample`, independent links in two halves.
 
@@ -51,8 +51,6 @@ def counterexample_error(
       num_clients: N.
       dimension: d.
       num_seeds: S, at least 2 runs that differ in their links.
-      client_mean: draw the mean of FedPBC's client models as well, down to where it leaves the
-        picture; it is in the columns and the table anyway.
 
     Returns:
       Columns ``panel``, ``algorithm``, ``first_prob``, ``second_prob``, ``round``, ``mean`` and
@@ -69,8 +67,24 @@ def counterexample_error(
     probs = _checked_pairs(pairs)
     chances = np.where(np.arange(num_clients) < num_clients // 2, probs[:, :1], probs[:, 1:])
     problem = problems.counterexample(num_clients=num_clients, dimension=dimension, seed=0)
-    steps = learning_rate, local_steps
+    targets = np.asarray(problem.data, np.float64)
+    optimum = targets.mean(axis=0)
     times = np.arange(_EVERY, num_rounds + 1, _EVERY)
+
+    def exact(probs: np.ndarray, name: str, compute: str) -> tuple[Any, Any]:
+        """Distance of ``E[x^T]``, and root mean square distance of x^T (NaN if unknown)."""
+        if name == 'fedpbc' and compute == 'active':
+            factor = (1 - learning_rate) ** local_steps
+            mean = paused_mean(probs, targets, factor, num_rounds)
+            return np.linalg.norm(mean - optimum), np.nan
+        given = probs, targets, learning_rate, local_steps
+        if name == 'fedpbc':
+            moments = analysis.fedpbc_mean_and_covariance(*given, num_rounds=num_rounds)
+            bias = np.linalg.norm(moments.server_mean[-1] - optimum)
+            return bias, np.sqrt(moments.server_mean_square[-1])
+        law = analysis.fedavg_mean_and_covariance(*given, num_rounds=num_rounds)
+        bias = np.linalg.norm(law.mean[-1] - optimum)  # the same whoever computes
+        return bias, np.sqrt(bias**2 + law.variance[-1].sum())
 
     def curves(label: str, name: str, compute: str) -> list[dict[str, Any]]:
         client = local_training.local_sgd(learning_rate, local_steps=local_steps)
@@ -97,7 +111,7 @@ def counterexample_error(
                 'mean': server[g].mean(axis=0),
                 'deviation': server[g].std(axis=0, ddof=1),
                 'client_mean': clients[g].mean(axis=0, dtype=np.float64),
-                **_exact(problem, chances[g], name, compute, steps, num_rounds),
+                **dict(zip(_EXACT, exact(chances[g], name, compute), strict=True)),
             }
             for g, pair in enumerate(probs)
         ]
@@ -113,9 +127,10 @@ def counterexample_error(
         row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, label in zip(row, panels, strict=True):
             shown = [part for part in parts if part['panel'] == label]
-            _draw_panel(axes, shown, len(probs), client_mean)
+            _draw_panel(axes, shown, len(probs))
             axes.set_title(label, fontsize=10)
-        row[0].set_ylabel(r'$\|x^t - x^*\|$')
+        lowest = min(part['mean'][times >= _FIRST_SHOWN].min() for part in parts)
+        row[0].set(ylabel=r'$\|x^t - x^*\|$', ylim=(lowest / _ROOM, None))
         lines = row[0].get_legend_handles_labels()
         figure.legend(*lines, loc='outside right upper', frameon=False, fontsize=9)
 
@@ -150,32 +165,6 @@ def _checked_pairs(pairs: Any) -> np.ndarray:
 
 def _distance(params: Any, key: Any, problem: Problem) -> Any:
     return jnp.linalg.norm(params - jnp.mean(problem.eval_data, axis=0))
-
-
-def _exact(
-    problem: Problem,
-    probs: np.ndarray,
-    name: str,
-    compute: str,
-    steps: tuple[float, int],
-    num_rounds: int,
-) -> dict[str, Any]:
-    """Distance of ``E[x^T]``, and root mean square distance of x^T (NaN if unknown)."""
-    targets = np.asarray(problem.data, np.float64)
-    optimum = targets.mean(axis=0)
-    if name == 'fedavg':  # the server's law is the same whoever computes
-        law = analysis.fedavg_mean_and_covariance(probs, targets, *steps, num_rounds=num_rounds)
-        bias = np.linalg.norm(law.mean[-1] - optimum)
-        rms = np.sqrt(bias**2 + law.variance[-1].sum())
-    elif compute == 'active':
-        factor = (1 - steps[0]) ** steps[1]
-        bias = np.linalg.norm(paused_mean(probs, targets, factor, num_rounds) - optimum)
-        rms = np.nan
-    else:
-        moments = analysis.fedpbc_mean_and_covariance(probs, targets, *steps, num_rounds=num_rounds)
-        bias = np.linalg.norm(moments.server_mean[-1] - optimum)
-        rms = np.sqrt(moments.server_mean_square[-1])
-    return {'exact_bias': bias, 'exact_rms': rms}
 
 
 def paused_mean(
@@ -214,28 +203,18 @@ def _digits(value: float) -> str:
     return f'{value:.3g}' if value > _NO_BIAS else '0'
 
 
-def _draw_panel(
-    axes: Any,
-    parts: Sequence[Mapping[str, Any]],
-    num_pairs: int,
-    client_mean: bool,
-) -> None:
+def _draw_panel(axes: Any, parts: Sequence[Mapping[str, Any]], num_pairs: int) -> None:
     """One panel; the pairs of probabilities come in the same order for every algorithm."""
     times = parts[0]['round']
-    late = times >= _FIRST_SHOWN
-    lowest = min(part['mean'][late].min() for part in parts)
     for place, part in enumerate(parts):
         colour = plot.COLOURS[place % num_pairs % len(plot.COLOURS)]
-        mean, spread = part['mean'][late], part['deviation'][late]
+        mean, spread = part['mean'], part['deviation']
         algorithm, style = _LOOKS[part['algorithm']]
         label = '{}, {first_prob:g} and {second_prob:g}'.format(algorithm, **part)
-        axes.plot(times[late], mean, style, color=colour, linewidth=1.2, label=label)
-        low = np.maximum(mean - spread, mean / 10)  # a log axis has no zero
-        axes.fill_between(times[late], low, mean + spread, color=colour, alpha=0.2, linewidth=0)
-        if client_mean and part['algorithm'] == 'fedpbc':
-            clients = part['client_mean'][late]
-            within = np.where(clients > lowest / _ROOM, clients, np.nan)
-            axes.plot(times[late], within, ':', color=colour, linewidth=1.2)
+        axes.plot(times, mean, style, color=colour, linewidth=1.2, label=label)
+        band = {'color': colour, 'alpha': 0.2, 'linewidth': 0}
+        axes.fill_between(times, np.maximum(mean - spread, mean / 10), mean + spread, **band)
+        axes.plot(times, part['client_mean'], ':', color=colour, linewidth=1.2)
         if part['algorithm'] == 'fedavg' and part['exact_bias'] > _NO_BIAS:
             axes.plot(times[-1], part['exact_bias'], '<', color=plot.EXACT, clip_on=False)
     axes.set(yscale='log', xlim=(_FIRST_SHOWN, times[-1]), xlabel='round t')

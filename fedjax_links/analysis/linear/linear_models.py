@@ -198,13 +198,9 @@ class WeightedLoss(NamedTuple):
         """Whether every example is on its own side: then larger parameters are always better."""
         if self.loss is _LOSSES[LEAST_SQUARES]:
             return False
-        scores, targets = self.scores(parameters), self.targets
-        if self.loss is _LOSSES[LOGISTIC]:
-            return bool(np.all((2 * targets - 1) * scores[:, 0] > 0))
-        rows = np.arange(len(scores))
-        own = scores[rows, targets]
-        scores[rows, targets] = -np.inf
-        return bool(np.all(own > scores.max(axis=1)))
+        scores = self.scores(parameters)
+        sides = scores[:, 0] > 0 if self.loss is _LOSSES[LOGISTIC] else np.argmax(scores, axis=1)
+        return bool(np.all(sides == self.targets))
 
     def model(self, parameters: np.ndarray) -> LinearModel:
         """Parameters float64[D, C] as coefficients and intercept."""
@@ -259,9 +255,11 @@ def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.nd
     _checks.raise_where('weights', weights, weights < 0, 'be at least 0')
     if not weights.any():
         raise errors.invalid('weights', 'hold a positive weight', f'{weights.size} zeros')
-    if owners.min() < 0 or owners.max() >= weights.size:
-        wrong = owners.min() if owners.min() < 0 else owners.max()
-        raise errors.invalid('clients', f'hold ids from 0 to {weights.size - 1}', wrong)
+    outside = (owners < 0) | (owners >= weights.size)
+    if outside.any():
+        raise errors.invalid(
+            'clients', f'hold ids from 0 to {weights.size - 1}', owners[outside][0]
+        )
     counts = np.bincount(owners, minlength=weights.size)
     idle = (counts == 0) & (weights > 0)
     if idle.any():
@@ -290,7 +288,7 @@ def _targets(
         )
     top = int(labels.max()) if num_classes is None else num_classes - 1
     top = 1 if loss == LOGISTIC else top
-    if labels.min() < 0 or labels.max() > top:
-        wrong = labels.min() if labels.min() < 0 else labels.max()
-        raise errors.invalid('labels', f'lie in 0 to {top}', wrong)
+    outside = labels[(labels < 0) | (labels > top)]
+    if outside.size:
+        raise errors.invalid('labels', f'lie in 0 to {top}', outside[0])
     return labels.astype(np.int64), 1 if loss == LOGISTIC else top + 1

@@ -90,20 +90,17 @@ def toy_trajectories(
         eval_every=1,
         eval_fn=lambda params, key, problem: params,
     )
-    start = np.asarray(problem.init_params(jax.random.key(0)), np.float64)
+    start = problem.init_params(jax.random.key(0))
     models = np.asarray(result.evals['server'], np.float64)[:, 0]
     parts = [
-        _path(start, points, optimum, rate, factor)
+        _path(np.vstack([start, points]), optimum, rate, factor)
         for points, rate, factor in zip(models, learning_rates, amplifications, strict=True)
     ]
 
     def draw(figure: Any) -> None:
-        corners = [targets, *(np.stack([part['x'], part['y']], axis=1) for part in parts)]
-        low, high = np.min(np.vstack(corners), axis=0), np.max(np.vstack(corners), axis=0)
-        all_axes = panels.grid(figure, len(parts), 4)
+        all_axes = panels.grid(figure, len(parts), 4, sharex=True, sharey=True)
         for axes, part in zip(all_axes, parts, strict=True):
             _draw_path(axes, part, targets, optimum)
-            axes.set(xlim=(low[0] - 0.25, high[0] + 0.25), ylim=(low[1] - 0.25, high[1] + 0.25))
             axes.set_aspect('equal')
             title = r'$\gamma$ = {learning_rate:g}, $\eta$ = {amplification:g}'.format_map(part)
             axes.set_title(title, fontsize=10)
@@ -124,17 +121,11 @@ def toy_trajectories(
     return FigureResult(stack(parts), table, draw)
 
 
-def _path(
-    start: np.ndarray,
-    models: np.ndarray,
-    optimum: np.ndarray,
-    rate: float,
-    factor: float,
-) -> dict[str, Any]:
+def _path(models: np.ndarray, optimum: np.ndarray, rate: float, factor: float) -> dict[str, Any]:
     """Points in order, the round behind each, and whether it was reached by a jump."""
-    rows = [(0, 0, *start)]
-    reference = start
-    for round, model in enumerate(models, start=1):
+    reference = models[0]
+    rows = [(0, 0, *reference)]
+    for round, model in enumerate(models[1:], start=1):
         ends = round % _PERIOD == 0
         jumps = ends and factor != 1
         rows.append((round, 0, *(reference + (model - reference) / factor if jumps else model)))

@@ -119,12 +119,6 @@ def selection(code: str, dataset: str) -> str:
     return f'{said}; {images}, as in the released code' if images else said
 
 
-def client(initial: float, warm_up_rounds: int) -> Section:
-    """Five steps of batch 16, at the initial rate during the warm-up; later rates are missing."""
-    decay = {'name': 'warmup', 'initial': initial, 'rounds': warm_up_rounds}
-    return {'decay': decay, 'local_steps': 5, 'batch_size': 16}
-
-
 def amplified(amplification: float, warm_up_rounds: int, period: int = PERIOD) -> Section:
     """Algorithm 1, whose reference point is set at the end of the warm-up; P rounds per block."""
     return {
@@ -173,11 +167,13 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
     Returns:
       A config without algorithms, names and caption, in its section ``quick`` too.
     """
+    warm_up = {'name': 'warmup', 'initial': INITIAL_RATES[dataset]}
+    warm_up['rounds'] = WARM_UP_ROUNDS[dataset]  # at that rate; later ones the configs say
     return {
         'title': f'{DATASETS[dataset]} (Wang and Ji 2022, {item})',
         'problem': problem(dataset, code),
         'patterns': {'periodic': periodic(code)},
-        'client': client(INITIAL_RATES[dataset], WARM_UP_ROUNDS[dataset]),
+        'client': {'decay': warm_up, 'local_steps': 5, 'batch_size': 16},
         'baseline': 'plain',
         'metric': 'eval_accuracy',
         'num_rounds': NUM_ROUNDS[dataset],

@@ -15,7 +15,7 @@ from fedjax_links.participation import minimum_separation
 from fedjax_links.report import tables
 from fedjax_links.report.figure import FigureResult, stack
 
-_NUM_BATCHES = 20
+_CLIENTS, _NUM_BATCHES = 100, 20
 _LISTED_ROUNDS = (0, 1, 5, 20, 50, 100)
 _CLOSE, _SURE = 0.01, 4.0
 
@@ -23,7 +23,6 @@ _CLOSE, _SURE = 0.01, 4.0
 def selection_mixing(
     *,
     weights: sections.Section,
-    num_clients: int = 100,
     separations: Sequence[int] = (0, 1, 5, 20, 50, 80),
     num_rounds: int = 300,
     num_seeds: int = 2000,
@@ -42,7 +41,6 @@ def selection_mixing(
 
     Args:
       weights: a section of `selection_weights`.
-      num_clients: N.
       separations: values of R.
       num_rounds: T.
       num_seeds: simulated runs per R, a multiple of 20.
@@ -58,7 +56,7 @@ def selection_mixing(
       Sun et al., ICLR 2025, Eq. (5) and Figure 5.
     """
     num_seeds = max(num_seeds // _NUM_BATCHES, 2) * _NUM_BATCHES
-    law = selection_weights('config.figure.weights', weights, num_clients)
+    law = selection_weights('config.figure.weights', weights, _CLIENTS)
     parts = [
         {'separation': R, 'round': np.arange(num_rounds), **_mixing(law, R, num_rounds, num_seeds)}
         for R in separations
@@ -92,7 +90,7 @@ def selection_mixing(
             f'last > {_CLOSE:g}': _last_far,
             'shares': lambda part: f'{part["running"][-1]:.3f}',
         },
-        f'Total variation to pi_R, N = {num_clients}, B = 1, {num_seeds:,} runs: law of round t '
+        f'Total variation to pi_R, N = {_CLIENTS}, B = 1, {num_seeds:,} runs: law of round t '
         f'(lower-upper estimate),\nlast round with a distance surely above {_CLOSE:g}, and shares '
         f'of one run after {num_rounds} rounds.',
     )
@@ -172,9 +170,6 @@ def _simulated(
 
 
 def _draw_law(axes: Any, part: Mapping[str, Any], colour: str) -> None:
-    if part['separation'] == 0:
-        axes.plot([], [], color=colour, label='R = 0 (zero from the start)')
-        return
     rounds, high, floor = part['round'], part['high'], part['floor']
     clear = np.where(high > 2 * floor, high, np.nan)
     name = f'R = {part["separation"]}' + (' (exact)' if part['exact'] else '')
