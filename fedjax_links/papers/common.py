@@ -52,11 +52,13 @@ def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
     for word in words:
         if not any(word in choice for choice in choices):
             raise errors.unknown_name('config', word, itertools.chain(*choices))
-    given = [[word for word in words if word in choice] for choice in choices]
-    for choice, found in zip(choices, given, strict=True):
-        if len(found) > 1:
-            raise errors.invalid('config', f'name one of {", ".join(choice)}', ', '.join(found))
-    return [(found or choice)[0] for choice, found in zip(choices, given, strict=True)]
+    found = []
+    for choice in choices:
+        given = [word for word in words if word in choice]
+        if len(given) > 1:
+            raise errors.invalid('config', f'name one of {", ".join(choice)}', ', '.join(given))
+        found.append((given or choice)[0])
+    return found
 
 
 def synthetic_images(

@@ -1,14 +1,16 @@
-"""Links, exact and drawn: traces, the rates of Markov chains, probabilities that follow labels."""
+"""Figures of Xiang et al. 2024, redone: links, exact and drawn, and what one does to a limit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, plot, problems
+from fedjax_links import analysis, local_training, plot, problems, sweeps
+from fedjax_links.algorithms import fedavg
 from fedjax_links.config import sections
 from fedjax_links.core import checks
-from fedjax_links.participation import label_dependent_probs, markov, probabilities
+from fedjax_links.participation import bernoulli, label_dependent_probs, markov, probabilities
 from fedjax_links.participation.markov import rates
 from fedjax_links.plot import panels as grids
 from fedjax_links.problems import partition
@@ -16,10 +18,12 @@ from fedjax_links.report import tables
 from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.screens import recording
 
-_UP_RATE, _ROUNDS = 0.05, 4000
+_UP_RATE, _LINK_ROUNDS = 0.05, 4000
 _EDGES = np.linspace(0, 1, 21)
 _QUANTITIES = ('up_rate', 'down_rate', 'share_up', 'correlation', 'rounds_up', 'rounds_down')
 _PANELS = (_QUANTITIES[:2], _QUANTITIES[3:4], _QUANTITIES[4:])
+_LISTED = 6
+_FIRST, _TARGETS, _LIMIT_ROUNDS = 0.5, np.array([0.0, 100.0]), 300
 
 
 def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> FigureResult:
@@ -107,8 +111,8 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
     checks.probabilities('config.figure.probs', p)
     checks.positive('config.figure.probs', p * (1 - p))
     pattern = markov(np.repeat(p, num_links), _UP_RATE)
-    record = recording.record_links(pattern, num_rounds=_ROUNDS, seed=0)
-    links = record.delivers.reshape(_ROUNDS, p.size, num_links).astype(np.int64)
+    record = recording.record_links(pattern, num_rounds=_LINK_ROUNDS, seed=0)
+    links = record.delivers.reshape(_LINK_ROUNDS, p.size, num_links).astype(np.int64)
     exact, estimates = _exact(p), [_estimates(links[:, k]) for k in range(p.size)]
     parts = [
         {
@@ -140,7 +144,9 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
         pairs = (estimates[k][name] for name in _QUANTITIES)
         rows.append(['', 'simulated', *(f'{mean:.3g} ± {error:.1g}' for mean, error in pairs)])
     header = ['p', '', *(name.replace('_', ' ') for name in _QUANTITIES)]
-    caption = f'± standard error, {num_links} links x {_ROUNDS:,} rounds; correlation at lag 1.'
+    caption = (
+        f'± standard error, {num_links} links x {_LINK_ROUNDS:,} rounds; correlation at lag 1.'
+    )
     return FigureResult(stack(parts), tables.Table(header, rows, caption), draw)
 
 
@@ -244,3 +250,76 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
 def _interval(values: np.ndarray) -> str:
     error = values.std(ddof=1) / np.sqrt(len(values))
     return f'{values.mean():.3f} ± {1.96 * error:.3f}'
+
+
+def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureResult:
+    """``lim E[x^t]`` of FedAvg against the second client's link probability.
+
+    The exact limit is ``sum_i w_i u_i`` with the effective weights w. Simulated means come from one
+    compiled sweep over probabilities and seeds.
+
+    The first link has probability 1/2, the minimisers of ``F_i(x) = 0.5 (x - u_i)^2`` are 0 and
+    100, training starts at zero; models are read after 300 rounds of 5 steps of 0.02.
+
+    Args:
+      num_points: simulated values of p_2, equally spaced on (0, 1].
+      num_seeds: S.
+
+    Returns:
+      Columns ``second_prob``, ``exact``, ``simulated``, ``standard_error``; no simulated value at
+      ``p_2 = 0``.
+
+    References:
+      Xiang et al. 2024, Figure 2.
+    """
+    probs = np.linspace(0, 1, num_points + 1)
+    client = local_training.local_sgd(0.02, local_steps=5)
+    result = sweeps.sweep(
+        lambda: fedavg(client),
+        lambda second: bernoulli(jnp.stack([_FIRST, second])),
+        problems.quadratic(_TARGETS[:, None]),
+        seeds=range(num_seeds),
+        grid={'participation': {'second': probs[1:]}},
+        num_rounds=_LIMIT_ROUNDS,
+        eval_fn=lambda params, key, problem: params[0],
+        batching='vmap',
+    )
+    final = np.asarray(result.evals['server'], np.float64)[:, :, 0]
+    error = final.std(axis=1, ddof=1) / np.sqrt(num_seeds)
+    columns = {
+        'second_prob': probs,
+        'exact': np.array([analysis.fedavg_fixed_point([_FIRST, p], _TARGETS) for p in probs]),
+        'simulated': np.append(np.nan, final.mean(axis=1)),
+        'standard_error': np.append(np.nan, error),
+    }
+    optimum = _TARGETS.mean()
+
+    def draw(figure: Any) -> None:
+        axes = figure.add_subplot()
+        fine = np.linspace(0, 1, 201)
+        curve = [analysis.fedavg_fixed_point([_FIRST, p], _TARGETS) for p in fine]
+        axes.plot(fine, curve, color=plot.EXACT, label='exact')
+        interval = 1.96 * columns['standard_error']
+        look = {'fmt': 'o', 'markersize': 4, 'capsize': 3, 'color': plot.COLOURS[0]}
+        label = f'simulated, {num_seeds:,} seeds (95 %)'
+        axes.errorbar(probs, columns['simulated'], interval, label=label, **look)
+        axes.axhline(optimum, linestyle='--', color=plot.COLOURS[4], label='optimum')
+        axes.set(xlabel='$p_2$', ylabel=r'$\lim \, E[x^t]$ of FedAvg', xlim=(0, 1.02))
+        axes.grid(alpha=0.25)
+        axes.legend(frameon=False, loc='lower right')
+
+    z = (columns['simulated'] - columns['exact'])[1:] / error
+    step = max(num_points // _LISTED, 1)
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    table = tables.fill(
+        rows[step::step],
+        {
+            'p2': '{second_prob:.2f}'.format_map,
+            'exact': '{exact:.3f}'.format_map,
+            'simulated': '{simulated:.3f}'.format_map,
+            'standard error': '{standard_error:.3f}'.format_map,
+        },
+        f'p1 = {_FIRST}, u = (0.0, 100.0), optimum {optimum:g}; {num_seeds:,} seeds x '
+        f'{_LIMIT_ROUNDS} rounds; largest |z| over {num_points} points {np.abs(z).max():.2f}.',
+    )
+    return FigureResult(columns, table, draw)
