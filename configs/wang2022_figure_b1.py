@@ -21,8 +21,7 @@ def get_config() -> ConfigDict:
             'title': 'One client in turn, no amplification (Wang and Ji 2022, Figure B.1)',
             'figure': {
                 'name': 'fedjax_links.papers.wang2022.figures:toy_trajectories',
-                'learning_rates': (0.05, 0.1, 0.25, 0.5),
-                'amplifications': (1.0, 1.0, 1.0, 1.0),
+                'settings': ((0.05, 1.0), (0.1, 1.0), (0.25, 1.0), (0.5, 1.0)),
             },
             'caption': (
                 'Client 1, 2, 3, 1, ... alone takes part; x^0 = (1, 2), T = 15. The paper reports '

@@ -21,8 +21,7 @@ def get_config() -> ConfigDict:
             'title': 'One client in turn, amplified (Wang and Ji 2022, Figure B.2)',
             'figure': {
                 'name': 'fedjax_links.papers.wang2022.figures:toy_trajectories',
-                'learning_rates': (0.05, 0.05, 0.05, 0.05),
-                'amplifications': (1.0, 2.0, 5.0, 10.0),
+                'settings': ((0.05, 1.0), (0.05, 2.0), (0.05, 5.0), (0.05, 10.0)),
             },
             'caption': (
                 'Client 1, 2, 3, 1, ... alone takes part; x^0 = (1, 2), T = 15, P = 3; gamma times '

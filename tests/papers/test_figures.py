@@ -237,11 +237,10 @@ COUNTEREXAMPLE = {
             {
                 'figure': {
                     'name': 'fedjax_links.papers.wang2022.figures:toy_trajectories',
-                    'learning_rates': (0.1, 0.2),
-                    'amplifications': (1.0,),
+                    'settings': (0.1, 0.2),
                 }
             },
-            '`config.figure.amplifications` must be as many as the 2 learning_rates, got 1.',
+            '`config.figure.settings` must be a list of lists, got (0.1, 0.2).',
         ),
         (
             {

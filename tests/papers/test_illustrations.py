@@ -37,8 +37,7 @@ def path(rate, factor, steps=1, num_rounds=15, period=3):
     ],
 )
 def test_trajectories_are_those_of_a_loop(name, distances):
-    columns, options = numbers(name), config(name)['figure']
-    settings = list(zip(options['learning_rates'], options['amplifications'], strict=True))
+    columns, settings = numbers(name), config(name)['figure']['settings']
     starts = [*np.flatnonzero(columns['round'] == 0), len(columns['round'])]
     assert len(starts) == len(settings) + 1
     ends = []

@@ -127,7 +127,7 @@ def linear_loss(
       The loss.
     """
     owners = np.zeros(len(np.asarray(labels)), int)
-    options = {'num_classes': model.intercept.size, **options}
+    options.setdefault('num_classes', model.intercept.size)
     objective = weighted_loss(features, labels, owners, [1.0], **options)
     return objective.value_and_gradient(model.parameters)[0]
 

@@ -9,7 +9,6 @@ import numpy as np
 from fedjax_links import local_training, plot, problems, sweeps
 from fedjax_links.algorithms import amplified_fedavg
 from fedjax_links.base import Problem
-from fedjax_links.core import errors
 from fedjax_links.participation import replay
 from fedjax_links.plot import panels
 from fedjax_links.report import tables
@@ -35,10 +34,7 @@ def triangle() -> Problem:
 
 
 def toy_trajectories(
-    *,
-    learning_rates: Sequence[float],
-    amplifications: Sequence[float],
-    local_steps: int = 1,
+    *, settings: Sequence[tuple[float, float]], local_steps: int = 1
 ) -> FigureResult:
     """The path from x^0 to x^15 on `triangle`, one panel per setting.
 
@@ -47,8 +43,7 @@ def toy_trajectories(
     ``x_ref + (x - x_ref) / eta``.
 
     Args:
-      learning_rates: gamma of each panel.
-      amplifications: eta of each panel, as many.
+      settings: gamma and eta, local rate and amplification, of each panel.
       local_steps: I, gradient steps per round.
 
     Returns:
@@ -62,15 +57,10 @@ def toy_trajectories(
     References:
       Wang and Ji 2022, Figures B.1 and B.2.
     """
-    if len(learning_rates) != len(amplifications):
-        raise errors.invalid(
-            'config.figure.amplifications',
-            f'be as many as the {len(learning_rates)} learning_rates',
-            len(amplifications),
-        )
     problem = triangle()
     targets = np.asarray(problem.data, np.float64)
     optimum = targets.mean(axis=0)
+    rates, factors = np.transpose(np.asarray(settings, float))
     result = sweeps.sweep(
         lambda learning_rate, amplification: amplified_fedavg(
             local_training.local_sgd(learning_rate, local_steps=local_steps),
@@ -80,12 +70,7 @@ def toy_trajectories(
         lambda: replay(np.eye(len(targets), dtype=bool)),
         problem,
         seeds=[0],
-        grid={
-            'algorithm': {
-                'learning_rate': np.asarray(learning_rates, float),
-                'amplification': np.asarray(amplifications, float),
-            }
-        },
+        grid={'algorithm': {'learning_rate': rates, 'amplification': factors}},
         num_rounds=_ROUNDS,
         eval_every=1,
         eval_fn=lambda params, key, problem: params,
@@ -93,8 +78,8 @@ def toy_trajectories(
     start = problem.init_params(jax.random.key(0))
     models = np.asarray(result.evals['server'], np.float64)[:, 0]
     parts = [
-        _path(np.vstack([start, points]), optimum, rate, factor)
-        for points, rate, factor in zip(models, learning_rates, amplifications, strict=True)
+        _path(np.vstack([start, points]), optimum, *setting)
+        for points, setting in zip(models, settings, strict=True)
     ]
 
     def draw(figure: Any) -> None:

@@ -183,15 +183,9 @@ def quick(
 
 def in_small(code: str) -> Section:
     """`experiment` for small versions of Table 1: no server rates, beside SVHN's test accuracy."""
-    return {
-        **experiment(code),
-        'reports': {
-            'levels': {'name': 'levels', 'published': table1('svhn', 'test')},
-            'rates': {'name': 'rates'},
-            'bars': {'name': 'bars'},
-            'curves': {'name': 'curves'},
-        },
-    }
+    reports: Section = {name: {'name': name} for name in ('levels', 'rates', 'bars', 'curves')}
+    reports['levels']['published'] = table1('svhn', 'test')
+    return {**experiment(code), 'reports': reports}
 
 
 def table1(dataset: str, split: str) -> Section:
