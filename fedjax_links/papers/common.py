@@ -9,11 +9,7 @@ from fedjax_links.core import errors
 Section = dict[str, Any]
 
 _RELEASED = 'fedjax_links.papers.released_images'
-_AUGMENTATION = {
-    'svhn': ('crop',),
-    'cifar10': ('crop', 'mirror'),
-    'cinic10': ('crop', 'mirror'),
-}
+_AUGMENTATION = {'svhn': ('crop',), 'fashion_mnist': ()}
 _RELEASED_STATISTICS = {
     'cifar10': {'mean': (0.4914, 0.4822, 0.4465), 'deviation': (0.2023, 0.1994, 0.2010)},
     'fashion_mnist': {'mean': (0.1307,), 'deviation': (0.3081,)},
@@ -109,7 +105,7 @@ def images(
     Returns:
       A section for `problems.images`.
     """
-    normalise, augment = dataset, _AUGMENTATION.get(dataset, ())
+    normalise, augment = dataset, _AUGMENTATION.get(dataset, ('crop', 'mirror'))
     if released:
         normalise = _RELEASED_STATISTICS.get(dataset, dataset)
         augment = tuple(f'{_RELEASED}:{name}_together' for name in augment)
