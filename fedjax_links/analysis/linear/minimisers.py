@@ -72,11 +72,8 @@ def weighted_minimiser(
     """
     objective = weighted_loss(features, labels, clients, weights, **options)
     basis, plain = _basis(objective), not objective.penalty.any()
-    reduced = objective
-    if plain:
-        reduced = objective._replace(
-            design=objective.design @ basis, penalty=np.zeros(basis.shape[1])
-        )
+    penalty = objective.penalty[: basis.shape[1]]
+    reduced = objective._replace(design=objective.design @ basis, penalty=penalty)
     coordinates = _approached(reduced)
     factor, beyond = None, 0
     for _ in range(_MOST_STEPS):
@@ -125,7 +122,7 @@ def _approached(objective: WeightedLoss) -> np.ndarray:
         return value, gradient.ravel()
 
     options = {'maxiter': 300, 'gtol': 1e-6, 'ftol': 1e-14}
-    start = np.zeros(shape[0] * shape[1])
+    start = np.zeros(shape).ravel()
     found = optimize.minimize(flat, start, jac=True, method='L-BFGS-B', options=options)
     return found.x.reshape(shape)
 
