@@ -3,6 +3,10 @@
 from setuptools import find_packages, setup
 
 setup(
-    packages=[*find_packages(include=['fedjax_links*']), 'fedjax_links.configs'],
+    packages=[
+        *find_packages(include=['fedjax_links*']),
+        'fedjax_links.configs',
+        'fedjax_links.configs.figures',
+    ],
     package_dir={'fedjax_links.configs': 'configs'},
 )

@@ -16,7 +16,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'FedPBC minus FedAvg on Gaussian classes',
             'figure': {
-                'name': 'fedjax_links.papers.predicted_map:predicted_map',
+                'name': 'figures.predicted_map:predicted_map',
                 'bayes_accuracies': tuple(k / 100 for k in range(50, 99, 2)),
                 'sigmas': tuple(k / 2 for k in range(21)),
                 'alphas': (0.05, 0.1, 1.0),

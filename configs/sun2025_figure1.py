@@ -21,7 +21,6 @@ def get_config() -> ConfigDict:
             'figure': {
                 'name': 'fedjax_links.papers.sun2025.figures:separation_distance',
                 'num_clients': 500,
-                'cohort_size': 1,
                 'weights': {
                     'uniform draws': {'name': 'uniform', 'seed': 0},
                     'lognormal draws, sigma 1': {'name': 'lognormal', 'sigma': 1.0, 'seed': 0},

@@ -28,7 +28,6 @@ def get_config() -> ConfigDict:
             'title': 'Approach of the selection law to pi_R (Sun et al. 2025, Figure 5)',
             'figure': {
                 'name': 'fedjax_links.papers.sun2025.figures:selection_mixing',
-                'num_clients': 100,
                 'weights': {'name': 'uniform', 'seed': 0},
                 'separations': (0, 1, 5, 20, 50, 80),
                 'num_rounds': 300,

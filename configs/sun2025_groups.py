@@ -19,12 +19,7 @@ def get_config() -> ConfigDict:
             'title': 'Minimum separation over 20 groups (Sun et al. 2025, section 6)',
             'figure': {
                 'name': 'fedjax_links.papers.sun2025.figures:group_distances',
-                'num_clients': 100,
-                'num_groups': 20,
                 'weights': {'name': 'power', 'exponent': 1.5},
-                'separations': (0, 5, 8, 10, 15, 18, 19),
-                'num_rounds': 3000,
-                'skipped_rounds': 200,
                 'num_seeds': 64,
             },
             'caption': (

@@ -13,15 +13,16 @@ which its Figure B.2 converges (see there).
 
 from ml_collections import ConfigDict
 
-from fedjax_links.papers.wang2022 import presets
-
 
 def get_config() -> ConfigDict:
     """The figure's settings."""
     return ConfigDict(
         {
             'title': 'One client in turn, no amplification (Wang and Ji 2022, Figure B.1)',
-            'figure': presets.trajectories((0.05, 0.1, 0.25, 0.5), (1.0, 1.0, 1.0, 1.0)),
+            'figure': {
+                'name': 'fedjax_links.papers.wang2022.figures:toy_trajectories',
+                'settings': ((0.05, 1.0), (0.1, 1.0), (0.25, 1.0), (0.5, 1.0)),
+            },
             'caption': (
                 'Client 1, 2, 3, 1, ... alone takes part; x^0 = (1, 2), T = 15. The paper reports '
                 'slow approach for small gamma, a wide cycle around the optimum for large gamma '

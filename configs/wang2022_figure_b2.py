@@ -13,15 +13,16 @@ is -0.43 for eta = 10 and I = 1, and below -1 for I = 2 and more.
 
 from ml_collections import ConfigDict
 
-from fedjax_links.papers.wang2022 import presets
-
 
 def get_config() -> ConfigDict:
     """The figure's settings."""
     return ConfigDict(
         {
             'title': 'One client in turn, amplified (Wang and Ji 2022, Figure B.2)',
-            'figure': presets.trajectories((0.05, 0.05, 0.05, 0.05), (1.0, 2.0, 5.0, 10.0)),
+            'figure': {
+                'name': 'fedjax_links.papers.wang2022.figures:toy_trajectories',
+                'settings': ((0.05, 1.0), (0.05, 2.0), (0.05, 5.0), (0.05, 10.0)),
+            },
             'caption': (
                 'Client 1, 2, 3, 1, ... alone takes part; x^0 = (1, 2), T = 15, P = 3; gamma times '
                 'eta as in Figure B.1. The paper reports that the model arrives at the optimum '

@@ -65,7 +65,7 @@ def get_config(argument: str = '') -> ConfigDict:
     later = {'start_round': presets.QUICK_WARM_UP_ROUNDS, 'period': presets.QUICK_PERIOD}
     config['quick']['client']['learning_rate'] = rates(0.1)
     config['quick'] |= {
-        'patterns': {label: presets.quick_periodic(code) for label in FACTORS},
+        'patterns': {label: presets.periodic(code, quick=True) for label in FACTORS},
         'algorithms': {'plain': later, 'amplified': later},
         'num_rounds': 403,
     }

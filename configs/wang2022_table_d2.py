@@ -11,8 +11,6 @@ prints no totals. Deviations: none; its softmax is part of the loss here.
 
 from ml_collections import ConfigDict
 
-from fedjax_links.papers.common import convolutions, dense
-
 
 def get_config() -> ConfigDict:
     """The table's settings."""
@@ -25,15 +23,12 @@ def get_config() -> ConfigDict:
                     'FashionMNIST': {
                         'model': 'fedjax_links.papers.architectures:wang_fashion_mnist',
                         'image': (28, 28, 1),
-                        'layers': convolutions(1, 32, 32, side=5) + dense(1568, 128, 10),
                     },
                     'CIFAR-10': {
                         'model': 'fedjax_links.papers.architectures:wang_cifar10',
                         'image': (32, 32, 3),
-                        'layers': convolutions(3, 32, 64, side=5) + dense(4096, 512, 128, 10),
                     },
                 },
-                'num_classes': 10,
             },
             'caption': (
                 'Parameters of every layer, kernels with outputs last; 2 x 2 max-pooling follows '

@@ -19,12 +19,7 @@ def get_config() -> ConfigDict:
             'title': "Limit of FedAvg's expected model, two clients (Xiang et al. 2024, Figure 2)",
             'figure': {
                 'name': 'fedjax_links.papers.xiang2024.figures:two_client_limit',
-                'first_prob': 0.5,
-                'targets': (0.0, 100.0),
                 'num_points': 20,
-                'learning_rate': 0.02,
-                'local_steps': 5,
-                'num_rounds': 300,
                 'num_seeds': 1000,
             },
             'caption': (

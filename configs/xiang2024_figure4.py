@@ -19,22 +19,15 @@ def get_config() -> ConfigDict:
             'title': 'Construction of the link probabilities (Xiang et al. 2024, Figure 4)',
             'figure': {
                 'name': 'fedjax_links.papers.xiang2024.figures:class_weights',
-                'num_clients': 100,
-                'num_classes': 10,
-                'alpha': 0.1,
-                'sigma': 10.0,
-                'minimum': 0.0,
                 'published': (
                     *(2.30e-1, 4.50e-11, 1.03e-10, 4.45e-13, 1.17e-4),
                     *(2.05e-18, 7.69e-1, 1.01e-11, 4.94e-7, 1.68e-9),
                 ),
-                'shown_draws': 3,
                 'num_draws': 400,
-                'first_seed': 0,
             },
             'caption': (
                 'p_i = <r, nu_i>, r log-normal(0, 10^2) normalised, nu_i ~ Dirichlet(0.1), 100 '
-                'clients, 10 classes, delta = 0. The paper shows one r (top row) and reports that '
+                'clients, 10 classes, delta = 0. The paper shows one r (left) and reports that '
                 'most p_i fall below 0.1. Deviations: its other draws are not published, so the '
                 'histogram is the mean over 400 draws of r and all nu_i (bars, 95 % intervals) '
                 'beside one draw (diamonds); nu_i are the Dirichlet draws of the text, not the '

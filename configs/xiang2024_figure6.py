@@ -47,14 +47,13 @@ def get_config(argument: str = '') -> ConfigDict:
                     title: {'links': links[label], 'rounds': rounds}
                     for label, (title, rounds) in PANELS.items()
                 },
-                'seed': 0,
             },
             'caption': (
-                'Coloured where the uplink delivers; black lines: probability of the round; all '
+                'Dark where the uplink delivers; lines: probability of the round; all '
                 'panels share their random numbers, so (a) to (d) resemble each other. The '
                 'paper shows the same six kinds, four probabilities and lengths. Deviations: its '
                 'draws are not published; gamma is not stated (0.4, the default of the released '
-                f'code). {presets.departures(code, links=True, training=False)} Cyclic links have '
+                f'code). {presets.departures(code, "links")} Cyclic links have '
                 'at least one round up per cycle, in the released code too.'
             ),
             'height': 80,

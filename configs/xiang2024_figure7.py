@@ -21,10 +21,7 @@ def get_config() -> ConfigDict:
             'figure': {
                 'name': 'fedjax_links.papers.xiang2024.figures:markov_links',
                 'probs': (0.01, 0.02, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9),
-                'up_rate': 0.05,
                 'num_links': 200,
-                'num_rounds': 4000,
-                'seed': 0,
             },
             'caption': (
                 'Lines exact, dots simulated with 4.5 standard errors (mostly smaller than the '

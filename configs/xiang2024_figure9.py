@@ -86,7 +86,7 @@ def get_config(argument: str = '') -> ConfigDict:
             f'Deviations: {replaced}values that neither text nor code name are ours; minibatches '
             'with replacement; tuned at the middle value; gamma 0.4; FedPBC at the mean of its '
             'client models. '
-            f'{presets.departures(code, links=False, dataset=dataset)} With --quick: {quick_size}, '
+            f'{presets.departures(code, "training", dataset=dataset)} With --quick: {quick_size}, '
             'whose levels mean nothing.'
         ),
         'quick': presets.quick(dataset, code, learning_rates=(0.1,), tuning_rounds=10),

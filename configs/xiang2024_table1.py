@@ -54,7 +54,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'caption': (
                 'Deviations: minibatches drawn with replacement; rates tuned on the time-varying '
                 'Bernoulli links; gamma 0.4, as in the released code (not stated in the text). '
-                f'{presets.departures(code, links=True, dataset=dataset)} '
+                f'{presets.departures(code, "links", "training", dataset=dataset)} '
                 'FedPBC is evaluated at the mean of its '
                 'client models, as in the released code. With --quick: synthetic images, 20 '
                 'clients and 40 rounds, whose levels mean nothing.'

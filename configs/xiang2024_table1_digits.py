@@ -65,8 +65,8 @@ def get_config(argument: str = '') -> ConfigDict:
                 'rates from {config.tuning.learning_rates} on time-varying Bernoulli links after '
                 '{config.tuning.num_rounds} rounds, server rate 1; minibatches drawn with '
                 'replacement. '
-                f'{presets.departures(code, links=True)} FedPBC is evaluated at the mean of its '
-                'client models, as in the released code.'
+                f'{presets.departures(code, "links", "training")} FedPBC is evaluated at the mean '
+                'of its client models, as in the released code.'
             ),
             'quick': {
                 'problem': {'num_clients': 20},

@@ -66,7 +66,7 @@ def get_config(argument: str = '') -> ConfigDict:
                 '{config.num_rounds} rounds, evaluated every {config.eval_every}, so that all of a '
                 'cycle is seen, in place of 4,000; rates tuned after {config.tuning.num_rounds} '
                 'rounds; minibatches drawn with replacement. '
-                f'{presets.departures(code, links=True)}'
+                f'{presets.departures(code, "links", "training")}'
             ),
             'quick': {
                 'problem': {'num_clients': 20, 'examples_per_client': 50},

@@ -46,8 +46,8 @@ def get_config(argument: str = '') -> ConfigDict:
                 'evaluated every {config.eval_every}; no augmentation; client rates from '
                 '{config.tuning.learning_rates} on time-varying Bernoulli links after '
                 '{config.tuning.num_rounds} rounds, server rate 1; minibatches drawn with '
-                f'replacement. {presets.departures(code, links=True)} FedPBC is evaluated at the '
-                'mean of its client models, as in the released code.'
+                f'replacement. {presets.departures(code, "links", "training")} FedPBC is evaluated '
+                'at the mean of its client models, as in the released code.'
             ),
             'quick': {
                 'problem': presets.small_problem(20, 600, code),

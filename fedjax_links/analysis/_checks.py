@@ -1,7 +1,5 @@
 """Eager validation for the analysis functions: one line, the argument and its value."""
 
-import operator
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -73,20 +71,10 @@ def checked_masks(name: str, values: ArrayLike, *, ndim: int | None = None) -> n
 
 def checked_int(name: str, value: object, *, minimum: int) -> int:
     """Returns `value` as a Python int of at least `minimum`; floats and booleans are refused."""
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool | np.bool_) or number < minimum:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < minimum:  # type: ignore[operator]
         raise errors.invalid(name, f'be an integer of at least {minimum}', f'{value!r}')
-    return number
-
-
-def checked_learning_rate(value: float) -> float:
-    """Returns a step size for which gradient descent on unit curvature contracts."""
-    if not 0.0 < value < 2.0:
-        raise errors.invalid('learning_rate', 'lie in (0, 2)', value)
-    return float(value)
+    return int(value)  # type: ignore[call-overload]
 
 
 def raise_where(name: str, vector: np.ndarray, bad: np.ndarray, requirement: str) -> None:

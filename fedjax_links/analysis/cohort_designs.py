@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -63,20 +62,14 @@ def cohort_law(weights: ArrayLike, cohort_size: int, design: str = 'product') ->
         raise errors.invalid(
             'cohort_size', f'allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients', size
         )
-    masses = checked_design(design)
-    cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
-    # Ratios too small for float64 count as the smallest one: no 0 / 0 below.
-    ratios = np.maximum(weights / weights.max(), np.finfo(np.float64).tiny)
-    probs = masses(ratios, cohorts)
-    return CohortLaw(cohorts, probs / probs.sum())
-
-
-def checked_design(design: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Returns the function that gives the (unnormalised) mass of each cohort under a design."""
     if design not in _DESIGNS:
         names = ', '.join(repr(name) for name in _DESIGNS)
         raise errors.invalid('design', f'be one of {names}', f'{design!r}')
-    return _DESIGNS[design]
+    cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
+    # Ratios too small for float64 count as the smallest one: no 0 / 0 below.
+    ratios = np.maximum(weights / weights.max(), np.finfo(np.float64).tiny)
+    probs = _DESIGNS[design](ratios, cohorts)
+    return CohortLaw(cohorts, probs / probs.sum())
 
 
 def _product_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:

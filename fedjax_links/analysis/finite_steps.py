@@ -1,18 +1,13 @@
 """Where FedAvg really hovers on linear models: the terms of first order in the step."""
 
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
 from fedjax_links.analysis import _checks, independent_links, second_moments
-from fedjax_links.analysis.linear.linear_models import (
-    SOFTMAX,
-    LinearModel,
-    WeightedLoss,
-    weighted_loss,
-)
+from fedjax_links.analysis.linear.linear_models import LinearModel, LossOptions, weighted_loss
 from fedjax_links.analysis.linear.minimisers import weighted_minimiser
 from fedjax_links.core import errors
 
@@ -27,9 +22,7 @@ def fedavg_finite_steps(
     *,
     learning_rate: float,
     local_steps: int,
-    loss: str = SOFTMAX,
-    num_classes: int | None = None,
-    l2: float = 0.0,
+    **options: Unpack[LossOptions],
 ) -> LinearModel:
     r"""Long-run mean of FedAvg's model, to first order in the step.
 
@@ -51,9 +44,7 @@ def fedavg_finite_steps(
       probs: float[N], participation probabilities in [0, 1], at least one positive.
       learning_rate: eta, positive.
       local_steps: s, at least 1.
-      loss: as in `weighted_minimiser`.
-      num_classes: C.
-      l2: weight of the penalty.
+      **options: ``loss``, ``num_classes`` and ``l2``, as in `weighted_minimiser`.
 
     Returns:
       The mean model.
@@ -62,31 +53,24 @@ def fedavg_finite_steps(
       ValueError: if an argument is out of range or there is no minimiser.
     """
     weights = independent_links.fedavg_weights(probs)
-    given = _checks.checked_probs('probs', probs)
+    chances = np.asarray(probs, np.float64)
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
     if not 0 < learning_rate < np.inf:
         raise errors.invalid('learning_rate', 'be positive', learning_rate)
-    if loss == SOFTMAX and num_classes is None:
-        num_classes = int(np.max(np.asarray(labels))) + 1
-    options: dict[str, Any] = {'loss': loss, 'num_classes': num_classes, 'l2': l2}
-
-    def under(shares: np.ndarray) -> WeightedLoss:
-        return weighted_loss(features, labels, clients, shares, **options)
-
-    model = weighted_minimiser(features, labels, clients, weights, **options).model
-    point = np.concatenate([model.coefficients, model.intercept[None]])
-    whole = under(weights)
+    given = features, labels, clients
+    model = weighted_minimiser(*given, weights, **options).model
+    point, whole = model.parameters, weighted_loss(*given, weights, **options)
 
     slopes = np.zeros((weights.size, *point.shape))
     pull = np.zeros(point.shape)
     for i in np.flatnonzero(weights):
-        one = under(np.eye(weights.size)[i])
+        one = weighted_loss(*given, np.eye(weights.size)[i], **options)
         slopes[i] = one.value_and_gradient(point)[1]
         drift = learning_rate * (steps - 1) / 2
-        pull += drift * weights[i] * one.curved(point, slopes[i])
+        pull += drift * weights[i] * (one.hessian(point) @ slopes[i].ravel()).reshape(point.shape)
 
-    some = independent_links.non_empty_probability(given)
-    spread = second_moments.mean_covariance(given, slopes.reshape(weights.size, -1)) / some
+    some = independent_links.non_empty_probability(chances)
+    spread = second_moments.mean_covariance(chances, slopes.reshape(weights.size, -1)) / some
     rates, basis = linalg.eigh(whole.hessian(point))
     kept = rates > 1e-10 * rates[-1]  # features that never vary have no curvature, and no gradient
     rates, basis = rates[kept], basis[:, kept]

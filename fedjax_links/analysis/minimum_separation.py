@@ -124,9 +124,8 @@ def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.nda
     cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     if cohort > weights.size:
         raise errors.invalid('cohort_size', f'be at most {weights.size}', cohort)
-    log_weights = np.log(weights)
-    sizes = cohort * np.arange(1, weights.size // cohort + 1)
-    return np.stack([_inclusion(log_weights, int(size)) / size for size in sizes])
+    separations = range(weights.size // cohort)
+    return np.stack([minimum_separation_stationary(weights, R, cohort) for R in separations])
 
 
 def debiasing_weights(selection_law: ArrayLike) -> np.ndarray:

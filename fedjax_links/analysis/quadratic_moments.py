@@ -2,7 +2,8 @@ r"""Mean and variance of FedAvg and FedPBC on quadratics, round by round and in 
 
 On ``F_i(x) = 0.5 ||x - u_i||^2`` a round of either algorithm is linear in the models, with random
 coefficients that do not depend on them when links are independent from round to round. The first
-two moments therefore obey linear recursions that close, and the noise floor is a number.
+two moments therefore obey linear recursions that close, and the noise floor is a number. All models
+start at zero: another start is the same problem with targets measured from there.
 """
 
 from typing import NamedTuple
@@ -12,12 +13,11 @@ from numpy.typing import ArrayLike
 from scipy.sparse import linalg as sparse_linalg
 
 from fedjax_links.analysis import _checks, independent_links, second_moments
-from fedjax_links.analysis.quadratics import contraction
-from fedjax_links.core import errors
+from fedjax_links.analysis.quadratics import contraction, fedpbc_fixed_point
 
 
 class FedavgMoments(NamedTuple):
-    """Law of FedAvg's server model up to second order; x^0 is fixed.
+    """Law of FedAvg's server model up to second order.
 
     Attributes:
       mean: float64[T + 1, d], ``E[x^t]`` for t = 0..T.
@@ -34,29 +34,21 @@ class FedavgMoments(NamedTuple):
 
 
 class FedpbcMoments(NamedTuple):
-    """Law of FedPBC's models up to second order; all models start from one fixed point.
+    """Law of FedPBC's server model up to second order.
 
     Mean squares are sums over coordinates of the distance to x*, the mean of the targets.
 
     Attributes:
-      client_mean: float64[T + 1, d], the mean of the client models: not random.
       server_mean: float64[T + 1, d], ``E[x^t]``.
       server_mean_square: float64[T + 1], ``E ||x^t - x*||^2``.
-      server_variance: float64[T + 1], trace of the covariance of x^t.
-      consensus: float64[T + 1], ``E (1/N) sum_i ||x_i^t - xbar^t||^2``.
       limit_server_mean: float64[d].
       limit_server_mean_square: the square of the server model's noise floor, bias included.
-      limit_consensus: limit of ``consensus``.
     """
 
-    client_mean: np.ndarray
     server_mean: np.ndarray
     server_mean_square: np.ndarray
-    server_variance: np.ndarray
-    consensus: np.ndarray
     limit_server_mean: np.ndarray
     limit_server_mean_square: float
-    limit_consensus: float
 
 
 def fedavg_mean_and_covariance(
@@ -66,7 +58,6 @@ def fedavg_mean_and_covariance(
     local_steps: int,
     *,
     num_rounds: int,
-    initial_point: ArrayLike | None = None,
 ) -> FedavgMoments:
     r"""Mean and covariance of FedAvg's model on equal-curvature quadratics, independent links.
 
@@ -87,7 +78,6 @@ def fedavg_mean_and_covariance(
       learning_rate: local step size eta in (0, 2).
       local_steps: number s of full-gradient local steps, at least 1.
       num_rounds: T, at least 0.
-      initial_point: float[d], x^0; zeros if absent.
 
     Returns:
       The moments for rounds 0 to T and in the limit.
@@ -106,13 +96,12 @@ def fedavg_mean_and_covariance(
     References:
       Xiang et al., CDC 2023, Proposition 1 (the limit of the mean).
     """
-    probs, targets, start = _checked_problem(probs, targets, initial_point)
+    probs, targets = _checked_problem(probs, targets)
     factor = contraction(learning_rate, local_steps)
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
     some = independent_links.non_empty_probability(probs)
     limit = independent_links.fedavg_weights(probs) @ targets
     spread = second_moments.mean_covariance(probs, targets - limit) / some
-    offset = start - limit
 
     pull = 1.0 - factor
     steps = (1.0 - some * pull) ** np.arange(rounds + 1)
@@ -122,9 +111,9 @@ def fedavg_mean_and_covariance(
         from_cohorts[t + 1] = keep * from_cohorts[t] + some * pull**2
         empties = (1.0 - some) * some * pull**2 * steps[t] ** 2
         from_start[t + 1] = keep * from_start[t] + empties
-    variance = np.outer(from_cohorts, np.diagonal(spread)) + np.outer(from_start, offset**2)
+    variance = np.outer(from_cohorts, np.diagonal(spread)) + np.outer(from_start, limit**2)
     return FedavgMoments(
-        mean=limit + np.outer(steps, offset),
+        mean=limit - np.outer(steps, limit),
         variance=variance,
         limit_mean=limit,
         limit_covariance=pull / (1.0 + factor) * spread,
@@ -138,7 +127,6 @@ def fedpbc_mean_and_covariance(
     local_steps: int,
     *,
     num_rounds: int,
-    initial_point: ArrayLike | None = None,
 ) -> FedpbcMoments:
     r"""Mean and mean square of FedPBC's models on equal-curvature quadratics, independent links.
 
@@ -155,7 +143,6 @@ def fedpbc_mean_and_covariance(
       learning_rate: local step size eta in (0, 2).
       local_steps: number s of full-gradient local steps, at least 1.
       num_rounds: T, at least 0.
-      initial_point: float[d], the start of the server and every client; zeros if absent.
 
     Returns:
       The moments for rounds 0 to T and in the limit.
@@ -166,110 +153,54 @@ def fedpbc_mean_and_covariance(
     References:
       Xiang et al., CDC 2023, Algorithm 2, Section IV and Eq. (3).
     """
-    probs, targets, start = _checked_problem(probs, targets, initial_point)
+    probs, targets = _checked_problem(probs, targets)
     factor = contraction(learning_rate, local_steps)
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
     centre = targets.mean(axis=0)
-    system = _FedpbcSystem(probs, targets - centre, factor)
-    state = system.start(start - centre)
-    server_mean, squares, consensus = [state.server], [state.square], [system.consensus(state)]
+    offsets, size, pull = targets - centre, len(targets), 1.0 - factor
+    some = independent_links.non_empty_probability(probs)
+    shares = probs * independent_links.reciprocal_size_means(probs)
+    mixing = independent_links.expected_mixing_matrix(probs)
+    gossip = second_moments.gossip_map(probs)
+    pairs = second_moments.pair_matrix(probs)
+
+    def trained(clients: np.ndarray, gram: np.ndarray) -> np.ndarray:
+        """E[Z Z^T] of the locally trained models, from E[X] and E[X X^T]."""
+        cross = clients @ offsets.T
+        moment = factor**2 * gram + factor * pull * (cross + cross.T)
+        return moment + pull**2 * (offsets @ offsets.T)
+
+    clients, server, square = np.tile(-centre, (size, 1)), -centre, float(centre @ centre)
+    gram = clients @ clients.T
+    means, squares = [server], [square]
     for _ in range(rounds):
-        state = system.advance(state)
-        server_mean.append(state.server)
-        squares.append(state.square)
-        consensus.append(system.consensus(state))
-    limit = system.limit()
-    means, mean_square = np.stack(server_mean), np.array(squares)
-    decay = factor ** np.arange(rounds + 1)
+        after, moment = factor * clients + pull * offsets, trained(clients, gram)
+        server = (1.0 - some) * server + shares @ after
+        square = (1.0 - some) * square + float(np.sum(pairs * moment))
+        clients, gram = mixing @ after, gossip(moment)
+        means.append(server)
+        squares.append(square)
+
+    limit = fedpbc_fixed_point(probs, targets, learning_rate, local_steps)
+    clients = limit.clients - centre
+
+    def residual_map(vector: np.ndarray) -> np.ndarray:
+        gram = vector.reshape(size, size)
+        return (gram - factor**2 * gossip(gram)).ravel()
+
+    operator = sparse_linalg.LinearOperator((size**2, size**2), residual_map, dtype=np.float64)
+    right = gossip(trained(clients, np.zeros((size, size)))).ravel()
+    gram = sparse_linalg.cg(operator, right, rtol=1e-13, maxiter=10_000)[0].reshape(size, size)
     return FedpbcMoments(
-        client_mean=centre + np.outer(decay, start - centre),
-        server_mean=means + centre,
-        server_mean_square=mean_square,
-        server_variance=np.maximum(mean_square - np.sum(means**2, axis=1), 0.0),
-        consensus=np.array(consensus),
-        limit_server_mean=limit.server + centre,
-        limit_server_mean_square=float(limit.square),
-        limit_consensus=system.consensus(limit),
+        server_mean=np.stack(means) + centre,
+        server_mean_square=np.array(squares),
+        limit_server_mean=limit.server,
+        limit_server_mean_square=float(np.sum(pairs * trained(clients, gram))) / some,
     )
 
 
-class _FedpbcState(NamedTuple):
-    """Moments of one round, measured from x*: E[X], E[X X^T], E[x] and E||x||^2."""
-
-    clients: np.ndarray
-    gram: np.ndarray
-    server: np.ndarray
-    square: float
-
-
-class _FedpbcSystem:
-    """The linear recursion of the moments, with everything that stays fixed precomputed."""
-
-    def __init__(self, probs: np.ndarray, offsets: np.ndarray, factor: float) -> None:
-        self.offsets, self.factor = offsets, factor
-        self.some = independent_links.non_empty_probability(probs)
-        self.shares = probs * independent_links.reciprocal_size_means(probs)
-        self.mixing = independent_links.expected_mixing_matrix(probs)
-        self.moments = second_moments.mixing_moments(probs)
-        self.pairs = second_moments.pair_matrix(probs)
-
-    def start(self, point: np.ndarray) -> _FedpbcState:
-        clients = np.tile(point, (len(self.offsets), 1))
-        return _FedpbcState(clients, clients @ clients.T, point, float(point @ point))
-
-    def trained(self, clients: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """E[Z] and E[Z Z^T] of the locally trained models."""
-        pull = 1.0 - self.factor
-        cross = clients @ self.offsets.T
-        moment = self.factor**2 * gram + self.factor * pull * (cross + cross.T)
-        moment += pull**2 * (self.offsets @ self.offsets.T)
-        return self.factor * clients + pull * self.offsets, moment
-
-    def advance(self, state: _FedpbcState) -> _FedpbcState:
-        trained, moment = self.trained(state.clients, state.gram)
-        return _FedpbcState(
-            clients=self.mixing @ trained,
-            gram=self.moments.apply(moment),
-            server=(1.0 - self.some) * state.server + self.shares @ trained,
-            square=(1.0 - self.some) * state.square + float(np.sum(self.pairs * moment)),
-        )
-
-    def limit(self) -> _FedpbcState:
-        size, pull = len(self.offsets), 1.0 - self.factor
-        system = np.eye(size) - self.factor * self.mixing
-        clients = pull * np.linalg.solve(system, self.mixing @ self.offsets)
-        _, constant = self.trained(clients, np.zeros((size, size)))
-
-        def residual_map(vector: np.ndarray) -> np.ndarray:
-            gram = vector.reshape(size, size)
-            return (gram - self.factor**2 * self.moments.apply(gram)).ravel()
-
-        operator = sparse_linalg.LinearOperator((size**2, size**2), residual_map, dtype=np.float64)
-        right = self.moments.apply(constant).ravel()
-        gram = sparse_linalg.cg(operator, right, rtol=1e-13, maxiter=10_000)[0]
-        trained, moment = self.trained(clients, gram.reshape(size, size))
-        square = float(np.sum(self.pairs * moment)) / self.some
-        return _FedpbcState(
-            clients, gram.reshape(size, size), self.shares @ trained / self.some, square
-        )
-
-    def consensus(self, state: _FedpbcState) -> float:
-        size = len(self.offsets)
-        return max(float(np.trace(state.gram) - state.gram.sum() / size) / size, 0.0)
-
-
-def _checked_problem(
-    probs: ArrayLike, targets: ArrayLike, initial_point: ArrayLike | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Validates links, targets as [N, d] and the starting point as [d]."""
+def _checked_problem(probs: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Validated links, and targets as [N, d]."""
     probs = _checks.checked_some_link('probs', probs)
     targets = _checks.checked_targets('targets', targets, probs.size)
-    targets = targets.reshape(probs.size, -1)
-    if initial_point is None:
-        return probs, targets, np.zeros(targets.shape[1])
-    start = np.asarray(initial_point, dtype=np.float64)
-    if start.shape != targets.shape[1:] and not (start.ndim == 0 and targets.shape[1] == 1):
-        raise errors.invalid('initial_point', f'have shape [{targets.shape[1]}]', start.shape)
-    if not np.all(np.isfinite(start)):
-        raise errors.invalid('initial_point', 'be finite', start[~np.isfinite(start)][0])
-    return probs, targets, start.reshape(-1)
+    return probs, targets.reshape(probs.size, -1)

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 
 from fedjax_links.analysis import _checks, independent_links
+from fedjax_links.core import errors
 
 
 class FedpbcFixedPoint(NamedTuple):
@@ -25,8 +26,9 @@ class FedpbcFixedPoint(NamedTuple):
 
 def contraction(learning_rate: float, local_steps: int) -> float:
     """Factor ``a = (1 - eta)^s`` of `local_steps` gradient steps on a unit-curvature quadratic."""
-    rate = _checks.checked_learning_rate(learning_rate)
-    return (1.0 - rate) ** _checks.checked_int('local_steps', local_steps, minimum=1)
+    if not 0.0 < learning_rate < 2.0:
+        raise errors.invalid('learning_rate', 'lie in (0, 2)', learning_rate)
+    return (1.0 - learning_rate) ** _checks.checked_int('local_steps', local_steps, minimum=1)
 
 
 def fedpbc_fixed_point(

@@ -108,8 +108,7 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
     num_rounds, num_clients = masks.shape
     counts = masks.sum(axis=0)
     empty = num_rounds - int(masks.any(axis=1).sum())
-    gaps = _gap_statistics(masks, counts)
-    mean_staleness, max_staleness = _staleness(masks)
+    gaps, mean_staleness, max_staleness = _gaps_and_staleness(masks, counts)
     active_rounds = num_rounds - empty
     weights = weight_errors = np.full(num_clients, np.nan)
     if active_rounds and num_rounds >= _BATCHES:
@@ -134,36 +133,32 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
     )
 
 
-def _gap_statistics(masks: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Mean, greatest and least gap per client, float64[3, N]; NaN without two participations."""
-    clients, rounds = np.nonzero(masks.T)
-    same = clients[1:] == clients[:-1]
-    gaps, owners = np.diff(rounds)[same], clients[1:][same]
-    num_clients = counts.size
-    longest = np.zeros(num_clients)
-    shortest = np.full(num_clients, np.inf)
-    np.maximum.at(longest, owners, gaps)
-    np.minimum.at(shortest, owners, gaps)
-    total = np.bincount(owners, weights=gaps, minlength=num_clients)
-    mean = total / np.maximum(counts - 1, 1)
-    return np.where(counts > 1, np.stack([mean, longest, shortest]), np.nan)
+def _gaps_and_staleness(
+    masks: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Per client: mean, greatest and least gap, float64[3, N], NaN without two participations.
 
-
-def _staleness(masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and greatest staleness per client, by the lengths of the stretches between events."""
+    Behind them the mean and the greatest staleness, by the lengths of the stretches between
+    participations: a stretch of length g runs through the ages 1..g; the open one ends with the
+    record.
+    """
     num_rounds, num_clients = masks.shape
     clients, rounds = np.nonzero(masks.T)
-    first = np.append(True, clients[1:] != clients[:-1])[: rounds.size]
-    before = np.where(first, -1, np.roll(rounds, 1))
+    first = np.diff(clients, prepend=-1) > 0
+    stretches = rounds - np.where(first, -1, np.roll(rounds, 1))
+    gaps, owners = stretches[~first], clients[~first]
+    longest, shortest = np.zeros(num_clients), np.full(num_clients, np.inf)
+    np.maximum.at(longest, owners, gaps)
+    np.minimum.at(shortest, owners, gaps)
+    mean = np.bincount(owners, gaps, num_clients) / np.maximum(counts - 1, 1)
     last = np.full(num_clients, -1)
     np.maximum.at(last, clients, rounds)
     owners = np.concatenate([clients, np.arange(num_clients)])
-    # A stretch of length g runs through the ages 1..g; the open one ends with the record.
-    stretches = np.concatenate([rounds - before, num_rounds - 1 - last])
-    ages = np.bincount(owners, weights=stretches * (stretches + 1) / 2, minlength=num_clients)
+    stretches = np.concatenate([stretches, num_rounds - 1 - last])
+    ages = np.bincount(owners, stretches * (stretches + 1) / 2, num_clients)
     oldest = np.zeros(num_clients, dtype=np.int64)
     np.maximum.at(oldest, owners, stretches)
-    return ages / num_rounds, oldest
+    return np.where(counts > 1, [mean, longest, shortest], np.nan), ages / num_rounds, oldest
 
 
 def _quantile_cells(values: np.ndarray) -> str:

@@ -5,7 +5,7 @@ with probability ``g = p z / (1 - p + p z)``: divisions by the cohort size, or b
 integrals over z of expressions in independent links, which have closed forms.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
@@ -49,55 +49,8 @@ def pair_matrix(probs: np.ndarray) -> np.ndarray:
     return matrix
 
 
-class MixingMoments(NamedTuple):
-    """Precomputed factors of the linear map ``H -> E[W H W]``; see `mixing_moments`.
-
-    Attributes:
-      silent: float64[N], 1 - p.
-      up: float64[n, N], probability g of a link given z.
-      down: float64[n, N], 1 - g.
-      first: float64[n], mass of the nodes for ``1 / |A|``.
-      second: float64[n], mass of the nodes for ``1 / |A|^2``.
-      one_side: float64[N, N], how often H_ij itself is met with i active and j not.
-      both_sides: float64[N, N], the same with both active.
-    """
-
-    silent: np.ndarray
-    up: np.ndarray
-    down: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-    one_side: np.ndarray
-    both_sides: np.ndarray
-
-    def apply(self, moment: np.ndarray) -> np.ndarray:
-        """Evaluates ``E[W H W]`` for a symmetric H, in O(n N^2) operations.
-
-        Args:
-          moment: float64[N, N], symmetric.
-
-        Returns:
-          float64[N, N], symmetric.
-        """
-        diagonal = np.diagonal(moment)
-        # sums[k, j] = sum over i other than j of g_i H_ij: the active clients' pull on client j.
-        sums = self.up @ moment - self.up * diagonal
-        totals = np.sum(self.up * (sums + diagonal), axis=1)
-        own = self.down * (2.0 * sums + diagonal)
-
-        lone = (self.up * self.first[:, None]).T @ (self.down * sums) + self.one_side * moment
-        weighted = self.up * self.second[:, None]
-        joint = weighted.T @ (self.up * (0.5 * totals[:, None] + own))
-        result: np.ndarray = lone + lone.T + joint + joint.T
-        result += (np.outer(self.silent, self.silent) + 2.0 * self.both_sides) * moment
-
-        alone = self.silent * diagonal + np.sum(weighted * (totals[:, None] + own), axis=0)
-        np.fill_diagonal(result, alone)
-        return result
-
-
-def mixing_moments(probs: np.ndarray) -> MixingMoments:
-    r"""Prepares the map ``H -> E[W H W]`` for the mixing matrix W of a round.
+def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    r"""The linear map ``H -> E[W H W]`` for the mixing matrix W of a round.
 
     Entry (i, j) is ``H_ij`` where both are silent, the mean of row j over A where only i is active,
     and the mean of H over A x A where both are. The mean over W of the Kronecker square is the same
@@ -108,25 +61,34 @@ def mixing_moments(probs: np.ndarray) -> MixingMoments:
       probs: float64[N], participation probabilities.
 
     Returns:
-      The prepared map.
+      The map of a symmetric float64[N, N] to another, in O(n N^2) operations.
     """
     rule = polynomials.logarithmic_rule(probs)
     plain = polynomials.gauss_legendre(rule.nodes.size)
     log_factors = polynomials.log_factors(probs, rule)
-    mass = np.exp(log_factors.sum(axis=1) - np.log(rule.nodes))
-    up = probs * np.exp(np.log(rule.nodes)[:, None] - log_factors)
+    mass = np.exp(log_factors.sum(axis=1) - np.log(rule.nodes))[:, None]
+    up = probs * np.exp(np.log(rule.nodes)[:, None] - log_factors)  # g: a link is up, given z
     down = (1.0 - probs) * np.exp(-log_factors)
-    first, second = plain.weights * mass, rule.weights * mass
-    spread = up * down
-    return MixingMoments(
-        silent=1.0 - probs,
-        up=up,
-        down=down,
-        first=first,
-        second=second,
-        one_side=(spread * first[:, None]).T @ down,
-        both_sides=(spread * second[:, None]).T @ spread,
-    )
+    first, second = plain.weights[:, None] * mass, rule.weights[:, None] * mass
+    silent, spread, weighted = 1.0 - probs, up * down, up * second
+    one_side = (spread * first).T @ down  # how often H_ij itself is met with i active and j not
+    both_sides = (spread * second).T @ spread  # the same with both active
+
+    def apply(moment: np.ndarray) -> np.ndarray:
+        diagonal = np.diagonal(moment)
+        # sums[k, j] = sum over i other than j of g_i H_ij: the active clients' pull on client j.
+        sums = up @ moment - up * diagonal
+        totals = np.sum(up * (sums + diagonal), axis=1)
+        own = down * (2.0 * sums + diagonal)
+        lone = (up * first).T @ (down * sums) + one_side * moment
+        joint = weighted.T @ (up * (0.5 * totals[:, None] + own))
+        result: np.ndarray = lone + lone.T + joint + joint.T
+        result += (np.outer(silent, silent) + 2.0 * both_sides) * moment
+        alone = silent * diagonal + np.sum(weighted * (totals[:, None] + own), axis=0)
+        np.fill_diagonal(result, alone)
+        return result
+
+    return apply
 
 
 def _pair_rows(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,12 +9,25 @@ from fedjax_links.core import errors
 Section = dict[str, Any]
 
 _RELEASED = 'fedjax_links.papers.released_images'
-_TOGETHER = 'crops and mirror images alike for a whole minibatch'
+_AUGMENTATION = {'svhn': ('crop',), 'fashion_mnist': ()}
 _RELEASED_STATISTICS = {
     'cifar10': {'mean': (0.4914, 0.4822, 0.4465), 'deviation': (0.2023, 0.1994, 0.2010)},
     'fashion_mnist': {'mean': (0.1307,), 'deviation': (0.3081,)},
 }
 """CIFAR-10 over the mean of its images' own deviations, and MNIST's numbers for FashionMNIST."""
+_TOGETHER = 'crops and mirror images alike for a whole minibatch'
+IMAGE_DEPARTURES = {
+    'svhn': _TOGETHER,
+    'cifar10': f"{_TOGETHER}, CIFAR-10 divided by the mean of its images' deviations",
+    'cinic10': _TOGETHER,
+    'fashion_mnist': "FashionMNIST normalised by MNIST's numbers",
+}
+"""What of released `images` is not in the text, for a caption; nothing for data that are made."""
+IN_SMALL = (
+    'ten Gaussian classes with a Bayes accuracy of {config.problem.bayes_accuracy} and softmax '
+    'regression in place of images and a network; '
+)
+"""What small versions have in place of images, for the deviations of a caption."""
 
 
 def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
@@ -35,11 +48,13 @@ def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
     for word in words:
         if not any(word in choice for choice in choices):
             raise errors.unknown_name('config', word, itertools.chain(*choices))
-    given = [[word for word in words if word in choice] for choice in choices]
-    for choice, found in zip(choices, given, strict=True):
-        if len(found) > 1:
-            raise errors.invalid('config', f'name one of {", ".join(choice)}', ', '.join(found))
-    return [(found or choice)[0] for choice, found in zip(choices, given, strict=True)]
+    found = []
+    for choice in choices:
+        given = [word for word in words if word in choice]
+        if len(given) > 1:
+            raise errors.invalid('config', f'name one of {", ".join(choice)}', ', '.join(given))
+        found.append((given or choice)[0])
+    return found
 
 
 def synthetic_images(
@@ -75,68 +90,44 @@ def synthetic_images(
     }
 
 
-def image_preparation(dataset: str, augment: tuple[str, ...], *, released: bool) -> Section:
-    """``normalise`` and ``augment`` of `problems.images`.
+def images(
+    paper: str, dataset: str, num_clients: int, *, released: bool, **partition: Any
+) -> Section:
+    """A paper's images, prepared data sets, with its network for them.
 
     Args:
+      paper: as its networks begin in `architectures`.
       dataset: a name in `augmentation.CHANNEL_STATISTICS`.
-      augment: of ``'crop'`` and ``'mirror'``.
-      released: whether both are those of the released code.
+      num_clients: N.
+      released: whether images are normalised and augmented as in the released code.
+      **partition: ``partition`` and its options.
 
     Returns:
-      Fields of a section.
+      A section for `problems.images`.
     """
-    if not released:
-        return {'normalise': dataset, 'augment': augment}
+    normalise, augment = dataset, _AUGMENTATION.get(dataset, ('crop', 'mirror'))
+    if released:
+        normalise = _RELEASED_STATISTICS.get(dataset, dataset)
+        augment = tuple(f'{_RELEASED}:{name}_together' for name in augment)
     return {
-        'normalise': _RELEASED_STATISTICS.get(dataset, dataset),
-        'augment': tuple(f'{_RELEASED}:{name}_together' for name in augment),
+        'name': 'images',
+        'dataset': dataset,
+        'num_clients': num_clients,
+        'model': f'fedjax_links.papers.architectures:{paper}_{dataset}',
+        **partition,
+        'seed': 0,
+        'normalise': normalise,
+        'augment': augment,
+        'store': 'uint8',
     }
 
 
-def image_departures(dataset: str) -> tuple[str, ...]:
-    """What of that is not in the text, for a caption; nothing for data that are made."""
+def gaussians(num_clients: int, **partition: Any) -> Section:
+    """Small versions' classes in place of images, of which nobody tells more than 64 % apart."""
     return {
-        'svhn': (_TOGETHER,),
-        'cifar10': (_TOGETHER, "CIFAR-10 divided by the mean of its images' deviations"),
-        'cinic10': (_TOGETHER,),
-        'fashion_mnist': ("FashionMNIST normalised by MNIST's numbers",),
-    }.get(dataset, ())
-
-
-def convolutions(*channels: int, side: int) -> tuple[Section, ...]:
-    """Listed layers of `networks.network_sizes`: convolutions from channels to channels."""
-    return tuple(
-        {'name': 'convolution', 'inputs': inputs, 'outputs': outputs, 'side': side}
-        for inputs, outputs in itertools.pairwise(channels)
-    )
-
-
-def dense(*widths: int) -> tuple[Section, ...]:
-    """Listed layers of `networks.network_sizes`: fully connected ones from width to width."""
-    return tuple(
-        {'name': 'dense', 'inputs': inputs, 'outputs': outputs}
-        for inputs, outputs in itertools.pairwise(widths)
-    )
-
-
-def counterexample(**options: Any) -> Section:
-    """The figure that Xiang et al. draw in 2023 and 2024, at their sizes.
-
-    Args:
-      **options: of `counterexample.counterexample_error`, those in which the papers differ.
-
-    Returns:
-      A section of a figure; the list of pairs is ours, as the papers' is lost.
-    """
-    return {
-        'name': 'fedjax_links.papers.counterexample:counterexample_error',
-        'pairs': ((0.1, 0.1), (0.1, 0.5), (0.1, 0.9), (0.5, 0.5), (0.5, 0.9), (0.9, 0.9)),
-        'num_clients': 100,
-        'dimension': 100,
-        'target_seed': 0,
-        'eval_every': 10,
-        'first_shown': 50,
-        'num_seeds': 3,
-        **options,
+        'name': 'gaussians',
+        'num_clients': num_clients,
+        'examples_per_client': 200,
+        'bayes_accuracy': 0.64,
+        **partition,
     }

@@ -1,7 +1,7 @@
 """Distance to the optimum of FedAvg and FedPBC on quadratics whose targets follow the links."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,67 +12,29 @@ from fedjax_links.base import Problem
 from fedjax_links.config import sections
 from fedjax_links.core import checks, errors
 from fedjax_links.participation import bernoulli
+from fedjax_links.report import tables
 from fedjax_links.report.figure import FigureResult, stack
-from fedjax_links.report.tables import Table
 
 _RULES = {name: ALGORITHMS[name] for name in ('fedavg', 'fedpbc')}
 _LOOKS = {'fedavg': ('FedAvg', '--'), 'fedpbc': ('FedPBC', '-')}
+_PAIRS = ((0.1, 0.1), (0.1, 0.5), (0.1, 0.9), (0.5, 0.5), (0.5, 0.9), (0.9, 0.9))
+_EXACT = ('exact_bias', 'exact_rms')
+_EVERY = 10  # rounds between two points of a curve
 _NO_BIAS = 1e-5
+_FIRST_SHOWN = 50  # round from which curves are drawn
 _ROOM = 3  # below the lowest server model, where the clients' mean goes on falling
-
-
-class Setting(NamedTuple):
-    """What all curves of the figure share.
-
-    Attributes:
-      problem: the quadratics.
-      chances: float64[G, N], link probabilities of each pair.
-      learning_rate: eta.
-      local_steps: s.
-      num_rounds: T.
-      eval_every: rounds between two points of a curve.
-      num_seeds: S.
-    """
-
-    problem: Problem
-    chances: np.ndarray
-    learning_rate: float
-    local_steps: int
-    num_rounds: int
-    eval_every: int
-    num_seeds: int
-
-
-class Curves(NamedTuple):
-    """Distances to the optimum under one algorithm, at E times.
-
-    Attributes:
-      server: float64[G, S, E], of the server model.
-      client_mean: float64[G, S, E], of the mean of the client models; NaN where there are none.
-      bias: float64[G], exact distance of ``E[x^T]``.
-      rms: float64[G], exact root mean square distance of x^T; NaN where unknown.
-    """
-
-    server: np.ndarray
-    client_mean: np.ndarray
-    bias: np.ndarray
-    rms: np.ndarray
 
 
 def counterexample_error(
     *,
     panels: Mapping[str, sections.Section],
-    pairs: Sequence[Sequence[float]],
     learning_rate: float,
     local_steps: int,
     num_rounds: int,
+    pairs: Sequence[Sequence[float]] = _PAIRS,
     num_clients: int = 100,
     dimension: int = 100,
-    target_seed: int = 0,
-    eval_every: int = 10,
-    first_shown: int = 50,
     num_seeds: int = 3,
-    client_mean: bool = False,
 ) -> FigureResult:
     """``||x^t - x*||`` over rounds on `problems.counterexample`, independent links in two halves.
 
@@ -81,18 +43,14 @@ def counterexample_error(
     Args:
       panels: by label, ``algorithms`` (``fedavg``, ``fedpbc`` or both) and ``compute`` (who trains,
         ``'all'`` or ``'active'``).
-      pairs: float[G, 2], link probability of the first and of the second half of the clients.
       learning_rate: eta, of the local steps.
       local_steps: s.
-      num_rounds: T.
+      num_rounds: T, a multiple of 10.
+      pairs: float[G, 2], link probability of the first and of the second half of the clients; ours
+        by default, as the papers' are lost.
       num_clients: N.
       dimension: d.
-      target_seed: seed of the targets, which all runs share.
-      eval_every: rounds between two points of a curve, a divisor of T.
-      first_shown: round from which curves are drawn; the columns hold all rounds.
       num_seeds: S, at least 2 runs that differ in their links.
-      client_mean: draw the mean of FedPBC's client models as well, down to where it leaves the
-        picture; it is in the columns and the table anyway.
 
     Returns:
       Columns ``panel``, ``algorithm``, ``first_prob``, ``second_prob``, ``round``, ``mean`` and
@@ -107,53 +65,91 @@ def counterexample_error(
     """
     checks.static_int('config.figure.num_seeds', num_seeds, minimum=2)
     probs = _checked_pairs(pairs)
-    halves = np.arange(num_clients) < num_clients // 2
-    setting = Setting(
-        problem=problems.counterexample(
-            num_clients=num_clients, dimension=dimension, seed=target_seed
-        ),
-        chances=np.where(halves, probs[:, :1], probs[:, 1:]),
-        learning_rate=learning_rate,
-        local_steps=local_steps,
-        num_rounds=num_rounds,
-        eval_every=eval_every,
-        num_seeds=num_seeds,
-    )
-    found = {
-        label: {
-            name: _curves(setting, f'config.figure.panels.{label}', name, panel['compute'])
-            for name in panel['algorithms']
-        }
-        for label, panel in panels.items()
-    }
-    times = np.arange(eval_every, num_rounds + 1, eval_every)
+    chances = np.where(np.arange(num_clients) < num_clients // 2, probs[:, :1], probs[:, 1:])
+    problem = problems.counterexample(num_clients=num_clients, dimension=dimension, seed=0)
+    targets = np.asarray(problem.data, np.float64)
+    optimum = targets.mean(axis=0)
+    times = np.arange(_EVERY, num_rounds + 1, _EVERY)
 
-    def draw(figure: Any) -> None:
-        row = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
-        for axes, (label, shown) in zip(row, found.items(), strict=True):
-            _draw_panel(axes, times, shown, first_shown, client_mean)
-            axes.set_title(label, fontsize=10)
-        row[0].set_ylabel(r'$\|x^t - x^*\|$')
-        _draw_legend(row[-1], probs, client_mean)
+    def exact(probs: np.ndarray, name: str, compute: str) -> tuple[Any, Any]:
+        """Distance of ``E[x^T]``, and root mean square distance of x^T (NaN if unknown)."""
+        if name == 'fedpbc' and compute == 'active':
+            factor = (1 - learning_rate) ** local_steps
+            mean = paused_mean(probs, targets, factor, num_rounds)
+            return np.linalg.norm(mean - optimum), np.nan
+        given = probs, targets, learning_rate, local_steps
+        if name == 'fedpbc':
+            moments = analysis.fedpbc_mean_and_covariance(*given, num_rounds=num_rounds)
+            bias = np.linalg.norm(moments.server_mean[-1] - optimum)
+            return bias, np.sqrt(moments.server_mean_square[-1])
+        law = analysis.fedavg_mean_and_covariance(*given, num_rounds=num_rounds)
+        bias = np.linalg.norm(law.mean[-1] - optimum)  # the same whoever computes
+        return bias, np.sqrt(bias**2 + law.variance[-1].sum())
+
+    def curves(label: str, name: str, compute: str) -> list[dict[str, Any]]:
+        client = local_training.local_sgd(learning_rate, local_steps=local_steps)
+        section = {'name': name, 'compute': compute}
+        result = sweeps.sweep(
+            lambda: sections.named(f'config.figure.panels.{label}', section, _RULES, client),
+            bernoulli,
+            problem,
+            seeds=range(num_seeds),
+            grid={'participation': {'schedule': chances}},
+            num_rounds=num_rounds,
+            eval_every=_EVERY,
+            eval_fn=_distance,
+        )
+        server = np.asarray(result.evals['server'], np.float64)
+        clients = np.asarray(result.evals.get('client_mean', np.full_like(server, np.nan)))
+        return [
+            {
+                'panel': label,
+                'algorithm': name,
+                'first_prob': pair[0],
+                'second_prob': pair[1],
+                'round': times,
+                'mean': server[g].mean(axis=0),
+                'deviation': server[g].std(axis=0, ddof=1),
+                'client_mean': clients[g].mean(axis=0, dtype=np.float64),
+                **dict(zip(_EXACT, exact(chances[g], name, compute), strict=True)),
+            }
+            for g, pair in enumerate(probs)
+        ]
 
     parts = [
-        {
-            'panel': label,
-            'algorithm': name,
-            'first_prob': first,
-            'second_prob': second,
-            'round': times,
-            'mean': curves.server[g].mean(axis=0),
-            'deviation': curves.server[g].std(axis=0, ddof=1),
-            'client_mean': curves.client_mean[g].mean(axis=0),
-            'exact_bias': curves.bias[g],
-            'exact_rms': curves.rms[g],
-        }
-        for label, shown in found.items()
-        for name, curves in shown.items()
-        for g, (first, second) in enumerate(probs)
+        part
+        for label, panel in panels.items()
+        for name in panel['algorithms']
+        for part in curves(label, name, panel['compute'])
     ]
-    return FigureResult(columns=stack(parts), table=_table(parts, setting), draw=draw)
+
+    def draw(figure: Any) -> None:
+        row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axes, label in zip(row, panels, strict=True):
+            shown = [part for part in parts if part['panel'] == label]
+            _draw_panel(axes, shown, len(probs))
+            axes.set_title(label, fontsize=10)
+        lowest = min(part['mean'][times >= _FIRST_SHOWN].min() for part in parts)
+        row[0].set(ylabel=r'$\|x^t - x^*\|$', ylim=(lowest / _ROOM, None))
+        lines = row[0].get_legend_handles_labels()
+        figure.legend(*lines, loc='outside right upper', frameon=False, fontsize=9)
+
+    table = tables.fill(
+        parts,
+        {
+            'panel': '{panel}'.format_map,
+            'algorithm': lambda part: _LOOKS[part['algorithm']][0],
+            'p0, p1': '{first_prob:g}, {second_prob:g}'.format_map,
+            'simulated': lambda part: f'{part["mean"][-1]:.2g} ± {part["deviation"][-1]:.1g}',
+            'bias': lambda part: _digits(part['exact_bias']),
+            'rms': lambda part: _digits(part['exact_rms']),
+            'client mean': lambda part: _digits(part['client_mean'][-1]),
+        },
+        f'||x^T - x*|| after T = {num_rounds:,} rounds: server model, mean ± standard '
+        f'deviation over {num_seeds} seeds;\nexact distance of E[x^T] (bias) and root mean '
+        'square (rms); simulated mean of the client models.',
+    )
+    return FigureResult(stack(parts), table, draw)
 
 
 def _checked_pairs(pairs: Any) -> np.ndarray:
@@ -167,50 +163,8 @@ def _checked_pairs(pairs: Any) -> np.ndarray:
     return probs
 
 
-def _curves(setting: Setting, where: str, name: str, compute: str) -> Curves:
-    client = local_training.local_sgd(setting.learning_rate, local_steps=setting.local_steps)
-    section = {'name': name, 'compute': compute}
-    result = sweeps.sweep(
-        lambda: sections.named(where, section, _RULES, client),
-        bernoulli,
-        setting.problem,
-        seeds=range(setting.num_seeds),
-        grid={'participation': {'schedule': setting.chances}},
-        num_rounds=setting.num_rounds,
-        eval_every=setting.eval_every,
-        eval_fn=lambda params, key, problem: jnp.linalg.norm(
-            params - jnp.mean(problem.eval_data, axis=0)
-        ),
-    )
-    server = np.asarray(result.evals['server'], np.float64)
-    clients = result.evals.get('client_mean', np.full_like(server, np.nan))
-    exact = [_exact(setting, probs, name, compute) for probs in setting.chances]
-    bias, rms = np.transpose(exact)
-    return Curves(server=server, client_mean=np.asarray(clients, np.float64), bias=bias, rms=rms)
-
-
-def _exact(
-    setting: Setting, probs: np.ndarray, name: str, compute: str
-) -> tuple[np.floating, np.floating]:
-    """Distance of ``E[x^T]``, and root mean square distance of x^T (NaN if unknown)."""
-    targets = np.asarray(setting.problem.data, np.float64)
-    optimum = targets.mean(axis=0)
-    steps = setting.learning_rate, setting.local_steps
-    if name == 'fedpbc' and compute == 'active':
-        factor = (1 - setting.learning_rate) ** setting.local_steps
-        mean = paused_mean(probs, targets, factor, setting.num_rounds)
-        return np.linalg.norm(mean - optimum), np.float64(np.nan)
-    if name == 'fedpbc':
-        moments = analysis.fedpbc_mean_and_covariance(
-            probs, targets, *steps, num_rounds=setting.num_rounds
-        )
-        bias = np.linalg.norm(moments.server_mean[-1] - optimum)
-        return bias, np.sqrt(moments.server_mean_square[-1])
-    law = analysis.fedavg_mean_and_covariance(
-        probs, targets, *steps, num_rounds=setting.num_rounds
-    )  # the server's law is the same whoever computes
-    bias = np.linalg.norm(law.mean[-1] - optimum)
-    return bias, np.sqrt(bias**2 + law.variance[-1].sum())
+def _distance(params: Any, key: Any, problem: Problem) -> Any:
+    return jnp.linalg.norm(params - jnp.mean(problem.eval_data, axis=0))
 
 
 def paused_mean(
@@ -242,27 +196,6 @@ def paused_mean(
     return server
 
 
-def _table(parts: Sequence[Mapping[str, Any]], setting: Setting) -> Table:
-    header = ['panel', 'algorithm', 'p0, p1', 'simulated', 'bias', 'rms', 'client mean']
-    rows = [
-        [
-            part['panel'],
-            _LOOKS[part['algorithm']][0],
-            f'{part["first_prob"]:g}, {part["second_prob"]:g}',
-            f'{part["mean"][-1]:.2g} ± {part["deviation"][-1]:.1g}',
-            *(_digits(part[name]) for name in ('exact_bias', 'exact_rms')),
-            _digits(part['client_mean'][-1]),
-        ]
-        for part in parts
-    ]
-    caption = (
-        f'||x^T - x*|| after T = {setting.num_rounds:,} rounds: server model, mean ± standard '
-        f'deviation over {setting.num_seeds} seeds;\nexact distance of E[x^T] (bias) and root mean '
-        'square (rms); simulated mean of the client models.'
-    )
-    return Table(header, rows, caption)
-
-
 def _digits(value: float) -> str:
     """Three digits; nothing for what is unknown, and rounding errors as zero."""
     if np.isnan(value):
@@ -270,42 +203,19 @@ def _digits(value: float) -> str:
     return f'{value:.3g}' if value > _NO_BIAS else '0'
 
 
-def _draw_panel(
-    axes: Any,
-    times: np.ndarray,
-    shown: Mapping[str, Curves],
-    first_shown: int,
-    client_mean: bool,
-) -> None:
-    late = times >= first_shown
-    lowest = min(curves.server[..., late].mean(axis=1).min() for curves in shown.values())
-    for name, curves in shown.items():
-        for g, distances in enumerate(curves.server):
-            colour = plot.COLOURS[g % len(plot.COLOURS)]
-            mean, spread = distances.mean(axis=0)[late], distances.std(axis=0, ddof=1)[late]
-            axes.plot(times[late], mean, _LOOKS[name][1], color=colour, linewidth=1.2)
-            low = np.maximum(mean - spread, mean / 10)  # a log axis has no zero
-            axes.fill_between(times[late], low, mean + spread, color=colour, alpha=0.2, linewidth=0)
-            if client_mean and name == 'fedpbc':
-                clients = curves.client_mean[g].mean(axis=0)[late]
-                within = np.where(clients > lowest / _ROOM, clients, np.nan)
-                axes.plot(times[late], within, ':', color=colour, linewidth=1.2)
-            if name == 'fedavg' and curves.bias[g] > _NO_BIAS:
-                axes.plot(times[-1], curves.bias[g], '<', color=plot.EXACT, clip_on=False)
-    axes.set_yscale('log')
-    axes.set_xlim(first_shown, times[-1])
-    axes.set_xlabel('round t')
+def _draw_panel(axes: Any, parts: Sequence[Mapping[str, Any]], num_pairs: int) -> None:
+    """One panel; the pairs of probabilities come in the same order for every algorithm."""
+    times = parts[0]['round']
+    for place, part in enumerate(parts):
+        colour = plot.COLOURS[place % num_pairs % len(plot.COLOURS)]
+        mean, spread = part['mean'], part['deviation']
+        algorithm, style = _LOOKS[part['algorithm']]
+        label = '{}, {first_prob:g} and {second_prob:g}'.format(algorithm, **part)
+        axes.plot(times, mean, style, color=colour, linewidth=1.2, label=label)
+        band = {'color': colour, 'alpha': 0.2, 'linewidth': 0}
+        axes.fill_between(times, np.maximum(mean - spread, mean / 10), mean + spread, **band)
+        axes.plot(times, part['client_mean'], ':', color=colour, linewidth=1.2)
+        if part['algorithm'] == 'fedavg' and part['exact_bias'] > _NO_BIAS:
+            axes.plot(times[-1], part['exact_bias'], '<', color=plot.EXACT, clip_on=False)
+    axes.set(yscale='log', xlim=(_FIRST_SHOWN, times[-1]), xlabel='round t')
     axes.grid(alpha=0.25)
-
-
-def _draw_legend(axes: Any, probs: np.ndarray, client_mean: bool) -> None:
-    """Right of the axes: colours are pairs of probabilities, line styles algorithms."""
-    for g, (first, second) in enumerate(probs):
-        colour = plot.COLOURS[g % len(plot.COLOURS)]
-        axes.plot([], [], color=colour, label=f'$p_0, p_1$ = {first:g}, {second:g}')
-    for label, line in _LOOKS.values():
-        axes.plot([], [], line, color=plot.EXACT, label=label)
-    if client_mean:
-        axes.plot([], [], ':', color=plot.EXACT, label='FedPBC, client mean')
-    axes.plot([], [], '<', color=plot.EXACT, label='exact bias of FedAvg')
-    axes.legend(frameon=False, fontsize=9, loc='upper left', bbox_to_anchor=(1.02, 1))

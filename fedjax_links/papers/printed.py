@@ -9,45 +9,36 @@ from fedjax_links.report.published import Level
 Rows = list[dict[str, str]]
 
 
-def rows(paper: str, table: str) -> Rows:
+def rows(paper: str, table: str, **wanted: str) -> Rows:
     """A table, one dictionary per printed number.
 
     Args:
       paper: the package that holds it.
       table: its file, without the ending.
+      **wanted: values of columns as printed; only rows with them are returned.
 
     Returns:
       The rows, in the order of the paper.
-    """
-    text = resources.files(paper).joinpath(f'{table}.csv').read_text()
-    return list(csv.DictReader(text.splitlines()))
-
-
-def matching(table: Rows, column: str, value: str) -> Rows:
-    """The rows with a value in a column.
-
-    Args:
-      table: rows.
-      column: its name.
-      value: as printed.
-
-    Returns:
-      At least one row.
 
     Raises:
-      ValueError: naming the nearest value that is there.
+      ValueError: for a value that no row has, naming the nearest.
     """
-    found = [row for row in table if row[column] == value]
-    if not found:
-        raise errors.unknown_name(column, value, sorted({row[column] for row in table}))
+    text = resources.files(paper).joinpath(f'{table}.csv').read_text()
+    found = list(csv.DictReader(text.splitlines()))
+    for column, value in wanted.items():
+        known = {row[column] for row in found}
+        if value not in known:
+            raise errors.unknown_name(column, value, known)
+        found = [row for row in found if row[column] == value]
     return found
 
 
-def levels(table: Rows, *, dataset: str, split: str) -> dict[tuple[str, str], Level]:
-    """Printed accuracies of one data set.
+def levels(paper: str, *, dataset: str, split: str) -> dict[tuple[str, str], Level]:
+    """Printed accuracies of one data set, of a paper's Table 1.
 
     Args:
-      table: rows with ``pattern``, ``algorithm``, ``mean_pct`` and ``std_fraction``.
+      paper: the package that holds it, with columns ``pattern``, ``algorithm``, ``mean_pct`` and
+        ``std_fraction``.
       dataset: as printed, such as ``'CIFAR-10'``.
       split: ``'train'`` or ``'test'``.
 
@@ -62,6 +53,6 @@ def levels(table: Rows, *, dataset: str, split: str) -> dict[tuple[str, str], Le
             float(row['mean_pct']) / 100,
             float(row['std_fraction']) if row['std_fraction'] else None,
         )
-        for row in matching(matching(table, 'dataset', dataset), 'split', split)
+        for row in rows(paper, 'table1', dataset=dataset, split=split)
         if row['mean_pct']
     }

@@ -1,7 +1,7 @@
 """Augmentation as the released code of Xiang et al. 2024 and of Wang and Ji 2022 has it.
 
 Crops and mirror images are drawn once for a whole minibatch. What else that code does to images
-stands in `common.image_preparation`.
+stands in `common.images`.
 """
 
 import jax

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from configs.figures import predicted_map
 from fedjax_links import analysis, experiment
-from fedjax_links.papers import predicted_map
 from fedjax_links.problems import owners
 from fedjax_links.report import figure
 

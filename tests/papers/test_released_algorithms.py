@@ -7,16 +7,9 @@ import pytest
 
 from fedjax_links import algorithms, local_training, problems, testing
 from fedjax_links.core.registry import AlgorithmEntry
-from fedjax_links.papers import baselines
 from fedjax_links.papers.sun2025 import released as sun2025
 from fedjax_links.papers.xiang2024 import released as xiang2024
-from tests.reference import (
-    harness,
-    interval_loops,
-    memory_loops,
-    quadratic_loops,
-    released_loops,
-)
+from tests.reference import harness, interval_loops, quadratic_loops, released_loops
 
 GROUPS = np.array([0, 0, 1, 1, 2, 2, 3])
 RELEASED = {
@@ -25,13 +18,6 @@ RELEASED = {
         example={'num_rounds': 20},
         full_participation_is_fedavg=False,
     ),
-    'f3ast_authors': AlgorithmEntry(
-        baselines.f3ast_authors,
-        example={'budget': 3},
-        full_participation_is_fedavg=False,
-        empty_round_keeps_server=False,
-        uses_links=False,
-    ),
     'f3ast_positions_as_ids': AlgorithmEntry(
         xiang2024.f3ast_positions_as_ids,
         example={'budget': 3},
@@ -39,15 +25,8 @@ RELEASED = {
         uses_links=False,
     ),
     'fedavg_known_last_client': AlgorithmEntry(xiang2024.fedavg_known_last_client),
-    'fedawe_clipped': AlgorithmEntry(baselines.fedawe_clipped, full_participation_is_fedavg=False),
     'fedpbc_doubled_steps': AlgorithmEntry(
         xiang2024.fedpbc_doubled_steps, full_participation_is_fedavg=False
-    ),
-    'mifa_filled_at_once': AlgorithmEntry(
-        baselines.mifa_filled_at_once,
-        full_participation_is_fedavg=False,
-        empty_round_keeps_server=False,
-        uses_links=False,
     ),
 }
 
@@ -81,25 +60,6 @@ def test_positions_are_taken_for_ids(x64, budget):
         np.testing.assert_allclose(clean, expected, atol=1e-12)
 
 
-def test_the_authors_f3ast_fills_up_with_unavailable_clients(x64):
-    setting = quadratic_loops.hard_setting()
-    weights = np.arange(1.0, 8.0)
-    program = harness.client_program(setting)
-    algorithm = baselines.f3ast_authors(
-        program, client_weights=weights, budget=3, beta=0.05, server_lr=1.3
-    )
-    expected = released_loops.f3ast_authors(setting, weights, 3, 0.05)
-    result = harness.follow(setting, algorithm, expected)
-    np.testing.assert_array_equal(result.rounds.num_active, 3)
-    equal = released_loops.f3ast_authors(setting, np.ones(7), 3, 0.05)
-    harness.follow(
-        setting,
-        baselines.f3ast_authors(program, budget=3, beta=0.05, server_lr=1.3),
-        equal,
-    )
-    harness.assert_caught(interval_loops.f3ast(setting, 3, 0.05)[0], equal)
-
-
 def test_the_first_fedpbc_commit_moves_everyone_twice(x64):
     setting = quadratic_loops.hard_setting()._replace(server_lr=1.0)
     expected = released_loops.fedpbc_doubled_steps(setting)
@@ -131,29 +91,6 @@ def test_horizon_weights_are_the_papers_times_m_t_over_t_plus_1(x64):
     harness.follow(rescaled, algorithm, interval_loops.debiased_fedavg(clean))
 
 
-def test_fedawe_is_clipped_at_one_half(x64):
-    setting = quadratic_loops.gentle_setting()
-    expected = interval_loops.fedawe(setting, clip=0.5)[0]
-    algorithm = baselines.fedawe_clipped(harness.client_program(setting), server_lr=1.3)
-    harness.follow(setting, algorithm, expected)
-    harness.assert_caught(interval_loops.fedawe(setting)[0], expected)
-
-
-@pytest.mark.parametrize('memory', ['delta', 'gradient'])
-def test_rows_filled_at_once_by_everybody(x64, memory):
-    """With full batches this is the clean waiting form; before the filling nobody trains."""
-    setting = quadratic_loops.hard_setting()
-    algorithm = baselines.mifa_filled_at_once(
-        harness.client_program(setting), server_lr=1.3, memory=memory
-    )
-    result = harness.follow(setting, algorithm, memory_loops.mifa_waiting(setting, memory))
-    filling = setting.mask.argmax(axis=0).max()
-    computing = np.asarray(result.rounds.num_computing)
-    assert (computing[:filling] == 0).all()
-    assert computing[filling] == 7 > setting.mask[filling].sum()
-    np.testing.assert_array_equal(computing[filling + 1 :], setting.mask[filling + 1 :].sum(axis=1))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize('name', RELEASED)
 def test_engine_promises_hold(name):
@@ -179,10 +116,6 @@ def test_engine_promises_hold(name):
             '`groups` must hold one group id per client, from 0, got',
         ),
         (
-            lambda p: baselines.f3ast_authors(p, client_weights=np.array([1.0, 0.0])),
-            '`client_weights` must be positive, got',
-        ),
-        (
             lambda p: xiang2024.fedpbc_doubled_steps(p, server_lr=-0.5),
             r'`server_lr` must be positive, got -0\.5',
         ),
@@ -199,10 +132,6 @@ def test_bad_arguments_are_refused(make, message):
         (
             lambda p: sun2025.debiased_fedavg_horizon(p, num_rounds=5, groups=[0, 1, 1]),
             "`groups` must have one entry per client of the problem's 2, got 3",
-        ),
-        (
-            lambda p: baselines.f3ast_authors(p, client_weights=np.ones(3)),
-            r"`client_weights` must have one entry per client of the problem's 2, got \[3\]",
         ),
     ],
 )

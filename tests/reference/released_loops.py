@@ -33,21 +33,6 @@ def f3ast_positions_as_ids(s: Setting, budget: int, beta: float) -> tuple[np.nda
     return np.array(path), intruders
 
 
-def f3ast_authors(s: Setting, weights, budget: int, beta: float) -> np.ndarray:
-    """Always ``budget`` ids by score, unavailable ones with score zero; mean of (p / r) Delta."""
-    p = np.asarray(weights) / np.sum(weights)
-    x, path, r = s.start.copy(), [], p.copy()
-    for t, active in enumerate(s.mask):
-        score = active * p**2 / r**2
-        best = sorted(range(len(p)), key=lambda i: (-score[i], i))[:budget]
-        r = (1 - beta) * r
-        r[best] += beta
-        moves = [p[i] / r[i] * (local(s, x, i, t) - x) for i in best]
-        x = x + s.server_lr * np.sum(moves, axis=0) / budget
-        path.append(x)
-    return np.array(path)
-
-
 def debiased_fedavg_horizon(s: Setting, num_rounds: int, groups) -> np.ndarray:
     """Local rate eta T / c_g with a counter per group, incremented first."""
     groups = np.asarray(groups)

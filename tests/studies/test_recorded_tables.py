@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from configs.figures import predicted_map
 from fedjax_links import experiment, runs
-from fedjax_links.papers import predicted_map
 from studies import predicted_points
 from tests import ROOT
 

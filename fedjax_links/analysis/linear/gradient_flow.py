@@ -1,12 +1,15 @@
 r"""How far gradient methods on linear models get: the flow ``x' = -sum_i w_i grad F_i(x)``."""
 
+from typing import Unpack
+
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.linear.linear_models import (
-    SOFTMAX,
     LinearModel,
+    LossOptions,
     WeightedLoss,
     weighted_loss,
 )
@@ -28,11 +31,9 @@ def weighted_gradient_flow(
     *,
     time: float,
     start: LinearModel | None = None,
-    loss: str = SOFTMAX,
-    num_classes: int | None = None,
-    l2: float = 0.0,
     num_steps: int = _STEPS,
     most_gradients: int | None = None,
+    **options: Unpack[LossOptions],
 ) -> LinearModel:
     r"""Follows ``x' = -grad F(x)``, ``F = sum_i w_i F_i + l2 / 2 |B|^2``, for a while.
 
@@ -53,11 +54,9 @@ def weighted_gradient_flow(
       weights: float[N].
       time: how long, at least 0.
       start: where from; zeros if absent.
-      loss: as in `weighted_minimiser`.
-      num_classes: C.
-      l2: weight of the penalty.
       num_steps: steps in time; the error falls with their square.
       most_gradients: how many may be computed; None for any number.
+      **options: ``loss``, ``num_classes`` and ``l2``, as in `weighted_minimiser`.
 
     Returns:
       The model at the end.
@@ -69,16 +68,10 @@ def weighted_gradient_flow(
     References:
       Sommeijer, Shampine and Verwer, RKC: an explicit solver for parabolic PDEs, 1998.
     """
-    objective = weighted_loss(
-        features, labels, clients, weights, loss=loss, num_classes=num_classes, l2=l2
-    )
-    shape = (objective.design.shape[1], objective.num_outputs)
-    point = np.zeros(shape)
+    objective = weighted_loss(features, labels, clients, weights, **options)
+    point = np.zeros((objective.design.shape[1], objective.num_outputs))
     if start is not None:
-        point = np.concatenate([start.coefficients, start.intercept[None]]).astype(np.float64)
-    if point.shape != shape:
-        expected = f'coefficients {[shape[0] - 1, shape[1]]}'
-        raise errors.invalid('start', f'have {expected}', list(start.coefficients.shape))  # type: ignore[union-attr]
+        point = start.parameters
     if not 0 <= time < np.inf:
         raise errors.invalid('time', 'be finite and at least 0', time)
     steepest = objective.smoothness()
@@ -100,12 +93,14 @@ def _stretched(
 ) -> np.ndarray:
     """One step of some stages."""
     w0 = 1 + 2 / 13 / stages**2
-    values, firsts, seconds = _chebyshev(w0, stages)
-    w1 = firsts[stages] / seconds[stages]
+    degrees = np.arange(2, stages + 1)
+    firsts = degrees * special.eval_chebyu(degrees - 1, w0)  # derivatives of Chebyshev polynomials
+    seconds = 2 * degrees * special.eval_gegenbauer(degrees - 2, 2, w0)
+    w1 = firsts[-1] / seconds[-1]
     b = np.empty(stages + 1)
-    b[2:] = seconds[2:] / firsts[2:] ** 2
+    b[2:] = seconds / firsts**2
     b[:2] = b[2]
-    a = 1 - b * values
+    a = 1 - b * special.eval_chebyt(np.arange(stages + 1), w0)
 
     def slope(at: np.ndarray) -> np.ndarray:
         return -objective.value_and_gradient(at)[1]
@@ -119,14 +114,3 @@ def _stretched(
         moved += pull * (slope(now) - a[j - 1] * begin)
         before, now = now, moved
     return now
-
-
-def _chebyshev(at: float, degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Chebyshev polynomials of degrees 0 to `degree`, their first and second derivatives."""
-    values, firsts, seconds = np.zeros((3, degree + 1))
-    values[:2], firsts[1] = (1, at), 1
-    for j in range(2, degree + 1):
-        values[j] = 2 * at * values[j - 1] - values[j - 2]
-        firsts[j] = 2 * values[j - 1] + 2 * at * firsts[j - 1] - firsts[j - 2]
-        seconds[j] = 4 * firsts[j - 1] + 2 * at * seconds[j - 1] - seconds[j - 2]
-    return values, firsts, seconds

@@ -8,8 +8,9 @@ scores ``s = B^T x + b``:
 * ``least_squares``: the mean over outputs of ``(s - y)^2``.
 """
 
+import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,13 +42,26 @@ class LinearModel(NamedTuple):
         rows = np.asarray(features, np.float64)
         return rows.reshape(len(rows), -1) @ self.coefficients + self.intercept
 
+    @property
+    def parameters(self) -> np.ndarray:
+        """float64[d + 1, C], the intercept below the coefficients."""
+        return np.concatenate([self.coefficients, self.intercept[None]]).astype(np.float64)
+
+
+class LossOptions(TypedDict, total=False):
+    """What a loss takes besides examples and weights, see `weighted_minimiser`."""
+
+    loss: str
+    num_classes: int | None
+    l2: float
+
 
 class _Loss(NamedTuple):
     """A loss of scores [E, C].
 
     Attributes:
       value_and_slope: (scores, targets) -> losses [E] and their derivatives [E, C].
-      curvature: scores -> second derivatives [E, C, C], none of them positive off the diagonal.
+      curvature: scores -> second derivatives [E, C, C].
       most_curved: a bound of the largest eigenvalue of any second derivative.
       invariant: whether the same number added to all scores of an example changes nothing.
     """
@@ -60,13 +74,10 @@ class _Loss(NamedTuple):
 
 def _softmax(scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows = np.arange(len(scores))
-    shifted = scores - scores.max(axis=1, keepdims=True)
-    slopes = np.exp(shifted)
-    total = slopes.sum(axis=1)
-    values = np.log(total) - shifted[rows, targets]
-    slopes /= total[:, None]
+    logs = special.log_softmax(scores, axis=1)
+    slopes = np.exp(logs)
     slopes[rows, targets] -= 1
-    return values, slopes
+    return -logs[rows, targets], slopes
 
 
 def _softmax_curvature(scores: np.ndarray) -> np.ndarray:
@@ -102,12 +113,7 @@ _LOSSES = {
 
 
 def linear_loss(
-    model: LinearModel,
-    features: ArrayLike,
-    labels: ArrayLike,
-    *,
-    loss: str = SOFTMAX,
-    l2: float = 0.0,
+    model: LinearModel, features: ArrayLike, labels: ArrayLike, **options: Unpack[LossOptions]
 ) -> float:
     """Mean loss of a linear model over examples, ``l2 / 2 |B|^2`` included.
 
@@ -115,20 +121,15 @@ def linear_loss(
       model: the model.
       features: float[E, ...].
       labels: as in `weighted_minimiser`.
-      loss: as there.
-      l2: weight of the penalty.
+      **options: ``loss`` and ``l2``, as there.
 
     Returns:
       The loss.
     """
-    outputs = model.intercept.size
-    classes = None if loss == LEAST_SQUARES else 2 if loss == LOGISTIC else outputs
     owners = np.zeros(len(np.asarray(labels)), int)
-    objective = weighted_loss(
-        features, labels, owners, [1.0], loss=loss, num_classes=classes, l2=l2
-    )
-    parameters = np.concatenate([model.coefficients, model.intercept[None]])
-    return objective.value_and_gradient(parameters)[0]
+    options.setdefault('num_classes', model.intercept.size)
+    objective = weighted_loss(features, labels, owners, [1.0], **options)
+    return objective.value_and_gradient(model.parameters)[0]
 
 
 class WeightedLoss(NamedTuple):
@@ -136,10 +137,10 @@ class WeightedLoss(NamedTuple):
 
     Attributes:
       design: float64[E, D], features and a last column of ones; examples of clients without
-        weight are left out, and empty ones, without weight either, fill up the last block.
+        weight are left out.
       targets: int64[E] or float64[E, C].
       shares: float64[E], ``w_i / n_i`` of the owner.
-      block: examples that are multiplied at a time, of which E is a multiple.
+      blocks: of examples that are multiplied at a time.
       num_outputs: C.
       loss: the loss.
       penalty: float64[D], what ``|parameters|^2 / 2`` is weighted by: `l2`, 0 for b.
@@ -148,55 +149,40 @@ class WeightedLoss(NamedTuple):
     design: np.ndarray
     targets: np.ndarray
     shares: np.ndarray
-    block: int
+    blocks: list[slice]
     num_outputs: int
     loss: _Loss
     penalty: np.ndarray
 
     def scores(self, parameters: np.ndarray) -> np.ndarray:
         """float64[E, C] of parameters float64[D, C]."""
-        found: np.ndarray = self._blocks(self.design) @ parameters
-        return found.reshape(len(self.design), -1)
+        return np.concatenate([self.design[block] @ parameters for block in self.blocks])
 
-    def _blocks(self, rows: np.ndarray) -> np.ndarray:
-        return rows.reshape(-1, self.block, rows.shape[1])
-
-    def _summed(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """``first^T second``, block by block."""
-        left = self._blocks(first)
-        right = left if second is first else self._blocks(second)
-        return (left.swapaxes(1, 2) @ right).sum(axis=0)
+    def _summed(self, second: np.ndarray) -> np.ndarray:
+        """``design^T second``, block by block."""
+        total = np.zeros((self.design.shape[1], second.shape[1]))
+        for block in self.blocks:
+            total += self.design[block].T @ second[block]
+        return total
 
     def value_and_gradient(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """F and its gradient, float64[D, C]."""
         values, slopes = self.loss.value_and_slope(self.scores(parameters), self.targets)
         pull = self.penalty[:, None] * parameters
-        gradient = self._summed(self.design, self.shares[:, None] * slopes) + pull
+        gradient = self._summed(self.shares[:, None] * slopes) + pull
         return float(np.sum(self.shares * values) + 0.5 * np.sum(pull * parameters)), gradient
-
-    def curved(self, parameters: np.ndarray, along: np.ndarray) -> np.ndarray:
-        """The Hessian times a direction float64[D, C]."""
-        curvature = self.loss.curvature(self.scores(parameters))
-        moved = np.einsum('eab,eb->ea', curvature, self.scores(along))
-        summed = self._summed(self.design, self.shares[:, None] * moved)
-        return summed + self.penalty[:, None] * along
 
     def hessian(self, parameters: np.ndarray) -> np.ndarray:
         """float64[D C, D C]; positive along shifts of all scores, where F is flat."""
         curvature = self.loss.curvature(self.scores(parameters))
         size, outputs = self.design.shape[1], self.num_outputs
         found = np.zeros((size, outputs, size, outputs))
-        for a in range(outputs):
-            for b in range(a, outputs):
-                curved = curvature[:, a, b]  # of one sign: a product of a matrix with itself
-                if not curved.any():
-                    continue
-                rows = np.sqrt(self.shares * np.abs(curved))[:, None] * self.design
-                block = (1 if a == b else -1) * self._summed(rows, rows)
-                found[:, a, :, b] = found[:, b, :, a] = block
         places = np.arange(size)
-        for a in range(outputs):
-            found[places, a, places, a] += self.penalty
+        for a, b in itertools.combinations_with_replacement(range(outputs), 2):
+            rows = (self.shares * curvature[:, a, b])[:, None] * self.design
+            found[:, a, :, b] = found[:, b, :, a] = self._summed(rows)
+            if a == b:
+                found[places, a, places, a] += self.penalty
         if self.loss.invariant:
             level = np.mean([np.trace(found[:, a, :, a]) for a in range(outputs)]) / size
             found[places, :, places, :] += level / outputs
@@ -204,8 +190,7 @@ class WeightedLoss(NamedTuple):
 
     def smoothness(self) -> float:
         """A bound of the largest eigenvalue of the Hessian, anywhere."""
-        rows = np.sqrt(self.shares)[:, None] * self.design
-        gram = self._summed(rows, rows)
+        gram = self._summed(self.shares[:, None] * self.design)
         curved = self.loss.most_curved(self.num_outputs)
         return float(curved * np.linalg.eigvalsh(gram)[-1] + self.penalty.max())
 
@@ -213,14 +198,9 @@ class WeightedLoss(NamedTuple):
         """Whether every example is on its own side: then larger parameters are always better."""
         if self.loss is _LOSSES[LEAST_SQUARES]:
             return False
-        real = self.shares > 0
-        scores, targets = self.scores(parameters)[real], self.targets[real]
-        if self.loss is _LOSSES[LOGISTIC]:
-            return bool(np.all((2 * targets - 1) * scores[:, 0] > 0))
-        rows = np.arange(len(scores))
-        own = scores[rows, targets]
-        scores[rows, targets] = -np.inf
-        return bool(np.all(own > scores.max(axis=1)))
+        scores = self.scores(parameters)
+        sides = scores[:, 0] > 0 if self.loss is _LOSSES[LOGISTIC] else np.argmax(scores, axis=1)
+        return bool(np.all(sides == self.targets))
 
     def model(self, parameters: np.ndarray) -> LinearModel:
         """Parameters float64[D, C] as coefficients and intercept."""
@@ -233,9 +213,9 @@ def weighted_loss(
     clients: ArrayLike,
     weights: ArrayLike,
     *,
-    loss: str,
-    num_classes: int | None,
-    l2: float,
+    loss: str = SOFTMAX,
+    num_classes: int | None = None,
+    l2: float = 0.0,
 ) -> WeightedLoss:
     """The objective, its arguments checked; see `weighted_minimiser` for them."""
     if loss not in _LOSSES:
@@ -249,25 +229,17 @@ def weighted_loss(
     if not 0 <= l2 < np.inf:
         raise errors.invalid('l2', 'be finite and at least 0', l2)
     counted = shares > 0
-    size, width = int(counted.sum()), rows.shape[1] + 1
+    design = np.append(rows[counted], np.ones((counted.sum(), 1)), axis=1)
+    size, width = design.shape
     block = min(max(_SMALL // width**2, 16), 256)
-    filled = -(-size // block) * block
-    design = np.zeros((filled, width))
-    design[:size, :-1], design[:size, -1] = rows[counted], 1.0
     return WeightedLoss(
         design=design,
-        targets=_padded(targets[counted], filled),
-        shares=_padded(shares[counted], filled),
-        block=block,
+        targets=targets[counted],
+        shares=shares[counted],
+        blocks=[slice(start, start + block) for start in range(0, size, block)],
         num_outputs=outputs,
         loss=_LOSSES[loss],
         penalty=np.append(np.full(width - 1, float(l2)), 0.0),
-    )
-
-
-def _padded(values: np.ndarray, length: int) -> np.ndarray:
-    return np.concatenate(
-        [values, np.zeros((length - len(values), *values.shape[1:]), values.dtype)]
     )
 
 
@@ -283,9 +255,11 @@ def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.nd
     _checks.raise_where('weights', weights, weights < 0, 'be at least 0')
     if not weights.any():
         raise errors.invalid('weights', 'hold a positive weight', f'{weights.size} zeros')
-    if owners.min() < 0 or owners.max() >= weights.size:
-        wrong = owners.min() if owners.min() < 0 else owners.max()
-        raise errors.invalid('clients', f'hold ids from 0 to {weights.size - 1}', wrong)
+    outside = (owners < 0) | (owners >= weights.size)
+    if outside.any():
+        raise errors.invalid(
+            'clients', f'hold ids from 0 to {weights.size - 1}', owners[outside][0]
+        )
     counts = np.bincount(owners, minlength=weights.size)
     idle = (counts == 0) & (weights > 0)
     if idle.any():
@@ -314,7 +288,7 @@ def _targets(
         )
     top = int(labels.max()) if num_classes is None else num_classes - 1
     top = 1 if loss == LOGISTIC else top
-    if labels.min() < 0 or labels.max() > top:
-        wrong = labels.min() if labels.min() < 0 else labels.max()
-        raise errors.invalid('labels', f'lie in 0 to {top}', wrong)
+    outside = labels[(labels < 0) | (labels > top)]
+    if outside.size:
+        raise errors.invalid('labels', f'lie in 0 to {top}', outside[0])
     return labels.astype(np.int64), 1 if loss == LOGISTIC else top + 1

@@ -1,14 +1,14 @@
 """Where gradient methods on linear models end: the minimiser of the clients' weighted losses."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, optimize
 
 from fedjax_links.analysis.linear.linear_models import (
-    SOFTMAX,
     LinearModel,
+    LossOptions,
     WeightedLoss,
     weighted_loss,
 )
@@ -43,10 +43,7 @@ def weighted_minimiser(
     labels: ArrayLike,
     clients: ArrayLike,
     weights: ArrayLike,
-    *,
-    loss: str = SOFTMAX,
-    num_classes: int | None = None,
-    l2: float = 0.0,
+    **options: Unpack[LossOptions],
 ) -> WeightedMinimiser:
     r"""Minimises ``sum_i w_i F_i(B, b) + l2 / 2 |B|^2`` over linear models.
 
@@ -60,9 +57,9 @@ def weighted_minimiser(
       labels: int[E], 0 to C - 1; for ``'logistic'`` 0 and 1; for ``'least_squares'`` float[E, ...].
       clients: int[E], the owner of each example.
       weights: float[N], w_i, not negative; examples of clients without weight do not count.
-      loss: ``'softmax'``, ``'logistic'``, ``'least_squares'``, see `analysis.linear.linear_models`.
-      num_classes: C; by default as many as there are labels.
-      l2: weight of the penalty, which spares the intercept.
+      **options: ``loss``: ``'softmax'`` (the default), ``'logistic'`` or ``'least_squares'``, see
+        `analysis.linear.linear_models`; ``num_classes``: C, by default as many as there are labels;
+        ``l2``: weight of the penalty, which spares the intercept, 0 by default.
 
     Returns:
       The minimiser.
@@ -73,20 +70,15 @@ def weighted_minimiser(
         model separates, some or all, pull it to infinity unless ``l2`` is positive, and a class
         without an example does in any case.
     """
-    objective = weighted_loss(
-        features, labels, clients, weights, loss=loss, num_classes=num_classes, l2=l2
-    )
-    basis = _basis(objective)
-    reduced = objective
-    if l2 == 0:
-        reduced = objective._replace(
-            design=objective.design @ basis, penalty=np.zeros(basis.shape[1])
-        )
+    objective = weighted_loss(features, labels, clients, weights, **options)
+    basis, plain = _basis(objective), not objective.penalty.any()
+    penalty = objective.penalty[: basis.shape[1]]
+    reduced = objective._replace(design=objective.design @ basis, penalty=penalty)
     coordinates = _approached(reduced)
     factor, beyond = None, 0
     for _ in range(_MOST_STEPS):
         value, slope = reduced.value_and_gradient(coordinates)
-        if l2 == 0 and reduced.separates(coordinates):
+        if plain and reduced.separates(coordinates):
             raise _no_minimiser('all labels are')
         norm = float(np.linalg.norm(objective.value_and_gradient(basis @ coordinates)[1]))
         if norm < _TOLERANCE and factor is not None:
@@ -98,7 +90,8 @@ def weighted_minimiser(
             break
         factor = _factor(reduced, coordinates)
         step = -_solved(factor, slope)
-        coordinates = coordinates + _length(reduced, coordinates, value, slope, step) * step
+        fall = float(np.sum(slope * step))
+        coordinates = coordinates + _length(reduced, coordinates, value, fall, step) * step
     raise _no_minimiser('some labels are')
 
 
@@ -129,7 +122,7 @@ def _approached(objective: WeightedLoss) -> np.ndarray:
         return value, gradient.ravel()
 
     options = {'maxiter': 300, 'gtol': 1e-6, 'ftol': 1e-14}
-    start = np.zeros(shape[0] * shape[1])
+    start = np.zeros(shape).ravel()
     found = optimize.minimize(flat, start, jac=True, method='L-BFGS-B', options=options)
     return found.x.reshape(shape)
 
@@ -149,14 +142,9 @@ def _solved(factor: tuple[np.ndarray, bool], slope: np.ndarray) -> np.ndarray:
 
 
 def _length(
-    objective: WeightedLoss,
-    coordinates: np.ndarray,
-    value: float,
-    slope: np.ndarray,
-    step: np.ndarray,
+    objective: WeightedLoss, coordinates: np.ndarray, value: float, fall: float, step: np.ndarray
 ) -> float:
     """The longest of 1, 1/2, 1/4, ... by which F falls as it should, or is as low as floats say."""
-    fall = float(np.sum(slope * step))
     length = 1.0
     while length > 1e-6:
         reached = objective.value_and_gradient(coordinates + length * step)[0]

@@ -1,5 +1,6 @@
 """Sun et al. 2025, section 6 and appendix: groups that wait R rounds between selections."""
 
+from fedjax_links.papers import common
 from fedjax_links.papers.common import Section
 
 CODES = ('paper', 'as_released')
@@ -65,14 +66,15 @@ def learning_rates(rates: tuple[float, ...], code: str) -> tuple[float, ...]:
 
 def problem(dataset: str) -> Section:
     """100 clients, every class dealt out by Dirichlet(0.5): of images, or of Gaussian classes."""
-    shared = {'num_clients': NUM_CLIENTS, 'partition': 'dirichlet_per_class', 'alpha': 0.5}
+    partition = {'partition': 'dirichlet_per_class', 'alpha': 0.5}
     if dataset == SMALL:
-        return {**shared, 'name': 'gaussians', 'examples_per_client': 200, 'bayes_accuracy': 0.64}
+        return common.gaussians(NUM_CLIENTS, **partition)
     return {
-        **shared,
         'name': 'images',
+        'num_clients': NUM_CLIENTS,
         'dataset': dataset,
         'model': {'name': f'fedjax_links.papers.architectures:sun_{dataset}'},
+        **partition,
         'seed': 1,
         'store': 'uint8',
     }
@@ -83,9 +85,8 @@ def replaced(dataset: str) -> str:
     if dataset != SMALL:
         return ''
     return (
-        'ten Gaussian classes with a Bayes accuracy of {config.problem.bayes_accuracy} and softmax '
-        'regression in place of images and a network; {config.num_seeds} seeds that redraw '
-        'everything; evaluated every {config.eval_every} rounds; '
+        f'{common.IN_SMALL}{{config.num_seeds}} seeds that redraw everything; evaluated every '
+        '{config.eval_every} rounds; '
     )
 
 

@@ -17,4 +17,4 @@ def table1(*, dataset: str, split: str) -> dict[tuple[str, str], Level]:
     Raises:
       ValueError: for an unknown data set or split.
     """
-    return printed.levels(printed.rows(__package__, 'table1'), dataset=dataset, split=split)
+    return printed.levels(__package__, dataset=dataset, split=split)

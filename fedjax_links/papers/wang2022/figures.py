@@ -9,10 +9,12 @@ import numpy as np
 from fedjax_links import local_training, plot, problems, sweeps
 from fedjax_links.algorithms import amplified_fedavg
 from fedjax_links.base import Problem
-from fedjax_links.core import checks, errors
 from fedjax_links.participation import replay
+from fedjax_links.plot import panels
+from fedjax_links.report import tables
 from fedjax_links.report.figure import FigureResult, stack
-from fedjax_links.report.tables import Table
+
+_PERIOD, _ROUNDS = 3, 15
 
 
 def triangle() -> Problem:
@@ -32,25 +34,17 @@ def triangle() -> Problem:
 
 
 def toy_trajectories(
-    *,
-    learning_rates: Sequence[float],
-    amplifications: Sequence[float],
-    period: int = 3,
-    local_steps: int = 1,
-    num_rounds: int = 15,
+    *, settings: Sequence[tuple[float, float]], local_steps: int = 1
 ) -> FigureResult:
-    """The path from x^0 to x^T on `triangle`, one panel per setting.
+    """The path from x^0 to x^15 on `triangle`, one panel per setting.
 
     Client n alone takes part in rounds n, n + 3, n + 6, ... All settings are one compiled sweep.
-    The jump at the end of a block of P rounds starts where the plain steps ended, at
+    The jump at the end of a block of P = 3 rounds starts where the plain steps ended, at
     ``x_ref + (x - x_ref) / eta``.
 
     Args:
-      learning_rates: gamma of each panel.
-      amplifications: eta of each panel, as many.
-      period: P, rounds per block.
+      settings: gamma and eta, local rate and amplification, of each panel.
       local_steps: I, gradient steps per round.
-      num_rounds: T.
 
     Returns:
       Columns ``learning_rate``, ``amplification``, ``round``, ``amplified`` (1 for a point behind a
@@ -63,122 +57,92 @@ def toy_trajectories(
     References:
       Wang and Ji 2022, Figures B.1 and B.2.
     """
-    if len(learning_rates) != len(amplifications):
-        raise errors.invalid(
-            'config.figure.amplifications',
-            f'be as many as the {len(learning_rates)} learning_rates',
-            len(amplifications),
-        )
-    checks.static_int('config.figure.num_rounds', num_rounds)
     problem = triangle()
     targets = np.asarray(problem.data, np.float64)
     optimum = targets.mean(axis=0)
+    rates, factors = np.transpose(np.asarray(settings, float))
     result = sweeps.sweep(
         lambda learning_rate, amplification: amplified_fedavg(
             local_training.local_sgd(learning_rate, local_steps=local_steps),
-            period=period,
+            period=_PERIOD,
             amplification=amplification,
         ),
         lambda: replay(np.eye(len(targets), dtype=bool)),
         problem,
         seeds=[0],
-        grid={
-            'algorithm': {
-                'learning_rate': np.asarray(learning_rates, float),
-                'amplification': np.asarray(amplifications, float),
-            }
-        },
-        num_rounds=num_rounds,
+        grid={'algorithm': {'learning_rate': rates, 'amplification': factors}},
+        num_rounds=_ROUNDS,
         eval_every=1,
         eval_fn=lambda params, key, problem: params,
     )
-    start = np.asarray(problem.init_params(jax.random.key(0)), np.float64)
+    start = problem.init_params(jax.random.key(0))
     models = np.asarray(result.evals['server'], np.float64)[:, 0]
-    settings = list(zip(learning_rates, amplifications, strict=True))
-    paths = [
-        _path(start, points, period, amplification)
-        for points, (_, amplification) in zip(models, settings, strict=True)
+    parts = [
+        _path(np.vstack([start, points]), optimum, *setting)
+        for points, setting in zip(models, settings, strict=True)
     ]
 
     def draw(figure: Any) -> None:
-        columns = min(len(paths), 4)
-        grid = figure.subplots(-(-len(paths) // columns), columns, squeeze=False)
-        corners = np.concatenate([targets, *(path['points'] for path in paths)])
-        low, high = corners.min(axis=0) - 0.25, corners.max(axis=0) + 0.25
-        for axes, path, (rate, factor) in zip(grid.flat, paths, settings, strict=False):
-            _draw_path(axes, path, targets, optimum)
-            axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect='equal')
-            axes.set_title(rf'$\gamma$ = {rate:g}, $\eta$ = {factor:g}', fontsize=10)
-        handles, labels = grid.flat[len(paths) - 1].get_legend_handles_labels()
+        all_axes = panels.grid(figure, len(parts), 4, sharex=True, sharey=True)
+        for axes, part in zip(all_axes, parts, strict=True):
+            _draw_path(axes, part, targets, optimum)
+            axes.set_aspect('equal')
+            title = r'$\gamma$ = {learning_rate:g}, $\eta$ = {amplification:g}'.format_map(part)
+            axes.set_title(title, fontsize=10)
+        handles, labels = all_axes[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc='outside lower center', ncols=6, frameon=False)
 
-    parts = [
+    table = tables.fill(
+        parts,
         {
-            'learning_rate': rate,
-            'amplification': factor,
-            'round': path['rounds'],
-            'amplified': path['amplified'].astype(int),
-            'x': path['points'][:, 0],
-            'y': path['points'][:, 1],
-            'distance': np.linalg.norm(path['points'] - optimum, axis=1),
-        }
-        for path, (rate, factor) in zip(paths, settings, strict=True)
-    ]
-    rows = [
-        [
-            f'{part["learning_rate"]:g}',
-            f'{part["amplification"]:g}',
-            f'({part["x"][-1]:.3f}, {part["y"][-1]:.3f})',
-            f'{part["distance"][-1]:.4f}',
-        ]
-        for part in parts
-    ]
-    caption = (
-        f'x^{num_rounds} and its distance to the optimum ({optimum[0]:.3f}, {optimum[1]:.3f}); '
-        f'P = {period}, I = {local_steps}.'
+            'gamma': '{learning_rate:g}'.format_map,
+            'eta': '{amplification:g}'.format_map,
+            f'x^{_ROUNDS}': lambda part: f'({part["x"][-1]:.3f}, {part["y"][-1]:.3f})',
+            'distance': lambda part: f'{part["distance"][-1]:.4f}',
+        },
+        f'x^{_ROUNDS} and its distance to the optimum ({optimum[0]:.3f}, {optimum[1]:.3f}); '
+        f'P = {_PERIOD}, I = {local_steps}.',
     )
-    return FigureResult(
-        columns=stack(parts),
-        table=Table(['gamma', 'eta', f'x^{num_rounds}', 'distance'], rows, caption),
-        draw=draw,
-    )
+    return FigureResult(stack(parts), table, draw)
 
 
-def _path(start: np.ndarray, models: np.ndarray, period: int, factor: float) -> dict[str, Any]:
+def _path(models: np.ndarray, optimum: np.ndarray, rate: float, factor: float) -> dict[str, Any]:
     """Points in order, the round behind each, and whether it was reached by a jump."""
-    points, rounds, amplified = [start], [0], [False]
-    reference = start
-    for round, model in enumerate(models, start=1):
-        ends = round % period == 0 and factor != 1
-        points.append(reference + (model - reference) / factor if ends else model)
-        rounds.append(round)
-        amplified.append(False)
+    reference = models[0]
+    rows = [(0, 0, *reference)]
+    for round, model in enumerate(models[1:], start=1):
+        ends = round % _PERIOD == 0
+        jumps = ends and factor != 1
+        rows.append((round, 0, *(reference + (model - reference) / factor if jumps else model)))
+        if jumps:
+            rows.append((round, 1, *model))
         if ends:
-            points.append(model)
-            rounds.append(round)
-            amplified.append(True)
-        if round % period == 0:
             reference = model
+    rounds, amplified, *points = np.transpose(rows)
     return {
-        'points': np.array(points),
-        'rounds': np.array(rounds),
-        'amplified': np.array(amplified),
+        'learning_rate': rate,
+        'amplification': factor,
+        'round': rounds.astype(int),
+        'amplified': amplified.astype(int),
+        'x': points[0],
+        'y': points[1],
+        'distance': np.linalg.norm(np.transpose(points) - optimum, axis=1),
     }
 
 
-def _draw_path(axes: Any, path: dict[str, Any], targets: np.ndarray, optimum: np.ndarray) -> None:
-    points, amplified = path['points'], path['amplified']
+def _draw_path(axes: Any, part: dict[str, Any], targets: np.ndarray, optimum: np.ndarray) -> None:
+    x, y, amplified = part['x'], part['y'], part['amplified'][1:]
     marks = {'linestyle': 'none', 'markersize': 8}
     axes.plot(*targets.T, '^', color=plot.COLOURS[0], label="clients' optima", **marks)
-    axes.plot(*points[0], 's', color=plot.COLOURS[4], label='start', **marks)
+    axes.plot(x[0], y[0], 's', color=plot.COLOURS[4], label='start', **marks)
     axes.plot(*optimum, '*', color=plot.COLOURS[1], label='optimum', **marks | {'markersize': 15})
     axes.plot([], [], '.-', color=plot.EXACT, linewidth=1, label='local steps')
     if amplified.any():
         axes.plot([], [], color=plot.COLOURS[5], linewidth=2, label='amplification')
-    for before, after, jump in zip(points[:-1], points[1:], amplified[1:], strict=True):
+    for k, jump in enumerate(amplified):
         colour, width = (plot.COLOURS[5], 2.0) if jump else (plot.EXACT, 1.0)
-        axes.plot(*np.stack([before, after], axis=1), color=colour, linewidth=width)
-    axes.plot(*points.T, '.', color=plot.EXACT, markersize=4)
-    last = f'after round {path["rounds"][-1]}'
-    axes.plot(*points[-1], 'D', mfc='none', color=plot.COLOURS[4], label=last, **marks)
+        axes.plot(x[k : k + 2], y[k : k + 2], color=colour, linewidth=width)
+    axes.plot(x, y, '.', color=plot.EXACT, markersize=4)
+    last = f'after round {part["round"][-1]}'
+    axes.plot(x[-1], y[-1], 'D', mfc='none', color=plot.COLOURS[4], label=last, **marks)
     axes.grid(alpha=0.25)

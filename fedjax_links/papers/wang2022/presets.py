@@ -2,12 +2,8 @@
 
 from collections.abc import Mapping
 
-from fedjax_links.papers.common import (
-    Section,
-    image_departures,
-    image_preparation,
-    synthetic_images,
-)
+from fedjax_links.papers import common
+from fedjax_links.papers.common import Section
 
 CODES = ('paper', 'as_released')
 """Whose selection of clients is run: that of the paper, or of its released code."""
@@ -22,6 +18,7 @@ EVAL_EVERY = {'fashion_mnist': 50, 'cifar10': 50, SMALL: 153}
 """As in the paper, and in small so that evaluations see all of a cycle of 500 rounds."""
 NUM_SEEDS = {'fashion_mnist': 10, 'cifar10': 5, SMALL: 10}
 PERIOD = 500
+_SIMILARITY = {'partition': 'similarity', 'similarity': 0.05}
 QUICK_WARM_UP_ROUNDS, QUICK_PERIOD = 100, 50
 METHOD_NAMES = (
     ('wait_minibatch', 'wait-minibatch'),
@@ -41,37 +38,15 @@ initial rate: the least training loss of one seed over 300,033 rounds."""
 def problem(dataset: str, code: str) -> Section:
     """250 clients whose data are 5 % alike; prepared FashionMNIST or CIFAR-10, or Gaussians."""
     if dataset == SMALL:
-        return {
-            'name': 'gaussians',
-            'num_clients': 250,
-            'examples_per_client': 200,
-            'bayes_accuracy': 0.64,
-            'partition': 'similarity',
-            'similarity': 0.05,
-        }
-    return {
-        'name': 'images',
-        'dataset': dataset,
-        'num_clients': 250,
-        'model': f'fedjax_links.papers.architectures:wang_{dataset}',
-        'partition': 'similarity',
-        'similarity': 0.05,
-        'seed': 0,
-        **image_preparation(
-            dataset,
-            ('crop', 'mirror') if dataset == 'cifar10' else (),
-            released=code == 'as_released',
-        ),
-        'store': 'uint8',
-    }
+        return common.gaussians(250, **_SIMILARITY)
+    return common.images('wang', dataset, 250, released=code == 'as_released', **_SIMILARITY)
 
 
 def quick_problem(dataset: str) -> Section:
     """50 clients with the paper's partition, of Gaussians or `common.synthetic_images`."""
     if dataset == SMALL:
         return {'num_clients': 50, 'examples_per_client': 40}
-    partition = {'partition': 'similarity', 'similarity': 0.05}
-    return synthetic_images(50, 2_000, difficulty=0.5, partition=partition)
+    return common.synthetic_images(50, 2_000, difficulty=0.5, partition=_SIMILARITY)
 
 
 def replaced(dataset: str, *, own_rates: bool = False) -> str:
@@ -86,11 +61,10 @@ def replaced(dataset: str, *, own_rates: bool = False) -> str:
     """
     if dataset != SMALL:
         return ''
+    rates = 'rates chosen by one seed from the multiples of Table D.1; ' if own_rates else ''
     return (
-        'ten Gaussian classes with a Bayes accuracy of {config.problem.bayes_accuracy} and softmax '
-        'regression in place of images and convolutions; seeds redraw everything; '
-        '{config.num_rounds} rounds, evaluated every {config.eval_every}, so that all of a cycle '
-        f'is seen; {"rates chosen by one seed from the multiples of Table D.1; " * own_rates}'
+        f'{common.IN_SMALL}seeds redraw everything; {{config.num_rounds}} rounds, evaluated every '
+        f'{{config.eval_every}}, so that all of a cycle is seen; {rates}'
     )
 
 
@@ -104,24 +78,24 @@ def quick_rate(dataset: str) -> float:
     return 0.002 if dataset == SMALL else 0.005
 
 
-def periodic(
-    code: str, *, active_rounds: int = 100, cohort_size: int = 10, group_size: int = 50
-) -> Section:
+def periodic(code: str, *, quick: bool = False) -> Section:
     """Five groups of clients, two majority labels each, that are available in turns.
+
+    Of the available ten are selected in every round, of which a hundred make a turn; in the quick
+    version five, and ten.
 
     Args:
       code: one of `CODES`.
-      active_rounds: rounds per turn; a cycle is five turns.
-      cohort_size: S, selected among the available in every round.
-      group_size: clients of a group.
+      quick: whether for `quick_problem`.
 
     Returns:
       A section of links.
     """
+    cohort_size, group_size = (5, 10) if quick else (10, 50)
     turns = {
         'name': 'periodic_groups',
         'groups': {'name': 'contiguous', 'num_groups': 5},
-        'active_rounds': active_rounds,
+        'active_rounds': 10 if quick else 100,
     }
     if code == 'paper':
         return {**turns, 'cohort_size': cohort_size}
@@ -134,24 +108,15 @@ def periodic(
 
 def selection(code: str, dataset: str) -> str:
     """How clients are selected and images are prepared, for a caption."""
-    images = ' and '.join(image_departures(dataset))
+    images = common.IMAGE_DEPARTURES.get(dataset)
     if code == 'paper':
-        without = f', and without its {images}' if images else ''
-        return (
-            'nobody is selected twice in a round, as in the paper and not in the released code'
-            f'{without}'
-        )
-    return (
+        said = 'nobody is selected twice in a round, as in the paper and not in the released code'
+        return f'{said}, and without its {images}' if images else said
+    said = (
         'a client can be selected twice in a round, as in the released code and not in the paper, '
         'but trains once, so that those rounds have a client less'
-        + (f'; {images}, as in the released code' if images else '')
     )
-
-
-def client(initial: float, warm_up_rounds: int) -> Section:
-    """Five steps of batch 16, at the initial rate during the warm-up; later rates are missing."""
-    decay = {'name': 'warmup', 'initial': initial, 'rounds': warm_up_rounds}
-    return {'decay': decay, 'local_steps': 5, 'batch_size': 16}
+    return f'{said}; {images}, as in the released code' if images else said
 
 
 def amplified(amplification: float, warm_up_rounds: int, period: int = PERIOD) -> Section:
@@ -202,11 +167,13 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
     Returns:
       A config without algorithms, names and caption, in its section ``quick`` too.
     """
+    warm_up = {'name': 'warmup', 'initial': INITIAL_RATES[dataset]}
+    warm_up['rounds'] = WARM_UP_ROUNDS[dataset]  # at that rate; later ones the configs say
     return {
         'title': f'{DATASETS[dataset]} (Wang and Ji 2022, {item})',
         'problem': problem(dataset, code),
         'patterns': {'periodic': periodic(code)},
-        'client': client(INITIAL_RATES[dataset], WARM_UP_ROUNDS[dataset]),
+        'client': {'decay': warm_up, 'local_steps': 5, 'batch_size': 16},
         'baseline': 'plain',
         'metric': 'eval_accuracy',
         'num_rounds': NUM_ROUNDS[dataset],
@@ -225,27 +192,10 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
         },
         'quick': {
             'problem': quick_problem(dataset),
-            'patterns': {'periodic': quick_periodic(code)},
+            'patterns': {'periodic': periodic(code, quick=True)},
             'client': {'decay': {'initial': 0.1, 'rounds': QUICK_WARM_UP_ROUNDS}},
             'num_rounds': 507,
             'eval_every': 13,
             'num_seeds': 2,
         },
-    }
-
-
-def quick_periodic(code: str) -> Section:
-    """`periodic` for `quick_problem`: cycles of 50 rounds."""
-    return periodic(code, active_rounds=10, cohort_size=5, group_size=10)
-
-
-def trajectories(learning_rates: tuple[float, ...], amplifications: tuple[float, ...]) -> Section:
-    """The figure of appendix B at the paper's size, a panel per rate and amplification."""
-    return {
-        'name': 'fedjax_links.papers.wang2022.figures:toy_trajectories',
-        'learning_rates': learning_rates,
-        'amplifications': amplifications,
-        'period': 3,
-        'local_steps': 1,
-        'num_rounds': 15,
     }

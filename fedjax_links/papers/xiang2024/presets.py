@@ -1,11 +1,7 @@
 """Xiang et al. 2024, section 7.2: image classification over six kinds of unreliable uplinks."""
 
-from fedjax_links.papers.common import (
-    Section,
-    image_departures,
-    image_preparation,
-    synthetic_images,
-)
+from fedjax_links.papers import common
+from fedjax_links.papers.common import Section
 
 CODES = ('paper', 'as_released', 'first_commit')
 """Whose rules are run: the paper's, those of its repository where it differs, or those of the
@@ -27,27 +23,18 @@ ALGORITHM_NAMES = (
     ('fedavg_known', 'FedAvg known'),
     ('mifa', 'MIFA'),
 )
-LEARNING_RATES = (0.1, 0.05, 0.01, 0.005, 0.001, 0.0005)
-SERVER_LRS = (0.5, 1.0, 1.5, 5.0, 10.0, 50.0)
-TABLE_2_TARGETS = {
-    'svhn': (0.2, 0.4, 0.6, 0.8),
-    'cifar10': (0.15, 0.3, 0.45, 0.6),
-    'cinic10': (0.1, 0.2, 0.3, 0.4),
-}
 PRINTED_DATASETS = {'svhn': 'SVHN', 'cifar10': 'CIFAR-10', 'cinic10': 'CINIC-10'}
 SMALL_DATASETS = {'gaussians': 'Gaussian classes'}
 """What small versions have in place of images."""
 NUM_ROUNDS = {'svhn': 4_000, 'cifar10': 10_000, 'cinic10': 10_000, 'gaussians': 9_999}
 _RELEASED = 'fedjax_links.papers.xiang2024.released'
-_RELEASED_LINKS = (
-    'non-homogeneous Markov links without memory',
-    'cyclic links with reset at 0.6 of their probability',
-)
-_RELEASED_TRAINING = (
-    'clients of unequal volume',
-    "FedAvg known with the last client's probability for everyone",
-    'F3AST with positions among the active clients for client ids',
-)
+_DEPARTURES = {
+    'links': 'non-homogeneous Markov links without memory, cyclic links with reset at 0.6 of their '
+    'probability',
+    'training': "clients of unequal volume, FedAvg known with the last client's probability for "
+    'everyone, F3AST with positions among the active clients for client ids',
+    'first_commit': 'FedPBC with twice its displacement',
+}
 
 
 def partition(code: str) -> Section:
@@ -58,57 +45,33 @@ def partition(code: str) -> Section:
 
 def problem(dataset: str, code: str) -> Section:
     """100 clients with the data set's network and augmentation; data must have been prepared."""
-    return {
-        'name': 'images',
-        'dataset': dataset,
-        'num_clients': 100,
-        'model': f'fedjax_links.papers.architectures:xiang_{dataset}',
-        **partition(code),
-        'seed': 0,
-        **image_preparation(
-            dataset,
-            ('crop',) if dataset == 'svhn' else ('crop', 'mirror'),
-            released=code != 'paper',
-        ),
-        'store': 'uint8',
-    }
-
-
-def gaussian_problem(code: str) -> Section:
-    """100 clients with samples of ten classes of which nobody tells more than 64 % apart.
-
-    Clients of the paper draw their own labels, those of the released code have unequal volumes.
-    """
-    return {
-        'name': 'gaussians',
-        'num_clients': 100,
-        'examples_per_client': 200,
-        'bayes_accuracy': 0.64,
-        **({'alpha': 0.1} if code == 'paper' else partition(code)),
-    }
+    return common.images('xiang', dataset, 100, released=code != 'paper', **partition(code))
 
 
 def setting(dataset: str, code: str) -> Section:
-    """Problem and seeds of an experiment, on images or in small."""
-    if dataset in SMALL_DATASETS:
-        return {'problem': gaussian_problem(code), 'redraw': 'by_seed', 'num_seeds': 10}
-    return {'problem': problem(dataset, code)}
+    """Problem and seeds of an experiment, on images or in small.
+
+    Small clients of the paper draw their own labels, those of the released code have unequal
+    volumes.
+    """
+    if dataset not in SMALL_DATASETS:
+        return {'problem': problem(dataset, code)}
+    own = {'alpha': 0.1} if code == 'paper' else partition(code)
+    return {'problem': common.gaussians(100, **own), 'redraw': 'by_seed', 'num_seeds': 10}
 
 
 def replaced(dataset: str) -> str:
     """What a small version has in place of images, for the deviations of a caption."""
     if dataset not in SMALL_DATASETS:
         return ''
-    return (
-        'ten Gaussian classes with a Bayes accuracy of {config.problem.bayes_accuracy} and softmax '
-        'regression in place of images and convolutions; {config.num_seeds} seeds that redraw '
-        'everything in place of 3; '
-    )
+    return f'{common.IN_SMALL}{{config.num_seeds}} seeds that redraw everything in place of 3; '
 
 
 def small_problem(num_clients: int, num_train: int, code: str) -> Section:
     """`common.synthetic_images` with the partition of the paper or its code; needs no file."""
-    return synthetic_images(num_clients, num_train, difficulty=0.6, partition=partition(code))
+    return common.synthetic_images(
+        num_clients, num_train, difficulty=0.6, partition=partition(code)
+    )
 
 
 def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> Section:
@@ -165,27 +128,24 @@ def algorithms(code: str) -> dict[str, Section]:
     return found
 
 
-def departures(code: str, *, links: bool, training: bool = True, dataset: str = '') -> str:
+def departures(code: str, *kinds: str, dataset: str = '') -> str:
     """Which departures of the released code from the text are in force, for a caption.
 
     Args:
       code: one of `CODES`.
-      links: whether all six link patterns are met.
-      training: whether the algorithms are run.
+      *kinds: ``'links'`` where all six link patterns are met, ``'training'`` where the algorithms
+        are run.
       dataset: which images they are run on.
 
     Returns:
       A sentence.
     """
-    listed = [
-        *(_RELEASED_LINKS if links else ()),
-        *(_RELEASED_TRAINING if training else ()),
-        *image_departures(dataset),
-        *(['FedPBC with twice its displacement'] if code == 'first_commit' else []),
-    ]
+    listed = [_DEPARTURES[kind] for kind in kinds]
+    listed += [common.IMAGE_DEPARTURES.get(dataset), _DEPARTURES.get(code)]
+    said = 'As in the released code, and not in the text'
     if code == 'paper':
-        return f'As in the text, and so without what the released code has: {", ".join(listed)}.'
-    return f'As in the released code, and not in the text: {", ".join(listed)}.'
+        said = 'As in the text, and so without what the released code has'
+    return f'{said}: {", ".join(filter(None, listed))}.'
 
 
 def experiment(code: str) -> Section:
@@ -195,8 +155,8 @@ def experiment(code: str) -> Section:
         'client': {'decay': 'inverse_sqrt', 'local_steps': 5, 'batch_size': 16},
         'algorithms': algorithms(code),
         'tuning': {
-            'learning_rates': LEARNING_RATES,
-            'server_lrs': SERVER_LRS,
+            'learning_rates': (0.1, 0.05, 0.01, 0.005, 0.001, 0.0005),
+            'server_lrs': (0.5, 1.0, 1.5, 5.0, 10.0, 50.0),
             'pattern': 'bernoulli_sine',
             'num_rounds': 500,
             'num_seeds': 1,
@@ -213,36 +173,19 @@ def quick(
     dataset: str, code: str, *, learning_rates: tuple[float, ...], tuning_rounds: int
 ) -> Section:
     """The section ``quick`` of an experiment: 20 clients, and synthetic images for real ones."""
+    problem, num_rounds = small_problem(20, 600, code), 40
     if dataset in SMALL_DATASETS:
-        return {
-            'problem': {'num_clients': 20, 'examples_per_client': 50},
-            'tuning': {'learning_rates': (0.1, 0.01), 'server_lrs': (1.0,), 'num_rounds': 54},
-            'num_rounds': 108,
-            'num_seeds': 2,
-        }
-    return {
-        'problem': small_problem(20, 600, code),
-        'tuning': {
-            'learning_rates': learning_rates,
-            'server_lrs': (1.0,),
-            'num_rounds': tuning_rounds,
-        },
-        'num_rounds': 40,
-        'num_seeds': 2,
-    }
+        problem, num_rounds = {'num_clients': 20, 'examples_per_client': 50}, 108
+        learning_rates, tuning_rounds = (0.1, 0.01), 54
+    tuning = {'learning_rates': learning_rates, 'server_lrs': (1.0,), 'num_rounds': tuning_rounds}
+    return {'problem': problem, 'tuning': tuning, 'num_rounds': num_rounds, 'num_seeds': 2}
 
 
 def in_small(code: str) -> Section:
     """`experiment` for small versions of Table 1: no server rates, beside SVHN's test accuracy."""
-    return {
-        **experiment(code),
-        'reports': {
-            'levels': {'name': 'levels', 'published': table1('svhn', 'test')},
-            'rates': {'name': 'rates'},
-            'bars': {'name': 'bars'},
-            'curves': {'name': 'curves'},
-        },
-    }
+    reports: Section = {name: {'name': name} for name in ('levels', 'rates', 'bars', 'curves')}
+    reports['levels']['published'] = table1('svhn', 'test')
+    return {**experiment(code), 'reports': reports}
 
 
 def table1(dataset: str, split: str) -> Section:

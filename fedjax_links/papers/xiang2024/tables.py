@@ -17,7 +17,7 @@ def table1(*, dataset: str, split: str) -> dict[tuple[str, str], Level]:
     Raises:
       ValueError: for an unknown data set or split.
     """
-    return printed.levels(printed.rows(__package__, 'table1'), dataset=dataset, split=split)
+    return printed.levels(__package__, dataset=dataset, split=split)
 
 
 def table2(*, dataset: str) -> dict[tuple[str, str, float], str]:
@@ -35,5 +35,5 @@ def table2(*, dataset: str) -> dict[tuple[str, str, float], str]:
     """
     return {
         (row['pattern'], row['algorithm'], float(row['target_pct']) / 100): row['first_round']
-        for row in printed.matching(printed.rows(__package__, 'table2'), 'dataset', dataset)
+        for row in printed.rows(__package__, 'table2', dataset=dataset)
     }

@@ -1,0 +1,370 @@
+"""Figures of Sun et al. 2025, redone: how far the selection law is from uniform, how it mixes."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import analysis, plot, simulation
+from fedjax_links.base import Participation
+from fedjax_links.config import sections
+from fedjax_links.participation import minimum_separation
+from fedjax_links.report import tables
+from fedjax_links.report.figure import FigureResult, stack
+
+_GROUPS, _GROUP_SIZE, _ROUNDS, _SKIPPED = 20, 5, 3000, 200
+_SEPARATIONS = (0, 5, 8, 10, 15, 18, 19)
+_LISTED_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
+_CLIENTS, _NUM_BATCHES = 100, 20
+_LISTED_ROUNDS = (0, 1, 5, 20, 50, 100)
+_CLOSE, _SURE = 0.01, 4.0
+
+
+def _power(num_units: int, *, exponent: float) -> np.ndarray:
+    """``1, 2^-exponent, 3^-exponent, ...``."""
+    return np.arange(1.0, num_units + 1) ** -exponent
+
+
+def _uniform(num_units: int, *, seed: int) -> np.ndarray:
+    """Uniform draws on (0, 1]."""
+    return 1.0 - np.random.default_rng(seed).uniform(size=num_units)
+
+
+def _lognormal(num_units: int, *, sigma: float, seed: int) -> np.ndarray:
+    """``exp(z)`` with ``z ~ N(0, sigma^2)``."""
+    return np.exp(np.random.default_rng(seed).normal(scale=sigma, size=num_units))
+
+
+SELECTION_WEIGHTS: Mapping[str, Callable[..., np.ndarray]] = {
+    'lognormal': _lognormal,
+    'power': _power,
+    'uniform': _uniform,
+}
+
+
+def selection_weights(where: str, section: sections.Section, num_units: int) -> np.ndarray:
+    """Weights p_i of the clients or groups that a minimum separation selects from.
+
+    Args:
+      where: the section's place in the config, for errors.
+      section: ``name`` in SELECTION_WEIGHTS, and its options.
+      num_units: number of clients or groups.
+
+    Returns:
+      float64[U], positive, of sum one.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    weights = sections.named(where, section, SELECTION_WEIGHTS, num_units)
+    return weights / weights.sum()
+
+
+def separation_distance(*, weights: sections.Section, num_clients: int = 500) -> FigureResult:
+    """``||pi_R - 1/N||_1`` against R, exact for every feasible R, B = 1.
+
+    Args:
+      weights: by label, sections of `selection_weights`.
+      num_clients: N.
+
+    Returns:
+      Columns ``weights``, ``separation`` and ``distance``.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+
+    References:
+      Sun et al., ICLR 2025, Figure 1.
+    """
+    parts = []
+    for label, section in weights.items():
+        law = selection_weights(f'config.figure.weights.{label}', section, num_clients)
+        laws = analysis.minimum_separation_curve(law)
+        distance = np.abs(laws - 1 / num_clients).sum(axis=1)
+        parts.append({'weights': label, 'separation': np.arange(num_clients), 'distance': distance})
+    listed = sorted({int(share * num_clients) for share in _LISTED_SHARES})
+    listed += [num_clients - 2, num_clients - 1]
+
+    def draw(figure: Any) -> None:
+        axes = figure.add_subplot()
+        for colour, part in zip(plot.COLOURS, parts, strict=False):
+            axes.plot(part['separation'], part['distance'], color=colour, label=part['weights'])
+        axes.set(xlabel='minimum separation R', ylabel=r'$\|\pi_R - 1/N\|_1$')
+        axes.set(xlim=(0, num_clients - 1), ylim=(0, None))
+        axes.grid(alpha=0.25)
+        axes.legend(frameon=False, title='selection weights')
+
+    table = tables.Table(
+        ['weights', *(f'R = {R}' for R in listed)],
+        [[part['weights'], *(f'{part["distance"][R]:.4f}' for R in listed)] for part in parts],
+        f'||pi_R - 1/N||_1, N = {num_clients}, B = 1; exact.',
+    )
+    return FigureResult(stack(parts), table, draw)
+
+
+def group_distances(*, weights: sections.Section, num_seeds: int = 64) -> FigureResult:
+    """``||pi_R - 1/M||_1`` over 20 groups of five clients, from the law and from simulated masks.
+
+    A norm of noisy shares is too large on average. The simulated distance is therefore
+    ``sum_g sign_g (share_g - 1/M)`` with the signs of the exact law: it has the exact distance as
+    its mean, and a standard error over independent seeds.
+
+    Args:
+      weights: a section of `selection_weights`, one weight per group.
+      num_seeds: S runs of 3000 rounds that are counted after 200 that are not: everybody starts
+        selectable, away from stationarity.
+
+    Returns:
+      Columns ``separation``, ``exact``, ``simulated``, ``standard_error``, and the share of the
+      first and the last group, exact and simulated.
+
+    References:
+      Sun et al., ICLR 2025, section 6 (the groups of its MNIST experiments).
+    """
+    law = selection_weights('config.figure.weights', weights, _GROUPS)
+    groups = np.repeat(np.arange(_GROUPS), _GROUP_SIZE)
+    keys = jax.vmap(jax.random.key)(np.arange(num_seeds))
+    exact = analysis.minimum_separation_curve(law)[list(_SEPARATIONS)]
+    patterns = [minimum_separation(law, separation=R, groups=groups) for R in _SEPARATIONS]
+    shares = np.stack([_shares(pattern, keys)[:, ::_GROUP_SIZE] for pattern in patterns])
+    each = np.einsum('rsg,rg->rs', shares - 1 / _GROUPS, np.sign(exact - 1 / _GROUPS))
+    pooled = shares.mean(axis=1)
+    columns = {
+        'separation': np.array(_SEPARATIONS),
+        'exact': np.abs(exact - 1 / _GROUPS).sum(axis=1),
+        'simulated': each.mean(axis=1),
+        'standard_error': each.std(axis=1, ddof=1) / np.sqrt(num_seeds),
+        'first_group_exact': exact[:, 0],
+        'first_group_simulated': pooled[:, 0],
+        'last_group_exact': exact[:, -1],
+        'last_group_simulated': pooled[:, -1],
+    }
+
+    def draw(figure: Any) -> None:
+        left, right = figure.subplots(1, 2)
+        exactly = {'markersize': 9, 'mfc': 'none', 'color': plot.EXACT}
+        left.plot(_SEPARATIONS, columns['exact'], 'o-', **exactly)
+        error = 4.5 * columns['standard_error']
+        simulated = {'fmt': '.', 'capsize': 4, 'color': plot.COLOURS[0]}
+        left.errorbar(_SEPARATIONS, columns['simulated'], error, **simulated)
+        left.legend(['exact', 'simulated, 4.5 standard errors'], frameon=False)
+        left.set(xlabel='minimum separation R', ylabel=r'$\|\pi_R - 1/M\|_1$', ylim=(0, None))
+        left.set_xticks(_SEPARATIONS)
+        left.grid(alpha=0.25)
+        ids = np.arange(1, _GROUPS + 1)
+        for index, R in enumerate(_SEPARATIONS):
+            colour = plot.COLOURS[index % len(plot.COLOURS)]
+            right.plot(ids, exact[index], color=colour, linewidth=1, label=f'R = {R}')
+            right.plot(ids, pooled[index], '.', color=colour, markersize=5)
+        right.set(yscale='log', ylabel=r'share of the selections $\pi_R$')
+        right.set(xlabel='group (lines exact, dots simulated)')
+        right.set_xticks(np.arange(0, _GROUPS + 1, 5)[1:])
+        right.grid(alpha=0.25)
+        right.legend(frameon=False, fontsize=8, ncols=2)
+
+    table = tables.fill(
+        [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        {
+            'R': '{separation}'.format_map,
+            'exact': '{exact:.4f}'.format_map,
+            'simulated': '{simulated:.4f}'.format_map,
+            'standard error': '{standard_error:.4f}'.format_map,
+            'z': lambda part: _z_text(part['simulated'] - part['exact'], part['standard_error']),
+        },
+        f'||pi_R - 1/M||_1, M = {_GROUPS} groups of {_GROUP_SIZE} clients; '
+        f'{num_seeds} seeds x {_ROUNDS:,} rounds after {_SKIPPED}.',
+    )
+    return FigureResult(columns, table, draw)
+
+
+def _shares(pattern: Participation, keys: Any) -> np.ndarray:
+    """float64[S, N], the share of the counted rounds in which each client takes part."""
+
+    def counts(key: Any) -> Any:
+        links = simulation.realised_links(key, pattern, num_rounds=_SKIPPED + _ROUNDS)
+        return links.mask[_SKIPPED:].sum(axis=0)
+
+    return np.asarray(jax.jit(lambda keys: jax.lax.map(counts, keys))(keys)) / _ROUNDS
+
+
+def _z_text(difference: float, error: float) -> str:
+    """In standard errors; a law without spread has none, and is met exactly."""
+    if error > 1e-12:
+        return f'{difference / error:.2f}'
+    return 'exact' if abs(difference) < 1e-6 else 'off'
+
+
+def selection_mixing(
+    *,
+    weights: sections.Section,
+    separations: Sequence[int] = (0, 1, 5, 20, 50, 80),
+    num_rounds: int = 300,
+    num_seeds: int = 2000,
+) -> FigureResult:
+    """Total variation of the law of the client selected in round t to ``pi_R``, B = 1.
+
+    Everybody is selectable in round 0. For R = 0 and R = 1 the law is exact. Otherwise it is a
+    mean over simulated runs of the conditional law given who may be selected, which is far less
+    noisy than counting selections. The distance of a noisy law is too large on average, so two
+    estimates are reported: that one, with its noise floor, and one that takes the signs of
+    ``eta_t - pi_R`` from one half of the runs and the differences from the other, whose mean is at
+    most the truth.
+
+    Beside it the distance of one run's selection shares up to round t, which is what counting
+    algorithms see.
+
+    Args:
+      weights: a section of `selection_weights`.
+      separations: values of R.
+      num_rounds: T.
+      num_seeds: simulated runs per R, a multiple of 20.
+
+    Returns:
+      Columns ``separation``, ``round``; ``low``, an estimate of the law's distance whose mean is at
+      most the truth; ``high``, whose mean is at least the truth; ``error``, the standard error of
+      ``low``, zero where both are exact; ``floor``, what ``high`` would be on average if the true
+      distance were zero; ``running``, the mean distance of a single run's selection shares so far;
+      ``running_error``, its standard error over runs; and ``exact``, 1 where the law is exact.
+
+    References:
+      Sun et al., ICLR 2025, Eq. (5) and Figure 5.
+    """
+    num_seeds = max(num_seeds // _NUM_BATCHES, 2) * _NUM_BATCHES
+    law = selection_weights('config.figure.weights', weights, _CLIENTS)
+    parts = [
+        {'separation': R, 'round': np.arange(num_rounds), **_mixing(law, R, num_rounds, num_seeds)}
+        for R in separations
+    ]
+
+    def draw(figure: Any) -> None:
+        left, right = figure.subplots(1, 2)
+        for index, part in enumerate(parts):
+            colour = plot.COLOURS[index % len(plot.COLOURS)]
+            _draw_law(left, part, colour)
+            name = f'R = {part["separation"]}'
+            right.plot(part['round'] + 1, part['running'], color=colour, label=name)
+        left.set_title(r'Law of round t, $TV(\eta_R(t), \pi_R)$', fontsize=10)
+        left.set(yscale='log', ylim=(1e-4, 1), xlabel='round t')
+        right.set_title('Shares of the selections of one run up to t, mean over runs', fontsize=10)
+        right.set(xscale='log', yscale='log', xlabel='rounds')
+        for axes in (left, right):
+            axes.grid(alpha=0.25)
+            axes.legend(frameon=False, fontsize=8)
+
+    table = tables.fill(
+        parts,
+        {
+            'R': '{separation}'.format_map,
+            'law': lambda part: 'exact' if part['exact'] else 'simulated',
+            **{
+                f't = {t}': functools.partial(_bracket, round=t)
+                for t in _LISTED_ROUNDS
+                if t < num_rounds
+            },
+            f'last > {_CLOSE:g}': _last_far,
+            'shares': lambda part: f'{part["running"][-1]:.3f}',
+        },
+        f'Total variation to pi_R, N = {_CLIENTS}, B = 1, {num_seeds:,} runs: law of round t '
+        f'(lower-upper estimate),\nlast round with a distance surely above {_CLOSE:g}, and shares '
+        f'of one run after {num_rounds} rounds.',
+    )
+    return FigureResult(stack(parts), table, draw)
+
+
+def _mixing(
+    weights: np.ndarray, separation: int, num_rounds: int, num_seeds: int
+) -> dict[str, Any]:
+    """Distances by round for one separation."""
+    stationary = analysis.minimum_separation_stationary(weights, separation)
+    laws, running = _simulated(weights, stationary, separation, num_rounds, num_seeds)
+    exact = _exact_law(weights, separation, num_rounds)
+    low, variance = np.zeros(num_rounds), np.zeros(num_rounds)
+    if exact is not None:
+        low = high = 0.5 * np.abs(exact - stationary).sum(axis=1)
+        floor = np.zeros(num_rounds)
+    else:
+        high = 0.5 * np.abs(laws.mean(axis=0) - stationary).sum(axis=1)
+        coordinates = laws.std(axis=0, ddof=1) / np.sqrt(len(laws))
+        floor = 0.5 * np.sqrt(2 / np.pi) * coordinates.sum(axis=1)
+        halves = laws[::2], laws[1::2]
+        for signs_from, values_from in (halves, halves[::-1]):
+            signs = np.sign(signs_from.mean(axis=0) - stationary)
+            each = 0.5 * np.sum(signs * (values_from - stationary), axis=2)
+            low += each.mean(axis=0) / 2
+            variance += each.var(axis=0, ddof=1) / len(each) / 4
+    return {
+        'low': low,
+        'high': high,
+        'error': np.sqrt(variance),
+        'floor': floor,
+        'running': running.mean(axis=0),
+        'running_error': running.std(axis=0, ddof=1) / np.sqrt(num_seeds),
+        'exact': int(exact is not None),
+    }
+
+
+def _exact_law(weights: np.ndarray, separation: int, num_rounds: int) -> np.ndarray | None:
+    """float64[T, N] from everybody selectable; None where the chain is too large to list."""
+    if separation > 1:
+        return None
+    if separation == 0:
+        return np.broadcast_to(weights, (num_rounds, weights.size))
+    chain = analysis.minimum_separation_chain(weights, 1)
+    last = np.argmax(chain.states, axis=1)  # who was selected last waits a round
+    law, rows = weights[last], [weights]
+    for _ in range(num_rounds - 1):
+        rows.append(law @ chain.selection)
+        law = chain.transition.T @ law
+    return np.stack(rows)
+
+
+def _simulated(
+    weights: np.ndarray, stationary: np.ndarray, separation: int, num_rounds: int, num_seeds: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Conditional laws float64[batches, T, N], and running distances float64[S, T]."""
+    pattern = minimum_separation(weights, separation=separation)
+    odds, target = jnp.asarray(weights), jnp.asarray(stationary)
+    before = np.maximum(np.arange(num_rounds) - separation, 0)
+
+    def run(key: Any) -> tuple[Any, Any]:
+        mask = simulation.realised_links(key, pattern, num_rounds=num_rounds).mask
+        counts = jnp.cumsum(mask, axis=0)
+        earlier = jnp.concatenate([jnp.zeros_like(counts[:1]), counts])
+        free = jnp.where(earlier[:-1] == earlier[before], odds[None], 0)
+        shares = counts / jnp.arange(1, num_rounds + 1)[:, None]
+        return free / free.sum(axis=1, keepdims=True), 0.5 * jnp.abs(shares - target[None]).sum(1)
+
+    def batch(keys: Any) -> tuple[Any, Any]:
+        laws, running = jax.vmap(run)(keys)
+        return laws.mean(axis=0), running
+
+    keys = jax.vmap(jax.random.key)(np.arange(num_seeds)).reshape(_NUM_BATCHES, -1)
+    laws, running = jax.jit(lambda keys: jax.lax.map(batch, keys))(keys)
+    return np.asarray(laws, np.float64), np.asarray(running, np.float64).reshape(num_seeds, -1)
+
+
+def _draw_law(axes: Any, part: Mapping[str, Any], colour: str) -> None:
+    rounds, high, floor = part['round'], part['high'], part['floor']
+    clear = np.where(high > 2 * floor, high, np.nan)
+    name = f'R = {part["separation"]}' + (' (exact)' if part['exact'] else '')
+    axes.plot(rounds, clear, color=colour, label=name)
+    low = np.maximum(part['low'], 1e-6)
+    axes.fill_between(rounds, low, clear, color=colour, alpha=0.3, linewidth=0)
+    if not part['exact']:
+        axes.plot(rounds, floor, ':', color=colour, linewidth=1)
+
+
+def _bracket(part: Mapping[str, Any], round: int) -> str:
+    ends = max(part['low'][round], 0), part['high'][round]
+    return '-'.join(dict.fromkeys(f'{end:.3f}'[1:] for end in ends))
+
+
+def _last_far(part: Mapping[str, Any]) -> str:
+    """Last round whose lower estimate is above the mark by `_SURE` standard errors."""
+    far = np.flatnonzero(part['low'] - _SURE * part['error'] > _CLOSE)
+    if far.size == 0:
+        return 'none'
+    return str(far[-1]) if far[-1] < len(part['low']) - 1 else f'{far[-1]} (the end)'

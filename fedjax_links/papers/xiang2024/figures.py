@@ -1,0 +1,325 @@
+"""Figures of Xiang et al. 2024, redone: links, exact and drawn, and what one does to a limit."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import analysis, local_training, plot, problems, sweeps
+from fedjax_links.algorithms import fedavg
+from fedjax_links.config import sections
+from fedjax_links.core import checks
+from fedjax_links.participation import bernoulli, label_dependent_probs, markov, probabilities
+from fedjax_links.participation.markov import rates
+from fedjax_links.plot import panels as grids
+from fedjax_links.problems import partition
+from fedjax_links.report import tables
+from fedjax_links.report.figure import FigureResult, stack
+from fedjax_links.report.screens import recording
+
+_UP_RATE, _LINK_ROUNDS = 0.05, 4000
+_EDGES = np.linspace(0, 1, 21)
+_QUANTITIES = ('up_rate', 'down_rate', 'share_up', 'correlation', 'rounds_up', 'rounds_down')
+_PANELS = (_QUANTITIES[:2], _QUANTITIES[3:4], _QUANTITIES[4:])
+_LISTED = 6
+_FIRST, _TARGETS, _LIMIT_ROUNDS = 0.5, np.array([0.0, 100.0]), 300
+
+
+def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> FigureResult:
+    """One link per probability and pattern, over time.
+
+    Args:
+      panels: by label, ``links`` (a section that `sections.bind_links` accepts) and ``rounds``.
+        The section is given the probabilities.
+      probs: float[K], base probabilities, best link first or last as listed.
+
+    Returns:
+      Columns ``pattern``, ``base_prob``, ``round``, ``prob`` (as the pattern reports it) and
+      ``up``.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+
+    References:
+      Xiang et al. 2024, Figure 6.
+    """
+    base = np.array(probs, np.float64)
+    problem = problems.quadratic(np.zeros((base.size, 1)))
+    records = {}
+    for label, panel in panels.items():
+        section = {**panel['links'], 'probs': {'name': 'listed', 'values': list(base)}}
+        where = f'config.figure.panels.{label}.links'
+        pattern = sections.bind_links(section, problem, where).build()
+        records[label] = recording.record_links(pattern, num_rounds=panel['rounds'], seed=0)
+
+    def draw(figure: Any) -> None:
+        all_axes = grids.grid(figure, len(records), 2)
+        for axes, (label, record) in zip(all_axes, records.items(), strict=True):
+            every = range(base.size)
+            plot.link_map(record.delivers, order=every, num_rounds=record.num_rounds, ax=axes)
+            for row, course in enumerate(record.prob.T):
+                axes.plot(row + 0.4 - 0.8 * course, color=plot.COLOURS[1], linewidth=1)
+            axes.set_yticks(every, [f'p = {p:g}' for p in base])
+            axes.set_title(label, fontsize=10)
+
+    parts = [
+        {
+            'pattern': label,
+            'base_prob': p,
+            'round': np.arange(record.num_rounds),
+            'prob': record.prob[:, k],
+            'up': record.delivers[:, k].astype(int),
+        }
+        for label, record in records.items()
+        for k, p in enumerate(base)
+    ]
+    table = tables.Table(
+        ['pattern', 'rounds', *(f'p = {p:g}' for p in base)],
+        [
+            [label, str(record.num_rounds), *(f'{share:.3f}' for share in record.delivers.mean(0))]
+            for label, record in records.items()
+        ],
+        'Share of the rounds in which each link was up; seed 0, one link each.',
+    )
+    return FigureResult(stack(parts), table, draw)
+
+
+def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResult:
+    """What the rates of `participation.markov` are, and what they mean, for several p.
+
+    Transition rates are ``q* = P(down -> up)`` and ``q = P(up -> down)``; a stay lasts ``1 / q``
+    rounds up and ``1 / q*`` rounds down on average, and rounds k apart correlate by
+    ``(1 - q - q*)^k``. Every simulated number is a ratio of counts over all links, with the
+    standard error that its linearisation over independent links gives.
+
+    Args:
+      probs: float[K] in (0, 1), stationary probabilities p.
+      num_links: independent links per probability, at least 2.
+
+    Returns:
+      Columns ``prob``, ``quantity``, ``exact``, ``simulated`` and ``standard_error``.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+
+    References:
+      Xiang et al. 2024, Figures 7 and 8.
+    """
+    checks.static_int('config.figure.num_links', num_links, minimum=2)
+    p = np.asarray(probs, np.float64)
+    checks.probabilities('config.figure.probs', p)
+    checks.positive('config.figure.probs', p * (1 - p))
+    pattern = markov(np.repeat(p, num_links), _UP_RATE)
+    record = recording.record_links(pattern, num_rounds=_LINK_ROUNDS, seed=0)
+    links = record.delivers.reshape(_LINK_ROUNDS, p.size, num_links).astype(np.int64)
+    exact, estimates = _exact(p), [_estimates(links[:, k]) for k in range(p.size)]
+    parts = [
+        {
+            'prob': p,
+            'quantity': name,
+            'exact': exact[name],
+            'simulated': np.array([found[name][0] for found in estimates]),
+            'standard_error': np.array([found[name][1] for found in estimates]),
+        }
+        for name in _QUANTITIES
+    ]
+
+    def draw(figure: Any) -> None:
+        fine = np.linspace(0.005, 0.995, 199)
+        by_name = {part['quantity']: part for part in parts}
+        for axes, names in zip(figure.subplots(1, len(_PANELS)), _PANELS, strict=True):
+            for colour, name in zip(plot.COLOURS, names, strict=False):
+                axes.plot(fine, _exact(fine)[name], color=colour)
+                mean, error = by_name[name]['simulated'], by_name[name]['standard_error']
+                look = {'fmt': 'o', 'ms': 4, 'color': colour, 'label': name.replace('_', ' ')}
+                axes.errorbar(p, mean, 4.5 * error, **look)
+            axes.set(xlabel='p', xlim=(0, 1), yscale='log' if len(names) > 1 else 'linear')
+            axes.grid(alpha=0.25)
+            axes.legend(frameon=False)
+
+    rows = []
+    for k, prob in enumerate(p):
+        rows.append([f'{prob:g}', 'exact', *(f'{exact[name][k]:.3g}' for name in _QUANTITIES)])
+        pairs = (estimates[k][name] for name in _QUANTITIES)
+        rows.append(['', 'simulated', *(f'{mean:.3g} ± {error:.1g}' for mean, error in pairs)])
+    header = ['p', '', *(name.replace('_', ' ') for name in _QUANTITIES)]
+    caption = (
+        f'± standard error, {num_links} links x {_LINK_ROUNDS:,} rounds; correlation at lag 1.'
+    )
+    return FigureResult(stack(parts), tables.Table(header, rows, caption), draw)
+
+
+def _exact(p: np.ndarray) -> dict[str, np.ndarray]:
+    up, down = rates(p, _UP_RATE, np.where)
+    share = analysis.markov_stationary(up, down)
+    memory = analysis.markov_autocorrelation(up, down, 1)
+    return dict(zip(_QUANTITIES, (up, down, share, memory, 1 / down, 1 / up), strict=True))
+
+
+def _estimates(up: np.ndarray) -> dict[str, tuple[float, float]]:
+    """Estimate and standard error by quantity, from int[T, L] of independent links."""
+    before, after = up[:-1], up[1:]
+    ups, downs = before.sum(axis=0), (1 - before).sum(axis=0)
+    falls, rises = (before * (1 - after)).sum(axis=0), ((1 - before) * after).sum(axis=0)
+    (rise, rise_parts), (fall, fall_parts) = _ratio(rises, downs), _ratio(falls, ups)
+    found = (
+        (rise, rise_parts),
+        (fall, fall_parts),
+        _ratio(up.sum(axis=0), np.full(up.shape[1], len(up))),
+        (1 - fall - rise, fall_parts + rise_parts),
+        _ratio(ups, falls),
+        _ratio(downs, rises),
+    )
+    scale = up.shape[1] / (up.shape[1] - 1)
+    return {
+        name: (value, np.sqrt(scale * np.sum(parts**2)))
+        for name, (value, parts) in zip(_QUANTITIES, found, strict=True)
+    }
+
+
+def _ratio(counts: np.ndarray, out_of: np.ndarray) -> tuple[float, np.ndarray]:
+    """A ratio of totals, and what each link adds to its error to first order."""
+    ratio = counts.sum() / out_of.sum()
+    return ratio, (counts - ratio * out_of) / out_of.sum()
+
+
+def class_weights(*, published: Sequence[float], num_draws: int = 400) -> FigureResult:
+    """Class weights r and probabilities ``p_i = max(0, <r, nu_i>)`` over many draws.
+
+    100 clients have class shares ``nu_i ~ Dirichlet(0.1)`` over ten classes, and r is log-normal
+    with sigma 10.
+
+    Args:
+      published: example weights to show above three of ours.
+      num_draws: draws of r and all nu_i.
+
+    Returns:
+      Columns ``low`` and ``high`` (a bin), ``clients`` (how many on average fall into it),
+      ``standard_error`` of that over draws, and ``first_draw``.
+
+    References:
+      Xiang et al. 2024, Figure 4.
+    """
+    counts, below, weights = [], [], []
+    for seed in range(num_draws):
+        shares = partition.dirichlet_shares(100, 10, alpha=0.1, seed=seed)
+        probs = label_dependent_probs(shares, sigma=10.0, minimum=0.0, seed=seed)
+        counts.append(np.histogram(probs, _EDGES)[0])
+        below.append(np.mean(probs < 0.1))
+        weights.append(probabilities.class_weights(10, sigma=10.0, seed=seed))
+    top = np.sort(weights, axis=1)
+    columns = {
+        'low': _EDGES[:-1],
+        'high': _EDGES[1:],
+        'clients': np.mean(counts, axis=0),
+        'standard_error': np.std(counts, axis=0, ddof=1) / np.sqrt(num_draws),
+        'first_draw': counts[0],
+    }
+
+    def draw(figure: Any) -> None:
+        left, right = figure.subplots(1, 2)
+        drawn = np.array([published, *weights[:3]])
+        shares = drawn / drawn.sum(axis=1, keepdims=True)
+        plot.partition(shares, order=range(len(drawn)), colorbar=False, ax=left)
+        left.set_xticks(range(len(drawn)), ['paper', *(f'seed {k}' for k in range(len(drawn) - 1))])
+        left.set_xlabel('')
+        left.set_title('Share of each class in r', fontsize=10)
+        centres, width = (_EDGES[:-1] + _EDGES[1:]) / 2, np.diff(_EDGES)[0]
+        bars, error = columns['clients'], 1.96 * columns['standard_error']
+        right.bar(centres, bars, width, color=plot.COLOURS[0], label=f'mean of {num_draws} draws')
+        right.errorbar(centres, bars, error, fmt='none', color=plot.EXACT, capsize=2)
+        right.plot(centres, counts[0], 'D', color=plot.COLOURS[1], label='seed 0')
+        right.set(xlabel='$p_i$', ylabel='clients of 100')
+        right.set_yscale('symlog', linthresh=1)
+        right.set_title('Histogram of $p_i$, delta = 0', fontsize=10)
+        right.legend(frameon=False)
+
+    table = tables.Table(
+        ['share', 'mean ± 1.96 standard errors'],
+        [
+            ['clients with p_i < 0.1', _interval(np.array(below))],
+            ['largest class weight', _interval(top[:, -1])],
+            ['second largest', _interval(top[:, -2])],
+        ],
+        f'{num_draws} draws, m = 100, alpha = 0.1, sigma = 10, delta = 0.',
+    )
+    return FigureResult(columns, table, draw)
+
+
+def _interval(values: np.ndarray) -> str:
+    error = values.std(ddof=1) / np.sqrt(len(values))
+    return f'{values.mean():.3f} ± {1.96 * error:.3f}'
+
+
+def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureResult:
+    """``lim E[x^t]`` of FedAvg against the second client's link probability.
+
+    The exact limit is ``sum_i w_i u_i`` with the effective weights w. Simulated means come from one
+    compiled sweep over probabilities and seeds.
+
+    The first link has probability 1/2, the minimisers of ``F_i(x) = 0.5 (x - u_i)^2`` are 0 and
+    100, training starts at zero; models are read after 300 rounds of 5 steps of 0.02.
+
+    Args:
+      num_points: simulated values of p_2, equally spaced on (0, 1].
+      num_seeds: S.
+
+    Returns:
+      Columns ``second_prob``, ``exact``, ``simulated``, ``standard_error``; no simulated value at
+      ``p_2 = 0``.
+
+    References:
+      Xiang et al. 2024, Figure 2.
+    """
+    probs = np.linspace(0, 1, num_points + 1)
+    client = local_training.local_sgd(0.02, local_steps=5)
+    result = sweeps.sweep(
+        lambda: fedavg(client),
+        lambda second: bernoulli(jnp.stack([_FIRST, second])),
+        problems.quadratic(_TARGETS[:, None]),
+        seeds=range(num_seeds),
+        grid={'participation': {'second': probs[1:]}},
+        num_rounds=_LIMIT_ROUNDS,
+        eval_fn=lambda params, key, problem: params[0],
+        batching='vmap',
+    )
+    final = np.asarray(result.evals['server'], np.float64)[:, :, 0]
+    error = final.std(axis=1, ddof=1) / np.sqrt(num_seeds)
+    columns = {
+        'second_prob': probs,
+        'exact': np.array([analysis.fedavg_fixed_point([_FIRST, p], _TARGETS) for p in probs]),
+        'simulated': np.append(np.nan, final.mean(axis=1)),
+        'standard_error': np.append(np.nan, error),
+    }
+    optimum = _TARGETS.mean()
+
+    def draw(figure: Any) -> None:
+        axes = figure.add_subplot()
+        fine = np.linspace(0, 1, 201)
+        curve = [analysis.fedavg_fixed_point([_FIRST, p], _TARGETS) for p in fine]
+        axes.plot(fine, curve, color=plot.EXACT, label='exact')
+        interval = 1.96 * columns['standard_error']
+        look = {'fmt': 'o', 'markersize': 4, 'capsize': 3, 'color': plot.COLOURS[0]}
+        label = f'simulated, {num_seeds:,} seeds (95 %)'
+        axes.errorbar(probs, columns['simulated'], interval, label=label, **look)
+        axes.axhline(optimum, linestyle='--', color=plot.COLOURS[4], label='optimum')
+        axes.set(xlabel='$p_2$', ylabel=r'$\lim \, E[x^t]$ of FedAvg', xlim=(0, 1.02))
+        axes.grid(alpha=0.25)
+        axes.legend(frameon=False, loc='lower right')
+
+    z = (columns['simulated'] - columns['exact'])[1:] / error
+    step = max(num_points // _LISTED, 1)
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    table = tables.fill(
+        rows[step::step],
+        {
+            'p2': '{second_prob:.2f}'.format_map,
+            'exact': '{exact:.3f}'.format_map,
+            'simulated': '{simulated:.3f}'.format_map,
+            'standard error': '{standard_error:.3f}'.format_map,
+        },
+        f'p1 = {_FIRST}, u = (0.0, 100.0), optimum {optimum:g}; {num_seeds:,} seeds x '
+        f'{_LIMIT_ROUNDS} rounds; largest |z| over {num_points} points {np.abs(z).max():.2f}.',
+    )
+    return FigureResult(columns, table, draw)
