@@ -112,20 +112,12 @@ def main(argv: list[str]) -> int:
 
 
 def _print_all(known: Mapping[str, str]) -> None:
-    print('python -m fedjax_links COMMAND [--help] [FLAGS]\n')
-    _print_table('commands', known)
-    for command, names in configs().items():
-        _print_table(f'configs of {command}', names)
-    for title, names in tables().items():
-        _print_table(title, names)
-
-
-def _print_table(title: str, lines: Mapping[str, str]) -> None:
-    print(title)
-    width = max(map(len, lines))
-    for name, line in sorted(lines.items()):
-        print(f'  {name:<{width}}  {line}'.rstrip())
-    print()
+    of_commands = {f'configs of {command}': names for command, names in configs().items()}
+    print('python -m fedjax_links COMMAND [--help] [FLAGS]')
+    for title, lines in {'commands': known, **of_commands, **tables()}.items():
+        width = max(map(len, lines))
+        rows = [f'  {name:<{width}}  {line}'.rstrip() for name, line in sorted(lines.items())]
+        print('\n'.join(['', title, *rows]))
 
 
 def _purpose(factory: Callable[..., Any]) -> str:

@@ -34,17 +34,10 @@ CLIENT_PROGRAMS: Mapping[str, Callable[..., local_training.ClientProgram]] = {
 
 _LARGEST = float(np.finfo(np.float32).max)
 _RANGES: Mapping[str, tuple[float, float]] = {
-    'accumulator_decay': (0, 1),
-    'b1': (0, 1),
-    'b2': (0, 1),
-    'decay': (0, 1),
-    'eps': (0, _LARGEST),
-    'eps_root': (0, _LARGEST),
-    'initial_accumulator_value': (0, _LARGEST),
-    'initial_scale': (0, _LARGEST),
+    **dict.fromkeys(('accumulator_decay', 'b1', 'b2', 'decay', 'momentum'), (0, 1)),
+    **dict.fromkeys(('eps', 'eps_root', 'initial_accumulator_value'), (0, _LARGEST)),
+    **dict.fromkeys(('initial_scale', 'weight_decay'), (0, _LARGEST)),
     'learning_rate': (float(np.finfo(np.float32).tiny), _LARGEST),
-    'momentum': (0, 1),
-    'weight_decay': (0, _LARGEST),
 }
 """Where numbers that optimizers take must lie."""
 
@@ -64,13 +57,9 @@ def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
     return make
 
 
+_OPTAX = (optax.adagrad, optax.adam, optax.adamw, optax.rmsprop, optax.sgd, optax.yogi)
 OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
-    'adagrad': _checked(optax.adagrad),
-    'adam': _checked(optax.adam),
-    'adamw': _checked(optax.adamw),
-    'rmsprop': _checked(optax.rmsprop),
-    'sgd': _checked(optax.sgd),
-    'yogi': _checked(optax.yogi),
+    factory.__name__: _checked(factory) for factory in _OPTAX
 }
 """``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
 

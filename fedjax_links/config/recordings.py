@@ -83,9 +83,14 @@ def recorded(
     """
     path = locate('folder', folder)
     kept = runs.links(path)
-    if not kept.masks:
+    labels = list(kept.masks)
+    if not labels:
         raise errors.invalid('folder', f'hold realised links ({runs.LINKS})', path)
-    label = _pattern_of(list(kept.masks), pattern, path)
+    if pattern is None and len(labels) > 1:
+        requirement = f'be one of the patterns of {path}: {", ".join(labels)}'
+        raise errors.invalid('pattern', requirement, pattern)
+    label = labels[0] if pattern is None else pattern
+    checks.choice('pattern', label, labels)
     by_seed = kept.masks[label]
     seed = next(iter(by_seed)) if seed is None else seed
     if seed not in by_seed:
@@ -137,14 +142,3 @@ def read_log(
         )
         raise errors.invalid(argument, requirement, f'{found} with {len(intervals.names)}')
     return intervals
-
-
-def _pattern_of(labels: list[str], pattern: str | None, path: Path) -> str:
-    """The pattern asked for, or the only one."""
-    if pattern is not None:
-        checks.choice('pattern', pattern, labels)
-        return pattern
-    if len(labels) != 1:
-        requirement = f'be one of the patterns of {path}: {", ".join(labels) or "none was kept"}'
-        raise errors.invalid('pattern', requirement, pattern)
-    return labels[0]

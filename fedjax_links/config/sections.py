@@ -42,15 +42,7 @@ __all__ = [
 
 Section = Mapping[str, Any]
 Kind = Any
-"""A type, or a tuple of types, as ``isinstance`` takes it."""
-
-_KINDS = {
-    str: 'text',
-    Mapping: 'a section',
-    int: 'a whole number',
-    list: 'a list',
-    bool: 'True or False',
-}
+"""A type, or a union of types, as ``isinstance`` takes it."""
 
 
 def check_fields(config: Section, fields: Mapping[str, Kind], required: Sequence[str]) -> None:
@@ -69,8 +61,7 @@ def check_fields(config: Section, fields: Mapping[str, Kind], required: Sequence
             raise errors.unknown_name('config', name, fields)
         kind = fields[name]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            first = kind[0] if isinstance(kind, tuple) else kind
-            raise errors.invalid(f'config.{name}', f'be {_KINDS[first]}', errors.shown(value))
+            raise errors.invalid(f'config.{name}', f'be {kinds.words(kind)}', errors.shown(value))
     for name in required:
         if name not in config:
             raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
@@ -245,13 +236,10 @@ def bind_problem(section: Any, where: str = 'config.problem') -> Bound:
       ValueError: as `bind`.
     """
     bound = bind(where, section, PROBLEMS)
-    options = dict(bound.options)
-    for option in ('model', 'partition'):
-        if option in options:
-            options[option] = _imported(f'{where}.{option}', options[option])
-    if isinstance(options.get('augment'), list | tuple):
-        options['augment'] = imported_names(f'{where}.augment', options['augment'])
-    return bound._replace(options=options, kind=Problem)
+    names = ('model', 'partition', 'augment')
+    given = {name: value for name, value in bound.options.items() if name in names}
+    parts = {name: imported(f'{where}.{name}', value) for name, value in given.items()}
+    return bound._replace(options={**bound.options, **parts}, kind=Problem)
 
 
 def bind_algorithm(label: str, section: Section, client: Section) -> Bound:
@@ -349,44 +337,31 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     bound = bind(where, section, {**PARTICIPATION, **choices.LINKS})
     factory, options = bound.factory, dict(bound.options)
     wanted = parameters(factory)
-    own = {name for name in wanted if name not in ('num_clients', 'schedule')}
-    if 'schedule' in wanted:
-        own |= {'probs', 'schedule'}
-    if 'intervals' in wanted:
-        own |= {'path', 'format'}
-    collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
-    if 'num_clients' in options and 'num_clients' in wanted:
+    if 'num_clients' in options.keys() & wanted.keys():
         asked = "be left out, as it is the problem's"
         raise errors.invalid(f'{where}.num_clients', asked, options['num_clients'])
+    own = wanted.keys() - {'num_clients', 'schedule'}
+    own |= {'probs', 'schedule'} if 'schedule' in wanted else set()
+    own |= {'path', 'format'} if 'intervals' in wanted else set()
+    collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
     for option in options:
         if option not in own and not collects:
             raise errors.unknown_name(where, option, own)
-    asks = 'intervals' in wanted and wanted['intervals'].default is inspect.Parameter.empty
-    if asks and not options.keys() & {'intervals', 'path'}:
-        raise errors.invalid(f'{where}.path', 'name the file of a log', None)
-    is_plain = factory in PARTICIPATION.values() and 'patterns' not in wanted
-    takes_any = is_plain and 'probs' in wanted
-    is_named = 'probs' in wanted and isinstance(options.get('probs'), Mapping | str)
-    if 'schedule' in wanted or takes_any or is_named:
-        options['probs'] = _draw_probs(f'{where}.probs', options.get('probs'), problem)
+    if 'num_clients' in wanted:
+        options['num_clients'] = problem.num_clients
+    if 'intervals' in wanted:
+        _read_intervals(where, options, wanted, problem)
+    is_ours = factory in PARTICIPATION.values() and 'patterns' not in wanted
     if 'schedule' in wanted:
-        probs, schedule = options.pop('probs'), options.get('schedule', 'constant')
+        probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
         if not isinstance(probs, np.ndarray):
             requirement = 'be a number, a list or a section'
             raise errors.invalid(f'{where}.probs', requirement, probs)
+        schedule = options.get('schedule', 'constant')
         options['schedule'] = bind(f'{where}.schedule', schedule, choices.SCHEDULES, probs)
-    elif options.get('probs', 0) is None:
-        del options['probs']
-    if 'num_clients' in wanted:
-        options['num_clients'] = problem.num_clients
-    if 'intervals' in wanted and 'path' in options:
-        path, log_format = options.pop('path'), options.pop('format', 'csv')
-        reader, given = lookup(f'{where}.format', log_format, choices.TRACE_FORMATS)
-        checks.options(f'{where}.format', reader, given, path)
-        log = functools.partial(reader, **given)
-        options['intervals'] = recordings.read_log(
-            f'{where}.path', log, path, None if 'num_clients' in wanted else problem.num_clients
-        )
+    elif is_ours or isinstance(options.get('probs'), Mapping | str):
+        probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
+        options |= {} if probs is None else {'probs': probs}
     kinds_of = kinds.annotations(getattr(factory, 'factory', factory))
     for parameter, value in options.items():
         kind = kinds_of.get(parameter)
@@ -395,6 +370,21 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
         if not isinstance(value, Bound):
             options[parameter] = _link_part(f'{where}.{parameter}', parameter, value, problem)
     return bound._replace(options=options, kind=Participation)
+
+
+def _read_intervals(
+    where: str, options: dict[str, Any], wanted: Mapping[str, Any], problem: Problem
+) -> None:
+    """Puts the log that a path names in its place."""
+    if 'path' in options:
+        path, log_format = options.pop('path'), options.pop('format', 'csv')
+        reader, given = lookup(f'{where}.format', log_format, choices.TRACE_FORMATS)
+        checks.options(f'{where}.format', reader, given, path)
+        count = None if 'num_clients' in wanted else problem.num_clients
+        log = functools.partial(reader, **given)
+        options['intervals'] = recordings.read_log(f'{where}.path', log, path, count)
+    elif 'intervals' not in options and wanted['intervals'].default is inspect.Parameter.empty:
+        raise errors.invalid(f'{where}.path', 'name the file of a log', None)
 
 
 def _draw_probs(where: str, given: Any, problem: Problem) -> Any:
@@ -444,13 +434,18 @@ def _as_mapping(where: str, section: Any) -> dict[str, Any]:
     return dict(section)
 
 
-def imported_names(where: str, listed: Sequence[Any]) -> list[Any]:
-    """A list's values, with what ``module:factory`` names in place of such names."""
-    return [_imported(where, value) for value in listed]
+def imported(where: str, value: Any) -> Any:
+    """A value; what ``module:factory`` names, with the options of its section bound.
 
+    Args:
+      where: its place in the config, for errors.
+      value: any; of a list, every entry is looked at.
 
-def _imported(where: str, value: Any) -> Any:
-    """What ``module:factory`` names, with the options of its section bound; else the value."""
+    Returns:
+      What is named, or the value if it names nothing.
+    """
+    if isinstance(value, list | tuple):
+        return [imported(where, part) for part in value]
     name = value.get('name') if isinstance(value, Mapping) else value
     if not isinstance(name, str) or ':' not in name:
         return value

@@ -8,21 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.report import folders
-from fedjax_links.report.folders import Folder
 from fedjax_links.runs import KeptLane
 from fedjax_links.storage import checkpoints
 
 ABSENT, NOT_FINITE = 'absent', 'not finite'
 _LONGEST = 60
-_NOT_COMPARED = ('flags',)
 
 
 class FieldDifference(NamedTuple):
     """A field of two descriptions that differs.
 
     Attributes:
-      field: dotted; with a place in brackets for the first that differs of a list.
+      field: dotted; with a place in brackets for the first entry of a list that differs.
       first: its value in the first, as text.
       second: in the second.
     """
@@ -97,14 +94,20 @@ class Comparison(NamedTuple):
 
     def text(self) -> str:
         """For a terminal; values of the first run stand before the bar."""
-        lines = _section(self.described_by, [*map(_field_text, self.config)])
-        lines += _section('environment', [*map(_field_text, self.environment)])
-        for which, lanes in (('first', self.only_first), ('second', self.only_second)):
-            shown = [*lanes[:3], *([f'and {len(lanes) - 3} more'] if len(lanes) > 3 else [])]
-            lines += _section(f'lanes of the {which} run alone', shown)
         found = [d for d in (self.metric, self.leaf) if d is not None]
-        where = [d.text() for d in sorted(found, key=lambda d: d.round)]
-        lines += _section('first difference', where)
+        sections = {
+            self.described_by: [*map(_field_text, self.config)],
+            'environment': [*map(_field_text, self.environment)],
+            'lanes of the first run alone': _shortened(self.only_first),
+            'lanes of the second run alone': _shortened(self.only_second),
+            'first difference': [d.text() for d in sorted(found, key=lambda d: d.round)],
+        }
+        lines = [
+            line
+            for title, listed in sections.items()
+            if listed
+            for line in (title, *(f'  {each}' for each in listed))
+        ]
         compared = (
             f'{self.num_lanes} lanes in common, {self.num_lines} lines of metrics, '
             f'{self.num_states} states'
@@ -128,17 +131,22 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     Raises:
       ValueError: if either holds no run, or its files were changed.
     """
-    a, b = folders.read(first), folders.read(second)
-    both = a.config is not None and b.config is not None
-    ours, theirs = ((f.config if both else f.run.facts) or {} for f in (a, b))
-    common = [key for key in a.lanes if key in b.lanes]
-    pairs = [(a.lanes[key], b.lanes[key]) for key in common]
+    sides = Path(first), Path(second)
+    facts, configs = zip(*map(runs.described, sides), strict=True)
+    both = None not in configs
+    environments = (runs.read_json(side, runs.ENVIRONMENT) or {} for side in sides)
+    around = ({**environment, 'flags': None} for environment in environments)
+    a, b = (
+        {json.dumps(lane.labels, sort_keys=True): lane for lane in runs.lanes(side)}
+        for side in sides
+    )
+    pairs = [(lane, b[key]) for key, lane in a.items() if key in b]
     return Comparison(
         described_by=runs.CONFIG if both else runs.EXPERIMENT,
-        config=list(field_differences(ours, theirs)),
-        environment=list(field_differences(_environment(a), _environment(b))),
-        only_first=[lane.text() for key, lane in a.lanes.items() if key not in b.lanes],
-        only_second=[lane.text() for key, lane in b.lanes.items() if key not in a.lanes],
+        config=list(field_differences(*(configs if both else facts))),
+        environment=list(field_differences(*around)),
+        only_first=[lane.text() for key, lane in a.items() if key not in b],
+        only_second=[lane.text() for key, lane in b.items() if key not in a],
         metric=_first_metric(pairs),
         leaf=_first_leaf(pairs),
         num_lanes=len(pairs),
@@ -148,33 +156,37 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
 
 
 def field_differences(
-    first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = ''
+    first: Mapping[str, Any], second: Mapping[str, Any]
 ) -> Iterator[FieldDifference]:
     """The fields of two nested descriptions that differ, of JSON values.
 
     Args:
       first: a description.
       second: another.
-      prefix: stands before the fields' names.
 
     Yields:
       One entry per field, ``absent`` where there is none.
     """
-    for name in dict.fromkeys((*first, *second)):
-        field = f'{prefix}{name}'
-        if name not in first or name not in second:
-            a, b = (_short(side[name]) if name in side else ABSENT for side in (first, second))
-            yield FieldDifference(field, a, b)
-            continue
-        one, other = first[name], second[name]
-        if _same(one, other):
-            continue
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
-            yield from field_differences(one, other, f'{field}.')
-        elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
-            yield _list_difference(field, one, other)
-        else:
+    ours, theirs = dict(_flat('', first)), dict(_flat('', second))
+    lists = set()
+    for field in dict.fromkeys((*ours, *theirs)):
+        one, other = (side.get(field, ABSENT) for side in (ours, theirs))
+        whole, bracket, _ = field.partition('[')
+        if one != other and whole not in lists:
             yield FieldDifference(field, _short(one), _short(other))
+            lists |= {whole} if bracket else set()
+
+
+def _flat(place: str, value: Any) -> Iterator[tuple[str, str]]:
+    """The leaves of a description as JSON, by place; 1 is not 1.0, nor are zeros of both signs."""
+    if isinstance(value, Mapping) and value:
+        for name, part in value.items():
+            yield from _flat(f'{place}.{name}'.removeprefix('.'), part)
+    elif isinstance(value, list | tuple) and value:
+        for number, part in enumerate(value):
+            yield from _flat(f'{place}[{number}]', part)
+    else:
+        yield place, json.dumps(value)
 
 
 # Metrics.
@@ -182,29 +194,22 @@ def field_differences(
 
 def _first_metric(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | None:
     """The first difference: tuning before the rest, as it decides it, then by round."""
-    for tuning in (True, False):
-        stage = [pair for pair in pairs if (pair[0].labels['stage'] != 'main') == tuning]
-        rounds = {round for pair in stage for lane in pair for round in lane.records}
-        for round in sorted(rounds):
-            for one, other in stage:
-                records = one.records.get(round), other.records.get(round)
-                if (found := _first_value(*records)) is not None:
-                    return Difference(round, one.text(), *found)
-    return None
-
-
-def _first_value(
-    one: Mapping[str, Any] | None, other: Mapping[str, Any] | None
-) -> tuple[str, str, str] | None:
-    """The first metric that differs, and its values; ``line`` where one run has no such line."""
-    if one is None or other is None:
-        first, second = (ABSENT if record is None else 'present' for record in (one, other))
-        return None if one is other else ('line', first, second)
-    for name in dict.fromkeys((*one, *other)):
-        values = [record.get(name, ABSENT) for record in (one, other)]
-        if not _same(*values):
-            first, second = (NOT_FINITE if value is None else str(value) for value in values)
-            return name, first, second
+    lines = [
+        (one.labels['stage'] == 'main', round, place)
+        for place, (one, other) in enumerate(pairs)
+        for round in one.records.keys() | other.records.keys()
+    ]
+    for _, round, place in sorted(lines):
+        one, other = (lane.records.get(round) for lane in pairs[place])
+        lane = pairs[place][0].text()
+        if one is None or other is None:
+            first, second = (ABSENT if each is None else 'present' for each in (one, other))
+            return Difference(round, lane, 'line', first, second)
+        for name in dict.fromkeys((*one, *other)):
+            values = [record.get(name, ABSENT) for record in (one, other)]
+            if json.dumps(values[0]) != json.dumps(values[1]):
+                shown = (NOT_FINITE if value is None else str(value) for value in values)
+                return Difference(round, lane, name, *shown)
     return None
 
 
@@ -220,9 +225,8 @@ def _first_leaf(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | None
     ]
     found = None
     for round, place in sorted(common):
-        one, other = pairs[place]
-        leaves = [checkpoints.arrays(lane.states[round]) for lane in (one, other)]
-        found = found or _leaf_difference(round, one.text(), *leaves)
+        leaves = [checkpoints.arrays(lane.states[round]) for lane in pairs[place]]
+        found = found or _leaf_difference(round, pairs[place][0].text(), *leaves)
     return found
 
 
@@ -230,7 +234,7 @@ def _leaf_difference(
     round: int, lane: str, one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]
 ) -> Difference | None:
     for path in dict.fromkeys((*one, *other)):
-        first, second = (_kind(side[path]) if path in side else ABSENT for side in (one, other))
+        first, second = (_kind(side.get(path)) for side in (one, other))
         if first != second:
             return Difference(round, lane, path, first, second)
         a, b = one[path], other[path]
@@ -242,39 +246,22 @@ def _leaf_difference(
     return None
 
 
-def _kind(array: np.ndarray) -> str:
-    return f'{array.dtype.name}{list(array.shape)}'
+def _kind(array: np.ndarray | None) -> str:
+    return ABSENT if array is None else f'{array.dtype.name}{list(array.shape)}'
 
 
 # Text.
 
 
-def _section(title: str, lines: Sequence[str]) -> list[str]:
-    return [title, *(f'  {line}' for line in lines)] if lines else []
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f'{text[: _LONGEST - 3]}...'
+
+
+def _shortened(lanes: Sequence[str]) -> list[str]:
+    return [*lanes[:3], *([f'and {len(lanes) - 3} more'] if len(lanes) > 3 else [])]
 
 
 def _field_text(found: FieldDifference) -> str:
     shown = found.field.split('.')[0].split('[')[0] in runs.MAY_DIFFER
     note = '  (changes no result)' if shown else ''
     return f'{found.field}: {found.first} | {found.second}{note}'
-
-
-def _list_difference(field: str, one: Sequence[Any], other: Sequence[Any]) -> FieldDifference:
-    for place, (x, y) in enumerate(zip(one, other, strict=False)):
-        if not _same(x, y):
-            return FieldDifference(f'{field}[{place}]', _short(x), _short(y))
-    return FieldDifference(field, f'{len(one)} entries', f'{len(other)} entries')
-
-
-def _environment(folder: Folder) -> dict[str, Any]:
-    return {k: v for k, v in folder.environment.items() if k not in _NOT_COMPARED}
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are the same; 1 and 1.0 are not, nor are the zeros of both signs."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _LONGEST else f'{text[: _LONGEST - 3]}...'

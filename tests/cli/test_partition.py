@@ -13,7 +13,15 @@ from tests.cli.command import run
 CONFIG = '--config=configs/comparison.py'
 IMAGES = """
 def get_config():
-    return {'title': 'test', 'problem': %r}
+    return {
+        'title': 'test',
+        'problem': %r,
+        'links': 'always',
+        'client': {'learning_rate': 0.1, 'local_steps': 1},
+        'algorithms': {'fedavg': {}},
+        'num_rounds': 2,
+        'eval_every': 2,
+    }
 """
 
 
@@ -53,7 +61,7 @@ def fails(done, message):
 def test_a_config_without_a_problem_costs_one_line(tmp_path):
     (tmp_path / 'config.py').write_text("def get_config():\n    return {'title': 'test'}\n")
     done = run('partition', f'--config={tmp_path}/config.py')
-    fails(done, "`config` must have a section 'problem', got ['title']")
+    fails(done, "`config` must have 'problem', got only ['title']")
 
 
 def test_a_mistake_about_data_costs_one_line(tmp_path):

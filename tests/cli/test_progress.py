@@ -79,7 +79,7 @@ def test_rounds_done_before_count_as_done_and_not_as_speed(tmp_path):
             self.seen = []
 
         def on_period(self, lane, record):
-            bar = progress._line._bar
+            bar = progress._bar
             self.seen.append((lane.algorithm, bar.n, bar.initial))
 
     watch = Watch()

@@ -131,7 +131,7 @@ def test_a_shorter_run_and_missing_lanes_are_told(first, tmp_path):
     assert found.metric == comparing.Difference(6, lane, 'line', 'present', 'absent')
     assert found.num_states == 0
     text = found.text()
-    assert 'algorithms: 2 entries | 1 entries' in text
+    assert 'algorithms[1]: "odd" | absent' in text
     assert 'lanes of the first run alone\n  algorithm calm, pattern some, seed 3, level 1.0' in text
     assert '  and 3 more' in text
     assert text.endswith('different (2 lanes in common, 8 lines of metrics, 0 states)')
@@ -200,8 +200,8 @@ def test_fields_are_named_by_dotted_path():
     assert found == [
         ('a.b', '1', '2'),
         ('a.c[1]', '2', '3'),
-        ('d', '1 entries', '2 entries'),
         ('e', '1', 'absent'),
         ('f', '0.0', '-0.0'),
         ('g', '"' + 'x' * 56 + '...', '"' + 'y' * 56 + '...'),
+        ('d[1]', 'absent', '2'),
     ]
