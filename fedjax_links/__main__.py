@@ -65,6 +65,8 @@ def tables() -> dict[str, dict[str, str]]:
     from fedjax_links.problems.partition.names import PARTITIONS
     from fedjax_links.report import layouts, pricing
 
+    named = {n: v for n, v in vars(choices).items() if n.isupper() and n[0] != '_'}
+    del named['DRAWN']  # of tables that are there by themselves
     found: dict[str, Mapping[str, Any]] = {
         'algorithms': algorithms.ALGORITHMS,
         'patterns': participation.PARTICIPATION,
@@ -73,7 +75,7 @@ def tables() -> dict[str, dict[str, str]]:
         'partitions': PARTITIONS,
         'datasets': datasets.DATASETS,
         'augmentations': augmentation.AUGMENTATIONS,
-        **{name.lower().replace('_', ' '): getattr(choices, name) for name in choices.__all__},
+        **{name.lower().replace('_', ' '): table for name, table in named.items()},
         'reports': layouts.LAYOUTS,
         'device speeds': pricing.DEVICE_SPEEDS,
         'log': loggers.CALLBACKS,

@@ -7,7 +7,7 @@ import re
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import app, flags, logging
 
@@ -23,6 +23,16 @@ _DEFINE: dict[Any, Callable[..., Any]] = {
     list: flags.DEFINE_list,
     str: flags.DEFINE_string,
 }
+
+
+class Workdir(NamedTuple):
+    """Flags of a command that has no others.
+
+    Attributes:
+      workdir: Folder for what the command writes.
+    """
+
+    workdir: str | None = None
 
 
 def run(
@@ -47,7 +57,7 @@ def run(
         for a config.
     """
     overridden: dict[str, str] = {}
-    kinds = [each for each in (configs.Flags if config else None, kind) if each is not None]
+    kinds: list[Any] = [each for each in (config and configs.Flags, kind) if each is not None]
     for each in kinds:
         _define(each)
 
@@ -100,39 +110,10 @@ def in_workdir() -> Iterator[None]:
 
 
 def output_folder(path: str) -> Path:
-    """The folder for a command's files, created if missing.
-
-    Args:
-      path: what the user gave.
-
-    Returns:
-      The folder.
-
-    Raises:
-      ValueError: if it cannot be one.
-    """
-    try:
-        Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise errors.invalid('workdir', 'name a folder', f'{path}: {error.strerror}') from None
-    return Path(path)
-
-
-def write_page(workdir: str | None, name: str, draw: Any, tabulate: Any) -> None:
-    """Writes the picture and the table of a command, if it was given a folder.
-
-    Args:
-      workdir: the folder, or None.
-      name: of both files.
-      draw: writes the picture to a path.
-      tabulate: writes the table to a path.
-    """
-    if workdir is None:
-        return
-    folder = output_folder(workdir)
-    draw(folder / f'{name}.png')
-    tabulate(folder / f'{name}.csv')
-    print(f'Wrote {name}.png and {name}.csv to {folder}')
+    """The folder for a command's files, created if missing."""
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _use_compilation_cache() -> None:

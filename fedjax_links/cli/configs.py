@@ -74,24 +74,17 @@ def of_flags(given: Flags, overridden: Mapping[str, str], kind: str) -> dict[str
       kind: of what it must be the config, ``'experiment'`` or ``'figure'``.
 
     Raises:
-      ValueError: as `load`, for the config of another command, and for fields that no experiment
-        has.
+      ValueError: as `load`, and for the config of another command.
     """
-    from fedjax_links.experiment.config import FIELDS
-
     if not given.config:
         requirement = 'name a config or its file, such as --config=quickstart'
         raise errors.invalid('config', requirement, given.config or None)
     values = load(given.config, overridden, quick=given.quick)
-    if 'figure' in values and kind != 'figure':
-        draws = f'{given.config}, which `python -m fedjax_links figure` draws'
-        raise errors.invalid('config', 'be of an experiment', draws)
-    if kind == 'figure' and 'figure' not in values and 'algorithms' in values:
-        runs = f'{given.config}, which `python -m fedjax_links simulate` runs'
-        raise errors.invalid('config', 'be of a figure', runs)
-    for name in values:
-        if name not in FIELDS and kind != 'figure':
-            raise errors.unknown_name('config', name, FIELDS)
+    found = 'figure' if 'figure' in values else 'experiment'
+    if found != kind and (found == 'figure' or 'algorithms' in values):
+        article, does = ('an', 'figure` draws') if found == 'figure' else ('a', 'simulate` runs')
+        value = f'{given.config}, which `python -m fedjax_links {does}'
+        raise errors.invalid('config', f'be of {article} {kind}', value)
     return values
 
 
@@ -131,14 +124,19 @@ def _replaced(
     if not isinstance(own, Mapping) or not name:
         raise errors.invalid(where, f'be a section, to have {name!r}', errors.shown(section))
     old = own.get(name)
-    new = _replaced(old, rest, text, f'{where}.{name}') if rest else _read(text, old)
+    new = _replaced(old, rest, text, f'{where}.{name}') if rest else read(text, old)
     if new is None and old is not None:
         return {field: value for field, value in own.items() if field != name}
     return {**own, name: new}
 
 
-def _read(text: str, old: Any) -> Any:
-    """The value that a text stands for, of the same kind of number or text as the old one."""
+def read(text: str, old: Any = None) -> Any:
+    """The value that a text stands for.
+
+    Args:
+      text: a number, a list or a section as Python writes it; all else stays a text.
+      old: what it takes the place of; a text stays a text, and a float a float.
+    """
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -61,8 +61,7 @@ def _list(given: Flags) -> None:
     for name in sources.RECIPES:
         found = sources.status(name, data_dir=given.data_dir)
         size = megabytes(found.size)
-        is_there = found.place is not None
-        line = f'{found.place.name}, {size}' if is_there else f'missing; {size} to download'
+        line = f'{found.place.name}, {size}' if found.place else f'missing; {size} to download'
         print(f'  {name:<16} {line}')
 
 

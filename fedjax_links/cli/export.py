@@ -41,9 +41,7 @@ def main(given: Flags, *folders: str) -> None:
         done = exporting.archive(folders[0], given.to, metrics=given.metrics)
     else:
         done = exporting.export(folders[0], given.to)
-    for note in done.notes:
-        print(note)
-    print(f'Wrote {len(done.files)} files to {given.to}')
+    print(f'Wrote {len(done)} files to {given.to}')
 
 
 if __name__ == '__main__':

@@ -5,23 +5,13 @@ python -m fedjax_links figure --config=configs/sun2025_figure1.py --workdir=runs
 --quick shows the same with less computation: what the section `quick` of the config replaces.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedjax_links.cli import app
 from fedjax_links.core import errors
 
 
-class Flags(NamedTuple):
-    """Flags of the command.
-
-    Attributes:
-      workdir: Folder for the picture, the numbers and the text.
-    """
-
-    workdir: str | None = None
-
-
-def main(values: dict[str, Any], given: Flags) -> None:
+def main(values: dict[str, Any], given: app.Workdir) -> None:
     """Computes, prints and writes."""
     from fedjax_links.report import figure, tables
 
@@ -37,4 +27,4 @@ def main(values: dict[str, Any], given: Flags) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags, config='figure')
+    app.run(main, app.Workdir, config='figure')

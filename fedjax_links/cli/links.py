@@ -3,22 +3,22 @@
 python -m fedjax_links links --config=configs/quickstart.py --workdir=runs/links
 python -m fedjax_links links --log=cached_timers.json --format=flash --tick=600 --workdir=runs/log
 
-On the terminal always; with a folder also as a picture and as a table of clients. A log of
-availability in a config's place is looked at by itself: its day, its absences, and the bias that
-averaging over whoever is there would have, beside clients that were fitted to it.
+On the terminal always; with a folder also as a picture. A log of availability in a config's place
+is looked at at the times of rounds: its day, its absences, and the bias that averaging over whoever
+is there would have.
 """
 
 import functools
 from typing import Any, NamedTuple
 
-from fedjax_links.cli import app
+from fedjax_links.cli import app, configs
 
 
 class Flags(NamedTuple):
     """Flags of the command.
 
     Attributes:
-      workdir: Folder for links.png and links.csv.
+      workdir: Folder for links.png.
       pattern: Label of the links; the first by default.
       rounds: Rounds of the first seed to simulate, 10,000 by default; of a log, all whole days by
         default.
@@ -49,36 +49,38 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
     from fedjax_links.core import checks
     from fedjax_links.report.screens import configured, links, recording, terminal
 
-    rounds = 10_000 if given.rounds is None else given.rounds
-    checks.static_int('rounds', rounds, minimum=2)
-    if given.workdir is not None:
-        app.output_folder(given.workdir)
+    if given.rounds is not None:
+        checks.static_int('rounds', given.rounds, minimum=2)
     if values is None:
-        title, record, law, names = _of_log(given)
+        title, record, law = _of_log(given)
     else:
         found = configured.of_experiment(experiment.build(values), given.pattern)
-        seed, law, names = found.seed, found.law, None
+        seed, law = found.seed, found.law
+        rounds = given.rounds or 10_000
         record = recording.record_links(found.participation, num_rounds=rounds, seed=seed)
         what = [found.name, *([found.where] if found.where else []), f'seed {seed}']
         title = f'{found.experiment.title} ({", ".join(what)})'
-        print(terminal.picture(title, record, law))
-    draw = functools.partial(links.picture, title=title, record=record, law=law)
-    table = functools.partial(links.write_csv, record=record, names=names)
-    app.write_page(given.workdir, 'links', draw, table)
+    print(terminal.picture(title, record, law))
+    if given.workdir is not None:
+        path = app.output_folder(given.workdir) / 'links.png'
+        links.picture(path, title, record, law)
+        print(f'Wrote {path}')
 
 
 def _of_log(given: Flags) -> tuple[Any, ...]:
-    """Prints how a log looks at the times of rounds; its title, links, law and clients."""
+    """A log at the times of rounds: title, links and what is known of them."""
     from fedjax_links.config import choices, recordings
     from fedjax_links.core import checks, errors
     from fedjax_links.report.screens import availability
 
     checks.choice('format', given.format, choices.TRACE_FORMATS)
     reader = choices.TRACE_FORMATS[given.format]
-    options = {'unit': given.unit, 'origin': _number_or_text(given.origin)}
+    options = {
+        'unit': given.unit,
+        'origin': given.origin and configs.read(given.origin),
+        'seconds': given.tick if given.format == 'matrix' else None,  # a line of it is a round
+    }
     options = {name: value for name, value in options.items() if value is not None}
-    if given.format == 'matrix':  # a line of it is a round
-        options['seconds'] = given.tick
     checks.options('format', reader, options, given.log)
     log = recordings.read_log('log', functools.partial(reader, **options), given.log, None)
     if given.clients is not None:
@@ -87,22 +89,13 @@ def _of_log(given: Flags) -> tuple[Any, ...]:
     try:
         for line in availability.warnings(log):
             print(f'warning  {line}')
-        found = availability.of_log(
+        record, law = availability.of_log(
             log, tick=given.tick, rounds=given.rounds, overlaps=given.overlaps
         )
     except errors.InvalidError as error:
         own = error.path in ('intervals', 'wrap')  # `wrap` is the log's own, where it has one
         raise error.under('log') if own else error from None
-    title = f'{given.log} ({given.format})'
-    print(availability.text(title, found))
-    return title, *availability.record(found.log), log.names
-
-
-def _number_or_text(given: str | None) -> Any:
-    try:
-        return None if given is None else float(given)
-    except ValueError:
-        return given
+    return f'{given.log} ({given.format})', record, law
 
 
 if __name__ == '__main__':

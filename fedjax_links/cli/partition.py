@@ -3,27 +3,16 @@
 python -m fedjax_links partition --config=configs/comparison.py --workdir=runs/partition
 
 Of the first pattern's problem; classes and distances where it has integer labels. On the terminal
-always; with a folder also as a picture and as a table of clients.
+always; with a folder also as a picture.
 """
 
-import functools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedjax_links.cli import app
 
 
-class Flags(NamedTuple):
-    """Flags of the command.
-
-    Attributes:
-      workdir: Folder for partition.png and partition.csv.
-    """
-
-    workdir: str | None = None
-
-
-def main(values: dict[str, Any], given: Flags) -> None:
+def main(values: dict[str, Any], given: app.Workdir) -> None:
     """Builds the experiment, and describes who holds what."""
     from fedjax_links import experiment
     from fedjax_links.experiment import config_parts
@@ -37,9 +26,10 @@ def main(values: dict[str, Any], given: Flags) -> None:
     where = configured.first_point(planned, planned.problem_makers[pattern])
     title = f'{said}, {where}' if where else said
     print(partitions.text(title, report))
-    draw = functools.partial(partitions.picture, title=title, report=report)
-    table = functools.partial(partitions.write_csv, report=report)
-    app.write_page(given.workdir, 'partition', draw, table)
+    if given.workdir is not None:
+        path = app.output_folder(given.workdir) / 'partition.png'
+        partitions.picture(path, title, report)
+        print(f'Wrote {path}')
 
 
 def describe(section: Mapping[str, Any]) -> str:
@@ -50,4 +40,4 @@ def describe(section: Mapping[str, Any]) -> str:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags, config='experiment')
+    app.run(main, app.Workdir, config='experiment')

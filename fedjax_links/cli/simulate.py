@@ -7,6 +7,7 @@ with a larger --config.num_rounds. With --fork_from=RUN --at_round=T the lanes o
 at round T of another one.
 """
 
+import itertools
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,14 +62,13 @@ def main(values: dict[str, Any], given: Flags) -> None:
         devices.prepare(_share_of_each(mesh_size, given))
     with joined:
         status = _simulate(values, given, folder, mesh_size)
-    if status:
-        sys.exit(status)
+    sys.exit(status)
 
 
 def _simulate(values: dict[str, Any], given: Flags, folder: Path, mesh_size: int | None) -> int:
     """Runs and reports, in step with other processes; the exit status."""
     from fedjax_links import experiment, report
-    from fedjax_links.cli import divergence, progress, stopping
+    from fedjax_links.cli import progress, stopping
     from fedjax_links.experiment.running import loop as running
     from fedjax_links.machines import processes
 
@@ -78,7 +78,7 @@ def _simulate(values: dict[str, Any], given: Flags, folder: Path, mesh_size: int
     planned, options = plan
     signals = stopping.StopOnSignal()
     leads = processes.is_leader()
-    heard = [progress.Progress(), divergence.Divergence()] if leads else []
+    heard = [progress.Progress()] if leads else []
     try:
         results = running.run(planned, folder, [*heard, signals], **options)
     except experiment.Stop:
@@ -157,9 +157,8 @@ def _set_aside(folder: Path) -> None:
     """Renames a folder, so that nothing is lost and its name is free."""
     if not folder.exists():
         return
-    place = 1
-    while (aside := folder.with_name(f'{folder.name}.old-{place}')).exists():
-        place += 1
+    names = (folder.with_name(f'{folder.name}.old-{place}') for place in itertools.count(1))
+    aside = next(path for path in names if not path.exists())
     folder.rename(aside)
     print(f'What was there is in {aside} now.')
 

@@ -17,14 +17,17 @@ from fedjax_links.base import Participation, Problem
 from fedjax_links.clients import rates as learning_rates
 from fedjax_links.config import recordings
 from fedjax_links.core import checks, errors
+from fedjax_links.participation import schedules
 from fedjax_links.participation.probabilities import label_dependent_probs
-from fedjax_links.participation.schedules import SCHEDULES
 from fedjax_links.participation.traces import trace_formats
 from fedjax_links.participation.traces.intervals import Intervals
 from fedjax_links.problems import owners, partition
 
 LEARNING_RATES = learning_rates.LEARNING_RATES
 """``client.decay``: given the rate, positionally."""
+
+SCHEDULES = schedules.SCHEDULES
+"""``schedule`` of a pattern: given the probabilities, positionally."""
 
 CLIENT_PROGRAMS: Mapping[str, Callable[..., local_training.ClientProgram]] = {
     'local_sgd': local_training.local_sgd,
@@ -160,16 +163,3 @@ TRACE_FORMATS: Mapping[str, Callable[..., Intervals]] = {
     'pings': trace_formats.from_pings,
 }
 """``format`` of ``trace`` and ``look_alike`` with a ``path``: given the path."""
-
-__all__ = [
-    'CLIENT_PROGRAMS',
-    'EVAL_FNS',
-    'GROUPS',
-    'LEARNING_RATES',
-    'LINKS',
-    'OPTIMIZERS',
-    'PROBS',
-    'SCHEDULES',
-    'TRACE_FORMATS',
-    'WEIGHTS',
-]

@@ -18,27 +18,11 @@ from fedjax_links import local_training
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.config import choices, recordings
-from fedjax_links.config.named_imports import import_named, importable
+from fedjax_links.config.named_imports import import_named
+from fedjax_links.config.named_imports import importable as importable
 from fedjax_links.core import checks, errors, kinds
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
-
-__all__ = [
-    'Bound',
-    'Hole',
-    'Kind',
-    'Section',
-    'bind',
-    'bind_algorithm',
-    'bind_links',
-    'bind_problem',
-    'call',
-    'check_fields',
-    'importable',
-    'lookup',
-    'named',
-    'parameters',
-]
 
 Section = Mapping[str, Any]
 Kind = Any
@@ -117,7 +101,19 @@ class Bound(NamedTuple):
           ValueError: naming the field, its value and the nearest valid name.
         """
         options, args = _filled(dict(self.options), columns), _filled(self.args, columns)
-        built = call(self.where, self.factory, options, *args)
+        checks.options(self.where, self.factory, options, *args)
+        try:
+            with errors.inside(self.where):
+                built = self.factory(*args, **options)
+        except errors.InvalidError:
+            raise
+        except Exception as error:  # of another's factory, which can check nothing: their mistake
+            own = _own(self.factory)
+            ours = f'{__package__.partition(".")[0]}.'
+            if str(getattr(own, '__module__', None)).startswith(ours) or errors.users_place(error):
+                raise
+            requirement = f'suit {_name_of(self.factory)}'
+            raise errors.invalid(self.where, requirement, errors.described(error)) from error
         if not isinstance(built, self.kind):
             requirement = f'name what returns a {self.kind.__name__}'
             shown = f'{_name_of(self.factory)}, {errors.shown(built)}'
@@ -193,32 +189,13 @@ def lookup(
     return registry[name], options
 
 
-def call(where: str, factory: Callable[..., Any], options: Section, *args: Any) -> Any:
-    """Calls a factory after checking its options; errors as in `named`.
-
-    What the options make another's factory raise, which can check nothing, is a mistake in them.
-    """
-    checks.options(where, factory, options, *args)
-    try:
-        with errors.inside(where):
-            return factory(*args, **options)
-    except errors.InvalidError:
-        raise
-    except Exception as error:
-        if _is_ours(factory) or errors.users_place(error) is not None:
-            raise
-        requirement = f'suit {_name_of(factory)}'
-        raise errors.invalid(where, requirement, errors.described(error)) from error
-
-
-def _is_ours(factory: Any) -> bool:
-    factory = getattr(factory, 'factory', getattr(factory, 'func', factory))
-    return str(getattr(factory, '__module__', None)).startswith(f'{__package__.partition(".")[0]}.')
+def _own(factory: Any) -> Any:
+    """The function behind the entry of a registry, or with options bound."""
+    return getattr(factory, 'factory', getattr(factory, 'func', factory))
 
 
 def _name_of(factory: Any) -> str:
-    factory = getattr(factory, 'factory', getattr(factory, 'func', factory))
-    return str(getattr(factory, '__name__', factory))
+    return str(getattr(_own(factory), '__name__', factory))
 
 
 def bind_problem(section: Any, where: str = 'config.problem') -> Bound:

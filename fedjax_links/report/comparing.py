@@ -12,21 +12,8 @@ from fedjax_links.runs import KeptLane
 from fedjax_links.storage import checkpoints
 
 ABSENT, NOT_FINITE = 'absent', 'not finite'
-_LONGEST = 60
-
-
-class FieldDifference(NamedTuple):
-    """A field of two descriptions that differs.
-
-    Attributes:
-      field: dotted; with a place in brackets for the first entry of a list that differs.
-      first: its value in the first, as text.
-      second: in the second.
-    """
-
-    field: str
-    first: str
-    second: str
+ALONE = 'lanes of the first run alone', 'lanes of the second run alone'
+_LONGEST, _MOST_LANES = 60, 3
 
 
 class Difference(NamedTuple):
@@ -62,11 +49,8 @@ class Comparison(NamedTuple):
     """What tells two runs apart.
 
     Attributes:
-      described_by: the file whose fields were compared, ``config.json`` if both have one.
-      config: its fields that differ.
-      environment: versions, devices and the like that differ.
-      only_first: lanes that only the first run has, in a line each.
-      only_second: lanes that only the second run has.
+      around: lines on what differs besides numbers, by title: ``config.json`` if both have one,
+        else ``experiment.json``; ``environment``, such as versions and devices; and `ALONE`.
       metric: the first difference of metrics of common lanes, in tuning before all else, then by
         round; None if there is none.
       leaf: the first difference of states kept after the same round.
@@ -75,11 +59,7 @@ class Comparison(NamedTuple):
       num_states: states that were compared.
     """
 
-    described_by: str
-    config: Sequence[FieldDifference]
-    environment: Sequence[FieldDifference]
-    only_first: Sequence[str]
-    only_second: Sequence[str]
+    around: Mapping[str, Sequence[str]]
     metric: Difference | None
     leaf: Difference | None
     num_lanes: int
@@ -89,30 +69,22 @@ class Comparison(NamedTuple):
     @property
     def equal(self) -> bool:
         """Whether all lanes, metrics and states kept after the same round are the same bits."""
-        lanes = self.only_first or self.only_second
-        return not lanes and self.metric is None and self.leaf is None
+        is_alone = any(self.around[title] for title in ALONE)
+        return not is_alone and self.metric is None and self.leaf is None
 
     def text(self) -> str:
         """For a terminal; values of the first run stand before the bar."""
-        found = [d for d in (self.metric, self.leaf) if d is not None]
-        sections = {
-            self.described_by: [*map(_field_text, self.config)],
-            'environment': [*map(_field_text, self.environment)],
-            'lanes of the first run alone': _shortened(self.only_first),
-            'lanes of the second run alone': _shortened(self.only_second),
-            'first difference': [d.text() for d in sorted(found, key=lambda d: d.round)],
-        }
-        lines = [
-            line
-            for title, listed in sections.items()
-            if listed
-            for line in (title, *(f'  {each}' for each in listed))
-        ]
-        compared = (
-            f'{self.num_lanes} lanes in common, {self.num_lines} lines of metrics, '
-            f'{self.num_states} states'
-        )
-        return '\n'.join([*lines, f'{"equal" if self.equal else "different"} ({compared})'])
+        found = sorted((d for d in (self.metric, self.leaf) if d), key=lambda d: d.round)
+        sections = {**self.around, 'first difference': [each.text() for each in found]}
+        lines: list[str] = []
+        for title, listed in sections.items():
+            most = _MOST_LANES if title in ALONE else len(listed)
+            more = [f'and {len(listed) - most} more'] if len(listed) > most else []
+            if listed:
+                lines += [title, *(f'  {each}' for each in (*listed[:most], *more))]
+        compared = f'{self.num_lanes} lanes in common, {self.num_lines} lines of metrics'
+        verdict = 'equal' if self.equal else 'different'
+        return '\n'.join([*lines, f'{verdict} ({compared}, {self.num_states} states)'])
 
 
 def compare(first: str | Path, second: str | Path) -> Comparison:
@@ -135,18 +107,20 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     facts, configs = zip(*map(runs.described, sides), strict=True)
     both = None not in configs
     environments = (runs.read_json(side, runs.ENVIRONMENT) or {} for side in sides)
-    around = ({**environment, 'flags': None} for environment in environments)
     a, b = (
         {json.dumps(lane.labels, sort_keys=True): lane for lane in runs.lanes(side)}
         for side in sides
     )
     pairs = [(lane, b[key]) for key, lane in a.items() if key in b]
+    around = {
+        runs.CONFIG if both else runs.EXPERIMENT: configs if both else facts,
+        'environment': [{**each, 'flags': None} for each in environments],
+    }
+    differences = {title: field_differences(*pair) for title, pair in around.items()}
+    for title, own, other in ((ALONE[0], a, b), (ALONE[1], b, a)):
+        differences[title] = [lane.text() for key, lane in own.items() if key not in other]
     return Comparison(
-        described_by=runs.CONFIG if both else runs.EXPERIMENT,
-        config=list(field_differences(*(configs if both else facts))),
-        environment=list(field_differences(*around)),
-        only_first=[lane.text() for key, lane in a.items() if key not in b],
-        only_second=[lane.text() for key, lane in b.items() if key not in a],
+        around=differences,
         metric=_first_metric(pairs),
         leaf=_first_leaf(pairs),
         num_lanes=len(pairs),
@@ -155,26 +129,27 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     )
 
 
-def field_differences(
-    first: Mapping[str, Any], second: Mapping[str, Any]
-) -> Iterator[FieldDifference]:
+def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """The fields of two nested descriptions that differ, of JSON values.
 
     Args:
       first: a description.
       second: another.
 
-    Yields:
-      One entry per field, ``absent`` where there is none.
+    Returns:
+      A line for each field with both values, ``absent`` where there is none; of a list for the
+      first entry that differs.
     """
     ours, theirs = dict(_flat('', first)), dict(_flat('', second))
-    lists = set()
+    found: dict[str, str] = {}
     for field in dict.fromkeys((*ours, *theirs)):
         one, other = (side.get(field, ABSENT) for side in (ours, theirs))
-        whole, bracket, _ = field.partition('[')
-        if one != other and whole not in lists:
-            yield FieldDifference(field, _short(one), _short(other))
-            lists |= {whole} if bracket else set()
+        whole = field.partition('[')[0]
+        if one != other and whole not in found:
+            shown = (t if len(t) <= _LONGEST else f'{t[: _LONGEST - 3]}...' for t in (one, other))
+            note = '  (changes no result)' if whole.partition('.')[0] in runs.MAY_DIFFER else ''
+            found[whole] = f'{field}: {" | ".join(shown)}{note}'
+    return list(found.values())
 
 
 def _flat(place: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -189,9 +164,6 @@ def _flat(place: str, value: Any) -> Iterator[tuple[str, str]]:
         yield place, json.dumps(value)
 
 
-# Metrics.
-
-
 def _first_metric(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | None:
     """The first difference: tuning before the rest, as it decides it, then by round."""
     lines = [
@@ -200,20 +172,14 @@ def _first_metric(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | No
         for round in one.records.keys() | other.records.keys()
     ]
     for _, round, place in sorted(lines):
-        one, other = (lane.records.get(round) for lane in pairs[place])
-        lane = pairs[place][0].text()
-        if one is None or other is None:
-            first, second = (ABSENT if each is None else 'present' for each in (one, other))
-            return Difference(round, lane, 'line', first, second)
+        records = [lane.records.get(round) for lane in pairs[place]]
+        one, other = ({'line': ABSENT} if r is None else {'line': 'present', **r} for r in records)
         for name in dict.fromkeys((*one, *other)):
             values = [record.get(name, ABSENT) for record in (one, other)]
             if json.dumps(values[0]) != json.dumps(values[1]):
-                shown = (NOT_FINITE if value is None else str(value) for value in values)
-                return Difference(round, lane, name, *shown)
+                first, second = (NOT_FINITE if v is None else str(v) for v in values)
+                return Difference(round, pairs[place][0].text(), name, first, second)
     return None
-
-
-# States.
 
 
 def _first_leaf(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | None:
@@ -248,20 +214,3 @@ def _leaf_difference(
 
 def _kind(array: np.ndarray | None) -> str:
     return ABSENT if array is None else f'{array.dtype.name}{list(array.shape)}'
-
-
-# Text.
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f'{text[: _LONGEST - 3]}...'
-
-
-def _shortened(lanes: Sequence[str]) -> list[str]:
-    return [*lanes[:3], *([f'and {len(lanes) - 3} more'] if len(lanes) > 3 else [])]
-
-
-def _field_text(found: FieldDifference) -> str:
-    shown = found.field.split('.')[0].split('[')[0] in runs.MAY_DIFFER
-    note = '  (changes no result)' if shown else ''
-    return f'{found.field}: {found.first} | {found.second}{note}'

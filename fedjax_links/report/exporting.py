@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -13,22 +12,10 @@ from fedjax_links.core import errors
 from fedjax_links.report.clients import FILE as CLIENTS
 from fedjax_links.storage import archives, checkpoints, packing
 
-STATES, CSV = 'states', 'metrics.csv'
+CSV = 'metrics.csv'
 
 
-class Exported(NamedTuple):
-    """What was written.
-
-    Attributes:
-      files: their paths under the folder of the export.
-      notes: what was left out or written differently, and why, in a line each.
-    """
-
-    files: Sequence[str]
-    notes: Sequence[str]
-
-
-def export(folder: str | Path, to: str | Path) -> Exported:
+def export(folder: str | Path, to: str | Path) -> list[str]:
     """Writes a run's last states, metrics and links; the run is only read.
 
     ``states/<algorithm>/<pattern>/<point>/<seed>.npz`` holds the state of a main lane at its last
@@ -37,31 +24,27 @@ def export(folder: str | Path, to: str | Path) -> Exported:
     file name should have as ``%2F``; ``all`` where there are no columns. An npz holds bfloat16 and
     its like as float32, which changes no value. ``metrics.csv`` holds all lines of metrics, empty
     for NaN and for what a line has not; ``links.npz`` the links that were kept, masks as
-    bool[T, N].
+    bool[T, N]. There are no states of what has no checkpoint yet, no links where none were kept.
 
     Args:
       folder: a run folder, finished or not.
       to: the folder to write to, created if missing.
 
     Returns:
-      The files, and what there is to say of them.
+      The files, by their paths under the folder.
 
     Raises:
       ValueError: if the folder holds no run or was changed, or ``to`` is the folder of a run.
     """
-    files = _write(_target(to), _contents(Path(folder)))
-    notes = []
-    if not any(name.startswith(STATES) for name in files):
-        notes.append('No checkpoints of main lanes are kept, so there are no states.')
-    if runs.LINKS not in files:
-        notes.append('No links were kept.')
-    return Exported(files, notes)
+    return _write(_target(to), _contents(Path(folder)))
 
 
 def archive(
     folder: str | Path, to: str | Path, *, metrics: Sequence[str] | None = None
-) -> Exported:
+) -> list[str]:
     """Writes what reports need of a run in a few small files (`archives`); the run is only read.
+
+    States and links stay behind: nothing can go on from an archive.
 
     Args:
       folder: a run folder, finished or not.
@@ -69,7 +52,7 @@ def archive(
       metrics: which to keep, of all models, the run's own among them; all by default.
 
     Returns:
-      The files, and what was left behind.
+      The files.
 
     Raises:
       ValueError: if the folder holds no run, ``to`` is the folder of a run, or for metrics that are
@@ -89,8 +72,7 @@ def archive(
     for name in (runs.CONFIG, runs.ENVIRONMENT, CLIENTS):
         if (source / name).exists():
             files[name] = (source / name).read_bytes()
-    notes = ['States and links stay behind: nothing can go on from it.']
-    return Exported(_write(target, files.items()), notes)
+    return _write(target, files.items())
 
 
 def _target(to: str | Path) -> Path:
@@ -130,7 +112,7 @@ def _name(lane: runs.KeptLane) -> str:
     """The file of a lane; ``%2F`` and the like stand for what no file name should have."""
     shown = [f'{name}={quote(str(value), safe=" +:")}' for name, value in lane.point.items()]
     algorithm, pattern, seed = (lane.labels[k] for k in ('algorithm', 'pattern', 'seed'))
-    return f'{STATES}/{algorithm}/{pattern}/{",".join(shown) or "all"}/{seed}.npz'
+    return f'states/{algorithm}/{pattern}/{",".join(shown) or "all"}/{seed}.npz'
 
 
 def _by_dotted_path(leaves: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -29,7 +29,7 @@ def test_help_needs_no_jax(command):
         (
             'links',
             ['--config=configs/quickstart.py', '--workdir=README.md/x'],
-            '`workdir` must name a folder, got README.md/x: Not a directory.',
+            '`README.md/x` cannot be used: Not a directory.',
         ),
         ('figure', ['--config=configs/sun2025_figure1.py'], '`workdir` must name a folder'),
         (

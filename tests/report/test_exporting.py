@@ -50,7 +50,7 @@ def same(one, other):
 
 def test_the_last_state_of_every_lane_is_there_with_its_models(configured, tmp_path):
     done = exporting.export(configured, tmp_path)
-    found = sorted(name for name in done.files if name.startswith('states/'))
+    found = sorted(name for name in done if name.startswith('states/'))
     assert found == [
         f'states/fedpbc/links/client.learning_rate={rate}/{seed}.npz'
         for rate in (0.1, 0.2)
@@ -94,7 +94,7 @@ def test_links_are_plain_masks(configured, tmp_path):
 
 def test_states_of_a_run_made_in_python_are_exported_too(in_python, tmp_path):
     done = exporting.export(in_python, tmp_path)
-    assert len([name for name in done.files if name.startswith('states/')]) == 8
+    assert len([name for name in done if name.startswith('states/')]) == 8
     leaves = opened(tmp_path / 'states/odd/some/level=2.0/3.npz')
     state = stored(in_python, 3, 'some', 3, 'odd', 8)
     same(leaves['algorithm.server'], state[".algorithm['server']"])
@@ -132,7 +132,7 @@ def test_a_mistake_costs_one_line(in_python, tmp_path):
 
 def test_an_archive_is_read_like_the_run(configured, tmp_path):
     done = exporting.archive(configured, tmp_path)
-    assert set(done.files) >= {'metrics.npz', 'config.json', 'experiment.json'}
+    assert set(done) >= {'metrics.npz', 'config.json', 'experiment.json'}
     run, kept = runs.read(configured), runs.read(tmp_path)
     assert kept.facts == run.facts
     assert list(kept.columns) == list(run.columns)

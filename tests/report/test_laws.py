@@ -11,7 +11,7 @@ from fedjax_links.analysis import recorded_links
 from fedjax_links.config.sections import bind_links
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import link_statistics
-from fedjax_links.report.screens.laws import link_law
+from fedjax_links.report.screens.configured import link_law
 from tests.report import plans
 from tests.tiers import cases
 
@@ -140,8 +140,6 @@ def test_autocorrelation_is_pooled_by_variance():
     assert np.isnan(analysis.autocorrelation(np.ones((9, 2), bool), 3)).all()
 
 
-def test_fold_leaves_out_what_is_left_over():
-    folded = link_statistics.fold(np.array([1, 2, 3, 3, 4, 5, 100]), 3)
-    np.testing.assert_allclose(folded.mean(axis=0), [2, 3, 4])
+def test_a_record_is_folded_at_a_period_that_it_has_seen_twice():
     assert link_statistics.foldable(LinkLaw('', period=4), 7) is None
     assert link_statistics.foldable(LinkLaw('', period=4), 8) == 4

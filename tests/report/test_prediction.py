@@ -159,10 +159,9 @@ def test_before_a_run_separable_digits_are_followed_to_its_last_round():
     assert lines[3].strip() == 'after 200 rounds of small steps'
     assert lines[4].strip() == 'no limit in the long run: a linear model separates some labels'
     plan = plans.plan(**config)
-    assert plan.horizon.rounds == 200
-    assert plan.horizon.time == pytest.approx(100)
+    assert plan.time == pytest.approx(100)
     tuning = {'server_lrs': [1.0], 'num_rounds': 200}
-    assert plans.plan(**config, tuning=tuning).horizon is None
+    assert plans.plan(**config, tuning=tuning).time is None
 
 
 @pytest.mark.parametrize('rate, rounds', [(1e8, 20), (0.5, 1_000_000), (1e-9, 10**9)])
@@ -183,8 +182,7 @@ def test_decaying_rates_are_added_up():
     client = {**CLIENT, 'decay': 'inverse_sqrt'}
     rates = 0.1 / np.sqrt(np.arange(300) / 10 + 1)
     plan = plans.plan(plans.KNOWN['bernoulli'], DIGITS, client=client, num_rounds=300)
-    horizon = plan.horizon
-    assert horizon.time == pytest.approx(5 * rates.sum(), rel=1e-5)
+    assert plan.time == pytest.approx(5 * rates.sum(), rel=1e-5)
 
 
 def test_large_problems_are_left_alone():

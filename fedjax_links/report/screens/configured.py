@@ -13,24 +13,12 @@ from fedjax_links.core import checks, grids
 from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.plan import limits
 from fedjax_links.experiment.plan.makers import Maker
-from fedjax_links.participation.laws import LinkLaw
-from fedjax_links.report.screens.laws import link_law
+from fedjax_links.participation import PARTICIPATION
+from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw
 from fedjax_links.results.dataset import described
 
 _MOST_ROUNDS = 10**7  # whose rates are added up
 _PLAIN = {'learning_rate', 'decay', 'local_steps', 'batch_size'}
-
-
-class Horizon(NamedTuple):
-    """How far a config's FedAvg and FedPBC go, with plain local SGD and server rates of 1.
-
-    Attributes:
-      rounds: T.
-      time: the sum of the local rates over all local steps.
-    """
-
-    rounds: int
-    time: float
 
 
 class ConfiguredLinks(NamedTuple):
@@ -43,7 +31,8 @@ class ConfiguredLinks(NamedTuple):
       participation: the pattern.
       law: what is known of it exactly.
       seed: the first of the config.
-      horizon: how far its runs go; None where that is not a matter of rates and steps alone.
+      time: how far its FedAvg and FedPBC go, with plain local SGD and server rates of 1: the sum of
+        the local rates over all local steps; None where that is no matter of rates and steps alone.
       where: the point of the grid at which these are, in words; empty where the grid has no column
         of links or problem.
     """
@@ -54,7 +43,7 @@ class ConfiguredLinks(NamedTuple):
     participation: Participation
     law: LinkLaw
     seed: int
-    horizon: Horizon | None = None
+    time: float | None = None
     where: str = ''
 
 
@@ -71,9 +60,8 @@ def of_experiment(experiment: Experiment, label: str | None = None) -> Configure
     Raises:
       ValueError: for an unknown label.
     """
-    labels = list(experiment.patterns)
-    label = labels[0] if label is None else label
-    checks.choice('pattern', label, labels)
+    label = next(iter(experiment.patterns)) if label is None else label
+    checks.choice('pattern', label, list(experiment.patterns))
     bound, point = links_at(experiment, label), experiment.grid_points[0]
     assert bound is not None
     return ConfiguredLinks(
@@ -83,7 +71,7 @@ def of_experiment(experiment: Experiment, label: str | None = None) -> Configure
         participation=experiment.pattern_at(label, point),
         law=link_law(bound),
         seed=int(experiment.seeds[0]),
-        horizon=_horizon(experiment),
+        time=_time(experiment),
         where=first_point(experiment, experiment.pattern_makers[label]),
     )
 
@@ -105,19 +93,39 @@ def first_point(experiment: Experiment, maker: Maker) -> str:
     return f'{first}, the first of {count} points of the grid' if count > 1 else first
 
 
-def _horizon(experiment: Experiment) -> Horizon | None:
-    """The horizon of all algorithms that share the section ``client``."""
+def _time(experiment: Experiment) -> float | None:
+    """That of all algorithms that share the section ``client``."""
     config, rounds = experiment.config or {}, experiment.num_rounds
     client = config.get('client', {})
     rate, steps = client.get('learning_rate'), client.get('local_steps')
-    if not isinstance(rate, int | float) or not isinstance(steps, int) or client.keys() - _PLAIN:
-        return None
     swept = {field.partition('.')[0] for field in grids.flatten(experiment.grid)}
     own = [config['algorithms'].get(label) for label in ('fedavg', 'fedpbc')]
-    if any(own) or swept & {'client', 'algorithms', 'problem'}:
+    varies = any(own) or swept & {'client', 'algorithms', 'problem'} or client.keys() - _PLAIN
+    if varies or experiment.tuning is not None or rounds > _MOST_ROUNDS:
         return None
-    if experiment.tuning is not None or rounds > _MOST_ROUNDS:
+    if not isinstance(rate, int | float) or not isinstance(steps, int):
         return None
     program = sections.bind_algorithm('fedavg', {}, client).args[0]
     by_round = jax.vmap(program.options['learning_rate'].build())(jnp.arange(rounds))
-    return Horizon(rounds, steps * float(np.asarray(by_round, np.float64).sum()))
+    return steps * float(np.asarray(by_round, np.float64).sum())
+
+
+def link_law(links: Bound) -> LinkLaw:
+    """The exact law of the clients that hear the server, train and deliver.
+
+    Args:
+      links: what a section of a config names, with its options.
+
+    Returns:
+      What is known; a law without numbers for patterns that are only simulated.
+    """
+    entry = PARTICIPATION.get(links.name)
+    if entry is None or entry.law is None:
+        return UNKNOWN
+    options, schedule = dict(links.options), links.options.get('schedule')
+    probs, named = options.get('probs'), {'name': 'constant'}
+    if schedule is not None:
+        options['schedule'], probs = schedule.build(), schedule.args[0]
+        named = {'name': schedule.name, **schedule.options}
+    parts = {name: link_law(part) for name, part in options.items() if isinstance(part, Bound)}
+    return entry.law(Given(options, probs, named, parts))

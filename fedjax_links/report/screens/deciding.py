@@ -65,7 +65,5 @@ def _silence(active: np.ndarray) -> str:
 
 def _clients(problem: Problem) -> str:
     held = partitions.of_problem(problem)
-    text = f'{held.mean_count:.4g} examples each'
-    if not held.global_mix.size:
-        return text
-    return f'{text}, of {held.classes_held.mean():.2g} of {held.global_mix.size} labels'
+    mix = f', of {held.classes_held.mean():.2g} of {held.global_mix.size} labels'
+    return f'{held.mean_count:.4g} examples each{mix if held.global_mix.size else ""}'

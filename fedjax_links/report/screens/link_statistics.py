@@ -21,11 +21,6 @@ def foldable(law: LinkLaw, num_rounds: int) -> int | None:
     return period if period is not None and 1 < period <= num_rounds // 2 else None
 
 
-def fold(counts: np.ndarray, period: int) -> np.ndarray:
-    """Numbers by round int[T] as its whole periods, int[T // P, P]."""
-    return counts[: len(counts) // period * period].reshape(-1, period)
-
-
 def chain(law: LinkLaw) -> tuple[np.ndarray, np.ndarray] | None:
     """P(absent -> present) and P(present -> absent), float64[N] each, where both are known."""
     return None if law.up_rate is None or law.down_rate is None else (law.up_rate, law.down_rate)

@@ -1,15 +1,14 @@
-"""The page of recorded links, and their table by client."""
+"""The page of recorded links."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, base, plot
+from fedjax_links import base, plot
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.plot.links import MAP_ROUNDS
-from fedjax_links.report import style, tables
+from fedjax_links.report import style
 from fedjax_links.report.screens.link_statistics import foldable, stated_rates
 from fedjax_links.report.screens.recording import LinkRecord
 
@@ -65,31 +64,3 @@ def _draw(figure: Any, record: LinkRecord, law: LinkLaw) -> None:
     mean = None if law.probs is None else float(law.probs.sum())
     axes = panel(1, slice(4, 6), f'Participants by round{folded}')
     plot.participants(active, period=period, expected=expected, mean=mean, ax=axes)
-
-
-def write_csv(path: Path, record: LinkRecord, names: Sequence[str] | None = None) -> None:
-    """One line per client: rates, gaps, staleness and effective weight.
-
-    Args:
-      path: where the file goes.
-      record: the links.
-      names: of the clients; their numbers by default.
-    """
-    report = analysis.participation_report(record.participates)
-    values: dict[str, Any] = {
-        'client': range(report.counts.size) if names is None else names,
-        'nominal_rate': record.prob.mean(axis=0, dtype=np.float64),
-        'realised_rate': report.rates,
-        'participations': report.counts,
-        'mean_gap': report.mean_gaps,
-        'longest_gap': report.max_gaps,
-        'least_separation': report.min_separations,
-        'mean_staleness': report.mean_staleness,
-        'longest_staleness': report.max_staleness,
-        'weight': report.weights,
-    }
-    if record.duplex:
-        values['delivery_rate'] = record.delivers.mean(axis=0)
-        values['downlink_rate'] = record.hears.mean(axis=0)
-        values['compute_rate'] = record.computes.mean(axis=0)
-    tables.write_csv(path, values)

@@ -1,4 +1,4 @@
-"""How a data set is spread over clients: a page of text, a picture, and a table of clients."""
+"""How a data set is spread over clients: a page of text, and a picture."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from fedjax_links.base import Problem
 from fedjax_links.plot import clients
 from fedjax_links.problems import owners, partition
 from fedjax_links.problems.partition import PartitionReport, reports
-from fedjax_links.report import style, tables
+from fedjax_links.report import style
 
 
 def of_problem(problem: Problem) -> PartitionReport:
@@ -89,18 +89,3 @@ def _draw(figure: Any, report: PartitionReport) -> None:
     axes.set_title('Classes held by a client')
     for axes in figure.axes:
         axes.title.set_fontsize(10)
-
-
-def write_csv(path: Path, report: PartitionReport) -> None:
-    """One line per client: its examples, those of each class, its distance to the pooled mix.
-
-    Args:
-      path: where the file goes.
-      report: the partition.
-    """
-    by_class = np.rint(report.class_mix * report.counts[:, None]).astype(int)
-    found: dict[str, Any] = {'client': np.arange(report.counts.size), 'examples': report.counts}
-    if by_class.size:
-        found |= {f'class_{c}': counts for c, counts in enumerate(by_class.T)}
-        found |= {'classes_held': report.classes_held, 'total_variation': report.total_variation}
-    tables.write_csv(path, found)

@@ -18,7 +18,7 @@ from fedjax_links.analysis.linear.minimisers import NoMinimiserError
 from fedjax_links.base import Problem
 from fedjax_links.core import errors, prng
 from fedjax_links.problems import owners
-from fedjax_links.report.screens.configured import ConfiguredLinks, Horizon
+from fedjax_links.report.screens.configured import ConfiguredLinks
 from fedjax_links.report.screens.recording import record_links
 
 MOST_WORK = 2**34
@@ -156,7 +156,7 @@ def of_links(
     if work(links.problem) > most_work:
         return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
     found = under(links, masks)
-    return [] if found is None else _lines(found, links.horizon)
+    return [] if found is None else _lines(found, links)
 
 
 def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Predictions | None:
@@ -171,7 +171,7 @@ def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Prediction
       otherwise those of the masks, or of as many rounds of the first seed as the config has, 10,000
       at most.
     """
-    problem, law, horizon = links.problem, links.law, links.horizon
+    problem, law = links.problem, links.law
     weights = law.weights
     if weights is not None and law.never_empty:
         non_empty = 1.0
@@ -180,7 +180,8 @@ def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Prediction
     else:
         if masks is None:
             most = max(_MOST_CELLS // problem.num_clients, 1)
-            rounds = min(horizon.rounds if horizon else _MOST_ROUNDS, _MOST_ROUNDS, most)
+            wanted = _MOST_ROUNDS if links.time is None else links.experiment.num_rounds
+            rounds = min(wanted, _MOST_ROUNDS, most)
             record = record_links(links.participation, num_rounds=rounds, seed=links.seed)
             masks = record.participates
         if not masks.any():
@@ -189,22 +190,21 @@ def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Prediction
         if weights is None:
             sizes = masks.sum(axis=1, keepdims=True)
             weights = (masks / np.maximum(sizes, 1)).sum(axis=0) / (sizes > 0).sum()
-    time = None if horizon is None else horizon.time
     exact = law.weights is not None
     return predictions(
-        problem, weights, non_empty=non_empty, time=time, seed=links.seed, exact=exact
+        problem, weights, non_empty=non_empty, time=links.time, seed=links.seed, exact=exact
     )
 
 
-def _lines(found: Predictions, horizon: Horizon | None) -> list[str]:
+def _lines(found: Predictions, links: ConfiguredLinks) -> list[str]:
     """The predictions in a line or two."""
     told = []
     source = '' if found.exact else ', simulated links'
-    if found.fedavg.reached and found.fedpbc.reached and horizon is not None:
-        pair = _pair(found.fedavg.reached, found.fedpbc.reached)
-        told += [pair, f'  after {horizon.rounds:,} rounds of small steps{source}']
-    elif horizon is not None:
-        told.append(f'no end predicted: rate x steps x rounds = {horizon.time:.3g} takes too long')
+    if found.fedavg.reached and found.fedpbc.reached:
+        rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
+        told += [_pair(found.fedavg.reached, found.fedpbc.reached), f'  {rounds}{source}']
+    elif links.time is not None:
+        told.append(f'no end predicted: rate x steps x rounds = {links.time:.3g} takes too long')
     if found.fedavg.limit and found.fedpbc.limit:
         told += [_pair(found.fedavg.limit, found.fedpbc.limit), f'  in the long run{source}']
     else:

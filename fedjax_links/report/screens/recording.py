@@ -65,5 +65,6 @@ def record_links(participation: Participation, *, num_rounds: int, seed: int) ->
         return links, [mask(links) for mask in _MASKS]
 
     links, masks = draw(jax.random.key(seed))
-    duplex = isinstance(links, base.DuplexLinkSample)
-    return LinkRecord(*map(np.asarray, (*masks, links.prob)), duplex=duplex, seed=seed)
+    prob, duplex = np.asarray(links.prob), isinstance(links, base.DuplexLinkSample)
+    participates, delivers, hears, computes = map(np.asarray, masks)
+    return LinkRecord(participates, delivers, hears, computes, prob, duplex, seed)

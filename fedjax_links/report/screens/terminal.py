@@ -1,19 +1,18 @@
 """Links on a terminal: about 30 lines of 80 columns in Unicode blocks."""
 
-from collections.abc import Sequence
+import textwrap
 
 import numpy as np
 
 from fedjax_links import analysis
 from fedjax_links.participation.laws import LinkLaw
-from fedjax_links.report.screens.link_statistics import chain, fold, foldable, stated_rates
+from fedjax_links.report.screens.link_statistics import chain, foldable, stated_rates
 from fedjax_links.report.screens.recording import LinkRecord
 
 _SHADES, _HEIGHTS = ' ░▒▓█', ' ▁▂▃▄▅▆▇█'
 _WIDTH, _LABEL = 80, 10
 _CELLS = _WIDTH - _LABEL - 2
 _MAP_ROWS, _GAP_ROWS, _BAR = 10, 7, 36
-_SHOWN_LAGS = (1, 2, 5, 10, 20, 50)
 
 
 def picture(title: str, record: LinkRecord, law: LinkLaw) -> str:
@@ -29,13 +28,13 @@ def picture(title: str, record: LinkRecord, law: LinkLaw) -> str:
     """
     active = record.participates
     period = foldable(law, len(active))
-    lines = [title, f'links: {law.description}']
+    lines = [title, *textwrap.wrap(f'links: {law.description}', _WIDTH)]
     if record.duplex:
         shares = {'delivers': record.delivers, 'hears': record.hears, 'can train': record.computes}
         means = [f'{name} {mask.mean():.3f}' for name, mask in shares.items()]
         lines.append(', '.join([f'means: takes part {active.mean():.3f}', *means]))
     lines += _map(active, period) + _rates(record, law) + _sizes(active, period)
-    lines += _gaps(active, law) + _memory(active, law)
+    lines += _gaps(active, law)
     return '\n'.join(line[:_WIDTH].rstrip() for line in lines)
 
 
@@ -70,7 +69,8 @@ def _sizes(active: np.ndarray, period: int | None) -> list[str]:
     sizes = active.sum(axis=1)
     shown, where = sizes[:_CELLS], f'of the first {min(_CELLS, len(sizes))} rounds'
     if period is not None:
-        shown, where = fold(sizes, period).mean(axis=0), f'by round modulo {period}'
+        whole = sizes[: len(sizes) // period * period].reshape(-1, period)
+        shown, where = whole.mean(axis=0), f'by round modulo {period}'
     mean, empty = f'{sizes.mean():.3g}', f'{np.mean(sizes == 0):.1%}'
     line = f'participants {where}, 0 to {shown.max():.3g}; mean {mean}, {empty} of rounds empty'
     return [line, _line('', _spark(shown, shown.max()))]
@@ -96,20 +96,6 @@ def _gaps(active: np.ndarray, law: LinkLaw) -> list[str]:
     return lines
 
 
-def _memory(active: np.ndarray, law: LinkLaw) -> list[str]:
-    lags = [lag for lag in _SHOWN_LAGS if lag <= len(active) // 2]
-    measured = analysis.autocorrelation(active, lags[-1])
-    if np.isnan(measured).all():
-        return ['autocorrelation: nobody ever changes']
-    rows = {'autocorrelation': measured}
-    if (rates := chain(law)) is not None:
-        rows['exact'] = analysis.expected_autocorrelation(*rates, lags[-1])
-    lines = [f'{"lag":<16}' + ''.join(f'{lag:>9}' for lag in lags)]
-    return lines + [
-        f'{name:<16}' + ''.join(f'{row[lag]:>9.3f}' for lag in lags) for name, row in rows.items()
-    ]
-
-
 def _line(label: str, cells: str) -> str:
     return f'{label:>{_LABEL}} |{cells}'
 
@@ -118,7 +104,7 @@ def _span(first: int, last: int) -> str:
     return f'{first}-{last}' if last > first else f'{first}'
 
 
-def _spark(values: Sequence[float], most: float) -> str:
+def _spark(values: np.ndarray, most: float) -> str:
     """One block per value, or per band of values where there are more than fit."""
     bands = np.array_split(values, min(_CELLS, len(values)))
     means = np.array([band.mean() for band in bands])

@@ -146,11 +146,9 @@ def _label_bias(shares: np.ndarray, found: EffectiveWeights, active: np.ndarray)
     wanted, implicit = shares.mean(axis=0), found.weights @ shares
     lines = ["FedAvg's bias: the label mix that it trains on, against the clients' mean mix"]
     if shares.shape[1] <= _MAX_LISTED_LABELS:
-        lines += [
-            f'  {"label":<18}' + ''.join(f'{label:>6}' for label in range(shares.shape[1])),
-            f'  {"mean of clients":<18}' + ''.join(f'{share:>6.3f}' for share in wanted),
-            f'  {"FedAvg":<18}' + ''.join(f'{share:>6.3f}' for share in implicit),
-        ]
+        lines.append(f'  {"label":<18}' + ''.join(f'{label:>6}' for label in range(wanted.size)))
+        for name, mix in (('mean of clients', wanted), ('FedAvg', implicit)):
+            lines.append(f'  {name:<18}' + ''.join(f'{share:>6.3f}' for share in mix))
     line = f'  total variation {0.5 * np.abs(implicit - wanted).sum():.4g}'
     if not found.exact:
         line += _noise(np.sqrt(2 / np.pi) * 0.5 * standard_errors(active, shares).sum())
@@ -192,12 +190,12 @@ def _memory(law: LinkLaw) -> list[str]:
     moving = (sum(rates) > 0) & (law.rates > 0) & (law.rates < 1)
     if not moving.any():
         return []
-    pair = [rate[moving] for rate in rates]
+    up, down = (rate[moving] for rate in rates)
     return [
         _heading('Markov links'),
-        _row('stationary P(up)', analysis.markov_stationary(*pair)),
-        _row('autocorr. lag 1', analysis.markov_autocorrelation(*pair, 1)),
-        _row('autocorr. lag 10', analysis.markov_autocorrelation(*pair, 10)),
+        _row('stationary P(up)', analysis.markov_stationary(up, down)),
+        _row('autocorr. lag 1', analysis.markov_autocorrelation(up, down, 1)),
+        _row('autocorr. lag 10', analysis.markov_autocorrelation(up, down, 10)),
     ]
 
 
