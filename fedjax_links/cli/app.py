@@ -92,8 +92,7 @@ def run(
 
 def _define(kind: Any) -> None:
     """A flag for every field."""
-    text = inspect.cleandoc(kind.__doc__)
-    helps = dict(re.findall(r'^  (\w+): (.+(?:\n    .+)*)', text, flags=re.MULTILINE))
+    helps = dict(re.findall(r'^  (\w+): (.+(?:\n    .+)*)', inspect.cleandoc(kind.__doc__), re.M))
     for name, hint in typing.get_type_hints(kind).items():
         members = [typing.get_origin(part) or part for part in (hint, *typing.get_args(hint))]
         define = next(_DEFINE[member] for member in members if member in _DEFINE)

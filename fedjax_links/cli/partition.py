@@ -6,7 +6,6 @@ Of the first pattern's problem; classes and distances where it has integer label
 always; with a folder also as a picture.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from fedjax_links.cli import app
@@ -22,7 +21,10 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
     pattern, point = next(iter(planned.patterns)), planned.grid_points[0]
     report = partitions.of_problem(planned.problem_at(pattern, point))
     section = config_parts.problem_sections(values)[pattern]
-    said = describe(config_parts.at_point(section, point, 'problem'))
+    section = config_parts.at_point(section, point, 'problem')
+    hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment', 'store')
+    options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
+    said = ', '.join([str(section.get('dataset', section['name'])), *options])
     where = configured.first_point(planned, planned.problem_makers[pattern])
     title = f'{said}, {where}' if where else said
     print(partitions.text(title, report))
@@ -30,13 +32,6 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
         path = app.output_folder(given.workdir) / 'partition.png'
         partitions.picture(path, title, report)
         print(f'Wrote {path}')
-
-
-def describe(section: Mapping[str, Any]) -> str:
-    """The data set and its partition in a line: what the config says, option by option."""
-    hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment', 'store')
-    options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
-    return ', '.join([str(section.get('dataset', section['name'])), *options])
 
 
 if __name__ == '__main__':

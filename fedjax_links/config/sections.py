@@ -10,7 +10,7 @@ factory, so a new algorithm or pattern needs no edit here.
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from fedjax_links import local_training
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.config import choices, recordings
+from fedjax_links.config.bound import Bound as Bound
+from fedjax_links.config.bound import Hole as Hole
 from fedjax_links.config.named_imports import import_named
 from fedjax_links.config.named_imports import importable as importable
 from fedjax_links.core import checks, errors, kinds
@@ -49,89 +51,6 @@ def check_fields(config: Section, fields: Mapping[str, Kind], required: Sequence
     for name in required:
         if name not in config:
             raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
-
-
-class Hole(NamedTuple):
-    """A number that comes when a program runs.
-
-    Attributes:
-      column: whose value it is.
-      value: the first one, which errors show.
-    """
-
-    column: str
-    value: Any
-
-    def __repr__(self) -> str:
-        """As the value."""
-        return repr(self.value)
-
-
-class Bound(NamedTuple):
-    """A factory with all that it is called with: what a section stands for.
-
-    Attributes:
-      where: the section's place in the config, for errors.
-      name: what the section names.
-      factory: what that is.
-      options: values, arrays, further bound parts, and holes.
-      args: likewise, positional, which are no options.
-      kind: of what the factory has to return.
-      is_function: whether it is handed on as a function, of which ``args`` are an example.
-    """
-
-    where: str
-    name: str
-    factory: Callable[..., Any]
-    options: Mapping[str, Any]
-    args: tuple[Any, ...] = ()
-    kind: type[Any] = object
-    is_function: bool = False
-
-    def build(self, columns: Section | None = None) -> Any:
-        """Calls the factory, after those of its parts.
-
-        Args:
-          columns: the values of holes, which may be traced.
-
-        Returns:
-          What the factory returns.
-
-        Raises:
-          ValueError: naming the field, its value and the nearest valid name.
-        """
-        options, args = _filled(dict(self.options), columns), _filled(self.args, columns)
-        checks.options(self.where, self.factory, options, *args)
-        try:
-            with errors.inside(self.where):
-                built = self.factory(*args, **options)
-        except errors.InvalidError:
-            raise
-        except Exception as error:  # of another's factory, which can check nothing: their mistake
-            own = _own(self.factory)
-            ours = f'{__package__.partition(".")[0]}.'
-            if str(getattr(own, '__module__', None)).startswith(ours) or errors.users_place(error):
-                raise
-            requirement = f'suit {_name_of(self.factory)}'
-            raise errors.invalid(self.where, requirement, errors.described(error)) from error
-        if not isinstance(built, self.kind):
-            requirement = f'name what returns a {self.kind.__name__}'
-            shown = f'{_name_of(self.factory)}, {errors.shown(built)}'
-            raise errors.invalid(self.where, requirement, shown)
-        return functools.partial(self.factory, **options) if self.is_function else built
-
-
-def _filled(value: Any, columns: Section | None) -> Any:
-    """A value with its parts built and its holes filled."""
-    if isinstance(value, Bound):
-        return value.build(columns)
-    if isinstance(value, Hole):
-        return (columns or {})[value.column]
-    if type(value) is dict:
-        return {name: _filled(part, columns) for name, part in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_filled(part, columns) for part in value)
-    return value
 
 
 def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Bound:
@@ -189,15 +108,6 @@ def lookup(
     return registry[name], options
 
 
-def _own(factory: Any) -> Any:
-    """The function behind the entry of a registry, or with options bound."""
-    return getattr(factory, 'factory', getattr(factory, 'func', factory))
-
-
-def _name_of(factory: Any) -> str:
-    return str(getattr(_own(factory), '__name__', factory))
-
-
 def bind_problem(section: Any, where: str = 'config.problem') -> Bound:
     """The problem that a section names.
 
@@ -213,10 +123,10 @@ def bind_problem(section: Any, where: str = 'config.problem') -> Bound:
       ValueError: as `bind`.
     """
     bound = bind(where, section, PROBLEMS)
-    names = ('model', 'partition', 'augment')
-    given = {name: value for name, value in bound.options.items() if name in names}
-    parts = {name: imported(f'{where}.{name}', value) for name, value in given.items()}
-    return bound._replace(options={**bound.options, **parts}, kind=Problem)
+    options = dict(bound.options)
+    for name in options.keys() & {'model', 'partition', 'augment'}:
+        options[name] = imported(f'{where}.{name}', options[name])
+    return bound._replace(options=options, kind=Problem)
 
 
 def bind_algorithm(label: str, section: Section, client: Section) -> Bound:
@@ -271,8 +181,7 @@ def _bind_client(
         program, options = lookup(where, options, choices.CLIENT_PROGRAMS)
     if 'learning_rate' not in options:
         raise errors.invalid(where, "have 'learning_rate'", sorted(options))
-    given = {'learning_rate': options['learning_rate']}
-    rate = Bound(where, 'learning_rate', _rate, given)
+    rate = Bound(where, 'learning_rate', _rate, {'learning_rate': options['learning_rate']})
     decay = options.pop('decay', 'constant')
     options['learning_rate'] = bind(f'{where}.decay', decay, choices.LEARNING_RATES, rate)
     if type(options.get('batch_size')) is int:

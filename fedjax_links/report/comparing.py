@@ -83,8 +83,10 @@ class Comparison(NamedTuple):
             if listed:
                 lines += [title, *(f'  {each}' for each in (*listed[:most], *more))]
         compared = f'{self.num_lanes} lanes in common, {self.num_lines} lines of metrics'
-        verdict = 'equal' if self.equal else 'different'
-        return '\n'.join([*lines, f'{verdict} ({compared}, {self.num_states} states)'])
+        compared = (
+            f'{"equal" if self.equal else "different"} ({compared}, {self.num_states} states)'
+        )
+        return '\n'.join([*lines, compared])
 
 
 def compare(first: str | Path, second: str | Path) -> Comparison:

@@ -101,7 +101,6 @@ def predictions(
     if objective is None:
         raise errors.invalid('problem', 'state an `objective` to be predicted', 'none')
     inputs, labels = (np.asarray(part) for part in objective.inputs(problem.data))
-    clients = owners(problem)
     initial = jax.jit(problem.init_params)(prng.model_key(jax.random.key(seed)))
     start = analysis.LinearModel(
         *(np.asarray(part, np.float64) for part in objective.coefficients(initial))
@@ -120,7 +119,7 @@ def predictions(
         return {name: float(value) for name, value in found.items() if np.ndim(value) == 0}
 
     def predicted(shares: np.ndarray, share_of_time: float) -> Prediction:
-        given = inputs, labels, clients, shares
+        given = inputs, labels, owners(problem), shares
         limit: Mapping[str, float] = {}
         reached: Mapping[str, float] = {}
         if time is not None:

@@ -83,13 +83,12 @@ def text(links: ConfiguredLinks, record: LinkRecord) -> str:
 def _header(links: ConfiguredLinks, record: LinkRecord) -> list[str]:
     known = evaluation.attainable_text(links.problem)
     name = (links.experiment.config or {})['problem']['name']
-    lines = [links.experiment.title, f'problem  {name}: {links.problem.num_clients:,} clients']
-    if known:
-        lines.append(f"best     {known} (the population's best model, exact)"[:80])
-    lines += [line[:80] for line in _described(links, f'{links.name}: {links.law.description}')]
+    lines = [f'problem  {name}: {links.problem.num_clients:,} clients']
+    lines += [f"best     {known} (the population's best model, exact)"] if known else []
+    lines += _described(links, f'{links.name}: {links.law.description}')
     if record.duplex:
         lines.append('         taking part = hearing the server, training and delivering')
-    return lines
+    return [links.experiment.title, *(line[:80] for line in lines)]
 
 
 def _described(links: ConfiguredLinks, text: str) -> list[str]:
