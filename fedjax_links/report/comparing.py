@@ -54,17 +54,13 @@ class Comparison(NamedTuple):
       metric: the first difference of metrics of common lanes, in tuning before all else, then by
         round; None if there is none.
       leaf: the first difference of states kept after the same round.
-      num_lanes: common lanes.
-      num_lines: their lines of metrics in the first run.
-      num_states: states that were compared.
+      compared: how many common lanes, lines of metrics of theirs in the first run, and states.
     """
 
     around: Mapping[str, Sequence[str]]
     metric: Difference | None
     leaf: Difference | None
-    num_lanes: int
-    num_lines: int
-    num_states: int
+    compared: str
 
     @property
     def equal(self) -> bool:
@@ -82,11 +78,7 @@ class Comparison(NamedTuple):
             more = [f'and {len(listed) - most} more'] if len(listed) > most else []
             if listed:
                 lines += [title, *(f'  {each}' for each in (*listed[:most], *more))]
-        compared = f'{self.num_lanes} lanes in common, {self.num_lines} lines of metrics'
-        compared = (
-            f'{"equal" if self.equal else "different"} ({compared}, {self.num_states} states)'
-        )
-        return '\n'.join([*lines, compared])
+        return '\n'.join([*lines, f'{"equal" if self.equal else "different"} ({self.compared})'])
 
 
 def compare(first: str | Path, second: str | Path) -> Comparison:
@@ -121,13 +113,13 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     differences = {title: field_differences(*pair) for title, pair in around.items()}
     for title, own, other in ((ALONE[0], a, b), (ALONE[1], b, a)):
         differences[title] = [lane.text() for key, lane in own.items() if key not in other]
+    num_lines = sum(len(lane.records) for lane, _ in pairs)
+    num_states = sum(len(one.states.keys() & other.states.keys()) for one, other in pairs)
     return Comparison(
         around=differences,
         metric=_first_metric(pairs),
         leaf=_first_leaf(pairs),
-        num_lanes=len(pairs),
-        num_lines=sum(len(lane.records) for lane, _ in pairs),
-        num_states=sum(len(one.states.keys() & other.states.keys()) for one, other in pairs),
+        compared=f'{len(pairs)} lanes in common, {num_lines} lines of metrics, {num_states} states',
     )
 
 

@@ -46,7 +46,7 @@ def test_order_and_words_make_no_difference(first, tmp_path):
     assert (tmp_path / runs.METRICS).read_bytes() != (first / runs.METRICS).read_bytes()
     found = comparing.compare(first, tmp_path)
     assert found.equal
-    assert (found.num_lanes, found.num_lines, found.num_states) == (8, 32, 16)
+    assert found.compared == '8 lanes in common, 32 lines of metrics, 16 states'
     assert [line.partition(':')[0] for line in found.around['experiment.json']] == [
         'algorithms[0]',
         'caption',
@@ -105,7 +105,7 @@ def test_lanes_that_ran_side_by_side_are_found(first, tmp_path):
     running.run(experiment(), tmp_path, side_by_side=True)
     found = comparing.compare(first, tmp_path)
     assert found.equal
-    assert found.num_states == 16
+    assert found.compared.endswith(', 16 states')
 
 
 def test_tuning_is_told_first(tmp_path):
@@ -128,7 +128,7 @@ def test_a_shorter_run_and_missing_lanes_are_told(first, tmp_path):
     assert [len(found.around[title]) for title in comparing.ALONE] == [6, 0]
     lane = 'algorithm calm, pattern some, seed 0, level 1.0'
     assert found.metric == comparing.Difference(6, lane, 'line', 'present', 'absent')
-    assert found.num_states == 0
+    assert found.compared.endswith(', 0 states')
     text = found.text()
     assert 'algorithms[1]: "odd" | absent' in text
     assert 'lanes of the first run alone\n  algorithm calm, pattern some, seed 3, level 1.0' in text
