@@ -11,7 +11,7 @@ forty clients: the first half delivers rarely, the second often, independently i
 Wang and Ji (2022) and Crawshaw and Liu (2024). Full gradients, so that whatever scatter is left is
 that of the links. Every algorithm has the best of twelve rates. Papers claim exact and linear
 convergence for FOCUS under any of these (Ying, Li and Yang 2025), for amplified SCAFFOLD under
-periodic participation, and no bias for FedPBC. docs/exactness.md has the outcome.
+periodic participation, and no bias for FedPBC. studies/exactness.md has the outcome.
 """
 
 from ml_collections import ConfigDict

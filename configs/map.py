@@ -3,7 +3,7 @@
   python -m fedjax_links simulate --config=configs/map.py --workdir=runs/map
 
 An hour and a half on two busy CPU cores, ten to fifteen minutes behind :rounds or :correlation
-(docs/map.md, which has the outcome). With --quick a minute or less: a map of two by two points.
+(studies/map.md, which has the outcome). With --quick a minute or less: a map of two by two points.
 
 Algorithms on Gaussian classes that nobody tells apart more often than the Bayes accuracy says,
 over links that are as good as their client's labels are lucky, the more unequal the larger sigma.

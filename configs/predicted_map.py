@@ -4,7 +4,7 @@
 
 Twenty seconds on one busy CPU core, a few with --quick. With --config.figure.folder=runs/map
 --config.height=110, the folder of a run of configs/map.py: its points and seeds, the simulated
-differences below the predicted ones, and what is left. docs/map.md says more.
+differences below the predicted ones, and what is left. studies/map.md says more.
 """
 
 from ml_collections import ConfigDict

@@ -2,8 +2,8 @@
 
   python -m fedjax_links simulate --config=configs/sun2025_figure3.py --workdir=runs/sun3
 
-Needs prepared MNIST. The full size takes hours on a CPU; not run, its cost: docs/full_size.md. With
---quick, a few minutes on two CPU cores: synthetic images. After a colon, gaussians is a small
+Needs prepared MNIST. The full size takes hours on a CPU; not run, its cost: studies/full_size.md.
+With --quick, a few minutes on two CPU cores: synthetic images. After a colon, gaussians is a small
 version that needs no data: classes that overlap, softmax regression, all else as it was; six
 minutes of one CPU core, recorded in docs/papers.md; --quick, half a minute.
 

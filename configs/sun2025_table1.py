@@ -2,10 +2,11 @@
 
   python -m fedjax_links simulate --config=configs/sun2025_table1.py --workdir=runs/sun_table1
 
-Needs prepared CIFAR-10. The full size takes a day on a CPU; not run, its cost: docs/full_size.md.
-With --quick, a few minutes on two CPU cores: synthetic images. After a colon, gaussians is a small
-version that needs no data: classes that overlap, softmax regression, all else as it was; two and
-a half minutes on two CPU cores, recorded in docs/papers.md; --quick, half a minute.
+Needs prepared CIFAR-10. The full size takes a day on a CPU; not run, its cost:
+studies/full_size.md. With --quick, a few minutes on two CPU cores: synthetic images. After a colon,
+gaussians is a small version that needs no data: classes that overlap, softmax regression, all else
+as it was; two and a half minutes on two CPU cores, recorded in docs/papers.md; --quick, half a
+minute.
 
 The paper prints training and test accuracies for R = 5, 10, 15; the report prints them beside ours.
 Debiasing FedAvg is ahead of FedVARP and FedAvg throughout. Deviations: of the setting only "three

@@ -4,7 +4,7 @@
       --workdir=runs/wang_d1
 
 After the colon: fashion_mnist or cifar10, which must have been prepared. The full size takes hours
-on a CPU; not run, its cost: docs/full_size.md. With --quick, a few minutes on two CPU cores:
+on a CPU; not run, its cost: studies/full_size.md. With --quick, a few minutes on two CPU cores:
 synthetic images. :gaussians is a small version that needs no data: classes that overlap, softmax
 regression, 250 clients and the length of FashionMNIST; three quarters of a minute on two CPU cores,
 recorded in docs/papers.md; --quick, half a minute.

@@ -4,11 +4,11 @@
 
 After the colon: alpha (a), gamma (b), delta (c) or sigma (d), and as_released (:alpha,as_released)
 or first_commit as for xiang2024_table1.py. The full size needs prepared CIFAR-10 and takes weeks on
-a CPU; not run, its cost: docs/full_size.md. With --quick, a few minutes on two CPU cores: bars of
-the same form on synthetic images, without their meaning. :alpha,gaussians is a small version that
-needs no data: Gaussian classes that overlap, as in xiang2024_table1_gaussians.py, at the length of
-the paper. A quarter of an hour of one CPU core, recorded in docs/papers.md; --quick, half a
-minute.
+a CPU; not run, its cost: studies/full_size.md. With --quick, a few minutes on two CPU cores: bars
+of the same form on synthetic images, without their meaning. :alpha,gaussians is a small version
+that needs no data: Gaussian classes that overlap, as in xiang2024_table1_gaussians.py, at the
+length of the paper. A quarter of an hour of one CPU core, recorded in docs/papers.md; --quick, half
+a minute.
 
 The paper shows bars of test accuracy over the last 100 of 10,000 rounds, without numbers: FedPBC is
 ahead of the algorithms without memory except for alpha = 1 and sigma_0 = 1, where FedAU is; MIFA is

@@ -5,7 +5,7 @@
 After the colon: svhn, cifar10 or cinic10, whose data must have been prepared, and as_released
 (:svhn,as_released) or first_commit for what the released code does differently. On a CPU the full
 size takes weeks (FedPBC trains all 100 clients in every round); not run, its cost:
-docs/full_size.md. With --quick, minutes on two CPU cores: tables of the same form on synthetic
+studies/full_size.md. With --quick, minutes on two CPU cores: tables of the same form on synthetic
 images, without their meaning. Two versions that fit two cores have been run:
 xiang2024_table1_gaussians.py and xiang2024_table1_digits.py.
 

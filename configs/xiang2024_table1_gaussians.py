@@ -14,7 +14,7 @@ paper, here by one seed. SCAFFOLD and FedVARP, with more memory, are added. Each
 draws data, partition, class weights, initial model, links and batches. The paper column is SVHN's
 test accuracy, to compare orders. After a colon, as_released (:table,as_released) or first_commit
 run what the released code does differently, as for xiang2024_table1.py; `rules` compares known-p
-and F3AST as written with the same two as released. docs/table1_gaussians.md has the outcome.
+and F3AST as written with the same two as released. studies/table1_gaussians.md has the outcome.
 """
 
 from ml_collections import ConfigDict

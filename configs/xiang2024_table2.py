@@ -4,7 +4,7 @@
 
 After the colon: svhn, cifar10 or cinic10, which must have been prepared, and as_released
 (:svhn,as_released) or first_commit as for xiang2024_table1.py. The full size takes days on a CPU;
-not run, its cost: docs/full_size.md. With --quick, a few minutes on two CPU cores:
+not run, its cost: studies/full_size.md. With --quick, a few minutes on two CPU cores:
 synthetic images, levels as shares of the best. :gaussians is a small version that needs no data:
 Gaussian classes that overlap, as in xiang2024_table1_gaussians.py, at the length and with the
 levels of CIFAR-10. Eight minutes of one CPU core, recorded in docs/papers.md; --quick, half a

@@ -1,4 +1,4 @@
-"""The tests of the package, its documents and its benchmarks."""
+"""The tests of the package, its documents, its benchmarks and its studies."""
 
 from pathlib import Path
 

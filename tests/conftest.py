@@ -39,12 +39,17 @@ if jax.__version_info__ < (0, 11):  # what does not know a flag ends the process
     COMPILE_FAST['xla_cpu_use_fusion_emitters'] = False
 
 
-ABOVE_THE_ENGINE = {'cli', 'configs', 'experiment', 'report'}
+ABOVE_THE_ENGINE = {'attacks', 'cli', 'configs', 'experiment', 'report'}
 """Slow tests compile fast here too: they compare runs with runs that are compiled alike."""
 
 FOLDER = pathlib.Path(__file__).parent
-OF_DOCUMENTS = [FOLDER / name for name in ('benchmarks', 'configs', 'docs')]
+OF_DOCUMENTS = [FOLDER / name for name in ('benchmarks', 'configs', 'docs', 'studies')]
 """What holds pages, configs and records to the code: left out of the default run unless named."""
+
+
+def room(request):
+    """The folder of `tests` that a test lies in, at any depth."""
+    return request.path.relative_to(FOLDER).parts[0]
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -76,7 +81,7 @@ def pytest_configure(config):
 def _key_reuse(request):
     """Has JAX raise where a random key is used twice; JAX keeps the programs of both apart."""
     everywhere = request.config.option.markexpr != 'not slow'
-    jax.config.update('jax_debug_key_reuse', everywhere or request.path.parent.name in KEYS_CHECKED)
+    jax.config.update('jax_debug_key_reuse', everywhere or room(request) in KEYS_CHECKED)
 
 
 @pytest.fixture(autouse=True, scope='module')
@@ -84,7 +89,7 @@ def _compiler_above_the_engine(request):
     """Makes `jax.jit` and the processes that slow tests start compile fast there."""
     chosen = request.config.option.markexpr == 'slow' and 'XLA_FLAGS' not in os.environ
     with pytest.MonkeyPatch.context() as patch:
-        if chosen and request.path.parent.name in ABOVE_THE_ENGINE:
+        if chosen and room(request) in ABOVE_THE_ENGINE:
             jax.block_until_ready(jax.numpy.zeros(1))  # has this process read its flags
             patch.setattr(jax, 'jit', functools.partial(jax.jit, compiler_options=COMPILE_FAST))
             patch.setenv('XLA_FLAGS', as_flags(COMPILE_FAST))

@@ -11,7 +11,7 @@ import pytest
 from fedjax_links import report, runs
 from fedjax_links.core import errors
 from fedjax_links.experiment.running import stores
-from tests.experiment.test_running import in_python
+from tests.experiment.running.test_loop import in_python
 
 FACTS = {'title': 'before', 'num_rounds': 40, 'algorithms': ['fedavg']}
 

@@ -24,6 +24,15 @@ def write_pages(app: Any) -> None:
         folder.mkdir(parents=True)
         write(folder)
     examples.write(_DOCS.parent / 'examples', _MADE / 'examples')
+    scripts_and_numbers = shutil.ignore_patterns('__pycache__', '*.py', '*.npz', '*.json')
+    shutil.copytree(_DOCS.parent / 'studies', _MADE / 'studies', ignore=scripts_and_numbers)
+
+
+def link_studies(app: Any, name: str, source: list[str]) -> None:
+    """Has links between pages here and those of ``studies/`` lead to the copies of the latter."""
+    del app, name
+    text = re.sub(r'\]\(((?:\.\./)*)\.\./studies/', r'](\1generated/studies/', source[0])
+    source[0] = re.sub(r'\]\(((?:\.\./)+)docs/', r'](\1../', text)
 
 
 def write_llms(app: Any, exception: Exception | None) -> None:

@@ -20,7 +20,8 @@ _SECTIONS = {
     'generated/patterns': 'Participation patterns',
     'generated/api': 'API',
     'generated/examples': 'Examples',
-    'maps': 'Records',
+    'generated/studies': 'Studies',
+    'generated/studies/records': 'Records',
 }
 
 
@@ -40,7 +41,7 @@ def write(env: Any, path: Path) -> None:
 
 
 def _section(name: str) -> str:
-    return next((p for p in _SECTIONS if p and name.startswith(f'{p}/')), '')
+    return max((p for p in _SECTIONS if name.startswith(f'{p}/')), key=len, default='')
 
 
 def _line(env: Any, name: str) -> str:

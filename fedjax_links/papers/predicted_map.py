@@ -3,7 +3,7 @@
 On Gaussian classes at equal distances all is known: FedAvg's implicit weights under independent
 links are exact (`analysis.fedavg_weights`), the minimiser of weighted losses is Bayes' rule for the
 weighted class shares (`analysis.gaussian_minimiser`), and its accuracy one integral
-(`analysis.equidistant_skewed_accuracy`). FedPBC has equal weights. See docs/map.md.
+(`analysis.equidistant_skewed_accuracy`). FedPBC has equal weights. See studies/map.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

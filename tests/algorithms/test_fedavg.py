@@ -53,13 +53,6 @@ def test_metrics_count_who_was_heard_and_who_trained(x64, compute, num_computing
     )
 
 
-@pytest.mark.parametrize('factory', [algorithms.fedavg, algorithms.fedavg_all])
-def test_a_rate_that_is_not_positive_is_refused(factory):
-    program = local_training.local_sgd(0.1, local_steps=1)
-    with pytest.raises(ValueError, match=r'^`server_lr` must be positive, got -1\.0\.$'):
-        factory(program, server_lr=-1.0)
-
-
 def test_an_unknown_compute_mode_is_refused_with_the_nearest():
     program = local_training.local_sgd(0.1, local_steps=1)
     with pytest.raises(ValueError, match="`compute` has no 'activ'; did you mean 'active'"):

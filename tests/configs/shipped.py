@@ -1,6 +1,6 @@
 """The configs that ship with the project, and stand-ins for data that must be prepared."""
 
-import importlib.util
+import importlib
 import itertools
 
 import numpy as np
@@ -63,10 +63,7 @@ _SHAPES = {
 
 def module(path):
     """The config file as a module."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
+    return importlib.import_module(f'configs.{path.stem}')
 
 
 def arguments(name):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests import ROOT
 
-DOCS = ROOT / 'docs'
+DOCS, STUDIES = ROOT / 'docs', ROOT / 'studies'
 PAGES = sorted(
     [DOCS / 'start.md', DOCS / 'concepts.md', DOCS / 'theory.md', *DOCS.glob('howto/*.md')]
 )

@@ -12,13 +12,14 @@ from fedjax_links.core.references import Reference
 from fedjax_links.local_training import Run, Train
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.testing import AlgorithmFacts
-from tests.docs.pages import DOCS
+from tests import ROOT
+from tests.docs.pages import DOCS, STUDIES
 
 sys.path.append(str(DOCS))
 import generate
 from generate import api, examples, methods, names, text
 
-HAND_WRITTEN = [*DOCS.glob('*.md'), *DOCS.glob('howto/*.md')]
+HAND_WRITTEN = [*DOCS.glob('*.md'), *DOCS.glob('howto/*.md'), *STUDIES.glob('*.md')]
 
 
 @pytest.mark.parametrize('name', ALGORITHMS)
@@ -164,6 +165,21 @@ def test_a_notebook_stands_for_its_script_and_links_to_pages(tmp_path):
     assert (made / 'index.md').read_text().startswith('# All\n\n[Links](links.md)\n')
 
 
+@pytest.mark.parametrize(
+    'link, among_the_pages',
+    [
+        ('](../studies/map.md#links)', '](generated/studies/map.md#links)'),
+        ('](../../studies/map.md)', '](../generated/studies/map.md)'),
+        ('](../docs/data.md)', '](../../data.md)'),
+        ('](records/maps/space/report.md)', '](records/maps/space/report.md)'),
+    ],
+)
+def test_links_to_and_from_studies_are_those_between_pages(link, among_the_pages):
+    source = [f'See [there{link} and ../studies/map.md.']
+    generate.link_studies(None, 'page', source)
+    assert source == [f'See [there{among_the_pages} and ../studies/map.md.']
+
+
 def test_without_examples_there_is_an_index_still(tmp_path):
     examples.write(tmp_path / 'absent', tmp_path / 'made')
     assert 'none so far' in (tmp_path / 'made' / 'index.md').read_text()
@@ -182,6 +198,7 @@ def test_links_between_files_lead_somewhere(page):
 def test_every_page_has_its_line_in_the_contents():
     listed = (DOCS / 'index.md').read_text()
     for page in HAND_WRITTEN:
-        name = str(page.relative_to(DOCS).with_suffix(''))
+        name = str(page.relative_to(ROOT).with_suffix('')).removeprefix('docs/')
+        name = re.sub('^studies/', 'generated/studies/', name)
         if name != 'index':
             assert re.search(rf'(^|<){name}>?$', listed, flags=re.MULTILINE), name

@@ -1,0 +1,1 @@
+"""From a config to objects, runs and what is said of them."""

@@ -8,7 +8,7 @@ import pytest
 import fedjax_links as fl
 from fedjax_links import experiment, participation, problems
 from tests.experiment.configs import tuned
-from tests.experiment.test_running import in_python
+from tests.experiment.running.test_loop import in_python
 
 
 def test_objects_are_no_values_of_a_grid():

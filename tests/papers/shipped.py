@@ -2,7 +2,7 @@
 
 import decimal
 import functools
-import importlib.util
+import importlib
 
 from fedjax_links.config import quick as sizes
 from fedjax_links.report import figure
@@ -13,10 +13,7 @@ CONFIGS = ROOT / 'configs'
 
 def config(name, *, size=sizes.quick, **changes):
     """A file in configs/ as nested dictionaries, at a size, with some options changed."""
-    spec = importlib.util.spec_from_file_location(name, CONFIGS / f'{name}.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    values = size(module.get_config().to_dict())
+    values = size(importlib.import_module(f'configs.{name}').get_config().to_dict())
     if changes:
         values['figure'].update(changes)
     return values

@@ -1,0 +1,1 @@
+"""Patterns against their exact laws."""

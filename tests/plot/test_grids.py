@@ -15,7 +15,7 @@ AT = {'problem.alpha': 0.1, 'client.learning_rate': 0.02}
 
 @pytest.fixture(scope='module')
 def run():
-    return runs.read(ROOT / 'docs' / 'maps' / 'space')
+    return runs.read(ROOT / 'studies' / 'records' / 'maps' / 'space')
 
 
 def by_hand(run, algorithm, model, x, y):

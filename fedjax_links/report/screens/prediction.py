@@ -1,7 +1,7 @@
 """Where FedAvg and FedPBC will end on a linear model, from data and links alone.
 
 With small steps FedAvg follows the gradient flow of the clients' losses under its implicit weights,
-and the mean of FedPBC's client models that under equal weights (docs/prediction.md).
+and the mean of FedPBC's client models that under equal weights (studies/prediction.md).
 """
 
 import contextlib

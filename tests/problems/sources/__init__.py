@@ -1,0 +1,1 @@
+"""Published data: downloads and their formats."""

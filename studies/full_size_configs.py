@@ -1,0 +1,137 @@
+"""Configs of `full_size`: on random images, cut to a few rounds, and in small to count clients."""
+
+import importlib
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import experiment
+from fedjax_links.base import Problem
+from fedjax_links.config import quick as sizes
+from fedjax_links.problems.datasets import npz, places
+
+STAND_INS = {
+    # images for training, for testing, shape
+    'cifar10': (50_000, 10_000, (32, 32, 3)),
+    'cinic10': (90_000, 90_000, (32, 32, 3)),
+    'fashion_mnist': (60_000, 10_000, (28, 28, 1)),
+    'mnist': (60_000, 10_000, (28, 28, 1)),
+    'svhn': (73_257, 26_032, (32, 32, 3)),
+}
+COUNTED_ROUNDS = 500
+
+Values = dict[str, Any]
+
+
+def write_stand_in(name: str, folder: pathlib.Path, share: float = 1.0) -> None:
+    """Writes 8-bit noise in the shape of a data set, where its loader looks first.
+
+    Args:
+      name: in `STAND_INS`.
+      folder: the ``data_dir`` of the config.
+      share: of the images.
+    """
+    *counts, shape = STAND_INS[name]
+    rng, arrays = np.random.default_rng(0), {}
+    for split, count in zip(('train', 'test'), counts, strict=True):
+        kept = round(count * share)
+        size = kept * int(np.prod(shape))
+        arrays[f'{split}_features'] = np.frombuffer(rng.bytes(size), np.uint8).reshape(kept, *shape)
+        arrays[f'{split}_labels'] = np.arange(kept) % 10
+    npz.write_arrays(places.npz_file(name, folder), arrays)
+
+
+def full(name: str, argument: str, folder: pathlib.Path) -> Values:
+    """A config as written, that looks for its data in a folder."""
+    module = importlib.import_module(f'configs.{name}')
+    values = sizes.full(module.get_config(argument).to_dict())
+    return {**values, 'problem': {**values['problem'], 'data': {'data_dir': str(folder)}}}
+
+
+def _trimmed(values: Values) -> Values:
+    """One seed, no tuning (a rate that it would try), no reports."""
+    dropped = ('tuning', 'names', 'reports', 'baseline', 'caption', 'evaluate_start')
+    kept = {name: value for name, value in values.items() if name not in dropped}
+    client = dict(values['client'])
+    if 'tuning' in values:
+        rates = values['tuning']['learning_rates']
+        client.setdefault('learning_rate', rates[len(rates) // 2])
+    return {**kept, 'client': client, 'num_seeds': 1}
+
+
+def shortened(values: Values, turn: int, num_rounds: int) -> Values:
+    """One algorithm over one pattern, the first ``turn`` of them skipped, for two periods.
+
+    Args:
+      values: the config as written.
+      turn: from 0; the larger number of algorithms and patterns meets all of them.
+      num_rounds: even.
+
+    Returns:
+      The config, whose warm-ups and blocks take one of the periods.
+    """
+    period = num_rounds // 2
+    values = _trimmed(values)
+    algorithm = list(values['algorithms'])[turn % len(values['algorithms'])]
+    pattern = list(values['patterns'])[turn % len(values['patterns'])]
+    section = {
+        name: period if name in ('start_round', 'period') else value
+        for name, value in values['algorithms'][algorithm].items()
+    }
+    client = values['client']
+    if isinstance(client.get('learning_rate'), Mapping):
+        client['learning_rate'] = {pattern: client['learning_rate'][pattern]}
+    if isinstance(client.get('decay'), Mapping):
+        client['decay'] = {**client['decay'], 'rounds': period}
+    if 'problems' in values:
+        own = values['problems']
+        values['problems'] = {pattern: own[pattern]} if pattern in own else {}
+    return {
+        **values,
+        'patterns': {pattern: values['patterns'][pattern]},
+        'algorithms': {algorithm: section},
+        'num_rounds': num_rounds,
+        'eval_every': period,
+    }
+
+
+def clients_per_round(values: Values, num_rounds: int = COUNTED_ROUNDS) -> dict[str, float]:
+    """How many clients train in a round after the warm-up, over links of the config, by algorithm.
+
+    Counted on a small problem with the same clients, whose labels are as unevenly spread, over
+    the longest block of an algorithm if that is longer.
+    """
+    values = _trimmed(values)
+    num_rounds = max(num_rounds, *(v.get('period', 0) for v in values['algorithms'].values()))
+    for section in (algorithms := {k: dict(v) for k, v in values['algorithms'].items()}).values():
+        section.pop('client', None)
+        if 'start_round' in section:
+            section['start_round'] = 0
+    small = {'name': 'gaussians', 'examples_per_client': 20, 'bayes_accuracy': 0.64, 'alpha': 0.1}
+    values |= {
+        'problem': {**small, 'num_clients': values['problem']['num_clients']},
+        'algorithms': algorithms,
+        'client': {'learning_rate': 1e-3, 'local_steps': 1, 'batch_size': 1},
+        'num_rounds': num_rounds,
+        'eval_every': num_rounds,
+    }
+    columns = experiment.build(values).run().columns
+    return {
+        label: float(
+            columns['rounds/num_computing'][columns['algorithm'] == label].mean() / num_rounds
+        )
+        for label in algorithms
+    }
+
+
+def client_of(values: Values, label: str) -> Values:
+    """What the clients of an algorithm do."""
+    own = values['algorithms'][label].get('client') or {}
+    return {**values['client'], **own}
+
+
+def batch_of(values: Values, label: str, problem: Problem) -> int:
+    """Examples of a local step; all that a client has where the config says 0."""
+    return client_of(values, label)['batch_size'] or problem.num_examples // problem.num_clients

@@ -1,0 +1,1 @@
+"""Every rule against a loop written from its paper."""

@@ -1,0 +1,1 @@
+"""Linear models: minimisers of weighted losses."""

@@ -1,0 +1,98 @@
+"""Spoilt configs run as meant or cost one line."""
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from fedjax_links.core import errors
+from tests.attacks import fuzz, mutations, rules
+from tests.tiers import cases
+
+CHECKED = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def assert_runs_or_costs_one_line(seed):
+    config, done = mutations.mutated(seed)
+    verdict = fuzz.judge(config)
+    assert verdict.kind in (fuzz.LINE, fuzz.RUNS), f'{seed}: {done}\n{verdict.text}'
+
+
+@settings(CHECKED, max_examples=15)
+@given(SEEDS)
+def test_a_spoilt_config_runs_or_costs_one_line(seed):
+    assert_runs_or_costs_one_line(seed)
+
+
+@pytest.mark.slow
+@settings(CHECKED, max_examples=150)
+@given(SEEDS)
+def test_many_spoilt_configs_run_or_cost_one_line(seed):
+    assert_runs_or_costs_one_line(seed)
+
+
+@pytest.mark.parametrize(
+    'base',
+    cases(mutations.BASES, ['quickstart', 'comparison', 'quadratic', 'images']),
+)
+def test_the_unspoilt_configs_run(base):
+    import random
+
+    verdict = fuzz.judge(mutations.BASES[base](random.Random(1)))
+    assert verdict == fuzz.Verdict(fuzz.RUNS, '')
+
+
+@pytest.mark.parametrize(
+    'changes, fault',
+    [
+        ({'client': {'learning_rate': float('inf')}}, 'is not finite'),
+        ({'client': {'local_steps': 5.0}}, 'is no whole number'),
+        ({'client': {'batch_size': True}}, 'is no whole number'),
+        ({'client': {'learning_rate': '0.1'}}, 'is no positive number'),
+        ({'client': {'lr': 0.1}}, "client: 'lr' is no option"),
+        ({'epochs': 3}, "'epochs' is no field"),
+        ({'links': {'name': 'uniform_cohort', 'cohort_size': 11}}, 'larger than the federation'),
+        ({'algorithms': {'wait_for_all': {'period': 30}}}, 'period longer than the run'),
+        ({'algorithms': {'a': {}, 'A': {}}}, 'labels overwrite each other'),
+        ({'algorithms': {}}, 'nothing to run'),
+        ({'grid': {}}, 'grid is empty'),
+        ({'first_seed': 2**32 - 1, 'num_seeds': 2}, 'seeds beyond 32 bits'),
+        ({'num_rounds': 7}, 'evaluations do not divide'),
+        ({'names': [['fedavg', 3]]}, 'no pair of texts'),
+    ],
+)
+def test_the_rules_find_nonsense(changes, fault):
+    config = {
+        'title': 'x',
+        'problem': {'name': 'quadratic'},
+        'links': 'always',
+        'algorithms': {'fedavg': {}},
+        'num_rounds': 20,
+        'eval_every': 10,
+    }
+    assert rules.nonsense(config, 10) == []
+    found = rules.nonsense({**config, **changes}, 10)
+    assert any(fault in line for line in found), found
+
+
+def test_what_ends_badly_is_told_apart(monkeypatch):
+    config, _ = mutations.mutated(0)
+    for raised, kind in (
+        (errors.invalid('config.x', 'be y', 1), fuzz.LINE),
+        (errors.invalid('x', 'be y', 1), fuzz.NAMELESS),
+        (ValueError('`config.x` must be y.'), fuzz.TRACEBACK),
+        (KeyError('x'), fuzz.TRACEBACK),
+        (UnicodeError('x'), fuzz.TRACEBACK),
+    ):
+
+        def drive(config, raised=raised):
+            raise raised
+
+        monkeypatch.setattr(fuzz, '_drive', drive)
+        assert fuzz.judge(config).kind == kind

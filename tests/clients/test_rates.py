@@ -1,0 +1,130 @@
+"""Rates over the rounds: closed forms, the listing of the released halving, warm-up and blocks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, local_training
+from fedjax_links.clients import rates as learning_rates
+from fedjax_links.clients.rates import LEARNING_RATES
+from tests import refusals
+from tests.reference import harness, quadratic_loops
+
+ROUNDS = np.arange(60)
+OPTIONS = {
+    'warmup': {'initial': 0.3, 'rounds': 7},
+    'halving': {'start': 10, 'every': 6, 'times': 4},
+}
+
+
+def rates(schedule):
+    return np.asarray(jax.jit(jax.vmap(schedule))(jnp.arange(60)))
+
+
+@pytest.mark.parametrize(
+    'name, expected',
+    [
+        ('constant', np.full(60, 0.05)),
+        ('inverse_sqrt', 0.05 / np.sqrt(ROUNDS / 10 + 1)),
+        ('inverse', 0.05 / (ROUNDS + 1)),
+        ('warmup', np.array([0.3] * 7 + [0.05] * 53)),
+    ],
+)
+def test_closed_forms(name, expected):
+    schedule = LEARNING_RATES[name](0.05, **OPTIONS.get(name, {}))
+    np.testing.assert_allclose(rates(schedule), expected, rtol=1e-6)
+
+
+def halved(eta, start, every, times):
+    """FedAU's released loop: before each round, at most one more halving."""
+    level, path = 0, []
+    for t in ROUNDS:
+        if t > start and int((t - start) / every) + 1 > level and level < times:
+            level += 1
+            eta /= 2
+        path.append(eta)
+    return np.array(path)
+
+
+@pytest.mark.parametrize(
+    'start, every, times', [(10, 6, 4), (0, 3, 10), (20, 1, 10), (59, 2, 3), (5, 2, 0)]
+)
+def test_halving_follows_the_released_loop(start, every, times):
+    schedule = learning_rates.halving(0.05, start=start, every=every, times=times)
+    expected = halved(0.05, start, every, times).astype(np.float32)
+    np.testing.assert_array_equal(rates(schedule), expected)
+
+
+@pytest.mark.parametrize('name', LEARNING_RATES)
+def test_a_traced_rate_scales_the_schedule(name):
+    @jax.jit
+    def traced(eta):
+        return jax.vmap(LEARNING_RATES[name](eta, **OPTIONS.get(name, {})))(jnp.arange(60))
+
+    for eta in (0.05, 0.7):
+        expected = rates(LEARNING_RATES[name](eta, **OPTIONS.get(name, {})))
+        np.testing.assert_allclose(traced(eta), expected, rtol=1e-6)
+    assert traced._cache_size() == 1
+    assert LEARNING_RATES[name](0.05, **OPTIONS.get(name, {}))(jnp.int32(3)).dtype == jnp.float32
+
+
+@pytest.mark.parametrize(
+    'name, eta, options, field',
+    [
+        *((name, 0.0, OPTIONS.get(name, {}), 'eta') for name in OPTIONS),
+        ('constant', -0.1, {}, 'eta'),
+        ('inverse', float('nan'), {}, 'eta'),
+        ('inverse_sqrt', float('inf'), {}, 'eta'),
+        ('warmup', 0.1, {'initial': 0.0, 'rounds': 3}, 'initial'),
+        ('warmup', 0.1, {'initial': 0.2, 'rounds': -1}, 'rounds'),
+        ('warmup', 0.1, {'initial': 0.2, 'rounds': 2.5}, 'rounds'),
+        ('halving', 0.1, {'start': -1, 'every': 1, 'times': 1}, 'start'),
+        ('halving', 0.1, {'start': 1, 'every': 0, 'times': 1}, 'every'),
+        ('halving', 0.1, {'start': 1, 'every': 1, 'times': -1}, 'times'),
+    ],
+)
+def test_a_mistake_is_named(name, eta, options, field):
+    with refusals.names(field):
+        LEARNING_RATES[name](eta, **options)
+
+
+def amplified_after_warmup(setting, initial, warmup, period, amplification):
+    """Wang and Ji 2022: plain FedAvg while warming up, then x_ref and the clock start."""
+    x, path = setting.start.copy(), []
+    for t, active in enumerate(setting.mask):
+        if t == warmup:
+            reference = x.copy()
+        rate = initial if t < warmup else setting.rate(t)
+        ends = []
+        for target in setting.targets[active]:
+            y = x.copy()
+            for _ in range(setting.local_steps):
+                y = y - rate * (y - target)
+            ends.append(y)
+        if ends:
+            x = np.mean(ends, axis=0)
+        if t >= warmup and (t - warmup + 1) % period == 0:
+            x = reference + amplification * (x - reference)
+            reference = x.copy()
+        path.append(x)
+    return np.array(path)
+
+
+def test_blocks_begin_where_the_warm_up_ends(x64):
+    setting = quadratic_loops.hard_setting()._replace(rate=lambda t: 0.05)
+    schedule = learning_rates.warmup(0.05, initial=0.3, rounds=9)
+    expected = amplified_after_warmup(setting, 0.3, 9, 6, 1.5)
+
+    def algorithm(start_round):
+        return algorithms.amplified_fedavg(
+            local_training.local_sgd(schedule, local_steps=setting.local_steps),
+            period=6,
+            amplification=1.5,
+            start_round=start_round,
+        )
+
+    harness.follow(setting, algorithm(9), expected)
+    for start_round in (8, 10):
+        path, _ = harness.run(setting, algorithm(start_round))
+        harness.assert_caught(expected, path)

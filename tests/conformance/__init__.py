@@ -1,0 +1,1 @@
+"""The suites that users run on their own rules and patterns."""

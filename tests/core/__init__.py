@@ -1,0 +1,1 @@
+"""Keys, pytrees, memory, references, descriptions."""

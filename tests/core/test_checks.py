@@ -1,0 +1,88 @@
+"""What each check accepts, and its whole line where it does not."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links.core import checks, errors
+
+NAN, INF = float('nan'), float('inf')
+
+
+@pytest.mark.parametrize(
+    'check, value, said',
+    [
+        (checks.numbers, 'a', "be a number, got 'a'"),
+        (checks.numbers, True, 'be a number, got True'),
+        (checks.numbers, [1, 'a'], "hold numbers, got [1, 'a']"),
+        (checks.numbers, [[1], [1, 2]], 'hold numbers, got [[1], [1, 2]]'),
+        (checks.positive, 0.0, 'be positive, got 0.0'),
+        (checks.positive, -1.0, 'be positive, got -1.0'),
+        (checks.positive, NAN, 'be positive, got nan'),
+        (checks.positive, INF, 'be positive, got inf'),
+        (checks.positive, '1', "be a number, got '1'"),
+        (checks.probabilities, 0.5, 'be a vector with one entry per client, got shape ()'),
+        (checks.probabilities, [0.5, 1.5], 'lie in [0, 1], got 1.5 at client 1'),
+        (checks.probabilities, [NAN, 1.0], 'lie in [0, 1], got nan at client 0'),
+        (checks.static_int, 2.5, 'be a Python integer, got 2.5'),
+        (checks.static_int, True, 'be a Python integer, got True'),
+        (checks.static_int, 0, 'be at least 1, got 0'),
+        (checks.static_int, 2**31, 'be at most 2147483647, got 2147483648'),
+        (checks.seed, -1, 'be at least 0, got -1'),
+        (checks.seed, 2**32, 'be at most 4294967295, got 4294967296'),
+        (checks.ids, [], 'be a non-empty vector, got shape (0,)'),
+        (checks.ids, [[0, 1]], 'be a non-empty vector, got shape (1, 2)'),
+        (checks.ids, [0.0, 1.0], 'have an integer dtype, got float64'),
+        (checks.ids, [0, 1, -1], 'be at least 0, got -1 at 2'),
+        (checks.names, 'ab', "be a collection of names, got 'ab'"),
+        (checks.names, ['a', 1], 'hold names alone, got 1'),
+    ],
+)
+def test_a_check_says_in_one_line_what_is_wrong(check, value, said):
+    with pytest.raises(errors.InvalidError) as caught:
+        check('field', value)
+    assert str(caught.value) == f'`field` must {said}.'
+
+
+@pytest.mark.parametrize('value', [-0.5, 1.5, NAN])
+def test_an_interval_says_its_bounds(value):
+    with pytest.raises(errors.InvalidError) as caught:
+        checks.within('field', value, 0, 1)
+    assert str(caught.value) == f'`field` must lie in [0, 1], got {value}.'
+
+
+def test_bounds_belong_to_what_is_accepted():
+    checks.within('field', [0, 0.5, 1], 0, 1)
+    checks.probabilities('field', [0.0, 1.0])
+    checks.positive('field', np.array([1e-30, 1e30]))
+    checks.static_int('field', 0, minimum=0)
+    checks.static_int('field', np.int64(2**31 - 1))
+    checks.seed('field', 2**32 - 1)
+    np.testing.assert_array_equal(checks.ids('field', [2, 0]), [2, 0])
+    assert checks.names('field', ['a', 'b']) == ('a', 'b')
+
+
+def test_a_tracer_passes_unread():
+    def unread(value):
+        checks.positive('field', value)
+        checks.within('field', value, 0, 1)
+        return value
+
+    assert jax.jit(unread)(jnp.float32(-3)) == -3
+
+
+def test_an_unknown_name_is_refused_with_the_nearest():
+    with pytest.raises(errors.InvalidError) as caught:
+        checks.choice('field', 'deltas', ('delta', 'gradient'))
+    assert str(caught.value) == "`field` has no 'deltas'; did you mean 'delta'?"
+
+
+def test_what_does_not_fit_into_memory_says_so(monkeypatch):
+    monkeypatch.setattr(checks.memory, 'host_bytes', lambda: 2048)
+    checks.fits('field', 3, 2048)
+    with pytest.raises(errors.InvalidError) as caught:
+        checks.fits('field', 3, 4096)
+    assert (
+        str(caught.value) == '`field` must fit into memory, got 3: 4.0 KiB, where 2.0 KiB are free.'
+    )

@@ -1,0 +1,1 @@
+"""What is seen of an experiment before, in and after its run."""

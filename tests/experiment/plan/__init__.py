@@ -1,0 +1,1 @@
+"""The parts and lanes of an experiment."""

@@ -1,0 +1,121 @@
+"""Tuning at the points of a grid."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, experiment, runs
+from fedjax_links.experiment.looking import debugging
+from fedjax_links.experiment.plan import choosing
+from fedjax_links.local_training import local_sgd
+from fedjax_links.report import source
+from tests.experiment.running.test_loop import in_python
+
+
+def test_every_point_of_problem_and_links_is_tuned_for_itself():
+    probs = {'name': 'label_dependent', 'sigma': 1.0, 'minimum': 0.1, 'seed': 0}
+    run = experiment.build(
+        {
+            'title': 'Tuned by point',
+            'problem': {'name': 'gaussians', 'num_clients': 4, 'examples_per_client': 9},
+            'links': {'name': 'bernoulli', 'probs': probs},
+            'client': {'local_steps': 1, 'batch_size': 4},
+            'algorithms': {'fedavg': {}},
+            'grid': {
+                'problem': {'bayes_accuracy': [0.3, 0.9]},
+                'links': {'probs': {'sigma': [0.0, 5.0]}},
+            },
+            'tuning': {
+                'learning_rates': (0.1, 0.6, 1.5),
+                'pattern': 'links',
+                'num_rounds': 2,
+                'num_seeds': 2,
+            },
+            'metric': 'train_loss',
+            'num_rounds': 4,
+            'eval_every': 2,
+            'redraw': {},
+        }
+    ).run()
+    rows, names = run.columns, ('problem.bayes_accuracy', 'links.probs.sigma')
+    points = list(zip(*(rows[name].tolist() for name in names), strict=True))
+    scores = {}
+    for place in np.flatnonzero((rows['stage'] == 'tuning') & (rows['round'] == 2)):
+        key = points[place], rows['client.learning_rate'][place]
+        scores.setdefault(key, []).append(rows['server/train_loss'][place])
+    assert len(scores) == 4 * 3
+    assert {len(values) for values in scores.values()} == {2}
+    best = set()
+    for place in np.flatnonzero(rows['stage'] == 'main'):
+        own = {rate: np.mean(v) for (point, rate), v in scores.items() if point == points[place]}
+        assert rows['client.learning_rate'][place] == min(own, key=own.get)
+        best.add(rows['client.learning_rate'][place])
+    assert len(best) > 1
+
+
+def fedavg(learning_rate):
+    return algorithms.fedavg(local_sgd(learning_rate, local_steps=2))
+
+
+def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
+    """Two rates with three seeds each; after four of these six lanes."""
+    planned = in_python(
+        algorithms={'mine': fedavg},
+        grid={},
+        tuning=experiment.Tuning(grid={'learning_rate': [0.1, 0.2]}, num_rounds=8, num_seeds=3),
+    )
+
+    class End(experiment.Callback):
+        def on_period(self, lane, record):
+            if (lane.place, record['round']) == (3, 8):
+                raise experiment.Stop
+
+    with pytest.raises(experiment.Stop):
+        planned.run(tmp_path, [End()])
+    run = runs.read(tmp_path)
+    first = (run['learning_rate'] == 0.1) & (run['round'] == 8)
+    score = run[f'server/{run.facts["metric"]}'][first].mean()
+    said = (
+        f'`workdir` must hold at least one finished algorithm, got {tmp_path}; not finished: mine '
+        '(tuning: 1 of 2 tried, 1 of 3 seeds of the next, '
+        f'{run.facts["metric"]} {score:.4g} at learning_rate 0.1).'
+    )
+    with pytest.raises(ValueError, match=re.escape(said)):
+        source.of_run(run)
+    found = list(debugging.debug_round(planned, tmp_path, 3))
+    assert [line.partition(', tuning')[0] for line in found] == [
+        f'mine, some, seed {seed}, learning_rate {rate}'
+        for seed, rate in ((10_000, 0.1), (10_001, 0.1), (10_002, 0.1), (10_000, 0.2))
+    ]
+
+
+def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
+    """Beside an algorithm without them, whole numbers of a column are read as floats."""
+    facts = {
+        'tuning': {
+            'grid': {'cutoff': [10, 50], 'cutoffs': [(1, 2), (3, 4)]},
+            'num_rounds': 4,
+            'num_seeds': 2,
+            'model': 'server',
+        },
+        'grid': {},
+        'grid_mode': 'cross',
+        'patterns': ['some'],
+        'seeds': [0],
+        'metric': 'loss',
+        'directions': {'loss': 'min'},
+        'models': {'mine': ['server']},
+    }
+    record = {'server/loss': 1.0}
+    lines = [runs.line_of({'algorithm': 'other', 'pattern': 'some', 'seed': 0}, 4, record)]
+    for cutoff in (10, 50):
+        for cutoffs in ((1, 2), (3, 4)):
+            for seed in (0, 1):
+                labels = {'stage': 'tuning', 'algorithm': 'mine', 'pattern': 'some', 'seed': seed}
+                labels |= {'cutoff': cutoff, 'cutoffs': cutoffs}
+                loss = {'server/loss': 0.1 * cutoff - cutoffs[0] + seed}
+                lines.append(runs.line_of(labels, 4, loss))
+    (found,) = choosing.tried(runs.as_columns(lines), facts, 'mine')
+    np.testing.assert_allclose(found.scores, [0.5, -1.5, 4.5, 2.5])
+    assert repr(found.chosen) == "{'cutoff': 10, 'cutoffs': (3, 4)}"

@@ -1,0 +1,1 @@
+"""Lanes that run, are kept, and go on."""

@@ -1,0 +1,205 @@
+"""What a run keeps does not depend on the devices that its lanes advance on."""
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, experiment
+from fedjax_links.core import memory
+from fedjax_links.experiment.plan import lanes
+from fedjax_links.experiment.running import loop as running
+from fedjax_links.experiment.running.programs import Group, Programs
+from fedjax_links.local_training import local_sgd
+from fedjax_links.machines.devices import Place
+from tests.experiment.running.test_loop import in_python
+from tests.machines.test_devices import in_a_process
+
+RUNS = """
+import sys
+from pathlib import Path
+
+from fedjax_links import experiment
+from fedjax_links.experiment.running import stores
+from fedjax_links.machines.devices import places
+from fedjax_links.experiment.running import loop as running
+from tests.experiment.configs import tuned
+
+folder, saving = Path(sys.argv[1]), sys.argv[2]
+stores.SaveClock.is_due = lambda clock: saving == 'always'
+planned = experiment.build(tuned(num_seeds=3, num_rounds=12))
+
+class End(experiment.Callback):
+    '''Ends the run once lanes are under way: in an orderly way, or like a power cut.'''
+
+    def __init__(self, error, algorithm, stage, round, place):
+        self.error, self.when = error, (algorithm, stage, round, place)
+
+    def on_period(self, lane, record):
+        if (lane.algorithm, lane.stage, record['round'], lane.place) == self.when:
+            raise self.error
+
+def run(name, devices, *callbacks):
+    try:
+        running.run(planned, folder / name, callbacks, places=places(devices))
+    except (experiment.Stop, InterruptedError) as error:
+        print(name, type(error).__name__)
+
+def kept(name):
+    left_out = 'environment.json', '.lock'
+    files = sorted(path for path in (folder / name).rglob('*') if path.is_file())
+    return {
+        str(path.relative_to(folder / name)): path.read_bytes()
+        for path in files if path.name not in left_out
+    }
+
+for devices in (1, 2, 4):
+    run(f'on {devices}', devices)
+for error in (experiment.Stop, InterruptedError):
+    name = f'ended by {error.__name__}'
+    run(name, 4, End(error, 'fedavg', 'tuning', 4, 2))
+    run(name, 2, End(error, 'fedavg', 'main', 8, 1))
+    run(name, 4, End(error, 'fedavg', 'main', 8, 3))
+    run(name, 3, End(error, 'fedpbc', 'main', 12, 5))
+    run(name, 1, End(error, 'fedpbc', 'main', 12, 4))
+    run(name, 4)
+for path in sorted(folder.iterdir()):
+    more = kept(path.name).keys() - kept('on 1').keys()  # to stop is to save once more
+    print(path.name, kept(path.name).items() >= kept('on 1').items(), bool(more))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('saving', ['always', pytest.param('never', marks=pytest.mark.slow)])
+def test_the_devices_change_nothing_that_is_kept(tmp_path, saving):
+    """Nor does it matter on how many of them an interrupted run goes on."""
+    said = in_a_process(RUNS, tmp_path, saving, as_users_compile=False)
+    assert said == [
+        *['ended by Stop Stop'] * 5,
+        *['ended by InterruptedError InterruptedError'] * 5,
+        'ended by InterruptedError True False',
+        f'ended by Stop True {saving == "never"}',
+        *(f'on {count} True False' for count in (1, 2, 4)),
+    ]
+
+
+MESHES = """
+import sys
+from pathlib import Path
+
+from fedjax_links import experiment, runs
+from fedjax_links.experiment.running import stores
+from fedjax_links.machines.devices import places
+from fedjax_links.experiment.looking import forking
+from fedjax_links.experiment.running import loop as running
+from tests.experiment.configs import values
+
+folder = Path(sys.argv[1])
+stores.SaveClock.is_due = lambda clock: True
+clients = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
+config = values(algorithms={'fedpbc': {}}, client=clients)
+planned = experiment.build(config)
+
+def kept(name):
+    left_out = 'environment.json', '.lock'
+    files = sorted(path for path in (folder / name).rglob('*') if path.is_file())
+    return {
+        str(path.relative_to(folder / name)): path.read_bytes()
+        for path in files if path.name not in left_out
+    }
+
+meshes = {'1': places(1, 1), '2': places(2, 2), '4': places(4, 4), '2 x 2': places(4, 2)}
+for name, used in {'none': places(1), **meshes}.items():
+    running.run(planned, folder / name, places=used)
+    print(name, kept(name) == kept('1') if name not in ('none', '1') else len(used))
+
+class End(experiment.Callback):
+    def on_period(self, lane, record):
+        if lane.seed and record['round'] == 2:
+            raise experiment.Stop
+
+try:
+    running.run(planned, folder / 'ended', [End()], places=places(4, 4))
+except experiment.Stop:
+    running.run(planned, folder / 'ended', places=places(2, 2))
+print('ended', kept('ended') == kept('1'))
+
+try:
+    running.run(planned, folder / '1', places=places(1))
+except ValueError as error:
+    print(error)
+
+for path in (folder / '2' / 'checkpoints').glob('*@2.npz'):
+    path.unlink()
+longer = experiment.build({**config, 'num_rounds': 6})
+whole = running.run(longer, folder / 'whole', places=places(1, 1))
+origin = forking.origin(longer, folder / '2', 2)
+forked = running.run(longer, folder / 'forked', places=places(2, 2), origin=origin)
+lines = whole.columns['round'] > 2
+print('forked', all(
+    (whole[name][lines] == forked[name]).all()
+    for name in whole.columns if not name.startswith('rounds/')
+))
+"""
+
+
+@pytest.mark.slow
+def test_the_size_of_meshes_changes_nothing_that_is_kept(tmp_path):
+    """Nor where lanes go on, or what is computed again for a fork; without one, all is rounded."""
+    assert in_a_process(MESHES, tmp_path, as_users_compile=False) == [
+        *['none 1', '1 1', '2 True', '4 True', '2 x 2 True', 'ended True'],
+        '`workdir` must be new or hold a run with the same config, got '
+        f'{tmp_path / "1"}, where config.on_a_mesh is True and not None.',
+        'forked True',
+    ]
+
+
+ALONE = {
+    'algorithms': {'fedavg': algorithms.fedavg(local_sgd(0.1, local_steps=2))},
+    'grid': {},
+}
+
+
+def by_lane(results):
+    """The losses, in the order of seeds and rounds."""
+    order = np.lexsort([results['round'], results['seed']])
+    return results['server/loss'][order]
+
+
+def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsys):
+    """As many as fit, halved; only a lane that does not fit alone is refused."""
+    planned = in_python(seeds=range(4), **ALONE)
+    whole = running.run(planned, side_by_side=True)
+    every, programs = lanes.main_lanes(planned, 'fedavg'), Programs(planned, side_by_side=True)
+    one, two, four = (
+        memory.peak_bytes(programs.compiled(Group(programs, every[:size])), 1) for size in (1, 2, 4)
+    )
+    monkeypatch.setattr(memory, 'available_bytes', lambda: (two + four) // 2)
+    cut = running.run(planned, side_by_side=True)
+    assert capsys.readouterr().err == 'fedavg: 2 at a time, as more lanes do not fit into memory\n'
+    assert cut['seed'].tolist() == [0] * 10 + [1] * 10 + [2] * 10 + [3] * 10
+    np.testing.assert_allclose(by_lane(cut), by_lane(whole), rtol=2e-5)
+    monkeypatch.setattr(memory, 'available_bytes', lambda: one - 1)
+    with pytest.raises(ValueError, match='must fit into memory: fedavg needs'):
+        running.run(planned, side_by_side=True)
+
+
+def test_lanes_that_stopped_in_other_groups_go_on(tmp_path):
+    """Two devices have two lanes each; on one device all four could run together."""
+    planned = in_python(seeds=range(4), **ALONE)
+    two = [Place((jax.devices()[0],))] * 2
+
+    class End(experiment.Callback):
+        """Stops once the first two lanes are ahead, or done."""
+
+        def __init__(self, last):
+            self.last = last
+
+        def on_period(self, lane, record):
+            if (lane.seed, record['round']) == (0, self.last):
+                raise experiment.Stop
+
+    for last in (20, 40):
+        with pytest.raises(experiment.Stop):
+            running.run(planned, tmp_path, [End(last)], side_by_side=True, places=two)
+    ended = running.run(planned, tmp_path, side_by_side=True, places=two[:1])
+    np.testing.assert_allclose(by_lane(ended), by_lane(planned.run()), rtol=2e-5)

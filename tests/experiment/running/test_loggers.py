@@ -1,0 +1,161 @@
+"""Callbacks by name: a table, event files, one's own; and none of them can damage a folder."""
+
+import csv
+import dataclasses
+import re
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import runs
+from fedjax_links.core import errors
+from fedjax_links.experiment import Callback
+from fedjax_links.experiment.running import loggers
+from tests import ROOT
+from tests.experiment.running.test_loop import in_python, run_and_cut
+from tests.tiers import cases
+
+SEEN = []
+
+
+def mine(folder):
+    """A callback of the user's own."""
+    SEEN.append(folder)
+    return Callback()
+
+
+def raises(method):
+    """A callback that fails."""
+
+    def fail(*arguments):
+        raise RuntimeError(method)
+
+    return type('Raises', (Callback,), {method: fail})()
+
+
+def no_callback(folder):
+    return folder
+
+
+def small(**changes):
+    return in_python(**{'num_rounds': 8, 'seeds': (0,), **changes})
+
+
+def test_the_table_is_that_of_the_metrics_after_an_interruption_too(tmp_path):
+    built = small(log=('csv',))
+    run_and_cut(built, tmp_path, algorithm='fedpbc', stage='main', round=4)
+    before = list(csv.DictReader((tmp_path / 'metrics.csv').open()))
+    assert [row['algorithm'] for row in before] == ['fedavg', 'fedavg', 'fedpbc']
+    assert before[-1]['learning_rate'] == '0.1'  # a column that came later
+    assert before[0]['learning_rate'] == ''
+    results = built.run(tmp_path)
+    rows = list(csv.DictReader((tmp_path / 'metrics.csv').open()))
+    assert list(rows[0]) == list(results.columns)
+    assert len(rows) == len(results['round']) == 6
+    np.testing.assert_array_equal(
+        [float(row['server/loss']) for row in rows], results['server/loss']
+    )
+    assert [row['algorithm'] for row in rows] == results['algorithm'].tolist()
+
+
+def test_every_number_of_a_lane_becomes_an_event(tmp_path, monkeypatch):
+    written = []
+
+    class SummaryWriter:
+        def __init__(self, folder, purge_step):
+            written.append(('open', folder, purge_step))
+
+        def add_scalar(self, name, value, round):
+            written.append((name, value, round))
+
+        def flush(self):
+            pass
+
+        def close(self):
+            written.append('close')
+
+    module = types.SimpleNamespace(SummaryWriter=SummaryWriter)
+    monkeypatch.setitem(sys.modules, 'tensorboardX', module)
+    results = small(log=('tensorboard',), grid={}, algorithms=only_fedavg()).run(tmp_path)
+    assert written[0] == ('open', str(tmp_path / 'tensorboard' / 'main-fedavg-0000-some-0'), 4)
+    assert written[-1] == 'close'
+    events = [(value, round) for name, value, round in written[1:-1] if name == 'server/loss']
+    losses = results['server/loss'].tolist()
+    assert events == [(pytest.approx(loss), r) for loss, r in zip(losses, (4, 8), strict=True)]
+
+
+def test_the_callback_that_the_documentation_shows_sends_every_lane(tmp_path, monkeypatch):
+    page = (ROOT / 'docs' / 'runs.md').read_text()
+    sent = []
+
+    class Run:
+        def __init__(self, **given):
+            sent.append(given)
+
+        def log(self, values, step):
+            sent.append((values['server/loss'], step))
+
+        def finish(self):
+            sent.append('finish')
+
+    monkeypatch.setitem(sys.modules, 'wandb', types.SimpleNamespace(init=Run))
+    shown = {}
+    exec(re.search(r'```python\n(.*?)```', page, flags=re.DOTALL)[1], shown)
+    wandb = shown['Wandb'](tmp_path)
+    built = small(grid={}, algorithms=only_fedavg())
+    losses = built.run(tmp_path, [wandb])['server/loss'].tolist()
+    assert sent[0]['name'] == 'fedavg, some, seed 0'
+    assert sent[1:] == [(pytest.approx(losses[0]), 4), (pytest.approx(losses[1]), 8), 'finish']
+    sent.clear()
+    built.run(tmp_path, [shown['Wandb'](tmp_path)])
+    assert sent == []
+
+
+def only_fedavg():
+    client = fl.local_training.local_sgd(0.1, local_steps=2)
+    return {'fedavg': fl.ALGORITHMS['fedavg'](client)}
+
+
+def test_a_missing_package_costs_one_line_and_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'tensorboardX', None)
+    with pytest.raises(errors.MissingPackageError, match='`pip install tensorboardX`'):
+        small(log=('tensorboard',)).run(tmp_path / 'run')
+    assert not (tmp_path / 'run').exists()
+
+
+def test_ones_own_is_named_like_anything_else(tmp_path):
+    SEEN.clear()
+    small(log=(f'{__name__}:mine', 'links')).run(tmp_path)
+    assert [tmp_path] == SEEN
+    with pytest.raises(ValueError, match=r'`log` must name what returns a Callback \(.*'):
+        small(log=(f'{__name__}:no_callback',)).run(tmp_path / 'other')
+    with pytest.raises(ValueError, match=r'`log\.folder` must be given, as csv keeps a file there'):
+        small(log=('csv',)).run()
+    for name, nearest in (('csw', 'csv'), (f'{__name__}:min', 'mine')):
+        with pytest.raises(ValueError, match=f'did you mean {nearest!r}'):
+            small(log=(name,))
+
+
+@pytest.mark.parametrize(
+    'method', cases(['on_start', 'on_stage', 'on_period', 'on_end'], ['on_period'])
+)
+def test_a_callback_that_raises_leaves_a_folder_that_goes_on(tmp_path, method):
+    built = small(grid={}, algorithms=only_fedavg())
+    built.run(tmp_path / 'whole')
+    with pytest.raises(RuntimeError, match=method):
+        built.run(tmp_path / 'broken', [raises(method)])
+    built.run(tmp_path / 'broken')
+    for name in (runs.METRICS, runs.EXPERIMENT):
+        assert (tmp_path / 'broken' / name).read_bytes() == (tmp_path / 'whole' / name).read_bytes()
+
+
+def test_what_is_logged_may_change_between_runs_of_a_folder(tmp_path):
+    built = small(grid={}, algorithms=only_fedavg())
+    built.run(tmp_path)
+    assert not (tmp_path / loggers.CSV).exists()
+    dataclasses.replace(built, log=('csv', 'links')).run(tmp_path)
+    assert len((tmp_path / loggers.CSV).read_text().splitlines()) == 3
+    assert runs.read(tmp_path).facts['log'] == ['csv', 'links']

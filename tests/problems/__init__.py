@@ -1,0 +1,1 @@
+"""Data, losses and models."""

@@ -1,0 +1,1 @@
+"""Fast forms of products and convolutions."""

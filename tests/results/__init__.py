@@ -1,0 +1,1 @@
+"""One labelled form of results."""

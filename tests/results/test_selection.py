@@ -1,0 +1,86 @@
+"""Parts of runs, beside a loop over their rows."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fedjax_links import runs
+from tests import ROOT
+
+SIGMA, RATE, ALPHA = 'links.probs.sigma', 'client.learning_rate', 'problem.alpha'
+
+
+@pytest.fixture(scope='module')
+def run():
+    return runs.read(ROOT / 'studies' / 'records' / 'maps' / 'space')
+
+
+def test_a_part_has_the_rows_of_its_labels_and_points(run):
+    part = run.select(
+        {RATE: [0.02, 0.08], ALPHA: 0.1, SIGMA: np.array([10.0, 0.0])},
+        algorithms=['fedpbc', 'fedavg'],
+        seeds=run.facts['seeds'][1],
+    )
+    chosen = [
+        run[RATE][row] in (0.02, 0.08)
+        and run[ALPHA][row] == 0.1
+        and run[SIGMA][row] in (0.0, 10.0)
+        and run['algorithm'][row] in ('fedavg', 'fedpbc')
+        and run['seed'][row] == run.facts['seeds'][1]
+        for row in range(len(run['round']))
+    ]
+    assert 0 < sum(chosen) < len(chosen)
+    for name, column in part.columns.items():
+        np.testing.assert_array_equal(column, run[name][chosen])
+    assert list(part.facts['grid']) == [name for name in run.facts['grid'] if name != ALPHA]
+    assert part.facts['grid'][SIGMA] == [0.0, 10.0]
+    assert part.facts['seeds'] == [run.facts['seeds'][1]]
+    assert part.facts['models'] == run.facts['models']
+    whole = run.select()
+    assert whole.facts == run.facts
+    assert len(whole['round']) == len(run['round'])
+
+
+def test_rows_of_a_grid_stay_together():
+    points = ('"a": 1, "b": [2],', '"a": 3, "b": [2],', '"a": 3, "b": [4],', '')
+    start = '{"algorithm": "mine", "pattern": "links", "seed": 0, "round": 1'
+    lines = [f'{start}, {point} "s/loss": {place}}}' for place, point in enumerate(points)]
+    grid = {'a': [1, 3, 3], 'b': [[2], [2], [4]]}
+    facts = {'grid': grid, 'grid_mode': 'together', 'algorithms': ['mine'], 'seeds': [0]}
+    run = runs.Results(runs.as_columns(lines), facts)
+    first, second, third = (
+        run.select({'a': 3}),
+        run.select({'b': [2]}),
+        run.select({'b': [[2], [4]]}),
+    )
+    assert first.facts['grid'] == {'b': [[2], [4]]}
+    assert second.facts['grid'] == {'a': [1, 3]}
+    assert third.facts['grid'] == grid
+    found = [part['s/loss'].tolist() for part in (first, second, third)]
+    assert found == [[1, 2, 3], [0, 1, 3], [0, 1, 2, 3]]  # what has no column stays
+    with pytest.raises(ValueError, match='`at` must leave a point of the grid, got '):
+        run.select({'a': 1, 'b': [4]})
+
+
+def test_before_the_first_evaluation_a_part_is_empty(run):
+    empty = dataclasses.replace(run, columns={})
+    part = empty.select({RATE: 0.02}, algorithms='fedavg')
+    assert (part.columns, part.facts['algorithms']) == ({}, ['fedavg'])
+
+
+@pytest.mark.parametrize(
+    'at, labels, message',
+    [
+        ({'sigma': 1}, {}, "`at` has no 'sigma'; "),
+        ({SIGMA: 3}, {}, f'`at.{SIGMA}` must be among 0.0, '),
+        ({}, {'algorithms': 'fedpcb'}, "`algorithms` has no 'fedpcb'; did you mean 'fedpbc'?"),
+        ({}, {'patterns': ['link']}, "`patterns` has no 'link'; did you mean 'links'?"),
+        ({}, {'seeds': 1_000}, '`seeds` must be among '),
+    ],
+)
+def test_mistakes_cost_one_line(run, at, labels, message):
+    with pytest.raises(ValueError, match='`') as caught:
+        run.select(at, **labels)
+    assert str(caught.value).startswith(message)
+    assert '\n' not in str(caught.value)

@@ -1,0 +1,1 @@
+"""Pages and records of studies against what makes them."""

@@ -1,0 +1,170 @@
+"""The table of claims: statistics by hand, rows as the page has them, its runs run again."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import experiment, runs
+from studies import claim as claim_of
+from studies.claim import Claim, Side
+from studies.claims import CLAIMS, TABLE_D1, table
+from tests import ROOT
+from tests.configs import shipped
+
+PAGE = ROOT / 'docs' / 'papers.md'
+KEPT = sorted(path.name for path in claim_of.ARCHIVES.iterdir())
+FEW = 20  # evaluations of a run that are run again; warm-ups end before
+PATTERN = {'wang2022_figure_d2_gaussians': 'rate1'}
+
+
+def made(monkeypatch, values):
+    """Columns of two algorithms with given values [algorithm, seed, evaluation]."""
+    values = np.asarray(values, float)
+    algorithm, seed, at = (axis.ravel() for axis in np.indices(values.shape))
+    shuffled = np.random.default_rng(0).permutation(values.size)
+    columns = {
+        'stage': np.full(values.size, 'main'),
+        'algorithm': np.array(['a', 'b'])[algorithm],
+        'pattern': np.full(values.size, 'p'),
+        'seed': seed,
+        'round': 10 * (at + 1),
+        'server/eval_accuracy': values.ravel(),
+    }
+    columns = {name: column[shuffled] for name, column in columns.items()}
+    monkeypatch.setattr(claim_of, 'read', lambda run: columns)
+
+
+def claim(**changes):
+    return Claim('item', 'text', 'run', {'': (Side('a', 'p'), Side('b', 'p'))}, **changes)
+
+
+def test_the_difference_is_that_of_pairs_of_seeds(monkeypatch, rng):
+    values = rng.normal(size=(2, 5, 20)) + 3 * rng.normal(size=(1, 5, 1))
+    made(monkeypatch, values)
+    (found,) = claim_of.outcomes(claim())
+    ends = values[:, :, -2:].mean(axis=2)
+    again = stats.ttest_rel(ends[0], ends[1])
+    low, high = again.confidence_interval(0.95)
+    assert found.difference == pytest.approx(100 * (ends[0] - ends[1]).mean())
+    assert found.interval == pytest.approx(100 * (high - low) / 2)
+    (turned,) = claim_of.outcomes(claim(sign=-1, scale=1.0))
+    assert turned.difference == pytest.approx(-found.difference / 100)
+
+
+def test_verdicts_follow_the_interval():
+    ahead, behind, near = (claim_of.Outcome('', d, 1.0) for d in (2.0, -2.0, 0.5))
+    assert claim_of.verdict(claim(), [ahead, ahead]) == 'holds'
+    assert claim_of.verdict(claim(), [behind]) == 'reversed'
+    mixed = claim_of.verdict(claim(), [ahead, near, near])
+    assert mixed == 'holds 1 of 3, cannot be told 2 of 3'
+    alike = claim_of.verdict(claim(ordered=False), [near, behind])
+    assert alike == 'no difference seen 1 of 2, different 1 of 2'
+
+
+def test_rounds_to_a_level_and_never(monkeypatch):
+    made(monkeypatch, [[[0.1, 0.6, 0.4], [0.1, 0.2, 0.3]], [[0.7, 0.1, 0.1], [0.1, 0.1, 0.5]]])
+    level = claim(statistic=claim_of.doublings_to(0.5), sign=-1, scale=1.0)
+    (found,) = claim_of.outcomes(level)
+    assert found.difference == pytest.approx(-(np.log2(20 / 10) + np.log2(30 / 30)) / 2)
+
+
+def test_one_seed_that_waits_long_decides_nothing(monkeypatch):
+    """Nine seeds that need twice the rounds and one that needs 50 times as many."""
+    there = np.arange(1, 101) >= np.array([[[1]] * 10, [[2]] * 9 + [[50]]])
+    made(monkeypatch, there)
+    found = list(claim_of.outcomes(claim(statistic=claim_of.doublings_to(0.5), sign=-1, scale=1.0)))
+    assert claim_of.verdict(claim(), found) == 'holds'
+
+
+def test_the_page_has_what_the_archives_say():
+    page = PAGE.read_text().splitlines()
+    assert [line for line in page if '](../studies/records/papers/' in line] == list(table())[2:]
+
+
+def test_the_order_of_figure_9_is_that_of_the_rates():
+    """Two runs of one problem and the same links: MIFA, whose rates are equal, is bit-equal."""
+    runs_of = (
+        ('xiang2024_figure9_alpha_gaussians', 'value2'),
+        ('xiang2024_table2_gaussians', 'bernoulli_sine'),
+    )
+    (rounds, some), (more_rounds, more) = (
+        claim_of.course(run, Side('mifa', pattern), 'eval_accuracy') for run, pattern in runs_of
+    )
+    common = np.intersect1d(rounds, more_rounds)
+    assert len(common) > 1000
+    at, more_at = np.isin(rounds, common), np.isin(more_rounds, common)
+    np.testing.assert_array_equal(some[:, at], more[:, more_at])
+    page = ' '.join(PAGE.read_text().split())
+    for run, pattern in runs_of:
+        for rival in ('fedavg', 'fedau', 'f3ast', 'mifa'):
+            pair = Side('fedpbc', pattern, 'client_mean'), Side(rival, pattern)
+            (found,) = claim_of.outcomes(claim()._replace(run=run, pairs={'': pair}))
+            assert f'{found.difference:+.2f} ± {found.interval:.2f}' in page
+        pair = Side('fedpbc', pattern), Side('fedavg', pattern)
+        (found,) = claim_of.outcomes(claim()._replace(run=run, pairs={'': pair}))
+        assert f'{found.difference:+.2f} ± {found.interval:.2f}' in page
+
+
+def test_every_archive_belongs_to_a_claim():
+    assert set(KEPT) <= {TABLE_D1, *(found.run for found in CLAIMS)}
+
+
+def test_rates_are_those_of_the_main_runs(monkeypatch):
+    columns = {
+        'algorithm': np.array(['a', 'a', 'b', 'b']),
+        'stage': np.array(['tuning', 'main', 'tuning', 'main']),
+        'seed': np.array([7, 0, 7, 0]),
+        'client.learning_rate': np.array([0.01, 0.01, 1.0, 1e-4]),  # tuning comes first
+    }
+    monkeypatch.setattr(claim_of, 'read', lambda run: columns)
+    line = claim_of.rates('T', 'r', {'a': 0.01, 'b': 1e-5})
+    assert '| a 0.01 ↑; b 0.0001 | equal 1 of 2, by 1 seed |' in line
+
+
+def config(run):
+    """That of the config and its words, with underscores between them."""
+    path = max((p for p in shipped.PATHS if run.startswith(p.stem)), key=lambda p: len(p.stem))
+    words = run.removeprefix(path.stem).split('_')[1:]
+    get_config = shipped.module(path).get_config
+    return (get_config(','.join(words)) if words else get_config()).to_dict()
+
+
+def shortened(settings, algorithm, pattern, columns, rows):
+    """One lane of the config at the rates that its tuning chose."""
+    section, client = settings['algorithms'][algorithm], settings.get('client', {})
+    if 'tuning' in settings:
+        client = {**client, 'learning_rate': columns['client.learning_rate'][rows][0]}
+    if 'server_lrs' in settings.get('tuning', {}):
+        section = {**section, 'server_lr': columns['server_lr'][rows][0]}
+    own = {
+        'client': client,
+        'algorithms': {algorithm: section},
+        'patterns': {pattern: settings['patterns'][pattern]},
+        'num_rounds': FEW * settings['eval_every'],
+        'num_seeds': 1,
+        'problems': {k: v for k, v in settings.get('problems', {}).items() if k == pattern},
+    }
+    dropped = ('baseline', 'names', 'reports', 'caption', 'quick', 'tuning', *own)
+    kept = {name: value for name, value in settings.items() if name not in dropped}
+    return kept | {name: value for name, value in own.items() if value}
+
+
+@pytest.mark.slow
+@pytest.mark.optimised
+@pytest.mark.parametrize('run', KEPT)
+def test_the_first_rounds_of_a_run_again(run):
+    settings, columns = config(run), runs.read(claim_of.ARCHIVES / run).columns
+    names = ('fedavg', 'amplified', 'eta10', 'period50')
+    algorithm = next(name for name in names if name in settings['algorithms'])
+    pattern = PATTERN.get(run, next(iter(settings['patterns'])))
+    rows = (columns['stage'] == 'main') & (columns['seed'] == 0)
+    rows &= (columns['algorithm'] == algorithm) & (columns['pattern'] == pattern)
+    rows &= columns['round'] <= FEW * settings['eval_every']
+    again = experiment.build(shortened(settings, algorithm, pattern, columns, rows)).run().columns
+    np.testing.assert_array_equal(again['round'], columns['round'][rows])
+    metrics = [name for name in columns if name.startswith('server/')]
+    assert metrics
+    for name in metrics:
+        kept = columns[name][rows]
+        np.testing.assert_allclose(again[name], kept, rtol=2e-3, atol=2e-3)
+        assert np.ptp(kept) > 0.01  # it learns, so that another lane would be seen

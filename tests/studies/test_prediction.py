@@ -1,0 +1,43 @@
+"""Cells of studies/prediction.md, made again."""
+
+import re
+
+import numpy as np
+import pytest
+
+from studies import prediction
+from tests import ROOT
+
+PAGE = (ROOT / 'studies' / 'prediction.md').read_text()
+
+
+def cells():
+    """The first row of digits: predicted, simulated and its standard error, for FedAvg."""
+    row = re.search(r'^\| 0, \.02, 1,000, 5 \| (\S+) \| (\S+) ± (\S+) \|', PAGE, flags=re.MULTILINE)
+    return map(float, row.groups())
+
+
+def test_the_predicted_cell():
+    wanted, _, _ = cells()
+    found = prediction.predicted(prediction.digits(0.0, 0.02, 1000, 5))
+    assert f'{100 * found.fedavg.reached["accuracy"]:.1f}' == f'{wanted}'
+    assert not found.fedavg.limit
+
+
+@pytest.mark.slow
+def test_the_simulated_cell():
+    """Another compiler's roundings: the mean of the same five seeds, in standard errors."""
+    _, wanted, error = cells()
+    last = prediction.simulated(prediction.digits(0.0, 0.02, 1000, 5), 'fedavg')['server'][:, -1]
+    assert abs(np.mean(last) - wanted) < 3 * error
+
+
+@pytest.mark.slow
+def test_a_predicted_cell_of_gaussian_classes():
+    row = re.search(r'^\| 0, 1\.5 \| (\S+), (\S+) \|.* \| (\S+), (\S+) \|', PAGE, re.MULTILINE)
+    setting, population = prediction.gaussians(0, 1.5, 4000)
+    found = prediction.predicted(setting)
+    data = [100 * both.limit['accuracy'] for both in found[:2]]
+    again = [population[0], data[0], population[1], data[1]]
+    wanted = [float(cell) for cell in row.groups()]
+    np.testing.assert_allclose(again, wanted, atol=0.051)

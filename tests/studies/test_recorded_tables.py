@@ -1,0 +1,222 @@
+"""A cell of every recorded table is what its command gives: the lanes behind it run again."""
+
+import importlib
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import experiment, runs
+from fedjax_links.papers import predicted_map
+from studies import predicted_points
+from tests import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.optimised]
+
+UNIT = 0.1  # of what is printed; another processor may round differently
+RATES = {  # of FedAvg and FOCUS in studies/exactness.md
+    'bernoulli': ('0.02', '0.1'),
+    'groups': ('0.0002', '0.005'),
+}
+SHOWN = 'Bernoulli time-invariant', 'FedAvg'  # of the pattern bernoulli and fedavg
+
+
+def config(name, argument=''):
+    module = importlib.import_module(f'configs.{name}')
+    found = module.get_config(*([argument] if argument else [])).to_dict()
+    return {name: value for name, value in found.items() if name != 'quick'}
+
+
+def rows(page):
+    """The tables of a page: every row as a dictionary, by the titles above it."""
+    titles = None
+    for line in (ROOT / 'studies' / f'{page}.md').read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip('|').split('|')]
+        if not line.startswith('|'):
+            titles = None
+        elif titles is None:
+            titles = cells
+        elif set(line) - set('|- '):
+            yield dict(zip(titles, cells, strict=True))
+
+
+def alone(settings, algorithm, pattern, chosen):
+    """A comparison of one algorithm on one pattern, whose rates are known."""
+    rates = [float(number) for number in re.findall(r'[\d.]+', chosen)]
+    tuning = {
+        **settings['tuning'],
+        'learning_rates': rates[:1],
+        'num_rounds': settings['eval_every'],
+        'pattern': pattern,
+    }
+    if 'server_lrs' in tuning:
+        tuning['server_lrs'] = rates[1:]
+    dropped = ('baseline', 'names', 'reports', 'caption')
+    kept = {name: value for name, value in settings.items() if name not in dropped}
+    return {
+        **kept,
+        'algorithms': {algorithm: settings['algorithms'][algorithm]},
+        'patterns': {pattern: settings['patterns'][pattern]},
+        'tuning': tuning,
+    }
+
+
+def level(settings, metric='eval_accuracy'):
+    """Mean over seeds of the last tenth of the evaluations, and its 95 % interval."""
+    columns = experiment.build(settings).run().columns
+    main = columns['stage'] == 'main'
+    late = np.unique(columns['round'][main])
+    late = late[-max(1, round(0.1 * len(late))) :]
+    found = np.array(
+        [
+            columns[f'server/{metric}'][
+                main & (columns['seed'] == seed) & np.isin(columns['round'], late)
+            ].mean()
+            for seed in np.unique(columns['seed'][main])
+        ]
+    )
+    scale = stats.t.isf(0.025, len(found) - 1) / len(found) ** 0.5
+    return np.array([found.mean(), scale * found.std(ddof=1)])
+
+
+def bare(cell):
+    """A cell without the arrow of a rate at the edge of its grid."""
+    return cell.removesuffix(' ↑')
+
+
+def numbers(cell):
+    """The numbers of a cell, such as a mean and its interval."""
+    return [float(number) for number in re.findall(r'[+-]?[\d.]+', cell)]
+
+
+@pytest.mark.parametrize(
+    'page, name, argument, pattern, algorithm',
+    [
+        ('comparison', 'comparison', '', 'bernoulli', 'fedavg'),
+        ('table1_gaussians', 'xiang2024_table1_gaussians', '', *SHOWN),
+        ('table1_noisy', 'xiang2024_table1_digits', 'noisy', *SHOWN),
+    ],
+)
+def test_the_level_of_fedavg_in_a_comparison(page, name, argument, pattern, algorithm):
+    table = [row for row in rows(page) if bare(row.get('algorithm', '')) == algorithm]
+    (recorded,) = (row['ours'] for row in table if row.get('pattern') == pattern)
+    (chosen,) = (row['chosen'] for row in table if 'chosen' in row)
+    settings = alone(config(name, argument), 'fedavg', 'bernoulli', chosen)
+    np.testing.assert_allclose(100 * level(settings), numbers(recorded), atol=UNIT)
+
+
+def test_what_the_slip_of_known_p_costs():
+    settings = config('xiang2024_table1_gaussians', 'rules')
+    (recorded,) = (
+        row['known-p as released']
+        for row in rows('table1_gaussians')
+        if row.get('pattern') == SHOWN[0] and 'known-p as released' in row
+    )
+    again = level(alone(settings, 'fedavg_known_released', 'bernoulli', '0.05, 50'))
+    assert abs(100 * again[0] - float(recorded)) < UNIT
+
+
+def test_a_cell_of_the_predicted_map():
+    settings = config('predicted_map')['figure']
+    own = {name: settings[name] for name in ('num_clients', 'examples_per_client', 'num_classes')}
+    found = predicted_map.limits(
+        bayes_accuracies=(0.6,),
+        sigmas=(10.0,),
+        alphas=(0.1,),
+        seeds=range(settings['num_draws']),
+        minimum=settings['minimum'],
+        **own,
+    )
+    differences = 100 * (found.fedpbc - found.fedavg).ravel()
+    scale = stats.t.isf(0.025, differences.size - 1) / differences.size**0.5
+    (recorded,) = (
+        row['10']
+        for row in rows('map')
+        if (row.get('alpha'), row.get('Bayes accuracy')) == ('0.1', '0.6') and 'sigma 0' in row
+    )
+    again = differences.mean(), scale * differences.std(ddof=1)
+    np.testing.assert_allclose(again, numbers(recorded), atol=0.06)
+
+
+def test_a_point_of_the_predictions():
+    setting, pattern = predicted_points.SETTINGS[3], 'markov'
+    values = predicted_points.config(setting)
+    values['patterns'] = {pattern: values['patterns'][pattern]}
+    shown = ', '.join(f'{value:g}' for value in setting[:3])
+    (recorded,) = (
+        row
+        for row in rows('prediction')
+        if (row.get('Bayes, alpha, sigma'), row.get('pattern')) == (shown, pattern)
+    )
+    fedavg, fedpbc = predicted_points.points(values, setting)
+    for point, predicted, simulated in (
+        (fedavg, 'FedAvg predicted', 'simulated'),
+        (fedpbc, 'FedPBC predicted', 'client mean simulated'),
+    ):
+        assert abs(point.predicted - numbers(recorded[predicted])[0]) < 0.02
+        again = point.simulated, point.error
+        np.testing.assert_allclose(again, numbers(recorded[simulated])[:2], atol=UNIT)
+
+
+@pytest.mark.parametrize('links, title', [('bernoulli', 'independent'), ('groups', 'groups')])
+def test_where_fedavg_and_focus_end(links, title):
+    table = [row for row in rows('exactness') if 'kept per client' in row]
+    for algorithm, shown, rate in zip(
+        ('fedavg', 'focus'), ('FedAvg', 'FOCUS'), RATES[links], strict=True
+    ):
+        (recorded,) = (row[title] for row in table if row['algorithm'] == shown)
+        again = level(alone(config('exactness', links), algorithm, links, rate), 'distance')
+        if recorded == 'rounding':
+            assert again[0] < 2e-7
+        else:
+            np.testing.assert_allclose(again, numbers(recorded), atol=5e-4)
+
+
+@pytest.mark.parametrize(
+    'which, at',
+    [
+        ('space', {'links.probs.sigma': 10.0, 'problem.alpha': 0.1}),
+        ('rounds', {}),
+        ('correlation', {'links.correlation_time': 30.0}),
+        ('correlation,newer', {'links.correlation_time': 30.0}),
+    ],
+)
+def test_a_point_of_a_simulated_map(which, at):
+    algorithm = 'focus' if 'newer' in which else 'fedavg'
+    at = {**at, 'problem.bayes_accuracy': 0.6, 'client.learning_rate': 0.02}
+    kept = runs.read(ROOT / 'studies' / 'records' / 'maps' / which.replace(',', '_')).columns
+    rows = kept['algorithm'] == algorithm
+    for name, value in at.items():
+        rows &= kept[name] == value
+    settings = config('map', which)
+    grid = {}
+    for name, value in at.items():
+        first, *middle, last = name.split('.')
+        section = grid.setdefault(first, {})
+        for part in middle:
+            section = section.setdefault(part, {})
+        section[last] = (value,)
+    alone = {'algorithms': {algorithm: {}}, 'names': (), 'reports': {}, 'grid': grid}
+    alone['baseline'] = algorithm
+    again = experiment.build({**settings, **alone}).run().columns
+    for name in ('seed', 'round'):
+        np.testing.assert_array_equal(again[name], kept[name][rows])
+    accuracy = 'server/eval_accuracy'
+    np.testing.assert_allclose(again[accuracy], kept[accuracy][rows], atol=0.002)
+
+
+def test_where_robust_regression_ends():
+    page = ' '.join((ROOT / 'docs' / 'papers.md').read_text().split())
+    wanted = re.search(r'to (0\.\d+) ± (0\.\d+) at R = 15, and then no more', page).groups()
+    settings = config('sun2025_figure2')
+    kept = {name: settings[name] for name in settings.keys() - {'baseline', 'names', 'reports'}}
+    again = level(
+        {
+            **kept,
+            'algorithms': {'fedavg': {}},
+            'patterns': {'R15': settings['patterns']['R15']},
+        },
+        'loss',
+    )
+    np.testing.assert_allclose(again, [float(number) for number in wanted], atol=5e-5)
