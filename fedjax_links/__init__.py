@@ -5,100 +5,61 @@ The names below are loaded on first use, so that command lines start without JAX
 
 import typing
 
-if typing.TYPE_CHECKING:
-    from fedjax_links import (
-        algorithms,
-        analysis,
-        base,
-        evaluation,
-        experiment,
-        local_training,
-        mixing,
-        participation,
-        plot,
-        problems,
-        report,
-        runs,
-        simulation,
-        sweeps,
-        testing,
-    )
-    from fedjax_links.algorithms import ALGORITHMS
-    from fedjax_links.clients import cohorts
-    from fedjax_links.clients import programs as client_programs
-    from fedjax_links.clients import rates as learning_rates
-    from fedjax_links.config import choices, sections
-    from fedjax_links.core import prng, tree
-    from fedjax_links.experiment import Experiment
-    from fedjax_links.machines import devices
-    from fedjax_links.participation import PARTICIPATION
-    from fedjax_links.problems import PROBLEMS
-    from fedjax_links.report import pricing
-    from fedjax_links.simulation import simulate
-    from fedjax_links.sweeps import sweep
+if typing.TYPE_CHECKING:  # what type checkers see, and what `__getattr__` follows
+    from fedjax_links import algorithms as algorithms
+    from fedjax_links import analysis as analysis
+    from fedjax_links import base as base
+    from fedjax_links import evaluation as evaluation
+    from fedjax_links import experiment as experiment
+    from fedjax_links import local_training as local_training
+    from fedjax_links import mixing as mixing
+    from fedjax_links import participation as participation
+    from fedjax_links import plot as plot
+    from fedjax_links import problems as problems
+    from fedjax_links import report as report
+    from fedjax_links import runs as runs
+    from fedjax_links import simulation as simulation
+    from fedjax_links import sweeps as sweeps
+    from fedjax_links import testing as testing
+    from fedjax_links.algorithms import ALGORITHMS as ALGORITHMS
+    from fedjax_links.clients import cohorts as cohorts
+    from fedjax_links.clients import programs as client_programs  # noqa: F401
+    from fedjax_links.clients import rates as learning_rates  # noqa: F401
+    from fedjax_links.config import choices as choices
+    from fedjax_links.config import sections as sections
+    from fedjax_links.core import prng as prng
+    from fedjax_links.core import tree as tree
+    from fedjax_links.experiment import Experiment as Experiment
+    from fedjax_links.machines import devices as devices
+    from fedjax_links.participation import PARTICIPATION as PARTICIPATION
+    from fedjax_links.problems import PROBLEMS as PROBLEMS
+    from fedjax_links.report import pricing as pricing
+    from fedjax_links.simulation import simulate as simulate
+    from fedjax_links.sweeps import sweep as sweep
 else:
+    import ast
+    import importlib
+    from pathlib import Path
+
     _HOMES = {
-        'ALGORITHMS': 'algorithms:ALGORITHMS',
-        'Experiment': 'experiment:Experiment',
-        'PARTICIPATION': 'participation:PARTICIPATION',
-        'PROBLEMS': 'problems:PROBLEMS',
-        'choices': 'config.choices',
-        'client_programs': 'clients.programs',
-        'cohorts': 'clients.cohorts',
-        'devices': 'machines.devices',
-        'learning_rates': 'clients.rates',
-        'pricing': 'report.pricing',
-        'prng': 'core.prng',
-        'sections': 'config.sections',
-        'simulate': 'simulation:simulate',
-        'sweep': 'sweeps:sweep',
-        'tree': 'core.tree',
+        alias.asname: (node.module, alias.name)
+        for node in ast.walk(ast.parse(Path(__file__).read_text(encoding='utf-8')))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname
     }
+    __all__ = sorted(_HOMES)
 
     def __getattr__(name: str) -> object:
-        if name not in __all__:
+        if name not in _HOMES:
             raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-        import importlib
+        module, inside = _HOMES[name]
+        if module == __name__:
+            return importlib.import_module(f'{module}.{inside}')
+        return getattr(__import__(module, fromlist=[inside]), inside)
 
-        module, _, inside = _HOMES.get(name, name).partition(':')
-        found = importlib.import_module(f'{__name__}.{module}')
-        return getattr(found, inside) if inside else found
+    def __dir__() -> list[str]:
+        return [*__all__, '__all__', '__doc__', '__version__']
 
 
-__all__ = [
-    'ALGORITHMS',
-    'PARTICIPATION',
-    'PROBLEMS',
-    'Experiment',
-    'algorithms',
-    'analysis',
-    'base',
-    'choices',
-    'client_programs',
-    'cohorts',
-    'devices',
-    'evaluation',
-    'experiment',
-    'learning_rates',
-    'local_training',
-    'mixing',
-    'participation',
-    'plot',
-    'pricing',
-    'prng',
-    'problems',
-    'report',
-    'runs',
-    'sections',
-    'simulate',
-    'simulation',
-    'sweep',
-    'sweeps',
-    'testing',
-    'tree',
-]
 __version__ = '0.1.0'
-
-
-def __dir__() -> list[str]:
-    return [*__all__, '__all__', '__doc__', '__version__']

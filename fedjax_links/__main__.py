@@ -65,6 +65,8 @@ def tables() -> dict[str, dict[str, str]]:
     from fedjax_links.problems.partition.names import PARTITIONS
     from fedjax_links.report import layouts, pricing
 
+    named = {n: v for n, v in vars(choices).items() if n.isupper() and n[0] != '_'}
+    del named['DRAWN']  # of tables that are there by themselves
     found: dict[str, Mapping[str, Any]] = {
         'algorithms': algorithms.ALGORITHMS,
         'patterns': participation.PARTICIPATION,
@@ -73,7 +75,7 @@ def tables() -> dict[str, dict[str, str]]:
         'partitions': PARTITIONS,
         'datasets': datasets.DATASETS,
         'augmentations': augmentation.AUGMENTATIONS,
-        **{name.lower().replace('_', ' '): getattr(choices, name) for name in choices.__all__},
+        **{name.lower().replace('_', ' '): table for name, table in named.items()},
         'reports': layouts.LAYOUTS,
         'device speeds': pricing.DEVICE_SPEEDS,
         'log': loggers.CALLBACKS,
@@ -112,20 +114,12 @@ def main(argv: list[str]) -> int:
 
 
 def _print_all(known: Mapping[str, str]) -> None:
-    print('python -m fedjax_links COMMAND [--help] [FLAGS]\n')
-    _print_table('commands', known)
-    for command, names in configs().items():
-        _print_table(f'configs of {command}', names)
-    for title, names in tables().items():
-        _print_table(title, names)
-
-
-def _print_table(title: str, lines: Mapping[str, str]) -> None:
-    print(title)
-    width = max(map(len, lines))
-    for name, line in sorted(lines.items()):
-        print(f'  {name:<{width}}  {line}'.rstrip())
-    print()
+    of_commands = {f'configs of {command}': names for command, names in configs().items()}
+    print('python -m fedjax_links COMMAND [--help] [FLAGS]')
+    for title, lines in {'commands': known, **of_commands, **tables()}.items():
+        width = max(map(len, lines))
+        rows = [f'  {name:<{width}}  {line}'.rstrip() for name, line in sorted(lines.items())]
+        print('\n'.join(['', title, *rows]))
 
 
 def _purpose(factory: Callable[..., Any]) -> str:

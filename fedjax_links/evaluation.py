@@ -139,35 +139,3 @@ def paired_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.
             'baseline', f'have the shape of `values` {list(np.shape(values))}', np.shape(baseline)
         )
     return seed_interval(np.asarray(values, float) - np.asarray(baseline, float), level=level)
-
-
-def unpaired_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.95) -> Interval:
-    """Interval of the difference of two means over independent seeds (Welch).
-
-    Args:
-      values: float[S, ...].
-      baseline: float[R, ...], of other seeds, as many as there are.
-      level: coverage in (0, 1) if the values were normal.
-
-    Returns:
-      Difference of the means and its half width, NaN where either has a single seed; ``num_seeds``
-      is the smaller number.
-
-    Raises:
-      ValueError: for a level outside [0, 1] or no seed.
-    """
-    from scipy import stats  # 0.3 s, and only tables need it
-
-    ours, theirs = seed_interval(values, level=level), seed_interval(baseline, level=level)
-    mean, num_seeds = ours.mean - theirs.mean, min(ours.num_seeds, theirs.num_seeds)
-    if num_seeds == 1:
-        return Interval(mean, np.full_like(mean, np.nan), 1)
-    counts = np.shape(values)[0], np.shape(baseline)[0]
-    squares = [
-        np.var(np.asarray(sample, np.float64), axis=0, ddof=1) / count
-        for sample, count in zip((values, baseline), counts, strict=True)
-    ]
-    total = squares[0] + squares[1]
-    spread = sum(s**2 / (n - 1) for s, n in zip(squares, counts, strict=True))
-    freedom = np.where(spread > 0, total**2, 1.0) / np.where(spread > 0, spread, 1.0)
-    return Interval(mean, stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(total), num_seeds)

@@ -66,7 +66,7 @@ _LIBRARIES = {
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
     'runs': {'jax', 'numpy', 'pandas'},
     'results': {'jax', 'numpy', 'pandas', 'xarray'},
-    'report': {'jax', 'numpy', 'scipy', 'safetensors', 'pandas'},
+    'report': {'jax', 'numpy', 'scipy', 'pandas'},
     'experiment': {'jax', 'numpy', 'scipy', 'optax', 'tensorboardX'},
     '': set(),
 }

@@ -68,26 +68,6 @@ def test_a_paired_interval_is_that_of_the_differences(rng):
     assert paired.half_width < evaluation.seed_interval(values).half_width / 50
 
 
-@pytest.mark.parametrize('counts', [(9, 5), (2, 7), (4, 4)])
-def test_an_unpaired_interval_is_welch_s(rng, counts):
-    values, baseline = (
-        rng.normal(1, scale, (n, 3)) for n, scale in zip(counts, (3, 1), strict=True)
-    )
-    found = evaluation.unpaired_interval(values, baseline, level=0.9)
-    expected = stats.ttest_ind(values, baseline, equal_var=False).confidence_interval(0.9)
-    np.testing.assert_allclose(found.mean - found.half_width, expected.low, rtol=1e-9)
-    np.testing.assert_allclose(found.mean + found.half_width, expected.high, rtol=1e-9)
-    assert found.num_seeds == min(counts)
-
-
-def test_unpaired_intervals_of_one_seed_and_of_constants():
-    found = evaluation.unpaired_interval([3.0], [1.0, 2.0])
-    assert found.mean == 1.5
-    assert np.isnan(found.half_width)
-    found = evaluation.unpaired_interval([3.0, 3.0], [1.0, 1.0])
-    assert (found.mean, found.half_width) == (2.0, 0.0)
-
-
 @pytest.mark.parametrize(
     'call, message',
     [

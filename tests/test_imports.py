@@ -139,10 +139,11 @@ def test_what_is_loaded_on_first_use_has_its_type_in_the_source():
     """Type checkers and editors read the imports that never run."""
     tree = ast.parse((FOLDER / '__init__.py').read_text())
     imported = {
-        alias.asname or alias.name: f'{node.module}:{alias.name}'
+        alias.asname: f'{node.module}:{alias.name}'
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
+        if alias.asname
     }
     assert imported.keys() == set(fedjax_links.__all__)
     for name, place in imported.items():

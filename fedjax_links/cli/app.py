@@ -1,39 +1,69 @@
 """What every command line shares: flags that fail in one line, and a compilation cache."""
 
 import contextlib
+import inspect
 import os
+import re
+import typing
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import app, flags, logging
 
-from fedjax_links.cli import failures
-from fedjax_links.cli.configs import ConfigFlags
+from fedjax_links.cli import configs, failures
 from fedjax_links.core import errors
+
+flags.disclaim_key_flags()  # those below belong to the command that asks for them
+
+_DEFINE: dict[Any, Callable[..., Any]] = {
+    bool: flags.DEFINE_bool,
+    float: flags.DEFINE_float,
+    int: flags.DEFINE_integer,
+    list: flags.DEFINE_list,
+    str: flags.DEFINE_string,
+}
+
+
+class Workdir(NamedTuple):
+    """Flags of a command that has no others.
+
+    Attributes:
+      workdir: Folder for what the command writes.
+    """
+
+    workdir: str | None = None
 
 
 def run(
     main: Callable[..., None],
-    config_flags: ConfigFlags | None = None,
+    kind: Any = None,
     *,
+    config: str | None = None,
     positional: bool = False,
-    instead: Any = None,
+    instead: str | None = None,
 ) -> None:
-    """Runs ``main(config)``; a user's mistake ends in one line on stderr and exit status 2.
+    """Runs ``main(config, flags)``; a user's mistake ends in one line on stderr and exit status 2.
 
     Args:
-      main: takes the config as nested dictionaries, or nothing if there are no such flags; then
-        the positional arguments, each as one more.
-      config_flags: the flags of the config; None for a command without.
+      main: takes the config as nested dictionaries and the flags, each if there are any; then the
+        positional arguments, each as one more.
+      kind: a NamedTuple with a field for each flag: its type, its default, and its help among the
+        attributes of the docstring.
+      config: of what the command takes the config, ``'experiment'`` or ``'figure'``; None for a
+        command without.
       positional: whether the command takes any number of arguments that are no flags.
-      instead: holder of a flag that stands in the config's place where it is given; ``main`` then
-        has no config.
+      instead: a flag that stands in the config's place where it is given; ``main`` then has None
+        for a config.
     """
+    overridden: dict[str, str] = {}
+    kinds: list[Any] = [each for each in (config and configs.Flags, kind) if each is not None]
+    for each in kinds:
+        _define(each)
 
     def parse(argv: list[str]) -> list[str]:
         try:
-            return flags.FLAGS(argv if config_flags is None else config_flags.take(argv))
+            return flags.FLAGS(configs.take(argv, overridden) if config else argv)
         except (flags.Error, errors.InvalidError) as error:
             failures.fail(error)
 
@@ -44,17 +74,29 @@ def run(
         if not flags.FLAGS['verbosity'].present:
             logging.set_verbosity(logging.WARNING)
         _use_compilation_cache()
+        given = [each(*(flags.FLAGS[name].value for name in each._fields)) for each in kinds]
         with failures.explained():
-            if config_flags is None or (instead is not None and instead.value is not None):
-                main(*argv[1:])
-                return
-            values = config_flags.load()
-            from fedjax_links.config import sections
+            if config is None:
+                main(*given, *argv[1:])
+            elif instead is not None and flags.FLAGS[instead].value is not None:
+                main(None, *given[1:])
+            else:
+                values = configs.of_flags(given[0], overridden, config)
+                from fedjax_links.config import sections
 
-            with sections.importable(config_flags.folder):
-                main(values, *argv[1:])
+                with sections.importable(configs.folder(given[0].config)):
+                    main(values, *given[1:])
 
     app.run(guarded, flags_parser=parse)
+
+
+def _define(kind: Any) -> None:
+    """A flag for every field."""
+    helps = dict(re.findall(r'^  (\w+): (.+(?:\n    .+)*)', inspect.cleandoc(kind.__doc__), re.M))
+    for name, hint in typing.get_type_hints(kind).items():
+        members = [typing.get_origin(part) or part for part in (hint, *typing.get_args(hint))]
+        define = next(_DEFINE[member] for member in members if member in _DEFINE)
+        define(name, kind._field_defaults[name], ' '.join(helps[name].split()))
 
 
 @contextlib.contextmanager
@@ -63,28 +105,13 @@ def in_workdir() -> Iterator[None]:
     try:
         yield
     except errors.InvalidError as error:
-        if error.path != 'folder':
-            raise
-        raise error.at('workdir') from None
+        raise error.at('workdir') if error.path == 'folder' else error from None
 
 
 def output_folder(path: str) -> Path:
-    """The folder for a command's files, created if missing.
-
-    Args:
-      path: what the user gave.
-
-    Returns:
-      The folder.
-
-    Raises:
-      ValueError: if it cannot be one.
-    """
+    """The folder for a command's files, created if missing."""
     folder = Path(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise errors.invalid('workdir', 'name a folder', f'{path}: {error.strerror}') from None
+    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 

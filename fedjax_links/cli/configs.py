@@ -10,74 +10,82 @@ import sys
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from absl import flags
+from typing import Any, NamedTuple
 
 from fedjax_links.config import overrides, shipped
 from fedjax_links.config import quick as sizes
 from fedjax_links.core import errors
 
-flags.disclaim_key_flags()  # those below belong to the command that asks for them
-
 _PREFIX = 'config.'
 _MODULE = '<config>'
 
 
-class ConfigFlags:
-    """``--config``, overrides of its fields, and ``--quick``, of a command."""
+class Flags(NamedTuple):
+    """Flags of every command that takes a config.
 
-    def __init__(self, *, of_figure: bool = False) -> None:
-        """Defines the flags for the module that calls.
+    Attributes:
+      config: A config or its file; --config.field=value gives a field a value.
+      quick: The config's short version: what its section `quick` replaces.
+    """
 
-        Args:
-          of_figure: whether the command takes the config of a figure, not of an experiment.
-        """
-        self._of_figure = of_figure
-        self._overrides: dict[str, str] = {}
-        self._given = flags.DEFINE_string(
-            'config', None, 'A config or its file; --config.field=value gives a field a value.'
-        )
-        self._is_quick = flags.DEFINE_bool(
-            'quick', False, "The config's short version: what its section `quick` replaces."
-        )
+    config: str | None = None
+    quick: bool = False
 
-    def take(self, argv: Sequence[str]) -> list[str]:
-        """Takes overrides, ``--config.field=value`` or ``--config.field value``.
 
-        Args:
-          argv: the command line.
+def take(argv: Sequence[str], overridden: dict[str, str]) -> list[str]:
+    """Takes overrides, ``--config.field=value`` or ``--config.field value``.
 
-        Returns:
-          The other arguments.
-        """
-        others, left = [], iter(argv)
-        for argument in left:
-            flag, equals, text = argument.partition('=')
-            field = flag.lstrip('-')
-            if not argument.startswith('-') or not field.startswith(_PREFIX):
-                others.append(argument)
-                continue
-            if not equals:
-                text = next(left, '--')
-                if text.startswith('--'):
-                    raise errors.invalid(field, f'be given a value, as --{field}=VALUE', 'none')
-            self._overrides[field.removeprefix(_PREFIX)] = text
-        return others
+    Args:
+      argv: the command line.
+      overridden: where to put the texts of values, by dotted path.
 
-    @property
-    def folder(self) -> Path:
-        """Where the config file lies."""
-        return Path(_file_and_words(self._given.value or '')[0]).parent
+    Returns:
+      The other arguments.
 
-    def load(self) -> dict[str, Any]:
-        """The config of this command line, as `load` gives it."""
-        if not self._given.value:
-            requirement = 'name a config or its file, such as --config=quickstart'
-            raise errors.invalid('config', requirement, self._given.value or None)
-        values = load(self._given.value, self._overrides, quick=self._is_quick.value)
-        _check(values, self._given.value, of_figure=self._of_figure)
-        return values
+    Raises:
+      ValueError: for a field without a value.
+    """
+    others, left = [], iter(argv)
+    for argument in left:
+        flag, equals, text = argument.partition('=')
+        field = flag.lstrip('-')
+        if not argument.startswith('-') or not field.startswith(_PREFIX):
+            others.append(argument)
+            continue
+        if not equals:
+            text = next(left, '--')
+            if text.startswith('--'):
+                raise errors.invalid(field, f'be given a value, as --{field}=VALUE', 'none')
+        overridden[field.removeprefix(_PREFIX)] = text
+    return others
+
+
+def folder(given: str) -> Path:
+    """Where a config file lies."""
+    return Path(_file_and_words(given)[0]).parent
+
+
+def of_flags(given: Flags, overridden: Mapping[str, str], kind: str) -> dict[str, Any]:
+    """The config of a command line, as `load` gives it.
+
+    Args:
+      given: the flags.
+      overridden: as in `load`.
+      kind: of what it must be the config, ``'experiment'`` or ``'figure'``.
+
+    Raises:
+      ValueError: as `load`, and for the config of another command.
+    """
+    if not given.config:
+        requirement = 'name a config or its file, such as --config=quickstart'
+        raise errors.invalid('config', requirement, given.config or None)
+    values = load(given.config, overridden, quick=given.quick)
+    found = 'figure' if 'figure' in values else 'experiment'
+    if found != kind and (found == 'figure' or 'algorithms' in values):
+        article, does = ('an', 'figure` draws') if found == 'figure' else ('a', 'simulate` runs')
+        value = f'{given.config}, which `python -m fedjax_links {does}'
+        raise errors.invalid('config', f'be of {article} {kind}', value)
+    return values
 
 
 def load(given: str, overridden: Mapping[str, str], *, quick: bool = False) -> dict[str, Any]:
@@ -102,21 +110,6 @@ def load(given: str, overridden: Mapping[str, str], *, quick: bool = False) -> d
     return overrides.told(values, overrides.between(file, values))
 
 
-def _check(values: Mapping[str, Any], given: str, *, of_figure: bool) -> None:
-    """Raises for the config of another command, and for fields that no experiment has."""
-    from fedjax_links.experiment.config import FIELDS
-
-    if 'figure' in values and not of_figure:
-        draws = f'{given}, which `python -m fedjax_links figure` draws'
-        raise errors.invalid('config', 'be of an experiment', draws)
-    if of_figure and 'figure' not in values and 'algorithms' in values:
-        runs = f'{given}, which `python -m fedjax_links simulate` runs'
-        raise errors.invalid('config', 'be of a figure', runs)
-    for name in values:
-        if name not in FIELDS and not of_figure:
-            raise errors.unknown_name('config', name, FIELDS)
-
-
 def _file_and_words(given: str) -> tuple[str, list[str]]:
     path, *words = shipped.locate(given).split(':', 1)
     return path, words
@@ -131,14 +124,19 @@ def _replaced(
     if not isinstance(own, Mapping) or not name:
         raise errors.invalid(where, f'be a section, to have {name!r}', errors.shown(section))
     old = own.get(name)
-    new = _replaced(old, rest, text, f'{where}.{name}') if rest else _read(text, old)
+    new = _replaced(old, rest, text, f'{where}.{name}') if rest else read(text, old)
     if new is None and old is not None:
         return {field: value for field, value in own.items() if field != name}
     return {**own, name: new}
 
 
-def _read(text: str, old: Any) -> Any:
-    """The value that a text stands for, of the same kind of number or text as the old one."""
+def read(text: str, old: Any = None) -> Any:
+    """The value that a text stands for.
+
+    Args:
+      text: a number, a list or a section as Python writes it; all else stays a text.
+      old: what it takes the place of; a text stays a text, and a float a float.
+    """
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -161,25 +159,19 @@ def _returned(path: str, words: Sequence[str]) -> dict[str, Any]:
     module = sys.modules[_MODULE] = types.ModuleType(_MODULE)
     module.__file__ = path
     exec(compile(source, path, 'exec'), vars(module))
-    config = _getter(module, path, words)(*words)
-    values = config.to_dict() if hasattr(config, 'to_dict') else config
-    if not isinstance(values, dict):
-        given = f'{type(config).__name__} from {path}'
-        raise errors.invalid('config', 'name a file whose get_config returns a dictionary', given)
-    return values
-
-
-def _getter(module: types.ModuleType, path: str, words: Sequence[str]) -> Any:
-    """The function ``get_config``, if it takes the words."""
     get_config = getattr(module, 'get_config', None)
     if not callable(get_config):
         raise errors.invalid('config', 'name a file with a function get_config', path)
     try:
         inspect.signature(get_config).bind(*words)
     except TypeError as error:
-        requirement = 'have no word after a colon' if words else 'have a word after a colon'
         if len(inspect.signature(get_config).parameters) > 1:
             raise errors.invalid('config', 'have a get_config of one word', f'{error}') from None
-        given = ':'.join([path, *words])
-        raise errors.invalid('config', f'{requirement}, as its get_config says', given) from None
-    return get_config
+        requirement = f'have {"no" if words else "a"} word after a colon, as its get_config says'
+        raise errors.invalid('config', requirement, ':'.join([path, *words])) from None
+    config = get_config(*words)
+    values = config.to_dict() if hasattr(config, 'to_dict') else config
+    if not isinstance(values, dict):
+        given = f'{type(config).__name__} from {path}'
+        raise errors.invalid('config', 'name a file whose get_config returns a dictionary', given)
+    return values

@@ -7,23 +7,18 @@ python -m fedjax_links figure --config=configs/sun2025_figure1.py --workdir=runs
 
 from typing import Any
 
-from absl import flags
-
-from fedjax_links.cli import app, configs
+from fedjax_links.cli import app
 from fedjax_links.core import errors
 
-_CONFIG = configs.ConfigFlags(of_figure=True)
-_WORKDIR = flags.DEFINE_string('workdir', None, 'Folder for the picture, the numbers and the text.')
 
-
-def main(values: dict[str, Any]) -> None:
+def main(values: dict[str, Any], given: app.Workdir) -> None:
     """Computes, prints and writes."""
     from fedjax_links.report import figure, tables
 
     figure.check(values)
-    if _WORKDIR.value is None:
+    if given.workdir is None:
         raise errors.invalid('workdir', 'name a folder, such as --workdir=runs/figure', None)
-    folder = app.output_folder(_WORKDIR.value)
+    folder = app.output_folder(given.workdir)
     result = figure.build(values)
     figure.write(folder, values, result)
     caption = tables.wrapped(values['caption'], 80)
@@ -32,4 +27,4 @@ def main(values: dict[str, Any]) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, _CONFIG)
+    app.run(main, app.Workdir, config='figure')

@@ -3,105 +3,100 @@
 python -m fedjax_links links --config=configs/quickstart.py --workdir=runs/links
 python -m fedjax_links links --log=cached_timers.json --format=flash --tick=600 --workdir=runs/log
 
-On the terminal always; with a folder also as a picture and as a table of clients. A log of
-availability in a config's place is looked at by itself: its day, its absences, and the bias that
-averaging over whoever is there would have, beside clients that were fitted to it.
+On the terminal always; with a folder also as a picture. A log of availability in a config's place
+is looked at at the times of rounds: its day, its absences, and the bias that averaging over whoever
+is there would have.
 """
 
 import functools
-from typing import Any
-
-from absl import flags
+from typing import Any, NamedTuple
 
 from fedjax_links.cli import app, configs
 
-PICTURE, TABLE = 'links.png', 'links.csv'
 
-_CONFIG = configs.ConfigFlags()
-_WORKDIR = flags.DEFINE_string('workdir', None, f'Folder for {PICTURE} and {TABLE}.')
-_PATTERN = flags.DEFINE_string('pattern', None, 'Label of the links; the first by default.')
-_ROUNDS = flags.DEFINE_integer(
-    'rounds',
-    None,
-    'Rounds of the first seed to simulate, 10,000 by default; of a log, all whole days by default.',
-    lower_bound=2,
-)
-_LOG = flags.DEFINE_string('log', None, "A log of availability, in the config's place.")
-_FORMAT = flags.DEFINE_string('format', 'csv', 'Of the log, as `format` of the pattern `trace`.')
-_CLIENTS = flags.DEFINE_integer('clients', None, 'Only so many clients of the log.', lower_bound=1)
-_UNIT = flags.DEFINE_string('unit', None, 'Of times in the log: ms, s, min, h or d; s by default.')
-_ORIGIN = flags.DEFINE_string(
-    'origin', None, 'Time of round 0 in the log: a number, a date, or first, its earliest time.'
-)
-_TICK = flags.DEFINE_float('tick', 600.0, 'Seconds per round of the log, and per line of a matrix.')
-_OVERLAPS = flags.DEFINE_string('overlaps', 'reject', 'Of a client in the log: reject or merge.')
+class Flags(NamedTuple):
+    """Flags of the command.
+
+    Attributes:
+      workdir: Folder for links.png.
+      pattern: Label of the links; the first by default.
+      rounds: Rounds of the first seed to simulate, 10,000 by default; of a log, all whole days by
+        default.
+      log: A log of availability, in the config's place.
+      format: Of the log, as `format` of the pattern `trace`.
+      clients: Only so many clients of the log.
+      unit: Of times in the log: ms, s, min, h or d; s by default.
+      origin: Time of round 0 in the log: a number, a date, or first, its earliest time.
+      tick: Seconds per round of the log, and per line of a matrix.
+      overlaps: Of a client in the log: reject or merge.
+    """
+
+    workdir: str | None = None
+    pattern: str | None = None
+    rounds: int | None = None
+    log: str | None = None
+    format: str = 'csv'
+    clients: int | None = None
+    unit: str | None = None
+    origin: str | None = None
+    tick: float = 600.0
+    overlaps: str = 'reject'
 
 
-def main(values: dict[str, Any] | None = None) -> None:
+def main(values: dict[str, Any] | None, given: Flags) -> None:
     """Draws the links of a config, or a log."""
-    folder = None if _WORKDIR.value is None else app.output_folder(_WORKDIR.value)
-    if values is None:
-        _draw_log(str(_LOG.value), folder)
-        return
+    from fedjax_links import experiment
+    from fedjax_links.core import checks
     from fedjax_links.report.screens import configured, links, recording, terminal
 
-    found = configured.of_config(values, _PATTERN.value)
-    record = recording.record_links(
-        found.participation, num_rounds=_ROUNDS.value or 10_000, seed=found.seed
-    )
-    what = [found.name, *([found.where] if found.where else []), f'seed {found.seed}']
-    law, title = found.law, f'{found.title} ({", ".join(what)})'
+    if given.rounds is not None:
+        checks.static_int('rounds', given.rounds, minimum=2)
+    if values is None:
+        title, record, law = _of_log(given)
+    else:
+        found = configured.of_experiment(experiment.build(values), given.pattern)
+        seed, law = found.seed, found.law
+        rounds = given.rounds or 10_000
+        record = recording.record_links(found.participation, num_rounds=rounds, seed=seed)
+        what = [found.name, *([found.where] if found.where else []), f'seed {seed}']
+        title = f'{found.experiment.title} ({", ".join(what)})'
     print(terminal.picture(title, record, law))
-    if folder is not None:
-        links.picture(folder / PICTURE, title, record, law)
-        links.write_csv(folder / TABLE, record)
-        _say(folder)
+    if given.workdir is not None:
+        path = app.output_folder(given.workdir) / 'links.png'
+        links.picture(path, title, record, law)
+        print(f'Wrote {path}')
 
 
-def _draw_log(path: str, folder) -> None:
-    """Reads a log, and looks at it at the times of rounds."""
+def _of_log(given: Flags) -> tuple[Any, ...]:
+    """A log at the times of rounds: title, links and what is known of them."""
     from fedjax_links.config import choices, recordings
     from fedjax_links.core import checks, errors
     from fedjax_links.report.screens import availability
 
-    checks.choice('format', _FORMAT.value, choices.TRACE_FORMATS)
-    reader = choices.TRACE_FORMATS[_FORMAT.value]
-    given: dict[str, Any] = {'unit': _UNIT.value, 'origin': _number_or_text(_ORIGIN.value)}
-    given = {name: value for name, value in given.items() if value is not None}
-    if _FORMAT.value == 'matrix':  # a line of it is a round
-        given['seconds'] = _TICK.value
-    checks.options('format', reader, given, path)
-    log = recordings.read_log('log', functools.partial(reader, **given), path, None)
-    if _CLIENTS.value is not None:
-        checks.static_int('clients', _CLIENTS.value, maximum=len(log.names))
-        log = log.first(_CLIENTS.value)
+    checks.choice('format', given.format, choices.TRACE_FORMATS)
+    reader = choices.TRACE_FORMATS[given.format]
+    options = {
+        'unit': given.unit,
+        'origin': given.origin and configs.read(given.origin),
+        'seconds': given.tick if given.format == 'matrix' else None,  # a line of it is a round
+    }
+    options = {name: value for name, value in options.items() if value is not None}
+    checks.options('format', reader, options, given.log)
+    log = recordings.read_log('log', functools.partial(reader, **options), given.log, None)
+    if given.clients is not None:
+        checks.static_int('clients', given.clients, maximum=len(log.names))
+        log = log.first(given.clients)
     try:
         for line in availability.warnings(log):
             print(f'warning  {line}')
-        found = availability.of_log(
-            log, tick=_TICK.value, rounds=_ROUNDS.value, overlaps=_OVERLAPS.value
+        record, law = availability.of_log(
+            log, tick=given.tick, rounds=given.rounds, overlaps=given.overlaps
         )
     except errors.InvalidError as error:
         own = error.path in ('intervals', 'wrap')  # `wrap` is the log's own, where it has one
         raise error.under('log') if own else error from None
-    title = f'{path} ({_FORMAT.value})'
-    print(availability.text(title, found))
-    if folder is not None:
-        availability.picture(folder / PICTURE, title, found)
-        availability.write_csv(folder / TABLE, found, log.names)
-        _say(folder)
-
-
-def _number_or_text(given: str | None) -> float | str | None:
-    try:
-        return None if given is None else float(given)
-    except ValueError:
-        return given
-
-
-def _say(folder) -> None:
-    print(f'Wrote {PICTURE} and {TABLE} to {folder}')
+    return f'{given.log} ({given.format})', record, law
 
 
 if __name__ == '__main__':
-    app.run(main, _CONFIG, instead=_LOG)
+    app.run(main, Flags, config='experiment', instead='log')

@@ -2,53 +2,37 @@
 
 python -m fedjax_links partition --config=configs/comparison.py --workdir=runs/partition
 
-For any config with a section ``problem``; classes and distances where its problem has integer
-labels. On the terminal always; with a folder also as a picture and as a table of clients.
+Of the first pattern's problem; classes and distances where it has integer labels. On the terminal
+always; with a folder also as a picture.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
-from absl import flags
-
-from fedjax_links.cli import app, configs
-from fedjax_links.core import errors
-
-PICTURE, TABLE = 'partition.png', 'partition.csv'
-
-_CONFIG = configs.ConfigFlags()
-_WORKDIR = flags.DEFINE_string('workdir', None, f'Folder for {PICTURE} and {TABLE}.')
+from fedjax_links.cli import app
 
 
-def main(values: dict[str, Any]) -> None:
-    """Builds the problem alone, and describes who holds what."""
+def main(values: dict[str, Any], given: app.Workdir) -> None:
+    """Builds the experiment, and describes who holds what."""
+    from fedjax_links import experiment
     from fedjax_links.experiment import config_parts
     from fedjax_links.report.screens import configured, partitions
 
-    section = values.get('problem')
-    if not isinstance(section, Mapping):
-        raise errors.invalid('config', "have a section 'problem'", sorted(values))
-    folder = None if _WORKDIR.value is None else app.output_folder(_WORKDIR.value)
-    alone = {name: v for name, v in values.items() if name not in ('patterns', 'problems')}
-    parts = config_parts.parts({**alone, 'links': 'always'})
-    section = config_parts.at_point(section, parts.first, 'problem')
-    problem = parts.problems[config_parts.LINKS]
-    report = partitions.of_problem(problem.make(**problem.at(parts.first)))
-    where = configured.first_point(values, 'problem')
-    title = ', '.join([describe(section), *([where] if where else [])])
-    print(partitions.text(title, report))
-    if folder is not None:
-        partitions.picture(folder / PICTURE, title, report)
-        partitions.write_csv(folder / TABLE, report)
-        print(f'Wrote {PICTURE} and {TABLE} to {folder}')
-
-
-def describe(section: Mapping[str, Any]) -> str:
-    """The data set and its partition in a line: what the config says, option by option."""
+    planned = experiment.build(values)
+    pattern, point = next(iter(planned.patterns)), planned.grid_points[0]
+    report = partitions.of_problem(planned.problem_at(pattern, point))
+    section = config_parts.problem_sections(values)[pattern]
+    section = config_parts.at_point(section, point, 'problem')
     hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment', 'store')
     options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
-    return ', '.join([str(section.get('dataset', section['name'])), *options])
+    said = ', '.join([str(section.get('dataset', section['name'])), *options])
+    where = configured.first_point(planned, planned.problem_makers[pattern])
+    title = f'{said}, {where}' if where else said
+    print(partitions.text(title, report))
+    if given.workdir is not None:
+        path = app.output_folder(given.workdir) / 'partition.png'
+        partitions.picture(path, title, report)
+        print(f'Wrote {path}')
 
 
 if __name__ == '__main__':
-    app.run(main, _CONFIG)
+    app.run(main, app.Workdir, config='experiment')

@@ -1,148 +1,93 @@
 """One live line for the whole experiment: rounds done, time taken, time left.
 
-Where stdout is no terminal, a plain line at each stage and once a minute.
+Where stdout is no terminal, a plain line at each stage and once a minute. A simulation that is not
+finite any more is named at once, above the line, on stderr; the others go on.
 """
 
-import datetime
 import sys
-import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TextIO
+from collections.abc import Mapping
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
 from fedjax_links.experiment import Callback, Experiment, Lane
 from fedjax_links.experiment.plan.lanes import TUNING, count_rounds
 
-_FORMAT = '{desc} |{bar:24}| {n_fmt}/{total_fmt} rounds [{elapsed}<{remaining}, {rate_fmt}]'
-_SECONDS = 60.0
+_LIVE = '{desc} |{bar:24}| {n_fmt}/{total_fmt} rounds [{elapsed}<{remaining}, {rate_fmt}]'
+_PLAIN = '{desc}: {n_fmt} of {total_fmt} rounds, {elapsed}, {remaining} left'
 
 
-class _Line(Protocol):
-    def name(self, words: str, *, is_stage: bool) -> None: ...
+class _Lines(tqdm):
+    """Lines that a file or a pipe can hold."""
 
-    def add(self, rounds: int, *, earlier: bool) -> None: ...
-
-    def say(self, words: str) -> None: ...
-
-    def close(self) -> None: ...
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        """A line below the last one."""
+        print(self, file=self.fp, flush=True)
 
 
 class Progress(Callback):
     """Draws the line."""
 
-    def __init__(
-        self, file: TextIO | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, file: TextIO | None = None) -> None:
         """Draws nothing yet.
 
         Args:
           file: where to; stdout by default.
-          clock: seconds, for plain lines.
         """
-        self._file, self._clock = file or sys.stdout, clock
-        self._line: _Line | None = None
+        self._file = file or sys.stdout
 
     def on_start(self, experiment: Experiment) -> None:
         """Starts the line."""
         self._labels = list(experiment.algorithms)
         self._several = len(experiment.patterns) > 1
         self._done: dict[str, int] = {}
+        self._diverged: set[str] = set()
         self._is_fresh = False
-        total = sum(count_rounds(experiment, label) for label in self._labels)
-        is_live = self._file.isatty()
-        self._line = _Live(total, self._file) if is_live else _Plain(total, self._file, self._clock)
+        kind, form, seconds = (tqdm, _LIVE, 0.5) if self._file.isatty() else (_Lines, _PLAIN, 60)
+        self._bar: Any = kind(
+            total=sum(count_rounds(experiment, label) for label in self._labels),
+            unit='round',
+            file=self._file,
+            bar_format=form,
+            mininterval=seconds,
+            miniters=1,
+            delay=1e-9,  # nothing before the first stage has its name
+        )
 
     def on_stage(self, algorithm: str, stage: str, num_rounds: int) -> None:
         """Names the algorithm and its stage."""
-        assert self._line is not None
-        self._line.name(self._words(algorithm, stage), is_stage=True)
+        self._bar.set_description_str(self._words(algorithm, stage))
 
     def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
-        """Counts the rounds."""
-        assert self._line is not None
-        if self._several:
-            words = f'{self._words(lane.algorithm, lane.stage)}, {lane.pattern}'
-            self._line.name(words, is_stage=False)
-        new, earlier = record['round'] - self._done.get(lane.name, 0), len(record) == 1
+        """Counts the rounds, and tells of a lane's first value that is not finite."""
+        if not record.get('finite', True) and lane.name not in self._diverged:
+            self._diverged.add(lane.name)
+            round = int(record['first_bad_round'])
+            line = f'not finite from round {round} on (of 0 to {lane.num_rounds - 1})'
+            hint = f'--debug_round={round} looks into it'
+            tqdm.write(f'{lane.description}: {line}; {hint}', file=sys.stderr)
+        earlier = len(record) == 1
         if not earlier and not self._is_fresh:
             self._is_fresh = True
             if self._done:
-                self._line.say(f'Goes on after {sum(self._done.values()):,} rounds done before.')
+                before = f'Goes on after {sum(self._done.values()):,} rounds done before.'
+                tqdm.write(before, file=self._file)
+        new = record['round'] - self._done.get(lane.name, 0)
         self._done[lane.name] = record['round']
-        self._line.add(new, earlier=earlier)
+        pattern = f', {lane.pattern}' if self._several else ''
+        words = f'{self._words(lane.algorithm, lane.stage)}{pattern}'
+        self._bar.set_description_str(words, refresh=False)
+        if not earlier:
+            self._bar.update(new)
+            return
+        self._bar.initial += new  # done before: no credit for its speed
+        self._bar.n += new
+        self._bar.last_print_n += new
 
     def on_end(self, results: Any) -> None:
         """Leaves the last line."""
-        if self._line is not None:
-            self._line.close()
+        self._bar.close()
 
     def _words(self, algorithm: str, stage: str) -> str:
         place = f'{self._labels.index(algorithm) + 1}/{len(self._labels)}'
         return f'{algorithm} {place}{", tuning" if stage == TUNING else ""}'
-
-
-class _Live:
-    """A bar that stays in its place."""
-
-    def __init__(self, total: int, file: TextIO) -> None:
-        self._bar: Any = tqdm(
-            total=total, unit='round', file=file, bar_format=_FORMAT, mininterval=0.5
-        )
-
-    def name(self, words: str, *, is_stage: bool) -> None:
-        self._bar.set_description_str(words, refresh=is_stage)
-
-    def add(self, rounds: int, *, earlier: bool) -> None:
-        if not earlier:
-            self._bar.update(rounds)
-            return
-        self._bar.initial += rounds  # done before: no credit for its speed
-        self._bar.n += rounds
-        self._bar.last_print_n += rounds
-
-    def say(self, words: str) -> None:
-        self._bar.write(words, file=self._bar.fp)
-
-    def close(self) -> None:
-        self._bar.close()
-
-
-class _Plain:
-    """Lines that a file or a pipe can hold."""
-
-    def __init__(self, total: int, file: TextIO, clock: Callable[[], float]) -> None:
-        self._total, self._file, self._clock = total, file, clock
-        self._words, self._rounds, self._earlier = '', 0, 0
-        self._began = self._last = clock()
-
-    def name(self, words: str, *, is_stage: bool) -> None:
-        self._words = words
-        if is_stage:
-            self._print()
-
-    def add(self, rounds: int, *, earlier: bool) -> None:
-        self._rounds += rounds
-        self._earlier += rounds if earlier else 0
-        if self._clock() - self._last >= _SECONDS:
-            self._print()
-
-    def say(self, words: str) -> None:
-        print(words, file=self._file, flush=True)
-
-    def close(self) -> None:
-        self._words = 'done'
-        self._print()
-
-    def _print(self) -> None:
-        self._last = self._clock()
-        taken, own = self._last - self._began, self._rounds - self._earlier
-        left = ''
-        if own > 0 and self._rounds < self._total:
-            left = f', {_time(taken / own * (self._total - self._rounds))} left'
-        rounds = f'{self._rounds:,} of {self._total:,} rounds'
-        print(f'{self._words}: {rounds}, {_time(taken)}{left}', file=self._file, flush=True)
-
-
-def _time(seconds: float) -> str:
-    return str(datetime.timedelta(seconds=round(seconds)))

@@ -11,28 +11,33 @@ python -m fedjax_links report --workdir=runs/quickstart --price='{"targets": [0.
 
 import json
 from pathlib import Path
-from typing import Any
-
-from absl import flags
+from typing import Any, NamedTuple
 
 from fedjax_links.cli import app
 from fedjax_links.core import errors
 
-_WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of a finished or unfinished run.')
+
+class Flags(NamedTuple):
+    """Flags of the command.
+
+    Attributes:
+      workdir: Folder of a finished or unfinished run.
+      price: Options of the layout `price`, or their file (JSON).
+    """
+
+    workdir: str | None = None
+    price: str | None = None
 
 
-_PRICE = flags.DEFINE_string('price', None, 'Options of the layout `price`, or their file (JSON).')
-
-
-def main() -> None:
+def main(given: Flags) -> None:
     """Reads, writes and prints."""
-    if _WORKDIR.value is None:
+    if given.workdir is None:
         raise errors.invalid('workdir', 'name the folder of a run, such as runs/first', None)
     from fedjax_links import report, runs
 
-    added = {} if _PRICE.value is None else {'price': {'name': 'price', **_options(_PRICE.value)}}
+    added = {} if given.price is None else {'price': {'name': 'price', **_options(given.price)}}
     with app.in_workdir():
-        run = runs.read(_WORKDIR.value)
+        run = runs.read(given.workdir)
     print(report.write(run, added=added))
 
 
@@ -48,4 +53,4 @@ def _options(given: str) -> dict[str, Any]:
 
 
 if __name__ == '__main__':
-    app.run(main)
+    app.run(main, Flags)

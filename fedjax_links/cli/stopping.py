@@ -22,7 +22,6 @@ class StopOnSignal(Callback):
     def __init__(self) -> None:
         """Nothing was received yet."""
         self.received: int | None = None
-        self._before: dict[int, Any] = {}
 
     def on_start(self, experiment: Experiment) -> None:
         """Listens."""

@@ -3,27 +3,34 @@
 python -m fedjax_links theory --config=configs/quickstart.py
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from absl import flags
-
-from fedjax_links.cli import app, configs
-
-_CONFIG = configs.ConfigFlags()
-_PATTERN = flags.DEFINE_string('pattern', None, 'Label of the links; the first by default.')
-_ROUNDS = flags.DEFINE_integer(
-    'rounds', 10_000, 'Rounds of the first seed to simulate.', lower_bound=32
-)
+from fedjax_links.cli import app
 
 
-def main(values: dict[str, Any]) -> None:
-    """Builds the links, simulates them without training, and prints the screen."""
+class Flags(NamedTuple):
+    """Flags of the command.
+
+    Attributes:
+      pattern: Label of the links; the first by default.
+      rounds: Rounds of the first seed to simulate.
+    """
+
+    pattern: str | None = None
+    rounds: int = 10_000
+
+
+def main(values: dict[str, Any], given: Flags) -> None:
+    """Builds the experiment, simulates its links without training, and prints the screen."""
+    from fedjax_links import experiment
+    from fedjax_links.core import checks
     from fedjax_links.report.screens import configured, recording, theory
 
-    links = configured.of_config(values, _PATTERN.value)
-    record = recording.record_links(links.participation, num_rounds=_ROUNDS.value, seed=links.seed)
+    checks.static_int('rounds', given.rounds, minimum=32)
+    links = configured.of_experiment(experiment.build(values), given.pattern)
+    record = recording.record_links(links.participation, num_rounds=given.rounds, seed=links.seed)
     print(theory.text(links, record))
 
 
 if __name__ == '__main__':
-    app.run(main, _CONFIG)
+    app.run(main, Flags, config='experiment')

@@ -17,14 +17,17 @@ from fedjax_links.base import Participation, Problem
 from fedjax_links.clients import rates as learning_rates
 from fedjax_links.config import recordings
 from fedjax_links.core import checks, errors
+from fedjax_links.participation import schedules
 from fedjax_links.participation.probabilities import label_dependent_probs
-from fedjax_links.participation.schedules import SCHEDULES
 from fedjax_links.participation.traces import trace_formats
 from fedjax_links.participation.traces.intervals import Intervals
 from fedjax_links.problems import owners, partition
 
 LEARNING_RATES = learning_rates.LEARNING_RATES
 """``client.decay``: given the rate, positionally."""
+
+SCHEDULES = schedules.SCHEDULES
+"""``schedule`` of a pattern: given the probabilities, positionally."""
 
 CLIENT_PROGRAMS: Mapping[str, Callable[..., local_training.ClientProgram]] = {
     'local_sgd': local_training.local_sgd,
@@ -34,17 +37,10 @@ CLIENT_PROGRAMS: Mapping[str, Callable[..., local_training.ClientProgram]] = {
 
 _LARGEST = float(np.finfo(np.float32).max)
 _RANGES: Mapping[str, tuple[float, float]] = {
-    'accumulator_decay': (0, 1),
-    'b1': (0, 1),
-    'b2': (0, 1),
-    'decay': (0, 1),
-    'eps': (0, _LARGEST),
-    'eps_root': (0, _LARGEST),
-    'initial_accumulator_value': (0, _LARGEST),
-    'initial_scale': (0, _LARGEST),
+    **dict.fromkeys(('accumulator_decay', 'b1', 'b2', 'decay', 'momentum'), (0, 1)),
+    **dict.fromkeys(('eps', 'eps_root', 'initial_accumulator_value'), (0, _LARGEST)),
+    **dict.fromkeys(('initial_scale', 'weight_decay'), (0, _LARGEST)),
     'learning_rate': (float(np.finfo(np.float32).tiny), _LARGEST),
-    'momentum': (0, 1),
-    'weight_decay': (0, _LARGEST),
 }
 """Where numbers that optimizers take must lie."""
 
@@ -64,13 +60,9 @@ def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
     return make
 
 
+_OPTAX = (optax.adagrad, optax.adam, optax.adamw, optax.rmsprop, optax.sgd, optax.yogi)
 OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
-    'adagrad': _checked(optax.adagrad),
-    'adam': _checked(optax.adam),
-    'adamw': _checked(optax.adamw),
-    'rmsprop': _checked(optax.rmsprop),
-    'sgd': _checked(optax.sgd),
-    'yogi': _checked(optax.yogi),
+    factory.__name__: _checked(factory) for factory in _OPTAX
 }
 """``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
 
@@ -171,16 +163,3 @@ TRACE_FORMATS: Mapping[str, Callable[..., Intervals]] = {
     'pings': trace_formats.from_pings,
 }
 """``format`` of ``trace`` and ``look_alike`` with a ``path``: given the path."""
-
-__all__ = [
-    'CLIENT_PROGRAMS',
-    'EVAL_FNS',
-    'GROUPS',
-    'LEARNING_RATES',
-    'LINKS',
-    'OPTIMIZERS',
-    'PROBS',
-    'SCHEDULES',
-    'TRACE_FORMATS',
-    'WEIGHTS',
-]

@@ -12,22 +12,20 @@ from fedjax_links.core import errors
 
 
 @contextlib.contextmanager
-def importable(folder: Path | str | None) -> Iterator[None]:
+def importable(folder: Path | str) -> Iterator[None]:
     """Lets ``module:factory`` name modules of a folder, and relative paths its files.
 
     Args:
-      folder: usually that of the config file; None changes nothing.
+      folder: usually that of the config file.
     """
-    if folder is None:
-        yield
-        return
     path = Path(folder).resolve()
     before = set(sys.modules)
     sys.path.insert(0, str(path))
+    token = recordings.BESIDE.set(path)
     try:
-        with recordings.beside(path):
-            yield
+        yield
     finally:
+        recordings.BESIDE.reset(token)
         sys.path.remove(str(path))
         for name in set(sys.modules) - before:  # another folder may use the same names
             file = getattr(sys.modules[name], '__file__', None)
@@ -56,9 +54,7 @@ def import_named(where: str, name: str) -> Callable[..., Any]:
             raise  # one that the user's module imports
         raise errors.invalid(where, 'name a module that can be imported', name) from None
     found: Any = getattr(module, attribute, None)
-    if found is None:
+    if not callable(found):
         names = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']
         raise errors.unknown_name(where, attribute, names)
-    if not callable(found):
-        raise errors.invalid(where, 'name a function', f'{name}, a {type(found).__name__}')
     return cast(Callable[..., Any], found)

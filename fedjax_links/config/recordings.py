@@ -1,12 +1,11 @@
 """Links that were recorded: those of an earlier run, and logs of availability.
 
 These are the only parts of a config that read files. A relative path is looked for beside the
-config file first (while `beside` names its folder), and in the working directory else.
+config file first (while `BESIDE` names its folder), and in the working directory else.
 """
 
-import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,8 @@ from fedjax_links.core.describing import by_call
 from fedjax_links.participation import replay
 from fedjax_links.participation.traces.intervals import Intervals
 
-_beside: contextvars.ContextVar[Path | None] = contextvars.ContextVar('beside', default=None)
-
-
-@contextlib.contextmanager
-def beside(folder: Path | str) -> Iterator[None]:
-    """Lets relative paths name what lies in a folder.
-
-    Args:
-      folder: usually that of the config file.
-    """
-    token = _beside.set(Path(folder))
-    try:
-        yield
-    finally:
-        _beside.reset(token)
+BESIDE: contextvars.ContextVar[Path | None] = contextvars.ContextVar('beside', default=None)
+"""The folder whose files relative paths name: usually that of the config file."""
 
 
 def locate(argument: str, path: Any) -> Path:
@@ -51,7 +37,7 @@ def locate(argument: str, path: Any) -> Path:
     """
     if not isinstance(path, str | Path) or not str(path):
         raise errors.invalid(argument, 'be a path', repr(path))
-    folder = _beside.get()
+    folder = BESIDE.get()
     if folder is not None and (folder / path).exists():
         return folder / path
     return Path(path)
@@ -83,9 +69,14 @@ def recorded(
     """
     path = locate('folder', folder)
     kept = runs.links(path)
-    if not kept.masks:
+    labels = list(kept.masks)
+    if not labels:
         raise errors.invalid('folder', f'hold realised links ({runs.LINKS})', path)
-    label = _pattern_of(list(kept.masks), pattern, path)
+    if pattern is None and len(labels) > 1:
+        requirement = f'be one of the patterns of {path}: {", ".join(labels)}'
+        raise errors.invalid('pattern', requirement, pattern)
+    label = labels[0] if pattern is None else pattern
+    checks.choice('pattern', label, labels)
     by_seed = kept.masks[label]
     seed = next(iter(by_seed)) if seed is None else seed
     if seed not in by_seed:
@@ -96,9 +87,8 @@ def recorded(
         requirement = f'hold links of {num_clients} clients'
         raise errors.invalid('folder', requirement, f'{path} with {mask.shape[1]}')
     begin = kept.first_round
-    return replay(
-        np.roll(mask, begin, axis=0), None if prob is None else np.roll(prob, begin, axis=0)
-    )
+    prob = None if prob is None else np.roll(prob, begin, axis=0)
+    return replay(np.roll(mask, begin, axis=0), prob)
 
 
 def read_log(
@@ -137,14 +127,3 @@ def read_log(
         )
         raise errors.invalid(argument, requirement, f'{found} with {len(intervals.names)}')
     return intervals
-
-
-def _pattern_of(labels: list[str], pattern: str | None, path: Path) -> str:
-    """The pattern asked for, or the only one."""
-    if pattern is not None:
-        checks.choice('pattern', pattern, labels)
-        return pattern
-    if len(labels) != 1:
-        requirement = f'be one of the patterns of {path}: {", ".join(labels) or "none was kept"}'
-        raise errors.invalid('pattern', requirement, pattern)
-    return labels[0]

@@ -10,7 +10,7 @@ factory, so a new algorithm or pattern needs no edit here.
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,39 +18,17 @@ from fedjax_links import local_training
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.config import choices, recordings
-from fedjax_links.config.named_imports import import_named, importable
+from fedjax_links.config.bound import Bound as Bound
+from fedjax_links.config.bound import Hole as Hole
+from fedjax_links.config.named_imports import import_named
+from fedjax_links.config.named_imports import importable as importable
 from fedjax_links.core import checks, errors, kinds
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 
-__all__ = [
-    'Bound',
-    'Hole',
-    'Kind',
-    'Section',
-    'bind',
-    'bind_algorithm',
-    'bind_links',
-    'bind_problem',
-    'call',
-    'check_fields',
-    'importable',
-    'lookup',
-    'named',
-    'parameters',
-]
-
 Section = Mapping[str, Any]
 Kind = Any
-"""A type, or a tuple of types, as ``isinstance`` takes it."""
-
-_KINDS = {
-    str: 'text',
-    Mapping: 'a section',
-    int: 'a whole number',
-    list: 'a list',
-    bool: 'True or False',
-}
+"""A type, or a union of types, as ``isinstance`` takes it."""
 
 
 def check_fields(config: Section, fields: Mapping[str, Kind], required: Sequence[str]) -> None:
@@ -69,82 +47,10 @@ def check_fields(config: Section, fields: Mapping[str, Kind], required: Sequence
             raise errors.unknown_name('config', name, fields)
         kind = fields[name]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            first = kind[0] if isinstance(kind, tuple) else kind
-            raise errors.invalid(f'config.{name}', f'be {_KINDS[first]}', errors.shown(value))
+            raise errors.invalid(f'config.{name}', f'be {kinds.words(kind)}', errors.shown(value))
     for name in required:
         if name not in config:
             raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
-
-
-class Hole(NamedTuple):
-    """A number that comes when a program runs.
-
-    Attributes:
-      column: whose value it is.
-      value: the first one, which errors show.
-    """
-
-    column: str
-    value: Any
-
-    def __repr__(self) -> str:
-        """As the value."""
-        return repr(self.value)
-
-
-class Bound(NamedTuple):
-    """A factory with all that it is called with: what a section stands for.
-
-    Attributes:
-      where: the section's place in the config, for errors.
-      name: what the section names.
-      factory: what that is.
-      options: values, arrays, further bound parts, and holes.
-      args: likewise, positional, which are no options.
-      kind: of what the factory has to return.
-      is_function: whether it is handed on as a function, of which ``args`` are an example.
-    """
-
-    where: str
-    name: str
-    factory: Callable[..., Any]
-    options: Mapping[str, Any]
-    args: tuple[Any, ...] = ()
-    kind: type[Any] = object
-    is_function: bool = False
-
-    def build(self, columns: Section | None = None) -> Any:
-        """Calls the factory, after those of its parts.
-
-        Args:
-          columns: the values of holes, which may be traced.
-
-        Returns:
-          What the factory returns.
-
-        Raises:
-          ValueError: naming the field, its value and the nearest valid name.
-        """
-        options, args = _filled(dict(self.options), columns), _filled(self.args, columns)
-        built = call(self.where, self.factory, options, *args)
-        if not isinstance(built, self.kind):
-            requirement = f'name what returns a {self.kind.__name__}'
-            shown = f'{_name_of(self.factory)}, {errors.shown(built)}'
-            raise errors.invalid(self.where, requirement, shown)
-        return functools.partial(self.factory, **options) if self.is_function else built
-
-
-def _filled(value: Any, columns: Section | None) -> Any:
-    """A value with its parts built and its holes filled."""
-    if isinstance(value, Bound):
-        return value.build(columns)
-    if isinstance(value, Hole):
-        return (columns or {})[value.column]
-    if type(value) is dict:
-        return {name: _filled(part, columns) for name, part in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_filled(part, columns) for part in value)
-    return value
 
 
 def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Bound:
@@ -202,34 +108,6 @@ def lookup(
     return registry[name], options
 
 
-def call(where: str, factory: Callable[..., Any], options: Section, *args: Any) -> Any:
-    """Calls a factory after checking its options; errors as in `named`.
-
-    What the options make another's factory raise, which can check nothing, is a mistake in them.
-    """
-    checks.options(where, factory, options, *args)
-    try:
-        with errors.inside(where):
-            return factory(*args, **options)
-    except errors.InvalidError:
-        raise
-    except Exception as error:
-        if _is_ours(factory) or errors.users_place(error) is not None:
-            raise
-        requirement = f'suit {_name_of(factory)}'
-        raise errors.invalid(where, requirement, errors.described(error)) from error
-
-
-def _is_ours(factory: Any) -> bool:
-    factory = getattr(factory, 'factory', getattr(factory, 'func', factory))
-    return str(getattr(factory, '__module__', None)).startswith(f'{__package__.partition(".")[0]}.')
-
-
-def _name_of(factory: Any) -> str:
-    factory = getattr(factory, 'factory', getattr(factory, 'func', factory))
-    return str(getattr(factory, '__name__', factory))
-
-
 def bind_problem(section: Any, where: str = 'config.problem') -> Bound:
     """The problem that a section names.
 
@@ -246,11 +124,8 @@ def bind_problem(section: Any, where: str = 'config.problem') -> Bound:
     """
     bound = bind(where, section, PROBLEMS)
     options = dict(bound.options)
-    for option in ('model', 'partition'):
-        if option in options:
-            options[option] = _imported(f'{where}.{option}', options[option])
-    if isinstance(options.get('augment'), list | tuple):
-        options['augment'] = imported_names(f'{where}.augment', options['augment'])
+    for name in options.keys() & {'model', 'partition', 'augment'}:
+        options[name] = imported(f'{where}.{name}', options[name])
     return bound._replace(options=options, kind=Problem)
 
 
@@ -306,8 +181,7 @@ def _bind_client(
         program, options = lookup(where, options, choices.CLIENT_PROGRAMS)
     if 'learning_rate' not in options:
         raise errors.invalid(where, "have 'learning_rate'", sorted(options))
-    given = {'learning_rate': options['learning_rate']}
-    rate = Bound(where, 'learning_rate', _rate, given)
+    rate = Bound(where, 'learning_rate', _rate, {'learning_rate': options['learning_rate']})
     decay = options.pop('decay', 'constant')
     options['learning_rate'] = bind(f'{where}.decay', decay, choices.LEARNING_RATES, rate)
     if type(options.get('batch_size')) is int:
@@ -349,44 +223,31 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     bound = bind(where, section, {**PARTICIPATION, **choices.LINKS})
     factory, options = bound.factory, dict(bound.options)
     wanted = parameters(factory)
-    own = {name for name in wanted if name not in ('num_clients', 'schedule')}
-    if 'schedule' in wanted:
-        own |= {'probs', 'schedule'}
-    if 'intervals' in wanted:
-        own |= {'path', 'format'}
-    collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
-    if 'num_clients' in options and 'num_clients' in wanted:
+    if 'num_clients' in options.keys() & wanted.keys():
         asked = "be left out, as it is the problem's"
         raise errors.invalid(f'{where}.num_clients', asked, options['num_clients'])
+    own = wanted.keys() - {'num_clients', 'schedule'}
+    own |= {'probs', 'schedule'} if 'schedule' in wanted else set()
+    own |= {'path', 'format'} if 'intervals' in wanted else set()
+    collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
     for option in options:
         if option not in own and not collects:
             raise errors.unknown_name(where, option, own)
-    asks = 'intervals' in wanted and wanted['intervals'].default is inspect.Parameter.empty
-    if asks and not options.keys() & {'intervals', 'path'}:
-        raise errors.invalid(f'{where}.path', 'name the file of a log', None)
-    is_plain = factory in PARTICIPATION.values() and 'patterns' not in wanted
-    takes_any = is_plain and 'probs' in wanted
-    is_named = 'probs' in wanted and isinstance(options.get('probs'), Mapping | str)
-    if 'schedule' in wanted or takes_any or is_named:
-        options['probs'] = _draw_probs(f'{where}.probs', options.get('probs'), problem)
+    if 'num_clients' in wanted:
+        options['num_clients'] = problem.num_clients
+    if 'intervals' in wanted:
+        _read_intervals(where, options, wanted, problem)
+    is_ours = factory in PARTICIPATION.values() and 'patterns' not in wanted
     if 'schedule' in wanted:
-        probs, schedule = options.pop('probs'), options.get('schedule', 'constant')
+        probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
         if not isinstance(probs, np.ndarray):
             requirement = 'be a number, a list or a section'
             raise errors.invalid(f'{where}.probs', requirement, probs)
+        schedule = options.get('schedule', 'constant')
         options['schedule'] = bind(f'{where}.schedule', schedule, choices.SCHEDULES, probs)
-    elif options.get('probs', 0) is None:
-        del options['probs']
-    if 'num_clients' in wanted:
-        options['num_clients'] = problem.num_clients
-    if 'intervals' in wanted and 'path' in options:
-        path, log_format = options.pop('path'), options.pop('format', 'csv')
-        reader, given = lookup(f'{where}.format', log_format, choices.TRACE_FORMATS)
-        checks.options(f'{where}.format', reader, given, path)
-        log = functools.partial(reader, **given)
-        options['intervals'] = recordings.read_log(
-            f'{where}.path', log, path, None if 'num_clients' in wanted else problem.num_clients
-        )
+    elif is_ours or isinstance(options.get('probs'), Mapping | str):
+        probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
+        options |= {} if probs is None else {'probs': probs}
     kinds_of = kinds.annotations(getattr(factory, 'factory', factory))
     for parameter, value in options.items():
         kind = kinds_of.get(parameter)
@@ -395,6 +256,21 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
         if not isinstance(value, Bound):
             options[parameter] = _link_part(f'{where}.{parameter}', parameter, value, problem)
     return bound._replace(options=options, kind=Participation)
+
+
+def _read_intervals(
+    where: str, options: dict[str, Any], wanted: Mapping[str, Any], problem: Problem
+) -> None:
+    """Puts the log that a path names in its place."""
+    if 'path' in options:
+        path, log_format = options.pop('path'), options.pop('format', 'csv')
+        reader, given = lookup(f'{where}.format', log_format, choices.TRACE_FORMATS)
+        checks.options(f'{where}.format', reader, given, path)
+        count = None if 'num_clients' in wanted else problem.num_clients
+        log = functools.partial(reader, **given)
+        options['intervals'] = recordings.read_log(f'{where}.path', log, path, count)
+    elif 'intervals' not in options and wanted['intervals'].default is inspect.Parameter.empty:
+        raise errors.invalid(f'{where}.path', 'name the file of a log', None)
 
 
 def _draw_probs(where: str, given: Any, problem: Problem) -> Any:
@@ -444,13 +320,18 @@ def _as_mapping(where: str, section: Any) -> dict[str, Any]:
     return dict(section)
 
 
-def imported_names(where: str, listed: Sequence[Any]) -> list[Any]:
-    """A list's values, with what ``module:factory`` names in place of such names."""
-    return [_imported(where, value) for value in listed]
+def imported(where: str, value: Any) -> Any:
+    """A value; what ``module:factory`` names, with the options of its section bound.
 
+    Args:
+      where: its place in the config, for errors.
+      value: any; of a list, every entry is looked at.
 
-def _imported(where: str, value: Any) -> Any:
-    """What ``module:factory`` names, with the options of its section bound; else the value."""
+    Returns:
+      What is named, or the value if it names nothing.
+    """
+    if isinstance(value, list | tuple):
+        return [imported(where, part) for part in value]
     name = value.get('name') if isinstance(value, Mapping) else value
     if not isinstance(name, str) or ':' not in name:
         return value

@@ -22,8 +22,8 @@ FIELDS: Mapping[str, sections.Kind] = {
     **dict.fromkeys(('num_rounds', 'eval_every', 'num_seeds', 'first_seed'), int),
     **dict.fromkeys(('problem', 'problems', 'patterns', 'algorithms', 'client'), Mapping),
     **dict.fromkeys(('grid', 'tuning', 'reports'), Mapping),
-    **dict.fromkeys(('links', 'redraw', 'eval_fn'), (Mapping, str)),
-    **dict.fromkeys(('names', 'log'), (list, tuple)),
+    **dict.fromkeys(('links', 'redraw', 'eval_fn'), Mapping | str),
+    **dict.fromkeys(('names', 'log'), list | tuple),
     'evaluate_start': bool,
 }
 """Names and kinds of all fields of a config."""

@@ -23,7 +23,6 @@ from fedjax_links.experiment.plan.lanes import main_lanes
 from fedjax_links.experiment.running.programs import Group, Programs
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import configured, prediction
-from fedjax_links.report.screens.laws import link_law
 from fedjax_links.storage import archives, checkpoints, packing
 
 FILE = 'clients.npz'
@@ -195,7 +194,7 @@ def _law(experiment: Experiment, pattern: str, seed: int) -> LinkLaw:
     maker = experiment.pattern_makers[pattern]
     if maker.columns.keys() & experiment.grid_points[0].keys():
         return LinkLaw('the grid changes links or data')
-    return link_law(bound)
+    return configured.link_law(bound)
 
 
 def _is_averaging(experiment: Experiment, label: str, problem: Problem) -> bool:

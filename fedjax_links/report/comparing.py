@@ -8,28 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.report import folders
-from fedjax_links.report.folders import Folder
 from fedjax_links.runs import KeptLane
 from fedjax_links.storage import checkpoints
 
 ABSENT, NOT_FINITE = 'absent', 'not finite'
-_LONGEST = 60
-_NOT_COMPARED = ('flags',)
-
-
-class FieldDifference(NamedTuple):
-    """A field of two descriptions that differs.
-
-    Attributes:
-      field: dotted; with a place in brackets for the first that differs of a list.
-      first: its value in the first, as text.
-      second: in the second.
-    """
-
-    field: str
-    first: str
-    second: str
+ALONE = 'lanes of the first run alone', 'lanes of the second run alone'
+_LONGEST, _MOST_LANES = 60, 3
 
 
 class Difference(NamedTuple):
@@ -65,51 +49,36 @@ class Comparison(NamedTuple):
     """What tells two runs apart.
 
     Attributes:
-      described_by: the file whose fields were compared, ``config.json`` if both have one.
-      config: its fields that differ.
-      environment: versions, devices and the like that differ.
-      only_first: lanes that only the first run has, in a line each.
-      only_second: lanes that only the second run has.
+      around: lines on what differs besides numbers, by title: ``config.json`` if both have one,
+        else ``experiment.json``; ``environment``, such as versions and devices; and `ALONE`.
       metric: the first difference of metrics of common lanes, in tuning before all else, then by
         round; None if there is none.
       leaf: the first difference of states kept after the same round.
-      num_lanes: common lanes.
-      num_lines: their lines of metrics in the first run.
-      num_states: states that were compared.
+      compared: how many common lanes, lines of metrics of theirs in the first run, and states.
     """
 
-    described_by: str
-    config: Sequence[FieldDifference]
-    environment: Sequence[FieldDifference]
-    only_first: Sequence[str]
-    only_second: Sequence[str]
+    around: Mapping[str, Sequence[str]]
     metric: Difference | None
     leaf: Difference | None
-    num_lanes: int
-    num_lines: int
-    num_states: int
+    compared: str
 
     @property
     def equal(self) -> bool:
         """Whether all lanes, metrics and states kept after the same round are the same bits."""
-        lanes = self.only_first or self.only_second
-        return not lanes and self.metric is None and self.leaf is None
+        is_alone = any(self.around[title] for title in ALONE)
+        return not is_alone and self.metric is None and self.leaf is None
 
     def text(self) -> str:
         """For a terminal; values of the first run stand before the bar."""
-        lines = _section(self.described_by, [*map(_field_text, self.config)])
-        lines += _section('environment', [*map(_field_text, self.environment)])
-        for which, lanes in (('first', self.only_first), ('second', self.only_second)):
-            shown = [*lanes[:3], *([f'and {len(lanes) - 3} more'] if len(lanes) > 3 else [])]
-            lines += _section(f'lanes of the {which} run alone', shown)
-        found = [d for d in (self.metric, self.leaf) if d is not None]
-        where = [d.text() for d in sorted(found, key=lambda d: d.round)]
-        lines += _section('first difference', where)
-        compared = (
-            f'{self.num_lanes} lanes in common, {self.num_lines} lines of metrics, '
-            f'{self.num_states} states'
-        )
-        return '\n'.join([*lines, f'{"equal" if self.equal else "different"} ({compared})'])
+        found = sorted((d for d in (self.metric, self.leaf) if d), key=lambda d: d.round)
+        sections = {**self.around, 'first difference': [each.text() for each in found]}
+        lines: list[str] = []
+        for title, listed in sections.items():
+            most = _MOST_LANES if title in ALONE else len(listed)
+            more = [f'and {len(listed) - most} more'] if len(listed) > most else []
+            if listed:
+                lines += [title, *(f'  {each}' for each in (*listed[:most], *more))]
+        return '\n'.join([*lines, f'{"equal" if self.equal else "different"} ({self.compared})'])
 
 
 def compare(first: str | Path, second: str | Path) -> Comparison:
@@ -128,87 +97,83 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     Raises:
       ValueError: if either holds no run, or its files were changed.
     """
-    a, b = folders.read(first), folders.read(second)
-    both = a.config is not None and b.config is not None
-    ours, theirs = ((f.config if both else f.run.facts) or {} for f in (a, b))
-    common = [key for key in a.lanes if key in b.lanes]
-    pairs = [(a.lanes[key], b.lanes[key]) for key in common]
+    sides = Path(first), Path(second)
+    facts, configs = zip(*map(runs.described, sides), strict=True)
+    both = None not in configs
+    environments = (runs.read_json(side, runs.ENVIRONMENT) or {} for side in sides)
+    a, b = (
+        {json.dumps(lane.labels, sort_keys=True): lane for lane in runs.lanes(side)}
+        for side in sides
+    )
+    pairs = [(lane, b[key]) for key, lane in a.items() if key in b]
+    around = {
+        runs.CONFIG if both else runs.EXPERIMENT: configs if both else facts,
+        'environment': [{**each, 'flags': None} for each in environments],
+    }
+    differences = {title: field_differences(*pair) for title, pair in around.items()}
+    for title, own, other in ((ALONE[0], a, b), (ALONE[1], b, a)):
+        differences[title] = [lane.text() for key, lane in own.items() if key not in other]
+    num_lines = sum(len(lane.records) for lane, _ in pairs)
+    num_states = sum(len(one.states.keys() & other.states.keys()) for one, other in pairs)
     return Comparison(
-        described_by=runs.CONFIG if both else runs.EXPERIMENT,
-        config=list(field_differences(ours, theirs)),
-        environment=list(field_differences(_environment(a), _environment(b))),
-        only_first=[lane.text() for key, lane in a.lanes.items() if key not in b.lanes],
-        only_second=[lane.text() for key, lane in b.lanes.items() if key not in a.lanes],
+        around=differences,
         metric=_first_metric(pairs),
         leaf=_first_leaf(pairs),
-        num_lanes=len(pairs),
-        num_lines=sum(len(lane.records) for lane, _ in pairs),
-        num_states=sum(len(one.states.keys() & other.states.keys()) for one, other in pairs),
+        compared=f'{len(pairs)} lanes in common, {num_lines} lines of metrics, {num_states} states',
     )
 
 
-def field_differences(
-    first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = ''
-) -> Iterator[FieldDifference]:
+def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """The fields of two nested descriptions that differ, of JSON values.
 
     Args:
       first: a description.
       second: another.
-      prefix: stands before the fields' names.
 
-    Yields:
-      One entry per field, ``absent`` where there is none.
+    Returns:
+      A line for each field with both values, ``absent`` where there is none; of a list for the
+      first entry that differs.
     """
-    for name in dict.fromkeys((*first, *second)):
-        field = f'{prefix}{name}'
-        if name not in first or name not in second:
-            a, b = (_short(side[name]) if name in side else ABSENT for side in (first, second))
-            yield FieldDifference(field, a, b)
-            continue
-        one, other = first[name], second[name]
-        if _same(one, other):
-            continue
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
-            yield from field_differences(one, other, f'{field}.')
-        elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
-            yield _list_difference(field, one, other)
-        else:
-            yield FieldDifference(field, _short(one), _short(other))
+    ours, theirs = dict(_flat('', first)), dict(_flat('', second))
+    found: dict[str, str] = {}
+    for field in dict.fromkeys((*ours, *theirs)):
+        one, other = (side.get(field, ABSENT) for side in (ours, theirs))
+        whole = field.partition('[')[0]
+        if one != other and whole not in found:
+            shown = (t if len(t) <= _LONGEST else f'{t[: _LONGEST - 3]}...' for t in (one, other))
+            note = '  (changes no result)' if whole.partition('.')[0] in runs.MAY_DIFFER else ''
+            found[whole] = f'{field}: {" | ".join(shown)}{note}'
+    return list(found.values())
 
 
-# Metrics.
+def _flat(place: str, value: Any) -> Iterator[tuple[str, str]]:
+    """The leaves of a description as JSON, by place; 1 is not 1.0, nor are zeros of both signs."""
+    if isinstance(value, Mapping) and value:
+        for name, part in value.items():
+            yield from _flat(f'{place}.{name}'.removeprefix('.'), part)
+    elif isinstance(value, list | tuple) and value:
+        for number, part in enumerate(value):
+            yield from _flat(f'{place}[{number}]', part)
+    else:
+        yield place, json.dumps(value)
 
 
 def _first_metric(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | None:
     """The first difference: tuning before the rest, as it decides it, then by round."""
-    for tuning in (True, False):
-        stage = [pair for pair in pairs if (pair[0].labels['stage'] != 'main') == tuning]
-        rounds = {round for pair in stage for lane in pair for round in lane.records}
-        for round in sorted(rounds):
-            for one, other in stage:
-                records = one.records.get(round), other.records.get(round)
-                if (found := _first_value(*records)) is not None:
-                    return Difference(round, one.text(), *found)
+    lines = [
+        (one.labels['stage'] == 'main', round, place)
+        for place, (one, other) in enumerate(pairs)
+        for round in one.records.keys() | other.records.keys()
+    ]
+    for _, round, place in sorted(lines):
+        records = [lane.records.get(round) for lane in pairs[place]]
+        one, other = ({'line': ABSENT} if r is None else {'line': 'present', **r} for r in records)
+        for name in dict.fromkeys((*one, *other)):
+            values = [record.get(name, ABSENT) for record in (one, other)]
+            if json.dumps(values[0]) != json.dumps(values[1]):
+                first, second = (NOT_FINITE if v is None else str(v) for v in values)
+                return Difference(round, pairs[place][0].text(), name, first, second)
     return None
-
-
-def _first_value(
-    one: Mapping[str, Any] | None, other: Mapping[str, Any] | None
-) -> tuple[str, str, str] | None:
-    """The first metric that differs, and its values; ``line`` where one run has no such line."""
-    if one is None or other is None:
-        first, second = (ABSENT if record is None else 'present' for record in (one, other))
-        return None if one is other else ('line', first, second)
-    for name in dict.fromkeys((*one, *other)):
-        values = [record.get(name, ABSENT) for record in (one, other)]
-        if not _same(*values):
-            first, second = (NOT_FINITE if value is None else str(value) for value in values)
-            return name, first, second
-    return None
-
-
-# States.
 
 
 def _first_leaf(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | None:
@@ -220,9 +185,8 @@ def _first_leaf(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | None
     ]
     found = None
     for round, place in sorted(common):
-        one, other = pairs[place]
-        leaves = [checkpoints.arrays(lane.states[round]) for lane in (one, other)]
-        found = found or _leaf_difference(round, one.text(), *leaves)
+        leaves = [checkpoints.arrays(lane.states[round]) for lane in pairs[place]]
+        found = found or _leaf_difference(round, pairs[place][0].text(), *leaves)
     return found
 
 
@@ -230,7 +194,7 @@ def _leaf_difference(
     round: int, lane: str, one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]
 ) -> Difference | None:
     for path in dict.fromkeys((*one, *other)):
-        first, second = (_kind(side[path]) if path in side else ABSENT for side in (one, other))
+        first, second = (_kind(side.get(path)) for side in (one, other))
         if first != second:
             return Difference(round, lane, path, first, second)
         a, b = one[path], other[path]
@@ -242,39 +206,5 @@ def _leaf_difference(
     return None
 
 
-def _kind(array: np.ndarray) -> str:
-    return f'{array.dtype.name}{list(array.shape)}'
-
-
-# Text.
-
-
-def _section(title: str, lines: Sequence[str]) -> list[str]:
-    return [title, *(f'  {line}' for line in lines)] if lines else []
-
-
-def _field_text(found: FieldDifference) -> str:
-    shown = found.field.split('.')[0].split('[')[0] in runs.MAY_DIFFER
-    note = '  (changes no result)' if shown else ''
-    return f'{found.field}: {found.first} | {found.second}{note}'
-
-
-def _list_difference(field: str, one: Sequence[Any], other: Sequence[Any]) -> FieldDifference:
-    for place, (x, y) in enumerate(zip(one, other, strict=False)):
-        if not _same(x, y):
-            return FieldDifference(f'{field}[{place}]', _short(x), _short(y))
-    return FieldDifference(field, f'{len(one)} entries', f'{len(other)} entries')
-
-
-def _environment(folder: Folder) -> dict[str, Any]:
-    return {k: v for k, v in folder.environment.items() if k not in _NOT_COMPARED}
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are the same; 1 and 1.0 are not, nor are the zeros of both signs."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _LONGEST else f'{text[: _LONGEST - 3]}...'
+def _kind(array: np.ndarray | None) -> str:
+    return ABSENT if array is None else f'{array.dtype.name}{list(array.shape)}'

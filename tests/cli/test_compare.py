@@ -39,19 +39,9 @@ def test_different_runs_exit_with_1_and_say_where(folder):
     ]
 
 
-@pytest.mark.parametrize('others', [['again', 'odd'], ['odd', '--side_by_side']])
-def test_several_runs_make_a_table(folder, others):
-    done = run(folder, 'compare', 'one', *others)
-    assert (done.returncode, done.stderr) == (0, '')
-    assert 'B minus A' in done.stdout
-    assert ('C minus A' in done.stdout) == ('again' in others)
-    assert 'odd (level 2)' in done.stdout
-
-
 def test_a_run_is_exported(folder, tmp_path):
-    done = run(folder, 'export', 'one', f'--to={tmp_path}', '--format=npz')
+    done = run(folder, 'export', 'one', f'--to={tmp_path}')
     assert (done.returncode, done.stderr) == (0, '')
-    assert 'The run was made in Python' in done.stdout
     assert (tmp_path / 'states/calm/some/level=1.0/0.npz').exists()
     assert (tmp_path / 'metrics.csv').exists()
     assert done.stdout.splitlines()[-1].endswith(f'files to {tmp_path}')
@@ -60,19 +50,11 @@ def test_a_run_is_exported(folder, tmp_path):
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        (['compare', 'one'], '`compare` must be given two run folders or more, such as'),
+        (['compare', 'one'], '`compare` must be given two run folders, such as'),
         (['compare', 'one', 'two'], '`folder` must hold a run (experiment.json), got two.'),
-        (['compare', 'one', 'odd', '--side_by_sid'], 'Did you mean: side_by_side'),
-        (
-            ['compare', 'one', 'odd', '--side_by_side', '--metric=secnd'],
-            "`metric` has no 'secnd'; did you mean 'second'?",
-        ),
+        (['compare', 'one', 'odd', 'again'], 'such as runs/first runs/second, got 3.'),
         (['export', 'one'], '`to` must name a folder for the files'),
         (['export', '--to=there'], '`export` must be given one run folder, got 0.'),
-        (
-            ['export', 'one', '--to=there', '--format=npx'],
-            "`format` has no 'npx'; did you mean 'npz'?",
-        ),
         (['report', 'one'], "unexpected argument 'one'"),
     ],
 )
@@ -86,5 +68,5 @@ def test_a_mistake_costs_one_line(folder, arguments, message):
 
 @pytest.mark.parametrize('name', ['compare', 'export'])
 def test_the_commands_need_no_jax_to_start(name):
-    libraries = ('jax', 'numpy', 'safetensors', 'pandas')
+    libraries = ('jax', 'numpy', 'pandas')
     assert command.probe(f'fedjax_links.cli.{name}', *libraries) == []

@@ -9,7 +9,6 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import participation, problems
-from fedjax_links.cli.divergence import Divergence
 from fedjax_links.cli.progress import Progress
 from fedjax_links.experiment import Callback, Stop, Tuning
 
@@ -22,10 +21,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def clock():
-    """Half a minute passes with every look."""
-    seconds = itertools.count(0, 30)
-    return lambda: float(next(seconds))
+@pytest.fixture
+def slow(monkeypatch):
+    """A third of a minute passes with every look at the clock."""
+    seconds = itertools.count(0, 20)
+    monkeypatch.setattr('tqdm.std.time', lambda: float(next(seconds)))
 
 
 def planned(rate=0.1, patterns=1):
@@ -79,7 +79,7 @@ def test_rounds_done_before_count_as_done_and_not_as_speed(tmp_path):
             self.seen = []
 
         def on_period(self, lane, record):
-            bar = progress._line._bar
+            bar = progress._bar
             self.seen.append((lane.algorithm, bar.n, bar.initial))
 
     watch = Watch()
@@ -90,25 +90,27 @@ def test_rounds_done_before_count_as_done_and_not_as_speed(tmp_path):
     assert progress._file.getvalue().count(said) == 1
 
 
+@pytest.mark.usefixtures('slow')
 def test_a_file_has_a_line_at_each_stage_and_once_a_minute():
     file = io.StringIO()
-    planned().run(None, [Progress(file, clock())])
+    planned().run(None, [Progress(file)])
     lines = file.getvalue().splitlines()
-    assert lines[0] == 'fedavg 1/2, tuning: 0 of 24 rounds, 0:00:30'
-    assert re.fullmatch(r'fedavg 1/2: 8 of 24 rounds, 0:0\d:\d0, 0:0\d:\d0 left', lines[2])
-    assert [line.split(':')[0] for line in lines] == [
+    assert lines[0] == 'fedavg 1/2, tuning: 0 of 24 rounds, 00:20, ? left'
+    assert re.fullmatch(r'fedavg 1/2: 8 of 24 rounds, 0\d:\d0, 0\d:\d\d left', lines[2])
+    assert [line.split(':')[0] for line in lines if line] == [
         'fedavg 1/2, tuning',
         'fedavg 1/2, tuning',
         'fedavg 1/2',
         'fedavg 1/2',
         'fedpbc 2/2',
         'fedpbc 2/2',
-        'done',
+        'fedpbc 2/2',
     ]
-    assert lines[-1].startswith('done: 24 of 24 rounds, 0:0')
+    assert re.fullmatch(r'fedpbc 2/2: 24 of 24 rounds, 0\d:\d0, 00:00 left', lines[6])
     assert '\r' not in file.getvalue()
 
 
+@pytest.mark.usefixtures('slow')
 def test_a_file_is_told_where_a_run_goes_on(tmp_path):
     class Cut(Callback):
         def on_stage(self, algorithm, stage, num_rounds):
@@ -119,13 +121,13 @@ def test_a_file_is_told_where_a_run_goes_on(tmp_path):
         planned().run(tmp_path, [Cut()])
     for said in (['Goes on after 16 rounds done before.'], []):  # and then there is nothing to do
         file = io.StringIO()
-        planned().run(tmp_path, [Progress(file, clock())])
+        planned().run(tmp_path, [Progress(file)])
         assert [line for line in file.getvalue().splitlines() if 'before' in line] == said
 
 
 def test_a_lane_that_diverges_is_told_of_once_beside_the_live_line(capsys):
     screen = Terminal()
-    planned(rate=1e38).run(None, [Progress(screen), Divergence()])
+    planned(rate=1e38).run(None, [Progress(screen)])
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1
     assert re.fullmatch(

@@ -15,7 +15,11 @@ def test_help_needs_no_jax(command):
     'command, arguments, message',
     [
         ('theory', ['--config=configs/quickstat.py'], 'did you mean configs/quickstart.py?'),
-        ('theory', ['--config=configs/quickstart.py', '--rounds=3'], 'flag --rounds=3'),
+        (
+            'theory',
+            ['--config=configs/quickstart.py', '--rounds=3'],
+            '`rounds` must be at least 32, got 3.',
+        ),
         (
             'theory',
             ['--config=configs/quickstart.py', '--config.links.probs.minimum=1.5'],
@@ -25,7 +29,7 @@ def test_help_needs_no_jax(command):
         (
             'links',
             ['--config=configs/quickstart.py', '--workdir=README.md/x'],
-            '`workdir` must name a folder, got README.md/x: Not a directory.',
+            '`README.md/x` cannot be used: Not a directory.',
         ),
         ('figure', ['--config=configs/sun2025_figure1.py'], '`workdir` must name a folder'),
         (

@@ -270,7 +270,7 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
         ({'problems': {'markov': {}}}, "`config.problems` has no 'markov'; "),
         ({'names': (('fedpcb', 'F'),)}, "`config.names` has no 'fedpcb'; did you mean 'fedpbc'?"),
         ({'names': ('fedpbc',)}, "`config.names` must be pairs (label, name), got 'fedpbc'."),
-        ({'names': 'fedpbc'}, "`config.names` must be a list, got 'fedpbc'."),
+        ({'names': 'fedpbc'}, "`config.names` must be a list of values, got 'fedpbc'."),
         (
             {'tuning': {}},
             '`config.client.learning_rate` must be given, or several as '

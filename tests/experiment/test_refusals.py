@@ -47,7 +47,7 @@ REFUSED = [
     ({'algorithms': {'fedavg': {'client': 3}}}, '.fedavg.client` must be a section, got 3.'),
     (links('cyclic', probs=[0.5] * 8, reset=1), '`config.links.reset` must be True or False'),
     (links('outage', pattern=3, start=1, stop=2), '`config.links.pattern` must be a Participation'),
-    ({'log': 'links'}, "`config.log` must be a list, got 'links'."),
+    ({'log': 'links'}, "`config.log` must be a list of values, got 'links'."),
     ({'problem': {'name': 'digits', 'num_clients': 8.0}}, 'config.problem.num_clients` must be a'),
     ({'problem': {'name': 'digits', 'alpha': '1'}}, '`config.problem.alpha` must be a number'),
     (

@@ -134,7 +134,7 @@ def test_what_is_known_is_printed_before_a_run():
     assert source.blank(experiment.build(config)).caption == known
     line = "best     accuracy 0.6000 (the population's best model, exact)"
     assert line in experiment.build(config).describe().splitlines()
-    links = configured.of_config(config)
+    links = configured.of_experiment(experiment.build(config))
     record = recording.record_links(links.participation, num_rounds=32, seed=0)
     assert line in theory.text(links, record).splitlines()
 

@@ -2,7 +2,7 @@
 
 from fedjax_links import experiment
 from fedjax_links.report.screens import recording, theory
-from fedjax_links.report.screens.configured import of_config
+from fedjax_links.report.screens.configured import of_experiment
 
 _HALVES = {'name': 'halves', 'first': 0.15, 'second': 0.7}
 _SINE = {'name': 'sine', 'gamma': 0.4, 'period': 8}
@@ -82,10 +82,23 @@ UNKNOWN = {
 ALL = {**KNOWN, **UNKNOWN}
 
 
-def plan(links, problem=None):
+def planned(config):
+    """The experiment of a config that need not say what runs."""
+    rounds = config.get('num_rounds', 10)
+    runs = {
+        'title': 'test',
+        'client': {'learning_rate': 0.1, 'local_steps': 1},
+        'algorithms': {'fedavg': {}},
+        'num_rounds': rounds,
+        'eval_every': rounds,
+    }
+    return experiment.build({**runs, **config})
+
+
+def plan(links, problem=None, **config):
     """Twelve clients over a section of links."""
     problem = problem or {'name': 'counterexample', 'num_clients': 12, 'dimension': 3}
-    return of_config({'title': 'test', 'problem': problem, 'links': links})
+    return of_experiment(planned({'problem': problem, 'links': links, **config}))
 
 
 def record(built, num_rounds, seed=0):
@@ -95,12 +108,4 @@ def record(built, num_rounds, seed=0):
 
 def told(config):
     """Lines of the prediction for a config that need not say what runs."""
-    rounds = config.get('num_rounds', 10)
-    runs = {
-        'title': 'test',
-        'client': {'learning_rate': 0.1, 'local_steps': 1},
-        'algorithms': {'fedavg': {}},
-        'num_rounds': rounds,
-        'eval_every': rounds,
-    }
-    return theory.prediction(experiment.build({**runs, **config})).splitlines()
+    return theory.prediction(planned(config)).splitlines()

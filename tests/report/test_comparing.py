@@ -46,8 +46,8 @@ def test_order_and_words_make_no_difference(first, tmp_path):
     assert (tmp_path / runs.METRICS).read_bytes() != (first / runs.METRICS).read_bytes()
     found = comparing.compare(first, tmp_path)
     assert found.equal
-    assert (found.num_lanes, found.num_lines, found.num_states) == (8, 32, 16)
-    assert [entry.field for entry in found.config] == [
+    assert found.compared == '8 lanes in common, 32 lines of metrics, 16 states'
+    assert [line.partition(':')[0] for line in found.around['experiment.json']] == [
         'algorithms[0]',
         'caption',
         'grid.level[0]',
@@ -105,7 +105,7 @@ def test_lanes_that_ran_side_by_side_are_found(first, tmp_path):
     running.run(experiment(), tmp_path, side_by_side=True)
     found = comparing.compare(first, tmp_path)
     assert found.equal
-    assert found.num_states == 16
+    assert found.compared.endswith(', 16 states')
 
 
 def test_tuning_is_told_first(tmp_path):
@@ -125,13 +125,12 @@ def test_a_shorter_run_and_missing_lanes_are_told(first, tmp_path):
         tmp_path
     )
     found = comparing.compare(first, tmp_path)
-    assert len(found.only_first) == 6
-    assert found.only_second == []
+    assert [len(found.around[title]) for title in comparing.ALONE] == [6, 0]
     lane = 'algorithm calm, pattern some, seed 0, level 1.0'
     assert found.metric == comparing.Difference(6, lane, 'line', 'present', 'absent')
-    assert found.num_states == 0
+    assert found.compared.endswith(', 0 states')
     text = found.text()
-    assert 'algorithms: 2 entries | 1 entries' in text
+    assert 'algorithms[1]: "odd" | absent' in text
     assert 'lanes of the first run alone\n  algorithm calm, pattern some, seed 3, level 1.0' in text
     assert '  and 3 more' in text
     assert text.endswith('different (2 lanes in common, 8 lines of metrics, 0 states)')
@@ -158,9 +157,10 @@ def test_versions_are_apart_from_the_config(first, tmp_path):
     path.write_text(json.dumps(environment))
     found = comparing.compare(first, other)
     assert found.equal
-    assert found.config == []
-    (version,) = found.environment
-    assert (version.field, version.second) == ('versions.jax', '"0.1"')
+    assert found.around['experiment.json'] == []
+    (version,) = found.around['environment']
+    assert version.startswith('versions.jax: ')
+    assert version.endswith(' | "0.1"')
 
 
 def test_damage_is_no_difference(first, tmp_path):
@@ -196,12 +196,11 @@ def test_zeros_of_both_signs_differ_and_a_number_that_is_none_is_itself():
 def test_fields_are_named_by_dotted_path():
     one = {'a': {'b': 1, 'c': [1, 2]}, 'd': [1], 'e': 1, 'f': 0.0, 'g': 'x' * 99}
     two = {'a': {'b': 2, 'c': [1, 3]}, 'd': [1, 2], 'f': -0.0, 'g': 'y' * 99}
-    found = [tuple(entry) for entry in comparing.field_differences(one, two)]
-    assert found == [
-        ('a.b', '1', '2'),
-        ('a.c[1]', '2', '3'),
-        ('d', '1 entries', '2 entries'),
-        ('e', '1', 'absent'),
-        ('f', '0.0', '-0.0'),
-        ('g', '"' + 'x' * 56 + '...', '"' + 'y' * 56 + '...'),
+    assert comparing.field_differences(one, two) == [
+        'a.b: 1 | 2',
+        'a.c[1]: 2 | 3',
+        'e: 1 | absent',
+        'f: 0.0 | -0.0',
+        'g: "' + 'x' * 56 + '... | "' + 'y' * 56 + '...',
+        'd[1]: absent | 2',
     ]

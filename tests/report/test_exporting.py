@@ -1,16 +1,13 @@
 """What is exported is what the folder holds, to the bit."""
 
 import csv
-import importlib.util
 import io
 import json
-import shutil
 
 import numpy as np
 import pytest
 
 from fedjax_links import experiment, report, runs
-from fedjax_links.core import errors
 from fedjax_links.report import exporting, source
 from fedjax_links.storage import archives
 from tests.experiment.configs import values
@@ -42,10 +39,8 @@ def stored(folder, place, pattern, seed, algorithm, round):
 
 
 def opened(path):
-    if path.suffix == '.npz':
-        with np.load(path) as file:
-            return dict(file)
-    return pytest.importorskip('safetensors.numpy').load_file(path)
+    with np.load(path) as file:
+        return dict(file)
 
 
 def same(one, other):
@@ -53,31 +48,21 @@ def same(one, other):
     assert one.tobytes() == other.tobytes()
 
 
-@pytest.mark.parametrize('format', exporting.FORMATS)
-def test_models_of_every_lane_are_those_of_its_last_state(configured, tmp_path, format):
-    if format == 'safetensors':
-        pytest.importorskip('safetensors')
-    done = exporting.export(configured, tmp_path, format=format)
-    found = sorted(name for name in done.files if name.startswith('models/'))
+def test_the_last_state_of_every_lane_is_there_with_its_models(configured, tmp_path):
+    done = exporting.export(configured, tmp_path)
+    found = sorted(name for name in done if name.startswith('states/'))
     assert found == [
-        f'models/fedpbc/links/client.learning_rate={rate}/{seed}.{format}'
+        f'states/fedpbc/links/client.learning_rate={rate}/{seed}.npz'
         for rate in (0.1, 0.2)
         for seed in (0, 1)
     ]
     for place, name in enumerate(found):
         leaves = opened(tmp_path / name)
         state = stored(configured, place, 'links', place % 2, 'fedpbc', 4)
-        assert leaves.keys() == {
-            f'{model}.Dense_0.{leaf}'
-            for model in ('server', 'client_mean')
-            for leaf in ('kernel', 'bias')
-        }
+        assert len(leaves) == len(state)
         for leaf in ('kernel', 'bias'):
-            same(leaves[f'server.Dense_0.{leaf}'], state[f".algorithm.server['Dense_0']['{leaf}']"])
-            clients = [v for k, v in state.items() if k.endswith(f"['{leaf}']") and 'client' in k]
-            np.testing.assert_allclose(
-                leaves[f'client_mean.Dense_0.{leaf}'], clients[0].mean(axis=0), rtol=1e-5, atol=1e-7
-            )
+            path = f".algorithm.server['Dense_0']['{leaf}']"
+            same(leaves[f'algorithm.server.Dense_0.{leaf}'], state[path])
 
 
 def test_metrics_are_read_back_as_the_same_numbers(configured, tmp_path):
@@ -94,16 +79,6 @@ def test_metrics_are_read_back_as_the_same_numbers(configured, tmp_path):
             assert [row[name] for row in rows] == [str(value) for value in column.tolist()]
 
 
-def test_metrics_as_parquet(in_python, tmp_path):
-    pandas = pytest.importorskip('pandas')
-    pytest.importorskip('pyarrow')
-    exporting.export(in_python, tmp_path)
-    table = pandas.read_parquet(tmp_path / exporting.PARQUET)
-    columns = runs.read(in_python).columns
-    assert list(table.columns) == list(columns)
-    same(table['server/second'].to_numpy(), columns['server/second'])
-
-
 def test_links_are_plain_masks(configured, tmp_path):
     exporting.export(configured, tmp_path)
     with np.load(configured / runs.LINKS) as kept, np.load(tmp_path / runs.LINKS) as links:
@@ -117,13 +92,9 @@ def test_links_are_plain_masks(configured, tmp_path):
     )
 
 
-def test_of_a_run_made_in_python_whole_states_are_exported(in_python, tmp_path):
-    done = exporting.export(in_python, tmp_path, format='npz')
-    assert done.notes[0] == (
-        'The run was made in Python and has no config.json, so whole states are exported, leaf by '
-        'leaf as they are stored.'
-    )
-    assert len([name for name in done.files if name.startswith('states/')]) == 8
+def test_states_of_a_run_made_in_python_are_exported_too(in_python, tmp_path):
+    done = exporting.export(in_python, tmp_path)
+    assert len([name for name in done if name.startswith('states/')]) == 8
     leaves = opened(tmp_path / 'states/odd/some/level=2.0/3.npz')
     state = stored(in_python, 3, 'some', 3, 'odd', 8)
     same(leaves['algorithm.server'], state[".algorithm['server']"])
@@ -133,62 +104,27 @@ def test_of_a_run_made_in_python_whole_states_are_exported(in_python, tmp_path):
     assert half.dtype == np.float32
 
 
-def test_a_config_that_cannot_be_built_gives_states_with_the_reason(
-    configured, tmp_path, monkeypatch
-):
-    def refuse(config):
-        raise errors.InvalidError('config.problem', 'be there', None, 'has no module')
-
-    monkeypatch.setattr(experiment, 'build', refuse)
-    done = exporting.export(configured, tmp_path, format='npz')
-    assert done.notes[0] == (
-        'config.json cannot be built here (`config.problem` has no module), so whole states are '
-        'exported, leaf by leaf as they are stored.'
-    )
-    assert 'states/fedpbc/links/client.learning_rate=0.1/0.npz' in done.files
-
-
-def test_models_are_not_rounded_to_the_precision_of_this_process(configured, tmp_path):
-    folder = tmp_path / 'run'
-    shutil.copytree(configured, folder)
-    environment = json.loads((folder / runs.ENVIRONMENT).read_text())
-    environment['precision'] = 'float64'
-    (folder / runs.ENVIRONMENT).write_text(json.dumps(environment))
-    done = exporting.export(folder, tmp_path / 'to', format='npz')
-    assert done.notes[0].startswith('The run is in float64 and this process in float32 (see JAX_')
-    assert 'states/fedpbc/links/client.learning_rate=0.1/0.npz' in done.files
-
-
 def test_names_of_files_have_no_separators():
-    assert exporting._plain('a/b c,d=0.1') == 'a%2Fb c%2Cd%3D0.1'
-    assert exporting._dotted(".algorithm.params['Dense_0'][1]") == 'algorithm.params.Dense_0.1'
+    labels = {'stage': 'main', 'algorithm': 'a', 'pattern': 'b', 'seed': 0, 'x': 'a/b c,d=0.1'}
+    name = exporting._name(runs.KeptLane('', labels, 0, 0, [], {}))
+    assert name == 'states/a/b/x=a%2Fb c%2Cd%3D0.1/0.npz'
+    named = exporting._by_dotted_path({".algorithm.params['Dense_0'][1]": np.zeros(1)})
+    assert list(named) == ['algorithm.params.Dense_0.1']
 
 
 def test_leaves_of_one_name_are_refused():
     with pytest.raises(ValueError, match=r'whose dotted paths differ, got a\.b twice'):
-        exporting._by_name([('a.b', np.zeros(1)), ('a.b', np.zeros(1))])
-
-
-def test_packages_that_are_missing_are_named(in_python, tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
-    done = exporting.export(in_python, tmp_path)
-    assert exporting.PARQUET not in done.files
-    assert 'metrics.parquet needs pyarrow: `pip install pyarrow`.' in done.notes
-    assert any(name.endswith('0.npz') for name in done.files)
-    with pytest.raises(errors.MissingPackageError, match=r'`pip install safetensors`'):
-        exporting.export(in_python, tmp_path, format='safetensors')
+        exporting._by_dotted_path({'.a.b': np.zeros(1), "['a'].b": np.zeros(1)})
 
 
 def test_a_mistake_costs_one_line(in_python, tmp_path):
-    with pytest.raises(ValueError, match=r"`format` has no 'npx'; did you mean 'npz'\?"):
-        exporting.export(in_python, tmp_path, format='npx')
     with pytest.raises(ValueError, match=r'`to` must be another folder than that of a run, got'):
         exporting.export(in_python, in_python)
     with pytest.raises(ValueError, match=r'`folder` must hold a run'):
         exporting.export(tmp_path, tmp_path / 'to')
     (tmp_path / 'file').touch()
     with pytest.raises(ValueError, match=r'file.* cannot be used: '):
-        exporting.export(in_python, tmp_path / 'file', format='npz')
+        exporting.export(in_python, tmp_path / 'file')
 
 
 # Archives.
@@ -196,7 +132,7 @@ def test_a_mistake_costs_one_line(in_python, tmp_path):
 
 def test_an_archive_is_read_like_the_run(configured, tmp_path):
     done = exporting.archive(configured, tmp_path)
-    assert set(done.files) >= {'metrics.npz', 'config.json', 'experiment.json'}
+    assert set(done) >= {'metrics.npz', 'config.json', 'experiment.json'}
     run, kept = runs.read(configured), runs.read(tmp_path)
     assert kept.facts == run.facts
     assert list(kept.columns) == list(run.columns)

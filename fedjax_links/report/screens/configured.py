@@ -1,108 +1,78 @@
-"""The links of a config, with what they belong to: no algorithm is looked at."""
+"""The links of an experiment that a config describes, with what they belong to."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import Participation, Problem
-from fedjax_links.config import choices, sections
+from fedjax_links.config import sections
 from fedjax_links.config.sections import Bound
-from fedjax_links.core import checks, errors, grids
-from fedjax_links.experiment import Experiment, config_parts
-from fedjax_links.experiment.config_parts import pattern_sections
+from fedjax_links.core import checks, grids
+from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.plan import limits
-from fedjax_links.participation.laws import LinkLaw
-from fedjax_links.report.screens.laws import link_law
+from fedjax_links.experiment.plan.makers import Maker
+from fedjax_links.participation import PARTICIPATION
+from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw
 from fedjax_links.results.dataset import described
 
 _MOST_ROUNDS = 10**7  # whose rates are added up
 _PLAIN = {'learning_rate', 'decay', 'local_steps', 'batch_size'}
 
 
-class Horizon(NamedTuple):
-    """How far a config's FedAvg and FedPBC go, with plain local SGD and server rates of 1.
-
-    Attributes:
-      rounds: T.
-      time: the sum of the local rates over all local steps.
-    """
-
-    rounds: int
-    time: float
-
-
 class ConfiguredLinks(NamedTuple):
-    """One pattern of a config, at the first point of its grid and as the first seed draws it.
+    """One pattern of an experiment, at the first point of its grid and as the first seed draws it.
 
     Attributes:
-      title: of the config.
-      problem_name: name of the problem.
+      experiment: whose pattern it is.
       name: of the pattern in its section.
       problem: whose clients they are.
       participation: the pattern.
       law: what is known of it exactly.
       seed: the first of the config.
-      horizon: how far its runs go; None where that is not a matter of rates and steps alone.
+      time: how far its FedAvg and FedPBC go, with plain local SGD and server rates of 1: the sum of
+        the local rates over all local steps; None where that is no matter of rates and steps alone.
       where: the point of the grid at which these are, in words; empty where the grid has no column
         of links or problem.
     """
 
-    title: str
-    problem_name: str
+    experiment: Experiment
     name: str
     problem: Problem
     participation: Participation
     law: LinkLaw
     seed: int
-    horizon: Horizon | None = None
+    time: float | None = None
     where: str = ''
 
 
-def of_config(config: Mapping[str, Any], label: str | None = None) -> ConfiguredLinks:
-    """A pattern of a config, of which nothing else is built.
+def of_experiment(experiment: Experiment, label: str | None = None) -> ConfiguredLinks:
+    """A pattern of an experiment that was made from a config.
 
     Args:
-      config: nested dictionaries.
+      experiment: the experiment.
       label: which pattern; the first by default.
 
     Returns:
-      The links, built.
+      The links.
 
     Raises:
-      ValueError: naming the field, its value and the nearest valid name.
+      ValueError: for an unknown label.
     """
-    if not isinstance(config.get('problem'), Mapping) or not ({'links', 'patterns'} & {*config}):
-        raise errors.invalid('config', "have sections 'problem' and 'links'", sorted(config))
-    found = pattern_sections(config)
-    if label is None:
-        label = next(iter(found))
-    checks.choice('pattern', label, list(found))
-    parts = config_parts.parts(config)
-    problem, pattern = parts.problems[label], parts.patterns[label]
-    bound = pattern.resolve(**pattern.at(parts.first))
-    return _of(config, label, problem.make(**problem.at(parts.first)), bound)
-
-
-def of_experiment(experiment: Experiment, label: str) -> ConfiguredLinks:
-    """A pattern of an experiment that was made from a config: its own problem and links."""
-    problem = experiment.problem_at(label, experiment.grid_points[0])
-    return _of(experiment.config, label, problem, links_at(experiment, label))
-
-
-def _of(config: Any, label: str, problem: Problem, bound: Any) -> ConfiguredLinks:
+    label = next(iter(experiment.patterns)) if label is None else label
+    checks.choice('pattern', label, list(experiment.patterns))
+    bound, point = links_at(experiment, label), experiment.grid_points[0]
+    assert bound is not None
     return ConfiguredLinks(
-        title=str(config.get('title', '')),
-        problem_name=str(config['problem'].get('name')),
+        experiment=experiment,
         name=bound.name,
-        problem=problem,
-        participation=bound.build(),
+        problem=experiment.problem_at(label, point),
+        participation=experiment.pattern_at(label, point),
         law=link_law(bound),
-        seed=int(config.get('first_seed', 0)),
-        horizon=_horizon(config),
-        where=first_point(config, 'problem', pattern_sections(config)[label][0]),
+        seed=int(experiment.seeds[0]),
+        time=_time(experiment),
+        where=first_point(experiment, experiment.pattern_makers[label]),
     )
 
 
@@ -114,31 +84,48 @@ def links_at(experiment: Experiment, label: str, seed: int | None = None) -> Bou
     return None if maker.bind is None else maker.bind(**values)
 
 
-def first_point(config: Mapping[str, Any], *paths: str) -> str:
-    """Where sections are: ``cohort_size 2, the first of 3 points of the grid``, or nothing."""
-    columns = grids.flatten(config.get('grid') or {}, 'config.grid')
-    starts = tuple(f'{path}.' for path in paths)
-    own = {name: values for name, values in columns.items() if name.startswith(starts)}
-    count = limits.num_points(own, config.get('grid_mode', 'cross'))
+def first_point(experiment: Experiment, maker: Maker) -> str:
+    """Where a part is: ``cohort_size 2, the first of 3 points of the grid``, or nothing."""
+    columns = grids.flatten(experiment.grid)
+    own = {name: values for name, values in columns.items() if name in maker.columns}
+    count = limits.num_points(own, experiment.grid_mode)
     first = described({name: values[0] for name, values in own.items()})
     return f'{first}, the first of {count} points of the grid' if count > 1 else first
 
 
-def _horizon(config: Mapping[str, Any]) -> Horizon | None:
-    """The horizon of all algorithms that share the section ``client``."""
-    client, rounds = config.get('client'), config.get('num_rounds')
-    if not isinstance(client, Mapping) or not isinstance(rounds, int) or 'tuning' in config:
-        return None
-    swept = {field.split('.')[0] for field in grids.flatten(config.get('grid') or {})}
+def _time(experiment: Experiment) -> float | None:
+    """That of all algorithms that share the section ``client``."""
+    config, rounds = experiment.config or {}, experiment.num_rounds
+    client = config.get('client', {})
     rate, steps = client.get('learning_rate'), client.get('local_steps')
-    if not isinstance(rate, int | float) or not isinstance(steps, int) or rounds > _MOST_ROUNDS:
+    swept = {field.partition('.')[0] for field in grids.flatten(experiment.grid)}
+    own = [config['algorithms'].get(label) for label in ('fedavg', 'fedpbc')]
+    varies = any(own) or swept & {'client', 'algorithms', 'problem'} or client.keys() - _PLAIN
+    if varies or experiment.tuning is not None or rounds > _MOST_ROUNDS:
         return None
-    if client.keys() - _PLAIN or swept & {'client', 'algorithms', 'problem'}:
+    if not isinstance(rate, int | float) or not isinstance(steps, int):
         return None
-    for label in ('fedavg', 'fedpbc'):
-        if config.get('algorithms', {}).get(label):  # options of its own
-            return None
-    decay = client.get('decay', 'constant')
-    rates = sections.named('config.client.decay', decay, choices.LEARNING_RATES, rate)
-    by_round = jax.vmap(rates)(jnp.arange(rounds))
-    return Horizon(rounds, steps * float(np.asarray(by_round, np.float64).sum()))
+    program = sections.bind_algorithm('fedavg', {}, client).args[0]
+    by_round = jax.vmap(program.options['learning_rate'].build())(jnp.arange(rounds))
+    return steps * float(np.asarray(by_round, np.float64).sum())
+
+
+def link_law(links: Bound) -> LinkLaw:
+    """The exact law of the clients that hear the server, train and deliver.
+
+    Args:
+      links: what a section of a config names, with its options.
+
+    Returns:
+      What is known; a law without numbers for patterns that are only simulated.
+    """
+    entry = PARTICIPATION.get(links.name)
+    if entry is None or entry.law is None:
+        return UNKNOWN
+    options, schedule = dict(links.options), links.options.get('schedule')
+    probs, named = options.get('probs'), {'name': 'constant'}
+    if schedule is not None:
+        options['schedule'], probs = schedule.build(), schedule.args[0]
+        named = {'name': schedule.name, **schedule.options}
+    parts = {name: link_law(part) for name, part in options.items() if isinstance(part, Bound)}
+    return entry.law(Given(options, probs, named, parts))

@@ -3,9 +3,11 @@
 import numpy as np
 
 from fedjax_links import evaluation
+from fedjax_links.base import Problem
 from fedjax_links.participation.laws import LinkLaw
-from fedjax_links.problems import owners
+from fedjax_links.report.screens import partitions
 from fedjax_links.report.screens.configured import ConfiguredLinks
+from fedjax_links.report.screens.link_statistics import chain
 from fedjax_links.report.screens.recording import LinkRecord
 
 
@@ -24,7 +26,7 @@ def lines(links: ConfiguredLinks, record: LinkRecord) -> list[str]:
         'probabilities': _probabilities(record),
         'links remember': _memory(links.law, links.participation.cycle),
         'silence': _silence(record.participates),
-        'clients': _clients(links),
+        'clients': _clients(links.problem),
         'overlap': f'best model: {known}' if known else 'not known',
     }
     return [
@@ -34,10 +36,10 @@ def lines(links: ConfiguredLinks, record: LinkRecord) -> list[str]:
 
 
 def _probabilities(record: LinkRecord) -> str:
-    known = ~np.isnan(record.prob).any(axis=0)
-    if known.all():
+    unknown = np.isnan(record.prob).any(axis=0)
+    if not unknown.any():
         return 'known, as fedavg_known needs them'
-    return f'not known for {(~known).sum():,} of {known.size:,} clients: no fedavg_known'
+    return f'not known for {unknown.sum():,} of {unknown.size:,} clients: no fedavg_known'
 
 
 def _memory(law: LinkLaw, cycle: int | None) -> str:
@@ -45,9 +47,9 @@ def _memory(law: LinkLaw, cycle: int | None) -> str:
         return f'they repeat every {cycle:,} rounds'
     if law.memoryless:
         return 'nothing: rounds are independent'
-    if law.up_rate is None or law.down_rate is None:
+    if (rates := chain(law)) is None:
         return 'not known'
-    kept = 1 - law.up_rate - law.down_rate  # the correlation of a round with the next
+    kept = 1 - sum(rates)  # the correlation of a round with the next
     scales = np.where(kept >= 1, np.inf, -1 / np.log(np.clip(kept, 1e-300, 1 - 1e-16)))
     scale = float(np.median(scales))
     return 'for less than a round' if scale < 1 else f'for {scale:.3g} rounds (median client)'
@@ -61,13 +63,7 @@ def _silence(active: np.ndarray) -> str:
     return f'the last update of the median client is {np.median(age):.3g} rounds old on average'
 
 
-def _clients(links: ConfiguredLinks) -> str:
-    problem = links.problem
-    counts = np.asarray(problem.counts)
-    text = f'{counts.mean():.4g} examples each'
-    labels = getattr(problem.data, 'labels', None)
-    if labels is None or not np.issubdtype(np.asarray(labels).dtype, np.integer):
-        return text
-    pairs = np.unique(np.stack([owners(problem), np.asarray(labels)]), axis=1)
-    kinds = len(np.unique(np.asarray(labels)))
-    return f'{text}, of {pairs.shape[1] / counts.size:.2g} of {kinds} labels'
+def _clients(problem: Problem) -> str:
+    held = partitions.of_problem(problem)
+    mix = f', of {held.classes_held.mean():.2g} of {held.global_mix.size} labels'
+    return f'{held.mean_count:.4g} examples each{mix if held.global_mix.size else ""}'

@@ -1,54 +1,10 @@
-"""Gaps, memory and daily course of recorded links, with their exact laws where those are known."""
-
-from typing import NamedTuple
+"""What screens count in the links of a record."""
 
 import numpy as np
 
-from fedjax_links import analysis
+from fedjax_links.analysis.implicit_objective import share_sums
 from fedjax_links.participation.laws import LinkLaw
-
-
-class Folded(NamedTuple):
-    """Number of participants by phase of the period.
-
-    Attributes:
-      mean: float64[P].
-      low: float64[P], 5 % quantile over the repetitions.
-      high: float64[P], 95 % quantile.
-    """
-
-    mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-
-def expected_gap_counts(law: LinkLaw, num_rounds: int, max_gap: int) -> np.ndarray | None:
-    """`analysis.expected_gap_counts` of a law; None where its gaps are not known."""
-    if law.up_rate is None or law.down_rate is None:
-        return None
-    return analysis.expected_gap_counts(law.up_rate, law.down_rate, num_rounds, max_gap)
-
-
-def expected_autocorrelation(law: LinkLaw, max_lag: int) -> np.ndarray | None:
-    """`analysis.expected_autocorrelation` of a law; None where it is not known."""
-    if law.up_rate is None or law.down_rate is None:
-        return None
-    return analysis.expected_autocorrelation(law.up_rate, law.down_rate, max_lag)
-
-
-def fold(counts: np.ndarray, period: int) -> Folded:
-    """Participants by round modulo a period.
-
-    Args:
-      counts: int[T], participants by round, at least one period of them.
-      period: P.
-
-    Returns:
-      Mean and quantiles over the ``T // P`` whole periods.
-    """
-    whole = counts[: len(counts) // period * period].reshape(-1, period)
-    low, high = np.quantile(whole, [0.05, 0.95], axis=0)
-    return Folded(whole.mean(axis=0), low, high)
+from fedjax_links.report.screens.recording import LinkRecord
 
 
 def foldable(law: LinkLaw, num_rounds: int) -> int | None:
@@ -63,3 +19,43 @@ def foldable(law: LinkLaw, num_rounds: int) -> int | None:
     """
     period = law.period
     return period if period is not None and 1 < period <= num_rounds // 2 else None
+
+
+def chain(law: LinkLaw) -> tuple[np.ndarray, np.ndarray] | None:
+    """P(absent -> present) and P(present -> absent), float64[N] each, where both are known."""
+    return None if law.up_rate is None or law.down_rate is None else (law.up_rate, law.down_rate)
+
+
+def stated_rates(law: LinkLaw, record: LinkRecord) -> tuple[str, np.ndarray | None]:
+    """What is said of the clients' rates: ``exact`` or ``nominal`` ones, or nothing.
+
+    Args:
+      law: what is known of the links.
+      record: the same, simulated.
+
+    Returns:
+      The name, and float64[N], NaN where a client's is unknown; None where all are.
+    """
+    if law.rates is not None:
+        return 'exact', law.rates
+    nominal = record.prob.mean(axis=0, dtype=np.float64)
+    return 'nominal', None if np.isnan(nominal).all() else nominal
+
+
+def standard_errors(active: np.ndarray, values: np.ndarray, num_batches: int = 32) -> np.ndarray:
+    """Of ``sum_i w_i v_i`` with weights estimated from a record, by batch means.
+
+    Args:
+      active: bool[T, N], who took part.
+      values: float64[N, d].
+      num_batches: number of contiguous batches.
+
+    Returns:
+      float64[d].
+    """
+    parts = np.array_split(active, num_batches)
+    sums = np.stack([share_sums(part) for part in parts]) @ values
+    counts = np.array([part.any(axis=1).sum() for part in parts], np.float64)
+    residuals = sums - np.outer(counts, sums.sum(axis=0) / counts.sum())
+    spread = np.sum(residuals**2, axis=0) * num_batches / (num_batches - 1)
+    return np.sqrt(spread) / counts.sum()

@@ -1,15 +1,15 @@
-"""The page of recorded links, and their table by client."""
+"""The page of recorded links."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, base, plot
+from fedjax_links import base, plot
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.plot.links import MAP_ROUNDS
-from fedjax_links.report import style, tables
-from fedjax_links.report.screens import link_statistics
+from fedjax_links.report import style
+from fedjax_links.report.screens.link_statistics import foldable, stated_rates
 from fedjax_links.report.screens.recording import LinkRecord
 
 _MOST_MAP_ROUNDS = 600
@@ -30,66 +30,37 @@ def picture(path: Path, title: str, record: LinkRecord, law: LinkLaw) -> None:
     )
 
 
-def _draw(figure, record: LinkRecord, law: LinkLaw) -> None:
+def _draw(figure: Any, record: LinkRecord, law: LinkLaw) -> None:
     grid = figure.add_gridspec(2, 6, height_ratios=[1.15, 1])
-    active, rates = record.participates, {'up_rate': law.up_rate, 'down_rate': law.down_rate}
-    period = link_statistics.foldable(law, record.num_rounds)
+
+    def panel(row: int, columns: slice, title: str) -> Any:
+        axes = figure.add_subplot(grid[row, columns])
+        axes.set_title(title, fontsize=10)
+        return axes
+
+    active, num_rounds = record.participates, len(record.participates)
+    rates: dict[str, Any] = {'up_rate': law.up_rate, 'down_rate': law.down_rate}
+    period = foldable(law, num_rounds)
     rounds = min(max(MAP_ROUNDS, 2 * (period or 0)), _MOST_MAP_ROUNDS)
     links: Any = active
     if record.duplex:
         parts: list[Any] = [record.delivers, record.prob, record.hears, record.computes]
         links = base.DuplexLinkSample(*parts)
-    axes = plot.link_map(links, num_rounds=rounds, ax=figure.add_subplot(grid[0, :4]))
-    axes.set_title(f'Who takes part in which of the first {rounds:,} rounds', fontsize=10)
-    probs, name = record.nominal_rates, 'nominal'
-    if law.rates is not None:
-        probs, name = law.rates, 'exact'
-    axes = plot.participation_rates(active, probs, name=name, ax=figure.add_subplot(grid[0, 4:]))
-    axes.set_title(f'Rates over {record.num_rounds:,} rounds', fontsize=10)
-    axes = plot.gap_law(active, **rates, ax=figure.add_subplot(grid[1, :2]))
-    axes.set_title('Rounds from one participation to the next', fontsize=10)
+    axes = panel(0, slice(4), f'Who takes part in which of the first {rounds:,} rounds')
+    plot.link_map(links, num_rounds=rounds, ax=axes)
+    name, probs = stated_rates(law, record)
+    axes = panel(0, slice(4, 6), f'Rates over {num_rounds:,} rounds')
+    plot.participation_rates(active, probs, name=name, ax=axes)
+    axes = panel(1, slice(2), 'Rounds from one participation to the next')
+    plot.gap_law(active, **rates, ax=axes)
     lags = min(max(_LAGS, 2 * (law.period or 0)), _MOST_LAGS)
-    axes = figure.add_subplot(grid[1, 2:4])
+    axes = panel(1, slice(2, 4), 'Autocorrelation of participation')
     plot.link_memory(active, **rates, num_lags=lags, ax=axes)
-    axes.set_title('Autocorrelation of participation', fontsize=10)
-    expected = None
+    expected, folded = None, ''
     if period is not None:
-        expected = record.prob[:period].sum(axis=1)
-        if np.isnan(expected).any() or np.ptp(expected) == 0:
-            expected = None
-    axes = plot.participants(
-        active,
-        period=period,
-        expected=expected,
-        mean=None if law.probs is None else float(law.probs.sum()),
-        ax=figure.add_subplot(grid[1, 4:]),
-    )
-    folded = '' if period is None else f', folded at {period}'
-    axes.set_title(f'Participants by round{folded}', fontsize=10)
-
-
-def write_csv(path: Path, record: LinkRecord) -> None:
-    """One line per client: rates, gaps, staleness and effective weight.
-
-    Args:
-      path: where the file goes.
-      record: the links.
-    """
-    report = analysis.participation_report(record.participates)
-    values = {
-        'client': np.arange(report.counts.size),
-        'nominal_rate': record.nominal_rates,
-        'realised_rate': report.rates,
-        'participations': report.counts,
-        'mean_gap': report.mean_gaps,
-        'longest_gap': report.max_gaps,
-        'least_separation': report.min_separations,
-        'mean_staleness': report.mean_staleness,
-        'longest_staleness': report.max_staleness,
-        'weight': report.weights,
-    }
-    if record.duplex:
-        values['delivery_rate'] = record.delivers.mean(axis=0)
-        values['downlink_rate'] = record.hears.mean(axis=0)
-        values['compute_rate'] = record.computes.mean(axis=0)
-    tables.write_csv(path, values)
+        sums, folded = record.prob[:period].sum(axis=1), f', folded at {period}'
+        if not np.isnan(sums).any() and np.ptp(sums) > 0:
+            expected = sums
+    mean = None if law.probs is None else float(law.probs.sum())
+    axes = panel(1, slice(4, 6), f'Participants by round{folded}')
+    plot.participants(active, period=period, expected=expected, mean=mean, ax=axes)

@@ -1,4 +1,4 @@
-"""How a data set is spread over clients: a page of text, a picture, and a table of clients."""
+"""How a data set is spread over clients: a page of text, and a picture."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from fedjax_links.base import Problem
 from fedjax_links.plot import clients
 from fedjax_links.problems import owners, partition
 from fedjax_links.problems.partition import PartitionReport, reports
-from fedjax_links.report import style, tables
+from fedjax_links.report import style
 
 
 def of_problem(problem: Problem) -> PartitionReport:
@@ -18,7 +18,7 @@ def of_problem(problem: Problem) -> PartitionReport:
     labels = getattr(problem.data, 'labels', None)
     if labels is None or not np.issubdtype(labels.dtype, np.integer):
         return reports.volumes(problem.counts)
-    return partition.report(owners(problem), np.asarray(labels))
+    return partition.report(owners(problem), np.asarray(labels), num_clients=problem.num_clients)
 
 
 def text(title: str, report: PartitionReport) -> str:
@@ -32,8 +32,8 @@ def text(title: str, report: PartitionReport) -> str:
       The table of `PartitionReport`, and effective numbers: ``1 / sum_k q_k^2`` of shares q, which
       is K if all K are equal and 1 if one has everything.
     """
-    clients = effective_number(report.counts / report.counts.sum())
-    effective = f'effective numbers: {clients:.1f} clients by volume'
+    volumes = effective_number(report.counts / report.counts.sum())
+    effective = f'effective numbers: {volumes:.1f} clients by volume'
     if report.global_mix.size:
         classes = effective_number(report.class_mix[report.counts > 0]).mean()
         effective += f', {classes:.2f} classes per client (mean)'
@@ -65,42 +65,27 @@ def _draw_volumes(figure: Any, report: PartitionReport) -> None:
     axes.set_xlabel(f'{axes.get_xlabel()}, largest first')
 
 
-def _draw(figure, report: PartitionReport) -> None:
+def _draw(figure: Any, report: PartitionReport) -> None:
     grid = figure.add_gridspec(3, 12, height_ratios=[1.5, 0.8, 1])
     order = clients.by_largest_class(report.class_mix)
     map_axes = figure.add_subplot(grid[0, :10])
     pooled_axes = figure.add_subplot(grid[0, 10:], sharey=map_axes)
-    plot.partition(report, order=order, colorbar=False, ax=map_axes)
-    map_axes.set_title('Classes of each client', fontsize=10)
-    plot.pooled_classes(report.global_mix, ax=pooled_axes)
-    pooled_axes.set_title('All clients', fontsize=10)
-    pooled_axes.tick_params(labelleft=False)
-    pooled_axes.set_ylabel('')
-    image = map_axes.images[0]
-    figure.colorbar(image, ax=pooled_axes, label="share of the client's examples")
     volume_axes = figure.add_subplot(grid[1, :10], sharex=map_axes)
+    plot.partition(report, order=order, colorbar=False, ax=map_axes)
+    map_axes.set(title='Classes of each client', xlabel='')
+    map_axes.tick_params(labelbottom=False)
+    plot.pooled_classes(report.global_mix, ax=pooled_axes)
+    pooled_axes.set(title='All clients', ylabel='')
+    pooled_axes.tick_params(labelleft=False)
+    shares = "share of the client's examples"
+    figure.colorbar(map_axes.images[0], ax=pooled_axes, label=shares)
     plot.volumes(report.counts, order=order, ax=volume_axes)
     volume_axes.set_xlabel(f'{volume_axes.get_xlabel()}, by their largest class')
-    map_axes.tick_params(labelbottom=False)
-    map_axes.set_xlabel('')
-    distances = report.total_variation[report.counts > 0]
-    axes = plot.label_distances(distances, ax=figure.add_subplot(grid[2, :6]))
-    axes.set_title('Total variation from the mix of all clients', fontsize=10)
+    axes = figure.add_subplot(grid[2, :6])
+    plot.label_distances(report.total_variation[report.counts > 0], ax=axes)
+    axes.set_title('Total variation from the mix of all clients')
     axes = figure.add_subplot(grid[2, 6:])
     plot.classes_held(report.classes_held, report.global_mix.size, ax=axes)
-    axes.set_title('Classes held by a client', fontsize=10)
-
-
-def write_csv(path: Path, report: PartitionReport) -> None:
-    """One line per client: its examples, those of each class, its distance to the pooled mix.
-
-    Args:
-      path: where the file goes.
-      report: the partition.
-    """
-    by_class = np.rint(report.class_mix * report.counts[:, None]).astype(int)
-    found: dict[str, Any] = {'client': np.arange(report.counts.size), 'examples': report.counts}
-    if by_class.size:
-        found |= {f'class_{c}': by_class[:, c] for c in range(by_class.shape[1])}
-        found |= {'classes_held': report.classes_held, 'total_variation': report.total_variation}
-    tables.write_csv(path, found)
+    axes.set_title('Classes held by a client')
+    for axes in figure.axes:
+        axes.title.set_fontsize(10)

@@ -18,7 +18,7 @@ from fedjax_links.analysis.linear.minimisers import NoMinimiserError
 from fedjax_links.base import Problem
 from fedjax_links.core import errors, prng
 from fedjax_links.problems import owners
-from fedjax_links.report.screens.configured import ConfiguredLinks, Horizon
+from fedjax_links.report.screens.configured import ConfiguredLinks
 from fedjax_links.report.screens.recording import record_links
 
 MOST_WORK = 2**34
@@ -101,50 +101,40 @@ def predictions(
     if objective is None:
         raise errors.invalid('problem', 'state an `objective` to be predicted', 'none')
     inputs, labels = (np.asarray(part) for part in objective.inputs(problem.data))
-    clients = owners(problem)
     initial = jax.jit(problem.init_params)(prng.model_key(jax.random.key(seed)))
-    kernel, bias = (np.asarray(part, np.float64) for part in objective.coefficients(initial))
-    start = analysis.LinearModel(kernel, bias)
-    classes = None if objective.loss == 'least_squares' else bias.size
-    if objective.loss == 'logistic':
-        classes = 2
+    start = analysis.LinearModel(
+        *(np.asarray(part, np.float64) for part in objective.coefficients(initial))
+    )
+    if not _is_as_stated(problem, start):
+        return None
+    size = sum(part.size for part in start)
+    classes = {'least_squares': None, 'logistic': 2}.get(objective.loss, start.intercept.size)
+    options: dict[str, Any] = {'loss': objective.loss, 'num_classes': classes, 'l2': objective.l2}
     measure = jax.jit(problem.metrics)
+    dtype = jax.tree.leaves(initial)[0].dtype
 
     def metrics(model: analysis.LinearModel) -> Mapping[str, float]:
-        dtype = jax.tree.leaves(initial)[0].dtype
         params = objective.params(*(jnp.asarray(part, dtype) for part in model))
         found = measure(params, problem.eval_data)
         return {name: float(value) for name, value in found.items() if np.ndim(value) == 0}
 
-    def predicted(shares: np.ndarray, duration: float | None) -> Prediction:
-        given: tuple[Any, ...] = (inputs, labels, clients, shares)
-        options: dict[str, Any] = {
-            'loss': objective.loss,
-            'num_classes': classes,
-            'l2': objective.l2,
-        }
+    def predicted(shares: np.ndarray, share_of_time: float) -> Prediction:
+        given = inputs, labels, owners(problem), shares
+        limit: Mapping[str, float] = {}
         reached: Mapping[str, float] = {}
-        if duration is not None:
-            most = _MOST_FLOW // (len(inputs) * (kernel.size + bias.size))
+        if time is not None:
+            most = _MOST_FLOW // (len(inputs) * size)
             with contextlib.suppress(LongFlowError):
                 flow = analysis.weighted_gradient_flow(
-                    *given, time=duration, start=start, most_gradients=most, **options
+                    *given, time=share_of_time * time, start=start, most_gradients=most, **options
                 )
                 reached = metrics(flow)
-        try:
+        with contextlib.suppress(NoMinimiserError):
             limit = metrics(analysis.weighted_minimiser(*given, **options).model)
-        except NoMinimiserError:
-            limit = {}
         return Prediction(limit, reached)
 
-    if not _is_as_stated(problem, start):
-        return None
     equal = np.full(problem.num_clients, 1 / problem.num_clients)
-    return Predictions(
-        fedavg=predicted(weights, None if time is None else non_empty * time),
-        fedpbc=predicted(equal, time),
-        exact=exact,
-    )
+    return Predictions(predicted(weights, non_empty), predicted(equal, 1.0), exact)
 
 
 def of_links(
@@ -165,7 +155,7 @@ def of_links(
     if work(links.problem) > most_work:
         return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
     found = under(links, masks)
-    return [] if found is None else _lines(found, links.horizon)
+    return [] if found is None else _lines(found, links)
 
 
 def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Predictions | None:
@@ -181,42 +171,39 @@ def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Prediction
       at most.
     """
     problem, law = links.problem, links.law
-    weights, some = law.weights, _non_empty(links)
-    if weights is None or some is None:
+    weights = law.weights
+    if weights is not None and law.never_empty:
+        non_empty = 1.0
+    elif weights is not None and law.probs is not None:
+        non_empty = float(1 - np.prod(1 - law.probs))
+    else:
         if masks is None:
             most = max(_MOST_CELLS // problem.num_clients, 1)
-            rounds = links.horizon.rounds if links.horizon else _MOST_ROUNDS
-            rounds = min(rounds, _MOST_ROUNDS, most)
-            masks = record_links(
-                links.participation, num_rounds=rounds, seed=links.seed
-            ).participates
+            wanted = _MOST_ROUNDS if links.time is None else links.experiment.num_rounds
+            rounds = min(wanted, _MOST_ROUNDS, most)
+            record = record_links(links.participation, num_rounds=rounds, seed=links.seed)
+            masks = record.participates
         if not masks.any():
             return None
-        some = float(masks.any(axis=1).mean())
-    exact = weights is not None
-    if weights is None:
-        assert masks is not None
-        sizes = masks.sum(axis=1, keepdims=True)
-        weights = (masks / np.maximum(sizes, 1)).sum(axis=0) / (sizes > 0).sum()
+        non_empty = float(masks.any(axis=1).mean())
+        if weights is None:
+            sizes = masks.sum(axis=1, keepdims=True)
+            weights = (masks / np.maximum(sizes, 1)).sum(axis=0) / (sizes > 0).sum()
+    exact = law.weights is not None
     return predictions(
-        problem,
-        weights,
-        non_empty=some,
-        time=None if links.horizon is None else links.horizon.time,
-        seed=links.seed,
-        exact=exact,
+        problem, weights, non_empty=non_empty, time=links.time, seed=links.seed, exact=exact
     )
 
 
-def _lines(found: Predictions, horizon: Horizon | None) -> list[str]:
+def _lines(found: Predictions, links: ConfiguredLinks) -> list[str]:
     """The predictions in a line or two."""
     told = []
     source = '' if found.exact else ', simulated links'
-    if found.fedavg.reached and found.fedpbc.reached and horizon is not None:
-        pair = _pair(found.fedavg.reached, found.fedpbc.reached)
-        told += [pair, f'  after {horizon.rounds:,} rounds of small steps{source}']
-    elif horizon is not None:
-        told.append(f'no end predicted: rate x steps x rounds = {horizon.time:.3g} takes too long')
+    if found.fedavg.reached and found.fedpbc.reached:
+        rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
+        told += [_pair(found.fedavg.reached, found.fedpbc.reached), f'  {rounds}{source}']
+    elif links.time is not None:
+        told.append(f'no end predicted: rate x steps x rounds = {links.time:.3g} takes too long')
     if found.fedavg.limit and found.fedpbc.limit:
         told += [_pair(found.fedavg.limit, found.fedpbc.limit), f'  in the long run{source}']
     else:
@@ -224,24 +211,13 @@ def _lines(found: Predictions, horizon: Horizon | None) -> list[str]:
     return told
 
 
-def _pair(fedavg: Mapping[str, float], fedpbc: Mapping[str, float]) -> str:
-    name = 'accuracy' if 'accuracy' in fedavg else next(iter(fedavg))
-    first, second = (_shown(metrics[name], name) for metrics in (fedavg, fedpbc))
-    return f'FedAvg is expected to end at {first}, FedPBC at {second}'
-
-
-def _shown(value: float, name: str) -> str:
-    return f'{100 * value:.1f} %' if name == 'accuracy' else f'{name} {value:.4g}'
-
-
-def _non_empty(links: ConfiguredLinks) -> float | None:
-    """Share of rounds with a participant, where it is known."""
-    law = links.law
-    if law.never_empty:
-        return 1.0
-    if law.probs is None:
-        return None
-    return float(1 - np.prod(1 - law.probs))
+def _pair(*metrics: Mapping[str, float]) -> str:
+    if 'accuracy' in metrics[0]:
+        fedavg, fedpbc = (f'{100 * each["accuracy"]:.1f} %' for each in metrics)
+    else:
+        name = next(iter(metrics[0]))
+        fedavg, fedpbc = (f'{name} {each[name]:.4g}' for each in metrics)
+    return f'FedAvg is expected to end at {fedavg}, FedPBC at {fedpbc}'
 
 
 def _is_as_stated(problem: Problem, start: analysis.LinearModel) -> bool:

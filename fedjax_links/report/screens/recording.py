@@ -1,6 +1,6 @@
 """The links of one seed as host arrays, without training anything."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -10,6 +10,7 @@ from fedjax_links.base import Participation
 from fedjax_links.core import errors
 
 _MAX_CELLS = 2**29
+_MASKS = (base.participants, base.delivers, base.receives, base.computes)
 
 
 class LinkRecord(NamedTuple):
@@ -38,11 +39,6 @@ class LinkRecord(NamedTuple):
         """Number of rounds T."""
         return len(self.participates)
 
-    @property
-    def nominal_rates(self) -> np.ndarray:
-        """float64[N], the mean reported probability; NaN where a round's is unknown."""
-        return self.prob.mean(axis=0, dtype=np.float64)
-
 
 def record_links(participation: Participation, *, num_rounds: int, seed: int) -> LinkRecord:
     """Draws the links that a run with this seed meets.
@@ -58,31 +54,17 @@ def record_links(participation: Participation, *, num_rounds: int, seed: int) ->
     Raises:
       ValueError: if T times the number of clients does not fit into memory comfortably.
     """
-    cells = num_rounds * participation.num_clients
-    if cells > _MAX_CELLS:
-        most = _MAX_CELLS // participation.num_clients
-        raise errors.invalid(
-            'rounds', f'be at most {most} for {participation.num_clients} clients', num_rounds
-        )
+    clients = participation.num_clients
+    if num_rounds * clients > _MAX_CELLS:
+        requirement = f'be at most {_MAX_CELLS // clients} for {clients} clients'
+        raise errors.invalid('rounds', requirement, num_rounds)
 
     @jax.jit
-    def draw(key: base.Key) -> tuple[base.Links, tuple[base.Array, ...]]:
+    def draw(key: base.Key) -> tuple[base.Links, list[Any]]:
         links = simulation.realised_links(key, participation, num_rounds=num_rounds)
-        return links, (
-            base.participants(links),
-            base.delivers(links),
-            base.receives(links),
-            base.computes(links),
-        )
+        return links, [mask(links) for mask in _MASKS]
 
     links, masks = draw(jax.random.key(seed))
-    participates, delivers, hears, computes = (np.asarray(mask) for mask in masks)
-    return LinkRecord(
-        participates=participates,
-        delivers=delivers,
-        hears=hears,
-        computes=computes,
-        prob=np.asarray(links.prob),
-        duplex=isinstance(links, base.DuplexLinkSample),
-        seed=seed,
-    )
+    prob, duplex = np.asarray(links.prob), isinstance(links, base.DuplexLinkSample)
+    participates, delivers, hears, computes = map(np.asarray, masks)
+    return LinkRecord(participates, delivers, hears, computes, prob, duplex, seed)

@@ -1,17 +1,18 @@
 """Links on a terminal: about 30 lines of 80 columns in Unicode blocks."""
 
+import textwrap
+
 import numpy as np
 
 from fedjax_links import analysis
 from fedjax_links.participation.laws import LinkLaw
-from fedjax_links.report.screens import link_statistics
+from fedjax_links.report.screens.link_statistics import chain, foldable, stated_rates
 from fedjax_links.report.screens.recording import LinkRecord
 
 _SHADES, _HEIGHTS = ' ░▒▓█', ' ▁▂▃▄▅▆▇█'
-_WIDTH, _LABEL = 80, 12
-_CELLS = _WIDTH - _LABEL
-_MAP_ROWS, _GAP_ROWS, _BAR = 10, 8, 36
-_SHOWN_LAGS = (1, 2, 5, 10, 20, 50)
+_WIDTH, _LABEL = 80, 10
+_CELLS = _WIDTH - _LABEL - 2
+_MAP_ROWS, _GAP_ROWS, _BAR = 10, 7, 36
 
 
 def picture(title: str, record: LinkRecord, law: LinkLaw) -> str:
@@ -26,19 +27,15 @@ def picture(title: str, record: LinkRecord, law: LinkLaw) -> str:
       Lines of at most 80 columns.
     """
     active = record.participates
-    period = link_statistics.foldable(law, record.num_rounds)
-    lines = [title[:_WIDTH], f'links: {law.description}'[:_WIDTH]]
+    period = foldable(law, len(active))
+    lines = [title, *textwrap.wrap(f'links: {law.description}', _WIDTH)]
     if record.duplex:
-        shares = (active, record.delivers, record.hears, record.computes)
-        names = ('takes part', 'delivers', 'hears', 'can train')
-        pairs = zip(names, shares, strict=True)
-        lines.append('means: ' + ', '.join(f'{name} {mask.mean():.3f}' for name, mask in pairs))
-    lines += _map(active, period)
-    lines += _rates(record, law)
-    lines += _sizes(active, period)
+        shares = {'delivers': record.delivers, 'hears': record.hears, 'can train': record.computes}
+        means = [f'{name} {mask.mean():.3f}' for name, mask in shares.items()]
+        lines.append(', '.join([f'means: takes part {active.mean():.3f}', *means]))
+    lines += _map(active, period) + _rates(record, law) + _sizes(active, period)
     lines += _gaps(active, law)
-    lines += _memory(active, law)
-    return '\n'.join(line.rstrip() for line in lines)
+    return '\n'.join(line[:_WIDTH].rstrip() for line in lines)
 
 
 def _map(active: np.ndarray, period: int | None) -> list[str]:
@@ -48,46 +45,35 @@ def _map(active: np.ndarray, period: int | None) -> list[str]:
     shown = active[: columns * per_cell, np.argsort(-active.mean(axis=0), kind='stable')]
     groups = np.array_split(np.arange(active.shape[1]), min(_MAP_ROWS, active.shape[1]))
     cells = shown.reshape(columns, per_cell, -1).mean(axis=1)
-    lines = [
-        f'clients, best first ({len(groups)} bands), by round 0 to {columns * per_cell - 1}'
-        + (f', {per_cell} rounds a cell' if per_cell > 1 else '')
-    ]
+    beside = f', {per_cell} rounds a cell' if per_cell > 1 else ''
+    rounds = f'by round 0 to {columns * per_cell - 1}{beside}'
+    lines = [f'clients, best first ({len(groups)} bands), {rounds}']
     for group in groups:
         level = np.ceil(cells[:, group].mean(axis=1) * (len(_SHADES) - 1)).astype(int)
-        ranks = f'{group[0] + 1}-{group[-1] + 1}' if len(group) > 1 else f'{group[0] + 1}'
-        lines.append(f'{ranks:>{_LABEL - 2}} |' + ''.join(_SHADES[k] for k in level))
+        lines.append(_line(_span(group[0] + 1, group[-1] + 1), ''.join(_SHADES[k] for k in level)))
     return lines
 
 
 def _rates(record: LinkRecord, law: LinkLaw) -> list[str]:
-    realised = record.participates.mean(axis=0)
-    order = np.argsort(-realised, kind='stable')
-    nominal, name = law.rates, 'exact'
-    if nominal is None and not np.isnan(record.nominal_rates).any():
-        nominal, name = record.nominal_rates, 'nominal'
-    most = max(realised.max(), 0 if nominal is None else nominal.max())
-    lines = [f'rate per client, best first, 0 to {most:.3g}, over {record.num_rounds:,} rounds']
-    lines.append(_labelled('realised', _spark(realised[order], most)))
-    if nominal is not None:
-        lines.append(_labelled(name, _spark(nominal[order], most)))
-    return lines
+    rates, active = {'realised': record.participates.mean(axis=0)}, record.participates
+    order = np.argsort(-rates['realised'], kind='stable')
+    name, stated = stated_rates(law, record)
+    if stated is not None and not np.isnan(stated).any():
+        rates[name] = stated
+    most = max(each.max() for each in rates.values())
+    lines = [f'rate per client, best first, 0 to {most:.3g}, over {len(active):,} rounds']
+    return lines + [_line(name, _spark(each[order], most)) for name, each in rates.items()]
 
 
 def _sizes(active: np.ndarray, period: int | None) -> list[str]:
     sizes = active.sum(axis=1)
-    if period is None:
-        shown, where = (
-            sizes[:_CELLS].astype(float),
-            f'of the first {min(_CELLS, len(sizes))} rounds',
-        )
-    else:
-        shown, where = link_statistics.fold(sizes, period).mean, f'by round modulo {period}'
-    empty = np.mean(sizes == 0)
-    return [
-        f'participants {where}, 0 to {shown.max():.3g}; mean {sizes.mean():.3g}, '
-        f'{empty:.1%} of rounds empty',
-        _labelled('participants', _spark(shown, shown.max())),
-    ]
+    shown, where = sizes[:_CELLS], f'of the first {min(_CELLS, len(sizes))} rounds'
+    if period is not None:
+        whole = sizes[: len(sizes) // period * period].reshape(-1, period)
+        shown, where = whole.mean(axis=0), f'by round modulo {period}'
+    mean, empty = f'{sizes.mean():.3g}', f'{np.mean(sizes == 0):.1%}'
+    line = f'participants {where}, 0 to {shown.max():.3g}; mean {mean}, {empty} of rounds empty'
+    return [line, _line('', _spark(shown, shown.max()))]
 
 
 def _gaps(active: np.ndarray, law: LinkLaw) -> list[str]:
@@ -95,42 +81,27 @@ def _gaps(active: np.ndarray, law: LinkLaw) -> list[str]:
     if not counts.any():
         return ['gaps: nobody took part twice']
     longest = int(np.flatnonzero(counts)[-1])
-    edges = [1]
-    while edges[-1] <= longest and len(edges) < _GAP_ROWS:
-        edges.append(edges[-1] * 2)
+    edges = 2 ** np.arange(min(_GAP_ROWS, longest.bit_length()) + 1)
     edges[-1] = max(edges[-1], longest + 1)
-    starts = edges[:-1]
-    realised = np.add.reduceat(counts[: longest + 1], starts) / counts.sum()
-    expected = link_statistics.expected_gap_counts(law, len(active), longest)
-    exact = None if expected is None else np.add.reduceat(expected, starts) / expected.sum()
-    lines = [
-        'rounds from one participation to the next: share' + ('' if exact is None else ', exact')
-    ]
-    for row, (start, stop) in enumerate(zip(starts, edges[1:], strict=True)):
-        name = f'{start}' if stop == start + 1 else f'{start}-{stop - 1}'
-        bar = '█' * round(_BAR * realised[row] / realised.max())
-        beside = '' if exact is None else f' {exact[row]:6.3f}'
-        lines.append(f'{name:>{_LABEL - 2}} |{bar:<{_BAR}} {realised[row]:6.3f}{beside}')
+    every = [counts[: longest + 1]]
+    if (rates := chain(law)) is not None:
+        every.append(analysis.expected_gap_counts(*rates, len(active), longest))
+    columns = [np.add.reduceat(each, edges[:-1]) / each.sum() for each in every]
+    exact = ', exact' if len(every) > 1 else ''
+    lines = [f'rounds from one participation to the next: share{exact}']
+    for start, stop, *shares in zip(edges[:-1], edges[1:], *columns, strict=True):
+        bar = '█' * round(_BAR * shares[0] / columns[0].max())
+        numbers = ''.join(f' {share:6.3f}' for share in shares)
+        lines.append(_line(_span(start, stop - 1), f'{bar:<{_BAR}}{numbers}'))
     return lines
 
 
-def _memory(active: np.ndarray, law: LinkLaw) -> list[str]:
-    lags = [lag for lag in _SHOWN_LAGS if lag <= len(active) // 2]
-    measured = analysis.autocorrelation(active, lags[-1])
-    if np.isnan(measured).all():
-        return ['autocorrelation: nobody ever changes']
-    exact = link_statistics.expected_autocorrelation(law, lags[-1])
-    lines = [f'{"lag":<{_LABEL + 4}}' + ''.join(f'{lag:>9}' for lag in lags)]
-    lines.append(
-        f'{"autocorrelation":<{_LABEL + 4}}' + ''.join(f'{measured[k]:>9.3f}' for k in lags)
-    )
-    if exact is not None:
-        lines.append(f'{"exact":<{_LABEL + 4}}' + ''.join(f'{exact[k]:>9.3f}' for k in lags))
-    return lines
+def _line(label: str, cells: str) -> str:
+    return f'{label:>{_LABEL}} |{cells}'
 
 
-def _labelled(label: str, cells: str) -> str:
-    return f'{label:>{_LABEL - 2}} |{cells}' if len(label) <= _LABEL - 2 else f'{"":>10} |{cells}'
+def _span(first: int, last: int) -> str:
+    return f'{first}-{last}' if last > first else f'{first}'
 
 
 def _spark(values: np.ndarray, most: float) -> str:

@@ -1,9 +1,11 @@
-"""The report on a log, against numbers computed by hand."""
+"""A log as links, against numbers computed by hand."""
 
 import numpy as np
 
-from fedjax_links.participation import intervals
-from fedjax_links.report.screens import availability
+from fedjax_links import analysis
+from fedjax_links.participation import intervals, look_alike
+from fedjax_links.participation.traces.look_alike import sampled_days
+from fedjax_links.report.screens import availability, recording, terminal
 
 HOUR = 3600.0
 
@@ -17,34 +19,38 @@ def test_day_absences_and_bias_by_hand():
         np.r_[days + 20 * HOUR, days + 13 * HOUR],
         num_clients=3,
     )._replace(period=np.full(3, 864_000.0))
-    found = availability.of_log(log, tick=HOUR).log
-    assert found.mask.shape == (240, 3)
-    expected = np.zeros(24)
-    expected[8:20], expected[12] = 1 / 3, 2 / 3
-    np.testing.assert_allclose(found.day, expected)
-    assert {k: n for k, n in enumerate(found.absences) if n and k} == {12: 9, 23: 9}
+    record, law = availability.of_log(log, tick=HOUR)
+    mask = record.participates
+    assert mask.shape == (240, 3)
+    gaps = analysis.gap_counts(mask)
+    assert {k: n for k, n in enumerate(gaps) if n and k > 1} == {13: 9, 24: 9}
     weights = np.array([11.5, 0.5, 0]) / 12  # of the twelve hours with somebody, one is shared
-    np.testing.assert_allclose(found.weights, weights)
-    np.testing.assert_allclose(found.bias, np.abs(weights - 1 / 3).sum())
-    text = availability.text('a log', availability.LogReport(found, None)).splitlines()
-    assert text[1] == '3 clients, 240 rounds of 3600 s (10 days)'
-    table = {line[:34].strip(): line[34:].strip() for line in text[3:10]}
-    assert table['mean availability'] == f'{13 / 72:.4f}'
-    assert table['clients never available'] == '1'
-    assert table['rounds without anybody'] == '50.0%'
-    assert table['median absence'] == '12 h'
-    assert table['90 % of absences end within'] == '23 h'
-    assert table["bias of FedAvg's weights"] == f'{found.bias:.4f}'
+    bias, error = availability.bias(mask)
+    np.testing.assert_allclose(bias, np.abs(weights - 1 / 3).sum())
+    lines = terminal.picture('a log', record, law).splitlines()
+    said = f"links: a log, 240 rounds of 3600 s (10 days); FedAvg's weights 1.2500 ± {error:.4f}"
+    assert ' '.join(lines[1:3]) == f'{said} from equal (L1)'
+    place = next(k for k, line in enumerate(lines) if line.startswith('participants by round'))
+    assert lines[place].endswith('modulo 24, 0 to 2; mean 0.542, 50.0% of rounds empty')
+    assert lines[place + 1] == f'{"":>10} |{" " * 8}▄▄▄▄█▄▄▄▄▄▄▄'
 
 
 def test_the_error_of_the_bias_is_its_spread_over_records():
     """Of independent rounds: the stated variance, on average, beside that over many records."""
     rng = np.random.default_rng(0)
     probs = np.array([0.2, 0.4, 0.6, 0.8])
-    found = [availability.describe(rng.random((960, 4)) < probs, HOUR) for _ in range(300)]
-    spread = np.var([each.bias for each in found], ddof=1)
-    stated = np.mean([each.bias_error**2 for each in found])
+    found = np.array([availability.bias(rng.random((960, 4)) < probs) for _ in range(300)])
+    spread = np.var(found[:, 0], ddof=1)
+    stated = np.mean(found[:, 1] ** 2)
     assert abs(spread / stated - 1) < 4 * np.sqrt(2 / 299)
+
+
+def beside(log, tick):
+    """Bias and its error, of a log and of as many clients that were fitted to it."""
+    mask = sampled_days(log, tick=tick)
+    pattern = look_alike(log, num_clients=mask.shape[1], tick=tick, rounds=len(mask))
+    copy = recording.record_links(pattern, num_rounds=len(mask), seed=0)
+    return availability.bias(mask), availability.bias(copy.participates)
 
 
 def test_chains_know_neither_habits_nor_hours_of_their_own():
@@ -54,34 +60,23 @@ def test_chains_know_neither_habits_nor_hours_of_their_own():
         np.repeat(np.arange(30), 28), np.tile(days, 30), np.tile(days, 30) + 9 * HOUR
     )
     steady = steady._replace(period=np.full(30, 28 * 86_400.0))
-    found, copy = availability.of_log(steady, tick=HOUR)
-    assert found.bias < 1e-12
-    assert copy.bias > 5 * copy.bias_error
+    (found, _), (copy, error) = beside(steady, HOUR)
+    assert found < 1e-12
+    assert copy > 5 * error
 
     rng = np.random.default_rng(0)
     hour = np.repeat([8, 16], [5, 55])[:, None] + rng.uniform(-2, 2, (60, 28))
     start = (days + hour * HOUR).ravel()
     end = start + rng.uniform(3, 7, start.size) * HOUR
     shifts = intervals(np.repeat(np.arange(60), 28), start, end)
-    found, copy = availability.of_log(shifts._replace(period=np.full(60, 28 * 86_400.0)), tick=1800)
-    assert copy.bias < found.bias - 5 * np.hypot(copy.bias_error, found.bias_error)
+    log, copy = beside(shifts._replace(period=np.full(60, 28 * 86_400.0)), 1800)
+    assert copy[0] < log[0] - 5 * np.hypot(copy[1], log[1])
 
 
-def test_a_log_of_nobody_and_hours_without_a_round():
-    found = availability.describe(np.zeros((6, 2), bool), 4 * HOUR)
-    assert np.isnan(found.bias)
-    assert np.isnan(found.day).sum() == 18
-    lines = availability.text('none', availability.LogReport(found, None)).splitlines()
-    assert len([line for line in lines if ' h |' in line]) == 6
-
-
-def test_a_tick_that_divides_no_day_is_said_to_leave_out_the_look_alike():
+def test_a_log_of_nobody_and_days_without_whole_rounds():
+    assert np.isnan(availability.bias(np.zeros((6, 2), bool))).all()
     log = intervals([0, 1], [0, 1000], [50_000, 90_000])
-    for tick, nearest in ((1000.0, 960), (7000.0, 7200), (0.7 * 86_400, 43_200), (1e5, 86_400)):
-        found = availability.of_log(log, tick=tick, rounds=5)
-        assert found.copy is None
-        said = f'(no look-alike: {tick:g} s do not divide a day; a tick of {nearest} s does)'
-        assert availability.text('log', found).splitlines().count(said) == 1
-        assert len(said) <= 80
-        assert availability.of_log(log, tick=nearest, rounds=5).copy is not None
-    assert 'no look-alike' not in availability.text('log', availability.of_log(log, tick=HOUR))
+    assert availability.of_log(log, tick=7000.0)[1].period is None
+    assert availability.of_log(log, tick=7200.0)[1].period == 12
+    one, law = availability.of_log(log, tick=1e5)
+    assert len(terminal.picture('a round', one, law).splitlines()) < 12

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.report.screens import deciding
-from fedjax_links.report.screens.configured import of_config
-from fedjax_links.report.screens.recording import record_links
+from tests.report import plans
 
 PROBS = {'name': 'equal', 'value': 0.2}
 GAUSSIANS = {'name': 'gaussians', 'num_clients': 8, 'examples_per_client': 30}
@@ -13,9 +12,8 @@ GAUSSIANS = {'name': 'gaussians', 'num_clients': 8, 'examples_per_client': 30}
 
 def told(links, rounds=2000, problem=GAUSSIANS):
     """The lines by their first words."""
-    found = of_config({'problem': problem, 'links': links})
-    record = record_links(found.participation, num_rounds=rounds, seed=0)
-    lines = deciding.lines(found, record)[1:]
+    found = plans.plan(links, problem)
+    lines = deciding.lines(found, plans.record(found, rounds))[1:]
     assert all(len(line) <= 80 for line in lines)
     return {line[2:20].strip(): line[20:] for line in lines}
 

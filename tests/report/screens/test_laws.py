@@ -11,7 +11,7 @@ from fedjax_links.analysis import recorded_links
 from fedjax_links.config.sections import bind_links
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import link_statistics
-from fedjax_links.report.screens.laws import link_law
+from fedjax_links.report.screens.configured import link_law
 from tests.report import plans
 from tests.tiers import cases
 
@@ -78,11 +78,6 @@ def test_cyclic_rates_count_whole_cycles():
     assert law.period == 10
 
 
-def chain(up, down, rate):
-    as_array = np.atleast_1d
-    return LinkLaw('', rates=as_array(rate), up_rate=as_array(up), down_rate=as_array(down))
-
-
 def paths(up, down, rate, num_rounds):
     """Every path of a stationary two-state chain and its probability."""
     for path in itertools.product([0, 1], repeat=num_rounds):
@@ -97,7 +92,7 @@ def paths(up, down, rate, num_rounds):
 def test_expected_gap_counts_are_means_over_all_paths(up, down):
     rate, rounds = up / (up + down), 7
     mean = sum(prob * analysis.gap_counts(path) for path, prob in paths(up, down, rate, rounds))
-    exact = link_statistics.expected_gap_counts(chain(up, down, rate), rounds, rounds - 1)
+    exact = analysis.expected_gap_counts([up], [down], rounds, rounds - 1)
     np.testing.assert_allclose(exact, mean, atol=1e-14)
 
 
@@ -138,20 +133,13 @@ def test_gaps_and_lags_that_no_record_has_are_refused(call, message):
 
 
 def test_autocorrelation_is_pooled_by_variance():
-    law = LinkLaw(
-        '',
-        rates=np.array([0.5, 0.1, 1.0]),
-        up_rate=np.array([0.1, 0.05, 1.0]),
-        down_rate=np.array([0.1, 0.45, 0.0]),
-    )
-    exact = link_statistics.expected_autocorrelation(law, 2)
+    up, down = np.array([0.1, 0.05, 1.0]), np.array([0.1, 0.45, 0.0])
+    exact = analysis.expected_autocorrelation(up, down, 2)
     by_hand = [1, (0.25 * 0.8 + 0.09 * 0.5) / 0.34, (0.25 * 0.64 + 0.09 * 0.25) / 0.34]
     np.testing.assert_allclose(exact, by_hand, rtol=1e-12)
     assert np.isnan(analysis.autocorrelation(np.ones((9, 2), bool), 3)).all()
 
 
-def test_fold_leaves_out_what_is_left_over():
-    folded = link_statistics.fold(np.array([1, 2, 3, 3, 4, 5, 100]), 3)
-    np.testing.assert_allclose(folded.mean, [2, 3, 4])
+def test_a_record_is_folded_at_a_period_that_it_has_seen_twice():
     assert link_statistics.foldable(LinkLaw('', period=4), 7) is None
     assert link_statistics.foldable(LinkLaw('', period=4), 8) == 4

@@ -1,11 +1,8 @@
-"""Pictures of links on paper and on a terminal, and the table of clients."""
-
-import csv
+"""Pictures of links on paper and on a terminal."""
 
 import numpy as np
 import pytest
 
-from fedjax_links import analysis
 from fedjax_links.participation import replay
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import links, recording, terminal
@@ -45,6 +42,17 @@ def test_many_clients_become_bands_of_mean_shade():
     assert '       1-4 |█▒░' in lines
 
 
+def test_participants_by_phase_leave_out_what_is_left_over():
+    mask = np.zeros((7, 4), bool)
+    for row, count in enumerate([1, 2, 3, 3, 4, 3, 4]):
+        mask[row, :count] = True
+    record = recording.record_links(replay(mask), num_rounds=7, seed=0)
+    lines = terminal.picture('t', record, LinkLaw('', period=3)).splitlines()
+    place = next(k for k, line in enumerate(lines) if line.startswith('participants'))
+    assert lines[place].startswith('participants by round modulo 3, 0 to 3;')
+    assert lines[place + 1] == f'{"":>10} |▆██'  # 2, 3 and 3 of 3
+
+
 def test_directions_are_told_apart():
     plan = plans.plan(plans.KNOWN['duplex'])
     record = plans.record(plan, 400)
@@ -60,17 +68,11 @@ def test_directions_are_told_apart():
 @pytest.mark.parametrize(
     'name', cases(['markov', 'duplex', 'always', 'sine', 'separation'], ['markov', 'duplex'])
 )
-def test_picture_and_table_are_written(name, tmp_path):
+def test_the_picture_is_written(name, tmp_path):
     plan = plans.plan(plans.ALL[name])
     record = plans.record(plan, 300)
     links.picture(tmp_path / 'a.png', 'title', record, plan.law)
     assert (tmp_path / 'a.png').read_bytes()[:4] == b'\x89PNG'
-    links.write_csv(tmp_path / 'a.csv', record)
-    rows = list(csv.DictReader((tmp_path / 'a.csv').open()))
-    report = analysis.participation_report(record.participates)
-    assert [int(row['participations']) for row in rows] == report.counts.tolist()
-    np.testing.assert_allclose([float(row['weight']) for row in rows], report.weights, rtol=1e-8)
-    assert ('downlink_rate' in rows[0]) == (name == 'duplex')
 
 
 def test_a_record_too_large_is_refused():

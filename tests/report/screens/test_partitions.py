@@ -1,6 +1,4 @@
-"""Who holds what: the page of text, the picture and the table of clients."""
-
-import csv
+"""Who holds what: the page of text and the picture."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -62,22 +60,6 @@ def test_the_picture_is_drawn_for_few_and_many(tmp_path, clients, labels):
     assert not pyplot.get_fignums()
 
 
-def test_the_table_counts_every_example(tmp_path):
-    partitions.write_csv(tmp_path / 'x.csv', REPORT)
-    with (tmp_path / 'x.csv').open() as file:
-        rows = list(csv.DictReader(file))
-    for client, row in enumerate(rows):
-        held = np.bincount(LABELS[client == OWNERS], minlength=3)
-        assert [int(row[f'class_{c}']) for c in range(3)] == held.tolist()
-        assert int(row['client']) == client
-        assert int(row['examples']) == held.sum()
-        assert int(row['classes_held']) == (held > 0).sum()
-        pooled = np.bincount(LABELS) / LABELS.size
-        distance = 0.5 * np.abs(held / held.sum() - pooled).sum()
-        assert float(row['total_variation']) == pytest.approx(distance)
-    assert len(rows) == 4
-
-
 def test_a_problem_without_classes_has_volumes(tmp_path):
     spread = problems.from_arrays(
         np.ones((10, 2), np.float32),
@@ -93,9 +75,6 @@ def test_a_problem_without_classes_has_volumes(tmp_path):
     assert lines[1] == '3 clients (0 without examples), 10 examples'
     assert lines[3].split() == ['examples', '1', '1', '4', '5', '5', '3.3']
     assert lines[4:] == [f'effective numbers: {100 / (25 + 1 + 16):.1f} clients by volume']
-    partitions.write_csv(tmp_path / 'x.csv', report)
-    table = (tmp_path / 'x.csv').read_text()
-    assert table.splitlines() == ['client,examples', '0,5', '1,1', '2,4']
     partitions.picture(tmp_path / 'x.png', 'title', report)
 
 

@@ -14,7 +14,7 @@ from fedjax_links.problems import models
 from fedjax_links.report import clients
 from fedjax_links.report.layouts.overview import overview
 from fedjax_links.report.screens import prediction
-from fedjax_links.report.screens.configured import of_config
+from fedjax_links.report.screens.configured import of_experiment
 from fedjax_links.report.source import of_run
 from tests.report import plans
 
@@ -152,16 +152,16 @@ CLIENT = {'learning_rate': 0.1, 'local_steps': 5, 'batch_size': 16}
 
 
 def test_before_a_run_separable_digits_are_followed_to_its_last_round():
-    config = {'problem': DIGITS, 'links': plans.KNOWN['bernoulli'], 'client': CLIENT}
-    lines = plans.told({**config, 'num_rounds': 200})
+    config = {'links': plans.KNOWN['bernoulli'], 'problem': DIGITS, 'client': CLIENT}
+    config['num_rounds'] = 200
+    lines = plans.told(config)
     assert lines[2].startswith('         FedAvg is expected to end at ')
     assert lines[3].strip() == 'after 200 rounds of small steps'
     assert lines[4].strip() == 'no limit in the long run: a linear model separates some labels'
-    plan = of_config({**config, 'num_rounds': 200})
-    assert plan.horizon.rounds == 200
-    assert plan.horizon.time == pytest.approx(100)
-    without = {**config, 'num_rounds': 200, 'tuning': {}}
-    assert of_config(without).horizon is None
+    plan = plans.plan(**config)
+    assert plan.time == pytest.approx(100)
+    tuning = {'server_lrs': [1.0], 'num_rounds': 200}
+    assert plans.plan(**config, tuning=tuning).time is None
 
 
 @pytest.mark.parametrize('rate, rounds', [(1e8, 20), (0.5, 1_000_000), (1e-9, 10**9)])
@@ -180,10 +180,9 @@ def test_what_would_take_too_long_to_predict_is_not(rate, rounds):
 
 def test_decaying_rates_are_added_up():
     client = {**CLIENT, 'decay': 'inverse_sqrt'}
-    config = {'problem': DIGITS, 'links': plans.KNOWN['bernoulli'], 'client': client}
     rates = 0.1 / np.sqrt(np.arange(300) / 10 + 1)
-    horizon = of_config({**config, 'num_rounds': 300}).horizon
-    assert horizon.time == pytest.approx(5 * rates.sum(), rel=1e-5)
+    plan = plans.plan(plans.KNOWN['bernoulli'], DIGITS, client=client, num_rounds=300)
+    assert plan.time == pytest.approx(5 * rates.sum(), rel=1e-5)
 
 
 def test_large_problems_are_left_alone():
@@ -195,17 +194,7 @@ def test_large_problems_are_left_alone():
 
 
 def test_links_without_known_weights_are_simulated():
-    plan = plans.plan(plans.UNKNOWN['cyclic'], DIGITS)
-    plan = plan._replace(
-        horizon=of_config(
-            {
-                'problem': DIGITS,
-                'links': plans.UNKNOWN['cyclic'],
-                'client': CLIENT,
-                'num_rounds': 50,
-            }
-        ).horizon
-    )
+    plan = plans.plan(plans.UNKNOWN['cyclic'], DIGITS, client=CLIENT, num_rounds=50)
     said = prediction.of_links(plan)
     assert said[0].endswith(' %')
     assert said[1].endswith(' rounds of small steps, simulated links')
@@ -241,7 +230,7 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(problem, predicted, tmp_
     planned = experiment.build(config)
     run = planned.run(tmp_path)
     clients.keep(planned, run)
-    found = prediction.under(of_config(config))
+    found = prediction.under(of_experiment(planned))
     kept = of_run(runs.read(tmp_path))
     expected = kept.clients['links'].expected
     assert expected == {'fedavg': found.fedavg.reached}

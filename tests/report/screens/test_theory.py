@@ -9,7 +9,8 @@ from fedjax_links import analysis, experiment, report
 from fedjax_links.experiment.looking import preflight
 from fedjax_links.report import clients
 from fedjax_links.report.screens import theory
-from fedjax_links.report.screens.configured import of_config
+from fedjax_links.report.screens.configured import of_experiment
+from fedjax_links.report.screens.link_statistics import standard_errors
 from tests.experiment import parts
 from tests.report import plans
 from tests.tiers import cases
@@ -64,7 +65,7 @@ def test_noise_of_the_bias_is_its_spread_over_seeds():
     targets = np.asarray(plan.problem.data, np.float64)
     records = [plans.record(plan, 1600, seed).participates for seed in range(40)]
     limits = [analysis.effective_weights(masks=r).weights @ targets for r in records]
-    said = np.mean([theory._standard_errors(r, targets) for r in records], axis=0)
+    said = np.mean([standard_errors(r, targets) for r in records], axis=0)
     ratio = said / np.std(limits, axis=0, ddof=1)
     assert (np.abs(ratio - 1) < 0.4).all(), ratio  # the spread of 40 is known to 11 %
 
@@ -131,7 +132,7 @@ def test_what_a_grid_sweeps_is_predicted_at_its_first_point_and_said_so():
     found = '\n'.join(plans.told(together))
     assert 'at num_clients 8, cohort_size 4, the first of 2 points of the grid' in found
     assert 'at num_clients 8, the first of 2 points of the grid' in found
-    swept = of_config(config)
+    swept = of_experiment(plans.planned(config))
     assert f'at {first}' in theory.text(swept, plans.record(swept, 64))
 
 
