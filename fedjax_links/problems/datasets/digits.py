@@ -40,14 +40,7 @@ def digits(*, test_fraction: float = 0.2, seed: int = 0) -> Dataset:
     features = (raw.images[..., None] / 16).astype(np.float32)
     labels = raw.target.astype(np.int32)
     test = _stratified(labels, test_fraction, np.random.default_rng([int(seed), _STREAM]))
-    return Dataset(
-        train_features=features[~test],
-        train_labels=labels[~test],
-        test_features=features[test],
-        test_labels=labels[test],
-        num_classes=10,
-        name='digits',
-    )
+    return Dataset(features[~test], labels[~test], features[test], labels[test], 10, 'digits')
 
 
 def _stratified(

@@ -7,7 +7,7 @@ CINIC-10 an MD5 alone is on record.
 import csv
 import functools
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from fedjax_links.problems.datasets.npz import Arrays
@@ -34,23 +34,17 @@ class File(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """How a data set is made of published files, and what must come out.
+    """How a data set is made of published files.
 
     Attributes:
       files: what is downloaded.
-      folder: where to, below the folder of downloads; variants of one data set share it.
-      read: from a file or folder to arrays under the keys of `from_npz`, pixels as uint8.
-      shape: of an image: height, width, channels.
+      read: from the folder of the files to arrays under the keys of `from_npz`, pixels as uint8.
       num_classes: C; labels go from 0 to C - 1.
-      counts: numbers of training and test images; published editions differ where there are more.
     """
 
     files: tuple[File, ...]
-    folder: str
     read: Callable[[pathlib.Path], Arrays]
-    shape: tuple[int, int, int]
-    num_classes: int
-    counts: tuple[tuple[int, int], ...]
+    num_classes: int = 10
 
 
 def _files(*names: str) -> tuple[File, ...]:
@@ -62,46 +56,25 @@ def _files(*names: str) -> tuple[File, ...]:
     )
 
 
-_EMNIST_PARTS: Mapping[str, tuple[int, tuple[tuple[int, int], ...]]] = {
-    'balanced': (47, ((112_800, 18_800),)),
-    'byclass': (62, ((697_932, 116_323),)),
-    'bymerge': (47, ((697_932, 116_323),)),
-    'digits': (10, ((240_000, 40_000),)),
-    'letters': (26, ((124_800, 20_800), (88_800, 14_800))),
-    'mnist': (10, ((60_000, 10_000),)),
-}
-_GREY, _COLOUR = (28, 28, 1), (32, 32, 3)
-
-
-def _mnist(name: str) -> Recipe:
-    return Recipe(_files(name), name, formats.read_mnist, _GREY, 10, ((60_000, 10_000),))
-
-
-def _emnist(part: str) -> Recipe:
-    read = functools.partial(formats.read_emnist, part=part)
-    return Recipe(_files('emnist'), 'emnist', read, _GREY, *_EMNIST_PARTS[part])
-
-
-def _svhn(names: Sequence[str], num_train: int, *train: str) -> Recipe:
-    read = functools.partial(formats.read_svhn, train=train)
-    return Recipe(_files(*names), 'svhn', read, _COLOUR, 10, ((num_train, 26_032),))
-
-
-def _cinic10(num_train: int, *train: str) -> Recipe:
-    read = functools.partial(formats.read_cinic10, train=train)
-    return Recipe(_files('cinic10'), 'cinic10', read, _COLOUR, 10, ((num_train, 90_000),))
-
+_EMNIST = {'byclass': 62, 'bymerge': 47, 'digits': 10, 'letters': 26, 'mnist': 10}
+_read = functools.partial
 
 RECIPES: Mapping[str, Recipe] = {
-    'mnist': _mnist('mnist'),
-    'fashion_mnist': _mnist('fashion_mnist'),
-    **{f'emnist/{part}': _emnist(part) for part in _EMNIST_PARTS},
-    'cifar10': Recipe(
-        _files('cifar10'), 'cifar10', formats.read_cifar10, _COLOUR, 10, ((50_000, 10_000),)
+    'mnist': Recipe(_files('mnist'), formats.read_mnist),
+    'fashion_mnist': Recipe(_files('fashion_mnist'), formats.read_mnist),
+    'emnist': Recipe(_files('emnist'), _read(formats.read_emnist, part='balanced'), 47),
+    **{
+        f'emnist/{part}': Recipe(_files('emnist'), _read(formats.read_emnist, part=part), classes)
+        for part, classes in _EMNIST.items()
+    },
+    'cifar10': Recipe(_files('cifar10'), formats.read_cifar10),
+    'svhn': Recipe(_files('svhn'), _read(formats.read_svhn, train=['train'])),
+    'svhn/extra': Recipe(
+        _files('svhn', 'svhn/extra'), _read(formats.read_svhn, train=['train', 'extra'])
     ),
-    'svhn': _svhn(['svhn'], 73_257, 'train'),
-    'svhn/extra': _svhn(['svhn', 'svhn/extra'], 604_388, 'train', 'extra'),
-    'cinic10': _cinic10(90_000, 'train'),
-    'cinic10/valid': _cinic10(180_000, 'train', 'valid'),
+    'cinic10': Recipe(_files('cinic10'), _read(formats.read_cinic10, train=['train'])),
+    'cinic10/valid': Recipe(
+        _files('cinic10'), _read(formats.read_cinic10, train=['train', 'valid'])
+    ),
 }
-"""By name; a variant stands behind a slash."""
+"""By name; a variant stands behind a slash. ``emnist`` is its balanced part."""
