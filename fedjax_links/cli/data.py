@@ -38,21 +38,21 @@ def main(*arguments: str) -> None:
 
 
 def _print_list() -> None:
-    from fedjax_links.problems.datasets import places, sources
+    from fedjax_links.problems.datasets import npz, sources
 
-    print(f'Data sets in {places.data_root(_DATA_DIR.value)}')
+    print(f'Data sets in {npz.data_root(_DATA_DIR.value)}')
     for name, recipe in sources.RECIPES.items():
-        file = places.npz_file(name, _DATA_DIR.value)
+        file = npz.npz_file(name, _DATA_DIR.value)
         needed = _megabytes(sum(part.size for part in recipe.files))
         line = f'{file.name}, {_size(file)}' if file.is_file() else f'missing; {needed} to download'
         print(f'  {name:<16} {line}')
 
 
 def _fetch(name: str) -> None:
-    from fedjax_links.problems.datasets import places, sources
+    from fedjax_links.problems.datasets import npz, sources
 
     checks.choice('data', name, sources.RECIPES)
-    file = places.npz_file(name, _DATA_DIR.value)
+    file = npz.npz_file(name, _DATA_DIR.value)
     if file.is_file():
         print(f'{name}: {file} is there, {_size(file)}')
         return

@@ -1,7 +1,6 @@
-"""Data sets from plain files: npz archives and trees of PNG images."""
+"""Data sets from npz archives."""
 
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -123,74 +122,3 @@ def test_npz_files_that_are_none_are_refused(tmp_path):
     np.savez(file, train_labels=[None] * 5)
     with pytest.raises(ValueError, match=said.replace('.*', '.*Object arrays.*')):
         datasets.from_npz(file)
-
-
-def write_tree(root, splits, classes, *, number=2, size=(32, 32), mode='RGB', seed=0):
-    """Writes random PNG images.
-
-    Returns:
-      By split, the images in order of class and name, and their labels.
-    """
-    from PIL import Image
-
-    rng = np.random.default_rng(seed)
-    written = {}
-    for split in splits:
-        images, labels = [], []
-        for c, label in enumerate(classes):
-            folder = root / split / label
-            folder.mkdir(parents=True)
-            for k in range(number):
-                image = rng.integers(0, 256, (*size, *([3] if mode == 'RGB' else [])), np.uint8)
-                Image.fromarray(image).save(folder / f'x-{k}.png')
-                images.append(image)
-                labels.append(c)
-        written[split] = np.stack(images), np.array(labels)
-    return written
-
-
-def test_grey_trees_become_colour(tmp_path):
-    written = write_tree(tmp_path / 'g', ['train', 'test'], 'ab', size=(5, 7), mode='L')
-    data = datasets.from_png_tree(tmp_path / 'g', name='grey')
-    for channel in range(3):
-        pixels = np.rint(255 * data.train_features[..., channel])
-        np.testing.assert_array_equal(pixels, written['train'][0])
-    assert (data.name, datasets.load('png_tree', data_dir=tmp_path / 'g').name) == ('grey', 'g')
-
-
-def test_splits_of_a_tree_follow_one_another_and_need_a_decoder(tmp_path, monkeypatch):
-    written = write_tree(tmp_path, ['train', 'valid', 'test'], 'abc', size=(5, 7))
-    data = datasets.from_png_tree(tmp_path, train=['train', 'valid'])
-    both = np.concatenate([written[split][0] for split in ('train', 'valid')])
-    np.testing.assert_array_equal(data.train_features, np.float32(both) / np.float32(255))
-    np.testing.assert_array_equal(data.train_labels, np.tile(written['train'][1], 2))
-    np.testing.assert_array_equal(data.test_labels, written['test'][1])
-    assert (data.num_classes, data.name) == (3, tmp_path.name)
-    monkeypatch.setitem(sys.modules, 'PIL', None)
-    with pytest.raises(ImportError, match=r'^PNG files need Pillow: `pip install pillow`'):
-        datasets.from_png_tree(tmp_path)
-
-
-def test_trees_that_do_not_fit_are_refused(tmp_path):
-    load = lambda **options: datasets.from_png_tree(tmp_path / 't', **options)  # noqa: E731
-    message = f'`data_dir` must have images of every class, got none in {tmp_path}/t/train.'
-    assert_raises(message, load)
-    write_tree(tmp_path / 't', ['train', 'test'], 'ab', size=(5, 7))
-    write_tree(tmp_path / 't', ['valid'], 'abc', size=(5, 7))
-    message = f'`data_dir` must have images of every class, got none in {tmp_path}/t/train/c.'
-    assert_raises(message, lambda: load(train=('train', 'valid')))
-    write_tree(tmp_path / 't', ['small'], 'ab', size=(5, 6))
-    message = 'must have examples of shape [5, 7, 3], got [5, 6, 3]'
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load(test=('small',))
-    message = f'got [(5, 6, 3), (5, 7, 3)] in test, small of {tmp_path}/t.'
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load(test=('test', 'small'))
-    damaged = tmp_path / 't' / 'test' / 'b' / 'x-0.png'
-    damaged.write_bytes(damaged.read_bytes()[:60])
-    assert_raises(f'`data_dir` must hold intact images, got {damaged}.', load)
-    for file in (tmp_path / 't' / 'test' / 'b').iterdir():
-        file.unlink()
-    assert_raises(
-        f'`data_dir` must have images of every class, got none in {damaged.parent}.', load
-    )

@@ -6,12 +6,12 @@ a network. `DATASETS` names every loader, the published image sets as ``data lis
 * ``mnist``: LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document
   recognition, Proceedings of the IEEE, 1998.
 * ``fashion_mnist``: Xiao, Rasul and Vollgraf, Fashion-MNIST, 2017.
-* ``emnist`` (its balanced part), ``emnist/letters`` and others: Cohen, Afshar, Tapson and van
-  Schaik, EMNIST: extending MNIST to handwritten letters, 2017.
+* ``emnist``, its balanced part: Cohen, Afshar, Tapson and van Schaik, EMNIST: extending MNIST to
+  handwritten letters, 2017.
 * ``cifar10``: Krizhevsky, Learning multiple layers of features from tiny images, 2009.
-* ``svhn``, ``svhn/extra``: Netzer et al., Reading digits in natural images with unsupervised
+* ``svhn``: Netzer et al., Reading digits in natural images with unsupervised
   feature learning, 2011.
-* ``cinic10``, ``cinic10/valid``: Darlow, Crowley, Antoniou and Storkey, CINIC-10 is not ImageNet or
+* ``cinic10``: Darlow, Crowley, Antoniou and Storkey, CINIC-10 is not ImageNet or
   CIFAR-10, 2018.
 """
 
@@ -23,9 +23,7 @@ from typing import Any
 from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
 from fedjax_links.problems.datasets.digits import digits
-from fedjax_links.problems.datasets.npz import from_npz, save_npz
-from fedjax_links.problems.datasets.places import PathLike, npz_file
-from fedjax_links.problems.datasets.png_tree import from_png_tree
+from fedjax_links.problems.datasets.npz import PathLike, from_npz, npz_file, save_npz
 from fedjax_links.problems.datasets.sources import RECIPES
 from fedjax_links.problems.datasets.synthetic_images import synthetic_images
 
@@ -34,7 +32,6 @@ __all__ = [
     'Dataset',
     'digits',
     'from_npz',
-    'from_png_tree',
     'load',
     'make_dataset',
     'published',
@@ -63,14 +60,13 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
         command = f'python -m fedjax_links data fetch {name}{place}'
         raise errors.invalid('data_dir', f'hold the data set (run `{command}`)', f'no {file}')
     with errors.inside('data_dir'):
-        return from_npz(file, name=name.partition('/')[0])
+        return from_npz(file, name=name)
 
 
 DATASETS: Mapping[str, Callable[..., Dataset]] = {
     **{name: functools.partial(published, name) for name in RECIPES},
     'digits': digits,
     'npz': from_npz,
-    'png_tree': from_png_tree,
     'synthetic_images': synthetic_images,
 }
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from fedjax_links.core import errors
 from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
-from fedjax_links.problems.datasets.places import PathLike
 
 Arrays = Mapping[str, np.ndarray]
+PathLike = str | os.PathLike[str]
 
 _REQUIRED = ('train_features', 'train_labels', 'test_features', 'test_labels')
 _OPTIONAL = ('num_classes',)
@@ -50,7 +50,15 @@ def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
         requirement = f'name an intact npz file of numbers ({errors.described(error)})'
         raise errors.invalid('path', requirement, file) from error
     try:
-        return from_mapping(arrays, name=file.stem if name is None else name)
+        for key in _REQUIRED:
+            if key not in arrays:
+                held = ', '.join(sorted(arrays)) or 'none'
+                raise errors.invalid('path', f'hold the array {key}', f'only: {held}')
+        return make_dataset(
+            *(arrays[key] for key in _REQUIRED),
+            num_classes=arrays['num_classes'].tolist() if 'num_classes' in arrays else None,
+            name=file.stem if name is None else name,
+        )
     except errors.InvalidError as error:
         said = f'{error.clause} in {file}'
         raise errors.InvalidError(error.path, error.requirement, error.value, said) from None
@@ -70,20 +78,6 @@ def save_npz(dataset: Dataset, path: PathLike) -> None:
     write_arrays(pathlib.Path(path), arrays)
 
 
-def from_mapping(arrays: Arrays, *, name: str) -> Dataset:
-    """A data set from arrays under the keys of `from_npz`."""
-    for key in _REQUIRED:
-        if key not in arrays:
-            held = ', '.join(sorted(arrays)) or 'none'
-            raise errors.invalid('path', f'hold the array {key}', f'only: {held}')
-    num_classes = arrays.get('num_classes')
-    return make_dataset(
-        *(arrays[key] for key in _REQUIRED),
-        num_classes=None if num_classes is None else num_classes.tolist(),
-        name=name,
-    )
-
-
 def write_arrays(file: pathlib.Path, arrays: Mapping[str, Any]) -> None:
     """Writes beside the file and renames, so that no reader sees half of it."""
     half = file.with_name(f'.{file.name}.{os.getpid()}.tmp')
@@ -94,3 +88,19 @@ def write_arrays(file: pathlib.Path, arrays: Mapping[str, Any]) -> None:
             os.replace(half, file)
         finally:
             half.unlink(missing_ok=True)
+
+
+def data_root(data_dir: PathLike | None) -> pathlib.Path:
+    """``data_dir``, or ``TFDS_DATA_DIR`` from the environment, or ``~/tensorflow_datasets``."""
+    chosen = data_dir or os.environ.get('TFDS_DATA_DIR') or '~/tensorflow_datasets'
+    return pathlib.Path(chosen).expanduser()
+
+
+def npz_file(name: str, data_dir: PathLike | None = None) -> pathlib.Path:
+    """The file that ``data fetch`` writes and the loaders read.
+
+    Args:
+      name: a data set of ``data list``, such as ``'mnist'``.
+      data_dir: folder of the file, see `data_root`.
+    """
+    return data_root(data_dir) / f'{name}.npz'

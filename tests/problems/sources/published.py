@@ -41,19 +41,19 @@ def write_mnist(folder):
     return parts
 
 
-def write_emnist(folder, part, num_classes, *, first_label=0):
+def write_emnist(folder):
     """The archive of gzipped files with transposed images; returns them upright."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = {}
     with zipfile.ZipFile(folder / 'gzip.zip', 'w') as archive:
         for seed, (split, number) in enumerate([('train', TRAIN), ('test', TEST)]):
-            images, labels = draw(number, (28, 28, 1), num_classes, seed)
+            images, labels = draw(number, (28, 28, 1), 47, seed)
             parts[split] = images, labels
             for kind, array in (
                 ('images', images[..., 0].transpose(0, 2, 1)),
-                ('labels', labels + first_label),
+                ('labels', labels),
             ):
-                name = f'gzip/emnist-{part}-{split}-{kind}-idx{array.ndim}-ubyte.gz'
+                name = f'gzip/emnist-balanced-{split}-{kind}-idx{array.ndim}-ubyte.gz'
                 archive.writestr(name, gzip.compress(idx(array), mtime=0))
     return parts
 
@@ -96,7 +96,7 @@ def write_svhn(folder, *splits):
     return parts
 
 
-def write_cinic10(folder, *, packed=True):
+def write_cinic10(folder):
     """PNG images by split and class, each split in the order of class and name."""
     from PIL import Image
 
@@ -111,13 +111,8 @@ def write_cinic10(folder, *, packed=True):
             files[f'{split}/{CLASSES[label]}/x-{k:02}.png'] = stream.getvalue()
         parts[split] = pixels, labels
     files['README.md'] = b'what it is'
-    if packed:
-        shuffled = {f'./{name}': files[name] for name in sorted(files, reverse=True)}
-        _pack(folder / 'CINIC-10.tar.gz', shuffled)
-    else:
-        for name, data in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(data)
+    shuffled = {f'./{name}': files[name] for name in sorted(files, reverse=True)}
+    _pack(folder / 'CINIC-10.tar.gz', shuffled)
     return parts
 
 

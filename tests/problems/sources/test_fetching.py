@@ -66,7 +66,7 @@ def serving(folder, **told):
         ('mnist', published.write_mnist),
         ('cifar10', published.write_cifar10),
         ('svhn', lambda folder: published.write_svhn(folder, 'train', 'test')),
-        ('emnist', lambda f: published.write_emnist(f, 'balanced', 47)),
+        ('emnist', published.write_emnist),
         ('cinic10', published.write_cinic10),
     ],
 )

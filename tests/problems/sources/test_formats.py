@@ -26,7 +26,7 @@ def assert_holds(data, train, test, name, num_classes=10):
 def convert(monkeypatch, tmp_path, *names):
     """Makes data sets of files that are in their folder of downloads already."""
     for name in names:
-        folder = tmp_path / 'downloads' / name.partition('/')[0]
+        folder = tmp_path / 'downloads' / name
         small(monkeypatch, name, folder)
         fetched = sources.fetch(name, data_dir=tmp_path)
         assert fetched.downloads == folder
@@ -43,15 +43,11 @@ def test_idx(name, tmp_path, monkeypatch):
     assert sorted(file.name for file in tmp_path.iterdir()) == ['downloads', f'{name}.npz']
 
 
-def test_emnist_comes_out_upright_and_numbered_from_zero(tmp_path, monkeypatch):
-    for part, num_classes, first in (('balanced', 47, 0), ('letters', 26, 1)):
-        name = 'emnist' if part == 'balanced' else f'emnist/{part}'
-        parts = published.write_emnist(
-            tmp_path / 'downloads' / 'emnist', part, num_classes, first_label=first
-        )
-        convert(monkeypatch, tmp_path, name)
-        data = datasets.published(name, data_dir=tmp_path)
-        assert_holds(data, parts['train'], parts['test'], 'emnist', num_classes)
+def test_emnist_comes_out_upright(tmp_path, monkeypatch):
+    parts = published.write_emnist(tmp_path / 'downloads' / 'emnist')
+    convert(monkeypatch, tmp_path, 'emnist')
+    data = datasets.published('emnist', data_dir=tmp_path)
+    assert_holds(data, parts['train'], parts['test'], 'emnist', 47)
 
 
 def test_cifar10(tmp_path, monkeypatch):
@@ -62,28 +58,20 @@ def test_cifar10(tmp_path, monkeypatch):
     )
 
 
-def test_svhn_with_and_without_extra(tmp_path, monkeypatch):
-    parts = published.write_svhn(tmp_path / 'downloads' / 'svhn', 'train', 'test', 'extra')
-    convert(monkeypatch, tmp_path, 'svhn', 'svhn/extra')
-    plain, more = (datasets.published(k, data_dir=tmp_path) for k in ('svhn', 'svhn/extra'))
-    assert_holds(plain, parts['train'], parts['test'], 'svhn')
-    both = [np.concatenate(pair) for pair in zip(parts['train'], parts['extra'], strict=True)]
-    assert_holds(more, both, parts['test'], 'svhn')
+def test_svhn(tmp_path, monkeypatch):
+    parts = published.write_svhn(tmp_path / 'downloads' / 'svhn', 'train', 'test')
+    convert(monkeypatch, tmp_path, 'svhn')
+    data = datasets.published('svhn', data_dir=tmp_path)
+    assert_holds(data, parts['train'], parts['test'], 'svhn')
 
 
-def test_cinic10_is_the_same_packed_and_read_as_a_tree(tmp_path, monkeypatch):
+def test_cinic10(tmp_path, monkeypatch):
     raw = tmp_path / 'downloads' / 'cinic10'
     parts = published.write_cinic10(raw)
-    convert(monkeypatch, tmp_path, 'cinic10', 'cinic10/valid')
-    plain, more = (datasets.published(k, data_dir=tmp_path) for k in ('cinic10', 'cinic10/valid'))
+    convert(monkeypatch, tmp_path, 'cinic10')
+    plain = datasets.published('cinic10', data_dir=tmp_path)
     assert_holds(plain, parts['train'], parts['test'], 'cinic10')
-    both = [np.concatenate(pair) for pair in zip(parts['train'], parts['valid'], strict=True)]
-    assert_holds(more, both, parts['test'], 'cinic10')
     assert [child.name for child in raw.iterdir()] == ['CINIC-10.tar.gz']
-    published.write_cinic10(tmp_path / 'tree', packed=False)
-    tree = datasets.from_png_tree(tmp_path / 'tree')
-    np.testing.assert_array_equal(tree.train_features, plain.train_features)
-    np.testing.assert_array_equal(tree.train_labels, plain.train_labels)
 
 
 def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
@@ -103,7 +91,7 @@ def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
 
 
 def test_names_of_other_places_lead_to_ours():
-    for name, ours in (('svhn_cropped', 'svhn'), ('emnist/letter', 'emnist/letters')):
+    for name, ours in (('svhn_cropped', 'svhn'), ('emnist/balanced', 'emnist')):
         with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
             datasets.load(name)
         with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
@@ -117,4 +105,4 @@ def test_every_recipe_has_its_loader(tmp_path, monkeypatch):
         command = f'python -m fedjax_links data fetch {name}`'
         with pytest.raises(ValueError, match=command) as caught:
             datasets.load(name)
-        assert f'{tmp_path}/{name.replace("/", "-")}.npz' in str(caught.value)
+        assert f'{tmp_path}/{name}.npz' in str(caught.value)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedjax_links.core import checks, errors
-from fedjax_links.problems.datasets import npz, places
-from fedjax_links.problems.datasets.places import PathLike
+from fedjax_links.problems.datasets import npz
+from fedjax_links.problems.datasets.npz import PathLike
 from fedjax_links.problems.datasets.sources.recipes import RECIPES, File
 
 _BLOCK = 1 << 18
@@ -42,7 +42,7 @@ def fetch(
 
     Args:
       name: a name in `RECIPES`.
-      data_dir: folder of the npz, see `places.data_root`; the publisher's files go to its
+      data_dir: folder of the npz, see `npz.data_root`; the publisher's files go to its
         ``downloads``.
       mirror: address of a folder with files of the same names, to be used in the publisher's place.
       progressbar: whether to show how far it is, a line for each file on the standard error.
@@ -56,8 +56,8 @@ def fetch(
       ImportError: if pooch is not installed.
     """
     checks.choice('data', name, RECIPES)
-    recipe, file = RECIPES[name], places.npz_file(name, data_dir)
-    folder = file.parent / 'downloads' / name.partition('/')[0]
+    recipe, file = RECIPES[name], npz.npz_file(name, data_dir)
+    folder = file.parent / 'downloads' / name
     with errors.on_disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for part in recipe.files:
@@ -65,8 +65,7 @@ def fetch(
             _retrieve(part, url, folder, progressbar)
         arrays = recipe.read(folder)
     npz.write_arrays(file, {**arrays, 'num_classes': np.asarray(recipe.num_classes)})
-    counts = (len(arrays[f'{split}_labels']) for split in ('train', 'test'))
-    return Fetched(file, *counts, folder)
+    return Fetched(file, len(arrays['train_labels']), len(arrays['test_labels']), folder)
 
 
 def _retrieve(file: File, url: str, folder: pathlib.Path, progressbar: bool) -> None:

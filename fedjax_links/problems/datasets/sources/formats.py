@@ -7,14 +7,11 @@ the keys of `from_npz`, pixels as uint8.
 import gzip
 import pathlib
 import tarfile
-import tempfile
 import zipfile
-from collections.abc import Sequence
 
 import numpy as np
 
 from fedjax_links.problems.datasets.npz import Arrays
-from fedjax_links.problems.datasets.png_tree import read_tree
 
 
 def read_mnist(folder: pathlib.Path) -> Arrays:
@@ -27,21 +24,18 @@ def read_mnist(folder: pathlib.Path) -> Arrays:
     }
 
 
-def read_emnist(folder: pathlib.Path, *, part: str) -> Arrays:
-    """A part of EMNIST, four IDX files in ``gzip.zip``.
-
-    The published images are transposed, and letters numbered from 1; both are undone.
-    """
+def read_emnist(folder: pathlib.Path) -> Arrays:
+    """The balanced part of EMNIST, four IDX files in ``gzip.zip`` of images that are transposed."""
     arrays = {}
     with zipfile.ZipFile(folder / 'gzip.zip') as archive:
         for split in ('train', 'test'):
-            stem = f'gzip/emnist-{part}-{split}'
+            stem = f'gzip/emnist-balanced-{split}'
             images, labels = (
                 _idx(archive.read(f'{stem}-{kind}-ubyte.gz'))
                 for kind in ('images-idx3', 'labels-idx1')
             )
             arrays[f'{split}_features'] = np.ascontiguousarray(images.swapaxes(1, 2))
-            arrays[f'{split}_labels'] = labels - np.int32(part == 'letters')
+            arrays[f'{split}_labels'] = labels
     return arrays
 
 
@@ -63,36 +57,38 @@ def read_cifar10(folder: pathlib.Path) -> Arrays:
     return arrays
 
 
-def read_svhn(folder: pathlib.Path, *, train: Sequence[str]) -> Arrays:
-    """Cropped house numbers: ``X`` [32, 32, 3, E] and ``y`` [E, 1], where 10 is the digit 0.
-
-    Args:
-      folder: of ``train_32x32.mat``, ``test_32x32.mat`` and ``extra_32x32.mat``.
-      train: the files that make the training data, one after the other.
-    """
+def read_svhn(folder: pathlib.Path) -> Arrays:
+    """Cropped house numbers: ``X`` [32, 32, 3, E] and ``y`` [E, 1], where 10 is the digit 0."""
     import scipy.io  # slow to import, so only here
 
     arrays = {}
-    for part, splits in (('train', train), ('test', ['test'])):
-        held = [scipy.io.loadmat(folder / f'{split}_32x32.mat') for split in splits]
-        images = np.concatenate([file['X'].transpose(3, 0, 1, 2) for file in held])
-        arrays[f'{part}_features'] = np.ascontiguousarray(images)
-        labels = np.concatenate([file['y'].ravel() for file in held])
-        arrays[f'{part}_labels'] = (labels % 10).astype(np.int32)
+    for part in ('train', 'test'):
+        held = scipy.io.loadmat(folder / f'{part}_32x32.mat')
+        arrays[f'{part}_features'] = np.ascontiguousarray(held['X'].transpose(3, 0, 1, 2))
+        arrays[f'{part}_labels'] = (held['y'].ravel() % 10).astype(np.int32)
     return arrays
 
 
-def read_cinic10(folder: pathlib.Path, *, train: Sequence[str]) -> Arrays:
-    """CINIC-10, a tree ``<split>/<class>/*.png`` in ``CINIC-10.tar.gz``.
+def read_cinic10(folder: pathlib.Path) -> Arrays:
+    """CINIC-10, ``<split>/<class>/*.png`` in ``CINIC-10.tar.gz``, sorted by class and name."""
+    from PIL import Image  # slow to import, so only here
 
-    Args:
-      folder: of the file.
-      train: the splits that make the training data, one after the other.
-    """
-    with tempfile.TemporaryDirectory(dir=folder) as tree:
-        with tarfile.open(folder / 'CINIC-10.tar.gz') as tar:
-            tar.extractall(tree, filter='data')
-        return read_tree(pathlib.Path(tree), train, ['test'])
+    found: dict[str, list[tuple[str, str, np.ndarray]]] = {'train': [], 'test': []}
+    with tarfile.open(folder / 'CINIC-10.tar.gz') as tar:
+        for member in tar:
+            split, label, name = ('', '', *pathlib.PurePath(member.name).parts)[-3:]
+            file = tar.extractfile(member)
+            if file and split in found and name.endswith('.png'):
+                pixels = np.asarray(Image.open(file).convert('RGB'))
+                found[split].append((label, name, pixels))
+    classes = sorted({label for label, _, _ in found['train']})
+    arrays = {}
+    for part, rows in found.items():
+        rows.sort(key=lambda row: row[:2])
+        arrays[f'{part}_features'] = np.stack([pixels for _, _, pixels in rows])
+        labels = [classes.index(label) for label, _, _ in rows]
+        arrays[f'{part}_labels'] = np.array(labels, np.int32)
+    return arrays
 
 
 def _idx(data: bytes) -> np.ndarray:

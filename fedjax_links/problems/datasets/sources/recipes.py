@@ -5,7 +5,6 @@ CINIC-10 an MD5 alone is on record.
 """
 
 import csv
-import functools
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -47,34 +46,24 @@ class Recipe(NamedTuple):
     num_classes: int = 10
 
 
-def _files(*names: str) -> tuple[File, ...]:
-    """The files of ``files.csv`` under these names."""
+def _files() -> Mapping[str, tuple[File, ...]]:
+    """By name, those of ``files.csv``."""
+    found: dict[str, tuple[File, ...]] = {}
     with open(pathlib.Path(__file__).with_name('files.csv'), newline='', encoding='utf-8') as file:
-        rows = list(csv.DictReader(file))
-    return tuple(
-        File(row['url'], int(row['size']), row['digest']) for row in rows if row['name'] in names
-    )
+        for row in csv.DictReader(file):
+            published = File(row['url'], int(row['size']), row['digest'])
+            found[row['name']] = (*found.get(row['name'], ()), published)
+    return found
 
 
-_EMNIST = {'byclass': 62, 'bymerge': 47, 'digits': 10, 'letters': 26, 'mnist': 10}
-_read = functools.partial
+_FILES = _files()
 
 RECIPES: Mapping[str, Recipe] = {
-    'mnist': Recipe(_files('mnist'), formats.read_mnist),
-    'fashion_mnist': Recipe(_files('fashion_mnist'), formats.read_mnist),
-    'emnist': Recipe(_files('emnist'), _read(formats.read_emnist, part='balanced'), 47),
-    **{
-        f'emnist/{part}': Recipe(_files('emnist'), _read(formats.read_emnist, part=part), classes)
-        for part, classes in _EMNIST.items()
-    },
-    'cifar10': Recipe(_files('cifar10'), formats.read_cifar10),
-    'svhn': Recipe(_files('svhn'), _read(formats.read_svhn, train=['train'])),
-    'svhn/extra': Recipe(
-        _files('svhn', 'svhn/extra'), _read(formats.read_svhn, train=['train', 'extra'])
-    ),
-    'cinic10': Recipe(_files('cinic10'), _read(formats.read_cinic10, train=['train'])),
-    'cinic10/valid': Recipe(
-        _files('cinic10'), _read(formats.read_cinic10, train=['train', 'valid'])
-    ),
+    'mnist': Recipe(_FILES['mnist'], formats.read_mnist),
+    'fashion_mnist': Recipe(_FILES['fashion_mnist'], formats.read_mnist),
+    'emnist': Recipe(_FILES['emnist'], formats.read_emnist, 47),
+    'cifar10': Recipe(_FILES['cifar10'], formats.read_cifar10),
+    'svhn': Recipe(_FILES['svhn'], formats.read_svhn),
+    'cinic10': Recipe(_FILES['cinic10'], formats.read_cinic10),
 }
-"""By name; a variant stands behind a slash. ``emnist`` is its balanced part."""
+"""By name; ``emnist`` is its balanced part."""
