@@ -91,22 +91,15 @@ def conv_as_matmul(
         and lhs.shape[3] == rhs.shape[2]
         and lhs.dtype == rhs.dtype
         and lhs.dtype in (jnp.float32, jnp.float64)
-        and min(*lhs.shape, *rhs.shape) > 0
     )
     if plain and (form := form or fastest_form(rhs.shape[1], lhs.shape[3])) is not None:
-        pairs = _pairs(lhs, rhs, padding)
-        if min(forms.output_size(lhs, rhs, pairs)) > 0:
-            return form(lhs, rhs, pairs)
+        if isinstance(padding, str):
+            padding = jax.lax.padtype_to_pads(lhs.shape[1:3], rhs.shape[:2], (1, 1), padding)
+        if min(forms.output_size(lhs, rhs, padding)) > 0:
+            return form(lhs, rhs, padding)
     return jax.lax.conv_general_dilated(
         lhs, rhs, window_strides, padding, dimension_numbers=dimension_numbers, **options
     )
-
-
-def _pairs(images: Array, kernel: Array, padding: str | Sequence[tuple[int, int]]) -> forms.Padding:
-    if isinstance(padding, str):
-        padding = jax.lax.padtype_to_pads(images.shape[1:3], kernel.shape[:2], (1, 1), padding)
-    (top, bottom), (left, right) = padding
-    return (top, bottom), (left, right)
 
 
 def max_pool(images: Array) -> Array:

@@ -8,6 +8,7 @@ over a gradient (`jax.hessian`), are as ever.
 """
 
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -16,7 +17,7 @@ import jax.numpy as jnp
 from fedjax_links.base import Array
 from fedjax_links.problems.kernels.products import product
 
-Padding = tuple[tuple[int, int], tuple[int, int]]
+Padding = Sequence[tuple[int, int]]
 """(low, high) of the rows and of the columns; negative crops."""
 
 
