@@ -72,7 +72,9 @@ class PartitionReport(NamedTuple):
                 lines.append(f'{name:<15}' + ''.join(f'{cell:{form}}' for cell in cells))
         return '\n'.join(lines)
 
-    __str__ = text
+    def __str__(self) -> str:
+        """The same as `text`."""
+        return self.text()
 
 
 def volumes(counts: ArrayLike) -> PartitionReport:

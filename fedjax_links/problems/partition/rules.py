@@ -101,29 +101,22 @@ def similarity(
     checks.static_int('num_clients', num_clients)
     checks.within('similarity', similarity, 0, 1)
     rng = draws.generator(seed)
-
-    def draw() -> NDArray[np.int32]:
-        spread = rng.random(labels.size) <= similarity
-        target = rng.integers(num_clients, size=labels.size)
-        return _fill(labels, np.where(spread, target, -1), num_clients)
-
-    return draws.at_least(min_examples, num_clients, labels.size, draw)
-
-
-def _fill(
-    labels: NDArray[np.int64], target: NDArray[np.int64], num_clients: int
-) -> NDArray[np.int32]:
-    """Sends examples to ``target``, or where that is negative to their class's smallest client."""
     num_classes = int(labels.max()) + 1
     if num_clients > num_classes:
         group = contiguous_groups(num_clients, num_groups=num_classes)
         owners = [np.flatnonzero(group == c) for c in range(num_classes)]
     else:
         owners = [np.array([c % num_clients]) for c in range(num_classes)]
-    sizes = np.zeros(num_clients, np.int64)
-    clients = target.astype(np.int32)
-    for example, label in enumerate(labels):
-        if clients[example] < 0:
-            clients[example] = owners[label][np.argmin(sizes[owners[label]])]
-        sizes[clients[example]] += 1
-    return clients
+
+    def draw() -> NDArray[np.int32]:
+        spread = rng.random(labels.size) <= similarity
+        target = rng.integers(num_clients, size=labels.size)
+        clients = np.where(spread, target, -1).astype(np.int32)
+        sizes = np.zeros(num_clients, np.int64)
+        for example, label in enumerate(labels):
+            if clients[example] < 0:
+                clients[example] = owners[label][np.argmin(sizes[owners[label]])]
+            sizes[clients[example]] += 1
+        return clients
+
+    return draws.at_least(min_examples, num_clients, labels.size, draw)

@@ -3,8 +3,6 @@
 import pathlib
 from typing import NamedTuple
 
-import numpy as np
-
 from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets import npz
 from fedjax_links.problems.datasets.npz import PathLike
@@ -64,7 +62,7 @@ def fetch(
             url = part.url if mirror is None else f'{mirror.rstrip("/")}/{part.name}'
             _retrieve(part, url, folder, progressbar)
         arrays = recipe.read(folder)
-    npz.write_arrays(file, {**arrays, 'num_classes': np.asarray(recipe.num_classes)})
+    npz.write_arrays(file, arrays)
     return Fetched(file, len(arrays['train_labels']), len(arrays['test_labels']), folder)
 
 

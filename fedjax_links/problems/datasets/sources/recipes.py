@@ -38,12 +38,10 @@ class Recipe(NamedTuple):
     Attributes:
       files: what is downloaded.
       read: from the folder of the files to arrays under the keys of `from_npz`, pixels as uint8.
-      num_classes: C; labels go from 0 to C - 1.
     """
 
     files: tuple[File, ...]
     read: Callable[[pathlib.Path], Arrays]
-    num_classes: int = 10
 
 
 def _files() -> Mapping[str, tuple[File, ...]]:
@@ -61,7 +59,7 @@ _FILES = _files()
 RECIPES: Mapping[str, Recipe] = {
     'mnist': Recipe(_FILES['mnist'], formats.read_mnist),
     'fashion_mnist': Recipe(_FILES['fashion_mnist'], formats.read_mnist),
-    'emnist': Recipe(_FILES['emnist'], formats.read_emnist, 47),
+    'emnist': Recipe(_FILES['emnist'], formats.read_emnist),
     'cifar10': Recipe(_FILES['cifar10'], formats.read_cifar10),
     'svhn': Recipe(_FILES['svhn'], formats.read_svhn),
     'cinic10': Recipe(_FILES['cinic10'], formats.read_cinic10),
