@@ -31,7 +31,7 @@ from fedjax_links.experiment.looking import description, preflight
 from fedjax_links.experiment.plan import lanes
 from fedjax_links.experiment.running.programs import Group, Programs
 from fedjax_links.machines import devices
-from fedjax_links.problems.datasets import places
+from fedjax_links.problems.datasets import npz
 from studies import full_size_configs as configs
 from studies.full_size_configs import Values
 
@@ -208,7 +208,7 @@ class Known:
         """A config as written, whose data are there."""
         words = argument.split(',')
         dataset = next((word for word in words if word in configs.STAND_INS), 'cifar10')
-        if not places.npz_file(dataset, self._folder).exists():
+        if not npz.npz_file(dataset, self._folder).exists():
             configs.write_stand_in(dataset, self._folder, self._share)
         return configs.full(name, argument, self._folder)
 

@@ -56,12 +56,8 @@ def from_columns(features: Any, labels: Any, owners: Any) -> Examples:
     if any(missing):
         raise errors.invalid('clients', 'name an owner', f'none for example {missing.index(True)}')
     known, clients = np.unique(names, return_inverse=True)
-    return Examples(
-        _stacked('features', features),
-        _stacked('labels', labels),
-        clients.astype(np.int32),
-        tuple(known.tolist()),
-    )
+    arrays = _stacked('features', features), _stacked('labels', labels)
+    return Examples(*arrays, clients.astype(np.int32), tuple(known.tolist()))
 
 
 def from_pandas(frame: Any, *, client: Hashable, features: Columns, label: Columns) -> Examples:
@@ -74,10 +70,8 @@ def from_pandas(frame: Any, *, client: Hashable, features: Columns, label: Colum
         arrays of one shape, which is taken as it is.
       label: column of the labels, or a list of columns, which become a vector.
     """
-    columns = {'features': features, 'label': label, 'client': client}
-    for argument, wanted in columns.items():
-        _check_names(argument, wanted if isinstance(wanted, list) else [wanted], frame.columns)
-    return from_columns(*(frame[wanted].to_numpy() for wanted in columns.values()))
+    wanted = _named(frame.columns, features=features, label=label, client=client)
+    return from_columns(*(frame[names].to_numpy() for names in wanted))
 
 
 def from_hugging_face(dataset: Any, *, client: str, features: str, label: str) -> Examples:
@@ -89,11 +83,9 @@ def from_hugging_face(dataset: Any, *, client: str, features: str, label: str) -
       features: column of numbers, arrays or images of one shape.
       label: column of the labels.
     """
-    columns = {'features': features, 'label': label, 'client': client}
-    for argument, wanted in columns.items():
-        _check_names(argument, [wanted], dataset.column_names)
-    held = dataset.select_columns(sorted({*columns.values()})).with_format('numpy')[:]
-    return from_columns(*(held[wanted] for wanted in columns.values()))
+    wanted = _named(dataset.column_names, features=features, label=label, client=client)
+    held = dataset.select_columns(sorted({*wanted})).with_format('numpy')[:]
+    return from_columns(*(held[name] for name in wanted))
 
 
 def from_torch(dataset: Any, clients: Any = None) -> Examples:
@@ -106,18 +98,27 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
         ``from_flax(augment=...)``.
       clients: the owner of each item, numbers or names.
     """
+    parts: Mapping[Any, Any]
     if clients is not None:
-        return from_columns(*_columns([dataset[place] for place in range(len(dataset))]), clients)
-    if not isinstance(dataset, Mapping | Sequence):
+        parts = {None: dataset}
+    elif isinstance(dataset, Mapping | Sequence):
+        parts = dataset if isinstance(dataset, Mapping) else dict(enumerate(dataset))
+    else:
         requirement = 'be given for a single data set, the owner of each item'
         raise errors.invalid('clients', requirement, None)
-    parts = dataset if isinstance(dataset, Mapping) else dict(enumerate(dataset))
+    items: list[Any] = []
+    owners: list[Any] = []
     for name, part in parts.items():
         if not len(part):
             raise errors.invalid('dataset', 'give every client an example', f'none for {name}')
-    items = [part[place] for part in parts.values() for place in range(len(part))]
-    owners = [name for name, part in parts.items() for _ in range(len(part))]
-    return from_columns(*_columns(items), owners)
+        items += [part[place] for place in range(len(part))]
+        owners += [name] * len(part)
+    for place, item in enumerate(items):
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            requirement = 'have items that are pairs (features, label)'
+            raise errors.invalid('dataset', requirement, f'item {place}, {type(item).__name__}')
+    features, labels = zip(*items, strict=True)
+    return from_columns(features, labels, owners if clients is None else clients)
 
 
 def from_leaf(
@@ -145,57 +146,38 @@ def from_leaf(
       Caldas et al. 2018, LEAF: a benchmark for federated settings.
     """
     place = Path(path)
-    files = sorted(place.glob('*.json')) if place.is_dir() else [place]
-    parts = [part for file in files if (part := _read_leaf(file, features, label))[2]]
-    if not parts:
-        raise errors.invalid('path', 'hold examples', path)
-    inputs, labels, owners = zip(*parts, strict=True)
-    for argument, arrays in (('features', inputs), ('labels', labels)):
-        _stacked(argument, [array[0] for array in arrays])  # files may differ in shape
-    joined = np.concatenate(inputs), np.concatenate(labels)
-    return from_columns(*joined, [owner for part in owners for owner in part])
-
-
-def _read_leaf(
-    file: Path, features: Callable[[Any], Any] | None, label: Callable[[Any], Any] | None
-) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Rows, labels and owners of a file; as lists, numbers would take ten times the memory."""
-    rows: list[Any] = []
-    labels: list[Any] = []
+    inputs: list[np.ndarray] = []  # as lists, all numbers would take ten times the memory
+    labels: list[np.ndarray] = []
     owners: list[str] = []
-    try:
-        users = json.loads(file.read_text(encoding='utf-8'))['user_data']
-        for user, data in users.items():
-            if len(data['x']) != len(data['y']):
-                raise ValueError(f'user {user} has {len(data["x"])} x, {len(data["y"])} y')
-            rows += data['x']
-            labels += data['y']
-            owners += [user] * len(data['x'])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = getattr(error, 'strerror', None) or errors.described(error)
-        raise errors.invalid('path', "name JSON of LEAF's form", f'{file}: {reason}') from None
+    for file in sorted(place.glob('*.json')) if place.is_dir() else [place]:
+        try:
+            users = json.loads(file.read_text(encoding='utf-8'))['user_data']
+            held = [(user, list(data['x']), list(data['y'])) for user, data in users.items()]
+            for user, x, y in held:
+                if len(x) != len(y):
+                    raise ValueError(f'user {user} has {len(x)} x, {len(y)} y')
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            said = f'{file}: {errors.described(error)}'
+            raise errors.invalid('path', "name JSON of LEAF's form", said) from None
+        for user, x, y in held:
+            if x:
+                inputs.append(_stacked('features', [*map(features, x)] if features else x))
+                labels.append(_stacked('labels', [*map(label, y)] if label else y))
+                owners += [user] * len(x)
     if not owners:
-        return np.empty(0), np.empty(0), owners
-    return (
-        _stacked('features', [features(row) for row in rows] if features else rows),
-        _stacked('labels', [label(value) for value in labels] if label else labels),
-        owners,
-    )
+        raise errors.invalid('path', 'hold examples', path)
+    for argument, arrays in (('features', inputs), ('labels', labels)):
+        _stacked(argument, [array[0] for array in arrays])  # users may differ in shape
+    return from_columns(np.concatenate(inputs), np.concatenate(labels), owners)
 
 
-def _columns(items: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Features and labels of pairs."""
-    for place, item in enumerate(items):
-        if not isinstance(item, tuple | list) or len(item) != 2:
-            requirement = 'have items that are pairs (features, label)'
-            raise errors.invalid('dataset', requirement, f'item {place}, {type(item).__name__}')
-    return [features for features, _ in items], [label for _, label in items]
-
-
-def _check_names(argument: str, names: Sequence[Any], known: Collection[Any]) -> None:
-    for name in names:
-        if name not in known:
-            raise errors.unknown_name(argument, name, map(str, known))
+def _named(known: Collection[Any], **columns: Any) -> Sequence[Any]:
+    """The columns, all of which are known."""
+    for argument, names in columns.items():
+        for name in names if isinstance(names, list) else [names]:
+            if name not in known:
+                raise errors.unknown_name(argument, name, map(str, known))
+    return list(columns.values())
 
 
 def _stacked(argument: str, rows: Sequence[Any] | np.ndarray) -> np.ndarray:
@@ -208,9 +190,7 @@ def _stacked(argument: str, rows: Sequence[Any] | np.ndarray) -> np.ndarray:
         shapes = sorted({str(np.shape(row)) for row in rows})[:2]
         raise errors.invalid(argument, 'have one shape', ' and '.join(shapes)) from None
     array_checks.numbers(argument, array)
-    if array.dtype.kind in 'iu' and array.dtype.itemsize == 8:
-        limits = np.iinfo(np.int32)
-        if array.size and not limits.min <= array.min() <= array.max() <= limits.max:
-            raise errors.invalid(argument, 'fit into 32 bits', array.max())
-        return array.astype(np.int32)
-    return array.astype(np.float32) if array.dtype == np.float64 else array
+    smaller = {'int64': np.int32, 'uint64': np.int32, 'float64': np.float32}.get(array.dtype.name)
+    if smaller is np.int32 and array.size and abs(array).max() >= 2**31:
+        raise errors.invalid(argument, 'fit into 32 bits', array.max())
+    return array if smaller is None else array.astype(smaller)

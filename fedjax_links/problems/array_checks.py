@@ -9,7 +9,7 @@ import numpy as np
 from flax import linen as nn
 
 from fedjax_links.base import Array, Params
-from fedjax_links.core import errors
+from fedjax_links.core import checks, errors
 from fedjax_links.problems import losses
 
 
@@ -30,16 +30,9 @@ def rows(argument: str, array: np.ndarray, whose: str, count: tuple[int, ...]) -
 
 def count_by_owner(owners: np.ndarray) -> np.ndarray:
     """int[N], how many examples each client owns; raises unless all own some."""
-    if owners.ndim != 1 or not np.issubdtype(owners.dtype, np.integer):
-        raise errors.invalid(
-            'clients', 'be a vector of client ids', f'{owners.dtype}{list(owners.shape)}'
-        )
-    if owners.size == 0 or owners.min() < 0:
-        lowest = 'no example' if owners.size == 0 else f'id {owners.min()}'
-        raise errors.invalid('clients', 'hold ids from 0', lowest)
-    counts = np.bincount(owners)
+    counts = np.bincount(checks.ids('clients', owners))
     if not counts.all():
-        idle = int(np.flatnonzero(counts == 0)[0])
+        idle = int(np.argmin(counts))
         raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
     return counts
 

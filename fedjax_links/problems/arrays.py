@@ -9,11 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
+from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, Rows
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, tree
 from fedjax_links.problems import array_checks, losses, models
+from fedjax_links.problems.partials import Partial
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
 _Pair = tuple[np.ndarray, np.ndarray]
@@ -82,42 +84,38 @@ def from_arrays(
     array_checks.rows('features', rows, 'entry of `clients`', owners.shape)
     array_checks.rows('labels', targets, 'entry of `clients`', owners.shape)
     held_out = _held_out(eval_data)
-    finish: Callable[[Mapping[str, Array], Batch], Mapping[str, Array]] | None = None
+    params = jax.eval_shape(init_params, jax.random.key(0))
     if isinstance(loss_fn, str):
         if predict is None:
             raise errors.invalid('predict', 'be given for a loss by name', None)
         if callable(metrics):
             raise errors.invalid('metrics', 'be names for a loss by name', metrics)
-        name = loss_fn
-        loss_fn, metrics, finish, larger = _by_name(name, metrics, predict)
-        larger_is_better = larger if larger_is_better is None else larger_is_better
-        params = jax.eval_shape(init_params, jax.random.key(0))
+        by_name, beside, larger = losses.of(loss_fn, metrics)
         outputs = array_checks.outputs('predict', predict, params, rows)
-        targets, held_out = _fitted(name, outputs, targets, held_out)
+        targets = losses.fitting(loss_fn, 'labels', targets, outputs.shape[1:])
+        if held_out is not None:
+            fitted = losses.fitting(loss_fn, 'eval_data', held_out[1], outputs.shape[1:])
+            held_out = held_out[0], fitted
+        larger_is_better = larger if larger_is_better is None else larger_is_better
+        measure = Partial(_measure_by_name, by_name, beside, predict)
+        loss_fn = Partial(_loss_of_outputs, by_name, predict)
     elif metrics is not None and not callable(metrics):
         raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
+    else:
+        measure = Partial(_measure, metrics or Partial(loss_alone, loss_fn))
     order = np.argsort(owners, kind='stable')
     data = Batch(jnp.asarray(rows[order]), jnp.asarray(targets[order]))
-    own_loss = loss_fn
-    per_batch = metrics or (lambda params, batch: {'loss': own_loss(params, batch)})
-    if larger_is_better is not None:
-        params = jax.eval_shape(init_params, jax.random.key(0))
-        measured = jax.eval_shape(per_batch, params, data)
-        larger_is_better = names_of_metrics(larger_is_better, measured)
     return Problem(
         data=data,
-        owned=Rows(
-            offsets=jnp.asarray(np.concatenate([[0], np.cumsum(counts)[:-1]]), jnp.int32),
-            counts=jnp.asarray(counts, jnp.int32),
-        ),
+        owned=Rows(*(jnp.asarray(a, jnp.int32) for a in (np.cumsum(counts) - counts, counts))),
         eval_data=data if held_out is None else Batch(*map(jnp.asarray, held_out)),
         init_params=init_params,
         loss_fn=loss_fn,
-        metrics=lambda params, examples: _measured(per_batch, finish, params, examples),
+        metrics=measure,
         min_examples=int(counts.min()),
         max_examples=int(counts.max()),
         random_loss_fn=random_loss_fn,
-        larger_is_better=larger_is_better,
+        larger_is_better=directions(larger_is_better, measure, params, data),
         objective=objective,
         held_out=held_out is not None,
     )
@@ -170,139 +168,178 @@ def from_flax(
       ValueError: for an unknown loss or metric, a module with variables besides parameters, labels
         that do not go with its outputs, or ids that it has no embedding for.
     """
-    outputs_loss, beside, larger = losses.of(loss, metrics)
-    better = larger if larger_is_better is None else larger_is_better
-    better = names_of_metrics(better, ('loss', *beside))
-    prepare = preprocess or (lambda features: features)
-    rows, targets, held_out = np.asarray(features), np.asarray(labels), _held_out(eval_data)
+    outputs_loss, _, _ = losses.of(loss, metrics)
+    prepare = preprocess or _unchanged
+    rows, held_out = np.asarray(features), _held_out(eval_data)
     array_checks.numbers('features', rows)
-    array_checks.rows('labels', targets, 'row of `features`', rows.shape[:1])
-    example = prepare(jnp.zeros((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype))
-    takes_train = 'train' in inspect.signature(type(module).__call__).parameters
-    evaluating: dict[str, Any] = {'train': False} if takes_train else {}
-
-    apply: Callable[..., Any] = module.apply
-
-    def init(key: Key) -> Mapping[str, Params]:
-        return module.init(key, example, **evaluating)
-
-    shapes = jax.eval_shape(init, jax.random.key(0))
-    if shapes.keys() - {'params'}:
-        also = f'also {sorted(shapes.keys() - {"params"})}'
-        raise errors.invalid('module', 'have parameters only', also)
-
-    def evaluate(params: Params, features: Array) -> Array:
-        outputs: Array = apply({'params': params}, prepare(features), **evaluating)
-        return outputs
-
+    given = jax.ShapeDtypeStruct((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype)
+    example = jax.eval_shape(prepare, given)
+    network = _Network(module, prepare, example.shape, example.dtype)
+    init_params, predict = Partial(_Network.init, network), Partial(_Network.predict, network)
+    try:
+        params = jax.eval_shape(init_params, jax.random.key(0))
+    except errors.InvalidError as error:
+        raise error.under('module') from error
+    except Exception as error:  # whatever the layers say
+        requirement = f'suit features of shape {list(example.shape[1:])}'
+        raise errors.invalid('module', requirement, errors.described(error)) from error
+    checks.fits('module', type(module).__name__, tree.num_bytes(params))
     read = {'features': rows} | ({'eval_data': held_out[0]} if held_out else {})
     outputs = array_checks.outputs(
-        'module', array_checks.with_ids_checked(evaluate, read), shapes.get('params', {}), rows
+        'module', array_checks.with_ids_checked(predict, read), params, rows
     )
-    if isinstance(loss, str):
-        targets, held_out = _fitted(loss, outputs, targets, held_out)
-    elif {outputs.shape[1:], targets.shape[1:]} == {(), (1,)}:
-        array_checks.one_by_one(outputs_loss, outputs, targets)
-
-    def random_loss_fn(params: Params, batch: Batch, key: Key) -> Array:
-        features = prepare(batch.features)
-        training: dict[str, Any] = {}
-        if augment is not None:
-            augment_key, key = jax.random.split(key) if takes_train else (key, key)
-            features = augment(augment_key, features)
-        if takes_train:
-            training = {'train': True, 'rngs': {'dropout': key}}
-        outputs = apply({'params': params}, features, **training)
-        return outputs_loss(outputs, batch.labels)
-
-    loss_fn, per_batch, finish, _ = _by_name(loss, metrics, evaluate)
-    problem = from_arrays(
+    if callable(loss) and {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
+        array_checks.one_by_one(loss, outputs, np.asarray(labels))
+    random_loss = Partial(_Network.random_loss, network, outputs_loss, augment)
+    return from_arrays(
         rows,
-        targets,
+        labels,
         clients,
-        init_params=lambda key: init(key)['params'],
-        loss_fn=loss_fn,
+        init_params=init_params,
+        loss_fn=Partial(_loss_of_outputs, loss, predict) if callable(loss) else loss,
+        metrics=None if callable(loss) else metrics,
+        predict=predict,
         eval_data=held_out,
-        random_loss_fn=random_loss_fn if takes_train or augment is not None else None,
-        objective=None if augment is not None else _linear_objective(module, loss, prepare),
-    )
-    return dataclasses.replace(
-        problem,
-        larger_is_better=better,
-        metrics=lambda params, examples: _measured(per_batch, finish, params, examples),
+        random_loss_fn=random_loss if network.options or augment is not None else None,
+        larger_is_better=larger_is_better or (() if callable(loss) else larger_is_better),
+        objective=None if augment is not None else _linear_objective(module, loss, prepare, params),
     )
 
 
-def _by_name(
-    loss: str | Callable[[Array, Array], Array],
-    metrics: Collection[str] | None,
-    predict: Callable[[Params, Array], Array],
-) -> tuple[
-    Callable[[Params, Batch], Array],
-    Metrics,
-    Callable[[Mapping[str, Array], Batch], Mapping[str, Array]],
-    tuple[str, ...],
-]:
-    """A loss by name as functions of parameters and batches, and what is better when larger."""
-    outputs_loss, beside, larger = losses.of(loss, metrics)
-    measure = losses.means(outputs_loss, beside)
-    return (
-        lambda params, batch: outputs_loss(predict(params, batch.features), batch.labels),
-        lambda params, batch: measure(predict(params, batch.features), batch.labels),
-        lambda found, examples: losses.finished(found, beside, examples.labels),
-        larger,
-    )
+@dataclasses.dataclass(frozen=True)
+class _Network:
+    """A module, and what it is applied to: prepared features of this shape and dtype."""
+
+    module: nn.Module
+    prepare: Callable[[Array], Array]
+    shape: tuple[int, ...]
+    dtype: DTypeLike
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those of the module in evaluation."""
+        takes_train = 'train' in inspect.signature(type(self.module).__call__).parameters
+        return {'train': False} if takes_train else {}
+
+    def init(self, key: Key) -> Params:
+        variables = self.module.init(key, jnp.zeros(self.shape, self.dtype), **self.options)
+        if variables.keys() - {'params'}:
+            also = f'also {sorted(variables.keys() - {"params"})}'
+            raise errors.InvalidError('module', 'have parameters only', also)
+        return variables.get('params', {})
+
+    def predict(self, params: Params, features: Array) -> Any:
+        return self.module.apply({'params': params}, self.prepare(features), **self.options)
+
+    def random_loss(
+        self,
+        loss: losses.Outputs,
+        augment: Callable[[Key, Array], Array] | None,
+        params: Params,
+        batch: Batch,
+        key: Key,
+    ) -> Array:
+        features, options = self.prepare(batch.features), self.options
+        if augment is not None:
+            augment_key, key = jax.random.split(key) if options else (key, key)
+            features = augment(augment_key, features)
+        if options:
+            options = {'train': True, 'rngs': {'dropout': key}}
+        outputs: Any = self.module.apply({'params': params}, features, **options)
+        return loss(outputs, batch.labels)
+
+
+def _unchanged(features: Array) -> Array:
+    return features
+
+
+def _loss_of_outputs(
+    loss: losses.Outputs, predict: Callable[..., Array], params: Params, batch: Batch
+) -> Array:
+    return loss(predict(params, batch.features), batch.labels)
+
+
+def loss_alone(
+    loss_fn: Callable[[Params, Any], Array], params: Params, batch: Any
+) -> dict[str, Array]:
+    """``metrics`` where there are none beside the loss."""
+    return {'loss': loss_fn(params, batch)}
 
 
 def _linear_objective(
-    module: nn.Module, loss: str | Callable[..., Array], prepare: Callable[[Array], Array]
+    module: nn.Module,
+    loss: str | Callable[..., Array],
+    prepare: Callable[[Array], Array],
+    params: Params,
 ) -> LinearObjective | None:
     """What is known of a module's loss; None for all but a single plain layer."""
-    wrapped = type(module) is models.Softmax
     plain = type(module) is nn.Dense and module == nn.Dense(module.features)
-    if not (wrapped or plain) or not isinstance(loss, str) or loss not in _OBJECTIVES:
+    kind = _OBJECTIVES.get(loss) if isinstance(loss, str) else None
+    if kind is None or not (plain or type(module) is models.Softmax):
         return None
+    layer = Partial(_layer, jax.tree.structure(params))
+    return LinearObjective(kind, Partial(_inputs, prepare), _coefficients, layer)
 
-    def inputs(data: Batch) -> tuple[Array, Array]:
-        return prepare(data.features), data.labels
 
-    def coefficients(params: Params) -> tuple[Array, Array]:
-        layer = params['Dense_0'] if wrapped else params
-        return layer['kernel'], layer['bias']
+def _inputs(prepare: Callable[[Array], Array], data: Batch) -> tuple[Array, Array]:
+    return prepare(data.features), data.labels
 
-    def params(kernel: Array, bias: Array) -> Params:
-        layer = {'kernel': kernel, 'bias': bias}
-        return {'Dense_0': layer} if wrapped else layer
 
-    return LinearObjective(_OBJECTIVES[loss], inputs, coefficients, params)
+def _coefficients(params: Params) -> tuple[Array, Array]:
+    bias, kernel = jax.tree.leaves(params)  # by name
+    return kernel, bias
+
+
+def _layer(treedef: Any, kernel: Array, bias: Array) -> Params:
+    return jax.tree.unflatten(treedef, [bias, kernel])
 
 
 _OBJECTIVES = {'cross_entropy': 'softmax', 'squared_error': 'least_squares'}
 
 
-def names_of_metrics(names: Collection[str], measured: Collection[str]) -> tuple[str, ...]:
-    """``larger_is_better`` as a tuple, all of which is measured."""
+def zero_vector(dimension: int, key: Key) -> Array:
+    """``init_params`` of a vector: zeros, in float64 if x64 is enabled."""
+    del key
+    return jnp.zeros(dimension, jnp.result_type(float))
+
+
+def directions(
+    names: Collection[str] | None, measure: Callable[..., Any], params: Params, data: Any
+) -> tuple[str, ...] | None:
+    """``larger_is_better`` as a tuple, all of which is measured; None if it is not stated."""
+    if names is None:
+        return None
     names = checks.names('larger_is_better', names)
+    measured = jax.eval_shape(measure, params, data)
     for name in names:
         checks.choice('larger_is_better', name, measured)
     return names
 
 
-def _measured(
-    per_batch: Metrics,
-    finish: Callable[[Mapping[str, Array], Batch], Mapping[str, Array]] | None,
+def _measure_by_name(
+    loss: losses.Outputs,
+    beside: Mapping[str, losses.Metric],
+    predict: Callable[..., Array],
     params: Params,
     examples: Batch,
 ) -> Mapping[str, Array]:
-    found = _mean_over_chunks(per_batch, params, examples)
-    return found if finish is None else finish(found, examples)
+    """A loss and the metrics beside it, [] each, of what a model says of all examples."""
+
+    def of_chunk(params: Params, chunk: Batch) -> dict[str, Array]:
+        outputs = predict(params, chunk.features)
+        own = {name: metric.means(outputs, chunk.labels) for name, metric in beside.items()}
+        return {'loss': loss(outputs, chunk.labels), **own}
+
+    found = _measure(of_chunk, params, examples)
+    own = {name: metric.finish(found[name], examples.labels) for name, metric in beside.items()}
+    return {'loss': found['loss'], **own}
 
 
-def _mean_over_chunks(per_batch: Metrics, params: Params, examples: Batch) -> Mapping[str, Array]:
+def _measure(per_batch: Metrics, params: Params, examples: Batch) -> Mapping[str, Array]:
     """Means over all examples, a bounded number of which are in flight at a time."""
     num_examples = len(examples.labels)
     num_chunks, rest = divmod(num_examples, _EVAL_CHUNK)
-    if num_chunks == 0 or (num_chunks == 1 and rest == 0):
+    if num_examples <= _EVAL_CHUNK:
         return per_batch(params, examples)
     whole = num_chunks * _EVAL_CHUNK
     chunks = jax.tree.map(
@@ -313,11 +350,12 @@ def _mean_over_chunks(per_batch: Metrics, params: Params, examples: Batch) -> Ma
     if rest:
         last = per_batch(params, jax.tree.map(lambda a: a[whole:], examples))
         sums = jax.tree.map(lambda s, a: s + a * rest, sums, last)
-    totals: Mapping[str, Array] = jax.tree.map(lambda s: s / num_examples, sums)
-    return totals
+    return {name: total / num_examples for name, total in sums.items()}
 
 
-def _held_out(eval_data: tuple[ArrayLike, ArrayLike] | None) -> _Pair | None:
+def _held_out(
+    eval_data: tuple[ArrayLike, ArrayLike] | None,
+) -> tuple[np.ndarray, np.ndarray] | None:
     """What to evaluate on; raises unless it is a pair of one length."""
     if eval_data is None:
         return None
@@ -327,17 +365,3 @@ def _held_out(eval_data: tuple[ArrayLike, ArrayLike] | None) -> _Pair | None:
     array_checks.rows('eval_data', features, 'label', labels.shape[:1])
     array_checks.numbers('eval_data', labels)
     return features, labels
-
-
-def _fitted(
-    loss: str, outputs: jax.ShapeDtypeStruct, labels: np.ndarray, held_out: _Pair | None
-) -> tuple[np.ndarray, _Pair | None]:
-    """Labels for training and evaluation as a loss by name reads them; raises for others."""
-
-    def fit(argument: str, given: np.ndarray) -> np.ndarray:
-        return losses.fitting(loss, argument, given, (len(given), *outputs.shape[1:]))
-
-    labels = fit('labels', labels)
-    if held_out is not None:
-        held_out = held_out[0], fit('eval_data', held_out[1])
-    return labels, held_out

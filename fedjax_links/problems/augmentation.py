@@ -13,6 +13,7 @@ import numpy as np
 
 from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors
+from fedjax_links.problems.partials import Partial
 
 
 class ChannelStatistics(NamedTuple):
@@ -59,7 +60,7 @@ def statistics(given: Statistics) -> ChannelStatistics:
     if mean.ndim != 1 or mean.shape != deviation.shape or not np.isfinite(mean).all():
         requirement = 'have a finite mean and deviation of each channel'
         raise errors.invalid('normalise', requirement, errors.shown(tuple(given)))
-    return ChannelStatistics(*given)
+    return given
 
 
 def normalise(images: Array | np.ndarray, data: Statistics) -> Array | np.ndarray:
@@ -151,10 +152,10 @@ def chain(augment: Sequence[str | Augmentation]) -> Augmentation:
         if not callable(name):
             checks.choice('augment', name, AUGMENTATIONS)
     functions = [AUGMENTATIONS[name] if isinstance(name, str) else name for name in augment]
+    return Partial(_apply, functions)
 
-    def apply(key: Key, images: Array) -> Array:
-        for place, function in enumerate(functions):
-            images = function(jax.random.fold_in(key, place), images)
-        return images
 
-    return apply
+def _apply(functions: Sequence[Augmentation], key: Key, images: Array) -> Array:
+    for place, function in enumerate(functions):
+        images = function(jax.random.fold_in(key, place), images)
+    return images

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links.base import Array, Key, Params, Problem
-from fedjax_links.core import checks, errors
-from fedjax_links.problems.arrays import Batch, from_arrays
+from fedjax_links.base import Array, Params, Problem
+from fedjax_links.core import checks
+from fedjax_links.problems.arrays import Batch, from_arrays, zero_vector
+from fedjax_links.problems.partials import Partial
 from fedjax_links.problems.partition import draws
 
 _DATA, _CLIENTS = 0x5244, 0x5243  # keep these draws apart from others that use the same seed
@@ -62,9 +63,8 @@ def draw_clients(
     """
     for name, value in (('num_clients', num_clients), ('dimension', dimension)):
         checks.static_int(name, value)
-    for name, degree in (('heterogeneity', heterogeneity), ('shift', shift)):
-        if not 0 <= degree < np.inf:
-            raise errors.invalid(name, 'be finite and at least 0', degree)
+    checks.within('heterogeneity', heterogeneity, 0, 1e30)
+    checks.within('shift', shift, 0, 1e30)
     checks.seed('seed', seed)
     checks.fits('dimension', dimension, 16 * dimension * (num_clients + dimension))
     rng = np.random.default_rng([int(seed), _CLIENTS])
@@ -115,8 +115,7 @@ def gaussian_regression(
 
     data_seed, partition_seed = draws.seeds(seed, data_seed, partition_seed)
     checks.static_int('examples_per_client', examples_per_client)
-    if not 0 <= sigma < np.inf:
-        raise errors.invalid('sigma', 'be finite and at least 0', sigma)
+    checks.within('sigma', sigma, 0, 1e30)
     clients = draw_clients(
         num_clients=num_clients,
         dimension=dimension,
@@ -124,11 +123,8 @@ def gaussian_regression(
         shift=shift,
         seed=partition_seed,
     )
-    checks.fits(
-        'examples_per_client',
-        examples_per_client,
-        20 * num_clients * examples_per_client * dimension,
-    )
+    needed = 20 * num_clients * examples_per_client * dimension
+    checks.fits('examples_per_client', examples_per_client, needed)
     rng = np.random.default_rng([int(data_seed), _DATA])
     features = rng.standard_normal((num_clients, examples_per_client, dimension))
     features += clients.shifts[:, None]
@@ -137,15 +133,11 @@ def gaussian_regression(
     fit = analysis.best_linear_fit(clients.vectors, clients.shifts, sigma=sigma)
     dtype = jnp.result_type(float)
 
-    def init_params(key: Key) -> Params:
-        del key
-        return jnp.zeros(dimension, dtype)
-
     problem = from_arrays(
         features.reshape(-1, dimension).astype(dtype),
         labels.ravel().astype(dtype),
         np.repeat(np.arange(num_clients), examples_per_client),
-        init_params=init_params,
+        init_params=Partial(zero_vector, dimension),
         loss_fn=_squared_error,
     )
     evaluation = RegressionEvaluation(

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from fedjax_links.base import Array, Key, Params, Problem, PyTree, Source
 from fedjax_links.core import checks, errors
-from fedjax_links.problems.arrays import names_of_metrics
+from fedjax_links.problems.arrays import directions, loss_alone
+from fedjax_links.problems.partials import Partial
 
 _EVALUATED = 100
 
@@ -50,24 +51,19 @@ def generated(
     checks.static_int('num_clients', num_clients)
     checks.seed('seed', seed)
     key = jax.random.key(seed)
-
-    def make(data_key: Key, client: Array) -> PyTree:
-        return examples(jax.random.fold_in(data_key, client), client)
-
+    make = Partial(_make, examples)
     shapes = jax.tree.leaves(jax.eval_shape(make, key, jnp.int32(0)))
     lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in shapes}
     if len(lengths) != 1 or 0 in lengths:
         found = [list(leaf.shape) for leaf in shapes]
         raise errors.invalid('examples', 'give leaves of one length, at least 1', found)
-    held_out = None if eval_data is not None else False
-    if eval_data is None:
+    own = eval_data is None
+    if own:
         clients = jnp.arange(min(num_clients, _EVALUATED), dtype=jnp.int32)
         made = jax.vmap(make, in_axes=(None, 0))(key, clients)
         eval_data = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), made)
-    measure = metrics or (lambda params, batch: {'loss': loss_fn(params, batch)})
-    if larger_is_better is not None:
-        measured = jax.eval_shape(measure, jax.eval_shape(init_params, key), eval_data)
-        larger_is_better = names_of_metrics(larger_is_better, measured)
+    measure = metrics or Partial(loss_alone, loss_fn)
+    params = jax.eval_shape(init_params, key)
     (length,) = lengths
     return Problem(
         data=key,
@@ -79,6 +75,10 @@ def generated(
         min_examples=length,
         max_examples=length,
         random_loss_fn=random_loss_fn,
-        larger_is_better=larger_is_better,
-        held_out=held_out,
+        larger_is_better=directions(larger_is_better, measure, params, eval_data),
+        held_out=False if own else None,
     )
+
+
+def _make(examples: Callable[[Key, Array], PyTree], data_key: Key, client: Array) -> PyTree:
+    return examples(jax.random.fold_in(data_key, client), client)

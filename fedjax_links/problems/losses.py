@@ -42,13 +42,12 @@ class Loss(NamedTuple):
     Attributes:
       loss: mean over the examples of a batch.
       metrics: by name, in the order in which they are reported.
-      measured: names of those that are measured where nothing is said.
-      least_class: the least label of those that are classes; None for labels like outputs.
+      least_class: the least label of those that are classes, of which all metrics are measured
+        where nothing is said; None for labels like outputs, of which none are.
     """
 
     loss: Outputs
     metrics: Mapping[str, Metric]
-    measured: tuple[str, ...] = ()
     least_class: float | None = None
 
 
@@ -94,20 +93,21 @@ def cross_entropy(outputs: Array, labels: Array) -> Array:
 
 def squared_error(outputs: Array, labels: Array) -> Array:
     """Mean of ``(outputs - labels)^2`` over all entries."""
-    labels = like_outputs(labels, outputs.shape, classes=False)
-    return jnp.mean(jnp.square(outputs - labels))
+    return jnp.mean(jnp.square(_residuals(outputs, labels)))
 
 
 def absolute_error(outputs: Array, labels: Array) -> Array:
     """Mean of ``|outputs - labels|`` over all entries."""
-    labels = like_outputs(labels, outputs.shape, classes=False)
-    return jnp.mean(jnp.abs(outputs - labels))
+    return jnp.mean(jnp.abs(_residuals(outputs, labels)))
 
 
 def huber(outputs: Array, labels: Array) -> Array:
     """``r^2 / 2`` for residuals up to 1 and ``|r| - 1/2`` beyond, mean over all entries."""
-    labels = like_outputs(labels, outputs.shape, classes=False)
-    return jnp.mean(optax.huber_loss(outputs, labels, delta=1.0))
+    return jnp.mean(optax.huber_loss(_residuals(outputs, labels), delta=1.0))
+
+
+def _residuals(outputs: Array, labels: Array) -> Array:
+    return outputs - like_outputs(labels, outputs.shape, classes=False)
 
 
 def token_cross_entropy(outputs: Array, labels: Array) -> Array:
@@ -162,29 +162,17 @@ _REGRESSION = {
     'mae': Metric(absolute_error),
     'r2': Metric(squared_error, _r2, larger=True),
 }
+_CLASSES = {'accuracy': Metric(_accuracy, larger=True)}
+_TOKENS = {
+    'accuracy': Metric(_token_sums, lambda sums, labels: _ratio(sums[1], sums[2]), larger=True),
+    'perplexity': Metric(_token_sums, lambda sums, labels: jnp.exp(_ratio(sums[0], sums[2]))),
+}
 LOSSES: Mapping[str, Loss] = {
     'absolute_error': Loss(absolute_error, _REGRESSION),
-    'cross_entropy': Loss(
-        cross_entropy,
-        {'accuracy': Metric(_accuracy, larger=True)},
-        measured=('accuracy',),
-        least_class=0,
-    ),
+    'cross_entropy': Loss(cross_entropy, _CLASSES, 0),
     'huber': Loss(huber, _REGRESSION),
     'squared_error': Loss(squared_error, _REGRESSION),
-    'token_cross_entropy': Loss(
-        token_cross_entropy,
-        {
-            'accuracy': Metric(
-                _token_sums, lambda sums, labels: _ratio(sums[1], sums[2]), larger=True
-            ),
-            'perplexity': Metric(
-                _token_sums, lambda sums, labels: jnp.exp(_ratio(sums[0], sums[2]))
-            ),
-        },
-        measured=('accuracy', 'perplexity'),
-        least_class=-np.inf,  # negative ones do not count
-    ),
+    'token_cross_entropy': Loss(token_cross_entropy, _TOKENS, -np.inf),
 }
 """``loss`` of `from_arrays` and `from_flax`."""
 
@@ -196,7 +184,7 @@ def fitting(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[int]
       loss: a name in `LOSSES`.
       argument: what to name in an error.
       labels: [E, ...].
-      outputs: shape of the outputs for all of them.
+      outputs: shape of the outputs for one of them.
 
     Returns:
       The labels, see `like_outputs`.
@@ -204,8 +192,8 @@ def fitting(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[int]
     Raises:
       ValueError: for labels of another shape, or classes without an output.
     """
-    least = LOSSES[loss].least_class
-    labels = like_outputs(labels, outputs, classes=least is not None, argument=argument)
+    least, shape = LOSSES[loss].least_class, (len(labels), *outputs)
+    labels = like_outputs(labels, shape, classes=least is not None, argument=argument)
     if least is None:
         return labels
     if not np.issubdtype(labels.dtype, np.integer):
@@ -213,9 +201,8 @@ def fitting(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[int]
     outside = np.argwhere((labels < least) | (labels >= outputs[-1]))
     if len(outside):
         requirement = f"lie in [{least:g}, {outputs[-1]}), the module's outputs"
-        raise errors.invalid(
-            argument, requirement, f'{labels[tuple(outside[0])]} at example {outside[0][0]}'
-        )
+        place = tuple(outside[0])
+        raise errors.invalid(argument, requirement, f'{labels[place]} at example {place[0]}')
     return labels
 
 
@@ -226,7 +213,7 @@ def of(
 
     Args:
       loss: a name in `LOSSES`, or ``(outputs, labels) -> []``.
-      metrics: names of the loss's metrics; None for those of its ``measured``.
+      metrics: names of the loss's metrics; None for all of classes and tokens, and no others.
 
     Returns:
       The loss, the metrics beside it by name, and which of these are better when larger.
@@ -240,26 +227,10 @@ def of(
         return loss, {}, ()
     checks.choice('loss', loss, LOSSES)
     known = LOSSES[loss]
-    names = known.measured if metrics is None else checks.names('metrics', metrics)
+    if metrics is None:
+        metrics = () if known.least_class is None else known.metrics
+    names = checks.names('metrics', metrics)
     for name in names:
         checks.choice('metrics', name, known.metrics)
     chosen = {name: known.metrics[name] for name in names}
     return known.loss, chosen, tuple(name for name in names if chosen[name].larger)
-
-
-def means(loss: Outputs, metrics: Mapping[str, Metric]) -> Callable[..., dict[str, Array]]:
-    """``(outputs, labels) -> means of a chunk``: the loss, and what `finished` needs."""
-
-    def per_chunk(outputs: Array, labels: Array) -> dict[str, Array]:
-        own = {name: metric.means(outputs, labels) for name, metric in metrics.items()}
-        return {'loss': loss(outputs, labels), **own}
-
-    return per_chunk
-
-
-def finished(
-    found: Mapping[str, Array], metrics: Mapping[str, Metric], labels: Array
-) -> dict[str, Array]:
-    """The loss and the metrics from means over all examples, [] each."""
-    own = {name: metric.finish(found[name], labels) for name, metric in metrics.items()}
-    return {'loss': found['loss'], **own}

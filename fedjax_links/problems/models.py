@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,11 +10,10 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 
 from fedjax_links.base import Array, Key
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks
 from fedjax_links.problems.kernels.convolution import conv_as_matmul, max_pool
 from fedjax_links.problems.kernels.products import dense_product
 
-_MOST_WIDE = 2**20
 Initializer = Callable[[Key, Sequence[int], DTypeLike], Array]
 
 
@@ -64,7 +64,7 @@ class CNN(nn.Module):
     Attributes:
       num_classes: number of outputs.
       channels: outputs of each convolution.
-      kernel_size: side of the convolutions' windows, odd.
+      kernel_size: side of the convolutions' windows.
       hidden: width of each hidden fully connected layer.
       dropout_rate: share of the inputs of each fully connected layer that is dropped in training.
       kaiming: False draws every layer as in `fan_in_uniform`.
@@ -92,49 +92,37 @@ class CNN(nn.Module):
         check_widths('channels', self.channels)
         check_widths('hidden', self.hidden)
         checks.static_int('kernel_size', self.kernel_size, maximum=2**10)
-        if self.kernel_size % 2 == 0:
-            raise errors.invalid('kernel_size', 'be odd', self.kernel_size)
         checks.within('dropout_rate', self.dropout_rate, 0, 1)
         activations = features
         for width in self.channels:
-            kernel_init, bias_init = self._initializers(self.kernel_size**2 * activations.shape[-1])
             layer = nn.Conv(
                 width,
                 (self.kernel_size, self.kernel_size),
-                padding=self.kernel_size // 2,
-                kernel_init=kernel_init,
-                bias_init=bias_init,
+                **self._initializers(self.kernel_size**2 * activations.shape[-1]),
                 conv_general_dilated=self.convolution,
             )
             activations = max_pool(nn.relu(layer(activations)))
         activations = flatten(activations)
         for width in self.hidden:
-            activations = self._drop(activations, train)
-            kernel_init, bias_init = self._initializers(activations.shape[-1])
+            activations = nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
             dense = nn.Dense(
-                width, kernel_init=kernel_init, bias_init=bias_init, dot_general=self.product
+                width, **self._initializers(activations.shape[-1]), dot_general=self.product
             )
             activations = nn.relu(dense(activations))
-        activations = self._drop(activations, train)
+        activations = nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
         return torch_dense(self.num_classes, activations, self.product)
 
-    def _drop(self, activations: Array, train: bool) -> Array:
-        if not self.dropout_rate:
-            return activations
-        kept: Array = nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
-        return kept
-
-    def _initializers(self, fan_in: int) -> tuple[Initializer, Initializer]:
+    def _initializers(self, fan_in: int) -> dict[str, Any]:
         """Those of the weights and of the biases."""
         if self.kaiming:
-            return kaiming_normal, nn.initializers.zeros
-        return fan_in_uniform(fan_in), fan_in_uniform(fan_in)
+            return {'kernel_init': kaiming_normal, 'bias_init': nn.initializers.zeros}
+        return {'kernel_init': fan_in_uniform(fan_in), 'bias_init': fan_in_uniform(fan_in)}
 
 
 def check_widths(argument: str, widths: Sequence[int]) -> None:
     """Raises for a width that is no positive integer, or far too large."""
     for width in widths:
-        checks.static_int(argument, width, maximum=_MOST_WIDE)
+        checks.static_int(argument, width, maximum=2**20)
 
 
 def kaiming_normal(key: Key, shape: Sequence[int], dtype: DTypeLike = jnp.float32) -> Array:

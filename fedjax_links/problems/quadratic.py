@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Params, Problem, Rows
 from fedjax_links.core import checks, errors
+from fedjax_links.problems.partials import Partial
 
 
 def quadratic(targets: ArrayLike, *, initial_point: ArrayLike | None = None) -> Problem:
@@ -35,32 +36,19 @@ def quadratic(targets: ArrayLike, *, initial_point: ArrayLike | None = None) -> 
     points = checks.numbers('targets', targets).astype(float)
     if points.ndim != 2 or 0 in points.shape:
         raise errors.invalid('targets', 'have shape [num_clients, d]', list(points.shape))
-    if not np.isfinite(points).all():
-        client = int(np.argwhere(~np.isfinite(points))[0][0])
-        raise errors.invalid('targets', 'be finite', f'{points[client]} of client {client}')
+    checks.within('targets', points.T, -1e150, 1e150)
     start = np.zeros(points.shape[1])
     if initial_point is not None:
         start = checks.numbers('initial_point', initial_point)
     if start.shape != points.shape[1:]:
-        raise errors.invalid(
-            'initial_point', f'have shape {list(points.shape[1:])}', list(start.shape)
-        )
-    dtype = jnp.result_type(float)
-
-    def init_params(key: Key) -> Params:
-        del key
-        return jnp.asarray(start, dtype)
-
-    num_clients = len(points)
-    targets = jnp.asarray(points, dtype)
+        requirement = f'have shape {list(points.shape[1:])}'
+        raise errors.invalid('initial_point', requirement, list(start.shape))
+    targets = jnp.asarray(points, jnp.result_type(float))
     return Problem(
         data=targets,
-        owned=Rows(
-            offsets=jnp.arange(num_clients, dtype=jnp.int32),
-            counts=jnp.ones(num_clients, jnp.int32),
-        ),
+        owned=Rows(jnp.arange(len(points), dtype=jnp.int32), jnp.ones(len(points), jnp.int32)),
         eval_data=targets,
-        init_params=init_params,
+        init_params=Partial(_start, tuple(start.tolist())),
         loss_fn=_loss,
         metrics=_metrics,
         min_examples=1,
@@ -95,6 +83,11 @@ def counterexample(*, num_clients: int = 100, dimension: int = 100, seed: int = 
     checks.fits('num_clients', num_clients, 8 * num_clients * dimension)
     noise = np.random.default_rng(seed).normal(scale=0.1, size=(num_clients, dimension))
     return quadratic(np.arange(1, num_clients + 1)[:, None] / 1000 + noise)
+
+
+def _start(point: tuple[float, ...], key: Key) -> Params:
+    del key
+    return jnp.asarray(point, jnp.result_type(float))
 
 
 def _loss(params: Params, batch: Array) -> Array:

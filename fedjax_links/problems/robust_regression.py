@@ -1,15 +1,16 @@
 """Robust regression: a smooth loss without convexity, and clients of very different scale."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links.base import Array, Key, Params, Problem
-from fedjax_links.core import checks, errors
-from fedjax_links.problems.arrays import Batch, from_arrays
+from fedjax_links.base import Array, Params, Problem
+from fedjax_links.core import checks
+from fedjax_links.problems.arrays import Batch, from_arrays, zero_vector
+from fedjax_links.problems.partials import Partial
 
 _Doubles = NDArray[np.float64]
 
@@ -63,12 +64,9 @@ def draw_robust_regression(
     References:
       Sun et al. 2025, section 6.
     """
-    for name, value in (
-        ('num_clients', num_clients),
-        ('dimension', dimension),
-        ('examples_per_client', examples_per_client),
-    ):
-        checks.static_int(name, value)
+    checks.static_int('num_clients', num_clients)
+    checks.static_int('dimension', dimension)
+    checks.static_int('examples_per_client', examples_per_client)
     checks.seed('seed', seed)
     checks.fits('num_clients', num_clients, 16 * num_clients * examples_per_client * dimension)
     rng = np.random.default_rng([int(seed), _STREAM])
@@ -100,20 +98,18 @@ def robust_regression(
     num_clients: int = 100,
     dimension: int = 20,
     examples_per_client: int = 100,
-    sign: str = 'plus',
     seed: int = 0,
 ) -> Problem:
     """Regression under a loss that outliers hardly move, with exact local gradients.
 
     ``f_i(x) = mean_j log(1 + (<A_i[j], x> + b_i[j])^2 / 2)``, the global objective is the mean of
-    the f_i, and x^0 = 0. The loss is not convex.
+    the f_i, and x^0 = 0. The loss is not convex; the signs are as printed, so that
+    the optimum is near minus the reference points.
 
     Args:
       num_clients: N.
       dimension: d.
       examples_per_client: n, equal for all clients.
-      sign: ``'plus'`` as printed, where the optimum is near minus the reference points, or
-        ``'minus'``, where the residuals are ``<A_i[j], x> - b_i[j]``.
       seed: integer in ``[0, 2**32)``, see `robust_regression.draw_robust_regression`.
 
     Returns:
@@ -127,34 +123,23 @@ def robust_regression(
     References:
       Sun et al. 2025, section 6.
     """
-    if sign not in ('plus', 'minus'):
-        raise errors.unknown_name('sign', sign, ('plus', 'minus'))
     draw = draw_robust_regression(
         num_clients=num_clients,
         dimension=dimension,
         examples_per_client=examples_per_client,
         seed=seed,
     )
-    # Rows hold what is added, so one loss serves both signs.
-    features = draw.features.reshape(-1, dimension)
-    labels = draw.labels.ravel() * (1 if sign == 'plus' else -1)
-    near = draw.references * (-1 if sign == 'plus' else 1)
-    starts = np.concatenate([near[:3], near.mean(axis=0)[None]])
+    features, labels = draw.features.reshape(-1, dimension), draw.labels.ravel()
+    starts = -np.concatenate([draw.references[:3], draw.references.mean(axis=0)[None]])
     optimum = robust_optimum(features, labels, starts=starts)
-    dtype = jnp.result_type(float)
-
-    def init_params(key: Key) -> Params:
-        del key
-        return jnp.zeros(dimension, dtype)
-
     problem = from_arrays(
         features,
         labels,
         np.repeat(np.arange(num_clients), examples_per_client),
-        init_params=init_params,
+        init_params=Partial(zero_vector, dimension),
         loss_fn=_robust_loss,
     )
-    evaluation = RobustEvaluation(problem.data, jnp.asarray(optimum, dtype))
+    evaluation = RobustEvaluation(problem.data, jnp.asarray(optimum, jnp.result_type(float)))
     return dataclasses.replace(
         problem, eval_data=evaluation, metrics=_robust_metrics, larger_is_better=(), held_out=None
     )
@@ -199,18 +184,9 @@ def robust_optimum(features: _Doubles, labels: _Doubles, *, starts: _Doubles) ->
         total: _Doubles = np.einsum('ji,jk->ik', features, features * curvatures[:, None])
         return total / len(labels)
 
+    newton: Any = {'jac': gradient, 'hess': hessian, 'method': 'trust-exact'}
     for precision in (1e-4, 1e-9):  # of many clients, most move the mean too little for the first
-        reached = [
-            minimize(
-                value,
-                start,
-                jac=gradient,
-                hess=hessian,
-                method='trust-exact',
-                options={'gtol': precision},
-            ).x
-            for start in starts
-        ]
+        reached = [minimize(value, start, tol=precision, **newton).x for start in starts]
         best: _Doubles = min(reached, key=value)
         for _ in range(10):
             if np.max(np.abs(gradient(best))) < _TOLERANCE:

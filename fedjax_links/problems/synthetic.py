@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedjax_links.base import Problem
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks
 from fedjax_links.problems import models
 from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems.arrays import from_flax
@@ -78,9 +78,8 @@ def draw_synthetic(
       Li et al., Federated optimization in heterogeneous networks, MLSys 2020, section 5.1;
       Xiang et al. 2023, section VI.
     """
-    for name, value in (('alpha', alpha), ('beta', beta)):
-        if not 0 <= value < np.inf:
-            raise errors.invalid(name, 'be finite and at least 0', value)
+    checks.within('alpha', alpha, 0, 1e30)
+    checks.within('beta', beta, 0, 1e30)
     checks.static_int('num_clients', num_clients)
     if max_examples is not None:
         checks.static_int('max_examples', max_examples, minimum=51)

@@ -71,7 +71,7 @@ _OPTIONS = (
         *('up_hours', 'phase', 'peak', 'dropout_rate', 'overlaps', 'shapes', 'initial_scale'),
         *('initial_accumulator_value', 'max_deviation', 'test_fraction', 'models', 'deviations'),
         *('above', 'x', 'y', 'bayes_accuracy', 'distance', 'size_sigma', 'test_examples', 'test'),
-        *('label_noise', 'rate', 'client_rates', 'client_range', 'confusion'),
+        *('label_noise', 'rate'),
         *('data_seed', 'partition_seed', 'noise_seed', 'heterogeneity', 'shift', 'redraw'),
     }
 )

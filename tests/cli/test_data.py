@@ -3,7 +3,6 @@
 import pytest
 
 from fedjax_links.problems import datasets
-from fedjax_links.problems.datasets.sources.converting import megabytes
 from tests.cli.command import run
 from tests.problems.sources import published
 from tests.problems.sources.published import TEST, TRAIN, small
@@ -31,7 +30,7 @@ def test_fetch_list_and_use(tmp_path, monkeypatch):
         assert (done.returncode, done.stderr) == (0, '')
         first, second = done.stdout.splitlines()
         file = tmp_path / 'data' / 'mnist.npz'
-        size = megabytes(file.stat().st_size)
+        size = f'{file.stat().st_size / 1e6:.3g} MB'
         assert first == f'mnist: {TRAIN} training and {TEST} test images, {size} in {file}'
         assert second.startswith("The publisher's files, ")
         asked = len(told['asked'])
@@ -39,27 +38,7 @@ def test_fetch_list_and_use(tmp_path, monkeypatch):
         assert again.stdout == f'mnist: {file} is there, {size}\n'
         assert len(told['asked']) == asked
     assert run('data').stdout.splitlines()[1] == f'  mnist            mnist.npz, {size}'
-    assert len(datasets.mnist().train_labels) == TRAIN
-
-
-def test_the_sum_of_a_file_without_a_published_one_is_shown(tmp_path, monkeypatch):
-    pytest.importorskip('pooch')
-    published.write_cinic10(tmp_path / 'served')
-    small(monkeypatch, 'cinic10', tmp_path / 'served', counts=((TRAIN, TRAIN),))
-    with serving(tmp_path / 'served') as (mirror, _):
-        done = run('data', 'fetch', 'cinic10', f'--mirror={mirror}', f'--data_dir={tmp_path}')
-    line = done.stdout.splitlines()[0]
-    assert line.startswith('CINIC-10.tar.gz: no SHA-256 is published; this one has ')
-    assert len(line.split()[-1]) == 64
-
-
-def test_convert(tmp_path, monkeypatch):
-    small(monkeypatch, 'svhn')
-    published.write_svhn(tmp_path / 'raw', 'train', 'test')
-    done = run('data', 'convert', 'svhn', f'--source={tmp_path}/raw', f'--data_dir={tmp_path}')
-    assert (done.returncode, done.stderr) == (0, '')
-    assert done.stdout.startswith(f'svhn: {TRAIN} training and {TEST} test images, ')
-    assert len(datasets.svhn(data_dir=tmp_path).test_labels) == TEST
+    assert len(datasets.load('mnist').train_labels) == TRAIN
 
 
 def test_mistakes_cost_one_line(tmp_path):
@@ -69,9 +48,6 @@ def test_mistakes_cost_one_line(tmp_path):
         run('data', 'fetch'),
         '`data fetch` must be given a data set (`data list` names them), got none.',
     )
-    fails(run('data', 'convert', 'mnist'), '`data convert` must be given one data set and ')
-    missing = run('data', 'convert', 'mnist', f'--source={tmp_path}', f'--data_dir={tmp_path}')
-    fails(missing, '`source` must hold train-images-idx3-ubyte or ')
     (tmp_path / 'file').touch()
     place = f'--data_dir={tmp_path}/file'
     pytest.importorskip('pooch')

@@ -77,8 +77,9 @@ def test_channels_are_normalised_one_by_one(rng, dataset, as_array):
 
 def test_every_published_data_set_of_images_has_statistics_of_its_own():
     numbers = augmentation.CHANNEL_STATISTICS
-    for name, recipe in RECIPES.items():
-        assert len(numbers[name.partition('/')[0]].mean) == recipe.shape[-1]
+    for name in RECIPES:
+        colours = 3 if name in ('cifar10', 'svhn', 'cinic10') else 1
+        assert len(numbers[name].mean) == colours
     assert len(set(numbers.values())) == len(numbers)
 
 

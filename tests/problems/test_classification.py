@@ -220,10 +220,6 @@ def demanding(labels, *, num_clients, skew):
             {'partition': Turns(), 'strde': 2},
             "`partition` has no 'strde'; did you mean 'stride'?",
         ),
-        (
-            {'model': {'name': 'mlp', 'parent': None}},
-            "`model` has no 'parent'; valid names: hidden, product.",
-        ),
         ({'data_seed': -1}, '`data_seed` must be at least 0, got -1.'),
         (
             {'partition_seed': 'a'},

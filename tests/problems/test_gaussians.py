@@ -38,14 +38,14 @@ def test_the_best_linear_rule_has_the_stated_accuracy_on_the_test_data():
 @pytest.mark.statistical
 def test_clients_follow_their_shares_and_features_their_classes():
     problem = problems.gaussians(
-        num_clients=20, examples_per_client=2000, num_classes=4, dimension=5, distance=3.0, seed=3
+        num_clients=20, examples_per_client=2000, num_classes=4, bayes_accuracy=0.8, seed=3
     )
     shares = dirichlet_shares(20, 4, alpha=0.1, seed=3)
     labels = np.asarray(problem.data.labels).reshape(20, 2000)
     counts = np.stack([np.bincount(row, minlength=4) for row in labels])
     deviations = np.sqrt(2000 * shares * (1 - shares))
     assert np.all(np.abs(counts - 2000 * shares) <= LIMIT * deviations + 1)
-    means = np.c_[simplex(4, 3.0), np.zeros((4, 2))]
+    means = simplex(4, analysis.equidistant_distance(0.8, 4))
     noise = np.asarray(problem.data.features, float) - means[labels.ravel()]
     assert np.all(np.abs(noise.mean(axis=0)) < LIMIT / np.sqrt(len(noise)))
     assert np.all(np.abs((noise**2).mean(axis=0) - 1) < LIMIT * np.sqrt(2 / len(noise)))
@@ -149,29 +149,24 @@ def test_problems_are_registered(name):
     [
         (
             {'bayes_accuracy': 0.1},
-            '`bayes_accuracy` must lie between 1 / num_classes = 0.1 and 1, got 0.1.',
+            '`bayes_accuracy` must lie in [0.1, 1], got 0.1.',
         ),
-        (
-            {'bayes_accuracy': 0.5, 'distance': 2.0},
-            '`distance` must be None beside bayes_accuracy, got 2.0.',
-        ),
-        ({'dimension': 8}, '`dimension` must be at least 9, got 8.'),
         ({'size_sigma': -1}, '`size_sigma` must lie in [0, 100], got -1.'),
         ({'alpha': 0}, '`alpha` must be positive, got 0.'),
         (
             {'partition': 'similarity', 'size_sigma': 1.0},
             '`size_sigma` must be 0 beside partition, got 1.0.',
         ),
-        ({'modle': 'mlp'}, "`gaussians` has no 'modle'; did you mean 'model'?"),
+        ({'modle': 'mlp'}, "`partition` has no 'modle'; did you mean 'model'?"),
         (
             {'partition': 'similarity', 'similarty': 0.1},
             "`partition` has no 'similarty'; did you mean 'similarity'?",
         ),
         (
             {'partition': 'similarity', 'alpha': 0.1},
-            "`partition` has no 'alpha'; valid names: bayes_accuracy, data_seed, dimension, "
-            'distance, examples_per_client, label_noise, min_examples, model, num_classes, '
-            'num_clients, partition, partition_seed, seed, similarity, size_sigma, test_examples.',
+            "`partition` has no 'alpha'; valid names: bayes_accuracy, data_seed, "
+            'examples_per_client, label_noise, min_examples, model, num_classes, num_clients, '
+            'partition, partition_seed, seed, similarity, size_sigma, test_examples.',
         ),
         ({'data_seed': -1}, '`data_seed` must be at least 0, got -1.'),
         (

@@ -321,10 +321,9 @@ def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
         ),
         ({'data': 3}, "`data` must be a section of options of 'emnist', got 3."),
         ({'data': {'data_dri': '.'}}, "`data` has no 'data_dri'; did you mean 'data_dir'?"),
-        ({'data': {'confg': '.'}}, "`data` has no 'confg'; did you mean 'config'?"),
         (
-            {'dataset': 'png_tree'},
-            '`data.data_dir` must be given, got None.',
+            {'dataset': 'npz'},
+            '`data.path` must be given, got None.',
         ),
     ],
 )

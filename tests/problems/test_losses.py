@@ -190,7 +190,7 @@ def test_a_loss_of_ones_own_may_read_a_column_but_not_pair_it_with_all_labels():
             '`labels` must hold numbers, as np.unique(..., return_inverse=True)[1] makes of names, '
             'got <U3.',
         ),
-        (5, {'outputs': 1}, '`labels` must have one row per row of `features` (4), got 5.'),
+        (5, {'outputs': 1}, '`labels` must have one row per entry of `clients` (4), got 5.'),
         (
             np.zeros(4),
             {'outputs': 1, 'eval_data': (INPUTS, np.zeros(3))},
@@ -238,12 +238,9 @@ def test_losses_of_regression_by_hand():
     assert losses.absolute_error(outputs, labels) == pytest.approx(3.5 / 3)
     assert losses.squared_error(outputs, labels) == pytest.approx(9.25 / 3)
     assert losses.huber(outputs, labels) == pytest.approx((0.125 + 2.5) / 3)
-    perfect = losses.finished(
-        losses.means(losses.huber, losses.LOSSES['huber'].metrics)(labels, labels),
-        losses.LOSSES['huber'].metrics,
-        labels,
-    )
-    assert (perfect['r2'], perfect['mae']) == (1, 0)
+    r2, mae = (losses.LOSSES['huber'].metrics[name] for name in ('r2', 'mae'))
+    perfect = [metric.finish(metric.means(labels, labels), labels) for metric in (r2, mae)]
+    assert perfect == [1, 0]
     assert losses._r2(jnp.float32(2), jnp.ones(4)) == 0  # labels that do not vary
 
 

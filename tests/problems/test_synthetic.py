@@ -160,9 +160,8 @@ def test_robust_draws_follow_their_law():
 SMALL = {'num_clients': 6, 'dimension': 4, 'examples_per_client': 30}
 
 
-@pytest.mark.parametrize('sign', ['plus', 'minus'])
-def test_robust_loss_and_gradient(sign, x64):
-    problem = problems.robust_regression(**SMALL, sign=sign, seed=1)
+def test_robust_loss_and_gradient(x64):
+    problem = problems.robust_regression(**SMALL, seed=1)
     draw = draw_robust_regression(**SMALL, seed=1)
     x = np.array([0.3, -1.0, 2.0, 0.7])
     value_and_gradient = jax.jit(jax.value_and_grad(problem.loss_fn))
@@ -170,7 +169,7 @@ def test_robust_loss_and_gradient(sign, x64):
     for i in range(6):
         loss, gradient = 0.0, np.zeros(4)
         for a, b in zip(draw.features[i], draw.labels[i], strict=True):
-            residual = a @ x + (b if sign == 'plus' else -b)
+            residual = a @ x + b
             loss += np.log(1 + residual**2 / 2) / 30
             gradient += residual / (1 + residual**2 / 2) * a / 30
         batch = jax.tree.map(
@@ -220,15 +219,10 @@ def test_many_clients_that_move_the_mean_little_have_an_optimum_too():
     np.testing.assert_allclose(gradient, 0, atol=1e-11)
 
 
-def test_the_signs_mirror_each_other(x64):
-    plus, minus = (problems.robust_regression(**SMALL, sign=sign) for sign in ('plus', 'minus'))
-    np.testing.assert_allclose(plus.eval_data.optimum, -minus.eval_data.optimum, atol=1e-9)
-    x = np.array([1.0, 2.0, -0.5, 0.0])
-    np.testing.assert_allclose(plus.loss_fn(x, plus.data), minus.loss_fn(-x, minus.data))
-    references = draw_robust_regression(**SMALL).references
-    toward = np.asarray(minus.eval_data.optimum) - references[0]
-    away = np.asarray(plus.eval_data.optimum) - references[0]
-    assert np.linalg.norm(toward) < np.linalg.norm(away)
+def test_the_optimum_is_nearer_to_minus_the_reference_points(x64):
+    optimum = np.asarray(problems.robust_regression(**SMALL).eval_data.optimum)
+    reference = draw_robust_regression(**SMALL).references[0]
+    assert np.linalg.norm(optimum + reference) < np.linalg.norm(optimum - reference)
 
 
 def test_of_two_minima_the_lower_is_taken():
@@ -258,11 +252,11 @@ def test_problems_are_registered(name):
     [
         (
             lambda: problems.synthetic(-0.5),
-            '`alpha` must be finite and at least 0, got -0.5.',
+            '`alpha` must lie in [0, 1e+30], got -0.5.',
         ),
         (
             lambda: problems.synthetic(beta=float('nan')),
-            '`beta` must be finite and at least 0, got nan.',
+            '`beta` must lie in [0, 1e+30], got nan.',
         ),
         (
             lambda: problems.synthetic(num_clients=0),
@@ -275,10 +269,6 @@ def test_problems_are_registered(name):
         (
             lambda: problems.synthetic(seed=2**32),
             '`seed` must be at most 4294967295, got 4294967296.',
-        ),
-        (
-            lambda: problems.robust_regression(sign='minu'),
-            "`sign` has no 'minu'; did you mean 'minus'?",
         ),
         (
             lambda: problems.robust_regression(dimension=0),

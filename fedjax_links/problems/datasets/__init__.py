@@ -1,45 +1,73 @@
 """Data sets as arrays on the host, ready for a partitioner and `problems.from_arrays`.
 
 `digits` and `synthetic_images` need no file; the others read files that are already there and never
-a network. `DATASETS` names every loader, what ``data list`` shows by the same names.
+a network. `DATASETS` names every loader, the published image sets as ``data list`` does:
+
+* ``mnist``: LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document
+  recognition, Proceedings of the IEEE, 1998.
+* ``fashion_mnist``: Xiao, Rasul and Vollgraf, Fashion-MNIST, 2017.
+* ``emnist``, its balanced part: Cohen, Afshar, Tapson and van Schaik, EMNIST: extending MNIST to
+  handwritten letters, 2017.
+* ``cifar10``: Krizhevsky, Learning multiple layers of features from tiny images, 2009.
+* ``svhn``: Netzer et al., Reading digits in natural images with unsupervised
+  feature learning, 2011.
+* ``cinic10``: Darlow, Crowley, Antoniou and Storkey, CINIC-10 is not ImageNet or
+  CIFAR-10, 2018.
 """
 
 import functools
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fedjax_links.core import checks
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
 from fedjax_links.problems.datasets.digits import digits
-from fedjax_links.problems.datasets.npz import from_npz, save_npz
-from fedjax_links.problems.datasets.png_tree import from_png_tree
-from fedjax_links.problems.datasets.published import (
-    EMNIST_CONFIGS,
-    cifar10,
-    cinic10,
-    emnist,
-    fashion_mnist,
-    mnist,
-    svhn,
-)
+from fedjax_links.problems.datasets.npz import PathLike, from_npz, npz_file, save_npz
+from fedjax_links.problems.datasets.sources import RECIPES
 from fedjax_links.problems.datasets.synthetic_images import synthetic_images
-from fedjax_links.problems.datasets.tfds import from_tfds
+
+__all__ = [
+    'DATASETS',
+    'Dataset',
+    'digits',
+    'from_npz',
+    'load',
+    'make_dataset',
+    'published',
+    'save_npz',
+    'synthetic_images',
+]
+
+
+def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
+    """A published image set, from the npz that ``python -m fedjax_links data fetch`` makes of it.
+
+    Args:
+      name: as ``data list`` has it.
+      data_dir: folder with the npz, by default ``TFDS_DATA_DIR`` from the environment or else
+        ``~/tensorflow_datasets``.
+
+    Returns:
+      Images float32[*, height, width, channels] in [0, 1].
+
+    Raises:
+      ValueError: if the data are not there, with the command that fetches them.
+    """
+    file = npz_file(name, data_dir)
+    if not file.is_file():
+        place = '' if data_dir is None else f' --data_dir={shlex.quote(str(data_dir))}'
+        command = f'python -m fedjax_links data fetch {name}{place}'
+        raise errors.invalid('data_dir', f'hold the data set (run `{command}`)', f'no {file}')
+    with errors.inside('data_dir'):
+        return from_npz(file, name=name)
+
 
 DATASETS: Mapping[str, Callable[..., Dataset]] = {
-    'cifar10': cifar10,
-    'cinic10': cinic10,
-    'cinic10/valid': functools.partial(cinic10, include_valid=True),
+    **{name: functools.partial(published, name) for name in RECIPES},
     'digits': digits,
-    'emnist': emnist,
-    **{f'emnist/{config}': functools.partial(emnist, config=config) for config in EMNIST_CONFIGS},
-    'fashion_mnist': fashion_mnist,
-    'mnist': mnist,
     'npz': from_npz,
-    'png_tree': from_png_tree,
-    'svhn': svhn,
-    'svhn/extra': functools.partial(svhn, extra=True),
     'synthetic_images': synthetic_images,
-    'tfds': from_tfds,
 }
 
 
@@ -59,23 +87,3 @@ def load(name: str, /, **options: Any) -> Dataset:
     checks.choice('name', name, DATASETS)
     checks.options(name, DATASETS[name], options)
     return DATASETS[name](**options)
-
-
-__all__ = [
-    'DATASETS',
-    'Dataset',
-    'cifar10',
-    'cinic10',
-    'digits',
-    'emnist',
-    'fashion_mnist',
-    'from_npz',
-    'from_png_tree',
-    'from_tfds',
-    'load',
-    'make_dataset',
-    'mnist',
-    'save_npz',
-    'svhn',
-    'synthetic_images',
-]

@@ -54,32 +54,29 @@ def make_dataset(
     Raises:
       ValueError: if shapes or dtypes do not fit, a label is no class, or a feature is not finite.
     """
-    train = _features('train_features', train_features)
-    test = _features('test_features', test_features)
+    parts = {}
+    for part, features, labels in (
+        ('train', train_features, train_labels),
+        ('test', test_features, test_labels),
+    ):
+        rows = _features(f'{part}_features', features)
+        classes = checks.ids(f'{part}_labels', labels).astype(np.int32)
+        if len(classes) != len(rows):
+            requirement = f'have one entry per row of `{part}_features` ({len(rows)})'
+            raise errors.invalid(f'{part}_labels', requirement, len(classes))
+        parts[part] = rows, classes
+    (train, classes), (test, test_classes) = parts['train'], parts['test']
     if train.shape[1:] != test.shape[1:]:
-        shape = list(train.shape[1:])
-        raise errors.invalid(
-            'test_features', f'have examples of shape {shape}', list(test.shape[1:])
-        )
-    labels = {}
-    for part, given, rows in (('train', train_labels, train), ('test', test_labels, test)):
-        labels[part] = checks.ids(f'{part}_labels', given).astype(np.int32)
-        if len(labels[part]) != len(rows):
-            raise errors.invalid(
-                f'{part}_labels',
-                f'have one entry per row of `{part}_features` ({len(rows)})',
-                len(labels[part]),
-            )
-    part = max(labels, key=lambda part: int(labels[part].max()))
-    largest = int(labels[part].max())
+        requirement = f'have examples of shape {list(train.shape[1:])}'
+        raise errors.invalid('test_features', requirement, list(test.shape[1:]))
     if num_classes is None:
-        num_classes = largest + 1
+        num_classes = int(max(classes.max(), test_classes.max())) + 1
     checks.static_int('num_classes', num_classes)
-    if largest >= num_classes:
-        place = f'{part}_labels at {int(np.argmax(labels[part]))}'
-        requirement = f'exceed the largest label {largest} ({place})'
-        raise errors.invalid('num_classes', requirement, num_classes)
-    return Dataset(train, labels['train'], test, labels['test'], int(num_classes), name)
+    for part, (_, given) in parts.items():
+        if given.max() >= num_classes:
+            got = f'{given.max()} at {np.argmax(given)}'
+            raise errors.invalid(f'{part}_labels', f'lie below num_classes ({num_classes})', got)
+    return Dataset(train, classes, test, test_classes, int(num_classes), name)
 
 
 def _features(argument: str, value: ArrayLike) -> NDArray[np.float32]:
@@ -87,8 +84,7 @@ def _features(argument: str, value: ArrayLike) -> NDArray[np.float32]:
     if array.ndim < 2 or 0 in array.shape:
         raise errors.invalid(argument, 'have shape [examples, ...]', list(array.shape))
     if array.dtype == np.uint8:
-        scaled: NDArray[np.float32] = np.divide(array, np.float32(255), dtype=np.float32)
-        return scaled
+        return np.divide(array, np.float32(255), dtype=np.float32)
     if not np.issubdtype(array.dtype, np.floating):
         raise errors.invalid(argument, 'be uint8 or real', array.dtype)
     if not np.isfinite(array).all():

@@ -1,7 +1,6 @@
 """The handwritten digits embedded in scikit-learn."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets.dataset import Dataset
@@ -24,7 +23,6 @@ def digits(*, test_fraction: float = 0.2, seed: int = 0) -> Dataset:
 
     Raises:
       ValueError: if an argument is out of range.
-      ImportError: if scikit-learn is not installed.
 
     References:
       Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998 (its test part).
@@ -32,31 +30,15 @@ def digits(*, test_fraction: float = 0.2, seed: int = 0) -> Dataset:
     if not 0 < test_fraction < 1:
         raise errors.invalid('test_fraction', 'lie strictly between 0 and 1', test_fraction)
     checks.seed('seed', seed)
-    try:
-        from sklearn.datasets import load_digits  # slow to import, so only here
-    except ImportError as error:
-        raise errors.missing_package('the digits need scikit-learn', 'scikit-learn') from error
+    from sklearn.datasets import load_digits  # slow to import, so only here
+
     raw = load_digits()
     features = (raw.images[..., None] / 16).astype(np.float32)
     labels = raw.target.astype(np.int32)
-    test = _stratified(labels, test_fraction, np.random.default_rng([int(seed), _STREAM]))
-    return Dataset(
-        train_features=features[~test],
-        train_labels=labels[~test],
-        test_features=features[test],
-        test_labels=labels[test],
-        num_classes=10,
-        name='digits',
-    )
-
-
-def _stratified(
-    labels: NDArray[np.int32], fraction: float, rng: np.random.Generator
-) -> NDArray[np.bool_]:
-    """Marks ``fraction`` of every class."""
-    marked = np.zeros(labels.size, bool)
-    for c in np.unique(labels):
+    rng = np.random.default_rng([int(seed), _STREAM])
+    test = np.zeros(labels.size, bool)
+    for c in range(10):
         examples = np.flatnonzero(labels == c)
-        size = int(np.clip(np.rint(examples.size * fraction), 1, examples.size - 1))
-        marked[rng.permutation(examples)[:size]] = True
-    return marked
+        size = int(np.clip(np.rint(examples.size * test_fraction), 1, examples.size - 1))
+        test[rng.permutation(examples)[:size]] = True
+    return Dataset(features[~test], labels[~test], features[test], labels[test], 10, 'digits')

@@ -11,13 +11,6 @@ from fedjax_links.problems.datasets.dataset import Dataset
 _STREAM = 0x5349  # keeps these draws independent of others that use the same seed
 _CHUNK = 512
 _FINENESS = 8  # points per pixel of the pattern that is sampled
-_FREQUENCY = 3  # periods per side of a pattern's finest wave
-_WAVES = 2  # half periods per side of the finest elastic wave
-_MAX_SHIFT = 0.16  # standard deviations at difficulty 1: a shift, in sides,
-_MAX_STRETCH = 0.4  # an entry of the linear map less the identity,
-_MAX_BEND = 0.06  # an elastic wave, in sides,
-_MAX_NOISE = 0.5  # and a pixel's noise
-_MAX_LIKENESS = 0.6  # share of a common pattern at difficulty 1
 
 
 def synthetic_images(
@@ -70,11 +63,9 @@ def synthetic_images(
     checks.fits('num_classes', num_classes, 4 * num_classes * pixels * _FINENESS**2)
     streams = [np.random.default_rng([int(seed), _STREAM, part]) for part in range(3)]
     patterns = _patterns(streams[0], num_classes, (height, width, channels), difficulty)
-    (train, train_labels), (test, test_labels) = (
-        _draw(rng, number, patterns, (height, width, channels), difficulty)
-        for rng, number in zip(streams[1:], (num_train, num_test), strict=True)
-    )
-    return Dataset(train, train_labels, test, test_labels, num_classes, 'synthetic_images')
+    train = _draw(streams[1], num_train, patterns, difficulty)
+    test = _draw(streams[2], num_test, patterns, difficulty)
+    return Dataset(*train, *test, num_classes, 'synthetic_images')
 
 
 def _patterns(
@@ -82,7 +73,7 @@ def _patterns(
 ) -> NDArray[np.float32]:
     """float32[C, channels, fine height, fine width], periodic."""
     height, width, channels = shape
-    waves = np.arange(-_FREQUENCY, _FREQUENCY + 1)
+    waves = np.arange(-3, 4)  # at most three periods per side
     decay = 1 / (1 + np.hypot(waves[:, None], waves[None]))
     drawn = rng.normal(size=(num_classes + 1, channels, 2, len(waves), len(waves))) * decay
     amplitudes = drawn[:, :, 0] + 1j * drawn[:, :, 1]
@@ -92,24 +83,20 @@ def _patterns(
     )
     fields = np.real(rows @ amplitudes @ columns.T)
     fields /= np.sqrt(np.sum(decay**2))  # unit variance
-    likeness = _MAX_LIKENESS * difficulty
+    likeness = 0.6 * difficulty  # share of a common pattern
     mixed = np.sqrt(1 - likeness) * fields[1:] + np.sqrt(likeness) * fields[:1]
-    images: NDArray[np.float32] = (1 / (1 + np.exp(-2 * mixed))).astype(np.float32)
-    return images
+    return (1 / (1 + np.exp(-2 * mixed))).astype(np.float32)
 
 
 def _draw(
-    rng: np.random.Generator,
-    number: int,
-    patterns: NDArray[np.float32],
-    shape: tuple[int, int, int],
-    difficulty: float,
+    rng: np.random.Generator, number: int, patterns: NDArray[np.float32], difficulty: float
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    height, width, channels = shape
+    channels, *fine = patterns.shape[1:]
+    height, width = (size // _FINENESS for size in fine)
     labels = rng.permutation(np.arange(number) % len(patterns)).astype(np.int32)
-    basis, scales = _displacements(height, width)
-    fine = patterns.shape[2:]
-    centres = _pixel_centres(height, width)
+    grid = np.mgrid[:height, :width].reshape(2, -1)
+    centres = np.stack([(grid[0] + 0.5) / height, (grid[1] + 0.5) / width]).astype(np.float32)
+    basis, scales = _displacements(*centres)
     flat = patterns.reshape(len(patterns), channels, -1).transpose(0, 2, 1).reshape(-1, channels)
     images = np.empty((number, height * width, channels), np.float32)
     for start in range(0, number, _CHUNK):
@@ -123,26 +110,21 @@ def _draw(
         index += np.floor(points[:, 1] * fine[1]).astype(np.int32) % fine[1]
         index += (labels[start : start + size] * (fine[0] * fine[1]))[:, None]
         noise = rng.standard_normal(chunk.shape, dtype=np.float32)
-        noise *= np.float32(_MAX_NOISE * difficulty)
+        noise *= np.float32(0.5 * difficulty)
         np.clip(flat[index] + noise, 0, 1, out=chunk)
-    return images.reshape(number, *shape), labels
+    return images.reshape(number, height, width, channels), labels
 
 
-def _pixel_centres(height: int, width: int) -> NDArray[np.float32]:
-    rows, columns = np.mgrid[:height, :width]
-    return np.stack([(rows.ravel() + 0.5) / height, (columns.ravel() + 0.5) / width]).astype(
-        np.float32
-    )
+def _displacements(
+    row: NDArray[np.float32], column: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Fields [K, height * width] that displacements are sums of, and their scales [K].
 
-
-def _displacements(height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Fields [K, height * width] that displacements are sums of, and their scales [K]."""
-    row, column = _pixel_centres(height, width)
-    fields = [np.ones_like(row), row - 0.5, column - 0.5]
-    scales = [_MAX_SHIFT, _MAX_STRETCH, _MAX_STRETCH]
-    for i in range(_WAVES + 1):
-        for j in range(_WAVES + 1):
-            if i + j:
-                fields.append(np.cos(np.pi * i * row) * np.cos(np.pi * j * column))
-                scales.append(_MAX_BEND / np.hypot(i, j))
+    Scales are standard deviations at difficulty 1, in sides: of a shift, of an entry of the linear
+    map less the identity, and of elastic waves of one or two half periods per side.
+    """
+    waves = [(i, j) for i in range(3) for j in range(3) if i + j]
+    fields = [np.cos(np.pi * i * row) * np.cos(np.pi * j * column) for i, j in waves]
+    scales = [0.16, 0.4, 0.4, *(0.06 / np.hypot(i, j) for i, j in waves)]
+    fields = [np.ones_like(row), row - 0.5, column - 0.5, *fields]
     return np.stack(fields), np.array(scales, np.float32)

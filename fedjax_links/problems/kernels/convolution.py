@@ -7,10 +7,10 @@ gradients agree to rounding.
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 
 from fedjax_links.base import Array
 from fedjax_links.core import errors
@@ -19,11 +19,11 @@ from fedjax_links.problems.kernels import forms
 _NHWC = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
 _NARROW = 40
 
-Form = Callable[[Array, Array, forms.Plan], Array]
+Form = Callable[[Array, Array, forms.Padding], Array]
 
 
-def fastest_form(kernel_width: int, channels: int, backend: str | None = None) -> Form | None:
-    """The form of a convolution that was measured to be the fastest on a backend.
+def fastest_form(kernel_width: int, channels: int) -> Form | None:
+    """The form of a convolution that was measured to be the fastest on JAX's default backend.
 
     | backend    | form                                                                  |
     |------------|-----------------------------------------------------------------------|
@@ -37,12 +37,11 @@ def fastest_form(kernel_width: int, channels: int, backend: str | None = None) -
     Args:
       kernel_width: kw.
       channels: C, of the images.
-      backend: ``'cpu'``, ``'gpu'`` or ``'tpu'``; JAX's default backend by default.
 
     Returns:
       `forms.by_patches` or `forms.by_rows`; None for `jax.lax`'s own.
     """
-    if (backend or jax.default_backend()) != 'cpu':
+    if jax.default_backend() != 'cpu':
         return None
     return forms.by_rows if kernel_width * channels > _NARROW else forms.by_patches
 
@@ -52,24 +51,20 @@ def conv_as_matmul(
     rhs: Array,
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
-    lhs_dilation: Sequence[int] | None = None,
-    rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: jax.lax.ConvGeneralDilatedDimensionNumbers = None,
-    feature_group_count: int = 1,
-    batch_group_count: int = 1,
-    precision: jax.lax.PrecisionLike = None,
-    preferred_element_type: DTypeLike | None = None,
     *,
     form: Form | None = None,
+    **options: Any,
 ) -> Array:
     """`jax.lax.conv_general_dilated`, on a CPU with the plain case as a matrix product.
 
     ``y[b, i, j, :] = sum_{u, v} x[b, i + u, j + v, :] K[u, v]``, in the form that `fastest_form`
     names: all shifts of the padded image side by side on the channel axis, or those of its columns
-    alone. That is done for two spatial axes, channels last, unit strides, no dilation, no groups
-    and floating-point arrays of one type; everything else goes to `jax.lax`. Scratch memory is
-    ``kh kw`` times the image by patches, and ``kw`` times the image and ``kh`` times the result by
-    rows. As a layer: ``nn.Conv(32, (5, 5), conv_general_dilated=conv_as_matmul)``.
+    alone. That is done for two spatial axes, channels last, arrays of single or double precision,
+    and without strides or ``options`` (dilation, groups, precision); everything else goes to
+    `jax.lax`. Scratch memory is ``kh kw`` times the image by patches, and ``kw`` times the image
+    and ``kh`` times the result by rows. As a layer:
+    ``nn.Conv(32, (5, 5), conv_general_dilated=conv_as_matmul)``.
 
     The backward pass is then written by hand. So derivatives in forward mode (`jax.jvp`,
     `jax.jacfwd`, `jax.linearize`) exist for `jax.lax.conv_general_dilated` alone; gradients of
@@ -80,15 +75,10 @@ def conv_as_matmul(
       rhs: [kh, kw, C, D], the kernel.
       window_strides: one per spatial axis.
       padding: ``'SAME'``, ``'VALID'``, or a pair (low, high) per spatial axis.
-      lhs_dilation: of the images, none by default.
-      rhs_dilation: of the kernel, none by default.
       dimension_numbers: meaning of the axes, as in `jax.lax`; the shapes given here hold for
         ``('NHWC', 'HWIO', 'NHWC')``.
-      feature_group_count: groups of channels.
-      batch_group_count: groups of images.
-      precision: of the products, as in `jax.lax`.
-      preferred_element_type: of the result, as in `jax.lax`.
       form: one of `forms`; `fastest_form` by default.
+      **options: further ones of `jax.lax.conv_general_dilated`.
 
     Returns:
       [B, H', W', D].
@@ -96,38 +86,20 @@ def conv_as_matmul(
     numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
     plain = (
         numbers == _NHWC
-        and all(stride == 1 for stride in window_strides)
-        and all(step == 1 for step in (*(lhs_dilation or ()), *(rhs_dilation or ())))
-        and feature_group_count == batch_group_count == 1
+        and tuple(window_strides) == (1, 1)
+        and all(value in (None, 1, (1, 1)) for value in options.values())
         and lhs.shape[3] == rhs.shape[2]
         and lhs.dtype == rhs.dtype
-        and jnp.issubdtype(lhs.dtype, jnp.floating)
-        and min(*lhs.shape, *rhs.shape) > 0
+        and lhs.dtype in (jnp.float32, jnp.float64)
     )
     if plain and (form := form or fastest_form(rhs.shape[1], lhs.shape[3])) is not None:
-        plan = forms.Plan(_pairs(lhs, rhs, padding), precision, preferred_element_type)
-        if min(forms.output_size(lhs, rhs, plan)) > 0:
-            return form(lhs, rhs, plan)
+        if isinstance(padding, str):
+            padding = jax.lax.padtype_to_pads(lhs.shape[1:3], rhs.shape[:2], (1, 1), padding)
+        if min(forms.output_size(lhs, rhs, padding)) > 0:
+            return form(lhs, rhs, padding)
     return jax.lax.conv_general_dilated(
-        lhs,
-        rhs,
-        window_strides,
-        padding,
-        lhs_dilation,
-        rhs_dilation,
-        dimension_numbers,
-        feature_group_count,
-        batch_group_count,
-        precision,
-        preferred_element_type,
+        lhs, rhs, window_strides, padding, dimension_numbers=dimension_numbers, **options
     )
-
-
-def _pairs(images: Array, kernel: Array, padding: str | Sequence[tuple[int, int]]) -> forms.Padding:
-    if isinstance(padding, str):
-        padding = jax.lax.padtype_to_pads(images.shape[1:3], kernel.shape[:2], (1, 1), padding)
-    rows, columns = padding
-    return (int(rows[0]), int(rows[1])), (int(columns[0]), int(columns[1]))
 
 
 def max_pool(images: Array) -> Array:

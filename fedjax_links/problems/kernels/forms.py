@@ -1,10 +1,10 @@
-"""Two forms of the plain convolution as a matrix product, each with a backward pass of its own.
+"""Two forms of the plain convolution as a matrix product.
 
 ``y[b, i, j] = sum_{u, v} x[b, i + u - top, j + v - left] K[u, v]``, where x is zero outside the
 image. Each form is a product between shifts side by side on the channel axis and their adjoint,
-shifts added up, and so is its backward pass: derived by JAX, it would pad and add up the shifts one
-by one. There is no forward mode (`jax.jvp`); gradients of gradients, and forward mode over a
-gradient (`jax.hessian`), are as ever.
+shifts added up. Each is the other's backward pass: derived by JAX, that would pad and add up the
+shifts one by one. There is no forward mode (`jax.jvp`); gradients of gradients, and forward mode
+over a gradient (`jax.hessian`), are as ever.
 """
 
 import functools
@@ -13,82 +13,56 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 
 from fedjax_links.base import Array
+from fedjax_links.problems.kernels.products import product
 
-Padding = tuple[tuple[int, int], tuple[int, int]]
+Padding = Sequence[tuple[int, int]]
 """(low, high) of the rows and of the columns; negative crops."""
 
-_Saved = tuple[Array, Array]
 
-
-class Plan(NamedTuple):
-    """What is known of a convolution besides its arrays.
+class Shifts(NamedTuple):
+    """Shifts along an axis.
 
     Attributes:
-      padding: zeros around the images.
-      precision: of the products, as in `jax.lax`.
-      preferred_element_type: of the result, that of the images by default.
+      steps: the shifts.
+      axis: of rows or of columns.
+      apart: positions along it where shifts are one array.
+      together: positions along it where shifts lie side by side on the last axis.
     """
 
-    padding: Padding
-    precision: jax.lax.PrecisionLike = None
-    preferred_element_type: DTypeLike | None = None
+    steps: tuple[int, ...]
+    axis: int
+    apart: int
+    together: int
 
 
-def output_size(images: Array, kernel: Array, plan: Plan) -> tuple[int, int]:
+def output_size(images: Array, kernel: Array, padding: Padding) -> tuple[int, int]:
     """Rows and columns of the result."""
     height, width = (
-        size + low + high - side + 1
-        for size, side, (low, high) in zip(
-            images.shape[1:3], kernel.shape[:2], plan.padding, strict=True
-        )
+        size + sum(around) - side + 1
+        for size, side, around in zip(images.shape[1:3], kernel.shape[:2], padding, strict=True)
     )
     return height, width
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def by_patches(images: Array, kernel: Array, plan: Plan) -> Array:
+def by_patches(images: Array, kernel: Array, padding: Padding) -> Array:
     """Every window as a row of a matrix, times the kernel as a matrix ``[kh kw C, D]``.
 
     Args:
       images: [B, H, W, C].
       kernel: [kh, kw, C, D], of the same type.
-      plan: the rest.
+      padding: zeros around the images.
 
     Returns:
       [B, H', W', D]. Scratch memory is ``kh kw`` times the images.
     """
-    return _patches_forward(images, kernel, plan)[0]
+    rows, columns = _shifts(images, kernel, padding)
+    patches = _side_by_side(_side_by_side(images, columns), rows)
+    return product(patches, kernel.reshape(-1, kernel.shape[3]))
 
 
-def _patches_forward(images: Array, kernel: Array, plan: Plan) -> tuple[Array, _Saved]:
-    height, width = output_size(images, kernel, plan)
-    row_shifts, column_shifts = _window(kernel, plan)
-    patches = _side_by_side(images, column_shifts, 2, width)
-    patches = _side_by_side(patches, row_shifts, 1, height)
-    matrix = kernel.reshape(-1, kernel.shape[3])
-    outputs = _product(patches, matrix, 0, plan, plan.preferred_element_type)
-    return outputs, (patches, kernel)
-
-
-def _patches_backward(plan: Plan, saved: _Saved, slope: Array) -> tuple[Array, Array]:
-    patches, kernel = saved
-    row_shifts, column_shifts = _window(kernel, plan)
-    height, width = _input_size(slope, kernel, plan)
-    by_patch = _product(slope, kernel.reshape(-1, kernel.shape[3]), 1, plan, _wide(slope.dtype))
-    by_image = _added_up(by_patch, row_shifts, 1, height)
-    by_image = _added_up(by_image, column_shifts, 2, width)
-    by_kernel = _gram(patches, slope, plan).reshape(kernel.shape)
-    return by_image.astype(kernel.dtype), by_kernel.astype(kernel.dtype)
-
-
-by_patches.defvjp(_patches_forward, _patches_backward)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def by_rows(images: Array, kernel: Array, plan: Plan) -> Array:
+def by_rows(images: Array, kernel: Array, padding: Padding) -> Array:
     """Columns side by side before the product, rows added up after it.
 
     With ``U[b, r, j, (v, c)] = x[b, r, j + v - left, c]`` and K as a matrix ``[kw C, kh D]``:
@@ -98,110 +72,58 @@ def by_rows(images: Array, kernel: Array, plan: Plan) -> Array:
     Args:
       images: [B, H, W, C].
       kernel: [kh, kw, C, D], of the same type.
-      plan: the rest.
+      padding: zeros around the images.
 
     Returns:
       [B, H', W', D]. Scratch memory is ``kw`` times the images and ``kh`` times the result.
     """
-    return _rows_forward(images, kernel, plan)[0]
-
-
-def _rows_forward(images: Array, kernel: Array, plan: Plan) -> tuple[Array, _Saved]:
-    height, width = output_size(images, kernel, plan)
-    row_shifts, column_shifts = _window(kernel, plan)
-    columns = _side_by_side(images, column_shifts, 2, width)
-    dtype = plan.preferred_element_type
-    dtype = images.dtype if dtype is None else dtype
-    rows = _product(columns, _row_matrix(kernel), 0, plan, _wide(dtype))
-    outputs = _added_up(rows, [-shift for shift in row_shifts], 1, height)
-    return outputs.astype(dtype), (columns, kernel)
-
-
-def _rows_backward(plan: Plan, saved: _Saved, slope: Array) -> tuple[Array, Array]:
-    columns, kernel = saved
-    row_shifts, column_shifts = _window(kernel, plan)
-    height, width = _input_size(slope, kernel, plan)
-    rows = _side_by_side(slope, [-shift for shift in row_shifts], 1, height)
-    by_columns = _product(rows, _row_matrix(kernel), 1, plan, _wide(slope.dtype))
-    by_image = _added_up(by_columns, column_shifts, 2, width)
-    kernel_height, kernel_width, inputs, outputs = kernel.shape
-    by_matrix = _gram(columns, rows, plan)
-    by_kernel = by_matrix.reshape(kernel_width, inputs, kernel_height, outputs)
-    return by_image.astype(kernel.dtype), by_kernel.transpose(2, 0, 1, 3).astype(kernel.dtype)
-
-
-by_rows.defvjp(_rows_forward, _rows_backward)
-
-
-def _row_matrix(kernel: Array) -> Array:
-    """[kw C, kh D]."""
+    rows, columns = _shifts(images, kernel, padding)
     height, width, inputs, outputs = kernel.shape
-    return kernel.transpose(1, 2, 0, 3).reshape(width * inputs, height * outputs)
+    matrix = kernel.transpose(1, 2, 0, 3).reshape(width * inputs, height * outputs)
+    back = Shifts(tuple(-step for step in rows.steps), 1, rows.together, rows.apart)
+    return _added_up(product(_side_by_side(images, columns), matrix), back)
 
 
-def _window(kernel: Array, plan: Plan) -> tuple[Sequence[int], Sequence[int]]:
+def _shifts(images: Array, kernel: Array, padding: Padding) -> tuple[Shifts, Shifts]:
     """How far each row and column of the kernel lies from the output's position."""
-    (top, _), (left, _) = plan.padding
-    return range(-top, kernel.shape[0] - top), range(-left, kernel.shape[1] - left)
-
-
-def _input_size(slope: Array, kernel: Array, plan: Plan) -> tuple[int, int]:
-    """Rows and columns of the images."""
-    height, width = (
-        size - low - high + side - 1
-        for size, side, (low, high) in zip(
-            slope.shape[1:3], kernel.shape[:2], plan.padding, strict=True
+    rows, columns = (
+        Shifts(tuple(range(-low, side - low)), axis, images.shape[axis], size)
+        for axis, side, (low, _), size in zip(
+            (1, 2), kernel.shape, padding, output_size(images, kernel, padding), strict=False
         )
     )
-    return height, width
+    return rows, columns
 
 
-def _side_by_side(array: Array, shifts: Sequence[int], axis: int, size: int) -> Array:
-    """``out[i, (s, c)] = array[i + s, c]``, zero outside; ``size`` positions along the axis."""
-    least = min(shifts)
-    config = [(0, 0, 0)] * array.ndim
-    config[axis] = (-least, size + max(shifts) - array.shape[axis], 0)
-    padded = jax.lax.pad(array, jnp.zeros((), array.dtype), config)
+def _take(array: Array, shifts: Shifts) -> Array:
+    """``out[i, (s, c)] = array[i + s, c]``, zero outside."""
+    least, most = min(shifts.steps), max(shifts.steps)
+    padded = _padded(array, shifts.axis, -least, shifts.together + most - shifts.apart)
+    starts = [step - least for step in shifts.steps]
     shifted = [
-        jax.lax.slice_in_dim(padded, shift - least, shift - least + size, axis=axis)
-        for shift in shifts
+        jax.lax.slice_in_dim(padded, start, start + shifts.together, axis=shifts.axis)
+        for start in starts
     ]
     return jnp.concatenate(shifted, axis=-1)
 
 
-def _added_up(array: Array, shifts: Sequence[int], axis: int, size: int) -> Array:
-    """The adjoint: ``out[r, c] = sum_s array[r - s, (s, c)]``; ``size`` positions."""
-    blocks = array.reshape(*array.shape[:-1], len(shifts), -1)
-    zero = jnp.zeros((), array.dtype)
-    terms = []
-    for k, shift in enumerate(shifts):
-        config = [(0, 0, 0)] * array.ndim
-        config[axis] = (shift, size - shift - array.shape[axis], 0)
-        terms.append(jax.lax.pad(blocks[..., k, :], zero, config))
+def _add(array: Array, shifts: Shifts) -> Array:
+    """The adjoint: ``out[r, c] = sum_s array[r - s, (s, c)]``."""
+    blocks = array.reshape(*array.shape[:-1], len(shifts.steps), -1)
+    terms = [
+        _padded(blocks[..., k, :], shifts.axis, step, shifts.apart - step - shifts.together)
+        for k, step in enumerate(shifts.steps)
+    ]
     return functools.reduce(jnp.add, terms)
 
 
-def _product(array: Array, matrix: Array, axis: int, plan: Plan, dtype: DTypeLike | None) -> Array:
-    """``array``'s last axis times the given axis of a matrix."""
-    array, matrix = _alike(array, matrix)
-    return jax.lax.dot_general(
-        array, matrix, (((array.ndim - 1,), (axis,)), ((), ())), plan.precision, dtype
-    )
+def _padded(array: Array, axis: int, low: int, high: int) -> Array:
+    config = [(0, 0, 0)] * array.ndim
+    config[axis] = (low, high, 0)
+    return jax.lax.pad(array, jnp.zeros((), array.dtype), config)
 
 
-def _gram(left: Array, right: Array, plan: Plan) -> Array:
-    """Sum over all positions of the products of two arrays' last axes."""
-    left, right = _alike(left, right)
-    positions = tuple(range(left.ndim - 1))
-    axes = ((positions, positions), ((), ()))
-    return jax.lax.dot_general(left, right, axes, plan.precision)
-
-
-def _alike(left: Array, right: Array) -> tuple[Array, Array]:
-    dtype = jnp.promote_types(left.dtype, right.dtype)
-    return left.astype(dtype), right.astype(dtype)
-
-
-def _wide(dtype: DTypeLike) -> DTypeLike:
-    """What to add up in: never half precision."""
-    return jnp.promote_types(dtype, jnp.float32)
+_side_by_side = jax.custom_vjp(_take, nondiff_argnums=(1,))
+_side_by_side.defvjp(lambda a, s: (_take(a, s), None), lambda s, _, slope: (_add(slope, s),))
+_added_up = jax.custom_vjp(_add, nondiff_argnums=(1,))
+_added_up.defvjp(lambda a, s: (_add(a, s), None), lambda s, _, slope: (_take(slope, s),))

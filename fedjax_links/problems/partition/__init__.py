@@ -12,7 +12,6 @@ partitioner           volumes       label skew
 `dirichlet_unequal`   unequal       the same, as released with FedAU, FedPBC and FedAWE
 `dirichlet_per_class` unequal       Dirichlet client shares per class (Sun et al.)
 `label_shards`        equal         a few shards of the sorted data (McMahan et al.)
-`label_groups`        nearly equal  one class per client
 `similarity`          nearly equal  one class per client, 5 % spread at random (Wang and Ji)
 ===================== ============= ==============================================================
 
@@ -29,7 +28,6 @@ from fedjax_links.problems.partition import draws
 from fedjax_links.problems.partition.reports import PartitionReport, class_mix, report
 from fedjax_links.problems.partition.rules import (
     contiguous_groups,
-    label_groups,
     label_shards,
     similarity,
 )
@@ -49,7 +47,6 @@ __all__ = [
     'dirichlet_shares',
     'dirichlet_unequal',
     'iid',
-    'label_groups',
     'label_shards',
     'report',
     'similarity',

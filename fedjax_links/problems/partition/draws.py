@@ -19,14 +19,12 @@ def generator(seed: int) -> np.random.Generator:
 
 def seeds(seed: int, data_seed: int | None, partition_seed: int | None) -> tuple[int, int]:
     """The seeds of data and of the partition, in ``[0, 2**32)``; ``seed`` for each that is None."""
-    given = {'seed': seed, 'data_seed': data_seed, 'partition_seed': partition_seed}
-    for name, value in given.items():
-        if value is not None:
-            checks.seed(name, value)
-    return (
-        seed if data_seed is None else data_seed,
-        seed if partition_seed is None else partition_seed,
-    )
+    checks.seed('seed', seed)
+    data_seed = seed if data_seed is None else data_seed
+    partition_seed = seed if partition_seed is None else partition_seed
+    checks.seed('data_seed', data_seed)
+    checks.seed('partition_seed', partition_seed)
+    return data_seed, partition_seed
 
 
 def at_least(
@@ -49,8 +47,7 @@ def at_least(
     Raises:
       ValueError: if ``min_examples`` is out of range or no draw satisfies it.
     """
-    checks.static_int('min_examples', min_examples, minimum=0, maximum=num_examples)
-    if min_examples > 0:
+    if min_examples:
         checks.static_int('num_clients', num_clients, maximum=num_examples)
     most = num_examples // num_clients
     checks.static_int('min_examples', min_examples, minimum=0, maximum=most)
@@ -61,6 +58,5 @@ def at_least(
         if smallest >= min_examples:
             return clients
         best = max(best, smallest)
-    raise errors.invalid(
-        'min_examples', f'be at most {best}, the best of {MAX_TRIES} draws', min_examples
-    )
+    requirement = f'be at most {best}, the best of {MAX_TRIES} draws'
+    raise errors.invalid('min_examples', requirement, min_examples)

@@ -25,21 +25,24 @@ PARTITIONS: Mapping[str, Partitioner] = {
     'dirichlet_unequal': partition.dirichlet_unequal,
     'dirichlet_per_class': partition.dirichlet_per_class,
     'label_shards': partition.label_shards,
-    'label_groups': partition.label_groups,
     'similarity': partition.similarity,
     'iid': _iid,
 }
 
 
-def check(
-    partition: str | Partitioner, options: Mapping[str, Any], others: Collection[str]
-) -> None:
-    """Raises for options that do not fit a partition, before any data are read.
+def bind(
+    partition: str | Partitioner, options: Mapping[str, Any], others: Collection[str] = ()
+) -> Callable[[np.ndarray, int, int], np.ndarray]:
+    """A partition with its options, checked before any data are read.
 
     Args:
       partition: a name in `PARTITIONS`, or a function.
-      options: options of the partition, and possibly some of the ``others``.
-      others: names of options that are no concern of the partition's.
+      options: of the partition.
+      others: names of options that are no concern of the partition's, to be suggested.
+
+    Returns:
+      ``(labels int[E], num_clients, seed) -> owners int[E]``; it raises if there is not one owner
+      per example, or the last clients own nothing.
 
     Raises:
       ValueError: naming the option and the nearest valid one.
@@ -48,71 +51,35 @@ def check(
         checks.choice('partition', partition, PARTITIONS)
     elif not callable(partition):
         raise errors.invalid('partition', 'be a name or a function', repr(partition))
-    function = _function(partition)
-    names = {*others, *keywords(function)}
+    function = PARTITIONS[partition] if isinstance(partition, str) else partition
+    names = keywords(function)
     for option in options:
         if option not in names:
-            raise errors.unknown_name('partition', option, names)
-    own = {name: value for name, value in options.items() if name not in others}
-    kinds.check('', function, own)
-    checks.options('partition', function, _arguments(partition, 1, 0, own), None)
+            raise errors.unknown_name('partition', option, {*others, *names} - {option})
+    kinds.check('', function, options)
+    bound = function.keywords if isinstance(function, functools.partial) else {}
+    seeds = ['seed'] if 'seed' in names - bound.keys() else []
+    complete = {'num_clients': 1, **dict.fromkeys(seeds, 0), **options}
+    checks.options('partition', function, complete, None)
 
+    def deal(labels: np.ndarray, num_clients: int, seed: int) -> np.ndarray:
+        checks.static_int('num_clients', num_clients, maximum=len(labels))
+        given = {'num_clients': num_clients, **dict.fromkeys(seeds, seed), **options}
+        clients = np.asarray(function(labels, **given))
+        if clients.shape != labels.shape:
+            requirement = f'give each of the {len(labels)} examples an owner'
+            raise errors.invalid('partition', requirement, f'shape {clients.shape}')
+        if clients.max() != num_clients - 1:
+            requirement = f'number the owners from 0 to {num_clients - 1}'
+            raise errors.invalid('partition', requirement, f'{clients.max()} as the highest')
+        return clients
 
-def owners(
-    partition: str | Partitioner,
-    labels: np.ndarray,
-    num_clients: int,
-    seed: int,
-    options: Mapping[str, Any],
-) -> np.ndarray:
-    """Who owns which example.
-
-    Args:
-      partition: a name in `PARTITIONS`, or a function.
-      labels: int[E].
-      num_clients: N.
-      seed: for partitions that have a parameter of that name.
-      options: further ones.
-
-    Returns:
-      int[E].
-
-    Raises:
-      ValueError: if there is not one owner per example, or the last clients own nothing.
-    """
-    checks.static_int('num_clients', num_clients, maximum=len(labels))
-    arguments = _arguments(partition, num_clients, seed, options)
-    clients = np.asarray(_function(partition)(labels, **arguments))
-    if clients.shape != labels.shape:
-        requirement = f'give each of the {len(labels)} examples an owner'
-        raise errors.invalid('partition', requirement, f'shape {clients.shape}')
-    if clients.max() != num_clients - 1:
-        requirement = f'number the owners from 0 to {num_clients - 1}'
-        raise errors.invalid('partition', requirement, f'{clients.max()} as the highest')
-    return clients
+    return deal
 
 
 def keywords(function: Callable[..., Any]) -> set[str]:
     """Names that a function takes by keyword, apart from that of its first positional argument."""
-    parameters = inspect.signature(_unbound(function)).parameters.values()
-    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return {p.name for place, p in enumerate(parameters) if p.kind in kinds[: 1 + (place > 0)]}
-
-
-def _arguments(
-    partition: str | Partitioner, num_clients: int, seed: int, options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What the partition is called with besides the labels."""
-    arguments = {'num_clients': num_clients, **options}
-    bound = partition.keywords if isinstance(partition, functools.partial) else {}
-    if 'seed' in keywords(_function(partition)) - bound.keys():
-        arguments['seed'] = seed
-    return arguments
-
-
-def _function(partition: str | Partitioner) -> Partitioner:
-    return PARTITIONS[partition] if isinstance(partition, str) else partition
-
-
-def _unbound(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function.func if isinstance(function, functools.partial) else function
+    function = function.func if isinstance(function, functools.partial) else function
+    first, *others = inspect.signature(function).parameters.values()
+    named = [p for p in others if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return {p.name for p in (named if first.kind is not first.KEYWORD_ONLY else [first, *named])}

@@ -10,21 +10,13 @@ from fedjax_links.core import checks, errors
 _MAX_LISTED_CLASSES = 10
 
 
-def class_mix(
-    clients: ArrayLike,
-    labels: ArrayLike,
-    *,
-    num_clients: int | None = None,
-    num_classes: int | None = None,
-) -> NDArray[np.float64]:
+def class_mix(clients: ArrayLike, labels: ArrayLike, **sizes: int | None) -> NDArray[np.float64]:
     """The class shares that clients actually hold, ``nu_ic = n_ic / n_i``.
 
     Args:
       clients: int[E], owner of each example.
       labels: int[E], class of each example, numbered from 0.
-      num_clients: N; one more than the largest owner by default, which misses clients at the end
-        that own nothing.
-      num_classes: C; one more than the largest class by default.
+      **sizes: ``num_clients`` and ``num_classes``, as in `report`.
 
     Returns:
       Shares float64[N, C]. Rows sum to one; the row of a client without examples is zero.
@@ -32,9 +24,7 @@ def class_mix(
     Raises:
       ValueError: if the two vectors differ in length, or a count is too small for them.
     """
-    table = _table(clients, labels, num_clients, num_classes)
-    shares: NDArray[np.float64] = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
-    return shares
+    return report(clients, labels, **sizes).class_mix
 
 
 class PartitionReport(NamedTuple):
@@ -47,9 +37,6 @@ class PartitionReport(NamedTuple):
       total_variation: float64[N], ``0.5 sum_c |nu_ic - nu_c|`` in [0, 1], the distance of a
         client's mix to the pooled one; NaN where it owns nothing.
       classes_held: int64[N], classes of which a client owns at least one example.
-      mean_count: examples per client on average.
-      min_count: examples of the smallest client.
-      max_count: examples of the largest client.
     """
 
     counts: NDArray[np.int64]
@@ -57,35 +44,32 @@ class PartitionReport(NamedTuple):
     global_mix: NDArray[np.float64]
     total_variation: NDArray[np.float64]
     classes_held: NDArray[np.int64]
-    mean_count: float
-    min_count: int
-    max_count: int
 
     def text(self) -> str:
         """A table of one screen, at most 80 columns wide however many clients there are."""
-        empty = int((self.counts == 0).sum())
-        owning = self.counts > 0
-        classes = f', {self.global_mix.size} classes' if self.global_mix.size else ''
+        owning, num_classes = self.counts > 0, self.global_mix.size
+        classes = f', {num_classes} classes' if num_classes else ''
+        heads = ('min', '10 %', 'median', '90 %', 'max', 'mean')
         lines = [
-            f'{self.counts.size} clients ({empty} without examples), '
+            f'{owning.size} clients ({(~owning).sum()} without examples), '
             f'{self.counts.sum()} examples{classes}',
-            f'{"per client":<22}{"min":>9}{"10 %":>9}{"median":>9}{"90 %":>9}{"max":>9}{"mean":>9}',
+            f'{"per client":<22}' + ''.join(f'{head:>9}' for head in heads),
             _line('examples', self.counts, '.1f'),
         ]
-        if not classes:
-            return '\n'.join(lines)
-        lines += [
-            _line('classes held', self.classes_held, '.1f'),
-            _line('largest class share', self.class_mix.max(axis=1)[owning], '.3f'),
-            _line('distance to pooled mix', self.total_variation[owning], '.3f'),
-        ]
-        if self.global_mix.size <= _MAX_LISTED_CLASSES:
-            holders = (self.class_mix > 0).sum(axis=0)
+        if num_classes:
             lines += [
-                f'{"class":<15}' + ''.join(f'{c:>6}' for c in range(self.global_mix.size)),
-                f'{"pooled share":<15}' + ''.join(f'{share:>6.3f}' for share in self.global_mix),
-                f'{"clients holding":<15}' + ''.join(f'{number:>6}' for number in holders),
+                _line('classes held', self.classes_held, '.1f'),
+                _line('largest class share', self.class_mix.max(axis=1)[owning], '.3f'),
+                _line('distance to pooled mix', self.total_variation[owning], '.3f'),
             ]
+        if 0 < num_classes <= _MAX_LISTED_CLASSES:
+            holders = (self.class_mix > 0).sum(axis=0)
+            for name, cells, form in (
+                ('class', range(num_classes), '>6'),
+                ('pooled share', self.global_mix, '>6.3f'),
+                ('clients holding', holders, '>6'),
+            ):
+                lines.append(f'{name:<15}' + ''.join(f'{cell:{form}}' for cell in cells))
         return '\n'.join(lines)
 
     def __str__(self) -> str:
@@ -125,7 +109,16 @@ def report(
     Raises:
       ValueError: if the two vectors differ in length, or a count is too small for them.
     """
-    table = _table(clients, labels, num_clients, num_classes)
+    clients, labels = checks.ids('clients', clients), checks.ids('labels', labels)
+    if clients.size != labels.size:
+        raise errors.invalid('clients', f'have {labels.size} entries, as labels do', clients.size)
+    least_clients, least_classes = int(clients.max()) + 1, int(labels.max()) + 1
+    num_clients = least_clients if num_clients is None else num_clients
+    num_classes = least_classes if num_classes is None else num_classes
+    checks.static_int('num_clients', num_clients, minimum=least_clients)
+    checks.static_int('num_classes', num_classes, minimum=least_classes)
+    cells = np.bincount(clients * num_classes + labels, minlength=num_clients * num_classes)
+    table = cells.reshape(num_clients, num_classes)
     return _report(table, table.sum(axis=1))
 
 
@@ -140,28 +133,7 @@ def _report(table: NDArray[np.int64], counts: NDArray[np.int64]) -> PartitionRep
         global_mix=global_mix,
         total_variation=np.where(counts > 0, distance, np.nan),
         classes_held=(table > 0).sum(axis=1),
-        mean_count=float(counts.mean()),
-        min_count=int(counts.min()),
-        max_count=int(counts.max()),
     )
-
-
-def _table(
-    clients: ArrayLike, labels: ArrayLike, num_clients: int | None, num_classes: int | None
-) -> NDArray[np.int64]:
-    """Examples int64[N, C] of each client in each class."""
-    clients, labels = checks.ids('clients', clients), checks.ids('labels', labels)
-    if clients.size != labels.size:
-        raise errors.invalid(
-            'clients', f'have one entry per label, {labels.size}', f'{clients.size} entries'
-        )
-    needed_clients, needed_classes = int(clients.max()) + 1, int(labels.max()) + 1
-    num_clients = needed_clients if num_clients is None else num_clients
-    num_classes = needed_classes if num_classes is None else num_classes
-    checks.static_int('num_clients', num_clients, minimum=needed_clients)
-    checks.static_int('num_classes', num_classes, minimum=needed_classes)
-    cells = np.bincount(clients * num_classes + labels, minlength=num_clients * num_classes)
-    return cells.reshape(num_clients, num_classes)
 
 
 def _line(name: str, values: NDArray[np.floating] | NDArray[np.int64], form: str) -> str:

@@ -1,7 +1,5 @@
 """Label skew by rule: shards of sorted data, a block of clients per class, and client groups."""
 
-import heapq
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -66,33 +64,6 @@ def label_shards(
     return clients
 
 
-def label_groups(labels: ArrayLike, *, num_clients: int) -> NDArray[np.int32]:
-    """Gives every client a single class: `similarity` with no similarity at all.
-
-    With more clients than classes, class c belongs to group c of `contiguous_groups`, whose clients
-    take its examples in turn; otherwise to client ``c mod N``.
-
-    Args:
-      labels: int[E], class of each example, numbered from 0.
-      num_clients: N. A client is empty if its class has fewer examples than clients, or none.
-
-    Returns:
-      Owner of each example, int32[E].
-
-    Raises:
-      ValueError: if an argument is out of range.
-
-    Example:
-      >>> from fedjax_links.problems import partition
-      >>> print(partition.label_groups([0, 0, 1, 1, 0, 1, 0, 1], num_clients=4))
-      [0 1 2 3 0 2 1 3]
-    """
-    labels = checks.ids('labels', labels)
-    checks.static_int('num_clients', num_clients)
-    nowhere = np.full(labels.size, -1)
-    return _fill(labels, nowhere, num_clients)
-
-
 def similarity(
     labels: ArrayLike,
     *,
@@ -130,38 +101,22 @@ def similarity(
     checks.static_int('num_clients', num_clients)
     checks.within('similarity', similarity, 0, 1)
     rng = draws.generator(seed)
+    num_classes = int(labels.max()) + 1
+    if num_clients > num_classes:
+        group = contiguous_groups(num_clients, num_groups=num_classes)
+        owners = [np.flatnonzero(group == c) for c in range(num_classes)]
+    else:
+        owners = [np.array([c % num_clients]) for c in range(num_classes)]
 
     def draw() -> NDArray[np.int32]:
         spread = rng.random(labels.size) <= similarity
         target = rng.integers(num_clients, size=labels.size)
-        return _fill(labels, np.where(spread, target, -1), num_clients)
+        clients = np.where(spread, target, -1).astype(np.int32)
+        sizes = np.zeros(num_clients, np.int64)
+        for example, label in enumerate(labels):
+            if clients[example] < 0:
+                clients[example] = owners[label][np.argmin(sizes[owners[label]])]
+            sizes[clients[example]] += 1
+        return clients
 
     return draws.at_least(min_examples, num_clients, labels.size, draw)
-
-
-def _fill(
-    labels: NDArray[np.int64], target: NDArray[np.int64], num_clients: int
-) -> NDArray[np.int32]:
-    """Sends examples to ``target``, or, where that is negative, to their class's smallest client.
-
-    One heap of (size, id) per class. An arrival by ``target`` leaves its client's entry stale:
-    sizes only grow, so stale entries are corrected when they reach the top.
-    """
-    num_classes = int(labels.max()) + 1
-    if num_clients > num_classes:
-        group = contiguous_groups(num_clients, num_groups=num_classes)
-        owners = [np.flatnonzero(group == c).tolist() for c in range(num_classes)]
-    else:
-        owners = [[c % num_clients] for c in range(num_classes)]
-    heaps = [[(0, client) for client in ids] for ids in owners]
-    sizes = [0] * num_clients
-    clients = target.tolist()
-    for example, label in enumerate(labels.tolist()):
-        client = clients[example]
-        if client < 0:
-            heap = heaps[label]
-            while heap[0][0] != sizes[heap[0][1]]:
-                heapq.heapreplace(heap, (sizes[heap[0][1]], heap[0][1]))
-            client = clients[example] = heap[0][1]
-        sizes[client] += 1
-    return np.array(clients, np.int32)

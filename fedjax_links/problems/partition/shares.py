@@ -69,11 +69,8 @@ def dirichlet(
       Hsu, Qi and Brown, Measuring the effects of non-identical data distribution for federated
       visual classification, 2019.
     """
-    labels = checks.ids('labels', labels)
+    labels, num_classes, rng = _begin(labels, num_clients, alpha, seed)
     checks.static_int('num_clients', num_clients, maximum=labels.size)
-    checks.positive('alpha', alpha)
-    num_classes = int(labels.max()) + 1
-    rng = draws.generator(seed)
     shares = _shares(rng, num_clients, num_classes, alpha)
     unused = [rng.permutation(np.flatnonzero(labels == c)) for c in range(num_classes)]
     left = np.array([examples.size for examples in unused])
@@ -113,11 +110,7 @@ def dirichlet_unequal(
     References:
       Xiang et al., FedPBC, 2024 (journal version), released code.
     """
-    labels = checks.ids('labels', labels)
-    checks.static_int('num_clients', num_clients)
-    checks.positive('alpha', alpha)
-    num_classes = int(labels.max()) + 1
-    rng = draws.generator(seed)
+    labels, num_classes, rng = _begin(labels, num_clients, alpha, seed)
 
     def draw() -> NDArray[np.int32]:
         ends = np.cumsum(_shares(rng, num_clients, num_classes, alpha), axis=0)
@@ -153,17 +146,23 @@ def dirichlet_per_class(
     References:
       Sun et al., ICLR 2025, released notebook (alpha 0.5, 100 clients).
     """
-    labels = checks.ids('labels', labels)
-    checks.static_int('num_clients', num_clients)
-    checks.positive('alpha', alpha)
-    num_classes = int(labels.max()) + 1
-    rng = draws.generator(seed)
+    labels, num_classes, rng = _begin(labels, num_clients, alpha, seed)
 
     def draw() -> NDArray[np.int32]:
         ends = np.cumsum(_shares(rng, num_classes, num_clients, alpha), axis=1).T
         return _cut(labels, ends, np.ones(num_classes), np.floor)
 
     return draws.at_least(min_examples, num_clients, labels.size, draw)
+
+
+def _begin(
+    labels: ArrayLike, num_clients: int, alpha: float, seed: int
+) -> tuple[NDArray[np.int64], int, np.random.Generator]:
+    """Labels, the number of classes and the stream of a seed, all checked."""
+    classes = checks.ids('labels', labels)
+    checks.static_int('num_clients', num_clients)
+    checks.positive('alpha', alpha)
+    return classes, int(classes.max()) + 1, draws.generator(seed)
 
 
 def _shares(rng: np.random.Generator, rows: int, columns: int, alpha: float) -> NDArray[np.float64]:

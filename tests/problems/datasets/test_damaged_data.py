@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from fedjax_links import experiment
 from fedjax_links.problems import datasets
@@ -54,7 +53,7 @@ def test_whatever_happens_to_the_bytes_of_an_npz_file_it_is_named(saver, tmp_pat
 @pytest.mark.parametrize(
     'changes, message',
     [
-        ({'train_labels': np.r_[np.arange(19) % 3, 7], 'num_classes': 3}, '7 (train_labels at 19)'),
+        ({'train_labels': np.r_[np.arange(19) % 3, 7], 'num_classes': 3}, 'got 7 at 19'),
         ({'test_labels': np.array([0, 1, -2, 0, 0, 0])}, 'got -2 at 2'),
         ({'train_features': np.where(np.arange(20) == 4, np.nan, 1.0)[:, None]}, 'in row 4'),
         ({'test_features': np.zeros((6, 5, 4, 1), np.uint8)}, 'got [5, 4, 1]'),
@@ -77,31 +76,3 @@ def test_a_config_names_file_and_record_of_bad_arrays(changes, message, tmp_path
     assert said.startswith('`config.problem.data.')
     assert message in said
     assert str(path) in said
-
-
-def tree(root):
-    for split in ('train', 'test'):
-        for name in ('a', 'b'):
-            folder = root / split / name
-            folder.mkdir(parents=True)
-            for place in range(2):
-                pixels = np.random.default_rng(place).integers(0, 256, (6, 5, 3), dtype=np.uint8)
-                Image.fromarray(pixels).save(folder / f'{place}.png')
-    return root / 'train' / 'b' / '1.png'
-
-
-def test_whatever_happens_to_the_bytes_of_an_image_it_is_named(tmp_path):
-    file = tree(tmp_path)
-    data = file.read_bytes()
-    told = []
-    for place in range(0, len(data), 11):
-        changed = bytearray(data)
-        changed[place] ^= 0xFF
-        for damaged in (data[:place], bytes(changed)):
-            file.write_bytes(damaged)
-            try:
-                datasets.from_png_tree(tmp_path)
-            except ValueError as error:
-                told.append(str(error))
-    assert len(told) > 10
-    assert all(str(file) in line and '\n' not in line for line in told)

@@ -1,7 +1,6 @@
 """The embedded data set against its source, its split, and the registry."""
 
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -101,10 +100,3 @@ def test_data_sets_know_their_name(name):
 def test_load_errors_name_the_argument(call, message):
     with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
         call()
-
-
-def test_missing_scikit_learn_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'sklearn.datasets', None)
-    with pytest.raises(ImportError) as caught:
-        datasets.digits()
-    assert str(caught.value) == 'the digits need scikit-learn: `pip install scikit-learn`.'

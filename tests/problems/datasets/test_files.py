@@ -1,7 +1,6 @@
-"""Data sets from plain files: npz archives and trees of PNG images."""
+"""Data sets from npz archives."""
 
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -94,10 +93,9 @@ def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
         ({'test_labels': np.array([0, -1])}, '`test_labels` must be at least 0, got -1 at 1.'),
         (
             {'num_classes': 3},
-            '`num_classes` must exceed the largest label 3 (test_labels at 0), got 3.',
+            '`test_labels` must lie below num_classes (3), got 3 at 0.',
         ),
-        ({'num_classes': [5, 5]}, '`num_classes` must be a number, got shape [2].'),
-        ({'train_labels': [None] * 5}, '`train_labels` must hold numbers, got Python objects.'),
+        ({'num_classes': [5, 5]}, '`num_classes` must be a Python integer, got [5, 5].'),
     ],
 )
 def test_npz_arrays_that_do_not_fit_are_refused(arrays, change, message, tmp_path):
@@ -110,85 +108,17 @@ def test_npz_arrays_that_do_not_fit_are_refused(arrays, change, message, tmp_pat
 def test_saving_needs_a_folder(tmp_path):
     data = datasets.synthetic_images(num_train=2, num_test=1, shape=(2, 2, 1), num_classes=2)
     file = tmp_path / 'none' / 'drawn.npz'
-    message = f'`path` must lie in an existing folder, got {file}.'
-    assert_raises(message, lambda: datasets.save_npz(data, file))
+    with pytest.raises(ValueError, match=r'^`.*none/.*` cannot be used: No such file or directory'):
+        datasets.save_npz(data, file)
 
 
 def test_npz_files_that_are_none_are_refused(tmp_path):
     file = tmp_path / 'mine.npz'
     assert_raises(f'`path` must name an npz file, got {file}.', lambda: datasets.from_npz(file))
     file.write_bytes(b'PK not at all')
-    message = f'`path` must name an npz file, got an unreadable {file}.'
-    assert_raises(message, lambda: datasets.from_npz(file))
-
-
-def write_tree(root, splits, classes, *, number=2, size=(32, 32), mode='RGB', seed=0):
-    """Writes random PNG images.
-
-    Returns:
-      By split, the images in order of class and name, and their labels.
-    """
-    from PIL import Image
-
-    rng = np.random.default_rng(seed)
-    written = {}
-    for split in splits:
-        images, labels = [], []
-        for c, label in enumerate(classes):
-            folder = root / split / label
-            folder.mkdir(parents=True)
-            for k in range(number):
-                image = rng.integers(0, 256, (*size, *([3] if mode == 'RGB' else [])), np.uint8)
-                Image.fromarray(image).save(folder / f'x-{k}.png')
-                images.append(image)
-                labels.append(c)
-        written[split] = np.stack(images), np.array(labels)
-    return written
-
-
-def test_grey_trees_and_conversion(tmp_path):
-    written = write_tree(tmp_path / 'g', ['train', 'test'], 'ab', size=(5, 7), mode='L')
-    grey = datasets.load('png_tree', data_dir=tmp_path / 'g', channels=1)
-    np.testing.assert_array_equal(np.rint(255 * grey.train_features[..., 0]), written['train'][0])
-    colour = datasets.from_png_tree(tmp_path / 'g', name='colour')
-    np.testing.assert_array_equal(colour.train_features, np.repeat(grey.train_features, 3, axis=3))
-    assert (grey.name, colour.name) == ('g', 'colour')
-
-
-def test_splits_of_a_tree_follow_one_another_and_need_a_decoder(tmp_path, monkeypatch):
-    written = write_tree(tmp_path, ['train', 'valid', 'test'], 'abc', size=(5, 7))
-    data = datasets.from_png_tree(tmp_path, train=['train', 'valid'])
-    both = np.concatenate([written[split][0] for split in ('train', 'valid')])
-    np.testing.assert_array_equal(data.train_features, np.float32(both) / np.float32(255))
-    np.testing.assert_array_equal(data.train_labels, np.tile(written['train'][1], 2))
-    np.testing.assert_array_equal(data.test_labels, written['test'][1])
-    assert (data.num_classes, data.name) == (3, tmp_path.name)
-    monkeypatch.setitem(sys.modules, 'PIL', None)
-    with pytest.raises(ImportError, match=r'^PNG files need Pillow: `pip install pillow`'):
-        datasets.from_png_tree(tmp_path)
-
-
-def test_trees_that_do_not_fit_are_refused(tmp_path):
-    load = lambda **options: datasets.from_png_tree(tmp_path / 't', **options)  # noqa: E731
-    message = f'`data_dir` must have a folder per class in train, got none in {tmp_path}/t/train.'
-    assert_raises(message, load)
-    write_tree(tmp_path / 't', ['train', 'test'], 'ab', size=(5, 7))
-    for channels in (0, 4):
-        with pytest.raises(ValueError, match=r'^`channels` must be at (least 1|most 3), got'):
-            load(channels=channels)
-    assert_raises('`channels` must be 1 or 3, got 2.', lambda: load(channels=2))
-    write_tree(tmp_path / 't', ['valid'], 'abc', size=(5, 7))
-    message = '`data_dir` must have the same classes in all folders, got c not in all.'
-    assert_raises(message, lambda: load(train=('train', 'valid')))
-    write_tree(tmp_path / 't', ['small'], 'ab', size=(5, 6))
-    message = f'got [5, 6] in {tmp_path}/t/small/a/x-0.png.'
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load(test=('small',))
-    damaged = tmp_path / 't' / 'test' / 'b' / 'x-0.png'
-    damaged.write_bytes(damaged.read_bytes()[:60])
-    assert_raises(f'`data_dir` must hold intact images, got {damaged}.', load)
-    for file in (tmp_path / 't' / 'test' / 'b').iterdir():
-        file.unlink()
-    assert_raises(
-        f'`data_dir` must have images of every class, got none in {damaged.parent}.', load
-    )
+    said = rf'^`path` must name an intact npz file of numbers \(.*\), got {file}\.$'
+    with pytest.raises(ValueError, match=said):
+        datasets.from_npz(file)
+    np.savez(file, train_labels=[None] * 5)
+    with pytest.raises(ValueError, match=said.replace('.*', '.*Object arrays.*')):
+        datasets.from_npz(file)

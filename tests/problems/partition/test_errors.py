@@ -67,15 +67,15 @@ ERRORS = [
         '`similarity` must lie in [0, 1], got 1.5.',
     ),
     (
-        lambda: partition.label_groups(LABELS / 1.0, num_clients=2),
+        lambda: partition.similarity(LABELS / 1.0, num_clients=2, seed=0),
         '`labels` must have an integer dtype, got float64.',
     ),
     (
-        lambda: partition.label_groups(LABELS[:, None], num_clients=2),
+        lambda: partition.similarity(LABELS[:, None], num_clients=2, seed=0),
         '`labels` must be a non-empty vector, got shape (1003, 1).',
     ),
     (
-        lambda: partition.label_groups([0, 1, -1], num_clients=2),
+        lambda: partition.similarity([0, 1, -1], num_clients=2, seed=0),
         '`labels` must be at least 0, got -1 at 2.',
     ),
     (
@@ -84,7 +84,7 @@ ERRORS = [
     ),
     (
         lambda: partition.class_mix([0, 1], [0, 1, 2]),
-        '`clients` must have one entry per label, 3, got 2 entries.',
+        '`clients` must have 3 entries, as labels do, got 2.',
     ),
     (
         lambda: partition.report([0, 3], [0, 1], num_clients=3),

@@ -18,7 +18,6 @@ def test_class_mix_and_report_on_an_instance_counted_by_hand():
     np.testing.assert_array_equal(table.global_mix, [0.5, 0.5, 0])
     np.testing.assert_array_equal(table.total_variation, [0.25, np.nan, 0.5, np.nan])
     np.testing.assert_array_equal(table.classes_held, [2, 0, 1, 0])
-    assert (table.mean_count, table.min_count, table.max_count) == (1.5, 0, 4)
 
 
 def test_report_text():

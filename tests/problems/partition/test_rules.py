@@ -25,7 +25,6 @@ PARTITIONERS = {
     'label_shards': lambda n, seed: partition.label_shards(
         LABELS, num_clients=n, shards_per_client=3, seed=seed
     ),
-    'label_groups': lambda n, seed: partition.label_groups(LABELS, num_clients=n),
     'similarity': lambda n, seed: partition.similarity(LABELS, num_clients=n, seed=seed),
 }
 
@@ -39,7 +38,7 @@ def test_every_example_has_one_owner_and_every_client_an_example(name, num_clien
     assert set(clients.tolist()) == set(range(num_clients))
 
 
-@pytest.mark.parametrize('name', [name for name in PARTITIONERS if name != 'label_groups'])
+@pytest.mark.parametrize('name', PARTITIONERS)
 def test_seed_decides_everything(name):
     first, again, other = (PARTITIONERS[name](20, seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
@@ -294,11 +293,8 @@ def test_similarity_one_is_uniform():
 
 
 @pytest.mark.parametrize('num_clients', [4, 7, 30])
-def test_label_groups_is_similarity_zero(num_clients):
-    clients = partition.label_groups(LABELS, num_clients=num_clients)
-    np.testing.assert_array_equal(
-        clients, partition.similarity(LABELS, num_clients=num_clients, similarity=0.0, seed=1)
-    )
+def test_similarity_zero_is_a_class_per_client(num_clients):
+    clients = partition.similarity(LABELS, num_clients=num_clients, similarity=0.0, seed=1)
     held = partition.report(clients, LABELS).classes_held
     assert held.max() == (2 if num_clients == 4 else 1)
     for c in range(7):

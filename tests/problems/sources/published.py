@@ -27,7 +27,7 @@ def idx(array):
     return header + array.astype(np.uint8).tobytes()
 
 
-def write_mnist(folder, *, zipped=True, dot=False):
+def write_mnist(folder):
     """Four files; returns images and labels by split."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = {}
@@ -36,32 +36,29 @@ def write_mnist(folder, *, zipped=True, dot=False):
     ):
         images, labels = parts[split] = draw(number, (28, 28, 1), 10, seed)
         for kind, array in (('images', images[..., 0]), ('labels', labels)):
-            name = f'{stem}-{kind}{"." if dot else "-"}idx{array.ndim}-ubyte'
-            data = idx(array)
-            (folder / (f'{name}.gz' if zipped else name)).write_bytes(
-                gzip.compress(data, mtime=0) if zipped else data
-            )
+            name = f'{stem}-{kind}-idx{array.ndim}-ubyte.gz'
+            (folder / name).write_bytes(gzip.compress(idx(array), mtime=0))
     return parts
 
 
-def write_emnist(folder, part, num_classes, *, first_label=0):
+def write_emnist(folder):
     """The archive of gzipped files with transposed images; returns them upright."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = {}
     with zipfile.ZipFile(folder / 'gzip.zip', 'w') as archive:
         for seed, (split, number) in enumerate([('train', TRAIN), ('test', TEST)]):
-            images, labels = draw(number, (28, 28, 1), num_classes, seed)
+            images, labels = draw(number, (28, 28, 1), 47, seed)
             parts[split] = images, labels
             for kind, array in (
                 ('images', images[..., 0].transpose(0, 2, 1)),
-                ('labels', labels + first_label),
+                ('labels', labels),
             ):
-                name = f'gzip/emnist-{part}-{split}-{kind}-idx{array.ndim}-ubyte.gz'
+                name = f'gzip/emnist-balanced-{split}-{kind}-idx{array.ndim}-ubyte.gz'
                 archive.writestr(name, gzip.compress(idx(array), mtime=0))
     return parts
 
 
-def write_cifar10(folder, *, packed=True):
+def write_cifar10(folder):
     """Six batches of records: a label, then all red pixels, green ones, blue ones."""
     folder.mkdir(parents=True, exist_ok=True)
     train, test = draw(TRAIN, (32, 32, 3), 10, 0), draw(TEST, (32, 32, 3), 10, 1)
@@ -75,15 +72,10 @@ def write_cifar10(folder, *, packed=True):
         )
         for name, batch in batches.items()
     }
-    if packed:
-        _pack(
-            folder / 'cifar-10-binary.tar.gz',
-            {f'cifar-10-batches-bin/{name}': data for name, data in files.items()},
-        )
-    else:
-        (folder / 'cifar-10-batches-bin').mkdir()
-        for name, data in files.items():
-            (folder / 'cifar-10-batches-bin' / name).write_bytes(data)
+    _pack(
+        folder / 'cifar-10-binary.tar.gz',
+        {f'cifar-10-batches-bin/{name}': data for name, data in files.items()},
+    )
     return {'train': train, 'test': test}
 
 
@@ -104,7 +96,7 @@ def write_svhn(folder, *splits):
     return parts
 
 
-def write_cinic10(folder, *, packed=True):
+def write_cinic10(folder):
     """PNG images by split and class, each split in the order of class and name."""
     from PIL import Image
 
@@ -119,13 +111,8 @@ def write_cinic10(folder, *, packed=True):
             files[f'{split}/{CLASSES[label]}/x-{k:02}.png'] = stream.getvalue()
         parts[split] = pixels, labels
     files['README.md'] = b'what it is'
-    if packed:
-        shuffled = {f'./{name}': files[name] for name in sorted(files, reverse=True)}
-        _pack(folder / 'CINIC-10.tar.gz', shuffled)
-    else:
-        for name, data in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(data)
+    shuffled = {f'./{name}': files[name] for name in sorted(files, reverse=True)}
+    _pack(folder / 'CINIC-10.tar.gz', shuffled)
     return parts
 
 
@@ -137,16 +124,15 @@ def _pack(path, files):
             tar.addfile(member, io.BytesIO(data))
 
 
-def small(monkeypatch, name, folder=None, **fields):
-    """Makes a recipe one of such a tiny set; with its files, if they are to be downloaded."""
-    recipe = RECIPES[name]._replace(**{'counts': ((TRAIN, TEST),), **fields})
-    if folder is not None:
-        files = []
-        for file in recipe.files:
-            data = (folder / file.name).read_bytes()
-            kind = file.digest.partition(':')[0]
-            digest = f'{kind}:{hashlib.new(kind, data).hexdigest()}'
-            files.append(File(file.url, len(data), digest))
-        recipe = recipe._replace(files=tuple(files))
+def small(monkeypatch, name, folder):
+    """Makes a recipe one of the files of such a tiny set."""
+    recipe = RECIPES[name]
+    files = []
+    for file in recipe.files:
+        data = (folder / file.name).read_bytes()
+        kind = file.digest.partition(':')[0]
+        digest = f'{kind}:{hashlib.new(kind, data).hexdigest()}'
+        files.append(File(file.url, len(data), digest))
+    recipe = recipe._replace(files=tuple(files))
     monkeypatch.setitem(RECIPES, name, recipe)
     return recipe

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import hashlib
 import http.server
 import socket
 import threading
@@ -67,14 +66,13 @@ def serving(folder, **told):
         ('mnist', published.write_mnist),
         ('cifar10', published.write_cifar10),
         ('svhn', lambda folder: published.write_svhn(folder, 'train', 'test')),
-        ('emnist/balanced', lambda f: published.write_emnist(f, 'balanced', 47)),
+        ('emnist', published.write_emnist),
         ('cinic10', published.write_cinic10),
     ],
 )
 def test_a_data_set_by_one_call(name, write, tmp_path, monkeypatch):
     parts = write(tmp_path / 'served')
-    counts = ((TRAIN, len(parts['test'][1])),)
-    recipe = small(monkeypatch, name, tmp_path / 'served', counts=counts)
+    recipe = small(monkeypatch, name, tmp_path / 'served')
     with serving(tmp_path / 'served') as (mirror, told):
         call = functools.partial(
             sources.fetch,
@@ -93,8 +91,6 @@ def test_a_data_set_by_one_call(name, write, tmp_path, monkeypatch):
     np.testing.assert_array_equal(data.test_labels, parts['test'][1])
     served = {file.name: file.read_bytes() for file in (tmp_path / 'served').iterdir()}
     assert {file.name: file.read_bytes() for file in fetched.downloads.iterdir()} == served
-    sha = {name: hashlib.sha256(data).hexdigest() for name, data in served.items()}
-    assert fetched.unpublished == (sha if name == 'cinic10' else {})
 
 
 @pytest.fixture
@@ -121,7 +117,7 @@ def test_an_interrupted_download_leaves_nothing_and_begins_anew(cifar10, length,
         assert not list((tmp_path / 'new').glob('*.npz'))
         told['most'] = None
         fetched = call(mirror=mirror)
-    assert fetched.done.num_train == TRAIN
+    assert fetched.num_train == TRAIN
     assert (fetched.downloads / file.name).read_bytes() == file.read_bytes()
 
 
@@ -143,7 +139,7 @@ def test_other_bytes_than_published_are_thrown_away(cifar10, tmp_path):
         )
         assert not list((tmp_path / 'new' / 'downloads' / 'cifar10').iterdir())
         file.write_bytes(whole)
-        assert call(mirror=mirror).done.num_test == TEST
+        assert call(mirror=mirror).num_test == TEST
 
 
 def test_an_older_file_that_is_not_right_is_fetched_again(cifar10, tmp_path):
@@ -175,14 +171,9 @@ def test_no_network_costs_one_line_and_no_minutes(cifar10, monkeypatch):
     fails(call, r'^`fetch` must get https://www.cs.toronto.edu/.*, got .*resol')
 
 
-def test_a_full_disk_is_noticed_before_and_during(cifar10, tmp_path, monkeypatch):
+def test_a_full_disk_is_noticed(cifar10, tmp_path, monkeypatch):
     file, call = cifar10
-    with serving(file.parent) as (mirror, told):
-        with monkeypatch.context() as patch:
-            patch.setattr('shutil.disk_usage', lambda path: type('', (), {'free': 100}))
-            message = r'^`data_dir` must have room for .* MB, got 0.0001 MB in '
-            fails(lambda: call(mirror=mirror), message)
-            assert not told['asked']
+    with serving(file.parent) as (mirror, _):
         folder = tmp_path / 'new' / 'downloads' / 'cifar10'
 
         def full(*args, **options):
@@ -192,7 +183,7 @@ def test_a_full_disk_is_noticed_before_and_during(cifar10, tmp_path, monkeypatch
             patch.setattr('pooch.HTTPDownloader.__call__', full)
             message = f'^`{folder}` cannot be used: No space left on device'
             fails(lambda: call(mirror=mirror), message)
-        assert call(mirror=mirror).done.num_train == TRAIN
+        assert call(mirror=mirror).num_train == TRAIN
 
 
 def test_missing_pooch_is_named(cifar10, monkeypatch):
