@@ -48,19 +48,14 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
         uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
         return carry, LinkSample(mask=uniforms < probs, prob=schedule.mean(round))
 
-    return Participation(
-        init=lambda key: (),
-        sample=sample,
-        num_clients=schedule.num_clients,
-        cycle=schedule.cycle,
-    )
+    return Participation(lambda key: (), sample, schedule.num_clients, schedule.cycle)
 
 
 def bernoulli_law(given: Given) -> LinkLaw:
     """Exact law of `bernoulli`."""
     kind, period = given.schedule
     if kind in ('constant', 'jitter'):
-        return independent('independent over clients and rounds', given.probabilities)
+        return independent('independent over clients and rounds', given.probs)
     if period is None:
         return LinkLaw(f'probabilities follow a {kind} schedule, without memory')
     schedule = given.options['schedule']

@@ -22,13 +22,6 @@ _TOLERANCE = 2e-5  # float32 sums of a few terms in another order, over a dozen 
 _NUM_KEPT = 4  # algorithms whose runs are kept at a time
 
 
-def program(traits: AlgorithmEntry, **kwargs: Any) -> ClientProgram:
-    """The client program that the algorithm is defined with, plain SGD unless it says otherwise."""
-    factory = traits.client_program or local_sgd
-    options = {'local_steps': 3, 'batch_size': 2, **traits.client_example, **kwargs}
-    return factory(0.2, **options)
-
-
 def simulate(
     algorithm: Algorithm,
     num_rounds: int = federation.NUM_ROUNDS,
@@ -59,11 +52,14 @@ class Runs:
         """Builds the algorithm on minibatches and on full batches."""
         self.make, self.traits = make, traits
         self.double = bool(jax.config.read('jax_enable_x64'))
-        self.algorithm = make(program(traits))
-        self.problem = federation.problem()
-        self.key = jax.random.key(0)
+        self.key, self.problem = jax.random.key(0), federation.problem()
+        self.links = federation.realised_links()
+        # The client program that the algorithm is defined with, plain SGD unless it says otherwise.
+        train = functools.partial(traits.client_program or local_sgd, 0.2, local_steps=3)
+        self.algorithm = make(train(batch_size=2, **traits.client_example))
         self.run = jax.jit(simulate(self.algorithm))
-        self.run_full_batches = jax.jit(simulate(make(program(traits, batch_size=None))))
+        full_batches = make(train(batch_size=None, **traits.client_example))
+        self.run_full_batches = jax.jit(simulate(full_batches))
 
     @functools.cached_property
     def rounds(self) -> facts.Rounds:
@@ -78,12 +74,12 @@ class Runs:
     @functools.cached_property
     def standard(self) -> simulation.SimulationResult:
         """On minibatches, over the links of the test federation."""
-        return self.run(self.key, self.problem, federation.realised_links())
+        return self.run(self.key, self.problem, self.links)
 
     @functools.cached_property
     def full_batches(self) -> simulation.SimulationResult:
         """The same on full batches."""
-        return self.run_full_batches(self.key, self.problem, federation.realised_links())
+        return self.run_full_batches(self.key, self.problem, self.links)
 
     @functools.cached_property
     def full_participation(self) -> simulation.SimulationResult:
@@ -100,13 +96,9 @@ def runs_of(make: Maker, traits: AlgorithmEntry) -> Runs:
     double = bool(jax.config.read('jax_enable_x64'))
     for runs in _recent:
         if runs.make is make and runs.traits is traits and runs.double == double:
-            _recent.remove(runs)
-            break
-    else:
-        runs = Runs(make, traits)
-    _recent.append(runs)
-    del _recent[:-_NUM_KEPT]
-    return runs
+            return runs
+    _recent[:] = [*_recent[1 - _NUM_KEPT :], Runs(make, traits)]
+    return _recent[-1]
 
 
 def close(actual: Any, expected: Any, message: str) -> None:

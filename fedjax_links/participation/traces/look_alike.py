@@ -1,6 +1,5 @@
 """Links that behave as a log of availability does, for any number of clients."""
 
-import math
 from typing import NamedTuple
 
 import jax
@@ -10,22 +9,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, prng
-from fedjax_links.participation.traces.intervals import WRAPS, Intervals
+from fedjax_links.participation.markov import MarkovState, move
+from fedjax_links.participation.traces.intervals import (
+    WRAPS,
+    Intervals,
+    as_intervals,
+    check_times,
+)
 from fedjax_links.participation.traces.trace import availability
 
 _LINKS = 0
 _HOURS = 24
 _SWEEPS = 50
-
-
-class LookAlikeState(NamedTuple):
-    """Carry of `look_alike`.
-
-    Attributes:
-      up: bool[N], the links of the last round.
-    """
-
-    up: Array
 
 
 class DailyRates(NamedTuple):
@@ -85,29 +80,27 @@ def look_alike(
     checks.static_int('num_clients', num_clients)
     checks.static_int('seed', seed, minimum=0)
     mask = sampled_days(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
-    checks.fits('tick', tick, 32.0 * rounds_per_day(tick) * mask.shape[1])
-    fitted = daily_rates(mask, rounds_per_day=rounds_per_day(tick))
-    source = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
-    dtype = jnp.result_type(float)
-    rise, fall = (jnp.asarray(rates[source], dtype) for rates in (fitted.rise, fitted.fall))
-    up_by, down_by, marginal = (
-        jnp.asarray(array, dtype) for array in (fitted.up_by, fitted.down_by, fitted.marginal)
+    length = rounds_per_day(tick)
+    checks.fits('tick', tick, 32.0 * length * mask.shape[1])
+    fitted = daily_rates(mask, rounds_per_day=length)
+    chosen = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
+    by_client = fitted.rise[chosen], fitted.fall[chosen]
+    by_round = fitted.up_by[fitted.part], fitted.down_by[fitted.part], fitted.marginal
+    rise, fall, up_by, down_by, marginal = (
+        jnp.asarray(array, jnp.result_type(float)) for array in (*by_client, *by_round)
     )
-    part, chosen = jnp.asarray(fitted.part), jnp.asarray(source)
-    length = len(fitted.part)
 
-    def init(key: Key) -> LookAlikeState:
+    def init(key: Key) -> MarkovState:
         uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
-        return LookAlikeState(up=uniforms < marginal[-1][chosen])
+        return MarkovState(up=uniforms < marginal[-1][chosen])
 
-    def sample(carry: LookAlikeState, key: Key, round: Array) -> tuple[LookAlikeState, LinkSample]:
+    def sample(carry: MarkovState, key: Key, round: Array) -> tuple[MarkovState, LinkSample]:
         time = jnp.mod(round, length)
         uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
-        stays = uniforms >= fall * down_by[part[time]]
-        up = jnp.where(carry.up, stays, uniforms < rise * up_by[part[time]])
-        return LookAlikeState(up=up), LinkSample(mask=up, prob=marginal[time][chosen])
+        up = move(carry.up, uniforms, rise * up_by[time], fall * down_by[time])
+        return MarkovState(up=up), LinkSample(mask=up, prob=marginal[time][chosen])
 
-    return Participation(init=init, sample=sample, num_clients=num_clients, cycle=length)
+    return Participation(init, sample, num_clients, cycle=length)
 
 
 def rounds_per_day(tick: float) -> int:
@@ -150,14 +143,13 @@ def sampled_days(
       ValueError: as for `availability`.
     """
     checks.positive('tick', tick)
+    log = as_intervals(intervals)
+    check_times(log)
     if rounds is None:
-        seconds = WRAPS['day']
-        if isinstance(intervals, Intervals) and len(intervals.client):
-            period = intervals.end if intervals.period is None else intervals.period
-            seconds = float(np.max(period))
-        days = max(1, math.floor(seconds / WRAPS['day'] + 1e-9))
+        seconds = np.max(log.end if log.period is None else log.period)
+        days = max(1, int(seconds / WRAPS['day'] + 1e-9))
         rounds = max(1, round(days * WRAPS['day'] / tick))
-    return availability(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
+    return availability(log, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
 
 
 def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
@@ -203,15 +195,13 @@ def _scaled(
     for _ in range(_SWEEPS):
         rows = _ratio(events.sum(axis=1), exposure @ columns)
         columns = _ratio(events.sum(axis=0), rows @ exposure)
-    mean = float(columns @ shares)
-    if mean > 0:
-        columns = columns / mean
+    columns = columns / (float(columns @ shares) or 1.0)
     return _ratio(events.sum(axis=1), exposure @ columns), columns
 
 
 def _ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
     """The quotient, zero where nothing was seen."""
-    return np.where(below > 0, above / np.where(below > 0, below, 1), 0.0)
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
 def _daily_course(
@@ -222,8 +212,7 @@ def _daily_course(
     slope, shift = np.ones(rise.shape[1]), np.zeros(rise.shape[1])
     for k in range(len(rise)):  # of a day: p -> slope p + shift
         slope, shift = keeps[k] * slope, keeps[k] * shift + rise[k]
-    moves = slope < 1
-    probs = np.where(moves, shift / np.where(moves, 1 - slope, 1), mean)
+    probs = np.divide(shift, 1 - slope, out=mean.copy(), where=slope < 1)
     course = np.empty_like(rise)
     for k in range(len(rise)):
         probs = keeps[k] * probs + rise[k]

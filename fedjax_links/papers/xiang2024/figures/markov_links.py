@@ -93,7 +93,7 @@ def markov_links(
 
 
 def _exact(p: np.ndarray, up_rate: float) -> dict[str, np.ndarray]:
-    up, down = rates(p, up_rate, np.where)
+    up, down = rates(p, up_rate, np)
     share = analysis.markov_stationary(up, down)
     memory = analysis.markov_autocorrelation(up, down, 1)
     return dict(zip(_QUANTITIES, (up, down, share, memory, 1 / down, 1 / up), strict=True))
