@@ -27,7 +27,7 @@ from fedjax_links.base import (
     as_masks,
 )
 from fedjax_links.core import checks, errors, prng
-from fedjax_links.participation import selection
+from fedjax_links.participation import schedules, selection
 from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw, independent
 
 Samples = Sequence[MaskLinks]
@@ -91,12 +91,11 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
       ValueError: if numbers do not fit or ``probs`` is no distribution.
     """
     _check_some(patterns)
-    checks.probabilities('probs', probs)
+    law = schedules.as_probs(probs, 'probs')
     if np.shape(probs) != (len(patterns),):
         raise errors.invalid('probs', f'have {len(patterns)} entries', np.shape(probs)[0])
     if checks.is_concrete(probs) and abs(np.sum(np.asarray(probs, np.float64)) - 1) > 1e-5:
         raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
-    law = jnp.asarray(probs, jnp.result_type(float))
 
     def pick(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
         uniform = prng.uniform(key)

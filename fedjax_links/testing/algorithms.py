@@ -1,6 +1,5 @@
 """Conformance of federated algorithms."""
 
-import contextlib
 import functools
 import inspect
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.machines import devices
 from fedjax_links.participation.replay import replay
 from fedjax_links.testing import facts, federation
-from fedjax_links.testing.reasons import DoesNotApply, require, saying
+from fedjax_links.testing.reasons import DoesNotApply, check_all, require, saying
 from fedjax_links.testing.runs import Maker, Runs, close, identical, runs_of, simulate
 
 _NARROW = 0.02  # of the largest entry of the server's path, for rows that are off by a 512th
@@ -53,9 +52,7 @@ def check_algorithm(
         empty_round_keeps_server=empty_round_keeps_server,
         uses_links=uses_links,
     )
-    for check in ALGORITHM_CHECKS.values():
-        with contextlib.suppress(DoesNotApply):
-            check(make_algorithm, traits)
+    check_all(ALGORITHM_CHECKS, make_algorithm, traits)
 
 
 def _listed(check: Callable[[Runs], None]) -> Callable[..., None]:

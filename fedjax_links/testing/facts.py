@@ -56,7 +56,7 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
     Returns:
       What was seen.
     """
-    algorithm = entry(client_program(entry), **entry.example)
+    algorithm = entry(client_program(entry, 0.1, local_steps=2), **entry.example)
     models, client_models, client_numbers = _memory(algorithm)
     run = Rounds(algorithm)
     as_usual, computing = run.rounds()
@@ -73,10 +73,10 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
     )
 
 
-def client_program(entry: AlgorithmEntry) -> ClientProgram:
-    """The client program of an algorithm, as rounds on quadratics take it."""
+def client_program(entry: AlgorithmEntry, learning_rate: float, **options: Any) -> ClientProgram:
+    """The client program that an algorithm is defined with, plain SGD unless it says otherwise."""
     factory = entry.client_program or local_sgd
-    return factory(0.1, local_steps=2, **entry.client_example)
+    return factory(learning_rate, **{**options, **entry.client_example})
 
 
 def hearing(run: 'Rounds') -> str:

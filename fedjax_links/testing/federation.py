@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links.base import Participation, Problem
-from fedjax_links.participation.replay import replay
+from fedjax_links.base import Problem
 from fedjax_links.problems.arrays import from_arrays
 
 NUM_CLIENTS = 6
@@ -31,11 +30,6 @@ def realised_links(order: Sequence[int] | None = None) -> tuple[np.ndarray, np.n
     order = range(NUM_CLIENTS) if order is None else order
     prob = np.broadcast_to(np.linspace(0.3, 0.8, NUM_CLIENTS), (NUM_ROUNDS, NUM_CLIENTS))
     return masks()[:, list(order)], prob[:, list(order)]
-
-
-def links() -> Participation:
-    """The same as a pattern."""
-    return replay(*realised_links())
 
 
 def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Problem:

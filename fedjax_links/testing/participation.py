@@ -1,6 +1,5 @@
 """Conformance of participation patterns."""
 
-import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ import numpy as np
 from fedjax_links import base, simulation
 from fedjax_links.base import Array, Participation
 from fedjax_links.core import prng
-from fedjax_links.testing.reasons import DoesNotApply, require, saying
+from fedjax_links.testing.reasons import DoesNotApply, check_all, require, saying
 
 _NUM_ROUNDS, _PIECE = 24, 4
 _NUM_SEEDS = 2000
@@ -49,9 +48,7 @@ def check_participation(
       AssertionError: naming the first broken promise.
     """
     promises = Promises(cohort_size, prob_is_marginal)
-    for check in PARTICIPATION_CHECKS.values():
-        with contextlib.suppress(DoesNotApply):
-            check(participation, promises)
+    check_all(PARTICIPATION_CHECKS, participation, promises)
 
 
 def _listed(check: Callable[[Participation, Promises], None]) -> Callable[..., None]:

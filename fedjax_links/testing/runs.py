@@ -12,7 +12,7 @@ import numpy as np
 from fedjax_links import simulation
 from fedjax_links.base import Algorithm
 from fedjax_links.core.registry import AlgorithmEntry
-from fedjax_links.local_training import ClientProgram, local_sgd
+from fedjax_links.local_training import ClientProgram
 from fedjax_links.participation.replay import replay
 from fedjax_links.testing import facts, federation
 from fedjax_links.testing.reasons import require, saying
@@ -49,17 +49,30 @@ class Runs:
     """The runs of one algorithm that several checks look at; every program is compiled once."""
 
     def __init__(self, make: Maker, traits: AlgorithmEntry) -> None:
-        """Builds the algorithm on minibatches and on full batches."""
+        """Takes the algorithm; what it needs is built when it is asked for."""
         self.make, self.traits = make, traits
         self.double = bool(jax.config.read('jax_enable_x64'))
         self.key, self.problem = jax.random.key(0), federation.problem()
         self.links = federation.realised_links()
-        # The client program that the algorithm is defined with, plain SGD unless it says otherwise.
-        train = functools.partial(traits.client_program or local_sgd, 0.2, local_steps=3)
-        self.algorithm = make(train(batch_size=2, **traits.client_example))
-        self.run = jax.jit(simulate(self.algorithm))
-        full_batches = make(train(batch_size=None, **traits.client_example))
-        self.run_full_batches = jax.jit(simulate(full_batches))
+
+    def _of_batches(self, batch_size: int | None) -> Algorithm:
+        program = facts.client_program(self.traits, 0.2, local_steps=3, batch_size=batch_size)
+        return self.make(program)
+
+    @functools.cached_property
+    def algorithm(self) -> Algorithm:
+        """The algorithm on minibatches."""
+        return self._of_batches(2)
+
+    @functools.cached_property
+    def run(self) -> Callable[..., Any]:
+        """Its program."""
+        return jax.jit(simulate(self.algorithm))
+
+    @functools.cached_property
+    def run_full_batches(self) -> Callable[..., Any]:
+        """The program of the algorithm on full batches."""
+        return jax.jit(simulate(self._of_batches(None)))
 
     @functools.cached_property
     def rounds(self) -> facts.Rounds:
@@ -68,8 +81,8 @@ class Runs:
 
     def rounds_with(self, *, chunk_size: int | None = None, **options: Any) -> facts.Rounds:
         """The same with so many clients side by side, or options of the algorithm."""
-        program = facts.client_program(self.traits)._replace(chunk_size=chunk_size)
-        return facts.Rounds(self.make(program, **options))
+        program = facts.client_program(self.traits, 0.1, local_steps=2)
+        return facts.Rounds(self.make(program._replace(chunk_size=chunk_size), **options))
 
     @functools.cached_property
     def standard(self) -> simulation.SimulationResult:

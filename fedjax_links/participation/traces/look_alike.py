@@ -10,12 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.participation.markov import MarkovState, move
-from fedjax_links.participation.traces.intervals import (
-    WRAPS,
-    Intervals,
-    as_intervals,
-    check_times,
-)
+from fedjax_links.participation.traces.intervals import WRAPS, Intervals
 from fedjax_links.participation.traces.trace import availability
 
 _LINKS = 0
@@ -65,8 +60,7 @@ def look_alike(
       intervals: the log, as in `trace`; time 0 is midnight.
       num_clients: N, any number.
       tick: seconds per round, a whole part of a day.
-      rounds: how much of the log is looked at; by default as long as its longest client's, at least
-        a day.
+      rounds: how much of the log is looked at, as in `availability`.
       wrap: as in `availability`.
       overlaps: as in `availability`.
       seed: of the draw of clients.
@@ -79,7 +73,7 @@ def look_alike(
     """
     checks.static_int('num_clients', num_clients)
     checks.static_int('seed', seed, minimum=0)
-    mask = sampled_days(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
+    mask = availability(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
     length = rounds_per_day(tick)
     checks.fits('tick', tick, 32.0 * length * mask.shape[1])
     fitted = daily_rates(mask, rounds_per_day=length)
@@ -117,39 +111,6 @@ def nearest_tick(tick: float) -> int:
     """The whole seconds nearest to a tick that divide a day."""
     day = round(WRAPS['day'])
     return min((s for s in range(1, day + 1) if day % s == 0), key=lambda s: abs(s - tick))
-
-
-def sampled_days(
-    intervals: Intervals | ArrayLike,
-    *,
-    tick: float,
-    rounds: int | None = None,
-    wrap: str | ArrayLike | None = None,
-    overlaps: str = 'reject',
-) -> NDArray[np.bool_]:
-    """`availability`, by default over as many rounds as the longest client's log has.
-
-    Args:
-      intervals: the log.
-      tick: seconds per round.
-      rounds: T; by default whole days where there are some, and at least one.
-      wrap: as in `availability`.
-      overlaps: as in `availability`.
-
-    Returns:
-      bool[T, N].
-
-    Raises:
-      ValueError: as for `availability`.
-    """
-    checks.positive('tick', tick)
-    log = as_intervals(intervals)
-    check_times(log)
-    if rounds is None:
-        seconds = np.max(log.end if log.period is None else log.period)
-        days = max(1, int(seconds / WRAPS['day'] + 1e-9))
-        rounds = max(1, round(days * WRAPS['day'] / tick))
-    return availability(log, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
 
 
 def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:

@@ -17,8 +17,10 @@ from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.core import checks
 from fedjax_links.participation.traces.intervals import (
     TOLERANCE,
+    WRAPS,
     Intervals,
     as_intervals,
+    check_times,
     of_mask,
     round_up,
     within_wrap,
@@ -99,7 +101,7 @@ def availability(
     intervals: Intervals | ArrayLike,
     *,
     tick: float = 1.0,
-    rounds: int,
+    rounds: int | None = None,
     wrap: str | ArrayLike | None = None,
     overlaps: str = 'reject',
 ) -> NDArray[np.bool_]:
@@ -110,7 +112,7 @@ def availability(
     Args:
       intervals: as in `trace`.
       tick: seconds per round, positive.
-      rounds: T.
+      rounds: T; by default the whole days of the longest client's log, and at least one.
       wrap: as in `trace`, but any positive number of seconds; the last end is not rounded up.
       overlaps: as in `trace`.
 
@@ -120,8 +122,14 @@ def availability(
     Raises:
       ValueError: as for `trace`, and if the matrix exceeds the memory of the machine.
     """
-    checks.static_int('rounds', rounds)
+    checks.positive('tick', tick)
     log = as_intervals(intervals)
+    check_times(log)
+    if rounds is None:
+        seconds = np.max(log.end if log.period is None else log.period)
+        days = max(1, int(seconds / WRAPS['day'] + 1e-9))
+        rounds = max(1, round(days * WRAPS['day'] / tick))
+    checks.static_int('rounds', rounds)
     num_clients = len(log.names)
     checks.fits('rounds', rounds, float(rounds) * num_clients)
     log = within_wrap(log, tick=tick, wrap=wrap, overlaps=overlaps, whole_ticks=False)

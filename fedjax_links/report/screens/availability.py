@@ -8,12 +8,8 @@ import numpy as np
 from fedjax_links import analysis, plot
 from fedjax_links.core import errors
 from fedjax_links.participation.traces.intervals import WRAPS, Intervals, check_times
-from fedjax_links.participation.traces.look_alike import (
-    look_alike,
-    nearest_tick,
-    rounds_per_day,
-    sampled_days,
-)
+from fedjax_links.participation.traces.look_alike import look_alike, nearest_tick, rounds_per_day
+from fedjax_links.participation.traces.trace import availability
 from fedjax_links.report import style, tables
 from fedjax_links.report.screens import recording
 
@@ -61,7 +57,7 @@ def of_log(
     Args:
       intervals: the log, time 0 being midnight.
       tick: seconds per round.
-      rounds: T, by default as in `sampled_days`.
+      rounds: T, by default as in `availability`.
       overlaps: as in `availability`.
 
     Returns:
@@ -70,7 +66,7 @@ def of_log(
     Raises:
       ValueError: as for `availability`.
     """
-    mask = sampled_days(intervals, tick=tick, rounds=rounds, overlaps=overlaps)
+    mask = availability(intervals, tick=tick, rounds=rounds, overlaps=overlaps)
     try:
         rounds_per_day(tick)
     except errors.InvalidError:
