@@ -16,15 +16,11 @@ class SeparationLaw(NamedTuple):
 
     Attributes:
       law: float64[U], share of the selections that falls on each client or group.
-      separation: R, a number of rounds or one per unit.
-      cohort_size: B, units per round.
       group_size: clients per unit; None where units are single clients or of unequal size.
       source: how the law was computed.
     """
 
     law: np.ndarray
-    separation: Any
-    cohort_size: int
     group_size: int | None
     source: str
 

@@ -2,18 +2,16 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinkSample, Participation
-from fedjax_links.core import checks, errors, prng
+from fedjax_links.core import checks, errors
 from fedjax_links.core.references import cite
 from fedjax_links.participation import schedules
 from fedjax_links.participation.laws import Given, LinkLaw, independent
 
-_PROBS, _LINKS = 0, 1
 _UP_RATE = 0.05
 
 
@@ -81,13 +79,11 @@ def markov(
         times = _positive('correlation_time', times, schedule.num_clients)
 
     def init(key: Key) -> MarkovState:
-        probs = schedule(jax.random.fold_in(key, _PROBS), jnp.int32(0))
-        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
+        probs, uniforms = schedule.drawn(key, jnp.int32(0))
         return MarkovState(up=uniforms < probs)
 
     def sample(carry: MarkovState, key: Key, round: Array) -> tuple[MarkovState, LinkSample]:
-        probs = schedule(jax.random.fold_in(key, _PROBS), round)
-        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
+        probs, uniforms = schedule.drawn(key, round)
         rise, fall = rates(probs, stars) if times is None else forgetting(probs, times)
         up = move(carry.up, uniforms, rise, fall)
         return MarkovState(up=up), LinkSample(mask=up, prob=schedule.mean(round))

@@ -222,7 +222,7 @@ def minimum_separation_law(given: Given) -> LinkLaw:
         never_empty=True,
         up_rate=rates if independent else None,
         down_rate=1 - rates if independent else None,
-        separation=SeparationLaw(law, separation, size, group_size, source),
+        separation=SeparationLaw(law, group_size, source),
     )
 
 

@@ -115,15 +115,12 @@ def uniform_cohort(key: Key, size: int, num_clients: int, available: Span) -> Co
       available: as in `sample`.
     """
     first, stop = available
-
-    def propose(key: Key, count: int) -> Array:
-        return first + prng.integers(key, (count,), stop - first)
-
-    ids = distinct(key, propose, size, num_clients)
+    propose = uniform(stop - first)
+    ids = distinct(key, lambda key, count: first + propose(key, count), size, num_clients)
     return sample(ids, num_clients, size / (stop - first), available)
 
 
-def uniform(num_clients: int) -> Proposal:
+def uniform(num_clients: Array | int) -> Proposal:
     """Every client equally likely."""
     return lambda key, count: prng.integers(key, (count,), num_clients)
 

@@ -12,6 +12,8 @@ from fedjax_links.base import Array, Key, Numbers
 from fedjax_links.core import checks, describing, errors, prng
 from fedjax_links.core.describing import by_call
 
+_PROBS, _LINKS = 0, 1
+
 
 @describing.described(
     lambda it: describing.of_functions('Schedule', it.mean, num_clients=it.num_clients),
@@ -36,6 +38,11 @@ class Schedule(NamedTuple):
     def __call__(self, key: Key, round: Array) -> Array:
         """float[N], the probabilities in force in ``round``."""
         return self.probs(key, round)
+
+    def drawn(self, key: Key, round: Array) -> tuple[Array, Array]:
+        """These, and the uniforms float32[N] that links compare with them."""
+        probs = self(jax.random.fold_in(key, _PROBS), round)
+        return probs, prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
 
 
 ScheduleLike = Schedule | ArrayLike | Callable[[Key, Array], Array]
@@ -108,11 +115,10 @@ def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     checks.within('width', width, 0, 0.5)
     width = one_or_each('width', width, p.size)
     if checks.is_concrete(p) and checks.is_concrete(width):
-        room = np.minimum(p, 1 - np.asarray(p)) + 4 * np.finfo(p.dtype).eps
-        if (np.asarray(width) > room).any():
-            client = int(np.argmax(width > room))
-            wide = np.broadcast_to(width, p.shape)[client]
-            where = f'{wide} around {p[client]} at client {client}'
+        wide = np.broadcast_to(width, p.shape)
+        bad = wide > np.minimum(p, 1 - np.asarray(p)) + 4 * np.finfo(p.dtype).eps
+        if bad.any():
+            where = f'{wide[bad][0]} around {p[bad][0]} at client {np.argmax(bad)}'
             raise errors.invalid('width', 'keep `p` within [0, 1]', where)
 
     def probs(key: Key, round: Array) -> Array:

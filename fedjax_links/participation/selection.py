@@ -5,7 +5,7 @@ where fewer are eligible. Where draws take the best of N priorities they cost O(
 float32, for which XLA selects the top entries without a full sort.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -140,17 +140,18 @@ def relative_weights(weights: ArrayLike) -> tuple[Array, Array]:
     """
     if np.ndim(weights) != 1 or 0 in np.shape(weights):
         raise errors.invalid('weights', 'be a vector', f'shape {np.shape(weights)}')
+    values: Any = weights
     if checks.is_concrete(weights):
-        concrete = np.asarray(weights, np.float64)
-        bad = ~(np.isfinite(concrete) & (concrete >= 0))
+        values = np.asarray(weights, np.float64)
+        bad = ~(np.isfinite(values) & (values >= 0))
         if bad.any():
-            where = f'{concrete[bad][0]} at {np.argmax(bad)}'
+            where = f'{values[bad][0]} at {np.argmax(bad)}'
             raise errors.invalid('weights', 'be non-negative', where)
-        if not concrete.any():
+        if not values.any():
             raise errors.invalid('weights', 'have a positive entry', 'zeros only')
-        weights = concrete / concrete.max()
-    positive = jnp.asarray(weights > 0)
-    scaled = jnp.asarray(weights, jnp.result_type(float))
+        values = values / values.max()
+    positive = jnp.asarray(values > 0)
+    scaled = jnp.asarray(values, jnp.result_type(float))
     scaled = scaled / scaled.max()
     return jnp.where(positive, jnp.maximum(scaled, SMALLEST_WEIGHT), 0), positive
 

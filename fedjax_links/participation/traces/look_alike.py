@@ -21,15 +21,14 @@ _SWEEPS = 50
 class DailyRates(NamedTuple):
     """Two-state chains whose rates follow the time of day.
 
-    Client i goes up in a round of part b of the day with probability ``min(1, rise[i] up_by[b])``
-    and down with ``min(1, fall[i] down_by[b])``.
+    Client i goes up in round c of the day with probability ``min(1, rise[i] up_by[c])`` and down
+    with ``min(1, fall[i] down_by[c])``.
 
     Attributes:
       rise: float64[L], by client of the log.
       fall: float64[L], likewise.
-      up_by: float64[B], by part of the day, 1 on average over rounds.
-      down_by: float64[B], likewise.
-      part: int64[C], the part of each of the C rounds of a day.
+      up_by: float64[C], by round of the day, 1 on average; the same within a part of the day.
+      down_by: float64[C], likewise.
       marginal: float64[C, L], probability of being up by round of the day, the same every day.
     """
 
@@ -37,7 +36,6 @@ class DailyRates(NamedTuple):
     fall: NDArray[np.float64]
     up_by: NDArray[np.float64]
     down_by: NDArray[np.float64]
-    part: NDArray[np.int64]
     marginal: NDArray[np.float64]
 
 
@@ -79,9 +77,8 @@ def look_alike(
     fitted = daily_rates(mask, rounds_per_day=length)
     chosen = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
     by_client = fitted.rise[chosen], fitted.fall[chosen]
-    by_round = fitted.up_by[fitted.part], fitted.down_by[fitted.part], fitted.marginal
     rise, fall, up_by, down_by, marginal = (
-        jnp.asarray(array, jnp.result_type(float)) for array in (*by_client, *by_round)
+        jnp.asarray(array, jnp.result_type(float)) for array in (*by_client, *fitted[2:])
     )
 
     def init(key: Key) -> MarkovState:
@@ -140,12 +137,10 @@ def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
     shares = np.bincount(part, minlength=parts) / rounds_per_day
     rise, up_by = _scaled(rises, below, shares)
     fall, down_by = _scaled(falls, above, shares)
-    marginal = _daily_course(
-        np.minimum(1, up_by[part][:, None] * rise),
-        np.minimum(1, down_by[part][:, None] * fall),
-        mask.mean(axis=0),
-    )
-    return DailyRates(rise, fall, up_by, down_by, part, marginal)
+    ups = np.minimum(1, up_by[part][:, None] * rise)
+    downs = np.minimum(1, down_by[part][:, None] * fall)
+    marginal = _daily_course(ups, downs, mask.mean(axis=0))
+    return DailyRates(rise, fall, up_by[part], down_by[part], marginal)
 
 
 def _scaled(

@@ -78,8 +78,7 @@ def trace(
         mask = availability(log, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
         log = of_mask(mask, seconds=tick)
     packed = pack(log, tick)
-    edges, offsets = jnp.asarray(packed.edges), jnp.asarray(packed.offsets)
-    period = jnp.asarray(packed.period)
+    edges, offsets, period = map(jnp.asarray, packed)
     steps = int(np.diff(packed.offsets).max(initial=0)).bit_length()
     dtype = jnp.result_type(float)
 
@@ -164,8 +163,5 @@ def pack(log: Intervals, tick: float) -> PackedTrace:
     closes = np.r_[opens[1:], True][: len(client)]
     edges = np.stack([first[opens], (reach - shift)[closes]], axis=1).ravel()
     counts = 2 * np.bincount(client[opens], minlength=len(period))
-    return PackedTrace(
-        edges=edges.astype(np.int32) if len(edges) else np.zeros(1, np.int32),
-        offsets=np.r_[0, np.cumsum(counts)].astype(np.int32),
-        period=period.astype(np.int32),
-    )
+    offsets = np.r_[0, np.cumsum(counts)]
+    return PackedTrace(*(each.astype(np.int32) for each in (edges, offsets, period)))

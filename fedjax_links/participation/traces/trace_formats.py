@@ -14,20 +14,18 @@ unless ``origin`` is another date.
 
 import csv
 import datetime
-import os
 from collections.abc import Sequence
 
 import numpy as np
 
 from fedjax_links.core import checks, errors
-from fedjax_links.participation.traces.device_logs import from_fedscale, from_flash
+from fedjax_links.participation.traces.device_logs import Path, from_fedscale, from_flash
 from fedjax_links.participation.traces.intervals import Intervals, of_mask
 
 __all__ = ['SECONDS', 'from_csv', 'from_fedscale', 'from_flash', 'from_matrix']
 
+_COLUMNS = ('client', 'start', 'end')
 SECONDS = {'ms': 0.001, 's': 1.0, 'min': 60.0, 'h': 3600.0, 'd': 86_400.0}
-_DAY = 86_400.0
-Path = str | os.PathLike[str]
 
 
 def from_csv(
@@ -56,17 +54,16 @@ def from_csv(
     """
     checks.choice('unit', unit, SECONDS)
     rows = _rows(path)
-    header, columns = rows.pop(1, []), []
-    for name in ('client', 'start', 'end'):
+    header = rows.pop(1, [])
+    for name in _COLUMNS:
         if name not in header:
             raise errors.invalid('path', f'have a column {name!r} on line 1', header)
-        place = header.index(name)
-        for line, row in rows.items():
-            if len(row) <= place:
-                got = f'{len(row)} on line {line}'
-                raise errors.invalid('path', f'have {len(header)} values per line', got)
-        columns.append([row[place] for row in rows.values()])
-    owners, starts, ends = columns
+    places = [header.index(name) for name in _COLUMNS]
+    for line, row in rows.items():
+        if len(row) <= max(places):
+            got = f'{len(row)} on line {line}'
+            raise errors.invalid('path', f'have {len(header)} values per line', got)
+    owners, *times = ([row[place] for row in rows.values()] for place in places)
     if isinstance(clients, int):
         checks.static_int('clients', clients)
         clients = list(map(str, range(clients)))
@@ -77,16 +74,16 @@ def from_csv(
             raise errors.invalid('client', 'be a known client', f'{name!r} on line {line}')
     scale: float | None = SECONDS[unit]
     try:
-        float(starts[0] if starts else 0)
+        float(times[0][0] if rows else 0)
     except ValueError:
         scale = None
     start, end = (
         np.array([_seconds(name, *cell, scale) for cell in zip(cells, rows, strict=True)], float)
-        for name, cells in (('start', starts), ('end', ends))
+        for name, cells in zip(_COLUMNS[1:], times, strict=True)
     )
     zero = first = start.min(initial=np.inf)
     if origin is None:
-        zero = first // _DAY * _DAY if scale is None else 0.0
+        zero = first // SECONDS['d'] * SECONDS['d'] if scale is None else 0.0
     elif origin != 'first':
         if isinstance(origin, str) and scale is not None:
             checks.choice('origin', origin, ('first',))
