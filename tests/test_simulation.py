@@ -331,7 +331,7 @@ def test_rounds_under_the_links_that_a_pattern_draws_are_those_of_the_pattern(li
 
 
 def test_data_of_clients_that_never_deliver_leave_no_trace():
-    links = federation.links()
+    links = participation.replay(*federation.realised_links())
     clean = run(links=links)
     spoiled = run(links=links, problem=federation.problem(spoil=federation.SILENT))
     assert bool(spoiled.state.finite)

@@ -85,19 +85,14 @@ EVAL_FNS: Mapping[str, Callable[..., simulation.EvalFn]] = {
 
 
 def _label_dependent(
-    problem: Problem,
-    *,
-    sigma: float = 10.0,
-    minimum: float = 0.02,
-    seed: int = 0,
-    mean: float = 0.0,
+    problem: Problem, *, sigma: float = 10.0, minimum: float = 0.02, seed: int = 0
 ) -> np.ndarray:
     """Clients of favoured classes deliver more often; see `label_dependent_probs`."""
     labels = getattr(problem.data, 'labels', None)
     if labels is None:
         raise errors.invalid('name', 'suit a problem with labels', "'label_dependent'")
     mix = partition.class_mix(owners(problem), np.asarray(labels))
-    return label_dependent_probs(mix, sigma=sigma, minimum=minimum, seed=seed, mean=mean)
+    return label_dependent_probs(mix, sigma=sigma, minimum=minimum, seed=seed)
 
 
 def _equal(problem: Problem, *, value: float) -> np.ndarray:
@@ -156,10 +151,8 @@ LINKS: Mapping[str, Callable[..., Participation]] = {'recorded': recordings.reco
 
 TRACE_FORMATS: Mapping[str, Callable[..., Intervals]] = {
     'csv': trace_formats.from_csv,
-    'events': trace_formats.from_events,
     'fedscale': trace_formats.from_fedscale,
     'flash': trace_formats.from_flash,
     'matrix': trace_formats.from_matrix,
-    'pings': trace_formats.from_pings,
 }
 """``format`` of ``trace`` and ``look_alike`` with a ``path``: given the path."""

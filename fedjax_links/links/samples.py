@@ -71,12 +71,13 @@ class CohortLinkSample:
     @property
     def mask(self) -> Array:
         """bool[N], whether client i's uplink delivers."""
-        lead, num_slots = self.ids.shape[:-1], self.ids.shape[-1]
-        filled = jnp.arange(num_slots)[None] < jnp.reshape(self.size, (-1, 1))
-        ids = jnp.where(filled, jnp.reshape(self.ids, (-1, num_slots)), self.num_clients)
-        rows = jnp.arange(len(ids))[:, None]
-        nobody = jnp.zeros((len(ids), self.num_clients), bool)
-        return nobody.at[rows, ids].set(True, mode='drop').reshape(*lead, self.num_clients)
+
+        def of_round(ids: Array, size: Array) -> Array:
+            filled = jnp.arange(len(ids)) < size
+            nobody = jnp.zeros(self.num_clients, bool)
+            return nobody.at[jnp.where(filled, ids, self.num_clients)].set(True, mode='drop')
+
+        return jnp.vectorize(of_round, signature='(b),()->(n)')(self.ids, self.size)
 
     @property
     def prob(self) -> Array:

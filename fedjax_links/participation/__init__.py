@@ -68,82 +68,60 @@ def _some(num_clients: int) -> Participation:
     return bernoulli(_probs(num_clients))
 
 
-def _log(num_clients: int) -> Intervals:
-    client = np.repeat(np.arange(num_clients), 2)
-    start = (client * 3) % 5 + np.tile([0, 8], num_clients)
-    return intervals(client, start, start + 1 + client % 4, num_clients=num_clients)
-
-
 def _days(num_clients: int) -> Intervals:
     """Four days on which everyone comes once, in hours."""
     client, day = np.repeat(np.arange(num_clients), 4), np.tile(np.arange(4), num_clients)
-    start = 24 * day + (5 * client + 3 * day) % 15
-    return intervals(
-        client, 3600.0 * start, 3600.0 * (start + 5 + client % 5), num_clients=num_clients
-    )
+    start = 3600.0 * (24 * day + (5 * client + 3 * day) % 15)
+    return intervals(client, start, start + 3600.0 * (5 + client % 5), num_clients=num_clients)
 
 
 _E = ParticipationEntry
 
+_ENTRIES = (
+    _E(always, always, lambda n: n, law=always_law),
+    _E(bernoulli, _some, law=bernoulli_law),
+    _E(both, lambda n: both(_some(n), markov(1 - 0.5 * _probs(n))), law=both_law),
+    _E(
+        by_group,
+        lambda n: by_group(_halves(n), [markov(_probs(m)) for m in np.bincount(_halves(n))]),
+    ),
+    _E(cap, lambda n: cap(_some(n), _third(n), rule='permutation')),
+    _E(
+        cyclic, lambda n: cyclic(_probs(n), cycle_length=10), prob_is_marginal=False, law=cyclic_law
+    ),
+    _E(
+        duplex,
+        lambda n: duplex(uplink=_some(n), downlink=bernoulli(_probs(n)[::-1]), compute=_some(n)),
+        law=duplex_law,
+    ),
+    _E(either, lambda n: either(_some(n), markov(_probs(n))), law=either_law),
+    _E(look_alike, lambda n: look_alike(_days(n), num_clients=n, tick=10_800.0)),
+    _E(markov, lambda n: markov(_probs(n), 0.2), law=markov_law),
+    _E(
+        minimum_separation,
+        lambda n: minimum_separation(
+            _weights(n), separation=min(2, n // _third(n) - 1), cohort_size=_third(n)
+        ),
+        _third,
+        law=minimum_separation_law,
+    ),
+    _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
+    _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
+    _E(
+        periodic_groups,
+        lambda n: periodic_groups(_halves(n), active_rounds=4, cohort_size=max(1, n // 4)),
+        lambda n: max(1, n // 4),
+        law=periodic_groups_law,
+    ),
+    _E(regularized, lambda n: regularized(n, _divisor(n)), _divisor, law=regularized_law),
+    _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),
+    _E(switch, lambda n: switch([_some(n), markov(_probs(n))], 5)),
+    _E(trace, lambda n: trace(_days(n), tick=10_800.0)),
+    _E(unavailable, lambda n: unavailable(_some(n)), law=unavailable_law),
+    _E(uniform_cohort, lambda n: uniform_cohort(n, _third(n)), _third, law=uniform_cohort_law),
+)
 PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
-    {
-        'always': _E(always, always, cohort_size=lambda n: n, law=always_law),
-        'bernoulli': _E(bernoulli, _some, law=bernoulli_law),
-        'both': _E(both, lambda n: both(_some(n), markov(1 - 0.5 * _probs(n))), law=both_law),
-        'by_group': _E(
-            by_group,
-            lambda n: by_group(_halves(n), [markov(_probs(m)) for m in np.bincount(_halves(n))]),
-        ),
-        'cap': _E(cap, lambda n: cap(_some(n), _third(n), rule='permutation')),
-        'cyclic': _E(
-            cyclic,
-            lambda n: cyclic(_probs(n), cycle_length=10),
-            prob_is_marginal=False,
-            law=cyclic_law,
-        ),
-        'duplex': _E(
-            duplex,
-            lambda n: duplex(
-                uplink=_some(n), downlink=bernoulli(_probs(n)[::-1]), compute=_some(n)
-            ),
-            law=duplex_law,
-        ),
-        'either': _E(either, lambda n: either(_some(n), markov(_probs(n))), law=either_law),
-        'look_alike': _E(
-            look_alike,
-            lambda n: look_alike(_days(n), num_clients=n, tick=10_800.0),
-        ),
-        'markov': _E(markov, lambda n: markov(_probs(n), 0.2), law=markov_law),
-        'minimum_separation': _E(
-            minimum_separation,
-            lambda n: minimum_separation(
-                _weights(n), separation=min(2, n // _third(n) - 1), cohort_size=_third(n)
-            ),
-            _third,
-            law=minimum_separation_law,
-        ),
-        'mixture': _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
-        'outage': _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
-        'periodic_groups': _E(
-            periodic_groups,
-            lambda n: periodic_groups(_halves(n), active_rounds=4, cohort_size=max(1, n // 4)),
-            lambda n: max(1, n // 4),
-            law=periodic_groups_law,
-        ),
-        'regularized': _E(
-            regularized, lambda n: regularized(n, _divisor(n)), _divisor, law=regularized_law
-        ),
-        'replay': _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),
-        'switch': _E(switch, lambda n: switch([_some(n), markov(_probs(n))], 5)),
-        'trace': _E(trace, lambda n: trace(_log(n))),
-        'unavailable': _E(unavailable, lambda n: unavailable(_some(n)), law=unavailable_law),
-        'uniform_cohort': _E(
-            uniform_cohort,
-            lambda n: uniform_cohort(n, _third(n)),
-            _third,
-            law=uniform_cohort_law,
-        ),
-    }
+    {entry.factory.__name__: entry for entry in _ENTRIES}
 )
 
 __all__ = ['PARTICIPATION', 'SCHEDULES', 'availability', 'constant', 'diurnal', 'intervals']

@@ -6,10 +6,9 @@ tell uplink, downlink and compute apart, so does the result; a plain part then c
 downlink follows its mask and whose clients always compute.
 """
 
-import functools
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,9 +27,10 @@ from fedjax_links.base import (
     as_masks,
 )
 from fedjax_links.core import checks, errors, prng
-from fedjax_links.participation import selection
-from fedjax_links.participation.grouping import group_labels
+from fedjax_links.participation import schedules, selection
 from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw, independent
+
+Samples = Sequence[MaskLinks]
 
 
 def both(first: Participation, second: Participation) -> Participation:
@@ -56,7 +56,7 @@ def both(first: Participation, second: Participation) -> Participation:
       [[1 0]
        [1 0]]
     """
-    return _combine([first, second], _meet)
+    return combine([first, second], _meet)
 
 
 def either(first: Participation, second: Participation) -> Participation:
@@ -74,7 +74,7 @@ def either(first: Participation, second: Participation) -> Participation:
     Raises:
       ValueError: if the numbers of clients differ.
     """
-    return _combine([first, second], _join)
+    return combine([first, second], _join)
 
 
 def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participation:
@@ -91,18 +91,21 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
       ValueError: if numbers do not fit or ``probs`` is no distribution.
     """
     _check_some(patterns)
-    probs = _distribution(probs, len(patterns))
+    law = schedules.as_probs(probs, 'probs')
+    if np.shape(probs) != (len(patterns),):
+        raise errors.invalid('probs', f'have {len(patterns)} entries', np.shape(probs)[0])
+    if checks.is_concrete(probs) and abs(np.sum(np.asarray(probs, np.float64)) - 1) > 1e-5:
+        raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
 
-    def pick(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
-        del round
+    def pick(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
         uniform = prng.uniform(key)
-        last = jnp.max(jnp.where(probs > 0, jnp.arange(len(patterns)), 0))
-        which = jnp.minimum(jnp.sum(uniform >= jnp.cumsum(probs)), last)
+        last = jnp.max(jnp.where(law > 0, jnp.arange(len(patterns)), 0))
+        which = jnp.minimum(jnp.sum(uniform >= jnp.cumsum(law)), last)
         parts = jnp.stack([sample.prob for sample in samples])
-        weighted = jnp.where(probs[:, None] > 0, probs[:, None] * parts, 0)
-        return _choose(samples, which)._replace(prob=weighted.sum(axis=0))
+        weighted = jnp.where(law[:, None] > 0, law[:, None] * parts, 0)
+        return own, _choose(samples, which)._replace(prob=weighted.sum(axis=0))
 
-    return _combine(patterns, pick)
+    return combine(patterns, pick)
 
 
 def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participation:
@@ -127,11 +130,10 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
     if checks.is_concrete(at_rounds) and (np.diff(np.atleast_1d(at_rounds)) <= 0).any():
         raise errors.invalid('at_rounds', 'increase', np.asarray(at_rounds).tolist())
 
-    def pick(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
-        del key
-        return _choose(samples, jnp.sum(round >= rounds))
+    def pick(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
+        return own, _choose(samples, jnp.sum(round >= rounds))
 
-    return _combine(patterns, pick)
+    return combine(patterns, pick)
 
 
 def outage(
@@ -164,22 +166,20 @@ def outage(
     """
     if checks.is_concrete(start) and checks.is_concrete(stop) and not 0 <= start < stop:
         raise errors.invalid('start', f'lie in [0, `stop` = {stop})', start)
-    hit = np.ones(pattern.num_clients, bool)
-    if clients is not None:
-        ids = np.asarray(clients, np.int64)
-        checks.within('clients', ids, 0, pattern.num_clients - 1)
-        hit = np.isin(np.arange(pattern.num_clients), ids)
+    everyone = np.arange(pattern.num_clients)
+    ids = everyone if clients is None else np.asarray(clients, np.int64)
+    checks.within('clients', ids, 0, pattern.num_clients - 1)
+    hit = np.isin(everyone, ids)
 
-    def silence(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
-        del key
+    def silence(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
         down = hit & (start <= round) & (round < stop)
-        (links,) = samples
+        links = samples[0]
         links = links._replace(mask=links.mask & ~down, prob=jnp.where(down, 0, links.prob))
         if isinstance(links, DuplexLinkSample):
             links = links._replace(downlink=links.downlink & ~down)
-        return links
+        return own, links
 
-    return _combine([pattern], silence)
+    return combine([pattern], silence)
 
 
 def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participation:
@@ -196,176 +196,137 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
       ValueError: if a pattern has not as many clients as its group.
     """
     _check_some(patterns)
-    labels = group_labels(groups, len(patterns))
+    labels = selection.group_labels(groups, len(patterns))
     for group, (pattern, size) in enumerate(zip(patterns, np.bincount(labels), strict=True)):
         if pattern.num_clients != size:
             requirement = f'have {size} clients in group {group}'
             raise errors.invalid('patterns', requirement, pattern.num_clients)
     place = np.argsort(np.argsort(labels, kind='stable'))
 
-    def deal(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
-        del key, round
+    def deal(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
         parts = _alike(samples)
-        return jax.tree.map(lambda *rows: jnp.concatenate(rows)[place], *parts)
+        return own, jax.tree.map(lambda *rows: jnp.concatenate(rows)[place], *parts)
 
-    return _combine(patterns, deal, num_clients=len(labels))
-
-
-class CapState(NamedTuple):
-    """Carry of `cap` with the rule ``'permutation'``.
-
-    Attributes:
-      pattern: carry of the capped pattern.
-      order: what is left of the permutation.
-    """
-
-    pattern: PyTree
-    order: selection.Order
+    return combine(patterns, deal, num_clients=len(labels))
 
 
-def cap(
-    pattern: Participation, size: int, *, rule: str = 'uniform', weights: ArrayLike | None = None
-) -> Participation:
+def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Participation:
     """At most ``size`` of the active clients; all of them where fewer are active.
 
     Args:
       pattern: decides who is active.
       size: S, from 1 to N.
-      rule: who is kept. ``'uniform'``: uniformly without replacement. ``'weights'``: one after the
-        other in proportion to their weights (successive sampling), nobody of weight zero.
-        ``'permutation'``: the next ones on a random permutation of all clients, which is used up
-        over the rounds, inactive clients on the way included, and then drawn afresh; nobody twice
-        in a round. With everybody active this is `regularized`.
-      weights: float[N], non-negative, for the rule ``'weights'`` only.
+      rule: who is kept. ``'uniform'``: uniformly without replacement. ``'permutation'``: the next
+        ones on a random permutation of all clients, which is used up over the rounds, inactive
+        clients on the way included, and then drawn afresh; nobody twice in a round. With everybody
+        active this is `regularized`.
 
     Returns:
       The pattern; ``prob`` is NaN: the chance of being kept depends on the others.
 
     Raises:
-      ValueError: if a value is out of range, or weights and rule do not go together.
+      ValueError: if a value is out of range.
     """
-    num_clients = pattern.num_clients
-    checks.static_int('size', size, maximum=num_clients)
-    checks.choice('rule', rule, ('uniform', 'permutation', 'weights'))
-    if (weights is None) == (rule == 'weights'):
-        raise errors.invalid('weights', "be given with the rule 'weights' only", f'rule {rule!r}')
+    checks.static_int('size', size, maximum=pattern.num_clients)
+    checks.choice('rule', rule, ('uniform', 'permutation'))
     if rule == 'permutation':
         return cap_in_order(pattern, size, distinct=True)
-    if weights is None:
-        return _combine(
-            [pattern],
-            lambda key, _, samples: _keep(
-                samples[0], selection.uniform_subset(key, samples[0].mask, size)
-            ),
-        )
-    scaled, positive = selection.relative_weights(weights)
-    if scaled.shape != (num_clients,):
-        raise errors.invalid('weights', f'have {num_clients} entries', scaled.shape[0])
-    return _combine(
-        [pattern],
-        lambda key, _, samples: _keep(
-            samples[0], selection.successive_subset(key, samples[0].mask & positive, scaled, size)
-        ),
-    )
+
+    def keep(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
+        return own, _kept(samples[0], selection.uniform_subset(key, samples[0].mask, size))
+
+    return combine([pattern], keep)
 
 
 def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Participation:
     """`cap` along a permutation; `selection.consume` says what ``distinct`` means."""
 
-    def init(key: Key) -> CapState:
-        order = selection.random_order(jax.random.fold_in(key, 1), pattern.num_clients)
-        return CapState(pattern=pattern.init(jax.random.fold_in(key, 0)), order=order)
+    def keep(
+        order: selection.Order, key: Key, round: Array, samples: Samples
+    ) -> tuple[selection.Order, MaskLinks]:
+        order, kept = selection.consume(key, order, samples[0].mask, size, distinct=distinct)
+        return order, _kept(samples[0], kept)
 
-    def sample(carry: CapState, key: Key, round: Array) -> tuple[CapState, Links]:
-        inner, links = pattern.sample(carry.pattern, jax.random.fold_in(key, 0), round)
-        masks = as_masks(links)
-        order, kept = selection.consume(
-            jax.random.fold_in(key, 1), carry.order, masks.mask, size, distinct=distinct
-        )
-        return CapState(pattern=inner, order=order), _keep(masks, kept)
+    def shuffled(key: Key) -> selection.Order:
+        return selection.random_order(key, pattern.num_clients)
 
-    return pattern._replace(init=init, sample=sample)
+    return combine([pattern], keep, own_init=shuffled)
 
 
-def _keep(links: MaskLinks, kept: Array) -> MaskLinks:
+def _kept(links: MaskLinks, kept: Array) -> MaskLinks:
     return links._replace(mask=kept, prob=jnp.full_like(links.prob, jnp.nan))
 
 
-def _combine(
+def combine(
     patterns: Sequence[Participation],
-    merge: Callable[[Key, Array, list[MaskLinks]], MaskLinks],
+    merge: Callable[[Any, Key, Array, Samples], tuple[Any, MaskLinks]],
     num_clients: int | None = None,
+    own_init: Callable[[Key], PyTree] = lambda key: (),
 ) -> Participation:
-    """The pattern whose sample is ``merge(own key, round, samples of the parts)``."""
+    """The pattern whose sample is ``merge(own carry, own key, round, samples of the parts)``.
+
+    Args:
+      patterns: the parts.
+      merge: returns its carry and the links; the samples have masks.
+      num_clients: N, if that is not the number of clients of each part.
+      own_init: ``key -> own carry``.
+
+    Returns:
+      The pattern.
+
+    Raises:
+      ValueError: if the parts' numbers of clients differ, and N is not given.
+    """
     counts = [pattern.num_clients for pattern in patterns]
     if num_clients is None and len(set(counts)) > 1:
         raise errors.invalid('patterns', 'have the same number of clients', counts)
 
     def init(key: Key) -> PyTree:
-        return tuple(
-            pattern.init(jax.random.fold_in(key, index)) for index, pattern in enumerate(patterns)
-        )
+        makers = [*(pattern.init for pattern in patterns), own_init]
+        return tuple(make(jax.random.fold_in(key, index)) for index, make in enumerate(makers))
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         steps = [
-            pattern.sample(part, jax.random.fold_in(key, index), round)
-            for index, (pattern, part) in enumerate(zip(patterns, carry, strict=True))
+            pattern.sample(carry[index], jax.random.fold_in(key, index), round)
+            for index, pattern in enumerate(patterns)
         ]
         samples = [as_masks(links) for _, links in steps]
-        links = merge(jax.random.fold_in(key, len(patterns)), round, samples)
-        return tuple(part for part, _ in steps), links
+        own_key = jax.random.fold_in(key, len(patterns))
+        own, links = merge(carry[-1], own_key, round, samples)
+        return (*(part for part, _ in steps), own), links
 
-    return Participation(
-        init=init,
-        sample=sample,
-        num_clients=num_clients or counts[0],
-        cycle=common_cycle(patterns),
-    )
-
-
-def common_cycle(patterns: Sequence[Participation]) -> int | None:
-    """Rounds after which those of the patterns that repeat do so together; None if none does."""
     cycles = [pattern.cycle for pattern in patterns if pattern.cycle is not None]
-    return math.lcm(*cycles) if cycles else None
+    cycle = math.lcm(*cycles) if cycles else None  # of those that repeat
+    return Participation(init, sample, num_clients or counts[0], cycle)
 
 
-def _alike(samples: Sequence[MaskLinks]) -> Sequence[MaskLinks]:
-    """The samples, all of one kind."""
+def _alike(samples: Samples) -> Samples:
+    """The samples, all of one kind: in plain ones, beside others, all can compute."""
     if not any(isinstance(links, DuplexLinkSample) for links in samples):
         return samples
-    return [as_duplex(links) for links in samples]
+    return [
+        links
+        if isinstance(links, DuplexLinkSample)
+        else DuplexLinkSample(*links, downlink=links.mask, compute=jnp.ones_like(links.mask))
+        for links in samples
+    ]
 
 
-def as_duplex(links: MaskLinks) -> DuplexLinkSample:
-    """A plain sample as one that tells its directions apart: all can compute."""
-    if isinstance(links, DuplexLinkSample):
-        return links
-    return DuplexLinkSample(
-        mask=links.mask, prob=links.prob, downlink=links.mask, compute=jnp.ones_like(links.mask)
-    )
+def _meet(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
+    return own, jax.tree.map(lambda x, y: x & y if x.dtype == bool else x * y, *_alike(samples))
 
 
-def _meet(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
-    del key, round
-    return functools.reduce(
-        lambda a, b: jax.tree.map(lambda x, y: x & y if x.dtype == bool else x * y, a, b),
-        _alike(samples),
-    )
-
-
-def _join(key: Key, round: Array, samples: list[MaskLinks]) -> MaskLinks:
-    del key, round
-
+def _join(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
     def union(x: Array, y: Array) -> Array:
         if x.dtype == bool:
             return x | y
         # The minimum changes nothing but forbids a fused multiply-add: same bits however compiled.
         return 1 - jnp.minimum((1 - x) * (1 - y), 1)
 
-    joined = functools.reduce(lambda a, b: jax.tree.map(union, a, b), _alike(samples))
+    joined: MaskLinks = jax.tree.map(union, *_alike(samples))
     if all(isinstance(links, DuplexLinkSample) for links in samples):
         joined = joined._replace(prob=jnp.full_like(joined.prob, jnp.nan))
-    return joined
+    return own, joined
 
 
 def _check_some(patterns: Sequence[Participation]) -> None:
@@ -373,17 +334,8 @@ def _check_some(patterns: Sequence[Participation]) -> None:
         raise errors.invalid('patterns', 'name at least one pattern', list(patterns))
 
 
-def _choose(samples: list[MaskLinks], which: Array) -> MaskLinks:
+def _choose(samples: Samples, which: Array) -> MaskLinks:
     return jax.tree.map(lambda *parts: jnp.stack(parts)[which], *_alike(samples))
-
-
-def _distribution(probs: ArrayLike, count: int) -> Array:
-    checks.probabilities('probs', probs)
-    if np.shape(probs) != (count,):
-        raise errors.invalid('probs', f'have {count} entries', np.shape(probs)[0])
-    if checks.is_concrete(probs) and abs(np.sum(np.asarray(probs, np.float64)) - 1) > 1e-5:
-        raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
-    return jnp.asarray(probs, jnp.result_type(float))
 
 
 def both_law(given: Given) -> LinkLaw:

@@ -20,7 +20,6 @@ def always(num_clients: int) -> Participation:
     checks.static_int('num_clients', num_clients)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
-        del key, round
         mask = jnp.ones(num_clients, bool)
         return carry, LinkSample(mask=mask, prob=mask.astype(jnp.result_type(float)))
 

@@ -1,15 +1,11 @@
 """Independent links: every uplink is a coin of its own."""
 
-import jax
 import numpy as np
 
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
-from fedjax_links.core import prng
 from fedjax_links.core.references import cite
 from fedjax_links.participation import schedules
 from fedjax_links.participation.laws import Given, LinkLaw, independent
-
-_PROBS, _LINKS = 0, 1
 
 
 @cite('xiang2023towards')
@@ -44,23 +40,17 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
     schedule = schedules.as_schedule(schedule)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
-        probs = schedule(jax.random.fold_in(key, _PROBS), round)
-        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
+        probs, uniforms = schedule.drawn(key, round)
         return carry, LinkSample(mask=uniforms < probs, prob=schedule.mean(round))
 
-    return Participation(
-        init=lambda key: (),
-        sample=sample,
-        num_clients=schedule.num_clients,
-        cycle=schedule.cycle,
-    )
+    return Participation(lambda key: (), sample, schedule.num_clients, schedule.cycle)
 
 
 def bernoulli_law(given: Given) -> LinkLaw:
     """Exact law of `bernoulli`."""
     kind, period = given.schedule
     if kind in ('constant', 'jitter'):
-        return independent('independent over clients and rounds', given.probabilities)
+        return independent('independent over clients and rounds', given.probs)
     if period is None:
         return LinkLaw(f'probabilities follow a {kind} schedule, without memory')
     schedule = given.options['schedule']

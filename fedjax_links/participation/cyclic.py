@@ -78,23 +78,16 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
 
     cycle = cycle_length
     if checks.is_concrete(period):
-        cycle = math.lcm(*np.unique(np.asarray(period)).tolist())
-    return Participation(init=draw, sample=sample, num_clients=probs.shape[0], cycle=cycle)
+        cycle = math.lcm(*np.unique(period).tolist())
+    return Participation(draw, sample, probs.size, cycle)
 
 
 def cyclic_law(given: Given) -> LinkLaw:
     """Exact law of `cyclic`."""
-    options = given.options
-    length = options.get('cycle_length', 100)
-    reset = options.get('reset', False)
-    probs = np.asarray(options['probs'], np.float64)
-    active = np.maximum(1, np.rint(length * probs))
-    period = np.broadcast_to(
-        length if reset else active + np.maximum(1, length - active), active.shape
-    )
-    alike = np.unique(period)
-    return LinkLaw(
-        f'cycles of {length} rounds, offsets {"redrawn every cycle" if reset else "drawn once"}',
-        rates=active / period,
-        period=int(alike[0]) if alike.size == 1 else None,
-    )
+    length, reset = given.options.get('cycle_length', 100), given.options.get('reset', False)
+    active = np.maximum(1, np.rint(length * given.probs))
+    period = length + 0 * active if reset else active + np.maximum(1, length - active)
+    alike = int(period[0]) if (period == period[0]).all() else None
+    drawn = 'redrawn every cycle' if reset else 'drawn once'
+    description = f'cycles of {length} rounds, offsets {drawn}'
+    return LinkLaw(description, rates=active / period, period=alike)

@@ -12,17 +12,15 @@ from fedjax_links.base import (
     Array,
     DuplexLinkSample,
     Key,
-    Links,
+    MaskLinks,
     Participation,
     PyTree,
     participants,
 )
 from fedjax_links.core import errors
-from fedjax_links.participation.algebra import both_law, common_cycle
+from fedjax_links.participation.algebra import Samples, both_law, combine
 from fedjax_links.participation.always import always
 from fedjax_links.participation.laws import Given, LinkLaw
-
-_UPLINK, _DOWNLINK, _COMPUTE = 0, 1, 2
 
 
 def duplex(
@@ -57,37 +55,24 @@ def duplex(
         if part.num_clients != uplink.num_clients:
             requirement = f'have the {uplink.num_clients} clients of `uplink`'
             raise errors.invalid(name, requirement, part.num_clients)
-        if isinstance(_links_of(part), DuplexLinkSample):
+        if _is_duplex(part):
             requirement = 'have one state per client (`both` joins patterns that tell more apart)'
             raise errors.invalid(name, requirement, errors.shown(part))
 
-    def init(key: Key) -> PyTree:
-        return tuple(part.init(jax.random.fold_in(key, i)) for i, part in enumerate(parts.values()))
+    def merge(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
+        up, down, work = samples
+        prob = up.prob * work.prob * down.prob
+        return own, DuplexLinkSample(up.mask & work.mask, prob, down.mask, compute=work.mask)
 
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, DuplexLinkSample]:
-        up_carry, up = uplink.sample(carry[0], jax.random.fold_in(key, _UPLINK), round)
-        down_carry, down = downlink.sample(carry[1], jax.random.fold_in(key, _DOWNLINK), round)
-        work_carry, work = compute.sample(carry[2], jax.random.fold_in(key, _COMPUTE), round)
-        links = DuplexLinkSample(
-            mask=up.mask & work.mask,
-            prob=up.prob * work.prob * down.prob,
-            downlink=down.mask,
-            compute=work.mask,
-        )
-        return (up_carry, down_carry, work_carry), links
-
-    cycle = common_cycle(list(parts.values()))
-    return Participation(init=init, sample=sample, num_clients=uplink.num_clients, cycle=cycle)
+    return combine(list(parts.values()), merge)
 
 
-def _links_of(pattern: Participation) -> Links:
-    """The shapes of a sample."""
-
-    def sample(key: Key) -> Links:
-        init_key, own_key = jax.random.split(key)
-        return pattern.sample(pattern.init(init_key), own_key, jnp.int32(0))[1]
-
-    return jax.eval_shape(sample, jax.random.key(0))
+def _is_duplex(pattern: Participation) -> bool:
+    """Whether a pattern tells directions apart, seen by the shapes of a sample."""
+    key = jax.random.key(0)
+    carry = jax.eval_shape(pattern.init, key)
+    _, links = jax.eval_shape(pattern.sample, carry, key, jnp.int32(0))
+    return isinstance(links, DuplexLinkSample)
 
 
 def unavailable(pattern: Participation) -> Participation:
@@ -109,9 +94,7 @@ def unavailable(pattern: Participation) -> Participation:
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, DuplexLinkSample]:
         carry, links = pattern.sample(carry, key, round)
         active = participants(links)
-        return carry, DuplexLinkSample(
-            mask=active, prob=links.prob, downlink=active, compute=active
-        )
+        return carry, DuplexLinkSample(active, links.prob, downlink=active, compute=active)
 
     return pattern._replace(sample=sample)
 

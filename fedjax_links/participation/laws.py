@@ -16,15 +16,11 @@ class SeparationLaw(NamedTuple):
 
     Attributes:
       law: float64[U], share of the selections that falls on each client or group.
-      separation: R, a number of rounds or one per unit.
-      cohort_size: B, units per round.
       group_size: clients per unit; None where units are single clients or of unequal size.
       source: how the law was computed.
     """
 
     law: np.ndarray
-    separation: Any
-    cohort_size: int
     group_size: int | None
     source: str
 
@@ -72,29 +68,21 @@ class Given(NamedTuple):
 
     Attributes:
       options: what the pattern's factory is given.
-      probs: float64[N], probabilities before any schedule, where the pattern has them.
-      named: the schedule's name, with its options.
+      probs: float64[N], probabilities before any schedule; NaN where the pattern has none.
+      kind: the schedule's name.
       parts: by option, the laws of the patterns that it is made of.
     """
 
     options: Mapping[str, Any]
-    probs: np.ndarray | None
-    named: Mapping[str, Any]
+    probs: np.ndarray
+    kind: str
     parts: Mapping[str, LinkLaw]
-
-    @property
-    def probabilities(self) -> np.ndarray:
-        """float64[N], those before any schedule, of a pattern that has them."""
-        return np.asarray(self.probs, np.float64)
 
     @property
     def schedule(self) -> tuple[str, int | None]:
         """Name of the schedule, and the rounds after which it repeats, if it does."""
-        kind = self.named['name']
-        lengths = np.unique(self.named.get('period', self.named.get('rounds_per_day', 24)))
-        repeats = kind in ('sine', 'diurnal') and lengths.size == 1
-        repeats = repeats and float(lengths[0]).is_integer() and lengths[0] <= _MAX_PERIOD
-        return kind, int(lengths[0]) if repeats else None
+        cycle = self.options['schedule'].cycle
+        return self.kind, cycle if cycle and cycle <= _MAX_PERIOD else None
 
 
 def independent(description: str, probs: np.ndarray) -> LinkLaw:

@@ -1,20 +1,17 @@
 """Links with memory: every uplink is a two-state Markov chain."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinkSample, Participation
-from fedjax_links.core import checks, errors, prng
+from fedjax_links.core import checks, errors
 from fedjax_links.core.references import cite
 from fedjax_links.participation import schedules
-from fedjax_links.participation.laws import Given, LinkLaw
+from fedjax_links.participation.laws import Given, LinkLaw, independent
 
-_PROBS, _LINKS = 0, 1
 _UP_RATE = 0.05
 
 
@@ -74,111 +71,86 @@ def markov(
       Xiang et al. 2024, appendix B and figure 7.
     """
     schedule = schedules.as_schedule(schedule)
-    rates = as_up_rate(_UP_RATE if up_rate is None else up_rate, schedule.num_clients)
-    times = None
-    if correlation_time is not None:
-        if up_rate is not None:
-            raise errors.invalid('up_rate', 'be left out beside correlation_time', up_rate)
-        times = _as_correlation_time(correlation_time, schedule.num_clients)
-
-    def moved(up: Array, uniforms: Array, probs: Array) -> Array:
-        if times is None:
-            return move(up, uniforms, probs, rates)
-        return _forget(up, uniforms, probs, times)
+    if correlation_time is not None and up_rate is not None:
+        raise errors.invalid('up_rate', 'be left out beside correlation_time', up_rate)
+    stars = as_up_rate(_UP_RATE if up_rate is None else up_rate, schedule.num_clients)
+    times = correlation_time
+    if times is not None:
+        times = _positive('correlation_time', times, schedule.num_clients)
 
     def init(key: Key) -> MarkovState:
-        probs = schedule(jax.random.fold_in(key, _PROBS), jnp.int32(0))
-        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
+        probs, uniforms = schedule.drawn(key, jnp.int32(0))
         return MarkovState(up=uniforms < probs)
 
     def sample(carry: MarkovState, key: Key, round: Array) -> tuple[MarkovState, LinkSample]:
-        probs = schedule(jax.random.fold_in(key, _PROBS), round)
-        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
-        up = moved(carry.up, uniforms, probs)
+        probs, uniforms = schedule.drawn(key, round)
+        rise, fall = rates(probs, stars) if times is None else forgetting(probs, times)
+        up = move(carry.up, uniforms, rise, fall)
         return MarkovState(up=up), LinkSample(mask=up, prob=schedule.mean(round))
 
-    return Participation(
-        init=init, sample=sample, num_clients=schedule.num_clients, cycle=schedule.cycle
-    )
-
-
-def _as_correlation_time(correlation_time: ArrayLike, num_clients: int) -> Array:
-    """Validated correlation times, float[] or float[N]."""
-    checks.positive('correlation_time', correlation_time)
-    if np.shape(correlation_time) not in ((), (num_clients,)):
-        got = f'shape {np.shape(correlation_time)}'
-        raise errors.invalid('correlation_time', f'be one number or {num_clients}', got)
-    return jnp.asarray(correlation_time, jnp.result_type(float))
-
-
-def _forget(up: Array, uniforms: Array, probs: Array, correlation_time: Array) -> Array:
-    """One transition of chains that forget their state at the rate of their correlation time."""
-    forgotten = -jnp.expm1(-1 / correlation_time)
-    return jnp.where(up, uniforms >= (1 - probs) * forgotten, uniforms < probs * forgotten)
+    return Participation(init, sample, schedule.num_clients, cycle=schedule.cycle)
 
 
 def as_up_rate(up_rate: ArrayLike, num_clients: int) -> Array:
     """Validated up-rates, float[] or float[N] in (0, 1]."""
     checks.within('up_rate', up_rate, 0, 1)
-    if np.shape(up_rate) not in ((), (num_clients,)):
-        raise errors.invalid(
-            'up_rate', f'be one number or {num_clients}', f'shape {np.shape(up_rate)}'
-        )
-    checks.positive('up_rate', up_rate)
-    return jnp.asarray(up_rate, jnp.result_type(float))
+    return _positive('up_rate', up_rate, num_clients)
 
 
-def move(up: Array, uniforms: Array, probs: Array, up_rate: Array) -> Array:
+def _positive(argument: str, value: ArrayLike, num_clients: int) -> Array:
+    checks.positive(argument, value)
+    each = schedules.one_or_each(argument, value, num_clients)
+    return jnp.asarray(each, jnp.result_type(float))
+
+
+def move(up: Array, uniforms: Array, rise: Array, fall: Array) -> Array:
     """One transition of every chain.
 
     Args:
       up: bool[N], the states before.
       uniforms: float[N] in [0, 1), the randomness.
-      probs: float[N], stationary probabilities p.
-      up_rate: q*, one number or float[N].
+      rise: float[N], P(down -> up).
+      fall: float[N], P(up -> down).
 
     Returns:
       bool[N], the states after.
     """
-    rise, fall = rates(probs, up_rate)
     return jnp.where(up, uniforms >= fall, uniforms < rise)
 
 
-def rates(probs: Any, up_rate: Any, where: Callable[..., Any] = jnp.where) -> tuple[Any, Any]:
+def rates(probs: Any, up_rate: Any, xp: Any = jnp) -> tuple[Any, Any]:
     """P(down -> up) and P(up -> down) of links with stationary probabilities p.
 
     Args:
       probs: float[N], p.
       up_rate: q*, one number or float[N].
-      where: of JAX or of NumPy.
+      xp: JAX's NumPy, or NumPy.
     """
-    ratio = (1 - probs) / where(probs > 0, probs, 1)  # (1 - p) / p
+    ratio = (1 - probs) / xp.where(probs > 0, probs, 1)  # (1 - p) / p
     capped = (probs == 0) | (up_rate * ratio > 1)
-    rise = where(capped, probs / where(capped, 1 - probs, 1), up_rate)
-    return rise, where(capped, 1, up_rate * ratio)
+    rise = xp.where(capped, probs / xp.where(capped, 1 - probs, 1), up_rate)
+    return rise, xp.where(capped, 1, up_rate * ratio)
+
+
+def forgetting(probs: Any, correlation_time: Any, xp: Any = jnp) -> tuple[Any, Any]:
+    """The same of links that forget their state at the rate of a correlation time."""
+    forgotten = -xp.expm1(-1 / correlation_time)
+    return probs * forgotten, (1 - probs) * forgotten
 
 
 def markov_law(given: Given) -> LinkLaw:
     """Exact law of `markov`."""
-    from fedjax_links import analysis  # SciPy takes long to import
-
     kind, period = given.schedule
     if kind != 'constant':
         return LinkLaw(f'probabilities follow a {kind} schedule, with memory', period=period)
-    probs, times = given.probabilities, given.options.get('correlation_time')
+    probs, times = given.probs, given.options.get('correlation_time')
     if times is not None:
-        forgotten = -np.expm1(-1 / np.asarray(times, np.float64))
-        up, down = probs * forgotten, (1 - probs) * forgotten
+        up, down = forgetting(probs, np.asarray(times, np.float64), np)
     else:
         up_rate = given.options.get('up_rate')
         up_rate = np.float64(_UP_RATE if up_rate is None else up_rate)
-        up, down = rates(probs, np.broadcast_to(up_rate, probs.shape), np.where)
-    return LinkLaw(
-        'two-state Markov chains, independent over clients',
-        probs=probs,
-        rates=probs,
-        weights=analysis.fedavg_weights(probs) if probs.any() else None,
-        weights_source='independent each round',
-        up_rate=up,
-        down_rate=down,
+        up, down = rates(probs, np.broadcast_to(up_rate, probs.shape), np)
+    law = independent('two-state Markov chains, independent over clients', probs)
+    return law._replace(
+        memoryless=False, weights_source='independent each round', up_rate=up, down_rate=down
     )

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Links, LinkSample, Participation
-from fedjax_links.core import checks, errors, prng
+from fedjax_links.core import checks
 from fedjax_links.core.references import cite
 from fedjax_links.participation import rejection, selection
-from fedjax_links.participation.grouping import group_labels
 from fedjax_links.participation.laws import Given, LinkLaw
 
 
@@ -59,13 +58,10 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
     References:
       Wang & Ji 2022, appendix D: 250 clients in 5 groups, turns of 100 rounds, S = 10.
     """
-    labels = group_labels(groups)
+    labels = selection.group_labels(groups)
     checks.static_int('active_rounds', active_rounds, maximum=2**30)
-    checks.static_int('cohort_size', cohort_size)
     sizes = np.bincount(labels)
-    if cohort_size > sizes.min():
-        small = f'the smallest group has {sizes.min()} clients'
-        raise errors.invalid('cohort_size', f'be at most {sizes.min()}', f'{cohort_size}; {small}')
+    checks.static_int('cohort_size', cohort_size, maximum=int(sizes.min()))
     group = jnp.asarray(labels)
     shares = cohort_size / sizes
     share = jnp.asarray(shares[labels], jnp.result_type(float))
@@ -80,20 +76,14 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
     ) -> tuple[PeriodicGroupsState, Links]:
         turn = jnp.mod((round + carry.offset) // active_rounds, len(sizes))
         if named:
-            first, stop = bounds[turn], bounds[turn + 1]
-
-            def propose(key: Key, count: int) -> Array:
-                return first + prng.integers(key, (count,), stop - first)
-
-            ids = rejection.distinct(key, propose, rejection.anyone, cohort_size, len(labels))
-            chance = cohort_size / (stop - first)
-            return carry, rejection.sample(ids, len(labels), chance, available=(first, stop))
+            members = bounds[turn], bounds[turn + 1]
+            return carry, rejection.uniform_cohort(key, cohort_size, len(labels), members)
         available = group == turn
         mask = selection.uniform_subset(key, available, cohort_size)
         return carry, LinkSample(mask=mask, prob=jnp.where(available, share, 0))
 
     cycle = active_rounds * len(sizes)
-    return Participation(init=init, sample=sample, num_clients=len(labels), cycle=cycle)
+    return Participation(init, sample, num_clients=len(labels), cycle=cycle)
 
 
 def periodic_groups_law(given: Given) -> LinkLaw:

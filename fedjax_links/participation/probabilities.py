@@ -13,21 +13,18 @@ from fedjax_links.core import checks, errors
 _STREAM = 0x4C50  # keeps these draws independent of a partition drawn with the same seed
 
 
-def class_weights(
-    num_classes: int, *, sigma: float = 10.0, seed: int, mean: float = 0.0
-) -> NDArray[np.float64]:
+def class_weights(num_classes: int, *, sigma: float = 10.0, seed: int) -> NDArray[np.float64]:
     """Draws how much each class counts for a client's link: C log-normals, normalised.
 
-    ``r_c = exp(z_c) / sum_k exp(z_k)`` with ``z_c ~ N(mean, sigma^2)``. At ``sigma = 10`` one class
-    usually takes nearly everything. Computed so that no ``sigma`` overflows.
+    ``r_c = exp(z_c) / sum_k exp(z_k)`` with ``z_c ~ N(0, sigma^2)``; another mean would cancel. At
+    ``sigma = 10`` one class usually takes nearly everything. Computed so that no ``sigma``
+    overflows.
 
     Args:
       num_classes: C, at least 1.
       sigma: standard deviation of the LOGARITHM, at least 0; where a paper writes
         lognormal(0, sigma^2), it is the root of the second parameter.
       seed: integer in ``[0, 2**32)``.
-      mean: mean of the logarithm. It cancels in the normalisation and is here because the papers
-        state it.
 
     Returns:
       Weights r, float64[C], non-negative, of sum one.
@@ -39,24 +36,17 @@ def class_weights(
     checks.seed('seed', seed)
     if not 0 <= sigma < math.inf:
         raise errors.invalid('sigma', 'be at least 0 and finite', sigma)
-    if not math.isfinite(mean):
-        raise errors.invalid('mean', 'be finite', mean)
-    z = np.random.default_rng([int(seed), _STREAM]).normal(mean, sigma, num_classes)
+    z = np.random.default_rng([int(seed), _STREAM]).normal(0, sigma, num_classes)
     weights = np.exp(z - z.max())
     return weights / weights.sum()
 
 
 def label_dependent_probs(
-    class_mix: ArrayLike,
-    *,
-    sigma: float = 10.0,
-    minimum: float = 0.02,
-    seed: int,
-    mean: float = 0.0,
+    class_mix: ArrayLike, *, sigma: float = 10.0, minimum: float = 0.02, seed: int
 ) -> NDArray[np.float64]:
     """Couples availability with data: ``p_i = max(minimum, <r, nu_i>)``.
 
-    ``r = class_weights(C, sigma=sigma, seed=seed, mean=mean)``; nu_i are client i's class shares:
+    ``r = class_weights(C, sigma=sigma, seed=seed)``; nu_i are client i's class shares:
     those it holds (`problems.partition.class_mix`, as in the released code) or those it aimed at
     (`problems.partition.dirichlet_shares`, as in the paper's text).
 
@@ -66,7 +56,6 @@ def label_dependent_probs(
       minimum: lower clip in [0, 1], called delta in the papers. It is applied here, so before any
         schedule modulates the result.
       seed: integer in ``[0, 2**32)``; equal seeds here and in a partitioner are independent draws.
-      mean: mean of the logarithm; without effect on the result.
 
     Returns:
       Probabilities float64[N] in [minimum, 1].
@@ -83,12 +72,8 @@ def label_dependent_probs(
     bad = ~((mix >= 0).all(axis=1) & np.isclose(mix.sum(axis=1), 1.0, rtol=0, atol=1e-5))
     if bad.any():
         row = int(np.argmax(bad))
-        raise errors.invalid(
-            'class_mix',
-            'have non-negative rows of sum one',
-            f'row {row} of sum {mix[row].sum():.6g} and minimum {mix[row].min():.6g}',
-        )
-    if not 0 <= minimum <= 1:
-        raise errors.invalid('minimum', 'lie in [0, 1]', minimum)
-    weights = class_weights(mix.shape[1], sigma=sigma, seed=seed, mean=mean)
+        got = f'row {row} of sum {mix[row].sum():.6g} and minimum {mix[row].min():.6g}'
+        raise errors.invalid('class_mix', 'have non-negative rows of sum one', got)
+    checks.within('minimum', minimum, 0, 1)
+    weights = class_weights(mix.shape[1], sigma=sigma, seed=seed)
     return np.clip(mix @ weights, minimum, 1.0)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
+from fedjax_links.base import Array, Key, Links, Participation, as_masks
 from fedjax_links.core import checks
 from fedjax_links.core.references import cite
 from fedjax_links.participation import rejection, selection
@@ -15,16 +15,6 @@ from fedjax_links.participation.laws import Given, LinkLaw
 
 class RegularizedState(NamedTuple):
     """Carry of `regularized`.
-
-    Attributes:
-      turn: int32[N], the round of the period in which each client participates.
-    """
-
-    turn: Array
-
-
-class DeckState(NamedTuple):
-    """Carry of `regularized` among many clients.
 
     Attributes:
       deck: int32[P S], the clients in the order of their turns; behind the last one N.
@@ -47,7 +37,7 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
 
     Returns:
       The pattern; it reports the size of the round's cohort over N as ``prob``. A cohort of many
-      clients is named, in O(S) but for the shuffle once per period; it is the same cohort.
+      clients is named, in O(S) but for the shuffle once per period.
 
     Raises:
       ValueError: for a cohort larger than the federation.
@@ -68,60 +58,31 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     checks.static_int('num_clients', num_clients)
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
     period = -(-num_clients // cohort_size)
-    last_size = num_clients - (period - 1) * cohort_size
-    if num_clients >= rejection.FEWEST_CLIENTS:
-        return _dealt(num_clients, cohort_size)
-
-    def init(key: Key) -> RegularizedState:
-        order = selection.random_order(key, num_clients)
-        return RegularizedState(turn=order.position // cohort_size)
-
-    def sample(
-        carry: RegularizedState, key: Key, round: Array
-    ) -> tuple[RegularizedState, LinkSample]:
-        turn = jnp.mod(round, period)
-        # The round is the same in all lanes of a sweep, so only one branch runs, and the sort of
-        # the shuffle is paid once per period.
-        bits = selection.order_bits(key, num_clients)
-        turns = jax.lax.cond(
-            turn == 0,
-            lambda: selection.order_from_bits(bits) // cohort_size,
-            lambda: carry.turn,
-        )
-        size = jnp.where(turn == period - 1, last_size, cohort_size)
-        prob = jnp.full(num_clients, size / num_clients, jnp.result_type(float))
-        return RegularizedState(turn=turns), LinkSample(mask=turns == turn, prob=prob)
-
-    return Participation(init=init, sample=sample, num_clients=num_clients)
-
-
-def _dealt(num_clients: int, cohort_size: int) -> Participation:
-    """`regularized` by a deck that lies in the order in which it is dealt."""
-    period = -(-num_clients // cohort_size)
 
     def shuffled(key: Key) -> Array:
-        position = selection.order_from_bits(selection.order_bits(key, num_clients))
+        position = selection.random_order(key, num_clients).position
         empty = jnp.full(period * cohort_size, num_clients, jnp.int32)
         clients = jnp.arange(num_clients, dtype=jnp.int32)
         return empty.at[position].set(clients, unique_indices=True)
 
-    def sample(carry: DeckState, key: Key, round: Array) -> tuple[DeckState, CohortLinkSample]:
+    def sample(carry: RegularizedState, key: Key, round: Array) -> tuple[RegularizedState, Links]:
         turn = jnp.mod(round, period)
 
         def shuffle(_: tuple[Array, Array]) -> tuple[Array, Array]:
             again: Key = jax.random.clone(key)
             return jnp.array(False), shuffled(again)
 
-        # A loop of one turn or none keeps the deck in place, where a branch would copy it.
+        # A loop of one turn or none keeps the deck in place, where a branch would copy it. The
+        # round is the same in all lanes of a sweep, so that the shuffle is paid once per period.
         _, deck = jax.lax.while_loop(lambda c: c[0], shuffle, (turn == 0, carry.deck))
         ids = jax.lax.dynamic_slice_in_dim(deck, turn * cohort_size, cohort_size)
         size = jnp.minimum(cohort_size, num_clients - turn * cohort_size)
-        links = rejection.sample(jnp.sort(ids), num_clients, size / num_clients)
-        return DeckState(deck=deck), links
+        links: Links = rejection.sample(jnp.sort(ids), num_clients, size / num_clients)
+        if num_clients < rejection.FEWEST_CLIENTS:
+            links = as_masks(links)
+        return RegularizedState(deck=deck), links
 
-    return Participation(
-        init=lambda key: DeckState(deck=shuffled(key)), sample=sample, num_clients=num_clients
-    )
+    return Participation(lambda key: RegularizedState(deck=shuffled(key)), sample, num_clients)
 
 
 def regularized_law(given: Given) -> LinkLaw:

@@ -12,7 +12,6 @@ draws are not. The rule reads values that set shapes: what is traced is drawn by
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +24,9 @@ from fedjax_links.core import prng
 FEWEST_CLIENTS = 4096
 LARGEST_SHARE = 0.5
 _SPARE = 6  # draws of a turn beyond twice the cohort, so that small cohorts seldom take two
+
+Span = tuple[Array | int, Array | int]
+"""First client of a range, and the one after the last."""
 
 Proposal = Callable[[Key, int], Array]
 """``(key, K) -> int32[K]``, independent draws of clients, with replacement."""
@@ -43,19 +45,19 @@ def pays(num_clients: int, share: float) -> bool:
 def distinct(
     key: Key,
     propose: Proposal,
-    eligible: Callable[[Array], Array],
     size: int,
     num_clients: int,
+    eligible: Callable[[Array], Array] | None = None,
 ) -> Array:
     """The first ``size`` different eligible clients among independent draws.
 
     Args:
       key: the draw's key.
       propose: draws clients.
-      eligible: ``int32[K] -> bool[K]``. Eligible clients of positive weight must be at least
-        ``size``, or no number of draws is enough.
       size: B.
       num_clients: N.
+      eligible: ``int32[K] -> bool[K]``, by default everybody. Eligible clients of positive weight
+        must be at least ``size``, or no number of draws is enough.
 
     Returns:
       int32[B], in increasing order.
@@ -65,7 +67,8 @@ def distinct(
     def turn(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         taken, _, number = carry
         drawn = propose(jax.random.fold_in(key, number), width)
-        drawn = jnp.where(eligible(drawn), drawn, num_clients)
+        if eligible is not None:
+            drawn = jnp.where(eligible(drawn), drawn, num_clients)
         everyone = jnp.concatenate([taken, drawn])  # N stands for nobody
         order = jnp.arange(size + width, dtype=jnp.int32)
         client, place = jax.lax.sort((everyone, order), num_keys=2)
@@ -83,11 +86,7 @@ def distinct(
 
 
 def sample(
-    ids: Array,
-    num_clients: int,
-    chance: Array | float,
-    *,
-    available: tuple[Array | int, Array | int] | None = None,
+    ids: Array, num_clients: int, chance: Array | float, available: Span | None = None
 ) -> CohortLinkSample:
     """A link sample of a cohort.
 
@@ -100,22 +99,28 @@ def sample(
       chance: probability of each available client, NaN where unknown.
       available: the first available client and the one after the last; all by default.
     """
-    first, stop = (0, num_clients) if available is None else available
-    return CohortLinkSample(
-        ids=ids,
-        size=jnp.sum(ids < num_clients, dtype=jnp.int32),
-        chance=jnp.asarray(chance, jnp.result_type(float)),
-        available=jnp.stack([jnp.asarray(first, jnp.int32), jnp.asarray(stop, jnp.int32)]),
-        num_clients=num_clients,
-    )
+    size = jnp.sum(ids < num_clients, dtype=jnp.int32)
+    bounds = jnp.stack([jnp.asarray(end, jnp.int32) for end in available or (0, num_clients)])
+    chance = jnp.asarray(chance, jnp.result_type(float))
+    return CohortLinkSample(ids, size, chance, bounds, num_clients)
 
 
-def anyone(clients: Array) -> Array:
-    """bool[K], true: everybody is eligible."""
-    return jnp.ones(clients.shape, bool)
+def uniform_cohort(key: Key, size: int, num_clients: int, available: Span) -> CohortLinkSample:
+    """The links of a cohort that is drawn uniformly without replacement.
+
+    Args:
+      key: the draw's key.
+      size: B.
+      num_clients: N.
+      available: as in `sample`.
+    """
+    first, stop = available
+    propose = uniform(stop - first)
+    ids = distinct(key, lambda key, count: first + propose(key, count), size, num_clients)
+    return sample(ids, num_clients, size / (stop - first), available)
 
 
-def uniform(num_clients: int) -> Proposal:
+def uniform(num_clients: Array | int) -> Proposal:
     """Every client equally likely."""
     return lambda key, count: prng.integers(key, (count,), num_clients)
 
@@ -132,8 +137,7 @@ def by_weight(weights: NDArray[np.float64]) -> Proposal:
     num_clients = len(weights)
     if weights.min() == weights.max():
         return uniform(num_clients)
-    table = alias_table(weights)
-    threshold, alias = jnp.asarray(table.threshold), jnp.asarray(table.alias)
+    threshold, alias = map(jnp.asarray, alias_table(weights))
 
     def propose(key: Key, count: int) -> Array:
         own, other = jax.random.split(key)
@@ -144,20 +148,10 @@ def by_weight(weights: NDArray[np.float64]) -> Proposal:
     return propose
 
 
-class AliasTable(NamedTuple):
-    """Columns of equal probability, each shared by two clients.
-
-    Attributes:
-      threshold: uint32[N], the share of column i, in units of 2^-32, that is client i's own.
-      alias: int32[N], whose the rest of column i is.
-    """
-
-    threshold: NDArray[np.uint32]
-    alias: NDArray[np.int32]
-
-
-def alias_table(weights: NDArray[np.float64]) -> AliasTable:
+def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
     """Walker's alias table, in integers: its law is that of the weights rounded to 2^-32 of a mean.
+
+    Columns have equal probability, and each is shared by two clients.
 
     Light clients leave a gap in their column, heavy ones have a surplus over theirs. Gaps and
     surpluses are laid along two lines of equal length, in the order of the clients: the gap of a
@@ -169,7 +163,8 @@ def alias_table(weights: NDArray[np.float64]) -> AliasTable:
         the mean.
 
     Returns:
-      The table.
+      Thresholds uint32[N], the share of column i, in units of 2^-32, that is client i's own, and
+      aliases int32[N], whose the rest of column i is.
 
     References:
       Walker, An efficient method for generating discrete random variables with general
@@ -198,4 +193,4 @@ def alias_table(weights: NDArray[np.float64]) -> AliasTable:
     whole = threshold >= unit  # such a column is its client's own, whatever is drawn
     alias[whole] = np.flatnonzero(whole)
     threshold[whole] = unit - 1
-    return AliasTable(threshold.astype(np.uint32), alias.astype(np.int32))
+    return threshold.astype(np.uint32), alias.astype(np.int32)

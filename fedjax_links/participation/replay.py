@@ -33,32 +33,27 @@ def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
        [1 1]
        [1 0]]
     """
-    if np.ndim(mask) != 2 or 0 in np.shape(mask):
-        raise errors.invalid('mask', 'have shape [rounds, clients]', list(np.shape(mask)))
-    dtype = mask.dtype if hasattr(mask, 'dtype') else np.asarray(mask).dtype
-    if not (jnp.issubdtype(dtype, np.bool_) or jnp.issubdtype(dtype, np.integer)):
-        raise errors.invalid('mask', 'be boolean, or integers 0 and 1', f'dtype {dtype}')
-    if checks.is_concrete(mask) and not (binary := np.isin(mask, (0, 1))).all():
-        raise errors.invalid(
-            'mask', 'be boolean, or integers 0 and 1', np.asarray(mask)[~binary][0]
-        )
-    if prob is not None and np.shape(prob) != np.shape(mask):
-        raise errors.invalid(
-            'prob', f'have the shape of `mask` {list(np.shape(mask))}', list(np.shape(prob))
-        )
+    masks = jnp.asarray(mask)
+    if masks.ndim != 2 or 0 in masks.shape:
+        raise errors.invalid('mask', 'have shape [rounds, clients]', list(masks.shape))
+    if masks.dtype != bool and not jnp.issubdtype(masks.dtype, jnp.integer):
+        got = f'dtype {masks.dtype}'
+        raise errors.invalid('mask', 'be boolean, or integers 0 and 1', got)
+    if checks.is_concrete(masks) and not (binary := np.isin(masks, (0, 1))).all():
+        got = np.asarray(masks)[~binary][0]
+        raise errors.invalid('mask', 'be boolean, or integers 0 and 1', got)
+    if prob is not None and np.shape(prob) != masks.shape:
+        requirement = f'have the shape of `mask` {list(masks.shape)}'
+        raise errors.invalid('prob', requirement, list(np.shape(prob)))
     if prob is not None and checks.is_concrete(prob):
         checks.within('prob', np.nan_to_num(np.asarray(prob)), 0, 1)
-    masks = jnp.asarray(mask, bool)
+    masks, dtype = masks.astype(bool), jnp.result_type(float)
     num_rounds, num_clients = masks.shape
-    dtype = jnp.result_type(float)
     probs = None if prob is None else jnp.asarray(prob, dtype)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
-        del key
         row = jnp.mod(round, num_rounds)
         known = jnp.full(num_clients, jnp.nan, dtype) if probs is None else probs[row]
         return carry, LinkSample(mask=masks[row], prob=known)
 
-    return Participation(
-        init=lambda key: (), sample=sample, num_clients=num_clients, cycle=num_rounds
-    )
+    return Participation(lambda key: (), sample, num_clients, cycle=num_rounds)

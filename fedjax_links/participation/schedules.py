@@ -1,7 +1,7 @@
 """Probability schedules: participation probabilities as pure functions of (key, round)."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from fedjax_links.base import Array, Key, Numbers
 from fedjax_links.core import checks, describing, errors, prng
 from fedjax_links.core.describing import by_call
+
+_PROBS, _LINKS = 0, 1
 
 
 @describing.described(
@@ -37,6 +39,11 @@ class Schedule(NamedTuple):
         """float[N], the probabilities in force in ``round``."""
         return self.probs(key, round)
 
+    def drawn(self, key: Key, round: Array) -> tuple[Array, Array]:
+        """These, and the uniforms float32[N] that links compare with them."""
+        probs = self(jax.random.fold_in(key, _PROBS), round)
+        return probs, prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
+
 
 ScheduleLike = Schedule | ArrayLike | Callable[[Key, Array], Array]
 """A schedule, a vector float[N] of probabilities, or a function ``(key, round) -> float[N]``."""
@@ -53,7 +60,7 @@ def constant(p: ArrayLike) -> Schedule:
       ValueError: for a probability outside [0, 1] or NaN, or if ``p`` is no vector.
     """
     p = as_probs(p)
-    return _deterministic(lambda round: p, p.shape[0])
+    return _deterministic(lambda round: p, p)
 
 
 @by_call
@@ -80,13 +87,13 @@ def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
     p = as_probs(p)
     checks.within('gamma', gamma, 0, 0.5)
     checks.positive('period', period)
-    gamma, period = _one_or_each('gamma', gamma, p), _one_or_each('period', period, p)
+    gamma, period = one_or_each('gamma', gamma, p.size), one_or_each('period', period, p.size)
 
     def mean(round: Array) -> Array:
         phase = jnp.mod(jnp.asarray(round, p.dtype), period) / period  # small: exact in float32
         return jnp.minimum(1, p * ((1 - gamma) + gamma * jnp.sin(2 * jnp.pi * phase)))
 
-    return _deterministic(mean, p.shape[0])._replace(cycle=_whole(period))
+    return _deterministic(mean, p, _whole(period))
 
 
 @by_call
@@ -106,20 +113,18 @@ def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     """
     p = as_probs(p)
     checks.within('width', width, 0, 0.5)
-    width = _one_or_each('width', width, p)
+    width = one_or_each('width', width, p.size)
     if checks.is_concrete(p) and checks.is_concrete(width):
-        room = np.minimum(p, 1 - np.asarray(p)) + 4 * np.finfo(p.dtype).eps
-        if (np.asarray(width) > room).any():
-            client = int(np.argmax(np.asarray(width) > room))
-            wide = np.broadcast_to(np.asarray(width), p.shape)[client]
-            where = f'{wide} around {p[client]} at client {client}'
+        wide = np.broadcast_to(width, p.shape)
+        bad = wide > np.minimum(p, 1 - np.asarray(p)) + 4 * np.finfo(p.dtype).eps
+        if bad.any():
+            where = f'{wide[bad][0]} around {p[bad][0]} at client {np.argmax(bad)}'
             raise errors.invalid('width', 'keep `p` within [0, 1]', where)
 
     def probs(key: Key, round: Array) -> Array:
-        del round
         return p + width * (2 * prng.uniform(key, p.shape) - 1).astype(p.dtype)
 
-    return Schedule(probs=probs, mean=lambda round: p, num_clients=p.shape[0])
+    return _deterministic(lambda round: p, p)._replace(probs=probs)
 
 
 @by_call
@@ -147,26 +152,23 @@ def diurnal(
     Raises:
       ValueError: for a value out of range.
     """
-    peak, cycle = as_probs(peak, 'peak'), _whole(rounds_per_day)
+    peak = as_probs(peak, 'peak')
     checks.within('trough', trough, 0, 1)
     checks.positive('rounds_per_day', rounds_per_day)
     checks.within('up_hours', up_hours, 0, 24)
     checks.within('phase', phase, 0, 24)
-    for name, value in (('trough', trough), ('rounds_per_day', rounds_per_day)):
-        _one_or_each(name, value, peak)
-    for name, value in (('up_hours', up_hours), ('phase', phase)):
-        _one_or_each(name, value, peak)
-    trough, up_hours, phase, day = (
-        jnp.broadcast_to(jnp.asarray(value, peak.dtype), peak.shape)
-        for value in (trough, up_hours, phase, rounds_per_day)
+    names = 'trough', 'rounds_per_day', 'up_hours', 'phase'
+    low, day, hours, ahead = (
+        jnp.asarray(one_or_each(name, value, peak.size), peak.dtype)
+        for name, value in zip(names, (trough, rounds_per_day, up_hours, phase), strict=True)
     )
 
     def mean(round: Array) -> Array:
         # In rounds, not hours: with whole numbers of rounds every comparison is exact.
-        time = jnp.mod(jnp.mod(jnp.asarray(round, day.dtype), day) + phase * day / 24, day)
-        return jnp.where(time < up_hours * day / 24, peak, trough)
+        time = jnp.mod(jnp.mod(jnp.asarray(round, day.dtype), day) + ahead * day / 24, day)
+        return jnp.where(time < hours * day / 24, peak, low)
 
-    return _deterministic(mean, peak.shape[0])._replace(cycle=cycle)
+    return _deterministic(mean, peak, _whole(rounds_per_day))
 
 
 def as_schedule(schedule: ScheduleLike) -> Schedule:
@@ -203,12 +205,13 @@ def as_probs(p: ArrayLike, argument: str = 'p') -> Array:
     return jnp.asarray(p, jnp.result_type(float))
 
 
-def _one_or_each(argument: str, value: Numbers, p: Array) -> Numbers:
+def one_or_each(argument: str, value: Any, num_clients: int) -> Numbers:
     """The value, a list as an array; raises unless it is one number, or one for each client."""
-    if np.shape(value) not in ((), p.shape):
-        requirement = f'be one number or {p.shape[0]}'
+    if np.shape(value) not in ((), (num_clients,)):
+        requirement = f'be one number or {num_clients}'
         raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
-    return np.asarray(value, p.dtype) if isinstance(value, list | tuple) else value
+    dtype = jnp.result_type(float)
+    return np.asarray(value, dtype) if isinstance(value, list | tuple) else value
 
 
 def _whole(period: Numbers) -> int | None:
@@ -221,13 +224,10 @@ def _whole(period: Numbers) -> int | None:
     return int(np.lcm.reduce(each.astype(int).astype(object)))
 
 
-def _deterministic(mean: Callable[[Array], Array], num_clients: int) -> Schedule:
-    return Schedule(probs=lambda key, round: mean(round), mean=mean, num_clients=num_clients)
+def _deterministic(mean: Callable[[Array], Array], p: Array, cycle: int | None = None) -> Schedule:
+    return Schedule(lambda key, round: mean(round), mean, num_clients=p.size, cycle=cycle)
 
 
 SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
-    'constant': constant,
-    'sine': sine,
-    'jitter': jitter,
-    'diurnal': diurnal,
+    schedule.__name__: schedule for schedule in (constant, sine, jitter, diurnal)
 }

@@ -5,12 +5,12 @@ where fewer are eligible. Where draws take the best of N priorities they cost O(
 float32, for which XLA selects the top entries without a full sort.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors, prng
@@ -125,27 +125,6 @@ def sum_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
 DESIGNS = {'product': product_subset, 'successive': successive_subset, 'sum': sum_subset}
 
 
-def check_weights(weights: ArrayLike) -> None:
-    """Raises unless weights are non-negative, as far as they are concrete.
-
-    Args:
-      weights: float[N].
-
-    Raises:
-      ValueError: if ``weights`` is no vector, or has a negative, infinite or NaN entry or no
-        positive one.
-    """
-    if np.ndim(weights) != 1 or 0 in np.shape(weights):
-        raise errors.invalid('weights', 'be a vector', f'shape {np.shape(weights)}')
-    if checks.is_concrete(weights):
-        concrete = np.asarray(weights, np.float64)
-        if not (np.isfinite(concrete) & (concrete >= 0)).all():
-            worst = int(np.argmin(np.where(np.isfinite(concrete), concrete, -np.inf)))
-            raise errors.invalid('weights', 'be non-negative', f'{concrete[worst]} at {worst}')
-        if not (concrete > 0).any():
-            raise errors.invalid('weights', 'have a positive entry', 'zeros only')
-
-
 def relative_weights(weights: ArrayLike) -> tuple[Array, Array]:
     """Weights of any scale, made safe for the designs.
 
@@ -156,19 +135,46 @@ def relative_weights(weights: ArrayLike) -> tuple[Array, Array]:
       float[N] in [0, 1], the weights divided by the largest one, and bool[N], which are positive.
 
     Raises:
-      ValueError: as `check_weights`.
+      ValueError: if ``weights`` is no vector, or has a negative, infinite or NaN entry or no
+        positive one.
     """
-    check_weights(weights)
-    dtype = jnp.result_type(float)
-    values: Array | np.ndarray
+    if np.ndim(weights) != 1 or 0 in np.shape(weights):
+        raise errors.invalid('weights', 'be a vector', f'shape {np.shape(weights)}')
+    values: Any = weights
     if checks.is_concrete(weights):
-        concrete = np.asarray(weights, np.float64)
-        values = concrete / concrete.max()
-    else:
-        values = jnp.asarray(weights)
+        values = np.asarray(weights, np.float64)
+        bad = ~(np.isfinite(values) & (values >= 0))
+        if bad.any():
+            where = f'{values[bad][0]} at {np.argmax(bad)}'
+            raise errors.invalid('weights', 'be non-negative', where)
+        if not values.any():
+            raise errors.invalid('weights', 'have a positive entry', 'zeros only')
+        values = values / values.max()
     positive = jnp.asarray(values > 0)
-    scaled = jnp.asarray(values, dtype) / jnp.asarray(values, dtype).max()
+    scaled = jnp.asarray(values, jnp.result_type(float))
+    scaled = scaled / scaled.max()
     return jnp.where(positive, jnp.maximum(scaled, SMALLEST_WEIGHT), 0), positive
+
+
+def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np.int32]:
+    """Validated labels int32[N], the group of each client.
+
+    Args:
+      groups: int[N], labels from 0 to G - 1, each of them used.
+      num_groups: G where the caller knows it, else one more than the largest label.
+
+    Raises:
+      ValueError: if ``groups`` is no vector of such labels, is traced, or leaves a group empty.
+    """
+    if not checks.is_concrete(groups):
+        raise errors.invalid('groups', 'be concrete: group sizes set shapes', groups)
+    labels = checks.ids('groups', groups)
+    count = int(labels.max()) + 1 if num_groups is None else num_groups
+    checks.within('groups', labels, 0, count - 1)
+    unused = np.setdiff1d(np.arange(count), labels)
+    if unused.size:
+        raise errors.invalid('groups', f'use each label up to {count - 1}', f'none in {unused[0]}')
+    return labels.astype(np.int32)
 
 
 class Order(NamedTuple):

@@ -41,15 +41,12 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     checks.static_int('num_clients', num_clients)
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
 
-    share = cohort_size / num_clients
+    everyone, share = (0, num_clients), cohort_size / num_clients
     named = rejection.pays(num_clients, share)
-    propose = rejection.uniform(num_clients)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
-        del round
         if named:
-            ids = rejection.distinct(key, propose, rejection.anyone, cohort_size, num_clients)
-            return carry, rejection.sample(ids, num_clients, share)
+            return carry, rejection.uniform_cohort(key, cohort_size, num_clients, everyone)
         mask = selection.uniform_subset(key, jnp.ones(num_clients, bool), cohort_size)
         prob = jnp.full(num_clients, share, jnp.result_type(float))
         return carry, LinkSample(mask=mask, prob=prob)

@@ -1,8 +1,8 @@
 """Conformance of federated algorithms."""
 
-import contextlib
+import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import chex
 import jax
@@ -16,12 +16,14 @@ from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.machines import devices
 from fedjax_links.participation.replay import replay
 from fedjax_links.testing import facts, federation
-from fedjax_links.testing.reasons import DoesNotApply, require, saying
-from fedjax_links.testing.runs import Maker, close, identical, program, runs_of, simulate
+from fedjax_links.testing.reasons import DoesNotApply, check_all, require, saying
+from fedjax_links.testing.runs import Maker, Runs, close, identical, runs_of, simulate
 
 _NARROW = 0.02  # of the largest entry of the server's path, for rows that are off by a 512th
 _MESHES = (1, 2, 4)  # devices
 _PIECE = 4  # rounds; the second piece ends and the third begins between rounds with clients
+
+ALGORITHM_CHECKS: dict[str, Callable[[Maker, AlgorithmEntry], None]] = {}
 
 
 def check_algorithm(
@@ -50,111 +52,114 @@ def check_algorithm(
         empty_round_keeps_server=empty_round_keeps_server,
         uses_links=uses_links,
     )
-    for check in ALGORITHM_CHECKS.values():
-        with contextlib.suppress(DoesNotApply):
-            check(make_algorithm, traits)
+    check_all(ALGORITHM_CHECKS, make_algorithm, traits)
+
+
+def _listed(check: Callable[[Runs], None]) -> Callable[..., None]:
+    """Puts a check of an algorithm's runs into the suite, which takes the algorithm."""
+
+    @functools.wraps(check)
+    def of_algorithm(make: Maker, traits: AlgorithmEntry) -> None:
+        check(runs_of(make, traits))
+
+    ALGORITHM_CHECKS[check.__name__] = of_algorithm
+    return of_algorithm
+
+
+def _needs_links(runs: Runs) -> None:
+    if not runs.traits.uses_links:
+        raise DoesNotApply('the algorithm does not look at the links')
 
 
 _PLAIN_FEDAVG = AlgorithmEntry(fedavg)
 
 
-def full_participation_is_fedavg(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def full_participation_is_fedavg(runs: Runs) -> None:
     """With everybody active, the server's trajectory is FedAvg's."""
-    if not traits.full_participation_is_fedavg:
+    if not runs.traits.full_participation_is_fedavg:
         raise DoesNotApply('with full participation the algorithm is not FedAvg')
-    plain = _PLAIN_FEDAVG
-    if traits.client_program is not None or traits.client_example:
-        plain = plain._replace(
-            client_program=traits.client_program, client_example=traits.client_example
-        )
-    ours = runs_of(make, traits).full_participation.evals['server']
-    theirs = runs_of(fedavg, plain).full_participation.evals['server']
+    plain, program = _PLAIN_FEDAVG, runs.traits.client_program
+    if program is not None or runs.traits.client_example:
+        plain = plain._replace(client_program=program, client_example=runs.traits.client_example)
     close(
-        ours,
-        theirs,
+        runs.full_participation.evals['server'],
+        runs_of(fedavg, plain).full_participation.evals['server'],
         'with full participation the server must follow FedAvg; pass '
         'full_participation_is_fedavg=False if the rule is another one',
     )
 
 
-def empty_round_is_defined(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def empty_round_is_defined(runs: Runs) -> None:
     """An empty round stays finite and keeps the server model where the rule says so."""
-    result = runs_of(make, traits).standard
-    require(bool(result.state.finite), 'empty rounds must not produce NaN or infinity')
+    result = runs.standard
+    require(result.state.finite, 'empty rounds must not produce NaN or infinity')
     first_empty = int(np.flatnonzero(~federation.masks().any(axis=1))[0])
-    before, after = (
-        jax.tree.map(lambda a, t=t: a[t], result.evals['server'])
-        for t in (first_empty - 1, first_empty)
-    )
-    if traits.empty_round_keeps_server:
+    path = result.evals['server']
+    before, after = (jax.tree.map(lambda a, t=t: a[first_empty - t], path) for t in (1, 0))
+    if runs.traits.empty_round_keeps_server:
         identical(after, before, 'an empty round must keep the server model')
 
 
-def unavailable_clients_never_influence(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def unavailable_clients_never_influence(runs: Runs) -> None:
     """NaN data of a client that never delivers leaves the server bit for bit as it is."""
-    if not traits.uses_links:
-        raise DoesNotApply('the algorithm does not look at the links')
-    runs = runs_of(make, traits)
+    _needs_links(runs)
     clean = runs.standard
-    silent = federation.problem(spoil=federation.SILENT)
-    spoiled = runs.run(runs.key, silent, federation.realised_links())
-    require(bool(spoiled.state.finite), 'data of a client that never delivers reached the server')
-    for name in ('evals', 'rounds'):
-        ours, theirs = getattr(spoiled, name), getattr(clean, name)
-        if name == 'evals':
-            ours, theirs = ours['server'], theirs['server']
-        identical(ours, theirs, f'data of a client that never delivers changed the {name}')
+    spoiled = runs.run(runs.key, federation.problem(spoil=federation.SILENT), runs.links)
+    require(spoiled.state.finite, 'data of a client that never delivers reached the server')
+    said = 'data of a client that never delivers changed the'
+    identical(spoiled.evals['server'], clean.evals['server'], f'{said} evals')
+    identical(spoiled.rounds, clean.rounds, f'{said} rounds')
 
 
-def relabelling_changes_nothing_global(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def relabelling_changes_nothing_global(runs: Runs) -> None:
     """Renaming the clients leaves the server's trajectory as it is (full batches)."""
     order = (2, 0, 5, 1, 4, 3)
-    runs = runs_of(make, traits)
-    renamed = runs.run_full_batches(
-        runs.key, federation.problem(order), federation.realised_links(order)
-    )
-    plain = runs.full_batches
-    close(renamed.evals['server'], plain.evals['server'], 'the order of clients must not matter')
+    renamed, links = federation.problem(order), federation.realised_links(order)
+    ours = runs.run_full_batches(runs.key, renamed, links).evals['server']
+    close(ours, runs.full_batches.evals['server'], 'the order of clients must not matter')
 
 
-def directions_are_told_apart(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def directions_are_told_apart(runs: Runs) -> None:
     """It matters whether an active client hears the server, and nobody trains who cannot."""
-    if not traits.uses_links:
-        raise DoesNotApply('the algorithm does not look at the links')
-    rounds = runs_of(make, traits).rounds
-    path = rounds.servers()
+    _needs_links(runs)
+    path = runs.rounds.servers()
     if np.array_equal(path, np.broadcast_to(path[0], path.shape)):
         raise DoesNotApply('the server does not move within a few rounds')
     require(
-        facts.hearing(rounds) != 'never',
+        facts.hearing(runs.rounds) != 'never',
         'whether a client hears the server must matter: `links.mask` is of uplinks alone, see '
         '`base.participants`, `base.delivers` and `base.receives`',
     )
     require(
-        not facts.trains_the_unable(rounds),
+        not facts.trains_the_unable(runs.rounds),
         'clients that cannot train must not: see `base.computes` and `cohorts.computing`',
     )
 
 
-def named_cohort_is_its_mask(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def named_cohort_is_its_mask(runs: Runs) -> None:
     """Links that name a cohort give what a mask of the same clients gives."""
-    rounds = runs_of(make, traits).rounds
-    named, masked = rounds.servers(named=True), rounds.servers(alone=True)
+    named, masked = runs.rounds.servers(named=True), runs.rounds.servers(alone=True)
     close(named, masked, 'links that name a cohort must give what its mask gives')
 
 
-def chunks_change_rounding_alone(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def chunks_change_rounding_alone(runs: Runs) -> None:
     """Clients that train two by two give what they give side by side."""
-    runs = runs_of(make, traits)
     pairs = runs.rounds_with(chunk_size=2).servers()
     close(pairs, runs.rounds.servers(), 'clients in chunks of two must give what all at once give')
 
 
-def narrow_tables_agree(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def narrow_tables_agree(runs: Runs) -> None:
     """With client tables of bfloat16 the server follows to their precision."""
-    if 'table_dtype' not in inspect.signature(traits.factory).parameters:
+    if 'table_dtype' not in inspect.signature(runs.traits.factory).parameters:
         raise DoesNotApply('the algorithm has no option `table_dtype`')
-    runs = runs_of(make, traits)
     rounds = runs.rounds_with(table_dtype=jnp.bfloat16)
     tables = {leaf.dtype for leaf in jax.tree.leaves(rounds.start) if leaf.ndim > 1}
     require(tables == {jnp.dtype(jnp.bfloat16)}, f'tables must be bfloat16, got {tables}')
@@ -163,61 +168,55 @@ def narrow_tables_agree(make: Maker, traits: AlgorithmEntry) -> None:
     require(error < _NARROW, f'with tables of bfloat16 the server must be near, is off by {error}')
 
 
-def meshes_agree(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def meshes_agree(runs: Runs) -> None:
     """Meshes of any size give the same bits, and those of none up to rounding."""
     sizes = [size for size in _MESHES if size <= jax.device_count()]
     if len(sizes) < 2:
         raise DoesNotApply('there is one device')
-    runs, links = runs_of(make, traits), federation.realised_links()
-    results = [
-        jax.jit(simulate(runs.algorithm, mesh=devices.mesh(size)))(runs.key, runs.problem, links)
-        for size in sizes
-    ]
+    programs = [jax.jit(simulate(runs.algorithm, mesh=devices.mesh(size))) for size in sizes]
+    results = [program(runs.key, runs.problem, runs.links) for program in programs]
     close(results[0].evals, runs.standard.evals, 'a mesh must give what no mesh gives')
     for size, result in zip(sizes, results, strict=True):
         identical(result, results[0], f'meshes of 1 and of {size} must give the same bits')
 
 
-def resume_is_exact(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def resume_is_exact(runs: Runs) -> None:
     """A run in pieces is the run in one, bit for bit."""
-    runs = runs_of(make, traits)
     piece = jax.jit(simulate(runs.algorithm, num_rounds=_PIECE))
-    links = federation.realised_links()
-    state = simulation.init(runs.key, runs.algorithm, replay(*links), runs.problem)
+    state = simulation.init(runs.key, runs.algorithm, replay(*runs.links), runs.problem)
     for _ in range(federation.NUM_ROUNDS // _PIECE):
-        state = piece(runs.key, runs.problem, links, state).state
+        state = piece(runs.key, runs.problem, runs.links, state).state
     identical(state, runs.standard.state, 'a resumed run must equal the unbroken one')
 
 
-def vmap_equals_loop(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def vmap_equals_loop(runs: Runs) -> None:
     """Seeds side by side equal seeds one by one."""
-    runs = runs_of(make, traits)
-    links = federation.realised_links()
 
     def path(key):
-        return runs.run(key, runs.problem, links).evals['server']
+        return runs.run(key, runs.problem, runs.links).evals['server']
 
     keys = jax.random.split(jax.random.key(11), 3)
-    together = jax.vmap(path)(keys)
-    alone = [path(key) for key in keys]
+    together, alone = jax.vmap(path)(keys), [path(key) for key in keys]
     close(together, jax.tree.map(lambda *a: jnp.stack(a), *alone), 'vmap must equal a loop')
 
 
-def jit_equals_eager(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def jit_equals_eager(runs: Runs) -> None:
     """Compiling changes nothing but rounding."""
-    runs = runs_of(make, traits)
     compiled = jax.tree.map(lambda a: a[:3], runs.standard.evals['server'])
-    run = simulate(runs.algorithm, num_rounds=3)
-    eager = run(runs.key, runs.problem, federation.realised_links())
+    eager = simulate(runs.algorithm, num_rounds=3)(runs.key, runs.problem, runs.links)
     close(compiled, eager.evals['server'], 'jit must equal eager execution')
 
 
-def state_type_is_stable(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def state_type_is_stable(runs: Runs) -> None:
     """One compilation serves all rounds: the state never changes shape, dtype or structure.
 
     Nor does it with parameters of bfloat16, of which sums over clients are float32.
     """
-    runs = runs_of(make, traits)
     traces = 0
 
     def step(state, ctx):
@@ -239,15 +238,13 @@ def state_type_is_stable(make: Maker, traits: AlgorithmEntry) -> None:
                 chex.assert_trees_all_equal_shapes_and_dtypes(new_state, state)
             state = new_state
     require(traces == 2, f'one compilation must serve all rounds, got {traces / 2}')
-    require(
-        metrics.num_active.dtype == metrics.num_computing.dtype == jnp.int32,
-        '`num_active` and `num_computing` must be int32',
-    )
+    counts = {metrics.num_active.dtype, metrics.num_computing.dtype}
+    require(counts == {jnp.dtype('int32')}, '`num_active` and `num_computing` must be int32')
 
 
-def candidate_models_are_parameters(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def candidate_models_are_parameters(runs: Runs) -> None:
     """Every candidate model has the parameters' structure; the server model is among them."""
-    runs = runs_of(make, traits)
     params = runs.problem.init_params(runs.key)
     models = runs.algorithm.models(runs.algorithm.init(params, runs.problem))
     require('server' in models, '`models` must name the server model')
@@ -257,51 +254,24 @@ def candidate_models_are_parameters(make: Maker, traits: AlgorithmEntry) -> None
         close(model, params, f'{name} must start at the initial parameters')
 
 
-def metrics_are_counts(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def metrics_are_counts(runs: Runs) -> None:
     """Nobody is counted who did not train, and losses are sums over those who delivered."""
-    result = runs_of(make, traits).standard
-    active, computing = (
-        np.asarray(result.rounds.num_active),
-        np.asarray(result.rounds.num_computing),
-    )
-    require((active <= computing).all(), 'who entered the update must have trained')
-    if traits.uses_links:
+    rounds = jax.tree.map(np.asarray, runs.standard.rounds)
+    active, losses = rounds.num_active, rounds.loss_sum
+    require((active <= rounds.num_computing).all(), 'who entered the update must have trained')
+    if runs.traits.uses_links:
         require((active <= federation.masks().sum(axis=1)).all(), 'more active than delivered')
-    losses = np.asarray(result.rounds.loss_sum)
     require((losses[active == 0] == 0).all(), 'the loss of an empty round must be zero')
     require((losses[active > 0] > 0).all(), 'the loss of active clients must be counted')
 
 
-def double_precision_agrees(make: Maker, traits: AlgorithmEntry) -> None:
+@_listed
+def double_precision_agrees(runs: Runs) -> None:
     """Under x64 the same run has float64 models and agrees with float32 to float32 rounding."""
-    single = runs_of(make, traits).full_batches.evals['server']
+    single = runs.full_batches.evals['server']
     with jax.enable_x64(True):
-        run = jax.jit(simulate(make(program(traits, batch_size=None))))
-        result = run(jax.random.key(0), federation.problem(), federation.realised_links())
-    double = result.evals['server']
+        double = runs_of(runs.make, runs.traits).full_batches.evals['server']
     for leaf in jax.tree.leaves(double):
         require(leaf.dtype == np.float64, 'under x64 models must be float64')
     close(jax.tree.map(lambda a: np.asarray(a, np.float32), double), single, 'float32 and float64')
-
-
-ALGORITHM_CHECKS: Mapping[str, Callable[[Maker, AlgorithmEntry], None]] = {
-    check.__name__: check
-    for check in (
-        full_participation_is_fedavg,
-        empty_round_is_defined,
-        unavailable_clients_never_influence,
-        relabelling_changes_nothing_global,
-        directions_are_told_apart,
-        named_cohort_is_its_mask,
-        chunks_change_rounding_alone,
-        narrow_tables_agree,
-        meshes_agree,
-        resume_is_exact,
-        vmap_equals_loop,
-        jit_equals_eager,
-        state_type_is_stable,
-        candidate_models_are_parameters,
-        metrics_are_counts,
-        double_precision_agrees,
-    )
-}

@@ -3,20 +3,14 @@
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import simulation
-from fedjax_links.base import (
-    Algorithm,
-    Array,
-    CohortLinkSample,
-    DuplexLinkSample,
-    Links,
-    Problem,
-    RoundMetrics,
-)
+from fedjax_links.base import Algorithm, Array, DuplexLinkSample, Links, Problem, RoundMetrics
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
+from fedjax_links.participation import rejection
 from fedjax_links.problems.quadratic import quadratic
 
 _NUM_CLIENTS, _DIMENSION = 24, 2
@@ -62,28 +56,27 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
     Returns:
       What was seen.
     """
-    algorithm = entry(client_program(entry), **entry.example)
+    algorithm = entry(client_program(entry, 0.1, local_steps=2), **entry.example)
     models, client_models, client_numbers = _memory(algorithm)
     run = Rounds(algorithm)
     as_usual, computing = run.rounds()
-    deaf_other = run.servers(deaf=_ABSENT_THEN)
     empty = run.servers(empty=True)
     return AlgorithmFacts(
         needs_prob=_differ(as_usual, run.servers(prob=np.nan)),
         models=models,
         client_models=client_models,
         client_numbers=client_numbers,
-        computing=_who(computing),
+        computing={_NUM_CLIENTS: 'all', _NUM_ACTIVE: 'active'}.get(max(computing), 'asked'),
         hearing=hearing(run),
-        others_hear=_differ(as_usual, deaf_other),
+        others_hear=_differ(as_usual, run.servers(deaf=_ABSENT_THEN)),
         moves_when_empty=_differ(empty[_ODD_ONE - 1], empty[-1]),
     )
 
 
-def client_program(entry: AlgorithmEntry) -> ClientProgram:
-    """The client program of an algorithm, as rounds on quadratics take it."""
+def client_program(entry: AlgorithmEntry, learning_rate: float, **options: Any) -> ClientProgram:
+    """The client program that an algorithm is defined with, plain SGD unless it says otherwise."""
     factory = entry.client_program or local_sgd
-    return factory(0.1, local_steps=2, **entry.client_example)
+    return factory(learning_rate, **{**options, **entry.client_example})
 
 
 def hearing(run: 'Rounds') -> str:
@@ -154,29 +147,21 @@ class Rounds:
           alone: whether only the active clients hear the server.
           named: the same, with links that name the active clients as a cohort.
         """
-        host: Any = np  # arrays of the host stand for those of the device
-        clients = np.arange(_NUM_CLIENTS)
+        clients = jnp.arange(_NUM_CLIENTS)
         state, servers, num_computing = self.start, [], []
         for t in range(_NUM_ROUNDS):
             active = (clients + 7 * t) % _NUM_CLIENTS < _NUM_ACTIVE
-            lost, stuck = (
-                clients == (client if t == _ODD_ONE else -1) for client in (deaf, unable)
-            )
+            able, hears = ((clients != client) | (t != _ODD_ONE) for client in (unable, deaf))
             links: Links = DuplexLinkSample(
-                mask=active & ~stuck & (t < _ODD_ONE or not empty),
-                prob=host.full(_NUM_CLIENTS, prob, host.float32),
-                downlink=(active | (not alone)) & ~lost,
-                compute=~stuck,
+                mask=active & able & (t < _ODD_ONE or not empty),
+                prob=jnp.full(_NUM_CLIENTS, prob),
+                downlink=(active | (not alone)) & hears,
+                compute=able,
             )
             if named:
-                links = CohortLinkSample(
-                    ids=host.flatnonzero(active).astype(host.int32),
-                    size=host.int32(_NUM_ACTIVE),
-                    chance=host.float32(prob),
-                    available=host.array([0, _NUM_CLIENTS], host.int32),
-                    num_clients=_NUM_CLIENTS,
-                )
-            state, metrics = self.step(state, np.int32(t), links)
+                ids = jnp.flatnonzero(active).astype(jnp.int32)
+                links = rejection.sample(ids, _NUM_CLIENTS, prob)
+            state, metrics = self.step(state, jnp.int32(t), links)
             servers.append(np.asarray(self.models(state)['server']))
             num_computing.append(int(metrics.num_computing))
         return np.stack(servers), num_computing
@@ -188,10 +173,3 @@ class Rounds:
 
 def _differ(one: Array | np.ndarray, other: Array | np.ndarray) -> bool:
     return not np.array_equal(one, other, equal_nan=True)
-
-
-def _who(num_computing: list[int]) -> str:
-    most = max(num_computing)
-    if most == _NUM_CLIENTS:
-        return 'all'
-    return 'active' if most == _NUM_ACTIVE else 'asked'

@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links.base import Participation, Problem
-from fedjax_links.participation.replay import replay
+from fedjax_links.base import Problem
 from fedjax_links.problems.arrays import from_arrays
 
 NUM_CLIENTS = 6
@@ -27,15 +27,9 @@ def masks() -> np.ndarray:
 
 def realised_links(order: Sequence[int] | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The masks and known probabilities, clients relabelled by ``order``, for `replay`."""
-    order = list(range(NUM_CLIENTS)) if order is None else list(order)
-    mask = masks()
-    prob = np.broadcast_to(np.linspace(0.3, 0.8, NUM_CLIENTS), mask.shape)
-    return mask[:, order], prob[:, order]
-
-
-def links(order: Sequence[int] | None = None) -> Participation:
-    """The same as a pattern."""
-    return replay(*realised_links(order))
+    order = range(NUM_CLIENTS) if order is None else order
+    prob = np.broadcast_to(np.linspace(0.3, 0.8, NUM_CLIENTS), (NUM_ROUNDS, NUM_CLIENTS))
+    return masks()[:, list(order)], prob[:, list(order)]
 
 
 def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Problem:
@@ -56,26 +50,18 @@ def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Pro
         features[owners == spoil] = np.nan
     if order is not None:
         owners = np.argsort(np.asarray(order))[owners]
-    made = from_arrays(
-        features.astype(jnp.result_type(float)),
-        labels,
-        owners,
-        init_params=_init_params,
-        loss_fn=_loss_fn,
-    )
+    features = features.astype(jnp.result_type(float))
+    made = from_arrays(features, labels, owners, init_params=_init_params, loss_fn=_loss_fn)
     # With the same functions in each, one compiled program serves them all.
     return dataclasses.replace(made, metrics=_metrics)
 
 
 def _init_params(key):
-    del key
     return {'weights': jnp.zeros((4, 3)), 'bias': jnp.zeros(3)}
 
 
 def _loss_fn(params, batch):
-    logits = batch.features @ params['weights'] + params['bias'][None]
-    shifted = logits - jnp.max(logits, axis=1, keepdims=True)
-    log_probs = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis=1, keepdims=True))
+    log_probs = jax.nn.log_softmax(batch.features @ params['weights'] + params['bias'][None])
     return -jnp.mean(jnp.take_along_axis(log_probs, batch.labels[:, None], axis=1))
 
 

@@ -1,8 +1,7 @@
 """Conformance of participation patterns."""
 
-import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import chex
@@ -13,11 +12,13 @@ import numpy as np
 from fedjax_links import base, simulation
 from fedjax_links.base import Array, Participation
 from fedjax_links.core import prng
-from fedjax_links.testing.reasons import DoesNotApply, require, saying
+from fedjax_links.testing.reasons import DoesNotApply, check_all, require, saying
 
 _NUM_ROUNDS, _PIECE = 24, 4
 _NUM_SEEDS = 2000
 _Z_BOUND = 5.5  # two-sided 4e-8 per entry; below 2e-5 for 500 entries together
+
+PARTICIPATION_CHECKS: dict[str, Callable[[Participation, 'Promises'], None]] = {}
 
 
 class Promises(NamedTuple):
@@ -47,48 +48,35 @@ def check_participation(
       AssertionError: naming the first broken promise.
     """
     promises = Promises(cohort_size, prob_is_marginal)
-    for check in PARTICIPATION_CHECKS.values():
-        with contextlib.suppress(DoesNotApply):
-            check(participation, promises)
+    check_all(PARTICIPATION_CHECKS, participation, promises)
 
 
-class _Drawn:
-    """The links of one pattern that several checks look at; every program is compiled once."""
-
-    def __init__(self, pattern: Participation) -> None:
-        """Makes the program of one seed, ``key -> links``."""
-        self.pattern = pattern
-        self.links = self._program(_NUM_ROUNDS)
-
-    def _program(self, num_rounds: int) -> Callable[[Any], Any]:
-        return jax.jit(
-            lambda key: simulation.realised_links(key, self.pattern, num_rounds=num_rounds)
-        )
-
-    @functools.cached_property
-    def side_by_side(self) -> Any:
-        """The first rounds of many seeds, leaves [S, T, ...]."""
-        num_rounds = max(1, min(8, 480 // self.pattern.num_clients))
-        return jax.tree.map(np.asarray, jax.vmap(self._program(num_rounds))(_seeds()))
+def _listed(check: Callable[[Participation, Promises], None]) -> Callable[..., None]:
+    """Puts a check into the suite."""
+    PARTICIPATION_CHECKS[check.__name__] = check
+    return check
 
 
-_recent: list[_Drawn] = []
+@functools.lru_cache(maxsize=2)  # kept while the checks of a pattern go by
+def _program(pattern: Participation, num_rounds: int = _NUM_ROUNDS) -> Callable[[Any], Any]:
+    """The links of one seed, ``key -> links``."""
+    return jax.jit(lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds))
 
 
-def _drawn(pattern: Participation) -> _Drawn:
-    """The links of this very pattern, kept while its checks go by."""
-    if not (_recent and _recent[0].pattern is pattern):
-        _recent[:] = [_Drawn(pattern)]
-    return _recent[0]
+@functools.lru_cache(maxsize=1)
+def _side_by_side(pattern: Participation) -> Any:
+    """The first rounds of many seeds, leaves [S, T, ...]."""
+    program = _program(pattern, max(1, min(8, 480 // pattern.num_clients)))
+    return jax.tree.map(np.asarray, jax.vmap(program)(_seeds()))
 
 
 def _seeds() -> Array:
     return jax.random.split(jax.random.key(6), _NUM_SEEDS)
 
 
+@_listed
 def types_are_stable(pattern: Participation, promises: Promises) -> None:
     """Masks are bool[N], probabilities float[N], and the carry never changes type."""
-    del promises
     key = jax.random.key(1)
     carry = pattern.init(key)
 
@@ -99,17 +87,16 @@ def types_are_stable(pattern: Participation, promises: Promises) -> None:
     new_carry, links = jax.eval_shape(sample, carry, jax.random.fold_in(key, 9), jnp.int32(0))
     with saying('a round must leave shapes, dtypes and structure of the carry as they are'):
         chex.assert_trees_all_equal_shapes_and_dtypes(new_carry, jax.tree.map(jnp.asarray, carry))
-    shape = (pattern.num_clients,)
-    require(links.mask.shape == shape, f'`mask` must be bool{list(shape)}, got {links.mask.shape}')
-    require(links.mask.dtype == bool, f'`mask` must be bool, got {links.mask.dtype}')
-    require(links.prob.shape == shape, f'`prob` must have shape {list(shape)}')
-    require(links.prob.dtype == jnp.result_type(float), '`prob` must have the default float dtype')
+    clients = jnp.zeros(pattern.num_clients)
+    with saying('`mask` must be bool[N], and `prob` have this shape and the default float dtype'):
+        promised = base.LinkSample(mask=clients > 0, prob=clients)
+        chex.assert_trees_all_equal_shapes_and_dtypes(links, promised)
 
 
+@_listed
 def probabilities_are_probabilities(pattern: Participation, promises: Promises) -> None:
     """Reported probabilities lie in [0, 1] or are NaN; certain clients obey theirs."""
-    del promises
-    links = _drawn(pattern).links(jax.random.key(2))
+    links = _program(pattern)(jax.random.key(2))
     active, prob = np.asarray(base.participants(links)), np.asarray(links.prob)
     known = ~np.isnan(prob)
     if not known.any():
@@ -120,19 +107,20 @@ def probabilities_are_probabilities(pattern: Participation, promises: Promises) 
     require(active[prob == 1].all(), 'a client with probability 1 was not active')
 
 
+@_listed
 def cohort_sizes_are_exact(pattern: Participation, promises: Promises) -> None:
     """Where the number of active clients is fixed, every round has it."""
     if promises.cohort_size is None:
         raise DoesNotApply('the number of active clients is not fixed')
-    links = _drawn(pattern).links(jax.random.key(3))
+    links = _program(pattern)(jax.random.key(3))
     sizes = np.asarray(base.participants(links)).sum(axis=1)
     expected = promises.cohort_size
     require((sizes == expected).all(), f'cohorts must have {expected} clients, got {sizes}')
 
 
+@_listed
 def key_and_round_decide(pattern: Participation, promises: Promises) -> None:
     """The same key gives the same links, whole and in pieces."""
-    del promises
     key = jax.random.key(4)
 
     @jax.jit
@@ -148,23 +136,24 @@ def key_and_round_decide(pattern: Participation, promises: Promises) -> None:
         pieces.append(links)
     pieces = jax.tree.map(lambda *a: jnp.concatenate(a), *pieces)
     with saying('the same key and rounds must give the same links, in pieces too'):
-        chex.assert_trees_all_equal(pieces, _drawn(pattern).links(key))
+        chex.assert_trees_all_equal(pieces, _program(pattern)(key))
 
 
+@_listed
 def vmap_equals_loop(pattern: Participation, promises: Promises) -> None:
     """Seeds side by side meet the links of seeds one by one."""
-    del promises
-    together = _drawn(pattern).side_by_side.mask[:3]
-    alone = np.stack([_drawn(pattern).links(key).mask for key in _seeds()[:3]])
+    together = _side_by_side(pattern).mask[:3]
+    alone = np.stack([_program(pattern)(key).mask for key in _seeds()[:3]])
     with saying('vmap must equal a loop'):
         chex.assert_trees_all_equal(together, alone[:, : together.shape[1]])
 
 
+@_listed
 def marginals_match(pattern: Participation, promises: Promises) -> None:
     """From round 0 on, clients are active as often as the reported probability says (z-test)."""
     if not promises.prob_is_marginal:
         raise DoesNotApply('clients are active as often as `prob` says over time only')
-    links = _drawn(pattern).side_by_side
+    links = _side_by_side(pattern)
     active, prob = np.asarray(base.participants(links), float), links.prob.astype(float)
     excess = (active - prob).mean(axis=0)
     variance = (prob * (1 - prob)).mean(axis=0) / _NUM_SEEDS
@@ -173,16 +162,3 @@ def marginals_match(pattern: Participation, promises: Promises) -> None:
         raise DoesNotApply('no client has a known probability between 0 and 1')
     z = np.abs(excess[known]) / np.sqrt(variance[known])
     require(z.max() < _Z_BOUND, f'activity departs from `prob` by {z.max():.1f} standard errors')
-
-
-PARTICIPATION_CHECKS: Mapping[str, Callable[[Participation, Promises], None]] = {
-    check.__name__: check
-    for check in (
-        types_are_stable,
-        probabilities_are_probabilities,
-        cohort_sizes_are_exact,
-        key_and_round_decide,
-        vmap_equals_loop,
-        marginals_match,
-    )
-}

@@ -1,12 +1,19 @@
 """What checks say: of a broken promise in one line, and of one that was never made."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 
 class DoesNotApply(Exception):  # noqa: N818  (no error: the suites go on with the next check)
     """Raised by a check on what makes no promise it could check; the message is the reason."""
+
+
+def check_all(checks: Mapping[str, Callable[..., None]], *subject: Any) -> None:
+    """Runs a suite; what does not apply is left out."""
+    for check in checks.values():
+        with contextlib.suppress(DoesNotApply):
+            check(*subject)
 
 
 def require(kept: Any, promise: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from fedjax_links import simulation
 from fedjax_links.base import Algorithm
 from fedjax_links.core.registry import AlgorithmEntry
-from fedjax_links.local_training import ClientProgram, local_sgd
+from fedjax_links.local_training import ClientProgram
 from fedjax_links.participation.replay import replay
 from fedjax_links.testing import facts, federation
 from fedjax_links.testing.reasons import require, saying
@@ -20,13 +20,6 @@ from fedjax_links.testing.reasons import require, saying
 Maker = Callable[[ClientProgram], Algorithm]
 _TOLERANCE = 2e-5  # float32 sums of a few terms in another order, over a dozen rounds
 _NUM_KEPT = 4  # algorithms whose runs are kept at a time
-
-
-def program(traits: AlgorithmEntry, **kwargs: Any) -> ClientProgram:
-    """The client program that the algorithm is defined with, plain SGD unless it says otherwise."""
-    factory = traits.client_program or local_sgd
-    options = {'local_steps': 3, 'batch_size': 2, **traits.client_example, **kwargs}
-    return factory(0.2, **options)
 
 
 def simulate(
@@ -56,14 +49,30 @@ class Runs:
     """The runs of one algorithm that several checks look at; every program is compiled once."""
 
     def __init__(self, make: Maker, traits: AlgorithmEntry) -> None:
-        """Builds the algorithm on minibatches and on full batches."""
+        """Takes the algorithm; what it needs is built when it is asked for."""
         self.make, self.traits = make, traits
         self.double = bool(jax.config.read('jax_enable_x64'))
-        self.algorithm = make(program(traits))
-        self.problem = federation.problem()
-        self.key = jax.random.key(0)
-        self.run = jax.jit(simulate(self.algorithm))
-        self.run_full_batches = jax.jit(simulate(make(program(traits, batch_size=None))))
+        self.key, self.problem = jax.random.key(0), federation.problem()
+        self.links = federation.realised_links()
+
+    def _of_batches(self, batch_size: int | None) -> Algorithm:
+        program = facts.client_program(self.traits, 0.2, local_steps=3, batch_size=batch_size)
+        return self.make(program)
+
+    @functools.cached_property
+    def algorithm(self) -> Algorithm:
+        """The algorithm on minibatches."""
+        return self._of_batches(2)
+
+    @functools.cached_property
+    def run(self) -> Callable[..., Any]:
+        """Its program."""
+        return jax.jit(simulate(self.algorithm))
+
+    @functools.cached_property
+    def run_full_batches(self) -> Callable[..., Any]:
+        """The program of the algorithm on full batches."""
+        return jax.jit(simulate(self._of_batches(None)))
 
     @functools.cached_property
     def rounds(self) -> facts.Rounds:
@@ -72,18 +81,18 @@ class Runs:
 
     def rounds_with(self, *, chunk_size: int | None = None, **options: Any) -> facts.Rounds:
         """The same with so many clients side by side, or options of the algorithm."""
-        program = facts.client_program(self.traits)._replace(chunk_size=chunk_size)
-        return facts.Rounds(self.make(program, **options))
+        program = facts.client_program(self.traits, 0.1, local_steps=2)
+        return facts.Rounds(self.make(program._replace(chunk_size=chunk_size), **options))
 
     @functools.cached_property
     def standard(self) -> simulation.SimulationResult:
         """On minibatches, over the links of the test federation."""
-        return self.run(self.key, self.problem, federation.realised_links())
+        return self.run(self.key, self.problem, self.links)
 
     @functools.cached_property
     def full_batches(self) -> simulation.SimulationResult:
         """The same on full batches."""
-        return self.run_full_batches(self.key, self.problem, federation.realised_links())
+        return self.run_full_batches(self.key, self.problem, self.links)
 
     @functools.cached_property
     def full_participation(self) -> simulation.SimulationResult:
@@ -100,13 +109,9 @@ def runs_of(make: Maker, traits: AlgorithmEntry) -> Runs:
     double = bool(jax.config.read('jax_enable_x64'))
     for runs in _recent:
         if runs.make is make and runs.traits is traits and runs.double == double:
-            _recent.remove(runs)
-            break
-    else:
-        runs = Runs(make, traits)
-    _recent.append(runs)
-    del _recent[:-_NUM_KEPT]
-    return runs
+            return runs
+    _recent[:] = [*_recent[1 - _NUM_KEPT :], Runs(make, traits)]
+    return _recent[-1]
 
 
 def close(actual: Any, expected: Any, message: str) -> None:

@@ -132,31 +132,20 @@ def test_by_group_deals_to_the_groups_in_order():
     np.testing.assert_allclose(links.prob[0], [0.5, 0.3, 0.1, 1.0, 0.6], rtol=1e-6)
 
 
-@pytest.mark.parametrize('rule', ['uniform', 'permutation', 'weights'])
+@pytest.mark.parametrize('rule', ['uniform', 'permutation'])
 def test_cap_keeps_at_most_s_of_the_active(rule):
-    weights = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) if rule == 'weights' else None
     inner = bernoulli(np.full(6, 0.5))
-    capped = roll(cap(inner, 2, rule=rule, weights=weights), 300).mask
+    capped = roll(cap(inner, 2, rule=rule), 300).mask
     active = part(inner, 0, 300)
     assert not (capped & ~active).any()
     np.testing.assert_array_equal(capped.sum(axis=1), np.minimum(active.sum(axis=1), 2))
 
 
 @pytest.mark.statistical
-def test_cap_rules_have_their_laws():
+def test_cap_has_its_law():
     recording = np.array([[True, True, False, True]])
-    weights = np.array([1.0, 2.0, 9.0, 3.0])
     uniform = masks(cap(replay(recording), 2), 1, SEEDS)[:, 0]
     assert_frequencies(uniform.sum(axis=0), [2 / 3, 2 / 3, 0, 2 / 3], SEEDS)
-    one = masks(cap(replay(recording), 1, rule='weights', weights=weights), 1, SEEDS)[:, 0]
-    assert_frequencies(one.sum(axis=0), [1 / 6, 2 / 6, 0, 3 / 6], SEEDS)
-    # Two of three in turn: the one left out is the last of the order.
-    two = masks(cap(replay(recording), 2, rule='weights', weights=weights), 1, SEEDS)[:, 0]
-    out = [2 / 6 * 3 / 4 + 3 / 6 * 2 / 3, 1 / 6 * 3 / 5 + 3 / 6 * 1 / 3, 1 / 6 * 2 / 5 + 2 / 6 / 4]
-    assert_frequencies((~two[:, [0, 1, 3]]).sum(axis=0), out, SEEDS)
-    never = masks(cap(always(2), 2, rule='weights', weights=[1.0, 0.0]), 5, 5)
-    assert never[..., 0].all()
-    assert not never[..., 1].any()
 
 
 def test_permutation_rule_with_all_active_is_regularized():
@@ -258,11 +247,4 @@ def test_errors():
     )
     refuses(lambda: cap(UP, 9), '`size` must be at most 3, got 9.')
     refuses(lambda: cap(UP, 1, rule='unifrom'), "`rule` has no 'unifrom'; did you mean 'uniform'?")
-    refuses(
-        lambda: cap(UP, 1, rule='weights'),
-        "`weights` must be given with the rule 'weights' only, got rule 'weights'.",
-    )
-    refuses(
-        lambda: cap(UP, 1, rule='weights', weights=[1.0]), '`weights` must have 3 entries, got 1.'
-    )
     refuses(lambda: uniform_cohort(3.0, 1), '`num_clients` must be a Python integer, got 3.0.')

@@ -33,7 +33,7 @@ def test_formula_in_a_plain_loop():
 def test_defaults_are_the_papers():
     np.testing.assert_array_equal(
         probabilities.label_dependent_probs(MIX, seed=1),
-        probabilities.label_dependent_probs(MIX, sigma=10.0, minimum=0.02, mean=0.0, seed=1),
+        probabilities.label_dependent_probs(MIX, sigma=10.0, minimum=0.02, seed=1),
     )
 
 
@@ -56,15 +56,6 @@ def test_weights_are_a_distribution_at_any_scale():
         assert abs(weights.sum() - 1) < 1e-12
     np.testing.assert_allclose(probabilities.class_weights(10, sigma=0.0, seed=0), 0.1, rtol=1e-14)
     np.testing.assert_array_equal(np.sort(weights), [0.0] * 9 + [1.0])
-
-
-def test_scale_of_the_lognormal_cancels():
-    for mean in (-700.0, 3.0, 700.0):
-        np.testing.assert_allclose(
-            probabilities.label_dependent_probs(MIX, seed=2, mean=mean),
-            probabilities.label_dependent_probs(MIX, seed=2),
-            rtol=1e-9,
-        )
 
 
 @pytest.mark.statistical
@@ -151,10 +142,6 @@ def test_equal_seeds_draw_from_different_streams():
         (
             lambda: probabilities.class_weights(10, sigma=-1.0, seed=0),
             '`sigma` must be at least 0 and finite, got -1.0.',
-        ),
-        (
-            lambda: probabilities.label_dependent_probs(MIX, seed=0, mean=float('nan')),
-            '`mean` must be finite, got nan.',
         ),
         (
             lambda: probabilities.label_dependent_probs(MIX, minimum=1.5, seed=0),

@@ -151,7 +151,7 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
 
 
 def _exact(p: np.ndarray) -> dict[str, np.ndarray]:
-    up, down = rates(p, _UP_RATE, np.where)
+    up, down = rates(p, _UP_RATE, np)
     share = analysis.markov_stationary(up, down)
     memory = analysis.markov_autocorrelation(up, down, 1)
     return dict(zip(_QUANTITIES, (up, down, share, memory, 1 / down, 1 / up), strict=True))

@@ -23,7 +23,7 @@ from fedjax_links.core import checks, prng, tree
 from fedjax_links.local_training import ClientProgram, sum_updates
 from fedjax_links.participation import schedules
 from fedjax_links.participation.cyclic import cyclic
-from fedjax_links.participation.markov import as_up_rate, move
+from fedjax_links.participation.markov import as_up_rate, move, rates
 
 _PROBS, _STATE, _LINKS = 0, 1, 2
 
@@ -135,7 +135,7 @@ def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
         state, uniforms = (
             prng.uniform(jax.random.fold_in(key, index), probs.shape) for index in (_STATE, _LINKS)
         )
-        mask = move(state < probs, uniforms, probs, up_rate)
+        mask = move(state < probs, uniforms, *rates(probs, up_rate))
         return carry, LinkSample(mask=mask, prob=schedule.mean(round))
 
     return Participation(

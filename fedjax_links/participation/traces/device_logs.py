@@ -43,27 +43,27 @@ def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Int
       Yang et al., Characterizing impacts of heterogeneity in federated learning upon large-scale
       smartphone data, WWW 2021.
     """
-    timers = {name: timer for name, timer in _read(path).items() if _was_read(timer)}
-    lists, periods = {}, {}
-    for name in _chosen(timers, clients):
-        timer = timers[name]
-        begin, end = (_number(timer, field, name) for field in ('trace_start', 'trace_end'))
-        period = float(int(end - begin))
-        if period <= 0:
+    timers = {
+        name: timer
+        for name, timer in _read(path).items()
+        if timer.get('isSuccess', True) and timer.get('trace_end') is not None
+    }
+    logs, periods = {}, {}
+    for name, timer in _chosen(timers, clients).items():
+        begin, end = (_numbers(name, timer, field) for field in ('trace_start', 'trace_end'))
+        start, stop = _numbers(name, timer, 'ready_time', -1, 2).T
+        period = float(np.trunc(end - begin))
+        if not period > 0:
             raise errors.invalid('path', 'have logs of positive length', f'client {name}')
-        rows = _numbers(timer, 'ready_time', name).reshape(-1, 2)
-        if len(rows) and (rows[:, 1] - rows[:, 0]).max() > period:
+        if (stop - start).max(initial=0) > period:
             raise errors.invalid('path', 'be up no longer than its log', f'client {name}')
-        up = np.mod(rows[:, 0], period)
-        lists[name] = up, up + rows[:, 1] - rows[:, 0]
-        periods[name] = period
-    return _intervals(lists, periods)
+        up = np.mod(start, period)
+        logs[name], periods[name] = (up, up + stop - start), period
+    return _intervals(logs, periods)
 
 
 def from_fedscale(
-    traces: Path | Mapping[Any, Mapping[str, Any]],
-    *,
-    clients: int | Sequence[Any] | None = None,
+    traces: Path | Mapping[Any, Mapping[str, Any]], *, clients: int | Sequence[Any] | None = None
 ) -> Intervals:
     """Intervals from FedScale's client availability traces (``client_behave_trace``).
 
@@ -92,93 +92,64 @@ def from_fedscale(
       scale, ICML 2022.
     """
     held = traces if isinstance(traces, Mapping) else _read(traces)
-    lists, periods = {}, {}
-    for name in _chosen(held, clients):
-        up, down = (_numbers(held[name], field, name) for field in ('active', 'inactive'))
-        finish = _number(held[name], 'finish_time', name)
+    logs, periods = {}, {}
+    for name, fields in _chosen(held, clients).items():
+        up, down = (_numbers(name, fields, field, -1) for field in ('active', 'inactive'))
+        finish = float(_numbers(name, fields, 'finish_time'))
         if up.shape != down.shape:
             what = f'{up.size} and {down.size} at client {name}'
             raise errors.invalid('traces', 'have as many `active` as `inactive`', what)
         seen = up < finish
-        lists[name] = up[seen], np.minimum(down, finish)[seen]
-        periods[name] = finish
-    return _intervals(lists, periods)
+        logs[name], periods[name] = (up[seen], np.minimum(down, finish)[seen]), finish
+    return _intervals(logs, periods)
 
 
-def _read(path: Path) -> Mapping[Any, Mapping[str, Any]]:
+def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
     """What a JSON file holds, if that is a description by client."""
     try:
         with errors.reading(path), open(path, encoding='utf-8') as file:
             held = json.load(file)
     except (RecursionError, json.JSONDecodeError) as error:
-        raise errors.invalid('path', 'be a JSON file', errors.one_line(str(error))) from None
-    if not isinstance(held, Mapping) or not held:
+        reason = getattr(error, 'msg', 'too deep a structure')
+        raise errors.invalid('path', 'be a JSON file', f'{path}: {reason}') from None
+    fields = list(held.values()) if isinstance(held, Mapping) else []
+    if not fields or not all(isinstance(each, Mapping) for each in fields):
         raise errors.invalid('path', 'hold a description by client', errors.shown(held))
-    for name, fields in held.items():
-        if not isinstance(fields, Mapping):
-            what = f'{errors.shown(fields)} for client {name}'
-            raise errors.invalid('path', 'hold a description by client', what)
     return held
 
 
-def _was_read(timer: Mapping[str, Any]) -> bool:
-    """Whether FLASH made anything of a client's log."""
-    begin, end = timer.get('trace_start'), timer.get('trace_end')
-    return bool(timer.get('isSuccess', True)) and begin is not None and end is not None
+def _chosen(
+    held: Mapping[Any, Mapping[str, Any]], clients: int | Sequence[Any] | None
+) -> dict[str, Mapping[str, Any]]:
+    """The clients asked for, by name."""
+    known = {str(name): fields for name, fields in held.items()}
+    if isinstance(clients, int):
+        checks.static_int('clients', clients, maximum=len(known))
+        clients = list(known)[:clients]
+    names = list(known) if clients is None else list(map(str, clients))
+    for name in names:
+        checks.choice('clients', name, known)
+    return {name: known[name] for name in names}
 
 
-def _chosen(held: Mapping[Any, Any], clients: int | Sequence[Any] | None) -> list[Any]:
-    """The clients asked for."""
-    if clients is None or isinstance(clients, int):
-        if clients is not None:
-            checks.static_int('clients', clients, maximum=len(held))
-        return list(held)[:clients]
-    known = {str(name): name for name in held}
-    for name in clients:
-        if str(name) not in known:
-            raise errors.unknown_name('clients', str(name), known)
-    return [known[str(name)] for name in clients]
-
-
-def _field(fields: Mapping[str, Any], field: str, name: Any) -> Any:
-    if field not in fields:
-        raise errors.invalid('traces', f'have the field {field!r}', f'client {name}')
-    return fields[field]
-
-
-def _numbers(fields: Mapping[str, Any], field: str, name: Any) -> np.ndarray:
-    """A list of numbers, or of pairs of numbers, as one vector."""
-    given = _field(fields, field, name)
-    try:
-        found = np.asarray(given, float)
-    except (TypeError, ValueError, OverflowError):
-        found = np.zeros(())
-    pairs = field == 'ready_time'
-    shape = found.shape[1:] if found.size else (2,) * pairs
-    if found.ndim == 0 or shape != (2,) * pairs:
-        what = f'{errors.shown(given)} at client {name}'
-        raise errors.invalid(field, f'be a list of {"pairs of " * pairs}numbers', what)
-    return found.reshape(-1)
-
-
-def _number(fields: Mapping[str, Any], field: str, name: Any) -> float:
-    given = _field(fields, field, name)
-    if isinstance(given, bool) or not isinstance(given, int | float) or not np.isfinite(given):
-        raise errors.invalid(field, 'be a number', f'{errors.shown(given)} at client {name}')
-    return float(given)
+def _numbers(name: str, fields: Mapping[str, Any], field: str, *shape: int) -> np.ndarray:
+    """A number, or a list of numbers (of shape -1) or of pairs (-1, 2)."""
+    path = f'{name}.{field}'
+    found = checks.numbers(path, fields.get(field)).astype(float)
+    fits = found.ndim == len(shape) and found.shape[1:] == shape[1:]
+    if not fits and (found.size or not shape):
+        kind = ('a number', 'a list of numbers', 'a list of pairs of numbers')[len(shape)]
+        raise errors.invalid(path, f'be {kind}', errors.shown(fields[field]))
+    return found.reshape(shape)
 
 
 def _intervals(
-    lists: Mapping[Any, tuple[np.ndarray, np.ndarray]], periods: Mapping[Any, float]
+    logs: Mapping[str, tuple[np.ndarray, np.ndarray]], periods: Mapping[str, float]
 ) -> Intervals:
-    counts = [len(up) for up, _ in lists.values()]
-    empty = np.zeros(0)
-    return Intervals(
-        client=np.repeat(np.arange(len(lists)), counts),
-        start=np.concatenate([empty, *(up for up, _ in lists.values())]),
-        end=np.concatenate([empty, *(down for _, down in lists.values())]),
-        source=np.concatenate([np.zeros(0, np.int64), *map(np.arange, counts)]),
-        unit='row',
-        names=tuple(map(str, lists)),
-        period=np.array(list(periods.values())),
-    )
+    if not logs:
+        raise errors.invalid('path', 'hold a log of a client', 'none')
+    counts = [len(up) for up, _ in logs.values()]
+    start, end = (np.concatenate(each) for each in zip(*logs.values(), strict=True))
+    source = np.concatenate([np.arange(count) for count in counts])
+    client, period = np.repeat(np.arange(len(logs)), counts), np.array(list(periods.values()))
+    return Intervals(client, start, end, source, 'row', tuple(logs), period)

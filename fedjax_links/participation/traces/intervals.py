@@ -9,8 +9,6 @@ from fedjax_links.core import checks, errors
 
 WRAPS = {'day': 86_400.0, 'week': 604_800.0}
 TOLERANCE = 1e-9  # of a tick: a time this close to a tick is on it
-Columns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
-"""Client, start, end and source of each interval."""
 
 
 class Intervals(NamedTuple):
@@ -39,14 +37,9 @@ class Intervals(NamedTuple):
     def first(self, num_clients: int) -> 'Intervals':
         """Those of the first clients, or of all if there are not so many."""
         keep = self.client < num_clients
-        return self._replace(
-            client=self.client[keep],
-            start=self.start[keep],
-            end=self.end[keep],
-            source=self.source[keep],
-            names=self.names[:num_clients],
-            period=None if self.period is None else self.period[:num_clients],
-        )
+        client, start, end, source = (column[keep] for column in self[:4])
+        period = None if self.period is None else self.period[:num_clients]
+        return Intervals(client, start, end, source, self.unit, self.names[:num_clients], period)
 
 
 def intervals(
@@ -81,18 +74,12 @@ def intervals(
         raise errors.invalid('client', 'be integers', f'dtype {ids.dtype}')
     count = int(ids.max(initial=-1)) + 1 if num_clients is None else num_clients
     checks.static_int('num_clients', count)
-    unknown = np.flatnonzero((ids < 0) | (ids >= count))
-    if unknown.size:
-        where = f'{ids[unknown[0]]} on row {unknown[0]}'
+    unknown = (ids < 0) | (ids >= count)
+    if unknown.any():
+        where = f'{ids[unknown][0]} on row {np.argmax(unknown)}'
         raise errors.invalid('client', f'lie in [0, {count - 1}]', where)
-    return Intervals(
-        client=ids.astype(np.int64),
-        start=starts,
-        end=ends,
-        source=np.arange(len(ids)),
-        unit='row',
-        names=tuple(str(i) for i in range(count)),
-    )
+    names = tuple(map(str, range(count)))
+    return Intervals(ids.astype(np.int64), starts, ends, np.arange(len(ids)), 'row', names)
 
 
 def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
@@ -103,12 +90,11 @@ def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
     if rows.ndim != 2 or rows.shape[1] != 3:
         requirement = 'be Intervals or rows (client, start, end)'
         raise errors.invalid('intervals', requirement, f'shape {list(rows.shape)}')
-    client = rows[:, 0]
-    if not np.array_equal(client, np.floor(client)):
-        raise errors.invalid(
-            'intervals', 'name clients by whole numbers', client[client % 1 != 0][0]
-        )
-    return intervals(client.astype(int), rows[:, 1], rows[:, 2])
+    client, start, end = rows.T
+    whole = client == np.rint(client)
+    if not whole.all():
+        raise errors.invalid('intervals', 'name clients by whole numbers', client[~whole][0])
+    return intervals(client.astype(int), start, end)
 
 
 def check_times(intervals: Intervals) -> None:
@@ -116,102 +102,107 @@ def check_times(intervals: Intervals) -> None:
     if not len(intervals.client):
         raise errors.invalid('intervals', 'have at least one interval', 'none')
     finite = np.isfinite(intervals.start) & np.isfinite(intervals.end)
-    for bad, requirement in (
-        (~finite, 'be finite'),
-        (intervals.start < 0, 'start at 0 or later'),
-        (intervals.end < intervals.start, 'end after they start'),
-    ):
-        if bad.any():
-            raise _rejection(intervals, requirement, int(np.argmax(bad)))
+    _refuse(intervals, ~finite, 'be finite')
+    _refuse(intervals, intervals.start < 0, 'start at 0 or later')
+    _refuse(intervals, intervals.end < intervals.start, 'end after they start')
 
 
-def wrap_seconds(intervals: Intervals, wrap: str | ArrayLike | None) -> NDArray[np.float64] | None:
-    """The wrap in seconds, one number or float[N]; None where nothing says it."""
-    if isinstance(wrap, str):
-        checks.choice('wrap', wrap, WRAPS)
-        wrap = WRAPS[wrap]
-    if wrap is None:
-        wrap = intervals.period
-    if wrap is None:
-        return None
-    if np.shape(wrap) not in ((), (len(intervals.names),)):
-        allowed = f'be one number or {len(intervals.names)}'
-        raise errors.invalid('wrap', allowed, f'shape {np.shape(wrap)}')
-    checks.positive('wrap', wrap)
-    return np.asarray(wrap, float)
+def of_mask(mask: NDArray[np.bool_], *, seconds: float) -> Intervals:
+    """The log of recorded rounds, which repeats after the last.
+
+    Args:
+      mask: bool[T, N].
+      seconds: per round, positive.
+
+    Raises:
+      ValueError: for other seconds.
+    """
+    checks.positive('seconds', seconds)
+    num_rounds, num_clients = mask.shape
+    changes = np.diff(np.pad(mask.T, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    client, first = np.nonzero(changes == 1)
+    log = intervals(client, first, np.nonzero(changes == -1)[1], num_clients=num_clients)
+    period = np.full(num_clients, num_rounds * float(seconds))
+    return log._replace(start=log.start * seconds, end=log.end * seconds, period=period)
 
 
 def within_wrap(
-    intervals: Intervals, period: NDArray[np.float64], *, tick: float, overlaps: str
-) -> Columns:
-    """Validated intervals within one period, by client, start and end.
+    log: Intervals, *, tick: float, wrap: str | ArrayLike | None, overlaps: str, whole_ticks: bool
+) -> Intervals:
+    """What is repeated of a log, validated; what runs past the wrap goes on at the beginning.
 
     Args:
-      intervals: those that `check_times` let pass.
-      period: float64[N], seconds after which each client's log repeats.
+      log: the intervals.
       tick: seconds per round.
+      wrap: as in `trace`; the last end by default, if the log's format says nothing.
       overlaps: as in `trace`.
+      whole_ticks: whether the wrap must be a multiple of the tick; the last end is rounded up.
 
     Returns:
-      The columns; what runs past the wrap goes on at the beginning.
+      The intervals of one period, by client, start and end, with the period of each client.
 
     Raises:
-      ValueError: for an interval that starts after the wrap or overlaps another.
+      ValueError: for options out of range, times as in `check_times`, an interval that starts after
+        the wrap or overlaps another.
     """
-    _check_starts(intervals, period)
-    columns = _sorted(_split_at_wrap(intervals, period))
-    if overlaps == 'reject':
-        _check_overlaps(intervals, *columns, tick)
-    return columns
-
-
-def _check_starts(intervals: Intervals, period: NDArray[np.float64]) -> None:
-    late = np.flatnonzero(intervals.start >= period[intervals.client])
-    if late.size:
-        limit = period[intervals.client[late[0]]]
-        raise _rejection(intervals, f'start before the wrap at {limit:g} s', int(late[0]))
-
-
-def _sorted(columns: Columns) -> Columns:
-    """Intervals by client, start and end."""
-    client, start, end, source = columns
+    checks.positive('tick', tick)
+    checks.choice('overlaps', overlaps, ('reject', 'merge'))
+    check_times(log)
+    seconds = _wrap_seconds(log, tick, wrap, whole_ticks)
+    limit = seconds[log.client]
+    late = log.start >= limit
+    if late.any():
+        _refuse(log, late, f'start before the wrap at {limit[np.argmax(late)]:g} s')
+    ends = np.minimum(log.end, log.start + limit)
+    past = ends > limit
+    client, source = (np.r_[each, each[past]] for each in (log.client, log.source))
+    start = np.r_[log.start, np.zeros(past.sum())]
+    end = np.r_[np.minimum(ends, limit), (ends - limit)[past]]
     order = np.lexsort((end, start, client))
-    return client[order], start[order], end[order], source[order]
-
-
-def _split_at_wrap(intervals: Intervals, period: NDArray[np.float64]) -> Columns:
-    """Intervals within one period: those that run past its end go on at its beginning."""
-    client, start, source = intervals.client, intervals.start, intervals.source
-    limit = period[client]
-    end = np.minimum(intervals.end, start + limit)
-    past = end > limit
-    return (
-        np.r_[client, client[past]],
-        np.r_[start, np.zeros(past.sum())],
-        np.r_[np.minimum(end, limit), (end - limit)[past]],
-        np.r_[source, source[past]],
-    )
-
-
-def _check_overlaps(
-    intervals: Intervals,
-    client: NDArray[np.int64],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
-    source: NDArray[np.int64],
-    tick: float,
-) -> None:
-    """Sorted by start, intervals are disjoint if and only if neighbours are."""
+    client, start, end, source = (each[order] for each in (client, start, end, source))
+    # Sorted by start, intervals are disjoint if and only if neighbours are.
     early = (client[1:] == client[:-1]) & (start[1:] < end[:-1] - TOLERANCE * tick)
-    if early.any():
+    if overlaps == 'reject' and early.any():
         row = int(np.argmax(early))
-        lines = sorted((int(source[row]), int(source[row + 1])))
-        name = intervals.names[client[row]]
-        what = f'client {name} on {intervals.unit}s {lines[0]} and {lines[1]}'
+        one, other = sorted(source[row : row + 2])
+        what = f'client {log.names[client[row]]} on {log.unit}s {one} and {other}'
         raise errors.invalid('intervals', 'not overlap', what)
+    return Intervals(client, start, end, source, log.unit, log.names, seconds)
 
 
-def _rejection(intervals: Intervals, requirement: str, row: int) -> ValueError:
-    times = f'{intervals.start[row]:g} to {intervals.end[row]:g}'
-    where = f'{intervals.unit} {intervals.source[row]}'
-    return errors.invalid('intervals', requirement, f'{times} s on {where}')
+def round_up(times: NDArray[np.float64], tick: float) -> NDArray[np.int64]:
+    """First round that does not come before each time."""
+    rounds = times / tick
+    return np.ceil(rounds - TOLERANCE * np.maximum(1, rounds)).astype(np.int64)
+
+
+def _wrap_seconds(
+    log: Intervals, tick: float, wrap: str | ArrayLike | None, whole_ticks: bool
+) -> NDArray[np.float64]:
+    """float64[N], the seconds after which each client's log repeats."""
+    if isinstance(wrap, str):
+        checks.choice('wrap', wrap, WRAPS)
+        wrap = WRAPS[wrap]
+    seconds = log.period if wrap is None else wrap
+    if seconds is None:
+        last = log.end.max()
+        seconds = round_up(last, tick) * tick if whole_ticks else last
+    if np.shape(seconds) not in ((), (len(log.names),)):
+        allowed = f'be one number or {len(log.names)}'
+        raise errors.invalid('wrap', allowed, f'shape {np.shape(seconds)}')
+    checks.positive('wrap', seconds)
+    each: NDArray[np.float64] = np.broadcast_to(np.asarray(seconds, float), (len(log.names),))
+    whole = np.rint(each / tick)
+    bad = (np.abs(each / tick - whole) > 1e-6) | (whole < 1) | (whole > 2**30)
+    if whole_ticks and bad.any():
+        requirement = 'be a whole number of ticks (unless `rounds` are given)'
+        raise errors.invalid('wrap', requirement, f'{(each / tick)[np.argmax(bad)]:g} ticks')
+    return whole * tick if whole_ticks else each
+
+
+def _refuse(log: Intervals, bad: NDArray[np.bool_], requirement: str) -> None:
+    """Raises for the first bad interval, if there is one."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        times, where = f'{log.start[row]:g} to {log.end[row]:g}', f'{log.unit} {log.source[row]}'
+        raise errors.invalid('intervals', requirement, f'{times} s on {where}')

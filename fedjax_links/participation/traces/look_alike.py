@@ -1,6 +1,5 @@
 """Links that behave as a log of availability does, for any number of clients."""
 
-import math
 from typing import NamedTuple
 
 import jax
@@ -10,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, prng
+from fedjax_links.participation.markov import MarkovState, move
 from fedjax_links.participation.traces.intervals import WRAPS, Intervals
 from fedjax_links.participation.traces.trace import availability
 
@@ -18,28 +18,17 @@ _HOURS = 24
 _SWEEPS = 50
 
 
-class LookAlikeState(NamedTuple):
-    """Carry of `look_alike`.
-
-    Attributes:
-      up: bool[N], the links of the last round.
-    """
-
-    up: Array
-
-
 class DailyRates(NamedTuple):
     """Two-state chains whose rates follow the time of day.
 
-    Client i goes up in a round of part b of the day with probability ``min(1, rise[i] up_by[b])``
-    and down with ``min(1, fall[i] down_by[b])``.
+    Client i goes up in round c of the day with probability ``min(1, rise[i] up_by[c])`` and down
+    with ``min(1, fall[i] down_by[c])``.
 
     Attributes:
       rise: float64[L], by client of the log.
       fall: float64[L], likewise.
-      up_by: float64[B], by part of the day, 1 on average over rounds.
-      down_by: float64[B], likewise.
-      part: int64[C], the part of each of the C rounds of a day.
+      up_by: float64[C], by round of the day, 1 on average; the same within a part of the day.
+      down_by: float64[C], likewise.
       marginal: float64[C, L], probability of being up by round of the day, the same every day.
     """
 
@@ -47,7 +36,6 @@ class DailyRates(NamedTuple):
     fall: NDArray[np.float64]
     up_by: NDArray[np.float64]
     down_by: NDArray[np.float64]
-    part: NDArray[np.int64]
     marginal: NDArray[np.float64]
 
 
@@ -70,8 +58,7 @@ def look_alike(
       intervals: the log, as in `trace`; time 0 is midnight.
       num_clients: N, any number.
       tick: seconds per round, a whole part of a day.
-      rounds: how much of the log is looked at; by default as long as its longest client's, at least
-        a day.
+      rounds: how much of the log is looked at, as in `availability`.
       wrap: as in `availability`.
       overlaps: as in `availability`.
       seed: of the draw of clients.
@@ -84,30 +71,27 @@ def look_alike(
     """
     checks.static_int('num_clients', num_clients)
     checks.static_int('seed', seed, minimum=0)
-    mask = sampled_days(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
-    checks.fits('tick', tick, 32.0 * rounds_per_day(tick) * mask.shape[1])
-    fitted = daily_rates(mask, rounds_per_day=rounds_per_day(tick))
-    source = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
-    dtype = jnp.result_type(float)
-    rise, fall = (jnp.asarray(rates[source], dtype) for rates in (fitted.rise, fitted.fall))
-    up_by, down_by, marginal = (
-        jnp.asarray(array, dtype) for array in (fitted.up_by, fitted.down_by, fitted.marginal)
+    mask = availability(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
+    length = rounds_per_day(tick)
+    checks.fits('tick', tick, 32.0 * length * mask.shape[1])
+    fitted = daily_rates(mask, rounds_per_day=length)
+    chosen = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
+    by_client = fitted.rise[chosen], fitted.fall[chosen]
+    rise, fall, up_by, down_by, marginal = (
+        jnp.asarray(array, jnp.result_type(float)) for array in (*by_client, *fitted[2:])
     )
-    part, chosen = jnp.asarray(fitted.part), jnp.asarray(source)
-    length = len(fitted.part)
 
-    def init(key: Key) -> LookAlikeState:
+    def init(key: Key) -> MarkovState:
         uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
-        return LookAlikeState(up=uniforms < marginal[-1][chosen])
+        return MarkovState(up=uniforms < marginal[-1][chosen])
 
-    def sample(carry: LookAlikeState, key: Key, round: Array) -> tuple[LookAlikeState, LinkSample]:
+    def sample(carry: MarkovState, key: Key, round: Array) -> tuple[MarkovState, LinkSample]:
         time = jnp.mod(round, length)
         uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
-        stays = uniforms >= fall * down_by[part[time]]
-        up = jnp.where(carry.up, stays, uniforms < rise * up_by[part[time]])
-        return LookAlikeState(up=up), LinkSample(mask=up, prob=marginal[time][chosen])
+        up = move(carry.up, uniforms, rise * up_by[time], fall * down_by[time])
+        return MarkovState(up=up), LinkSample(mask=up, prob=marginal[time][chosen])
 
-    return Participation(init=init, sample=sample, num_clients=num_clients, cycle=length)
+    return Participation(init, sample, num_clients, cycle=length)
 
 
 def rounds_per_day(tick: float) -> int:
@@ -124,40 +108,6 @@ def nearest_tick(tick: float) -> int:
     """The whole seconds nearest to a tick that divide a day."""
     day = round(WRAPS['day'])
     return min((s for s in range(1, day + 1) if day % s == 0), key=lambda s: abs(s - tick))
-
-
-def sampled_days(
-    intervals: Intervals | ArrayLike,
-    *,
-    tick: float,
-    rounds: int | None = None,
-    wrap: str | ArrayLike | None = None,
-    overlaps: str = 'reject',
-) -> NDArray[np.bool_]:
-    """`availability`, by default over as many rounds as the longest client's log has.
-
-    Args:
-      intervals: the log.
-      tick: seconds per round.
-      rounds: T; by default whole days where there are some, and at least one.
-      wrap: as in `availability`.
-      overlaps: as in `availability`.
-
-    Returns:
-      bool[T, N].
-
-    Raises:
-      ValueError: as for `availability`.
-    """
-    checks.positive('tick', tick)
-    if rounds is None:
-        seconds = WRAPS['day']
-        if isinstance(intervals, Intervals) and len(intervals.client):
-            period = intervals.end if intervals.period is None else intervals.period
-            seconds = float(np.max(period))
-        days = max(1, math.floor(seconds / WRAPS['day'] + 1e-9))
-        rounds = max(1, round(days * WRAPS['day'] / tick))
-    return availability(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
 
 
 def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
@@ -187,12 +137,10 @@ def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
     shares = np.bincount(part, minlength=parts) / rounds_per_day
     rise, up_by = _scaled(rises, below, shares)
     fall, down_by = _scaled(falls, above, shares)
-    marginal = _daily_course(
-        np.minimum(1, up_by[part][:, None] * rise),
-        np.minimum(1, down_by[part][:, None] * fall),
-        mask.mean(axis=0),
-    )
-    return DailyRates(rise, fall, up_by, down_by, part, marginal)
+    ups = np.minimum(1, up_by[part][:, None] * rise)
+    downs = np.minimum(1, down_by[part][:, None] * fall)
+    marginal = _daily_course(ups, downs, mask.mean(axis=0))
+    return DailyRates(rise, fall, up_by[part], down_by[part], marginal)
 
 
 def _scaled(
@@ -203,15 +151,13 @@ def _scaled(
     for _ in range(_SWEEPS):
         rows = _ratio(events.sum(axis=1), exposure @ columns)
         columns = _ratio(events.sum(axis=0), rows @ exposure)
-    mean = float(columns @ shares)
-    if mean > 0:
-        columns = columns / mean
+    columns = columns / (float(columns @ shares) or 1.0)
     return _ratio(events.sum(axis=1), exposure @ columns), columns
 
 
 def _ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
     """The quotient, zero where nothing was seen."""
-    return np.where(below > 0, above / np.where(below > 0, below, 1), 0.0)
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
 def _daily_course(
@@ -222,8 +168,7 @@ def _daily_course(
     slope, shift = np.ones(rise.shape[1]), np.zeros(rise.shape[1])
     for k in range(len(rise)):  # of a day: p -> slope p + shift
         slope, shift = keeps[k] * slope, keeps[k] * shift + rise[k]
-    moves = slope < 1
-    probs = np.where(moves, shift / np.where(moves, 1 - slope, 1), mean)
+    probs = np.divide(shift, 1 - slope, out=mean.copy(), where=slope < 1)
     course = np.empty_like(rise)
     for k in range(len(rise)):
         probs = keeps[k] * probs + rise[k]

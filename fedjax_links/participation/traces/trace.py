@@ -7,22 +7,39 @@ of seconds and lose the intervals' own resolution when the tick changes.
 """
 
 import math
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks
 from fedjax_links.participation.traces.intervals import (
     TOLERANCE,
+    WRAPS,
     Intervals,
     as_intervals,
     check_times,
+    of_mask,
+    round_up,
     within_wrap,
-    wrap_seconds,
 )
-from fedjax_links.participation.traces.packed_traces import pack, pack_mask
+
+
+class PackedTrace(NamedTuple):
+    """Edges of the availability of N clients, in rounds.
+
+    Attributes:
+      edges: int32[E], per client the rounds in which it comes up, goes down, comes up, ...;
+        strictly increasing.
+      offsets: int32[N + 1], client i owns ``edges[offsets[i]:offsets[i + 1]]``.
+      period: int32[N], rounds after which each client's availability repeats.
+    """
+
+    edges: NDArray[np.int32]
+    offsets: NDArray[np.int32]
+    period: NDArray[np.int32]
 
 
 def trace(
@@ -54,20 +71,18 @@ def trace(
       ValueError: for an interval that is not finite, is negative in time or length, starts after
         the wrap or overlaps another; the message names its line or row.
     """
-    recording = as_intervals(intervals)
+    log = as_intervals(intervals)
     if rounds is None:
-        packed = pack(recording, tick=tick, wrap=wrap, overlaps=overlaps)
+        log = within_wrap(log, tick=tick, wrap=wrap, overlaps=overlaps, whole_ticks=True)
     else:
-        packed = pack_mask(
-            availability(recording, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
-        )
-    edges, offsets = jnp.asarray(packed.edges), jnp.asarray(packed.offsets)
-    period = jnp.asarray(packed.period)
+        mask = availability(log, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
+        log = of_mask(mask, seconds=tick)
+    packed = pack(log, tick)
+    edges, offsets, period = map(jnp.asarray, packed)
     steps = int(np.diff(packed.offsets).max(initial=0)).bit_length()
     dtype = jnp.result_type(float)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
-        del key
         time = jnp.mod(round, period)
         low, high = offsets[:-1], offsets[1:]  # the first later edge lies in [low, high]
         for _ in range(steps):
@@ -77,19 +92,15 @@ def trace(
         mask = (low - offsets[:-1]) % 2 == 1
         return carry, LinkSample(mask=mask, prob=mask.astype(dtype))
 
-    return Participation(
-        init=lambda key: (),
-        sample=sample,
-        num_clients=len(recording.names),
-        cycle=math.lcm(*set(packed.period.tolist())),
-    )
+    cycle = math.lcm(*set(packed.period.tolist()))
+    return Participation(lambda key: (), sample, num_clients=len(packed.period), cycle=cycle)
 
 
 def availability(
     intervals: Intervals | ArrayLike,
     *,
     tick: float = 1.0,
-    rounds: int,
+    rounds: int | None = None,
     wrap: str | ArrayLike | None = None,
     overlaps: str = 'reject',
 ) -> NDArray[np.bool_]:
@@ -100,7 +111,7 @@ def availability(
     Args:
       intervals: as in `trace`.
       tick: seconds per round, positive.
-      rounds: T.
+      rounds: T; by default the whole days of the longest client's log, and at least one.
       wrap: as in `trace`, but any positive number of seconds; the last end is not rounded up.
       overlaps: as in `trace`.
 
@@ -111,25 +122,46 @@ def availability(
       ValueError: as for `trace`, and if the matrix exceeds the memory of the machine.
     """
     checks.positive('tick', tick)
+    log = as_intervals(intervals)
+    check_times(log)
+    if rounds is None:
+        seconds = np.max(log.end if log.period is None else log.period)
+        days = max(1, int(seconds / WRAPS['day'] + 1e-9))
+        rounds = max(1, round(days * WRAPS['day'] / tick))
     checks.static_int('rounds', rounds)
-    checks.choice('overlaps', overlaps, ('reject', 'merge'))
-    recording = as_intervals(intervals)
-    check_times(recording)
-    num_clients = len(recording.names)
+    num_clients = len(log.names)
     checks.fits('rounds', rounds, float(rounds) * num_clients)
-    period = wrap_seconds(recording, wrap)
-    period = np.broadcast_to(recording.end.max() if period is None else period, (num_clients,))
-    if (period <= 0).any():
-        raise errors.invalid('wrap', 'be positive', period.min())
-    client, start, end, _ = within_wrap(recording, period, tick=tick, overlaps=overlaps)
+    log = within_wrap(log, tick=tick, wrap=wrap, overlaps=overlaps, whole_ticks=False)
     mask = np.zeros((num_clients, rounds), bool)
-    offsets = np.searchsorted(client, np.arange(num_clients + 1))
-    nearly = TOLERANCE * tick
+    offsets = np.searchsorted(log.client, np.arange(num_clients + 1))
+    nearly, period = TOLERANCE * tick, np.asarray(log.period)
     times = np.arange(rounds) * np.float64(tick) + nearly
-    for i in np.unique(client):
-        begins = start[offsets[i] : offsets[i + 1]]
-        reach = np.maximum.accumulate(end[offsets[i] : offsets[i + 1]])
+    for i in np.unique(log.client):
+        own = slice(offsets[i], offsets[i + 1])
+        reach = np.maximum.accumulate(log.end[own])
         phase = np.mod(times, period[i])
-        last = np.searchsorted(begins, phase, side='right') - 1
+        last = np.searchsorted(log.start[own], phase, side='right') - 1
         mask[i] = (last >= 0) & (phase < reach[last] + nearly * 0.5)
     return mask.T
+
+
+def pack(log: Intervals, tick: float) -> PackedTrace:
+    """The edges of every client.
+
+    Args:
+      log: one period of a log, by client and start; periods are whole numbers of rounds.
+      tick: seconds per round.
+    """
+    first, last = round_up(log.start, tick), round_up(log.end, tick)
+    keep = last > first  # shorter than a tick and between two: no round sees it
+    client, first, last = log.client[keep], first[keep], last[keep]
+    period = np.rint(np.asarray(log.period) / tick).astype(np.int64)
+    # Unions of what touches, by clients one behind the other.
+    shift = client * (2 * period.max() + 2)
+    reach = np.maximum.accumulate(last + shift)
+    opens = np.r_[True, (first + shift)[1:] > reach[:-1]][: len(client)]
+    closes = np.r_[opens[1:], True][: len(client)]
+    edges = np.stack([first[opens], (reach - shift)[closes]], axis=1).ravel()
+    counts = 2 * np.bincount(client[opens], minlength=len(period))
+    offsets = np.r_[0, np.cumsum(counts)]
+    return PackedTrace(*(each.astype(np.int32) for each in (edges, offsets, period)))

@@ -5,7 +5,7 @@ import numpy as np
 from fedjax_links import analysis
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.participation.traces.intervals import WRAPS, Intervals, check_times
-from fedjax_links.participation.traces.look_alike import sampled_days
+from fedjax_links.participation.traces.trace import availability
 from fedjax_links.report.screens.link_statistics import standard_errors
 from fedjax_links.report.screens.recording import LinkRecord
 
@@ -20,7 +20,7 @@ def of_log(
     Args:
       intervals: the log, time 0 being midnight.
       tick: seconds per round.
-      rounds: T, by default as in `sampled_days`.
+      rounds: T, by default as in `availability`.
       overlaps: as in `availability`.
 
     Returns:
@@ -30,7 +30,7 @@ def of_log(
     Raises:
       ValueError: as for `availability`.
     """
-    mask = sampled_days(intervals, tick=tick, rounds=rounds, overlaps=overlaps)
+    mask = availability(intervals, tick=tick, rounds=rounds, overlaps=overlaps)
     day = WRAPS['day'] / tick
     lasting = f'{len(mask):,} rounds of {tick:g} s ({len(mask) / day:.3g} days)'
     away = "FedAvg's weights {:.4f} ± {:.4f} from equal (L1)".format(*bias(mask))

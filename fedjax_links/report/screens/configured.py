@@ -123,9 +123,8 @@ def link_law(links: Bound) -> LinkLaw:
     if entry is None or entry.law is None:
         return UNKNOWN
     options, schedule = dict(links.options), links.options.get('schedule')
-    probs, named = options.get('probs'), {'name': 'constant'}
+    probs, kind = options.get('probs'), 'constant'
     if schedule is not None:
-        options['schedule'], probs = schedule.build(), schedule.args[0]
-        named = {'name': schedule.name, **schedule.options}
+        options['schedule'], probs, kind = schedule.build(), schedule.args[0], schedule.name
     parts = {name: link_law(part) for name, part in options.items() if isinstance(part, Bound)}
-    return entry.law(Given(options, probs, named, parts))
+    return entry.law(Given(options, np.asarray(probs, np.float64), kind, parts))

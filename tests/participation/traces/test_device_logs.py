@@ -126,20 +126,20 @@ def test_clients_by_name_and_by_number(flash, fedscale):
 @pytest.mark.parametrize(
     'held, message',
     [
-        ('{"a": ', '`path` must be a JSON file, got Expecting value: line 1 column 7 (char 6).'),
+        ('{"a": ', '`path` must be a JSON file, got {path}: Expecting value.'),
         ('[1, 2]', '`path` must hold a description by client, got [1, 2].'),
-        ('{"a": 3}', '`path` must hold a description by client, got 3 for client a.'),
+        ('{"a": 3}', "`path` must hold a description by client, got {{'a': 3}}."),
         (
             '{"a": {"trace_start": 0, "trace_end": 9}}',
-            "`traces` must have the field 'ready_time', got client a.",
+            '`a.ready_time` must be a number, got None.',
         ),
         (
             '{"a": {"trace_start": 0, "trace_end": 9, "ready_time": [1, 2]}}',
-            '`ready_time` must be a list of pairs of numbers, got [1, 2] at client a.',
+            '`a.ready_time` must be a list of pairs of numbers, got [1, 2].',
         ),
         (
             '{"a": {"trace_start": "0", "trace_end": 9, "ready_time": []}}',
-            "`trace_start` must be a number, got '0' at client a.",
+            "`a.trace_start` must be a number, got '0'.",
         ),
         (
             '{"a": {"trace_start": 9, "trace_end": 9, "ready_time": []}}',
@@ -154,10 +154,10 @@ def test_clients_by_name_and_by_number(flash, fedscale):
 def test_a_flash_file_of_another_kind_costs_one_line(held, message, tmp_path):
     path = tmp_path / 'timers.json'
     path.write_text(held)
-    refuses(lambda: trace_formats.from_flash(path), message)
+    refuses(lambda: trace_formats.from_flash(path), message.format(path=path))
 
 
-def test_matrices_by_round_and_by_client(tmp_path, rng):
+def test_matrices(tmp_path, rng):
     mask = rng.random((7, 3)) < 0.5
     mask[0], mask[1] = [True, False, False], True
     lines = '\n'.join(','.join(str(int(cell)) for cell in row) for row in mask)
@@ -169,13 +169,11 @@ def test_matrices_by_round_and_by_client(tmp_path, rng):
     np.testing.assert_array_equal(availability(log, tick=20, rounds=21), np.repeat(mask, 3, axis=0))
     path.write_text('phone, laptop ,x\n' + lines + '\n\n')
     assert trace_formats.from_matrix(path).names == ('phone', 'laptop', 'x')
-    turned = trace_formats.from_matrix(path, by='client')
-    np.testing.assert_array_equal(availability(turned, rounds=3), mask.T)
     path.write_text('1,0\n0,2\n')
-    message = "`path` must have 2 values 0 or 1 per line, got '2' on line 2."
+    message = "`path` must have 2 values 0 or 1 per line, got ['0', '2'] on line 2."
     refuses(lambda: trace_formats.from_matrix(path), message)
     path.write_text('1,0\n0\n')
-    message = '`path` must have 2 values 0 or 1 per line, got 1 on line 2.'
+    message = "`path` must have 2 values 0 or 1 per line, got ['0'] on line 2."
     refuses(lambda: trace_formats.from_matrix(path), message)
     path.write_text('a,b\n')
     refuses(lambda: trace_formats.from_matrix(path), '`path` must hold lines of 0 and 1, got none.')
@@ -184,7 +182,7 @@ def test_matrices_by_round_and_by_client(tmp_path, rng):
 def test_a_pickle_is_refused_and_not_run(tmp_path):
     path, touched = tmp_path / 'client_behave_trace', tmp_path / 'touched'
     path.write_bytes(f'cos\nsystem\n(Vtouch {touched}\ntR.'.encode())
-    with pytest.raises(ValueError, match=r'^`path` must be a JSON file, got Expecting value'):
+    with pytest.raises(ValueError, match=r'^`path` must be a JSON file, got .*: Expecting value'):
         trace_formats.from_fedscale(path)
     path.write_bytes(b'\x80\x04}\x94.')
     with pytest.raises(ValueError, match=r'^`path` must name a readable file, got .*utf-8'):

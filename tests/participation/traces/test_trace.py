@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedjax_links.participation import intervals, trace
-from fedjax_links.participation.traces.packed_traces import pack
+from fedjax_links.participation.traces.intervals import within_wrap
+from fedjax_links.participation.traces.trace import pack
 from tests.participation.sampling import refuses, roll
 
 
@@ -24,6 +25,11 @@ def by_search(client, start, end, num_clients, times):
     return np.array(
         [[any((client == i) & (start <= t) & (t < end)) for i in range(num_clients)] for t in times]
     )
+
+
+def packed_edges(log, wrap=None, overlaps='reject'):
+    cut = within_wrap(log, tick=1.0, wrap=wrap, overlaps=overlaps, whole_ticks=True)
+    return pack(cut, 1.0)
 
 
 @pytest.mark.parametrize('tick', [1.0, 0.5, 3.0])
@@ -72,7 +78,7 @@ def test_edges_on_ticks_are_exact():
 
 def test_touching_intervals_merge_and_short_ones_vanish():
     log = intervals([0, 0, 0, 1], [2.0, 0.0, 1.0, 0.2], [3.0, 1.0, 2.0, 0.4])
-    packed = pack(log)
+    packed = packed_edges(log)
     np.testing.assert_array_equal(packed.edges, [0, 3])
     np.testing.assert_array_equal(packed.offsets, [0, 2, 2])
     np.testing.assert_array_equal(packed.period, [3, 3])
@@ -87,7 +93,7 @@ def test_overlaps_can_be_merged(rng):
     log = intervals(client, start, end)
     mask = roll(trace(log, wrap=100.0, overlaps='merge'), 100).mask
     np.testing.assert_array_equal(mask, by_search(client, start, end, 4, np.arange(100)))
-    packed = pack(log, wrap=100.0, overlaps='merge')
+    packed = packed_edges(log, wrap=100.0, overlaps='merge')
     for i in range(4):
         edges = packed.edges[packed.offsets[i] : packed.offsets[i + 1]]
         assert (np.diff(edges) > 0).all()

@@ -4,7 +4,7 @@ import numpy as np
 
 from fedjax_links import analysis
 from fedjax_links.participation import intervals, look_alike
-from fedjax_links.participation.traces.look_alike import sampled_days
+from fedjax_links.participation.traces import trace
 from fedjax_links.report.screens import availability, recording, terminal
 
 HOUR = 3600.0
@@ -47,7 +47,7 @@ def test_the_error_of_the_bias_is_its_spread_over_records():
 
 def beside(log, tick):
     """Bias and its error, of a log and of as many clients that were fitted to it."""
-    mask = sampled_days(log, tick=tick)
+    mask = trace.availability(log, tick=tick)
     pattern = look_alike(log, num_clients=mask.shape[1], tick=tick, rounds=len(mask))
     copy = recording.record_links(pattern, num_rounds=len(mask), seed=0)
     return availability.bias(mask), availability.bias(copy.participates)
