@@ -238,10 +238,9 @@ def _check_names(
 ) -> None:
     if isinstance(model, Mapping):
         options = dict(model)
-        if options.pop('name', None) is None:
-            raise errors.missing_name('model.name', MODELS)
-        checks.choice('model.name', model['name'], MODELS)
-        made = MODELS[model['name']]
+        name = options.pop('name', None)
+        checks.choice('model.name', name, MODELS)
+        made = MODELS[name]
         if isinstance(made, type):  # whose signature has what flax adds to any module
             fields = {field.name for field in dataclasses.fields(made)}
             fields -= {'num_classes', 'name', 'parent'}
