@@ -4,59 +4,26 @@ Shapes use ``N`` for the number of clients. Behaviour is a NamedTuple of pure fu
 typed NamedTuple, and only the problem, which mixes arrays with functions, is a dataclass.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.core import describing
-from fedjax_links.links.samples import (
-    CohortLinkSample,
-    DuplexLinkSample,
-    Links,
-    LinkSample,
-    MaskLinks,
-    as_masks,
-    computes,
-    delivers,
-    participants,
-    prob_of,
-    receives,
-)
-
-__all__ = [
-    'Algorithm',
-    'Array',
-    'CohortLinkSample',
-    'DividedRows',
-    'DuplexLinkSample',
-    'FederationState',
-    'Key',
-    'LinearObjective',
-    'LinkSample',
-    'Links',
-    'MaskLinks',
-    'Number',
-    'Numbers',
-    'Params',
-    'Participation',
-    'ParticipationCounters',
-    'Problem',
-    'PyTree',
-    'RoundContext',
-    'RoundMetrics',
-    'Rows',
-    'Source',
-    'as_masks',
-    'computes',
-    'delivers',
-    'participants',
-    'prob_of',
-    'receives',
-]
+from fedjax_links.links.samples import CohortLinkSample as CohortLinkSample
+from fedjax_links.links.samples import DuplexLinkSample as DuplexLinkSample
+from fedjax_links.links.samples import Links as Links
+from fedjax_links.links.samples import LinkSample as LinkSample
+from fedjax_links.links.samples import MaskLinks as MaskLinks
+from fedjax_links.links.samples import as_masks as as_masks
+from fedjax_links.links.samples import computes as computes
+from fedjax_links.links.samples import delivers as delivers
+from fedjax_links.links.samples import participants as participants
+from fedjax_links.links.samples import prob_of as prob_of
+from fedjax_links.links.samples import receives as receives
 
 Array = jax.Array
 Key = jax.Array
@@ -66,6 +33,8 @@ Numbers = Number | np.ndarray
 """The same, or one for each client, float[N]."""
 PyTree = Any
 Params = PyTree
+
+_STATIC = {'static': True}
 
 
 class RoundContext(NamedTuple):
@@ -101,6 +70,11 @@ class RoundMetrics(NamedTuple):
     extra: Mapping[str, Array]
 
 
+S = TypeVar('S')
+Step = tuple[S, RoundMetrics]
+"""What a round returns: the new state, and the metrics."""
+
+
 class Rows(NamedTuple):
     """Who owns which of the stored examples.
 
@@ -114,26 +88,7 @@ class Rows(NamedTuple):
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class DividedRows:
-    """Who owns which of the examples that the devices of a mesh keep between them.
-
-    Each keeps those of its share of the clients (`meshes.Share`), and as many rows as any other;
-    what fills them up belongs to nobody. See `devices.divided`.
-
-    Attributes:
-      offsets: int32[N], first row of each client among those of all devices.
-      counts: int32[N], number of rows of each client, at least one.
-      num_devices: D, of the mesh.
-    """
-
-    offsets: Array
-    counts: Array
-    num_devices: int = dataclasses.field(metadata={'static': True})
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Source:
     """What makes a client's examples.
 
@@ -142,8 +97,8 @@ class Source:
       num_clients: N.
     """
 
-    make: Callable[[PyTree, Array], PyTree] = dataclasses.field(metadata={'static': True})
-    num_clients: int = dataclasses.field(metadata={'static': True})
+    make: Callable[[PyTree, Array], PyTree] = field(metadata=_STATIC)
+    num_clients: int = field(metadata=_STATIC)
 
 
 class LinearObjective(NamedTuple):
@@ -169,7 +124,7 @@ class LinearObjective(NamedTuple):
 
 @describing.described(describing.of_problem)
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Problem:
     """Client data, evaluation data and the functions that turn them into losses.
 
@@ -181,8 +136,7 @@ class Problem:
     Attributes:
       data: pytree with leaves [E, ...], E examples over all clients; what ``source`` reads where
         examples are made.
-      owned: the rows of every client, also if a mesh divides them, or the `Source` that makes its
-        examples.
+      owned: the rows of every client, or the `Source` that makes its examples.
       eval_data: pytree that ``metrics`` reads.
       init_params: ``key -> params``.
       loss_fn: ``(params, batch) -> []``, mean loss over a batch of ``data`` rows.
@@ -202,38 +156,31 @@ class Problem:
     """
 
     data: PyTree
-    owned: Rows | DividedRows | Source
+    owned: Rows | Source
     eval_data: PyTree
-    init_params: Callable[[Key], Params] = dataclasses.field(metadata={'static': True})
-    loss_fn: Callable[[Params, PyTree], Array] = dataclasses.field(metadata={'static': True})
-    metrics: Callable[[Params, PyTree], Mapping[str, Array]] = dataclasses.field(
-        metadata={'static': True}
+    init_params: Callable[[Key], Params] = field(metadata=_STATIC)
+    loss_fn: Callable[[Params, PyTree], Array] = field(metadata=_STATIC)
+    metrics: Callable[[Params, PyTree], Mapping[str, Array]] = field(metadata=_STATIC)
+    min_examples: int = field(metadata=_STATIC)
+    max_examples: int = field(metadata=_STATIC)
+    random_loss_fn: Callable[[Params, PyTree, Key], Array] | None = field(
+        default=None, metadata=_STATIC
     )
-    min_examples: int = dataclasses.field(metadata={'static': True})
-    max_examples: int = dataclasses.field(metadata={'static': True})
-    random_loss_fn: Callable[[Params, PyTree, Key], Array] | None = dataclasses.field(
-        default=None, metadata={'static': True}
-    )
-    larger_is_better: tuple[str, ...] | None = dataclasses.field(
-        default=None, metadata={'static': True}
-    )
-    attainable: Mapping[str, Array | np.ndarray] = dataclasses.field(default_factory=dict)
-    objective: LinearObjective | None = dataclasses.field(default=None, metadata={'static': True})
-    held_out: bool | None = dataclasses.field(default=None, metadata={'static': True})
+    larger_is_better: tuple[str, ...] | None = field(default=None, metadata=_STATIC)
+    attainable: Mapping[str, Array | np.ndarray] = field(default_factory=dict)
+    objective: LinearObjective | None = field(default=None, metadata=_STATIC)
+    held_out: bool | None = field(default=None, metadata=_STATIC)
 
     @property
     def num_clients(self) -> int:
         """Number of clients N."""
-        if isinstance(self.owned, Source):
-            return self.owned.num_clients
-        return self.owned.offsets.shape[0]
+        owned = self.owned
+        return owned.num_clients if isinstance(owned, Source) else owned.offsets.shape[0]
 
     @property
     def num_examples(self) -> int:
         """Number of examples over all clients, E; concrete problems only."""
-        if isinstance(self.owned, Source):
-            return self.owned.num_clients * self.max_examples
-        return int(self.owned.counts.sum())
+        return int(np.asarray(self.counts, np.int64).sum())
 
     @property
     def counts(self) -> Array:
@@ -264,11 +211,7 @@ class Problem:
         return self.data, self.owned.offsets[client], self.owned.counts[client]
 
 
-@describing.described(
-    lambda it: describing.of_functions('Algorithm', it.round_step),
-    line=True,
-    by='round_step',
-)
+@describing.described_by('round_step')
 class Algorithm(NamedTuple):
     """A federated algorithm as three pure functions.
 
@@ -284,13 +227,7 @@ class Algorithm(NamedTuple):
     models: Callable[[PyTree], Mapping[str, Params]]
 
 
-@describing.described(
-    lambda it: describing.of_functions(
-        'Participation', it.sample, num_clients=it.num_clients, cycle=it.cycle
-    ),
-    line=True,
-    by='sample',
-)
+@describing.described_by('sample', 'num_clients', 'cycle')
 class Participation(NamedTuple):
     """A participation pattern as a sampler driven by keys.
 

@@ -3,44 +3,22 @@
 What a client does stands in `client_programs`, whose names can be used from here too.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
-import jax.numpy as jnp
 
-from fedjax_links.base import (
-    Array,
-    DividedRows,
-    Number,
-    Params,
-    Problem,
-    PyTree,
-    RoundContext,
-    Rows,
-)
+from fedjax_links.base import Array, Number, Params, Problem, PyTree, RoundContext
 from fedjax_links.clients import cohorts
 from fedjax_links.clients.cohorts import Cohort
-from fedjax_links.clients.programs import (
-    ClientProgram,
-    LocalUpdate,
-    Rate,
-    Run,
-    as_schedule,
-    local_sgd,
-    proximal_sgd,
-)
-from fedjax_links.core import meshes, prng, tree
+from fedjax_links.clients.programs import ClientProgram, LocalUpdate, local_sgd, proximal_sgd
+from fedjax_links.core import prng, tree
 
 __all__ = [
     'ClientProgram',
     'Contribution',
     'LocalUpdate',
-    'Rate',
-    'Run',
     'Train',
-    'as_schedule',
     'local_sgd',
     'proximal_sgd',
     'sum_updates',
@@ -123,45 +101,18 @@ def train_cohort(
       The contributions summed over the cohort (zeros if it is empty), in float32 at least, and
       ``client_tree`` with the members' rows replaced.
     """
-    lent = _examples_kept_here(problem)
 
-    def body(client: Array, row: PyTree, examples: PyTree = None) -> tuple[Contribution, PyTree]:
+    def body(client: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         key = prng.client_key(ctx.client_key, client)
-        own = problem
-        if lent is not None:
-            rows = Rows(jnp.zeros_like(problem.offsets), problem.counts)
-            own = dataclasses.replace(problem, data=examples, owned=rows)
 
         def train(start: Params, **adjustments: Any) -> LocalUpdate:
-            return local_train.run(start, client, ctx.round, key, own, **adjustments)
+            return local_train.run(start, client, ctx.round, key, problem, **adjustments)
 
         return per_client(train, client, row)
 
     chunk_size = local_train.chunk_size or _default_chunk_size(cohort, problem)
-    return cohorts.map_reduce(
-        body, cohort, client_tree, chunk_size=min(chunk_size, cohort.ids.shape[0]), lent=lent
-    )
-
-
-def _examples_kept_here(problem: Problem) -> Callable[[Array], PyTree] | None:
-    """``ids [W] -> leaves [W, m, ...]``, clients' examples, m the most of any; of a mesh's device.
-
-    None where every device keeps all, or examples are made.
-    """
-    owned = problem.owned
-    if not isinstance(owned, DividedRows) or not meshes.is_inside():
-        return None
-
-    def examples(ids: Array) -> PyTree:
-        slots = jnp.minimum(jnp.arange(problem.max_examples), owned.counts[ids][:, None] - 1)
-
-        def leaf(a: Array) -> Array:
-            first = owned.offsets[ids] - jax.lax.axis_index(meshes.AXIS) * a.shape[0]
-            return jnp.take(a, first[:, None] + slots, axis=0, mode='clip')
-
-        return jax.tree.map(leaf, problem.data)
-
-    return examples
+    width = min(chunk_size, cohort.ids.shape[0])
+    return cohorts.map_reduce(body, cohort, client_tree, chunk_size=width)
 
 
 def sum_updates(

@@ -1,35 +1,22 @@
 """The driver: thousands of rounds as one pure function, the only scan over rounds."""
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec as Spec
 
-from fedjax_links.base import (
-    Algorithm,
-    Array,
-    CohortLinkSample,
-    DividedRows,
-    FederationState,
-    Key,
-    Links,
-    Params,
-    Participation,
-    ParticipationCounters,
-    Problem,
-    PyTree,
-    RoundContext,
-    RoundMetrics,
-)
+from fedjax_links import base
+from fedjax_links.base import Algorithm, FederationState, Key, Links, Participation, Problem, Step
 from fedjax_links.core import checks, errors, meshes, prng, tree
 from fedjax_links.results.simulation import SimulationResult as SimulationResult
 
-EvalFn = Callable[[Params, Key, Problem], PyTree]
+EvalFn = Callable[[base.Params, Key, Problem], base.PyTree]
 """``(params, key, problem) -> pytree``: what to measure of a candidate model."""
+
+_Turned = tuple[FederationState, base.PyTree]
+_Advance = Callable[[FederationState, Any], _Turned]
 
 
 def simulate(
@@ -106,58 +93,46 @@ def simulate(
                 f'{eval_every}; the nearest smaller divisor is {nearest}',
             )
     make = functools.partial(_init, algorithm, kind)
-    run = functools.partial(
-        _simulate, make, algorithm, participation, num_rounds, eval_every, eval_fn
-    )
+    given = None if kind is participation else participation
+
+    def run(state: FederationState | None, problem: Problem, key: Key) -> SimulationResult:
+        state = make(problem, key) if state is None else state
+        turn = _turn(key, algorithm, problem, kind)
+        if eval_every is None and eval_fn is None:
+            return SimulationResult(*_scan(turn, state, given, num_rounds), {})
+        period = eval_every or num_rounds
+
+        def advance_period(state: FederationState, links: Links | None) -> _Turned:
+            state, rounds = _scan(turn, state, links, period)
+            return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
+
+        by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), given)
+        state, (rounds, evals) = _scan(advance_period, state, by_period, num_rounds // period)
+        rounds = jax.tree.map(lambda a: a.reshape(num_rounds, *a.shape[2:]), rounds)
+        return SimulationResult(state, rounds, evals)
+
     if mesh is None:
         return run(initial_state, problem, key)
-    return _on_mesh(mesh, make, run, initial_state, problem, key)
+    if mesh.axis_names != (meshes.AXIS,):
+        raise errors.invalid('mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names)
+    layout = meshes.Layout(make, mesh, problem, key)
+    return SimulationResult(*layout.advance(run, initial_state, problem, key))
 
 
-def _simulate(
-    make: Callable[[Problem, Key], FederationState],
-    algorithm: Algorithm,
-    participation: Any,
-    num_rounds: int,
-    eval_every: int | None,
-    eval_fn: EvalFn | None,
-    initial_state: FederationState | None,
-    problem: Problem,
-    key: Key,
-) -> SimulationResult:
-    """`simulate`, on what is known to be possible."""
-    start = make(problem, key) if initial_state is None else initial_state
-    given = None if isinstance(participation, Participation) else participation
+def _turn(key: Key, algorithm: Algorithm, problem: Problem, participation: Any = None) -> _Advance:
+    """One round, of ``(state, links)``; links that are None are drawn by the pattern."""
 
-    def turn(state: FederationState, links: Links | None) -> tuple[FederationState, RoundMetrics]:
+    def turn(state: FederationState, links: Links | None) -> Step[FederationState]:
         if links is None:
             return run_round(state, key, algorithm, participation, problem)
         return _round_under(links, state, key, algorithm, problem)
 
-    if eval_every is None and eval_fn is None:
-        state, rounds = _scan(turn, start, given, num_rounds)
-        return SimulationResult(state, rounds, {})
-
-    period = eval_every or num_rounds
-    seen = problem
-    if isinstance(problem.owned, DividedRows) and meshes.is_inside():
-        seen = dataclasses.replace(problem, data=None)  # no device has all of it
-
-    def advance_period(
-        state: FederationState, links: Links | None
-    ) -> tuple[FederationState, tuple[RoundMetrics, Mapping[str, PyTree]]]:
-        state, rounds = _scan(turn, state, links, period)
-        return state, (rounds, evaluate(state, key, algorithm, seen, eval_fn))
-
-    by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), given)
-    state, (rounds, evals) = _scan(advance_period, start, by_period, num_rounds // period)
-    rounds = jax.tree.map(lambda a: a.reshape(num_rounds, *a.shape[2:]), rounds)
-    return SimulationResult(state, rounds, evals)
+    return turn
 
 
 def advance(
     state: FederationState, key: Key, links: Links, algorithm: Algorithm, problem: Problem
-) -> tuple[FederationState, RoundMetrics]:
+) -> Step[FederationState]:
     """Rounds under given links: what `simulate` does once a pattern has drawn them.
 
     Args:
@@ -184,45 +159,11 @@ def advance(
       >>> print(rounds.num_active, bool((state.algorithm.server == same.algorithm.server).all()))
       [0 0 0 2 2 0] True
     """
-
-    def turn(state: FederationState, links: Links) -> tuple[FederationState, RoundMetrics]:
-        return _round_under(links, state, key, algorithm, problem)
-
+    turn = _turn(key, algorithm, problem)
     return _scan(turn, state, links, len(jax.tree.leaves(links)[0]))
 
 
-def _on_mesh(
-    mesh: jax.sharding.Mesh,
-    make: Callable[[Problem, Key], FederationState],
-    run: Callable[[FederationState | None, Problem, Key], SimulationResult],
-    state: FederationState | None,
-    problem: Problem,
-    key: Key,
-) -> SimulationResult:
-    """``run(state, problem, key)`` inside a mesh; ``make`` makes such states."""
-    if mesh.axis_names != (meshes.AXIS,):
-        raise errors.invalid('mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names)
-    layout = meshes.Layout(make, mesh, problem, key)
-
-    def run_share(leaves: list[Array] | None, problem: Problem, key: Key) -> PyTree:
-        result = run(None if leaves is None else layout.inside(leaves), problem, key)
-        return jax.tree.leaves(result.state), result.rounds, result.evals
-
-    start, in_shares = None, False
-    if state is not None:
-        start, in_shares = layout.entered(state), layout.is_in_shares(state)
-    in_specs = None if start is None else layout.specs, _specs(problem, mesh), Spec()
-    inside = meshes.on_each(run_share, mesh, in_specs, (layout.specs, Spec(), Spec()))
-    leaves, rounds, evals = inside(start, problem, key)
-    return SimulationResult(layout.left(leaves, in_shares=in_shares), rounds, evals)
-
-
-def _scan(
-    step: Callable[[FederationState, Any], tuple[FederationState, PyTree]],
-    state: FederationState,
-    inputs: PyTree,
-    length: int,
-) -> tuple[FederationState, PyTree]:
+def _scan(step: _Advance, state: FederationState, inputs: base.PyTree, length: int) -> _Turned:
     """`jax.lax.scan` over rounds, with the same bits for any length.
 
     The compiler dissolves a loop that it knows to turn once into its surroundings, and then rounds
@@ -233,24 +174,13 @@ def _scan(
     only = jax.tree.map(lambda a: a[0], inputs)
     _, output = jax.eval_shape(step, state, only)
 
-    def turn(_: Array, carry: tuple[FederationState, PyTree]) -> tuple[FederationState, PyTree]:
+    def turn(_: base.Array, carry: _Turned) -> _Turned:
         return step(carry[0], only)
 
     state, output = jax.lax.fori_loop(
         0, 1 + jnp.minimum(state.round, 0), turn, (state, tree.zeros_like(output))
     )
     return state, jax.tree.map(lambda a: a[None], output)
-
-
-def _specs(problem: Problem, mesh: jax.sharding.Mesh) -> Any:
-    """How a problem lies on a mesh."""
-    if not isinstance(problem.owned, DividedRows):
-        return Spec()
-    if problem.owned.num_devices != mesh.size:
-        requirement = f'have the {problem.owned.num_devices} devices that keep the examples'
-        raise errors.invalid('mesh', requirement, mesh.size)
-    whole: Any = Spec()
-    return dataclasses.replace(problem, data=Spec(meshes.AXIS), owned=whole, eval_data=whole)
 
 
 def init(
@@ -278,10 +208,7 @@ def init(
     make = functools.partial(_init, algorithm, participation)
     if mesh is None:
         return make(problem, key)
-    layout = meshes.Layout(make, mesh, problem, key)
-    in_specs = _specs(problem, mesh), Spec()
-    run = meshes.on_each(lambda *of: jax.tree.leaves(make(*of)), mesh, in_specs, layout.specs)
-    return layout.left(run(problem, key), in_shares=True)
+    return meshes.Layout(make, mesh, problem, key).make(problem, key)
 
 
 def _init(
@@ -297,7 +224,7 @@ def _init(
         algorithm=algorithm.init(problem.init_params(prng.model_key(key)), problem),
         participation=carry,
         links=tree.zeros_like(links),
-        counters=ParticipationCounters(
+        counters=base.ParticipationCounters(
             participation_count=jnp.zeros(num_clients, jnp.int32),
             last_active=jnp.full(num_clients, -1, jnp.int32),
         ),
@@ -319,7 +246,7 @@ def run_round(
     algorithm: Algorithm,
     participation: Participation,
     problem: Problem,
-) -> tuple[FederationState, RoundMetrics]:
+) -> Step[FederationState]:
     """One round: draw the links, let the algorithm act on them, keep count.
 
     Args:
@@ -339,7 +266,7 @@ def run_round(
 
 def _round_under(
     links: Links, state: FederationState, key: Key, algorithm: Algorithm, problem: Problem
-) -> tuple[FederationState, RoundMetrics]:
+) -> Step[FederationState]:
     """One round under given links: let the algorithm act on them, keep count."""
     round = state.round
     ctx = round_context(key, round, links)
@@ -357,21 +284,21 @@ def _round_under(
     return next_state, metrics
 
 
-def _counted(counters: ParticipationCounters, links: Links, round: Array) -> ParticipationCounters:
+def _counted(
+    counters: base.ParticipationCounters, links: Links, round: base.Array
+) -> base.ParticipationCounters:
     """The counters after a round; in place, at the cost of the cohort, where links name one."""
     count, last = counters
-    if isinstance(links, CohortLinkSample):
-        ids = links.ids
-        return ParticipationCounters(
-            participation_count=count.at[ids].add(1, mode='drop', indices_are_sorted=True),
-            last_active=last.at[ids].set(round, mode='drop', indices_are_sorted=True),
-        )
-    return ParticipationCounters(
-        participation_count=count + links.mask, last_active=jnp.where(links.mask, round, last)
+    if not isinstance(links, base.CohortLinkSample):
+        mask = links.mask
+        return base.ParticipationCounters(count + mask, jnp.where(mask, round, last))
+    named: Any = {'mode': 'drop', 'indices_are_sorted': True}
+    return base.ParticipationCounters(
+        count.at[links.ids].add(1, **named), last.at[links.ids].set(round, **named)
     )
 
 
-def round_context(key: Key, round: Array | int, links: Links) -> RoundContext:
+def round_context(key: Key, round: base.Array | int, links: Links) -> base.RoundContext:
     """What a round may look at, for composing rounds by hand.
 
     Args:
@@ -382,7 +309,7 @@ def round_context(key: Key, round: Array | int, links: Links) -> RoundContext:
     Returns:
       The context that `simulate` would pass in that round under those links.
     """
-    return RoundContext(
+    return base.RoundContext(
         round=jnp.asarray(round, jnp.int32),
         links=links,
         client_key=prng.round_key(key, 'client', round),
@@ -396,7 +323,7 @@ def evaluate(
     algorithm: Algorithm,
     problem: Problem,
     eval_fn: EvalFn | None = None,
-) -> Mapping[str, PyTree]:
+) -> Mapping[str, base.PyTree]:
     """Applies ``eval_fn`` to every candidate model of the state.
 
     Args:
@@ -415,18 +342,13 @@ def evaluate(
     return {name: eval_fn(params, eval_key, problem) for name, params in models.items()}
 
 
-def problem_metrics(params: Params, key: Key, problem: Problem) -> Mapping[str, Array]:
+def problem_metrics(params: base.Params, key: Key, problem: Problem) -> Mapping[str, base.Array]:
     """The problem's own metrics on its evaluation data."""
     del key
     return problem.metrics(params, problem.eval_data)
 
 
-def realised_links(
-    key: Key,
-    participation: Participation,
-    *,
-    num_rounds: int,
-) -> Links:
+def realised_links(key: Key, participation: Participation, *, num_rounds: int) -> Links:
     """The links that `simulate` meets with this key, without training anything.
 
     Args:
@@ -450,14 +372,13 @@ def realised_links(
     """
     prng.check(key)
     checks.static_int('num_rounds', num_rounds)
-
     rounds = jnp.arange(num_rounds, dtype=jnp.int32)
     return draw(participation.init(prng.pattern_key(key)), key, participation, rounds)[1]
 
 
 def draw(
-    carry: PyTree, key: Key, participation: Participation, rounds: Array
-) -> tuple[PyTree, Links]:
+    carry: base.PyTree, key: Key, participation: Participation, rounds: base.Array
+) -> tuple[base.PyTree, Links]:
     """A pattern's links in consecutive rounds, for `advance`.
 
     Args:
@@ -470,7 +391,7 @@ def draw(
       The carry after them, and the links, leaves [T, ...].
     """
 
-    def sample(carry: PyTree, round: Array) -> tuple[PyTree, Links]:
+    def sample(carry: base.PyTree, round: base.Array) -> tuple[base.PyTree, Links]:
         return participation.sample(carry, prng.round_key(key, 'participation', round), round)
 
     return jax.lax.scan(sample, carry, rounds)

@@ -68,19 +68,15 @@ def sweep(
       ValueError: for an unknown maker, columns of different lengths, a seed out of range, or
         devices that are not there.
     """
-    makers = {'make_algorithm': make_algorithm, 'make_participation': make_participation}
-    for name, maker in makers.items():
+    for name, maker in zip(_MAKERS, (make_algorithm, make_participation), strict=True):
         if not callable(maker):
             requirement = 'be a function of its grid columns, of none as `lambda: ...`'
-            raise errors.invalid(name, requirement, errors.shown(maker))
+            raise errors.invalid(f'make_{name}', requirement, errors.shown(maker))
     seed_column = prng.seed_column(seeds)
     points, num_points = _columns(grid or {})
-
     num_seeds = len(seed_column)
-    lanes = (
-        jax.tree.map(lambda a: np.repeat(a, num_seeds, axis=0), points),
-        np.tile(seed_column, num_points),
-    )
+    repeated = jax.tree.map(lambda a: np.repeat(a, num_seeds, axis=0), points)
+    lanes = repeated, np.tile(seed_column, num_points)
 
     def lane(inputs: tuple[Grid, Array], problem: Problem) -> SimulationResult:
         point, seed = inputs
@@ -102,26 +98,22 @@ def sweep(
     used = devices_.chosen(devices)[: len(lanes[1])]
     is_traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(problem))
     if len(used) == 1 or is_traced:
-
-        @jax.jit
-        def run(lanes: PyTree, problem: Problem, count: Array) -> PyTree:
-            return by_point_and_seed(run_lanes(lanes, problem, count))
-
         if devices is not None and not is_traced:
             problem = jax.device_put(problem, used[0])
+
+        @jax.jit
+        def run(*given: Any) -> PyTree:
+            return by_point_and_seed(run_lanes(*given))
+
         return run(lanes, problem, np.int32(len(lanes[1])))
 
     outputs, shares = devices_.spread(jax.jit(run_lanes), lanes, problem, used)
 
-    @jax.jit
-    def join(outputs: Sequence[PyTree]) -> PyTree:
-        def own(*leaves: Array) -> Array:
-            pairs = zip(leaves, shares, strict=True)
-            return jnp.concatenate([a[: len(share)] for a, share in pairs])
+    def own(*leaves: Array) -> Array:
+        pairs = zip(leaves, shares, strict=True)
+        return jnp.concatenate([a[: len(share)] for a, share in pairs])
 
-        return by_point_and_seed(jax.tree.map(own, *outputs))
-
-    return join(outputs)
+    return jax.jit(lambda outputs: by_point_and_seed(jax.tree.map(own, *outputs)))(outputs)
 
 
 def over_lanes(
@@ -177,30 +169,25 @@ def product(
       [0.1 0.1 0.2 0.2] [0.5 0.9 0.5 0.9]
     """
     given = {**(values or {}), **by_maker}
-    _check_makers(given)
-    names = [(maker, name) for maker in given for name in given[maker]]
-    for maker, name in names:
-        if np.ndim(given[maker][name]) == 0 or len(given[maker][name]) == 0:
-            raise errors.invalid(name, 'be a list of at least one value', given[maker][name])
-    rows = list(itertools.product(*(given[maker][name] for maker, name in names)))
-    columns: dict[str, dict[str, np.ndarray]] = {maker: {} for maker in given}
-    for position, (maker, name) in enumerate(names):
-        columns[maker][name] = np.stack([np.asarray(row[position]) for row in rows])
-    return columns
-
-
-def _check_makers(grid: Iterable[str]) -> None:
-    for maker in grid:
+    for maker in given:
         checks.choice('grid', maker, _MAKERS)
+    flat = {(maker, name): each for maker, named in given.items() for name, each in named.items()}
+    for (_, name), each in flat.items():
+        if np.ndim(each) == 0 or len(each) == 0:
+            raise errors.invalid(name, 'be a list of at least one value', each)
+    rows = list(itertools.product(*flat.values()))
+    columns: dict[str, dict[str, np.ndarray]] = {maker: {} for maker in given}
+    for (maker, name), column in zip(flat, zip(*rows, strict=True), strict=True):
+        columns[maker][name] = np.stack([np.asarray(value) for value in column])
+    return columns
 
 
 def _columns(grid: Grid) -> tuple[dict[str, dict[str, np.ndarray]], int]:
     """The grid as arrays, one dictionary per maker, and its number of points."""
-    _check_makers(grid)
-    columns = {
-        maker: {name: _numbers(name, values) for name, values in grid.get(maker, {}).items()}
-        for maker in _MAKERS
-    }
+    columns: dict[str, dict[str, np.ndarray]] = {maker: {} for maker in _MAKERS}
+    for maker, named in grid.items():
+        checks.choice('grid', maker, _MAKERS)
+        columns[maker] = {name: _numbers(name, values) for name, values in named.items()}
     lengths = {name: len(a) for named in columns.values() for name, a in named.items()}
     if len(set(lengths.values())) > 1:
         raise errors.invalid('grid', 'have columns of one length', lengths)

@@ -9,7 +9,10 @@ from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.participation import PARTICIPATION
 from generate import text
 
-_MORE = ('core.errors', 'core.references', 'core.registry', 'participation.traces.trace_formats')
+_MORE = (
+    *('core.errors', 'core.references', 'core.registry', 'links.samples'),
+    'participation.traces.trace_formats',
+)
 _ELSEWHERE = {
     'algorithms': ('algorithms', {entry.factory.__name__ for entry in ALGORITHMS.values()}),
     'participation': ('patterns', {entry.factory.__name__ for entry in PARTICIPATION.values()}),

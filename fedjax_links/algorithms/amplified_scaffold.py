@@ -12,20 +12,11 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import (
-    Algorithm,
-    Array,
-    Number,
-    Params,
-    Problem,
-    PyTree,
-    RoundContext,
-    RoundMetrics,
-)
+from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class AmplifiedScaffoldState(NamedTuple):
@@ -37,7 +28,7 @@ class AmplifiedScaffoldState(NamedTuple):
       control: c, constant within a window.
       clients: a pair of tables, leaves [N, ...], in the table's dtype: c_i, and the mean gradient
         of the last window in which the client delivered, which becomes c_i once that is over.
-      mean_sum: the sum of those means, kept up to date by differences as in `common.MemoryState`.
+      mean_sum: the sum of those means, kept up to date by differences as in `MemoryState`.
       num_heard: int32[N], rounds of this window in which the client delivered.
     """
 
@@ -117,8 +108,7 @@ def amplified_scaffold(
 
     def round_step(
         state: AmplifiedScaffoldState, ctx: RoundContext, problem: Problem
-    ) -> tuple[AmplifiedScaffoldState, RoundMetrics]:
-        cohort = cohorts.participating(ctx.links)
+    ) -> Step[AmplifiedScaffoldState]:
         eta = local_train.learning_rate(ctx.round)
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
@@ -126,27 +116,21 @@ def amplified_scaffold(
             c_i = tree.select(heard == 0, mean, c_i)  # its last window is over
             correction = tree.subtract(state.control, c_i)
             update = train(state.server, correction=correction)
-            descent = 1 / (update.num_steps * eta)
+            gradient = common.mean_gradient(update, correction, eta)
             share = 1 / common.as_float(1 + heard)  # multiplied by: meshes may divide differently
-
-            def averaged(old: Array, shift: Array, delta: Array) -> Array:
-                gradient = -shift - descent * delta
-                return ((1 - share) * old + share * gradient).astype(delta.dtype)
-
-            new_mean = jax.tree.map(averaged, mean, correction, update.delta)
-            new_mean = tree.round_to(new_mean, mean)
+            new_mean = jax.tree.map(lambda old, g: (1 - share) * old + share * g, mean, gradient)
+            new_mean = tree.round_to(tree.cast_like(new_mean, update.delta), mean)
             sums = (update.delta, tree.change(new_mean, mean))
             return Contribution(sums, update.loss), (c_i, new_mean)
 
-        total, clients = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
-        deltas, mean_changes = total.value
-        num_active = cohorts.num_members(cohort)
-        server = tree.add_scaled(state.server, 1, tree.divide(deltas, num_active))
+        sums, clients, metrics = common.train_participants(
+            local_train, ctx, problem, client, state.clients
+        )
+        deltas, mean_changes = sums
+        server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
         mean_sum = tree.add_scaled(state.mean_sum, 1, mean_changes)
-        progress = tree.subtract(server, state.reference)
-        amplified = tree.add_scaled(state.reference, amplification, progress)
         window_ends = jnp.mod(ctx.round + 1, period) == 0
-        server = tree.select(window_ends, amplified, server)
+        server = common.amplify(server, state.reference, amplification, window_ends)
         control = tree.scale(1 / problem.num_clients, mean_sum)
         num_heard = cohorts.count(ctx.links, state.num_heard)
         new_state = AmplifiedScaffoldState(
@@ -157,6 +141,6 @@ def amplified_scaffold(
             mean_sum=mean_sum,
             num_heard=jnp.where(window_ends, 0, num_heard),
         )
-        return new_state, common.metrics(cohort, total)
+        return new_state, metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

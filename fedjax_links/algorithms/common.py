@@ -7,13 +7,21 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links import base, local_training
+from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.clients.cohorts import Cohort
 from fedjax_links.core import checks, errors, meshes, tree
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import (
+    ClientProgram,
+    Contribution,
+    Train,
+    sum_updates,
+    train_cohort,
+)
 
-RoundStep = Callable[[Any, RoundContext, Problem], tuple[Any, RoundMetrics]]
+RoundStep = Callable[[Any, RoundContext, Problem], Step[Any]]
+PerClient = Callable[[Train, Array, PyTree], tuple[Contribution, PyTree]]
 
 
 class ServerState(NamedTuple):
@@ -91,13 +99,39 @@ def empty_memory(params: Params, problem: Problem, table_dtype: DTypeLike | None
     return MemoryState(server=params, memory=table, memory_sum=tree.zero_sums(params))
 
 
+def sum_deltas(
+    local_train: ClientProgram,
+    ctx: RoundContext,
+    problem: Problem,
+    start: Params,
+    weights: Array | Callable[[Array], Array] | None = None,
+) -> Step[Params]:
+    """Has the participants train from one model: the sum of their w_i Delta_i, and the metrics."""
+    cohort = cohorts.participating(ctx.links)
+    total = sum_updates(local_train, cohort, ctx, problem, start, weights)
+    return total.value, metrics(cohort, total)
+
+
+def train_participants(
+    local_train: ClientProgram,
+    ctx: RoundContext,
+    problem: Problem,
+    per_client: PerClient,
+    table: PyTree = (),
+) -> tuple[PyTree, PyTree, base.RoundMetrics]:
+    """Has the participants train: the sum of what they contribute, the new table, the metrics."""
+    cohort = cohorts.participating(ctx.links)
+    total, table = train_cohort(local_train, cohort, ctx, problem, per_client, table)
+    return total.value, table, metrics(cohort, total)
+
+
 def remember(
     local_train: ClientProgram,
     ctx: RoundContext,
     problem: Problem,
-    per_client: Callable[[Train, Array, PyTree], tuple[Contribution, PyTree]],
+    per_client: PerClient,
     state: MemoryState,
-) -> tuple[PyTree, MemoryState, RoundMetrics]:
+) -> tuple[PyTree, MemoryState, base.RoundMetrics]:
     """Has the participants train and replaces their rows.
 
     Args:
@@ -117,18 +151,28 @@ def remember(
         sums = contribution.value, tree.change(stored, row)
         return contribution._replace(value=sums), stored
 
-    cohort = cohorts.participating(ctx.links)
-    total, table = train_cohort(local_train, cohort, ctx, problem, client, state.memory)
-    value, changes = total.value
+    sums, table, metrics = train_participants(local_train, ctx, problem, client, state.memory)
+    value, changes = sums
     memory_sum = tree.add_scaled(state.memory_sum, 1, changes)
-    new_state = state._replace(memory=table, memory_sum=memory_sum)
-    return value, new_state, metrics(cohort, total)
+    return value, state._replace(memory=table, memory_sum=memory_sum), metrics
 
 
-def metrics(cohort: Cohort, total: Contribution, **extra: Array) -> RoundMetrics:
+def mean_gradient(update: local_training.LocalUpdate, correction: PyTree, rate: Array) -> PyTree:
+    """``-correction - Delta_i / (s eta)``: the mean of the gradients of a client's SGD steps."""
+    descent = 1 / (update.num_steps * rate)
+    return jax.tree.map(lambda shift, delta: -shift - descent * delta, correction, update.delta)
+
+
+def amplify(server: Params, reference: Params, factor: Number, is_due: Array) -> Params:
+    """``x_ref + factor (x - x_ref)`` where it is due, else x."""
+    progress = tree.subtract(server, reference)
+    return tree.select(is_due, tree.add_scaled(reference, factor, progress), server)
+
+
+def metrics(cohort: Cohort, total: Contribution, **extra: Array) -> base.RoundMetrics:
     """Metrics of a round whose members all train and are all heard."""
     num_active = cohorts.num_members(cohort)
-    return RoundMetrics(num_active, num_active, total.loss, extra)
+    return base.RoundMetrics(num_active, num_active, total.loss, extra)
 
 
 def of_server(round_step: RoundStep) -> Algorithm:
@@ -137,12 +181,11 @@ def of_server(round_step: RoundStep) -> Algorithm:
 
 
 def with_memory(round_step: RoundStep, table_dtype: DTypeLike | None) -> Algorithm:
-    """An algorithm with a `MemoryState`."""
-
-    def init(params: Params, problem: Problem) -> MemoryState:
-        return empty_memory(params, problem, table_dtype)
-
-    return Algorithm(init, round_step, server_model)
+    """An algorithm with a `MemoryState`, its rows in a dtype that is checked."""
+    check_table_dtype(table_dtype)
+    return Algorithm(
+        lambda params, problem: empty_memory(params, problem, table_dtype), round_step, server_model
+    )
 
 
 def as_float(counts: Array) -> Array:
@@ -152,15 +195,12 @@ def as_float(counts: Array) -> Array:
 
 def check_table_dtype(table_dtype: DTypeLike | None) -> None:
     """Raises unless ``table_dtype`` is None or a floating-point dtype."""
-    if table_dtype is None:
-        return
-    requirement = 'be a floating-point dtype'
     try:
-        given = jnp.dtype(table_dtype)
+        given = jnp.dtype(jnp.float32 if table_dtype is None else table_dtype)
     except TypeError:  # no dtype at all
-        raise errors.invalid('table_dtype', requirement, table_dtype) from None
+        raise errors.invalid('table_dtype', 'be a floating-point dtype', table_dtype) from None
     if not jnp.issubdtype(given, jnp.floating):
-        raise errors.invalid('table_dtype', requirement, given.name)
+        raise errors.invalid('table_dtype', 'be a floating-point dtype', given.name)
 
 
 def check_count(argument: str, value: int | Array, *, minimum: int = 1) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import tree
 from fedjax_links.core.references import cite
@@ -62,7 +62,7 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
 
     def round_step(
         state: DebiasedState, ctx: RoundContext, problem: Problem
-    ) -> tuple[DebiasedState, RoundMetrics]:
+    ) -> Step[DebiasedState]:
         cohort = cohorts.participating(ctx.links)
         num_active = cohorts.num_members(cohort)
         num_selected = cohorts.count(ctx.links, state.num_selected)  # line 5: count, then use
@@ -75,9 +75,7 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
             return Contribution(update.delta, update.loss), row
 
         total, _ = train_cohort(local_train, cohort, ctx, problem, client)
-        mean_delta = tree.divide(total.value, num_active)
-        server = tree.add_scaled(state.server, 1, mean_delta)  # line 10
-        metrics = common.metrics(cohort, total)
-        return DebiasedState(server=server, num_selected=num_selected), metrics
+        server = tree.add_scaled(state.server, 1, tree.divide(total.value, num_active))  # line 10
+        return DebiasedState(server, num_selected), common.metrics(cohort, total)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
+from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, errors, tree
 from fedjax_links.core.references import cite
@@ -71,21 +71,16 @@ def f3ast(
     checks.positive('server_lr', server_lr)
 
     def init(params: Params, problem: Problem) -> F3astState:
-        ones = jnp.ones(problem.num_clients, jnp.result_type(float))
-        return F3astState(server=params, rate=ones)
+        return F3astState(params, jnp.ones(problem.num_clients, jnp.result_type(float)))
 
-    def round_step(
-        state: F3astState, ctx: RoundContext, problem: Problem
-    ) -> tuple[F3astState, RoundMetrics]:
+    def round_step(state: F3astState, ctx: RoundContext, problem: Problem) -> Step[F3astState]:
         active = base.participants(ctx.links)
-        chosen = lowest(jnp.where(active, state.rate, jnp.inf), budget) & active
-        rate = ((1 - beta) * state.rate + beta * chosen).astype(state.rate.dtype)
+        chosen, rate = _choose(active, state.rate, budget, beta)
         cohort = cohorts.make_cohort(chosen)
         total = sum_updates(local_train, cohort, ctx, problem, state.server, 1 / rate)
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
         num_available = jnp.sum(active, dtype=jnp.int32)
-        metrics = common.metrics(cohort, total, num_available=num_available)
-        return F3astState(server=server, rate=rate), metrics
+        return F3astState(server, rate), common.metrics(cohort, total, num_available=num_available)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)
 
@@ -107,11 +102,14 @@ def check_beta(beta: Number) -> None:
 def budgeted(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
     """bool[T, N]: who is asked in rounds in which those of ``mask`` could deliver."""
     budget, beta = options.get('budget', 10), options.get('beta', 0.01)
-    rate = np.ones(mask.shape[1], np.float32)
-    asked = np.zeros(mask.shape, bool)
-    for row, active in enumerate(mask):
-        order = np.argsort(np.where(active, rate, np.inf), kind='stable')
-        asked[row, order[:budget]] = True
-        asked[row] &= active
-        rate = ((1 - beta) * rate + beta * asked[row]).astype(np.float32)
-    return asked
+
+    def step(rate: Array, active: Array) -> tuple[Array, Array]:
+        return _choose(active, rate, budget, beta)[::-1]
+
+    return np.asarray(jax.lax.scan(step, jnp.ones(mask.shape[1]), jnp.asarray(mask))[1])
+
+
+def _choose(active: Array, rate: Array, budget: int, beta: Number) -> tuple[Array, Array]:
+    """bool[N], who of the active ones is asked, and the rates after that."""
+    chosen = lowest(jnp.where(active, rate, jnp.inf), budget) & active
+    return chosen, ((1 - beta) * rate + beta * chosen).astype(rate.dtype)

@@ -10,11 +10,10 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, RoundMetrics
-from fedjax_links.clients import cohorts
+from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, Step
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
-from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.local_training import ClientProgram
 
 
 class FedAUState(NamedTuple):
@@ -70,22 +69,19 @@ def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1
         zeros = jnp.zeros(problem.num_clients, jnp.int32)
         return FedAUState(server=params, waited=zeros, num_intervals=zeros, interval_sum=zeros)
 
-    def round_step(
-        state: FedAUState, ctx: RoundContext, problem: Problem
-    ) -> tuple[FedAUState, RoundMetrics]:
+    def round_step(state: FedAUState, ctx: RoundContext, problem: Problem) -> Step[FedAUState]:
         active = base.participants(ctx.links)
-        cohort = cohorts.participating(ctx.links)
         mean_interval = common.as_float(state.interval_sum) / jnp.maximum(state.num_intervals, 1)
         weight = jnp.where(state.num_intervals > 0, mean_interval, 1)  # use, then count
-        total = sum_updates(local_train, cohort, ctx, problem, state.server, weight)
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, weight)
         waited = state.waited + 1
         closed = active | (waited >= cutoff)
         new_state = FedAUState(
-            server=tree.add_scaled(state.server, server_lr / problem.num_clients, total.value),
+            server=tree.add_scaled(state.server, server_lr / problem.num_clients, deltas),
             waited=jnp.where(closed, 0, waited),
             num_intervals=state.num_intervals + closed,
             interval_sum=state.interval_sum + jnp.where(closed, waited, 0),
         )
-        return new_state, common.metrics(cohort, total)
+        return new_state, metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -8,17 +8,12 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.algorithms.common import ClientModelsState, ServerState
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
-from fedjax_links.local_training import (
-    ClientProgram,
-    Contribution,
-    Train,
-    sum_updates,
-    train_cohort,
-)
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
 @cite('mcmahan2017communication', 'xiang2023towards')
@@ -88,24 +83,21 @@ def fedavg_all(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algori
 
 
 def _averaging(local_train: ClientProgram, server_lr: Number, *, divide_by_all: bool) -> Algorithm:
-    def round_step(
-        state: common.ServerState, ctx: RoundContext, problem: Problem
-    ) -> tuple[common.ServerState, RoundMetrics]:
-        cohort = cohorts.participating(ctx.links)
-        total = sum_updates(local_train, cohort, ctx, problem, state.server)  # Alg. 1, lines 8-16
-        num_active = cohorts.num_members(cohort)
-        divisor = jnp.asarray(problem.num_clients) if divide_by_all else num_active
-        mean_delta = tree.divide(total.value, divisor)
+    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
+        # Alg. 1, lines 8-16
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)
+        divisor = jnp.asarray(problem.num_clients) if divide_by_all else metrics.num_active
+        mean_delta = tree.divide(deltas, divisor)
         server = tree.add_scaled(state.server, server_lr, mean_delta)  # lines 18-22
-        return common.ServerState(server=server), common.metrics(cohort, total)
+        return ServerState(server=server), metrics
 
     return common.of_server(round_step)
 
 
 def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number) -> Algorithm:
     def round_step(
-        state: common.ClientModelsState, ctx: RoundContext, problem: Problem
-    ) -> tuple[common.ClientModelsState, RoundMetrics]:
+        state: ClientModelsState, ctx: RoundContext, problem: Problem
+    ) -> Step[ClientModelsState]:
         active = base.participants(ctx.links)
         cohort = cohorts.computing(ctx.links)
 
@@ -118,9 +110,7 @@ def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number) -> Algori
         total, clients = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
         num_active = jnp.sum(active, dtype=jnp.int32)
         server = tree.add_scaled(state.server, server_lr, tree.divide(total.value, num_active))
-        metrics = RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
-        return common.ClientModelsState(server=server, clients=clients), metrics
+        metrics = base.RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
+        return ClientModelsState(server=server, clients=clients), metrics
 
-    return Algorithm(
-        init=common.every_client_at, round_step=round_step, models=common.server_and_client_mean
-    )
+    return Algorithm(common.every_client_at, round_step, common.server_and_client_mean)

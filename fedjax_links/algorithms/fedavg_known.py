@@ -6,11 +6,11 @@ References:
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Problem, RoundContext, RoundMetrics
-from fedjax_links.clients import cohorts
+from fedjax_links.algorithms.common import ServerState
+from fedjax_links.base import Algorithm, Array, Number, Problem, RoundContext, Step
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
-from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.local_training import ClientProgram
 
 
 @cite('xiang2024empowering', 'perazzone2022communication')
@@ -43,16 +43,12 @@ def fedavg_known(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algo
     """
     checks.positive('server_lr', server_lr)
 
-    def round_step(
-        state: common.ServerState, ctx: RoundContext, problem: Problem
-    ) -> tuple[common.ServerState, RoundMetrics]:
-        cohort = cohorts.participating(ctx.links)
-
+    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
         def weight(i: Array) -> Array:
             return 1 / base.prob_of(ctx.links, i)
 
-        total = sum_updates(local_train, cohort, ctx, problem, state.server, weight)
-        server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
-        return common.ServerState(server=server), common.metrics(cohort, total)
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, weight)
+        server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
+        return ServerState(server=server), metrics
 
     return common.of_server(round_step)

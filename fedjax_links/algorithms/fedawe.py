@@ -11,16 +11,7 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import (
-    Algorithm,
-    Array,
-    Number,
-    Params,
-    Problem,
-    PyTree,
-    RoundContext,
-    RoundMetrics,
-)
+from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
@@ -84,13 +75,10 @@ def fedawe(
         checks.positive('innovation_clip', innovation_clip)
 
     def init(params: Params, problem: Problem) -> FedAWEState:
-        start = common.every_client_at(params, problem)
         staleness = jnp.ones(problem.num_clients, jnp.int32)
-        return FedAWEState(server=params, clients=start.clients, staleness=staleness)
+        return FedAWEState(*common.every_client_at(params, problem), staleness)
 
-    def round_step(
-        state: FedAWEState, ctx: RoundContext, problem: Problem
-    ) -> tuple[FedAWEState, RoundMetrics]:
+    def round_step(state: FedAWEState, ctx: RoundContext, problem: Problem) -> Step[FedAWEState]:
         active = base.delivers(ctx.links)
         cohort = cohorts.delivering(ctx.links)
 

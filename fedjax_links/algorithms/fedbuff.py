@@ -11,16 +11,7 @@ from jax.typing import DTypeLike
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import (
-    Algorithm,
-    Array,
-    Number,
-    Params,
-    Problem,
-    PyTree,
-    RoundContext,
-    RoundMetrics,
-)
+from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
@@ -106,9 +97,7 @@ def fedbuff(
             version=jnp.zeros((), jnp.int32),
         )
 
-    def round_step(
-        state: FedBuffState, ctx: RoundContext, problem: Problem
-    ) -> tuple[FedBuffState, RoundMetrics]:
+    def round_step(state: FedBuffState, ctx: RoundContext, problem: Problem) -> Step[FedBuffState]:
         cohort = cohorts.delivering(ctx.links)
 
         def client(train: Train, i: Array, z_i: PyTree) -> tuple[Contribution, PyTree]:
@@ -136,8 +125,7 @@ def fedbuff(
             num_buffered=jnp.where(is_full, 0, num_buffered),
             version=version,
         )
-        num_steps = is_full.astype(jnp.int32)
-        extra = {'num_server_steps': num_steps, 'staleness_sum': staleness_sum}
+        extra = {'num_server_steps': is_full.astype(jnp.int32), 'staleness_sum': staleness_sum}
         return new_state, common.metrics(cohort, total, **extra)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -7,7 +7,8 @@ References:
 from jax.typing import DTypeLike
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.algorithms.common import MemoryState
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -33,7 +34,7 @@ def feddyn(
     cohorts of one size, never meets. An update lost on the way must not advance the client's g_i.
 
     Memory: 2 + N models: x, the rows g_i and their running sum N h (its drift:
-    `common.MemoryState`). With ``table_dtype=jnp.bfloat16`` the rows take half the space, and h is
+    `MemoryState`). With ``table_dtype=jnp.bfloat16`` the rows take half the space, and h is
     the mean of the rounded rows.
 
     Args:
@@ -51,11 +52,8 @@ def feddyn(
       Acar et al. 2021, Algorithm 1.
     """
     checks.positive('alpha', alpha)
-    common.check_table_dtype(table_dtype)
 
-    def round_step(
-        state: common.MemoryState, ctx: RoundContext, problem: Problem
-    ) -> tuple[common.MemoryState, RoundMetrics]:
+    def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
         def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:
             g = tree.cast_like(g_i, state.server)
             update = train(state.server, correction=tree.scale(-1, g), proximal=alpha)

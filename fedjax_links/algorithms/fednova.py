@@ -6,11 +6,11 @@ References:
 """
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.clients import cohorts
+from fedjax_links.algorithms.common import ServerState
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 @cite('wang2020tackling')
@@ -46,23 +46,17 @@ def fednova(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm
     """
     checks.positive('server_lr', server_lr)
 
-    def round_step(
-        state: common.ServerState, ctx: RoundContext, problem: Problem
-    ) -> tuple[common.ServerState, RoundMetrics]:
-        cohort = cohorts.participating(ctx.links)
-
+    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
             normalised = tree.scale(1 / common.as_float(update.num_steps), update.delta)
             return Contribution((normalised, update.num_steps), update.loss), row
 
-        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
-        direction, num_steps = total.value
-        num_active = cohorts.num_members(cohort)
-        tau_eff = tree.divide(common.as_float(num_steps), num_active)
-        step = tree.scale(tau_eff, tree.divide(direction, num_active))
+        sums, _, metrics = common.train_participants(local_train, ctx, problem, client)
+        direction, num_steps = sums
+        tau_eff = tree.divide(common.as_float(num_steps), metrics.num_active)
+        step = tree.scale(tau_eff, tree.divide(direction, metrics.num_active))
         server = tree.add_scaled(state.server, server_lr, step)
-        metrics = common.metrics(cohort, total, num_local_steps=num_steps)
-        return common.ServerState(server=server), metrics
+        return ServerState(server), metrics._replace(extra={'num_local_steps': num_steps})
 
     return common.of_server(round_step)

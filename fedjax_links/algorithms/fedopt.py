@@ -9,11 +9,10 @@ from typing import NamedTuple
 import optax
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Params, Problem, PyTree, RoundContext, RoundMetrics
-from fedjax_links.clients import cohorts
+from fedjax_links.base import Algorithm, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.core import errors, tree
 from fedjax_links.core.references import cite
-from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.local_training import ClientProgram
 
 
 class FedOptState(NamedTuple):
@@ -64,21 +63,15 @@ def fedopt(
         requirement = 'be an optax gradient transformation'
         raise errors.invalid('server_optimizer', requirement, repr(server_optimizer))
 
-    def round_step(
-        state: FedOptState, ctx: RoundContext, problem: Problem
-    ) -> tuple[FedOptState, RoundMetrics]:
-        cohort = cohorts.participating(ctx.links)
-        total = sum_updates(local_train, cohort, ctx, problem, state.server)
-        num_active = cohorts.num_members(cohort)
-        mean_delta = tree.cast_like(tree.divide(total.value, num_active), state.server)
+    def round_step(state: FedOptState, ctx: RoundContext, problem: Problem) -> Step[FedOptState]:
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)
+        mean_delta = tree.cast_like(tree.divide(deltas, metrics.num_active), state.server)
         pseudo_gradient = tree.scale(-1, mean_delta)
         updates, optimizer = server_optimizer.update(pseudo_gradient, state.optimizer, state.server)
         stepped = FedOptState(tree.add_scaled(state.server, 1, updates), optimizer)
-        metrics = common.metrics(cohort, total)
-        return tree.select(num_active > 0, stepped, state), metrics
+        return tree.select(metrics.num_active > 0, stepped, state), metrics
 
-    return Algorithm(
-        init=lambda params, problem: FedOptState(params, server_optimizer.init(params)),
-        round_step=round_step,
-        models=common.server_model,
-    )
+    def init(params: Params, problem: Problem) -> FedOptState:
+        return FedOptState(params, server_optimizer.init(params))
+
+    return Algorithm(init=init, round_step=round_step, models=common.server_model)

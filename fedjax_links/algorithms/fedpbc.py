@@ -9,7 +9,8 @@ from jax.typing import DTypeLike
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.algorithms.common import ClientModelsState
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
@@ -61,8 +62,8 @@ def fedpbc(
     common.check_table_dtype(table_dtype)
 
     def round_step(
-        state: common.ClientModelsState, ctx: RoundContext, problem: Problem
-    ) -> tuple[common.ClientModelsState, RoundMetrics]:
+        state: ClientModelsState, ctx: RoundContext, problem: Problem
+    ) -> Step[ClientModelsState]:
         active = base.delivers(ctx.links)
         who = cohorts.computing if compute == 'all' else cohorts.delivering
         cohort = who(ctx.links)
@@ -80,10 +81,10 @@ def fedpbc(
         server = tree.select(num_active > 0, mean, state.server)  # lines 13-17
         received = tree.cast_like(server, z)
         clients = tree.fill_rows(active & base.receives(ctx.links), received, z)  # lines 18-21
-        metrics = RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
-        return common.ClientModelsState(server=server, clients=clients), metrics
+        metrics = base.RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
+        return ClientModelsState(server=server, clients=clients), metrics
 
-    def init(params: PyTree, problem: Problem) -> common.ClientModelsState:
+    def init(params: PyTree, problem: Problem) -> ClientModelsState:
         return common.every_client_at(params, problem, table_dtype)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_and_client_mean)

@@ -8,7 +8,8 @@ from jax.typing import DTypeLike
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.algorithms.common import MemoryState
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -37,7 +38,7 @@ def fedstale(
     not know it (NaN), an active client makes the server model NaN. No weight is clipped. **An empty
     round moves x** by ``eta_g beta hbar``.
 
-    Memory: 2 + N models: x, the rows and their running sum (its drift: `common.MemoryState`). With
+    Memory: 2 + N models: x, the rows and their running sum (its drift: `MemoryState`). With
     ``table_dtype=jnp.bfloat16`` the rows take half the space; they are rounded when stored, hbar is
     the mean of the rounded rows, and Delta_i itself enters v unrounded.
 
@@ -59,11 +60,8 @@ def fedstale(
     """
     checks.within('stale_weight', stale_weight, 0, 1)
     checks.positive('server_lr', server_lr)
-    common.check_table_dtype(table_dtype)
 
-    def round_step(
-        state: common.MemoryState, ctx: RoundContext, problem: Problem
-    ) -> tuple[common.MemoryState, RoundMetrics]:
+    def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
         def client(train: Train, i: Array, h_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
             fresh = tree.add_scaled(update.delta, -stale_weight, h_i)

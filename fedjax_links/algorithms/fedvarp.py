@@ -7,7 +7,8 @@ References:
 from jax.typing import DTypeLike
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.algorithms.common import MemoryState
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -29,7 +30,7 @@ def fedvarp(
     start from x^t. An empty round keeps x, as the released code does; a literal reading of v would
     move x by ybar, which the paper, with its fixed number of clients, never meets.
 
-    Memory: 2 + N models: x, the rows and their running sum (its drift: `common.MemoryState`). With
+    Memory: 2 + N models: x, the rows and their running sum (its drift: `MemoryState`). With
     ``table_dtype=jnp.bfloat16`` the rows take half the space; they are rounded when stored, ybar is
     the mean of the rounded rows, and Delta_i itself enters v unrounded.
 
@@ -48,11 +49,8 @@ def fedvarp(
       Jhunjhunwala et al. 2022, Algorithm 2.
     """
     checks.positive('server_lr', server_lr)
-    common.check_table_dtype(table_dtype)
 
-    def round_step(
-        state: common.MemoryState, ctx: RoundContext, problem: Problem
-    ) -> tuple[common.MemoryState, RoundMetrics]:
+    def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
         def client(train: Train, i: Array, y_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
             return Contribution(tree.subtract(update.delta, y_i), update.loss), update.delta

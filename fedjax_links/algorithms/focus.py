@@ -8,7 +8,8 @@ References:
 from jax.typing import DTypeLike
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, RoundMetrics
+from fedjax_links.algorithms.common import MemoryState
+from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -38,7 +39,7 @@ def focus(
     start from x. Everybody's gradient moves the server in every round, so that **an empty round
     moves x as well**. An update lost on the way must not advance the client's own g_i.
 
-    Memory: 2 + N models: x, the rows g_i and their sum Y (its drift: `common.MemoryState`). With
+    Memory: 2 + N models: x, the rows g_i and their sum Y (its drift: `MemoryState`). With
     ``table_dtype=jnp.bfloat16`` the rows take half the space, and Y is the sum of the rounded rows.
 
     Args:
@@ -57,11 +58,8 @@ def focus(
     """
     if server_lr is not None:
         checks.positive('server_lr', server_lr)
-    common.check_table_dtype(table_dtype)
 
-    def round_step(
-        state: common.MemoryState, ctx: RoundContext, problem: Problem
-    ) -> tuple[common.MemoryState, RoundMetrics]:
+    def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
         def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server, correction=tree.scale(-1, g_i), keep_gradient=True)
             return Contribution((), update.loss), update.gradient

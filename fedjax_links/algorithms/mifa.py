@@ -4,6 +4,7 @@ References:
   Gu et al. 2021, Fast federated learning in the presence of arbitrary device unavailability.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -12,21 +13,11 @@ from jax.typing import DTypeLike
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import (
-    Algorithm,
-    Array,
-    Number,
-    Params,
-    Problem,
-    PyTree,
-    RoundContext,
-    RoundMetrics,
-)
+from fedjax_links.algorithms.common import MemoryState
+from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, Contribution, Train
-
-_MEMORIES = ('delta', 'gradient')
 
 
 class WaitingState(NamedTuple):
@@ -38,7 +29,7 @@ class WaitingState(NamedTuple):
       num_steps: int32[], rounds in which the server moved.
     """
 
-    memory: common.MemoryState
+    memory: MemoryState
     seen: Array
     num_steps: Array
 
@@ -62,7 +53,7 @@ def mifa(
     start from x^t. Everybody's row moves the server in every round, so that **an empty round moves
     x as well**.
 
-    Memory: 2 + N models: x, the rows and their running sum (its drift: `common.MemoryState`). With
+    Memory: 2 + N models: x, the rows and their running sum (its drift: `MemoryState`). With
     ``table_dtype=jnp.bfloat16`` the rows take half the space; they are rounded when stored, and
     the sum is that of the rounded rows.
 
@@ -83,13 +74,11 @@ def mifa(
       Gu et al. 2021, Algorithm 1, without its first round of full participation: 'gradient' is the
       authors' form, 'delta' the one Xiang et al. 2024 compare with.
     """
-    _check(server_lr, memory, table_dtype)
+    overwrite, move = _rule(local_train, server_lr, memory)
 
-    def round_step(
-        state: common.MemoryState, ctx: RoundContext, problem: Problem
-    ) -> tuple[common.MemoryState, RoundMetrics]:
-        new_state, metrics = _overwrite(local_train, ctx, problem, state, memory)
-        return _step(local_train, ctx, problem, new_state, memory, server_lr), metrics
+    def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
+        filled, metrics = overwrite(state, ctx, problem)
+        return move(filled, ctx, problem), metrics
 
     return common.with_memory(round_step, table_dtype)
 
@@ -134,7 +123,8 @@ def mifa_waiting(
     References:
       Gu et al. 2021; github.com/hmgxr128/MIFA_code at c1099d9, src/trainers/fdu.py:33-63.
     """
-    _check(server_lr, memory, table_dtype)
+    overwrite, move = _rule(local_train, server_lr, memory)
+    common.check_table_dtype(table_dtype)
 
     def init(params: Params, problem: Problem) -> WaitingState:
         return WaitingState(
@@ -143,15 +133,12 @@ def mifa_waiting(
             num_steps=jnp.zeros((), jnp.int32),
         )
 
-    def round_step(
-        state: WaitingState, ctx: RoundContext, problem: Problem
-    ) -> tuple[WaitingState, RoundMetrics]:
+    def round_step(state: WaitingState, ctx: RoundContext, problem: Problem) -> Step[WaitingState]:
         ctx = ctx._replace(round=state.num_steps)  # the clock of the local rate
-        filled, metrics = _overwrite(local_train, ctx, problem, state.memory, memory)
+        filled, metrics = overwrite(state.memory, ctx, problem)
         filled = _mended(filled, problem)
         ready = jnp.all(state.seen)
-        stepped = _step(local_train, ctx, problem, filled, memory, server_lr)
-        server = tree.select(ready, stepped.server, filled.server)
+        server = tree.select(ready, move(filled, ctx, problem).server, filled.server)
         new_state = WaitingState(
             memory=filled._replace(server=server),
             seen=state.seen | base.participants(ctx.links),
@@ -159,36 +146,36 @@ def mifa_waiting(
         )
         return new_state, metrics
 
-    return Algorithm(
-        init=init, round_step=round_step, models=lambda state: {'server': state.memory.server}
-    )
+    return Algorithm(init, round_step, models=lambda state: common.server_model(state.memory))
 
 
-def _check(server_lr: Number, memory: str, table_dtype: DTypeLike | None) -> None:
+def _rule(
+    local_train: ClientProgram, server_lr: Number, memory: str
+) -> tuple[common.RoundStep, Callable[[MemoryState, RoundContext, Problem], MemoryState]]:
+    """What replaces the members' rows by their new updates, and what moves the server by all."""
     checks.positive('server_lr', server_lr)
-    checks.choice('memory', memory, _MEMORIES)
-    common.check_table_dtype(table_dtype)
+    checks.choice('memory', memory, ('delta', 'gradient'))
+
+    def rate_of(ctx: RoundContext) -> Array | int:
+        return local_train.learning_rate(ctx.round) if memory == 'gradient' else 1
+
+    def overwrite(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
+        rate = rate_of(ctx)
+
+        def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
+            update = train(state.server)
+            return Contribution((), update.loss), tree.scale(1 / rate, update.delta)
+
+        return common.remember(local_train, ctx, problem, client, state)[1:]
+
+    def move(state: MemoryState, ctx: RoundContext, problem: Problem) -> MemoryState:
+        scale = server_lr * rate_of(ctx) / problem.num_clients
+        return state._replace(server=tree.add_scaled(state.server, scale, state.memory_sum))
+
+    return overwrite, move
 
 
-def _overwrite(
-    local_train: ClientProgram,
-    ctx: RoundContext,
-    problem: Problem,
-    state: common.MemoryState,
-    memory: str,
-) -> tuple[common.MemoryState, RoundMetrics]:
-    """The members' rows replaced by their new updates."""
-    rate = local_train.learning_rate(ctx.round) if memory == 'gradient' else 1
-
-    def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
-        update = train(state.server)
-        return Contribution((), update.loss), tree.scale(1 / rate, update.delta)
-
-    _, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
-    return new_state, metrics
-
-
-def _mended(state: common.MemoryState, problem: Problem) -> common.MemoryState:
+def _mended(state: MemoryState, problem: Problem) -> MemoryState:
     """With a sum taken from all rows where it is not finite and the server model still is."""
     is_lost = ~tree.all_finite(state.memory_sum) & tree.all_finite(state.server)
 
@@ -197,17 +184,3 @@ def _mended(state: common.MemoryState, problem: Problem) -> common.MemoryState:
 
     once = is_lost.astype(jnp.int32)
     return state._replace(memory_sum=jax.lax.fori_loop(0, once, take_anew, state.memory_sum))
-
-
-def _step(
-    local_train: ClientProgram,
-    ctx: RoundContext,
-    problem: Problem,
-    state: common.MemoryState,
-    memory: str,
-    server_lr: Number,
-) -> common.MemoryState:
-    """The server moved by the mean of all rows."""
-    rate = local_train.learning_rate(ctx.round) if memory == 'gradient' else 1
-    scale = server_lr * rate / problem.num_clients
-    return state._replace(server=tree.add_scaled(state.server, scale, state.memory_sum))

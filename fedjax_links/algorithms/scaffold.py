@@ -6,24 +6,13 @@ References:
 
 from typing import NamedTuple
 
-import jax
 from jax.typing import DTypeLike
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import (
-    Algorithm,
-    Array,
-    Number,
-    Params,
-    Problem,
-    PyTree,
-    RoundContext,
-    RoundMetrics,
-)
-from fedjax_links.clients import cohorts
+from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.core import checks, tree
 from fedjax_links.core.references import cite
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class ScaffoldState(NamedTuple):
@@ -60,7 +49,7 @@ def scaffold(
     round in which it delivers, as if it waited for an acknowledgement.
 
     Memory: 2 + N models; half of the N with ``table_dtype=jnp.bfloat16``. c then follows the
-    rounded c_i, up to a rounding drift as in `common.MemoryState`.
+    rounded c_i, up to a rounding drift as in `MemoryState`.
 
     Args:
       local_train: the client program, plain SGD, with eta as its rate and s steps.
@@ -88,34 +77,27 @@ def scaffold(
 
     def round_step(
         state: ScaffoldState, ctx: RoundContext, problem: Problem
-    ) -> tuple[ScaffoldState, RoundMetrics]:
-        cohort = cohorts.participating(ctx.links)
+    ) -> Step[ScaffoldState]:
         eta = local_train.learning_rate(ctx.round)
 
         def client(train: Train, i: Array, c_i: PyTree) -> tuple[Contribution, PyTree]:
             correction = tree.subtract(state.control, c_i)
             update = train(state.server, correction=correction)  # eq. (3)
-            descent = 1 / (update.num_steps * eta)
-            new_c_i = jax.tree.map(
-                lambda shift, delta: (-shift - descent * delta).astype(delta.dtype),
-                correction,
-                update.delta,
-            )  # eq. (4), option II
-            new_c_i = tree.round_to(new_c_i, c_i)
+            new_c_i = common.mean_gradient(update, correction, eta)  # eq. (4), option II
+            new_c_i = tree.round_to(tree.cast_like(new_c_i, update.delta), c_i)
             sums = (update.delta, tree.change(new_c_i, c_i))
             return Contribution(sums, update.loss), new_c_i
 
-        total, table = train_cohort(
-            local_train, cohort, ctx, problem, client, state.client_controls
+        sums, table, metrics = common.train_participants(
+            local_train, ctx, problem, client, state.client_controls
         )
-        deltas, control_changes = total.value
-        num_active = cohorts.num_members(cohort)
-        mean_delta = tree.divide(deltas, num_active)
+        deltas, control_changes = sums
+        mean_delta = tree.divide(deltas, metrics.num_active)
         new_state = ScaffoldState(
             server=tree.add_scaled(state.server, server_lr, mean_delta),  # eq. (5)
             control=tree.add_scaled(state.control, 1 / problem.num_clients, control_changes),
             client_controls=table,
         )
-        return new_state, common.metrics(cohort, total)
+        return new_state, metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

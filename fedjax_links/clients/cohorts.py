@@ -20,20 +20,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_links.base import (
-    Array,
-    CohortLinkSample,
-    DuplexLinkSample,
-    Links,
-    PyTree,
-    computes,
-    delivers,
-    participants,
-)
+from fedjax_links import base
+from fedjax_links.base import Array, CohortLinkSample, DuplexLinkSample, Links, PyTree
 from fedjax_links.core import meshes, tree
 
-_Carry = tuple[PyTree, PyTree, tuple[PyTree, Array, PyTree]]
-_RowCarry = tuple[PyTree, PyTree, tuple[Array, PyTree]]
+PerClient = Callable[[Array, PyTree], tuple[PyTree, PyTree]]
+"""``(client id, the client's row) -> (contribution, new row)``."""
+
+_Carry = tuple[PyTree, PyTree, tuple[PyTree, ...]]
 
 _MESH_SHARES = 8  # parts of a chunk that take turns on a mesh, of at most so many devices at best
 
@@ -83,22 +77,20 @@ def participating(links: Links) -> Cohort:
     """
     if isinstance(links, CohortLinkSample):
         return Cohort(ids=links.ids, size=links.size, num_clients=links.num_clients)
-    return make_cohort(participants(links))
+    return make_cohort(base.participants(links))
 
 
 def delivering(links: Links) -> Cohort:
     """The cohort of the clients that train from a model of their own and whose result arrives."""
     if isinstance(links, CohortLinkSample):
         return participating(links)
-    return make_cohort(delivers(links))
+    return make_cohort(base.delivers(links))
 
 
 def computing(links: Links) -> Cohort:
     """The cohort of the clients able to train: everyone, unless the links say otherwise."""
     if isinstance(links, DuplexLinkSample):
-        return make_cohort(computes(links))
-    if isinstance(links, CohortLinkSample):
-        return everyone(links.num_clients)
+        return make_cohort(base.computes(links))
     return everyone(links.mask.shape[0])
 
 
@@ -106,7 +98,7 @@ def count(links: Links, counts: Array) -> Array:
     """``counts`` int32[N], one more for every participant; cost follows a cohort that is named."""
     if isinstance(links, CohortLinkSample):
         return counts.at[links.ids].add(1, mode='drop', indices_are_sorted=True)
-    return counts + participants(links)
+    return counts + base.participants(links)
 
 
 def num_members(cohort: Cohort) -> Array:
@@ -124,11 +116,7 @@ def gather(cohort: Cohort, client_tree: PyTree) -> PyTree:
     Returns:
       Leaves [K, ...]; an empty slot repeats the last client's row and must not be used.
     """
-    return _rows_at(cohort.ids, client_tree)
-
-
-def _rows_at(places: Array, client_tree: PyTree) -> PyTree:
-    return jax.tree.map(lambda a: jnp.take(a, places, axis=0, mode='clip'), client_tree)
+    return jax.tree.map(lambda a: jnp.take(a, cohort.ids, axis=0, mode='clip'), client_tree)
 
 
 def scatter(cohort: Cohort, client_tree: PyTree, new_rows: PyTree) -> PyTree:
@@ -142,13 +130,11 @@ def scatter(cohort: Cohort, client_tree: PyTree, new_rows: PyTree) -> PyTree:
     Returns:
       Leaves [N, ...].
     """
-    return jax.tree.map(
-        lambda a, r: a.at[cohort.ids].set(
-            r.astype(a.dtype), mode='drop', indices_are_sorted=True, unique_indices=False
-        ),
-        client_tree,
-        new_rows,
-    )
+
+    def put(a: Array, r: Array) -> Array:
+        return a.at[cohort.ids].set(r.astype(a.dtype), mode='drop', indices_are_sorted=True)
+
+    return jax.tree.map(put, client_tree, new_rows)
 
 
 def weighted_sum(cohort: Cohort, slot_tree: PyTree, weights: Array | None = None) -> PyTree:
@@ -178,12 +164,7 @@ def weighted_sum(cohort: Cohort, slot_tree: PyTree, weights: Array | None = None
 
 
 def map_reduce(
-    fn: Callable[..., tuple[PyTree, PyTree]],
-    cohort: Cohort,
-    client_tree: PyTree,
-    *,
-    chunk_size: int,
-    lent: Callable[[Array], PyTree] | None = None,
+    fn: PerClient, cohort: Cohort, client_tree: PyTree, *, chunk_size: int
 ) -> tuple[PyTree, PyTree]:
     """Runs ``fn`` for every member, sums what it contributes, stores the rows it returns.
 
@@ -195,51 +176,35 @@ def map_reduce(
         if clients keep nothing.
       chunk_size: members that run side by side, on a mesh an eighth of it per device. Memory is
         this many contributions.
-      lent: on a mesh, ``ids [W] -> leaves [W, ...]``, what a device keeps of clients (anything for
-        those of others) and lends to those that train them: ``fn`` then takes it, too, of one
-        client.
 
     Returns:
       The sum of the contributions (zero for an empty cohort), in float32 at least, and the updated
       table.
     """
-    if not meshes.is_inside():
-        return _map_reduce(fn, cohort, client_tree, chunk_size)
-    chunk_size = math.ceil(chunk_size / _MESH_SHARES)
-    if not isinstance(client_tree, meshes.Share):
-        return _map_reduce(fn, cohort, client_tree, chunk_size, axis=meshes.AXIS, lent=lent)
-    total, rows = _map_reduce(
-        fn, cohort, client_tree.rows, chunk_size, axis=meshes.AXIS, is_share=True, lent=lent
-    )
-    return total, meshes.Share(rows, client_tree.num_clients)
-
-
-def _map_reduce(
-    fn: Callable[..., tuple[PyTree, PyTree]],
-    cohort: Cohort,
-    client_tree: PyTree,
-    chunk_size: int,
-    axis: str | None = None,
-    is_share: bool = False,
-    lent: Callable[[Array], PyTree] | None = None,
-) -> tuple[PyTree, PyTree]:
-    """`map_reduce`, with the chunks divided over the devices of an axis, and perhaps the table."""
-    num_slots = cohort.ids.shape[0]
-    num_devices = jax.lax.axis_size(axis) if axis else 1
-    run = jax.vmap(fn)
-    everyone_fits = num_slots == cohort.num_clients and num_slots <= chunk_size
-    if axis is None and isinstance(cohort.size, int) and everyone_fits:
-        contributions, new_rows = run(cohort.ids, client_tree)
+    if meshes.is_inside():
+        return _in_chunks(
+            fn, cohort, client_tree, math.ceil(chunk_size / _MESH_SHARES), meshes.AXIS
+        )
+    is_whole = isinstance(cohort.size, int) and cohort.ids.shape[0] == cohort.num_clients
+    if is_whole and cohort.num_clients <= chunk_size:
+        contributions, new_rows = jax.vmap(fn)(cohort.ids, client_tree)
         return weighted_sum(cohort, contributions), tree.cast_like(new_rows, client_tree)
-
-    if axis is None and chunk_size == 1:
+    if chunk_size == 1:
         return _one_by_one(fn, cohort, client_tree)
+    return _in_chunks(fn, cohort, client_tree, chunk_size)
+
+
+def _in_chunks(
+    fn: PerClient, cohort: Cohort, client_tree: PyTree, chunk_size: int, axis: str | None = None
+) -> tuple[PyTree, PyTree]:
+    """`map_reduce` with chunks, which the devices of an axis divide among them."""
+    num_slots, num_clients = cohort.ids.shape[0], cohort.num_clients
+    num_devices = jax.lax.axis_size(axis) if axis else 1
     num_chunks = math.ceil(num_slots / chunk_size)
     width = math.ceil(num_slots / num_chunks) if isinstance(cohort.size, int) else chunk_size
     at_once = num_devices * width
-    num_turns = math.ceil(num_chunks / num_devices)
-    padding = num_turns * at_once - num_slots
-    ids = jnp.concatenate([cohort.ids, jnp.full(padding, cohort.num_clients, jnp.int32)])
+    padding = math.ceil(num_chunks / num_devices) * at_once - num_slots
+    ids = jnp.concatenate([cohort.ids, jnp.full(padding, num_clients, jnp.int32)])
 
     def run_chunk(turn: Array, carry: _Carry) -> _Carry:
         """Stores the rows of the last chunks, then reads and trains its own.
@@ -249,27 +214,21 @@ def _map_reduce(
         """
         total, table, (sums, *finished) = carry
         total, table = add(total, sums), store(table, *finished)
+        of_turn = jax.lax.dynamic_slice_in_dim(ids, turn * at_once, at_once)
         index = turn * num_devices + jax.lax.axis_index(axis) if axis else turn
-        chunk = Cohort(
-            ids=jax.lax.dynamic_slice_in_dim(ids, index * width, width),
-            size=cohort.size - index * width,
-            num_clients=cohort.num_clients,
-        )
-        in_range = jnp.minimum(chunk.ids, cohort.num_clients - 1)
-        of_turn = chunk.ids
-        if axis is not None:
-            of_turn = jax.lax.dynamic_slice_in_dim(ids, turn * at_once, at_once)
-        inputs = [in_range, read(table, chunk, of_turn)]
-        if lent is not None:
-            inputs.append(bring(of_turn, lent))
-        contributions, new_rows = run(*inputs)
-        chunk_sum = weighted_sum(chunk, contributions)
-        new_rows = tree.cast_like(new_rows, table)
+        own = jax.lax.dynamic_slice_in_dim(ids, index * width, width) if axis else of_turn
+        chunk = Cohort(own, cohort.size - index * width, num_clients)
+        if isinstance(table, meshes.Share):
+            rows = meshes.brought(jnp.minimum(of_turn, num_clients - 1), table)
+        else:
+            rows = gather(chunk, table)
+        contributions, new_rows = jax.vmap(fn)(jnp.minimum(own, num_clients - 1), rows)
+        chunk_sum, new_rows = weighted_sum(chunk, contributions), tree.cast_like(new_rows, table)
         if axis is None:
             return jax.tree.map(jnp.add, total, chunk_sum), table, ((), of_turn, new_rows)
-        sums, rows = meshes.gathered((chunk_sum, new_rows))
-        rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), rows)
-        return total, table, (sums, of_turn, rows)
+        sums, new_rows = meshes.gathered((chunk_sum, new_rows))
+        new_rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), new_rows)
+        return total, table, (sums, of_turn, new_rows)
 
     def add(total: PyTree, sums: PyTree) -> PyTree:
         """Adds the sums of a turn's chunks, one after the other.
@@ -277,34 +236,21 @@ def _map_reduce(
         They come from the turn before: at once, the compiler would merge a chunk's sum into the
         total where there is one device, and round differently.
         """
-        for place in range(num_devices if axis else 0):
-            total = jax.tree.map(lambda a, b, d=place: a + b[d], total, sums)
+        for device in range(num_devices if axis else 0):
+            total = jax.tree.map(lambda a, b, d=device: a + b[d], total, sums)
         return total
 
-    def bring(of_turn: Array, own: Callable[[Array], PyTree]) -> PyTree:
-        in_range = jnp.minimum(of_turn, cohort.num_clients - 1)
-        return meshes.brought(in_range, cohort.num_clients, own)
-
-    def read(table: PyTree, chunk: Cohort, of_turn: Array) -> PyTree:
-        if not is_share:
-            return gather(chunk, table)
-
-        def own_rows(ids: Array) -> PyTree:
-            return _rows_at(meshes.own_places(ids, cohort.num_clients), table)
-
-        return bring(of_turn, own_rows)
-
     def store(table: PyTree, ids: Array, new_rows: PyTree) -> PyTree:
-        if is_share:
-            places = meshes.own_places(ids, cohort.num_clients)
-            return jax.tree.map(lambda a, r: a.at[places].set(r, mode='drop'), table, new_rows)
-        return scatter(Cohort(ids, at_once, cohort.num_clients), table, new_rows)
+        if isinstance(table, meshes.Share):
+            return meshes.stored(table, ids, new_rows)
+        return scatter(Cohort(ids, at_once, num_clients), table, new_rows)
 
-    nobody = jnp.full(at_once, cohort.num_clients, jnp.int32)
-    no_rows = jax.tree.map(lambda a: jnp.zeros((at_once, *a.shape[1:]), a.dtype), client_tree)
+    nobody = jnp.full(at_once, num_clients, jnp.int32)
+    no_rows = jax.tree.map(
+        lambda a: jnp.zeros((at_once, *a.shape[1:]), a.dtype), meshes.kept(client_tree)
+    )
     turns_needed = (cohort.size + at_once - 1) // at_once
-    nothing = _no_contribution(fn, client_tree, lent)
-    no_sums: PyTree = ()
+    nothing, no_sums = _no_contribution(fn, client_tree), ()
     if axis is not None:
         no_sums = jax.tree.map(lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), nothing)
         turns_needed = meshes.hidden(jnp.asarray(turns_needed))
@@ -316,9 +262,7 @@ def _map_reduce(
     return total, store(table, *finished)
 
 
-def _one_by_one(
-    fn: Callable[[Array, PyTree], tuple[PyTree, PyTree]], cohort: Cohort, client_tree: PyTree
-) -> tuple[PyTree, PyTree]:
+def _one_by_one(fn: PerClient, cohort: Cohort, client_tree: PyTree) -> tuple[PyTree, PyTree]:
     """`map_reduce` without empty slots: as many turns as there are members.
 
     Rows are read and written as slices, which replaces them in place. As in chunks, a row is
@@ -328,15 +272,13 @@ def _one_by_one(
     def read(table: PyTree, i: Array) -> PyTree:
         return jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, i, 0, keepdims=False), table)
 
-    def write(table: PyTree, finished: tuple[Array, PyTree]) -> PyTree:
-        i, row = finished
-        return jax.tree.map(
-            lambda a, r: jax.lax.dynamic_update_index_in_dim(a, r, i, 0), table, row
-        )
+    def write(table: PyTree, i: Array, row: PyTree) -> PyTree:
+        update = jax.lax.dynamic_update_index_in_dim
+        return jax.tree.map(lambda a, r: update(a, r, i, 0), table, row)
 
-    def run(index: Array, carry: _RowCarry) -> _RowCarry:
+    def run(index: Array, carry: _Carry) -> _Carry:
         total, table, finished = carry
-        table = write(table, finished)
+        table = write(table, *finished)
         i = cohort.ids[index]
         row = read(table, i)
         contribution, new_row = fn(i, row)
@@ -345,19 +287,14 @@ def _one_by_one(
     first = jnp.minimum(cohort.ids[0], cohort.num_clients - 1)  # whose row replaces itself
     start = (_no_contribution(fn, client_tree), client_tree, (first, read(client_tree, first)))
     total, table, finished = jax.lax.fori_loop(0, cohort.size, run, start)
-    return total, write(table, finished)
+    return total, write(table, *finished)
 
 
-def _no_contribution(
-    fn: Callable[..., tuple[PyTree, PyTree]],
-    client_tree: PyTree,
-    lent: Callable[[Array], PyTree] | None = None,
-) -> PyTree:
-    tables = [client_tree]
-    if lent is not None:
-        tables.append(jax.eval_shape(lent, jax.ShapeDtypeStruct((1,), jnp.int32)))
-    rows = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), tables)
-    contribution, _ = jax.eval_shape(fn, jax.ShapeDtypeStruct((), jnp.int32), *rows)
+def _no_contribution(fn: PerClient, client_tree: PyTree) -> PyTree:
+    row = jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), meshes.kept(client_tree)
+    )
+    contribution, _ = jax.eval_shape(fn, jax.ShapeDtypeStruct((), jnp.int32), row)
     return tree.zero_sums(contribution)
 
 
@@ -378,5 +315,4 @@ def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: in
         members = nobody.at[cohort.ids].set(True, mode='drop', indices_are_sorted=True)
         return tree.fill_rows(members, tree.cast_like(value, client_tree), client_tree)
     width = min(chunk_size, cohort.ids.shape[0])
-    _, table = _map_reduce(lambda i, row: ((), value), cohort, client_tree, width)
-    return table
+    return _in_chunks(lambda i, row: ((), value), cohort, client_tree, width)[1]

@@ -5,7 +5,7 @@ point, the client id, the round and the client's key. It knows nothing of the ot
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -50,60 +50,22 @@ class LocalUpdate(NamedTuple):
     gradient: Params | None = None
 
 
-class Run(Protocol):
-    """What one client does in one round, as a pure function.
-
-    A program of one's own takes all the adjustments ``lr_scale``, ``correction``, ``proximal`` and
-    ``keep_gradient``: algorithms pass those that their rule needs.
-    """
-
-    def __call__(
-        self,
-        start: Params,
-        client: Array,
-        round: Array,
-        key: Key,
-        problem: Problem,
-        *,
-        lr_scale: Number = 1.0,
-        correction: Params | None = None,
-        proximal: Number | None = None,
-        keep_gradient: bool = False,
-    ) -> LocalUpdate:
-        """Trains.
-
-        Args:
-          start: the model that the client starts from.
-          client: int32[], its id.
-          round: int32[], index t of the round.
-          key: the client's key of this round.
-          problem: data and loss.
-          lr_scale: float[], multiplies the rate.
-          correction: a pytree like the parameters, added to every gradient; None for nothing.
-          proximal: float[], a; ``a (x - start)`` is added to every gradient; None for nothing.
-          keep_gradient: whether to return the last step's gradient, before both are added, as
-            ``gradient``.
-
-        Returns:
-          What the client holds after its local steps.
-        """
-        ...
-
-
-@describing.described(
-    lambda it: describing.of_functions('ClientProgram', it.run), line=True, by='run'
-)
+@describing.described_by('run')
 class ClientProgram(NamedTuple):
     """A client program.
 
     Attributes:
-      run: what one client does in one round, see `Run`.
+      run: ``(start, client, round, key, problem, *, lr_scale=1.0, correction=None, proximal=None,
+        keep_gradient=False) -> LocalUpdate``, what one client does in one round, as a pure
+        function: ``start`` is the model that it starts from, ``client`` int32[] its id, ``round``
+        int32[], ``key`` its key of this round. A program of one's own takes all the adjustments,
+        which are those of `local_training.Train`; algorithms pass those that their rule needs.
       learning_rate: ``round -> float[]``, the local rate of a round.
       local_steps: number of local steps, the largest of any client.
       chunk_size: clients that train side by side, or None to choose by the model's size.
     """
 
-    run: Run
+    run: Callable[..., LocalUpdate]
     learning_rate: Schedule
     local_steps: int
     chunk_size: int | None
@@ -155,10 +117,7 @@ def local_sgd(
     # The gradient gives the loss away, but adding it up can cost more than the gradient; with many
     # steps it is cheaper to evaluate the first one's by itself.
     few_steps = local_steps <= _FEW_STEPS
-    own_steps: Array | None = None
-    if client_steps is not None:
-        _check_client_steps(client_steps, local_steps)
-        own_steps = jnp.asarray(client_steps, jnp.int32)
+    own_steps = None if client_steps is None else _as_steps(client_steps, local_steps)
 
     def run(
         start: Params,
@@ -176,17 +135,13 @@ def local_sgd(
         steps = make_optimizer(rate(round) * lr_scale)
         num_steps, indices = jnp.int32(local_steps), None
         if own_steps is not None:
-            indices = jnp.arange(local_steps)
-            if len(own_steps) != problem.num_clients:
-                requirement = (
-                    f"have one entry for each of the problem's {problem.num_clients} clients"
-                )
+            count = problem.num_clients
+            if len(own_steps) != count:
+                requirement = f"have one entry for each of the problem's {count} clients"
                 raise errors.invalid('client_steps', requirement, len(own_steps))
-            num_steps = own_steps[client]
+            num_steps, indices = own_steps[client], jnp.arange(local_steps)
 
-        def step(
-            carry: tuple[Params, PyTree, Params | None], inputs: tuple[PyTree, Array | None]
-        ) -> tuple[tuple[Params, PyTree, Params | None], Array | None]:
+        def step(carry: PyTree, inputs: tuple[PyTree, Array | None]) -> tuple[PyTree, PyTree]:
             batch, index = inputs
             params, optimizer_state, _ = carry
             loss, grad = jax.value_and_grad(batch_loss)(params, batch)
@@ -205,10 +160,7 @@ def local_sgd(
         (params, _, gradient), losses = jax.lax.scan(
             step, (start, steps.init(start), no_gradient), (batches, indices), length=local_steps
         )
-        if losses is None:
-            loss = batch_loss(start, jax.tree.map(lambda a: a[0], batches))
-        else:
-            loss = losses[0]
+        loss = losses[0] if few_steps else batch_loss(start, jax.tree.map(lambda a: a[0], batches))
         return LocalUpdate(params, tree.subtract(params, start), loss, num_steps, gradient)
 
     return ClientProgram(run, rate, local_steps, chunk_size)
@@ -260,18 +212,9 @@ def proximal_sgd(
         client_steps=client_steps,
     )
 
-    def run(
-        start: Params,
-        client: Array,
-        round: Array,
-        key: Key,
-        problem: Problem,
-        *,
-        proximal: Number | None = None,
-        **adjustments: Any,
-    ) -> LocalUpdate:
+    def run(*args: Any, proximal: Number | None = None, **adjustments: Any) -> LocalUpdate:
         strength = mu if proximal is None else mu + proximal
-        return sgd.run(start, client, round, key, problem, proximal=strength, **adjustments)
+        return sgd.run(*args, proximal=strength, **adjustments)
 
     return sgd._replace(run=run)
 
@@ -284,14 +227,14 @@ def as_schedule(argument: str, rate: Rate) -> Schedule:
     return lambda round: jnp.asarray(rate)
 
 
-def _check_client_steps(client_steps: ArrayLike, local_steps: int) -> None:
-    if np.ndim(client_steps) != 1:
-        requirement = 'be a vector with one entry per client'
-        raise errors.invalid('client_steps', requirement, f'shape {np.shape(client_steps)}')
-    dtype = client_steps.dtype if hasattr(client_steps, 'dtype') else np.asarray(client_steps).dtype
-    if not jnp.issubdtype(dtype, jnp.integer):
-        raise errors.invalid('client_steps', 'hold integers', f'dtype {dtype}')
+def _as_steps(client_steps: ArrayLike, local_steps: int) -> Array:
+    checks.per_client('client_steps', client_steps)
+    if not hasattr(client_steps, 'dtype'):
+        client_steps = np.asarray(client_steps)
+    if not jnp.issubdtype(client_steps.dtype, jnp.integer):
+        raise errors.invalid('client_steps', 'hold integers', f'dtype {client_steps.dtype}')
     checks.within('client_steps', client_steps, 1, local_steps)
+    return jnp.asarray(client_steps, jnp.int32)
 
 
 def _as_optimizer(optimizer: Optimizer | None) -> MakeOptimizer:

@@ -138,9 +138,5 @@ def halving(eta: Number, *, start: int, every: int, times: int) -> Schedule:
 
 
 LEARNING_RATES: Mapping[str, Callable[..., Schedule]] = {
-    'constant': constant,
-    'halving': halving,
-    'inverse': inverse,
-    'inverse_sqrt': inverse_sqrt,
-    'warmup': warmup,
+    rate.__name__: rate for rate in (constant, halving, inverse, inverse_sqrt, warmup)
 }

@@ -101,10 +101,8 @@ def lookup(
         return import_named(where, name), options
     if not registry:
         raise errors.invalid(where, 'be module:factory', name)
-    if name is None:
-        raise errors.missing_name(where, registry)
     if not isinstance(name, str) or name not in registry:
-        raise errors.unknown_name(where, str(name), registry)
+        raise errors.unknown_name(where, name and str(name), registry)
     return registry[name], options
 
 

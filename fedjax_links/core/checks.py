@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -55,12 +54,16 @@ def within(argument: str, value: Any, low: float, high: float) -> None:
         raise errors.invalid(argument, f'lie in [{low:g}, {high:g}]', f'{first}{where}')
 
 
+def per_client(argument: str, value: Any) -> None:
+    """Raises unless ``value`` is a vector, whatever it holds."""
+    if np.ndim(value) != 1:
+        requirement = 'be a vector with one entry per client'
+        raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
+
+
 def probabilities(argument: str, value: Any) -> None:
     """Raises unless ``value`` is a vector of probabilities, one per client."""
-    if np.ndim(value) != 1:
-        raise errors.invalid(
-            argument, 'be a vector with one entry per client', f'shape {np.shape(value)}'
-        )
+    per_client(argument, value)
     within(argument, value, 0, 1)
 
 
@@ -141,31 +144,22 @@ def options(
     if isinstance(factory, functools.partial):
         args, given = (*factory.args, *args), {**factory.keywords, **given}
         factory = factory.func
+    function = getattr(factory, 'factory', factory)
     try:
-        signature = inspect.signature(getattr(factory, 'factory', factory))
+        parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some that are built in have none
         return
-    parameters = signature.parameters.values()
-    collected = [p.annotation for p in parameters if p.kind is p.VAR_KEYWORD]
-    known = [name for kind in collected for name in _unpacked(kind)]
-    named = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    valid = [*named[len(args) :], *known]
+    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    placed = [p for p in named if p.kind is not p.KEYWORD_ONLY][: len(args)]
+    open_names = [p.name for p in named[len(args) :] if p.kind is not p.POSITIONAL_ONLY]
+    further = kinds.annotations(function).keys() - {p.name for p in named}  # of a TypedDict
+    takes_any = not further and any(p.kind is p.VAR_KEYWORD for p in parameters)
     for option in given:
-        if option not in valid and not (collected and not known):
-            raise errors.unknown_name(argument, option, valid)
-    try:
-        bound = signature.bind_partial(*args, **given)
-    except TypeError as error:
-        raise errors.invalid(argument, 'be complete', str(error)) from None
-    for p in parameters:
-        optional = p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        if not optional and p.name not in bound.arguments:
+        if option not in {*open_names, *further} and not takes_any:
+            raise errors.unknown_name(argument, option, [*open_names, *further])
+    if len(placed) < len(args) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        raise errors.invalid(argument, 'be complete', 'too many positional arguments')
+    for p in named:
+        if p.default is p.empty and p not in placed and p.name not in given:
             raise errors.invalid(f'{argument}.{p.name}', 'be given', None)
-    kinds.check(argument, getattr(factory, 'factory', factory), given)
-
-
-def _unpacked(annotation: Any) -> Collection[str]:
-    """The keys of ``Unpack[TypedDict]``, none for any other annotation."""
-    if typing.get_origin(annotation) is not typing.Unpack:
-        return ()
-    return list(typing.get_args(annotation)[0].__annotations__)
+    kinds.check(argument, function, given)

@@ -1,8 +1,9 @@
 """What objects say of themselves: a few honest lines, for consoles and notebooks.
 
-What a factory marked with `by_call` makes reads like the call that made it; of others the factory's
-name is told. Numbers are shown, arrays and tracers by dtype and shape alone, so that nothing is
-read from a device. A description never fails: what cannot be told is left out.
+What a factory marked with `by_call` makes reads like the call that made it, without what was left
+to defaults; of others the factory's name is told. Numbers are shown, arrays and tracers by dtype
+and shape alone, so that nothing is read from a device. A description never fails: what cannot be
+told is left out.
 """
 
 import functools
@@ -17,25 +18,10 @@ import numpy as np
 _Class = TypeVar('_Class', bound=type)
 _Factory = TypeVar('_Factory', bound=Callable[..., Any])
 
-_DEEPEST = 2
 _MOST_LETTERS = 160
 _MOST_ENTRIES = 4
 _MADE_BY = '_made_by'
 _TELLING: dict[type, str] = {}  # by class, the field whose function remembers the call
-
-
-class Call(NamedTuple):
-    """A call of a factory, as text: what it was given may be large, or tracers.
-
-    Attributes:
-      name: of the factory.
-      rows: arguments by name, those that are None left out.
-      line: the call as it is written.
-    """
-
-    name: str
-    rows: Mapping[str, str]
-    line: str
 
 
 class Facts(NamedTuple):
@@ -44,19 +30,17 @@ class Facts(NamedTuple):
     Attributes:
       title: what it is.
       rows: names and texts.
-      call: what made it, which then says it all on one line.
+      call: the call that made it, as it is written, which then says it all on one line.
     """
 
     title: str
     rows: Mapping[str, str]
-    call: Call | None = None
+    call: str | None = None
 
     def line(self) -> str:
         """On one line."""
-        if self.call:
-            return self.call.line
         said = ', '.join(f'{name}={text}' for name, text in self.rows.items())
-        return f'<{self.title}: {said}>' if said else f'<{self.title}>'
+        return self.call or (f'<{self.title}: {said}>' if said else f'<{self.title}>')
 
     def block(self) -> str:
         """One line per row."""
@@ -65,22 +49,19 @@ class Facts(NamedTuple):
     def html(self) -> str:
         """As a table of a notebook."""
         cell = '<td style="text-align:left">'
-        rows = ''.join(
-            f'<tr>{cell}{html.escape(name)}</td>{cell}{html.escape(text)}</td></tr>'
-            for name, text in self.rows.items()
-        )
-        return f'<table><caption>{html.escape(self.title)}</caption>{rows}</table>'
+        rows = [(html.escape(name), html.escape(text)) for name, text in self.rows.items()]
+        lines = ''.join(f'<tr>{cell}{name}</td>{cell}{text}</td></tr>' for name, text in rows)
+        return f'<table><caption>{html.escape(self.title)}</caption>{lines}</table>'
 
 
 def described(
-    find: Callable[[Any], Facts], *, line: bool = False, by: str | None = None
+    find: Callable[[Any], Facts], text: Callable[[Facts], str] = Facts.block
 ) -> Callable[[_Class], _Class]:
     """Gives a class a ``repr``, and a ``_repr_html_`` for notebooks.
 
     Args:
       find: what is known of an object.
-      line: whether it fits on one line.
-      by: the field whose function, made anew with every object, remembers the call for `by_call`.
+      text: of that, on a console.
     """
 
     def give(kind: _Class) -> _Class:
@@ -90,14 +71,31 @@ def described(
             except Exception:  # leaves may be anything under JAX
                 return Facts(kind.__name__, {})
 
-        def text(thing: Any) -> str:
-            return facts(thing).line() if line else facts(thing).block()
-
-        for name, method in (('__repr__', text), ('_repr_html_', lambda it: facts(it).html())):
-            setattr(kind, name, method)
-        if by:
-            _TELLING[kind] = by
+        for name, method in (('__repr__', text), ('_repr_html_', Facts.html)):
+            setattr(kind, name, lambda thing, method=method: method(facts(thing)))
         return kind
+
+    return give
+
+
+def described_by(field: str, *further: str) -> Callable[[_Class], _Class]:
+    """Describes objects that are a few functions by the call that made them, or by its factory.
+
+    Args:
+      field: of the function that is made anew with every object, and remembers the call.
+      *further: fields that a notebook shows, too, where they are not None.
+    """
+
+    def give(kind: _Class) -> _Class:
+        def find(thing: Any) -> Facts:
+            function = getattr(thing, field)
+            call = getattr(function, _MADE_BY, None)
+            values = {name: getattr(thing, name) for name in further}
+            rows = {name: str(value) for name, value in values.items() if value is not None}
+            return Facts(call or f'{kind.__name__} {_maker(function)}', rows, call)
+
+        _TELLING[kind] = field
+        return described(find, Facts.line)(kind)
 
     return give
 
@@ -106,35 +104,30 @@ def by_call(factory: _Factory) -> _Factory:
     """Marks a factory whose objects are to read like the call: ``@by_call``.
 
     The text is kept as an attribute of a function of the object, of the field that its class is
-    `described` by, or of the function that is made. Nothing else changes, and rounds cost the same.
+    `described_by`, or of the function that is made. Nothing else changes, and rounds cost the same.
 
     Args:
-      factory: makes functions, or objects of a class that is `described` by a field.
+      factory: makes functions, or objects of a class that is `described_by` a field.
 
     Returns:
       The factory, with the same signature.
     """
-    signature = inspect.signature(factory)
 
     @functools.wraps(factory)
     def remembering(*args: Any, **kwargs: Any) -> Any:
         made = factory(*args, **kwargs)
-        try:
-            function, given = _telling(made), (*args, *kwargs.values())
-            own = '<locals>' in function.__qualname__
-            if own and all(_telling(value) is not function for value in given):
-                bound = signature.bind(*args, **kwargs)
-                bound.apply_defaults()
-                setattr(function, _MADE_BY, _call_with(factory.__name__, bound))
-        except Exception:  # a description never fails
-            pass
+        function, given = _telling(made), map(_telling, (*args, *kwargs.values()))
+        is_new = all(other is not function for other in given)
+        if is_new and '<locals>' in getattr(function, '__qualname__', ''):
+            said = [*map(_shown, args), *(f'{key}={_shown(kwargs[key])}' for key in kwargs)]
+            setattr(function, _MADE_BY, f'{factory.__name__}({", ".join(said)})')
         return made
 
     return cast(_Factory, remembering)
 
 
 def remember_calls(namespace: dict[str, Any]) -> None:
-    """Puts `by_call` on a module's functions that say that they return a `described` object.
+    """Puts `by_call` on a module's functions that say that they return a `described_by` object.
 
     Args:
       namespace: the module's ``globals()``.
@@ -144,33 +137,22 @@ def remember_calls(namespace: dict[str, Any]) -> None:
             namespace[name] = by_call(value)
 
 
-def of_functions(kind: str, function: Any, **more: Any) -> Facts:
-    """An object that is a few functions: the call that made it, or its factory's name.
-
-    Args:
-      kind: what it is, such as ``'Algorithm'``.
-      function: of the object, the one that remembers the call.
-      **more: further facts; None for none.
-    """
-    further = {name: str(value) for name, value in more.items() if value is not None}
-    call = getattr(function, _MADE_BY, None)
-    if call:
-        return Facts(f'{kind} {call.name}', {**further, **call.rows}, call)
-    return Facts(f'{kind} {_maker(function)}', further)
-
-
 def of_problem(problem: Any) -> Facts:
     """Clients, examples, parameters, metrics and data of a `base.Problem`."""
     each = span(f'{problem.min_examples:,}', f'{problem.max_examples:,}')
-    rows = {'clients': f'{problem.num_clients:,}', 'examples per client': each}
-    params = _shapes(lambda: problem.init_params(jax.random.key(0)))
-    if params is not None:
-        sizes = [int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params)]
-        rows['parameters'] = f'{sum(sizes):,}'
-        measured = _shapes(problem.metrics, params, problem.eval_data)
-        rows['metrics'] = ', '.join(measured or ())
-    leaves = jax.tree_util.tree_leaves_with_path(problem.data)
-    rows['data'] = ', '.join(f'{_path(path)} {_shown(leaf, 0)}'.strip() for path, leaf in leaves)
+    params = jax.eval_shape(problem.init_params, jax.random.key(0))
+    measured = jax.eval_shape(problem.metrics, params, problem.eval_data)
+    leaves = [
+        f'{jax.tree_util.keystr(path, simple=True, separator=".")} {_shown(leaf)}'.strip()
+        for path, leaf in jax.tree_util.tree_leaves_with_path(problem.data)
+    ]
+    rows = {
+        'clients': f'{problem.num_clients:,}',
+        'examples per client': each,
+        'parameters': f'{sum(leaf.size for leaf in jax.tree.leaves(params)):,}',
+        'metrics': ', '.join(measured),
+        'data': ', '.join(leaves),
+    }
     return Facts('Problem', {name: _cut(text) for name, text in rows.items() if text})
 
 
@@ -181,11 +163,9 @@ def span(least: str, most: str) -> str:
 
 def numbers(values: Any) -> str:
     """A number, or mean and range of several; dtype and shape of what cannot be read now."""
-    if isinstance(values, jax.core.Tracer):
-        return _shown(values, 0)
+    if isinstance(values, jax.core.Tracer) or np.asarray(values).dtype.kind not in 'fiub':
+        return _shown(values)
     array = np.asarray(values)
-    if array.dtype.kind not in 'fiub':
-        return _shown(values, 0)
     if array.size == 1:
         return f'{array.item():.4g}'
     return f'{array.mean():.4g} ({array.min():.4g} to {array.max():.4g})'
@@ -195,29 +175,6 @@ def _telling(made: Any) -> Any:
     """The function that remembers, or would, the call that made an object."""
     field = _TELLING.get(type(made))
     return getattr(made, field) if field else made
-
-
-def _call_with(name: str, bound: inspect.BoundArguments) -> Call:
-    """A call; objects and arrays that come first need no names."""
-    rows: dict[str, str] = {}
-    said: list[str] = []
-    all_so_far = True
-    for argument, value in bound.arguments.items():
-        kind = bound.signature.parameters[argument].kind
-        named = kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD or _is_number(value)
-        all_so_far = all_so_far and not named
-        values = value if kind is inspect.Parameter.VAR_KEYWORD else {argument: value}
-        new = {key: _shown(given, _DEEPEST) for key, given in values.items() if given is not None}
-        said += [text if all_so_far else f'{key}={text}' for key, text in new.items()]
-        rows |= new
-    return Call(name, rows, f'{name}({", ".join(said)})')
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value needs a name beside it: numbers do, texts, and None."""
-    if hasattr(value, 'shape'):
-        return not value.shape
-    return value is None or isinstance(value, str | bool | int | float)
 
 
 def _maker(function: Any) -> str:
@@ -230,34 +187,21 @@ def _maker(function: Any) -> str:
     return root if public else f'{module}.{root}'
 
 
-def _shown(value: Any, depth: int) -> str:
+def _shown(value: Any) -> str:
     """A value in a few letters."""
     call = getattr(_telling(value), _MADE_BY, None)
-    if isinstance(call, Call):
-        return _cut(call.line)
-    if isinstance(value, str | bool | int | float | np.generic):
-        return _cut(repr(value.item() if isinstance(value, np.generic) else value))
-    if isinstance(value, np.dtype):
-        return repr(str(value))
+    if isinstance(call, str):
+        return _cut(call)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int | float | np.dtype):
+        return _cut(repr(str(value) if isinstance(value, np.dtype) else value))
     if hasattr(value, 'shape') and hasattr(value, 'dtype'):
         return f'{value.dtype}[{",".join(map(str, value.shape))}]'
-    if isinstance(value, tuple) and hasattr(value, '_fields'):
-        return type(value).__name__
-    if isinstance(value, list | tuple) and depth:
-        said = [_shown(part, depth - 1) for part in value[:_MOST_ENTRIES]]
-        return _cut(f'[{", ".join([*said, *(["..."] if len(value) > len(said) else [])])}]')
+    if isinstance(value, list | tuple) and not hasattr(value, '_fields'):
+        said = [_shown(part) for part in value[:_MOST_ENTRIES]]
+        return _cut(f'[{", ".join(said + ["..."] * (len(value) > len(said)))}]')
     return _cut(_maker(value)) if callable(value) else type(value).__name__
-
-
-def _shapes(function: Callable[..., Any], *args: Any) -> Any:
-    try:
-        return jax.eval_shape(function, *args)
-    except Exception:
-        return None
-
-
-def _path(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator='.')
 
 
 def _cut(text: str) -> str:

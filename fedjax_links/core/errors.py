@@ -83,20 +83,15 @@ def unknown_name(argument: str, value: Any, valid: Iterable[str]) -> InvalidErro
       valid: every valid name.
 
     Returns:
-      The error, with the nearest valid name where one is close and all of them otherwise.
+      The error, with the nearest valid name where one is close and all of them otherwise; that it
+      must be given where it is None.
     """
     names = sorted(valid)
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     listed = ', '.join(names)
-    hint = f'did you mean {near[0]!r}?' if near else f'valid names: {listed}'
-    return InvalidError(argument, f'be one of {listed}', value, f'has no {shown(value)}; {hint}')
-
-
-def missing_name(argument: str, valid: Iterable[str]) -> InvalidError:
-    """Builds ``InvalidError: `argument` must be given; valid names: <valid>.``."""
-    listed = ', '.join(sorted(valid))
-    requirement = f'be one of {listed}'
-    return InvalidError(argument, requirement, None, f'must be given; valid names: {listed}')
+    hint = f'did you mean {near[0]!r}?' if near and value is not None else f'valid names: {listed}'
+    said = 'must be given' if value is None else f'has no {shown(value)}'
+    return InvalidError(argument, f'be one of {listed}', value, f'{said}; {hint}')
 
 
 def shown(value: Any) -> str:

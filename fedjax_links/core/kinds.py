@@ -10,7 +10,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,14 +18,23 @@ from numpy.typing import ArrayLike
 from fedjax_links.core import errors
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, Mapping, types.NoneType)
-_NUMBERS = (int, float, complex)
+_NUMBERS = {int, float, complex}
+_ARRAY = {*typing.get_args(ArrayLike)}
 _WORDS = {
+    types.NoneType: 'None',
     bool: 'True or False',
     int: 'a whole number',
     float: 'a number',
     str: 'text',
-    types.NoneType: 'None',
 }
+
+
+class _One(NamedTuple):
+    """What is known of the values of a kind that is no union: a name, types, the kind of items."""
+
+    word: str
+    types: Any
+    item: Any = inspect.Parameter.empty
 
 
 def check(where: str, factory: Callable[..., Any], given: Mapping[str, Any]) -> None:
@@ -70,65 +79,53 @@ def suits(value: Any, kind: Any) -> bool:
     """
     if kind is Any or kind is inspect.Parameter.empty or not _is_plain(value):
         return True
-    members = typing.get_args(kind) if _is_union(kind) else (kind,)
-    if isinstance(value, list | tuple) and {*typing.get_args(ArrayLike)} <= {*members}:
+    members = {*_members(kind)}
+    if isinstance(value, list | tuple) and members >= _ARRAY:
         return _is_array(value)
-    if isinstance(value, bool) and any(number in members for number in _NUMBERS):
+    if isinstance(value, bool) and members & _NUMBERS:
         return False  # a flag is no number
     return any(_suits_one(value, member) for member in members)
 
 
 def words(kind: Any) -> str:
     """What a value of a kind is called."""
-    members = typing.get_args(kind) if _is_union(kind) else (kind,)
-    if {*typing.get_args(ArrayLike)} <= {*members}:
+    members = _members(kind)
+    if {*members} >= _ARRAY:
         return 'a number or a list of numbers, or of lists of one length'
-    if any(number in members for number in _NUMBERS[1:]):
-        members = tuple(member for member in members if member not in (int, bool, complex))
-    found = dict.fromkeys(name for member in members if (name := _word(member)))
+    if {float, complex} & {*members}:
+        members = [member for member in members if member not in (int, bool, complex)]
+    found = dict.fromkeys(word for member in members if (word := _read(member).word))
     return ' or '.join(found) or 'of another kind'
 
 
-def _word(kind: Any) -> str:
+def _read(kind: Any) -> _One:
     origin = typing.get_origin(kind) or kind
     if origin in _WORDS:
-        return _WORDS[origin]
-    if not isinstance(origin, type) or issubclass(origin, np.generic):
-        return ''
+        return _One(_WORDS[origin], (int, float) if origin is float else origin)
+    if origin is collections.abc.Callable:
+        return _One('a Callable', ())
+    if not isinstance(origin, type) or getattr(origin, '_is_protocol', False):
+        return _One('', object)
     if issubclass(origin, Mapping):
-        return 'a section'
+        return _One('a section', Mapping)
     if issubclass(origin, collections.abc.Collection) and not hasattr(origin, '_fields'):
-        item: Any = next(iter(typing.get_args(kind)), None)
-        items = {int: 'whole numbers', float: 'numbers', str: 'names'}.get(item)
+        item: Any = next(iter(typing.get_args(kind)), inspect.Parameter.empty)
         inner = typing.get_origin(item) in (tuple, list, collections.abc.Sequence)
-        return f'a list of {items or ("lists" if inner else "values")}'
-    return '' if origin.__module__.startswith(('jax', 'numpy')) else f'a {origin.__name__}'
+        items = {int: 'whole numbers', float: 'numbers', str: 'names'}.get(item)
+        item = Any if origin is np.ndarray else item
+        return _One(f'a list of {items or ("lists" if inner else "values")}', (list, tuple), item)
+    known = issubclass(origin, np.generic) or origin.__module__.startswith(('jax', 'numpy'))
+    return _One('' if known else f'a {origin.__name__}', origin)
 
 
 def _suits_one(value: Any, kind: Any) -> bool:
     """`suits` for an annotation that is no union."""
-    if kind in (None, types.NoneType):
-        return value is None
-    if kind in (complex, float):
-        return isinstance(value, int | float)
-    origin = typing.get_origin(kind) or kind
-    if origin is typing.Literal:
+    if typing.get_origin(kind) is typing.Literal:
         return value in typing.get_args(kind)
-    if origin is collections.abc.Callable or origin is np.ndarray:
-        return isinstance(value, list | tuple) and origin is np.ndarray
-    if not isinstance(origin, type) or getattr(origin, '_is_protocol', False):
-        return True
-    if issubclass(origin, Mapping):
-        return isinstance(value, Mapping)
-    listed = issubclass(origin, collections.abc.Collection) and not hasattr(origin, '_fields')
-    if listed and not issubclass(origin, str | bytes):
-        if not isinstance(value, list | tuple):
-            return False
-        items = typing.get_args(kind)
-        return not items or all(suits(part, items[0]) for part in value)
-    if origin is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, origin)
+    one = _read(kind)
+    return isinstance(value, one.types) and (
+        one.item is inspect.Parameter.empty or all(suits(part, one.item) for part in value)
+    )
 
 
 def _is_array(value: Any) -> bool:
@@ -143,5 +140,8 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, _PLAIN) and not hasattr(value, '_fields')  # parts are named tuples
 
 
-def _is_union(kind: Any) -> bool:
-    return typing.get_origin(kind) in (typing.Union, types.UnionType)
+def _members(kind: Any) -> list[Any]:
+    """The kinds of a union; of any other kind, itself."""
+    is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
+    found = typing.get_args(kind) if is_union else (kind,)
+    return [types.NoneType if member is None else member for member in found]

@@ -1,6 +1,6 @@
 """How much memory there is, and how to say so."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ def host_bytes(root: Path = Path('/')) -> int | None:
     Returns:
       Bytes; None where nothing says, as on systems other than Linux.
     """
-    found = _left_in_groups(root)
+    found = [*_left_in_groups(root)]
     meminfo = root / 'proc/meminfo'
     if meminfo.exists():
         fields = dict(line.split(':', 1) for line in meminfo.read_text().splitlines())
@@ -34,9 +34,16 @@ def host_bytes(root: Path = Path('/')) -> int | None:
     return min(found, default=None)
 
 
-def _left_in_groups(root: Path) -> list[int]:
+_GROUP_FILES = (
+    ('memory.max', 'memory.current', 'inactive_file'),
+    ('memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file'),
+)
+"""Limit, what is taken, and what of that can be dropped, of version 2 and of version 1."""
+
+
+def _left_in_groups(root: Path) -> Iterator[int]:
     """What each control group with a limit, of either version, leaves to the process in it."""
-    table, found = root / 'proc/self/cgroup', []
+    table = root / 'proc/self/cgroup'
     for line in table.read_text().splitlines() if table.exists() else ():
         _, controllers, path = line.split(':', 2)
         if 'memory' not in (controllers or 'memory').split(','):
@@ -45,22 +52,11 @@ def _left_in_groups(root: Path) -> list[int]:
         limit, usage, cached = _GROUP_FILES[bool(controllers)]
         group = mount / path.lstrip('/')
         for folder in (group, *group.parents):
-            if (folder / limit).is_file() and (most := (folder / limit).read_text()) != 'max\n':
-                stat = dict(
-                    row.split() for row in (folder / 'memory.stat').read_text().splitlines()
-                )
-                used = int((folder / usage).read_text()) - int(stat.get(cached, 0))
-                found.append(max(0, int(most) - used))
-            if folder == mount:
-                break
-    return found
-
-
-_GROUP_FILES = (
-    ('memory.max', 'memory.current', 'inactive_file'),
-    ('memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file'),
-)
-"""Limit, what is taken, and what of that can be dropped, of version 2 and of version 1."""
+            inside = folder.is_relative_to(mount) and (folder / limit).is_file()
+            if inside and (most := (folder / limit).read_text()) != 'max\n':
+                rows = (folder / 'memory.stat').read_text().splitlines()
+                dropped = int(dict(row.split() for row in rows).get(cached, 0))
+                yield max(0, int(most) - int((folder / usage).read_text()) + dropped)
 
 
 def peak_bytes(compiled: Any, num_copies: int) -> int | None:

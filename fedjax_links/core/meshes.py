@@ -19,6 +19,8 @@ from jax.sharding import PartitionSpec as Spec
 
 AXIS = 'clients'
 """The axis over which the work of a round's clients is divided."""
+WHOLE: Any = Spec()
+"""How an array lies that is whole on each device."""
 
 
 @jax.tree_util.register_dataclass
@@ -58,6 +60,11 @@ def table(num_clients: int, make: Callable[[int], Any]) -> Any:
     return Share(make(_share_size(num_clients)), num_clients)
 
 
+def kept(table: Any) -> Any:
+    """The rows of a table, or of what this device keeps of it."""
+    return table.rows if isinstance(table, Share) else table
+
+
 def own_entries(values: jax.Array) -> jax.Array:
     """Of a vector [N] that is whole on each device, the entries [K] of this device's clients."""
     size = _share_size(values.shape[0])
@@ -65,7 +72,7 @@ def own_entries(values: jax.Array) -> jax.Array:
     return jax.lax.dynamic_slice_in_dim(padded, jax.lax.axis_index(AXIS) * size, size)
 
 
-def own_places(ids: jax.Array, num_clients: int) -> jax.Array:
+def _own_places(ids: jax.Array, num_clients: int) -> jax.Array:
     """Where this device keeps clients' rows: int32 like ``ids``, K for those it does not keep."""
     size = _share_size(num_clients)
     places = ids - jax.lax.axis_index(AXIS) * size
@@ -73,25 +80,31 @@ def own_places(ids: jax.Array, num_clients: int) -> jax.Array:
     return jnp.where(is_own, places, size)
 
 
-def brought(ids: jax.Array, num_clients: int, read: Callable[[jax.Array], Any]) -> Any:
-    """What is kept of clients, on the devices that are to have it.
+def brought(ids: jax.Array, share: Share) -> Any:
+    """Clients' rows, on the devices that are to have them, whoever keeps them.
 
     Args:
       ids: int32[D * w], below N: w clients of each of the D devices.
-      num_clients: N.
-      read: ``ids [W] -> leaves [W, ...]``, what this device keeps of clients; anything for those it
-        keeps nothing of.
+      share: what this device keeps.
 
     Returns:
       Leaves [w, ...], of this device's clients.
     """
     num_devices = jax.lax.axis_size(AXIS)
     width = ids.shape[0] // num_devices
-    sent = jax.tree.map(lambda a: a.reshape(num_devices, width, *a.shape[1:]), read(ids))
+    places = _own_places(ids, share.num_clients).reshape(num_devices, width)
+    sent = jax.tree.map(lambda a: jnp.take(a, places, axis=0, mode='clip'), share.rows)
     received = _packed(lambda a: jax.lax.all_to_all(a, AXIS, 0, 0), sent, kept_axes=1)
     own = jax.lax.dynamic_slice_in_dim(ids, jax.lax.axis_index(AXIS) * width, width)
-    keepers, slots = own // _share_size(num_clients), jnp.arange(width)
+    keepers, slots = own // _share_size(share.num_clients), jnp.arange(width)
     return hidden(jax.tree.map(lambda a: a[keepers, slots], received))
+
+
+def stored(share: Share, ids: jax.Array, new_rows: Any) -> Share:
+    """A share with the rows of clients replaced, of those that this device keeps."""
+    places = _own_places(ids, share.num_clients)
+    rows = jax.tree.map(lambda a, r: a.at[places].set(r, mode='drop'), share.rows, new_rows)
+    return Share(rows, share.num_clients)
 
 
 def gathered(values: Any) -> Any:
@@ -146,7 +159,7 @@ class Layout:
           mesh: with the axis ``'clients'``.
           *arguments: of ``make``, whole on each device; arrays or their shapes.
         """
-        self._mesh = mesh
+        self._mesh, self._make = mesh, make
         inside: list[Any] = []
 
         def probe(*arguments: Any) -> None:
@@ -154,39 +167,62 @@ class Layout:
 
         jax.eval_shape(on_each(probe, mesh), *arguments)
         self._inside = jax.tree.structure(inside[0])
-        self.outside = jax.tree.structure(jax.eval_shape(make, *arguments))
+        self._outside = jax.tree.structure(jax.eval_shape(make, *arguments))
         nodes = jax.tree.leaves(inside[0], is_leaf=lambda node: isinstance(node, Share))
         self._num_clients = [
-            node.num_clients if isinstance(node, Share) else None
-            for node in nodes
-            for _ in jax.tree.leaves(node)
+            getattr(node, 'num_clients', None) for node in nodes for _ in jax.tree.leaves(node)
         ]
-        self.specs = [Spec() if n is None else Spec(AXIS) for n in self._num_clients]
+        self.specs = [WHOLE if n is None else Spec(AXIS) for n in self._num_clients]
 
     @property
     def shardings(self) -> list[jax.sharding.NamedSharding]:
         """Of the leaves, with tables of D * K rows."""
         return [jax.sharding.NamedSharding(self._mesh, spec) for spec in self.specs]
 
+    def make(self, *arguments: Any) -> Any:
+        """The pytree as its maker makes it on the mesh, tables with D * K rows."""
+        run = on_each(lambda *of: jax.tree.leaves(self._make(*of)), self._mesh, WHOLE, self.specs)
+        return self.left(run(*arguments), in_shares=True)
+
+    def advance(self, run: Callable[..., Any], values: Any, *arguments: Any) -> tuple[Any, ...]:
+        """Runs a function of such a pytree on the mesh.
+
+        Args:
+          run: ``(pytree, *arguments) -> (new pytree, output, further output)``, of what is inside.
+          values: the pytree from outside, its tables with N or D * K rows; None for ``run`` to
+            make it.
+          *arguments: whole on each device.
+
+        Returns:
+          What ``run`` returns; tables as they came, else with N rows.
+        """
+
+        def run_share(leaves: list[Any] | None, *arguments: Any) -> Any:
+            inside = None if leaves is None else jax.tree.unflatten(self._inside, leaves)
+            new, *outputs = run(inside, *arguments)
+            return jax.tree.leaves(new), *outputs
+
+        start, specs, in_shares = None, None, False
+        if values is not None:
+            start, specs = self.entered(values), self.specs
+            in_shares = any(a.shape[0] > n for a, n in self.tables(values))
+        in_specs, out_specs = (specs, *(WHOLE for _ in arguments)), (self.specs, WHOLE, WHOLE)
+        leaves, *outputs = on_each(run_share, self._mesh, in_specs, out_specs)(start, *arguments)
+        return self.left(leaves, in_shares=in_shares), *outputs
+
     def entered(self, values: Any) -> list[Any]:
         """The leaves of the pytree from outside, tables with D * K rows."""
-        pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
-        return [a if n is None else self._filled(a, n) for a, n in pairs]
-
-    def inside(self, leaves: Sequence[Any]) -> Any:
-        """The pytree as its maker makes it inside."""
-        return jax.tree.unflatten(self._inside, leaves)
+        return self._with_tables(values, self._filled)
 
     def left(self, leaves: Sequence[Any], *, in_shares: bool = False) -> Any:
         """The pytree as seen from outside.
 
         Args:
-          leaves: as they come from inside, tables with D * K rows.
+          leaves: from inside, tables with D * K rows.
           in_shares: whether tables keep those; else they have N.
         """
-        pairs = zip(leaves, self._num_clients, strict=True)
-        found = [a if n is None or in_shares else self._without_rest(a, n) for a, n in pairs]
-        return jax.tree.unflatten(self.outside, found)
+        found = leaves if in_shares else self._with_tables(leaves, self._without_rest)
+        return jax.tree.unflatten(self._outside, found)
 
     def whole(self, values: Any, read: Callable[[jax.Array], np.ndarray]) -> Any:
         """The pytree with tables of N rows.
@@ -195,20 +231,18 @@ class Layout:
           values: with tables of D * K rows, perhaps.
           read: what gives all rows of one.
         """
-        leaves = jax.tree.leaves(values)
-        pairs = zip(leaves, self._num_clients, strict=True)
-        found = [a if n is None else read(a)[:n] for a, n in pairs]
-        return jax.tree.unflatten(self.outside, found)
+        found = self._with_tables(values, lambda a, n: read(a)[:n])
+        return jax.tree.unflatten(self._outside, found)
 
-    def table_bytes(self, values: Any) -> int:
-        """Bytes of a pytree's tables, of arrays or their shapes."""
+    def tables(self, values: Any) -> list[tuple[Any, int]]:
+        """The leaves of a pytree's tables, of arrays or their shapes, and the N of each."""
         pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
-        return sum(math.prod(a.shape) * a.dtype.itemsize for a, n in pairs if n is not None)
+        return [(a, n) for a, n in pairs if n is not None]
 
-    def is_in_shares(self, values: Any) -> bool:
-        """Whether a pytree's tables have more rows than there are clients."""
+    def _with_tables(self, values: Any, change: Callable[[Any, int], Any]) -> list[Any]:
+        """The leaves of a pytree, those of tables changed."""
         pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
-        return any(n is not None and a.shape[0] > n for a, n in pairs)
+        return [a if n is None else change(a, n) for a, n in pairs]
 
     def _filled(self, a: Any, num_clients: int) -> Any:
         rows = self._mesh.size * math.ceil(num_clients / self._mesh.size)
@@ -220,12 +254,12 @@ class Layout:
     def _without_rest(self, a: jax.Array, num_clients: int) -> jax.Array:
         if a.shape[0] == num_clients:
             return a
-        whole = jax.sharding.NamedSharding(self._mesh, Spec())
+        whole = jax.sharding.NamedSharding(self._mesh, WHOLE)
         return jax.lax.with_sharding_constraint(a[:num_clients], whole)
 
 
 def on_each(
-    fn: Callable[..., Any], mesh: jax.sharding.Mesh, in_specs: Any = None, out_specs: Any = None
+    fn: Callable[..., Any], mesh: jax.sharding.Mesh, in_specs: Any = WHOLE, out_specs: Any = WHOLE
 ) -> Callable[..., Any]:
     """A function that runs inside a mesh.
 
@@ -238,13 +272,8 @@ def on_each(
     Returns:
       The function, of the same arguments.
     """
-    run: Callable[..., Any] = jax.shard_map(
-        fn,
-        mesh=mesh,
-        in_specs=Spec() if in_specs is None else in_specs,
-        out_specs=Spec() if out_specs is None else out_specs,
-        check_vma=False,
-    )
+    specs = {'in_specs': in_specs, 'out_specs': out_specs}
+    run: Callable[..., Any] = jax.shard_map(fn, mesh=mesh, check_vma=False, **specs)
     return run
 
 

@@ -119,7 +119,7 @@ def seed_column(seeds: Iterable[int]) -> np.ndarray:
         raise errors.invalid('seeds', 'be a list of seeds', errors.shown(seeds))
     seeds = list(seeds)
     for seed in seeds:
-        checks.static_int('seeds', seed, minimum=0, maximum=2**32 - 1)
+        checks.seed('seeds', seed)
     if not seeds:
         raise errors.invalid('seeds', 'name at least one seed', seeds)
     return np.asarray(seeds, np.uint32)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 _Factory = TypeVar('_Factory', bound=Callable[..., Any])
 _ATTRIBUTE = 'references'
 _PLACES = {'article': 'journal', 'inproceedings': 'booktitle'}
+_AS_THEY_ARE = ('volume', 'pages', 'doi', 'eprint')
 
 
 class Reference(NamedTuple):
@@ -41,20 +42,16 @@ class Reference(NamedTuple):
     @property
     def bibtex(self) -> str:
         """The BibTeX entry; capitals of the title are kept."""
-        place = _PLACES.get(self.kind, 'note')
         fields = {
             'title': f'{{{self.title}}}',
             'author': ' and '.join(self.authors),
-            'year': str(self.year),
-            place: self.venue,
-            'volume': self.volume,
-            'pages': self.pages,
-            'doi': self.doi,
-            'eprint': self.eprint,
-            'archiveprefix': 'arXiv' if self.eprint else None,
+            'year': self.year,
+            _PLACES.get(self.kind, 'note'): self.venue,
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
+            'archiveprefix': self.eprint and 'arXiv',
         }
-        lines = [f'  {name} = {{{value}}},' for name, value in fields.items() if value]
-        return '\n'.join([f'@{self.kind}{{{self.key},', *lines, '}'])
+        lines = [f'  {name} = {{{value}}},\n' for name, value in fields.items() if value]
+        return f'@{self.kind}{{{self.key},\n{"".join(lines)}}}'
 
     @property
     def short(self) -> str:
@@ -112,17 +109,16 @@ def _bibliography() -> Mapping[str, Reference]:
     """The entries of ``references.bib``, which are written as `Reference.bibtex` writes them."""
     text = pathlib.Path(__file__).with_suffix('.bib').read_text(encoding='utf-8')
     found = {}
-    for kind, key, body in re.findall(
-        r'^@(\w+)\{(\w+),\n(.*?)^\}$', text, re.DOTALL | re.MULTILINE
-    ):
-        fields = dict(re.findall(r'^  (\w+) = \{(.*)\},$', body, re.MULTILINE))
+    for entry in text.split('\n\n'):
+        kind, key = re.findall(r'\w+', entry)[:2]
+        fields = dict(re.findall(r'^  (\w+) = \{(.*)\},$', entry, re.MULTILINE))
         found[key] = Reference(
-            key=key,
-            kind=kind,
+            key,
+            kind,
             title=fields['title'][1:-1],
             authors=tuple(fields['author'].split(' and ')),
             year=int(fields['year']),
             venue=fields.get(_PLACES.get(kind, 'note')),
-            **{name: fields.get(name) for name in ('volume', 'pages', 'doi', 'eprint')},
+            **{name: fields.get(name) for name in _AS_THEY_ARE},
         )
     return found

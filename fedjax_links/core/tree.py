@@ -78,9 +78,7 @@ def divide(x: PyTree, count: Array) -> PyTree:
 
 def cast_like(x: PyTree, like: PyTree) -> PyTree:
     """``x`` in the dtypes of ``like``."""
-    if isinstance(like, meshes.Share):
-        like = like.rows
-    return jax.tree.map(lambda a, b: a.astype(b.dtype), x, like)
+    return jax.tree.map(lambda a, b: a.astype(b.dtype), x, meshes.kept(like))
 
 
 def select(condition: Array, x: PyTree, y: PyTree) -> PyTree:
@@ -113,13 +111,12 @@ def fill_rows(mask: Array, value: PyTree, client_tree: PyTree) -> PyTree:
 
 def client_mean(client_tree: PyTree, like: PyTree | None = None) -> PyTree:
     """Mean over the leading client axis, in the dtypes of ``like``; in its own by default."""
-    table = client_tree.rows if isinstance(client_tree, meshes.Share) else client_tree
-    dtypes = jax.tree.map(lambda x: sum_dtype(x.dtype), table if like is None else like)
+    like = meshes.kept(client_tree) if like is None else like
+    dtypes = jax.tree.map(lambda x: sum_dtype(x.dtype), like)
     if isinstance(client_tree, meshes.Share):
-        mean = meshes.mean(client_tree, dtypes)
-    else:
-        mean = jax.tree.map(lambda a, dtype: jnp.mean(a, axis=0, dtype=dtype), table, dtypes)
-    return cast_like(mean, table if like is None else like)
+        return cast_like(meshes.mean(client_tree, dtypes), like)
+    mean = jax.tree.map(lambda a, dtype: jnp.mean(a, axis=0, dtype=dtype), client_tree, dtypes)
+    return cast_like(mean, like)
 
 
 def global_norm(x: PyTree) -> Array:

@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from fedjax_links.base import Array, DividedRows, Problem, PyTree, Rows
+from fedjax_links.base import Array, PyTree
 from fedjax_links.core import checks, errors, meshes
 from fedjax_links.machines import environment
 
@@ -87,45 +86,6 @@ def mesh(devices: Devices = None) -> jax.sharding.Mesh:
       ValueError: as `chosen`.
     """
     return jax.sharding.Mesh(np.array(chosen(devices)), (meshes.AXIS,))
-
-
-def divided(problem: Problem, mesh: jax.sharding.Mesh) -> Problem:
-    """A problem whose clients' examples a mesh divides, for `simulation.simulate` with this mesh.
-
-    Each device keeps the examples of a contiguous range of clients. Where a client trains on
-    another device, its examples are brought there for as long. An ``eval_fn`` then sees no
-    ``data``, as no device has all of it; ``eval_data`` is whole on each.
-
-    Args:
-      problem: concrete, with examples that are stored.
-      mesh: with the axis ``'clients'``.
-
-    Returns:
-      The problem, with the rows of `base.DividedRows`.
-
-    Raises:
-      ValueError: if examples are made, or divided already.
-    """
-    owned = problem.owned
-    if not isinstance(owned, Rows):
-        raise errors.invalid('problem', 'store its examples whole', type(owned).__name__)
-    first, counts = np.asarray(owned.offsets), np.asarray(owned.counts)
-    share = math.ceil(len(counts) / mesh.size)
-    parts = [np.arange(d * share, min((d + 1) * share, len(counts))) for d in range(mesh.size)]
-    kept = [
-        np.concatenate([np.arange(0), *(first[i] + np.arange(counts[i]) for i in part)])
-        for part in parts
-    ]
-    size = max(map(len, kept))
-    rows = np.concatenate([np.pad(part, (0, size - len(part)), mode='constant') for part in kept])
-    offsets = [d * size + np.cumsum(counts[p]) - counts[p] for d, p in enumerate(parts)]
-    sharding = jax.sharding.NamedSharding(mesh, PartitionSpec(meshes.AXIS))
-    place = Place(tuple(mesh.devices.flat), is_mesh=True)
-    data = jax.tree.map(lambda a: place.put(np.asarray(a)[rows], sharding), problem.data)
-    new = DividedRows(
-        jnp.asarray(np.concatenate(offsets), jnp.int32), jnp.asarray(counts), mesh.size
-    )
-    return dataclasses.replace(problem, data=data, owned=new)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,11 +15,7 @@ from fedjax_links.core.describing import by_call
 _PROBS, _LINKS = 0, 1
 
 
-@describing.described(
-    lambda it: describing.of_functions('Schedule', it.mean, num_clients=it.num_clients),
-    line=True,
-    by='mean',
-)
+@describing.described_by('mean', 'num_clients')
 class Schedule(NamedTuple):
     """Probabilities of every client in every round; calling it gives those of one round.
 

@@ -227,8 +227,6 @@ def _build_model(model: Model, num_classes: int) -> nn.Module:
     if isinstance(model, Mapping):
         options = dict(model)
         model = options.pop('name', None)
-        if model is None:
-            raise errors.missing_name('model.name', MODELS)
         checks.choice('model.name', model, MODELS)
     if isinstance(model, nn.Module):
         return model

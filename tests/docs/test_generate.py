@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.clients.programs import ClientProgram
 from fedjax_links.core.references import Reference
-from fedjax_links.local_training import Run, Train
+from fedjax_links.local_training import Train
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.testing import AlgorithmFacts
 from tests import ROOT
@@ -70,14 +71,15 @@ def test_readers_of_logs_have_a_page(tmp_path):
 
 
 def test_a_page_shows_what_a_clients_training_takes(tmp_path):
-    """Train and Run say it in their call, which Sphinx leaves out unless told."""
+    """Train says it in its call, which Sphinx leaves out unless told."""
     adjustments = {'lr_scale', 'correction', 'proximal', 'keep_gradient'}
-    for name, kind in (('local_training', Train), ('client_programs', Run)):
-        taken = inspect.signature(kind.__call__).parameters.values()
-        assert {p.name for p in taken if p.kind is p.KEYWORD_ONLY} == adjustments
-        for adjustment in adjustments:
-            assert f'          {adjustment}: ' in kind.__call__.__doc__
-            assert f'``{adjustment}``' in kind.__doc__
+    taken = inspect.signature(Train.__call__).parameters.values()
+    assert {p.name for p in taken if p.kind is p.KEYWORD_ONLY} == adjustments
+    for adjustment in adjustments:
+        assert f'          {adjustment}: ' in Train.__call__.__doc__
+        assert f'``{adjustment}``' in Train.__doc__
+        assert f'{adjustment}=' in ClientProgram.__doc__
+    for name in ('local_training', 'client_programs'):
         api._write_page(tmp_path / 'page.rst', name)
         assert '   :special-members: __call__\n' in (tmp_path / 'page.rst').read_text()
 

@@ -283,46 +283,6 @@ def test_client_tables_are_divided():
     ]
 
 
-EXAMPLES = """
-import numpy as np
-import fedjax_links as fl
-
-counts = [3, 9, 1, 4, 6, 2, 5]
-rng = np.random.default_rng(0)
-features = np.float32(rng.normal(size=(sum(counts), 5)))
-problem = fl.problems.from_arrays(
-    features, rng.integers(0, 2, len(features)), np.repeat(np.arange(len(counts)), counts),
-    init_params=lambda key: np.zeros(5, np.float32),
-    loss_fn=lambda w, batch: jax.numpy.mean((batch.features @ w - batch.labels) ** 2),
-)
-links = fl.participation.bernoulli(np.full(len(counts), 0.6))
-for batch_size in (None, 2):
-    client = fl.local_training.local_sgd(0.1, local_steps=2, batch_size=batch_size)
-    algorithm = fl.ALGORITHMS['mifa'](client)
-    for n in (1, 3):
-        mesh = fl.devices.mesh(n)
-        run = jax.jit(lambda problem: fl.simulate(
-            jax.random.key(0), algorithm, links, problem, num_rounds=5, eval_every=1, mesh=mesh
-        ))
-        parts = fl.devices.divided(problem, mesh)
-        kept = {shard.data.shape for shard in parts.data.features.addressable_shards}
-        pairs = zip(jax.tree.leaves(run(problem)), jax.tree.leaves(run(parts)), strict=True)
-        print(n, kept, all(np.array_equal(a, b) for a, b in pairs))
-try:
-    fl.simulate(jax.random.key(0), algorithm, links, parts, num_rounds=1, mesh=fl.devices.mesh(2))
-except ValueError as error:
-    print(error)
-"""
-
-
-@pytest.mark.slow
-def test_examples_that_a_mesh_divides_train_as_the_whole_ones_do():
-    """Seven clients on three devices keep 13, 12 and 5 examples, in as much room."""
-    message = '`mesh` must have the 3 devices that keep the examples, got 2.'
-    found = in_a_process(EXAMPLES, as_users_compile=False)
-    assert found == [*['1 {(30, 5)} True', '3 {(13, 5)} True'] * 2, message]
-
-
 @pytest.mark.parametrize('axes', [('runs',), ('clients', 'runs')])
 def test_a_mesh_with_other_axes_is_refused(axes):
     shape = (1,) * len(axes)

@@ -151,7 +151,8 @@ class Programs:
         group = Group(self, [lane])
         copied, divided = self.lane_bytes(lane) + tree.num_bytes(group.problem), 0
         if (layout := group.layout) is not None:
-            divided = layout.table_bytes(group.shapes()[0]._replace(participation=()))
+            tables = layout.tables(group.shapes()[0]._replace(participation=()))
+            divided = tree.num_bytes([table for table, _ in tables])
         wanted, copies = min(num_lanes, len(self.places)), self.places[0].num_copies
         return memory.lanes_that_fit(copies * (copied - divided) + divided, wanted)
 
