@@ -152,7 +152,7 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
     [
         ({'against': 'hour'}, "`against` has no 'hour'; did you mean 'hours'?"),
         ({'uplink': {'name': 'lognormel', 'median': 1.0}}, "did you mean 'lognormal'?"),
-        ({'uplink': {'name': 'constant', 'valu': 1.0}}, "`uplink` has no 'valu'"),
+        ({'uplink': {'name': 'lognormal', 'medan': 1.0}}, "`uplink` has no 'medan'"),
         ({'overhead': -1.0}, '`overhead` must lie in'),
         ({'traffic': {'fedavg': {'up': -1}}}, '`traffic.fedavg.up` must be at least 0, got -1.'),
         ({'traffic': {'fedavg': {'upp': 1}}}, "`traffic.fedavg` has no 'upp'"),

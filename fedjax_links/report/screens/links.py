@@ -32,7 +32,8 @@ def picture(path: Path, title: str, record: LinkRecord, law: LinkLaw) -> None:
 
 def _draw(figure, record: LinkRecord, law: LinkLaw) -> None:
     grid = figure.add_gridspec(2, 6, height_ratios=[1.15, 1])
-    active, rates = record.participates, {'up_rate': law.up_rate, 'down_rate': law.down_rate}
+    active = record.participates
+    rates = None if law.up_rate is None else (law.up_rate, law.down_rate)
     period = link_statistics.foldable(law, record.num_rounds)
     rounds = min(max(MAP_ROUNDS, 2 * (period or 0)), _MOST_MAP_ROUNDS)
     links: Any = active
@@ -46,11 +47,11 @@ def _draw(figure, record: LinkRecord, law: LinkLaw) -> None:
         probs, name = law.rates, 'exact'
     axes = plot.participation_rates(active, probs, name=name, ax=figure.add_subplot(grid[0, 4:]))
     axes.set_title(f'Rates over {record.num_rounds:,} rounds', fontsize=10)
-    axes = plot.gap_law(active, **rates, ax=figure.add_subplot(grid[1, :2]))
+    axes = plot.gap_law(active, rates, ax=figure.add_subplot(grid[1, :2]))
     axes.set_title('Rounds from one participation to the next', fontsize=10)
     lags = min(max(_LAGS, 2 * (law.period or 0)), _MOST_LAGS)
     axes = figure.add_subplot(grid[1, 2:4])
-    plot.link_memory(active, **rates, num_lags=lags, ax=axes)
+    plot.link_memory(active, rates, num_lags=lags, ax=axes)
     axes.set_title('Autocorrelation of participation', fontsize=10)
     expected = None
     if period is not None:
