@@ -88,21 +88,13 @@ def partition(data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = 
     mix = label_shares(data)
     by = ', by their largest class' if order is None else ''
     order = by_largest_class(mix) if order is None else np.asarray(order)
-    from matplotlib import colors
-
     axes = panels.own(ax, (8.0, 3.6))
-    image = axes.imshow(
-        mix[order].T,
-        aspect='auto',
-        cmap='Blues',
-        interpolation='nearest',
-        norm=colors.PowerNorm(0.5, vmin=0, vmax=mix.max() or 1),
+    panels.draw_shares(
+        axes, mix[order].T, "share of the client's examples", colorbar, aspect='auto'
     )
     panels.finish(axes, _name_of(axes, order, by), 'class', whole='y')
     if mix.shape[1] <= _MOST_LISTED // 2:
         axes.set_yticks(np.arange(mix.shape[1]))
-    if colorbar:
-        axes.figure.colorbar(image, ax=axes, label="share of the client's examples")
     return axes
 
 

@@ -124,22 +124,15 @@ def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
     Raises:
       ValueError: for another shape.
     """
-    found = np.asarray(matrix)
-    if found.dtype == bool and found.ndim == 1 and found.size:
-        found = analysis.mixing_matrix(found)
+    given = np.asarray(matrix)
+    is_mask = given.dtype == bool and given.ndim == 1 and given.size
+    found = analysis.mixing_matrix(given) if is_mask else checks.numbers('matrix', matrix)
     if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
         shape = f'shape {list(found.shape)}'
         raise errors.invalid('matrix', 'be float[N, N], or a mask bool[N]', shape)
-    from matplotlib import colors
-
     axes = panels.own(ax, (5.2, 4.4))
-    most = max(float(found.max()), 1e-12)
-    norm = colors.PowerNorm(0.5, vmin=0, vmax=most)
-    image = axes.imshow(found, cmap='Blues', interpolation='nearest', norm=norm)
-    panels.finish(axes, 'client j', 'client i', whole='xy')
-    if colorbar:
-        axes.figure.colorbar(image, ax=axes, label='share of j in what i goes on from')
-    return axes
+    panels.draw_shares(axes, found, 'share of j in what i goes on from', colorbar)
+    return panels.finish(axes, 'client j', 'client i', whole='xy')
 
 
 def draw_colours(

@@ -67,11 +67,31 @@ def paired_differences(
     every = dataset.curves(results, model)
     kinds = {label: next(iter(m)) for found in every.values() for label, m in found.items()}
     titles = {label: panels.named(shown[label], kind) for label, kind in kinds.items()}
+    look_of = looks(titles)
     longest = max((len(titles[label]) for label in rows), default=0)
     drawn_on = panels.several(ax, len(every), len(rows), longest)
     for axes, (pattern, found) in zip(drawn_on, every.items(), strict=True):
         ends = {k: dataset.tail(models[kinds[k]], tail) for k, models in found.items()}
-        _draw_differences(axes, ends, rows, of_metric.scale, titles)
+        for place, (label, base) in enumerate(rows.items()):
+            if label not in ends or base not in ends:
+                continue  # an empty row
+            difference = evaluation.paired_interval(ends[label], ends[base])
+            half = of_metric.scale * float(difference.half_width)
+            colour = look_of[label].colour
+            axes.errorbar(
+                of_metric.scale * float(difference.mean),
+                place,
+                xerr=None if np.isnan(half) else half,
+                fmt='o',
+                markersize=6,
+                color=colour,
+                markerfacecolor=colour if difference.excludes_zero else 'white',
+                capsize=3,
+            )
+        axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
+        axes.set_yticks(range(len(rows)), [titles[label] for label in rows])
+        axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
+        axes.grid(axis='x', alpha=0.25)
         if pattern and results.sizes['pattern'] > 1:
             axes.set_title(shown[pattern], fontsize=10)
     kind = next((kinds[base] for base in rows.values()), 'server')
@@ -98,37 +118,6 @@ def _baseline(members: Mapping[str, tuple[str, Any]], given: str | None) -> str:
         return algorithms[0] if len(algorithms) > 1 else next(iter(members))
     checks.choice('baseline', given, [*algorithms, *members])
     return given
-
-
-def _draw_differences(
-    axes: Any,
-    ends: Mapping[str, np.ndarray],
-    against: Mapping[str, str],
-    scale: int,
-    names: Mapping[str, str],
-) -> None:
-    """Paired differences and their 95 % intervals, a row each; empty where one has no values."""
-    every = looks(names)
-    for place, (label, base) in enumerate(against.items()):
-        if label not in ends or base not in ends:
-            continue
-        difference = evaluation.paired_interval(ends[label], ends[base])
-        half = scale * float(difference.half_width)
-        colour = every[label].colour
-        axes.errorbar(
-            scale * float(difference.mean),
-            place,
-            xerr=None if np.isnan(half) else half,
-            fmt='o',
-            markersize=6,
-            color=colour,
-            markerfacecolor=colour if difference.excludes_zero else 'white',
-            capsize=3,
-        )
-    axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
-    axes.set_yticks(range(len(against)), [names[label] for label in against])
-    axes.set_ylim(max(len(against), 1) - 0.5, -0.5)
-    axes.grid(axis='x', alpha=0.25)
 
 
 def level_bars(

@@ -122,6 +122,24 @@ def finish(axes: Any, x_name: str, y_name: str, *, whole: str = '', legend: str 
     return axes
 
 
+def draw_shares(axes: Any, values: Any, label: str, colorbar: bool, **options: Any) -> None:
+    """An image of shares, on a square-root scale so that small ones show.
+
+    Args:
+      axes: matplotlib axes.
+      values: float[rows, columns].
+      label: of the colour bar.
+      colorbar: whether to draw one.
+      **options: of ``axes.imshow``.
+    """
+    from matplotlib import colors
+
+    norm = colors.PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
+    image = axes.imshow(values, cmap='Blues', interpolation='nearest', norm=norm, **options)
+    if colorbar:
+        axes.figure.colorbar(image, ax=axes, label=label)
+
+
 def in_per_cent(axis: Any) -> None:
     """Writes shares along an axis in per cent."""
     from matplotlib.ticker import PercentFormatter

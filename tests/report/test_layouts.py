@@ -228,9 +228,9 @@ def test_link_maps_say_what_the_links_amounted_to():
     links = {label: Links(mask, np.full(2, np.nan)) for label, mask in masks.items()}
     found = results({'fedavg': np.zeros((3, 1, 1))}, links=links)
     table = link_maps(found).tables[0]
-    assert table.rows[0] == ['pattern0', '2.0 of 2', '0.0 %', '0.0 %', '0.00']
-    assert table.rows[1] == ['pattern1', '0.8 of 2', '25.0 %', '50.0 %', '1.00']
-    assert table.rows[2][:4] == ['pattern2', '0.0 of 2', '100.0 %', '100.0 %']
+    assert table.rows[0][:5] == ['pattern0', '2.0 of 2', '0.0 %', '0.0 %', '0.000']
+    assert table.rows[1][:5] == ['pattern1', '0.8 of 2', '25.0 %', '50.0 %', '1.000']
+    assert table.rows[2][:5] == ['pattern2', '0.0 of 2', '100.0 %', '100.0 %', '-']
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import evaluation, plot
+from fedjax_links import plot
 from fedjax_links.core import errors
 from fedjax_links.experiment.plan import redraws
 from fedjax_links.plot import panels
@@ -92,8 +92,8 @@ def levels(
         level, base = (_printed(source, paper, key, k) for k in (key[1], source.baseline))
         if level is None or base is None or key[1] == source.baseline:
             return ''
-        difference = evaluation.Interval(np.array(level.mean - base.mean), np.array(np.nan), 1)
-        return ends.metric.interval(difference, signed=True)
+        gap = level.mean - base.mean
+        return ('+' if gap >= 0 else '') + ends.metric.number(gap)
 
     def difference(key: Key) -> str:
         found = source.paired(ends, key, bases[key[1]])

@@ -11,6 +11,10 @@ from fedjax_links.report.layouts.page import Page, draw_panels
 from fedjax_links.report.source import Source
 from fedjax_links.report.tables import Table
 
+_MOST_NAMED = 8
+_NARROWEST = 6.4  # inches
+_NOT_KEPT = Clients(np.zeros(0), 'not kept')
+
 
 def link_maps(source: Source) -> Page:
     """Client x round maps and what they amounted to.
@@ -19,9 +23,11 @@ def link_maps(source: Source) -> Page:
       source: what ran, with the links that were kept.
 
     Returns:
-      Maps of the first rounds, and a table over all rounds.
+      Maps of the first rounds, and a table over all rounds, with how far FedAvg's weights are from
+      equal ones, realised and by their exact law.
     """
     masks = {label: links.mask for label, links in source.links.items()}
+    known = {label: source.clients.get(label, _NOT_KEPT) for label in masks}
 
     def draw(axes: Any, label: str) -> None:
         plot.link_map(masks[label], ax=axes)
@@ -29,6 +35,22 @@ def link_maps(source: Source) -> Page:
     def share_without(mask: np.ndarray, axis: int) -> str:
         return f'{100 * (mask.sum(axis=axis) == 0).mean():.1f} %'
 
+    def distance(label: str) -> str:
+        found = analysis.participation_report(masks[label]).distance_to_uniform
+        return '-' if np.isnan(found) else f'{found:.3f}'
+
+    def exact(label: str) -> str:
+        weights = known[label].weights
+        return f'{np.abs(weights - 1 / weights.size).sum():.3f}' if weights.size else ''
+
+    caption = (
+        "First seed, all rounds; L1 distance of FedAvg's weights E[1{i in A}/|A|] from equal ones"
+    )
+    if not source.clients:
+        caption += (
+            '. Exact weights and losses of clients are kept at the end of a run of the command '
+            '`simulate`, or by `report.write(results, experiment)`'
+        )
     table = tables.fill(
         masks,
         {
@@ -38,31 +60,26 @@ def link_maps(source: Source) -> Page:
             ),
             'empty rounds': lambda p: share_without(masks[p], 1),
             'clients never heard': lambda p: share_without(masks[p], 0),
-            'distance': lambda p: (
-                f'{analysis.participation_report(masks[p]).distance_to_uniform:.2f}'
-            ),
+            'distance': distance,
+            'exact': exact,
+            'law': lambda p: known[p].source,
         },
-        "First seed, all rounds; distance of FedAvg's realised weights from equal ones (L1).",
+        f'{caption}.',
     )
     size = 3.6 * min(3, len(masks)) + 0.4, 2.6 * -(-len(masks) // 3) + 0.4
     return Page('Realised links', [table], draw_panels(source, [*masks], draw), size)
 
 
-_MOST_NAMED = 8
-_NARROWEST = 6.4  # inches
-_NOT_KEPT = Clients(np.zeros(0), 'not kept')
-
-
 def participation(source: Source) -> Page:
-    """Who took part, how far FedAvg's weights are from equal ones, and who was left behind.
+    """Who took part, and who was left behind.
 
     Args:
       source: what ran, with the links that were kept.
 
     Returns:
-      Participation and weights; losses of clients, drawn too, where they were kept.
+      Participation; losses of clients, drawn too, where they were kept.
     """
-    found = [_counts(source), _weights(source)]
+    found = [_counts(source)]
     if any(known.losses or known.missing for known in source.clients.values()):
         found.append(_losses(source))
     drawn = [
@@ -109,30 +126,6 @@ def _counts(source: Source) -> Table:
         "weighted clients with the variance of FedAvg's realised weights."
     )
     return Table(header, rows, caption)
-
-
-def _weights(source: Source) -> Table:
-    known = {label: source.clients.get(label, _NOT_KEPT) for label in source.links}
-
-    def realised(label: str) -> str:
-        distance = analysis.participation_report(source.links[label].mask).distance_to_uniform
-        return '-' if np.isnan(distance) else f'{distance:.3f}'
-
-    def exact(label: str) -> str:
-        weights = known[label].weights
-        return f'{np.abs(weights - 1 / weights.size).sum():.3f}' if weights.size else ''
-
-    def law(label: str) -> str:
-        return f'{"exact: " if known[label].weights.size else ""}{known[label].source}'
-
-    columns = {'pattern': source.name, 'realised': realised, 'exact': exact, 'law': law}
-    caption = "L1 distance of FedAvg's weights E[1{i in A}/|A|] from equal ones."
-    if not source.clients:
-        caption += (
-            ' Exact weights and losses of clients are kept at the end of a run of the command '
-            '`simulate`, or by `report.write(results, experiment)`.'
-        )
-    return tables.fill(known, columns, caption)
 
 
 def _losses(source: Source) -> Table:

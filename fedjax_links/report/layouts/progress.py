@@ -19,6 +19,7 @@ from fedjax_links.results.metric import Metric
 _LINES = ('algorithms', 'patterns')
 
 _NARROWEST = 6.4  # inches, for titles and legends
+_WIDTH = 10.0  # inches, of the overview
 
 
 class Axis(NamedTuple):
@@ -125,9 +126,6 @@ def curves(
     return Page(heading, [], draw, size)
 
 
-_WIDTH = 10.0  # inches
-
-
 def overview(source: Source, *, pattern: str | None = None, tail: float = 0.1) -> Page:
     """Curves of the main metric and of a training loss, with all candidate models; links below.
 
@@ -174,16 +172,16 @@ def overview(source: Source, *, pattern: str | None = None, tail: float = 0.1) -
 
 def _expected(source: Source, pattern: str, metric: str) -> dict[str, float]:
     """Where algorithms were expected to end, before the run."""
-    kept = source.clients.get(pattern)
     held_out = any(name.startswith('eval_') for name in source.metrics)
-    if kept is None or (held_out and metric.startswith('train_')):
+    if pattern not in source.clients or (held_out and metric.startswith('train_')):
         return {}
     known = metric.removeprefix('eval_' if held_out else 'train_')
-    expected = {
-        label: kept.expected.get(algorithm, {}).get(known)
+    expected = source.clients[pattern].expected
+    return {
+        label: expected[algorithm][known]
         for label, (algorithm, _) in source.members.items()
+        if known in expected.get(algorithm, {})
     }
-    return {label: value for label, value in expected.items() if value is not None}
 
 
 def first_rounds(

@@ -62,13 +62,10 @@ def _chosen(source: Source, label: str) -> str:
 
 
 def _scores(source: Source, label: str) -> str:
-    columns = source.tuning.get(label, {})
-    names = [name for name in columns if name != 'score']
-    points: list[Any] = list(zip(*(columns[name] for name in names), strict=True))
-    return ', '.join(
-        f'{"/".join(map(numbers_of, point))}: {source.metric().number(float(score))}'
-        for point, score in zip(points, columns.get('score', ()), strict=True)
-    )
+    columns = dict(source.tuning.get(label, {}))
+    scores = map(source.metric().number, map(float, columns.pop('score', ())))
+    points = ('/'.join(map(numbers_of, point)) for point in zip(*columns.values(), strict=True))
+    return ', '.join(f'{point}: {score}' for point, score in zip(points, scores, strict=True))
 
 
 def chosen(source: Source, label: str) -> dict[str, tuple[Any, str]] | None:
