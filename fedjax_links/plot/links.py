@@ -252,11 +252,12 @@ def _mask(data: Any, argument: str = 'mask') -> np.ndarray:
     return array.astype(bool)
 
 
-def _rates(mask: np.ndarray, rates: Any) -> list[np.ndarray]:
+def _rates(mask: np.ndarray, rates: Any) -> tuple[np.ndarray, np.ndarray]:
     """Both transition probabilities, float64[N] each."""
     for rate in rates:
         checks.within('rates', rate, 0, 1)
         if np.shape(rate) not in ((), mask.shape[1:]):
             shape = f'shape {list(np.shape(rate))}'
             raise errors.invalid('rates', f'have {mask.shape[1]} entries each', shape)
-    return [np.broadcast_to(rate, mask.shape[1:]).astype(np.float64) for rate in rates]
+    up, down = (np.broadcast_to(rate, mask.shape[1:]) for rate in rates)
+    return up.astype(np.float64), down.astype(np.float64)

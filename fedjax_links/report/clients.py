@@ -88,11 +88,11 @@ def kept(folder: Path) -> dict[str, Clients]:
     with np.load(folder / FILE, allow_pickle=False) as stored:
         for name in stored.files:
             kind, pattern, *labels = name.split('/')
-            *parts, last = pattern, kind, *labels
+            parts = [pattern, kind, *labels]
             at = nested
-            for part in parts:
+            for part in parts[:-1]:
                 at = at.setdefault(part, {})
-            at[last] = stored[name] if stored[name].ndim else stored[name].item()
+            at[parts[-1]] = stored[name] if stored[name].ndim else stored[name].item()
     return {
         pattern: Clients(**{kind: own[kind] for kind in Clients._fields if kind in own})
         for pattern, own in nested.items()

@@ -8,7 +8,7 @@ there are. Columns that are none of the grid, such as rates that tuning chose, s
 and patterns. xarray is imported where results are looked at, never when a run starts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -210,7 +210,7 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
         patterns=patterns,
         seeds=seeds,
         rounds=rounds,
-        lanes=np.broadcast_to(ran.any(axis=(2, 3))[..., None], shape[:3]),
+        lanes=np.repeat(np.reshape(ran.any(axis=(2, 3)), (*shape[:2], 1)), shape[2], axis=2),
         complete=ran.sum(axis=(1, 2, 3)) == shape[1] * shape[2] * expected,
         chosen=chosen,
         more=more,
@@ -226,7 +226,7 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
 
 def build(
     members: Sequence[tuple[str, grids.Point]],
-    models: Mapping[str, Sequence[str]],
+    models: Mapping[str, Collection[str]],
     values: Mapping[str, np.ndarray],
     *,
     patterns: Sequence[str],

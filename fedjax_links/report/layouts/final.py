@@ -313,13 +313,14 @@ def spread(source: Source, *, metric: str | None = None, tail: float = 0.1) -> P
             return ends.metric.number(width)
         return f'{100 * width:.2f}' if ends.metric.is_share else f'{width:.3g}'
 
+    cells: dict[str, Any] = {_word(k): lambda row, k=k: deviation(row, k) for k in order}
     error = 1 / np.sqrt(2 * (source.num_seeds - 1))
     table = tables.fill(
         [(pattern, name) for pattern in source.patterns for name in found],
         {
             'pattern': lambda row: source.name(row[0]),
             'algorithm': lambda row: row[1],
-            **{_word(k): lambda row, k=k: deviation(row, k) for k in order},
+            **cells,
         },
         f'Standard deviation over seeds of {ends.metric.title}: {ends.span}. In each column '
         'that stream alone follows the seed and all others are those of the first seed; under '

@@ -175,7 +175,9 @@ def _facts(
             raise errors.invalid('grid', requirement, path)
         config = config_parts.with_value(config, path.split('.'), value)
     section: Any = config.get('algorithms', {}).get(algorithm) or {}
-    options = {'name': section} if isinstance(section, str) else {'name': algorithm, **section}
+    options: dict[str, Any] = (
+        {'name': section} if isinstance(section, str) else {'name': algorithm, **section}
+    )
     client = {**config.get('client', {}), **options.get('client', {})}
     if local_steps is None:
         local_steps = client.get('client_steps', client.get('local_steps'))
