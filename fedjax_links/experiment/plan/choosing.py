@@ -111,6 +111,8 @@ def _series(
     facts = {**facts, 'algorithms': [label]}
     rows = dataset.rows_of(columns, facts, dataset.TUNING)
     members, owner = dataset.members_of(rows, facts, dataset.TUNING)
+    if not members:
+        return []
     last = np.flatnonzero(rows['round'] == facts['tuning']['num_rounds'])
     last = last[np.argsort(rows['seed'][last], kind='stable')]
     finite = np.asarray(rows.get('finite', True), bool)

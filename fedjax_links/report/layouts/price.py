@@ -57,7 +57,7 @@ def price(
         `pricing.Traffic`; also for registered ones, in place of what is known of them.
 
     Returns:
-      Totals, and the price of the targets, where there are any; curves.
+      A table of totals and of the price of the targets; curves.
 
     Raises:
       ValueError: for unknown names, numbers out of range, links that were not kept or that the grid
@@ -76,17 +76,17 @@ def price(
     units = np.array([*_UNITS.values()])[:, None]
     traffics, spent = {}, {}
     for label in source.members:
-        sent, options, steps = _facts(source, config, label, local_steps, traffic or {})
-        if begin and sent.asked is not None:
+        model, options, steps = _facts(source, config, label, local_steps, traffic or {})
+        if begin and model.asked is not None:
             requirement = f'be whole to price {label}, which looks at earlier rounds'
             raise errors.invalid('links', requirement, f'from round {begin} on')
-        traffics[label] = f'{sent.up} / {sent.down}'
+        traffics[label] = f'{model.up} / {model.down}'
         for pattern, by_seed in masks.items():
             terms: dict[str, Any] = {
                 'model_bytes': model_bytes or _bytes(planned, source, label, pattern),
                 **{'local_steps': steps, 'overhead': overhead, 'options': options},
             }
-            prices = [pricing.price(mask, sent, devices, **terms) for mask in by_seed.values()]
+            prices = [pricing.price(mask, model, devices, **terms) for mask in by_seed.values()]
             spent[label, pattern] = np.array(prices)[..., source.rounds - begin] / units
 
     def cost(label: str, pattern: str, by_hours: bool) -> np.ndarray:
@@ -112,25 +112,21 @@ def price(
         for level in targets
         for by_hours in (True, False)
     }
-    names = labels(source)
-    found = [
-        tables.fill(
-            source.rows(),
-            {**names, 'models up / down': lambda key: traffics[key[1]], **totals},
-            f'What {int(source.rounds[-1]):,} rounds cost, {priced}: simulated hours, each round '
-            'as long as its slowest awaited client; bytes that all clients sent and received (GB: '
-            '1e9), models per message; hours that all clients trained.',
-        )
-    ]
+    caption = (
+        f'What {int(source.rounds[-1]):,} rounds cost, {priced}: simulated hours, each round as '
+        'long as its slowest awaited client; bytes that all clients sent and received (GB: 1e9), '
+        'models per message; hours that all clients trained.'
+    )
     if reached:
-        caption = (
-            f'Simulated hours, and gigabytes up and down, until {kind.title} reaches the level in '
-            f'front, {priced}; in brackets the range over seeds.'
+        caption += (
+            f' Behind a level, hours, and gigabytes up and down, until {kind.title} reaches it; in '
+            'brackets the range over seeds.'
         )
-        found.append(tables.fill(source.rows(), {**names, **reached}, caption))
+    sent = {'models up / down': lambda key: traffics[key[1]]}
+    table = tables.fill(source.rows(), {**labels(source), **sent, **totals, **reached}, caption)
     axis = {key: cost(*key, against == 'hours').mean(axis=0) for key in spent}
     drawn = curves(source, metrics=(kind.name,), against=Axis(_AXES[against], axis))
-    return Page(f'Price in {against}', found, drawn.draw, drawn.size)
+    return Page(f'Price in {against}', [table], drawn.draw, drawn.size)
 
 
 def _kept(
