@@ -14,8 +14,7 @@ from fedjax_links.plot.clients import (
     volumes,
 )
 from fedjax_links.plot.curves import learning_curves
-from fedjax_links.plot.grids import grid_map
-from fedjax_links.plot.heat import heat_map, mixing_matrix, winners
+from fedjax_links.plot.heat import heat_map, mixing_matrix
 from fedjax_links.plot.levels import level_bars, paired_differences
 from fedjax_links.plot.links import (
     gap_law,
@@ -32,7 +31,6 @@ __all__ = [
     'Look',
     'classes_held',
     'gap_law',
-    'grid_map',
     'heat_map',
     'label_distances',
     'learning_curves',
@@ -48,5 +46,4 @@ __all__ = [
     'partition',
     'pooled_classes',
     'volumes',
-    'winners',
 ]

@@ -9,7 +9,6 @@ from fedjax_links.base import Problem, Source
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
 from fedjax_links.plot.looks import COLOURS, REALISED, looks
-from fedjax_links.simulation import SimulationResult
 
 _DISTANCE_BINS = 30
 _MOST_LISTED = 40
@@ -17,7 +16,7 @@ _MOST_LISTED = 40
 
 def participation_loss(
     counts: Any,
-    losses: Any,
+    losses: Mapping[str, Any],
     *,
     names: Mapping[str, str] | None = None,
     legend: bool = True,
@@ -27,12 +26,11 @@ def participation_loss(
 
     ::
 
-      fl.plot.participation_loss(result, {'fedavg': losses})
+      fl.plot.participation_loss(mask.sum(axis=0), {'fedavg': losses})
 
     Args:
-      counts: int[N], rounds by client; or bool[T, N], who took part when; or a
-        `simulation.SimulationResult` of one lane, whose counters say.
-      losses: float[N], or such by label: losses of the clients at a final model.
+      counts: int[N], rounds by client.
+      losses: float[N] by label: losses of the clients at a final model.
       names: what to call labels.
       legend: whether to draw one.
       ax: matplotlib axes; a new figure by default.
@@ -43,16 +41,10 @@ def participation_loss(
     Raises:
       ValueError: for losses of another length.
     """
-    if isinstance(counts, SimulationResult):
-        counts = counts.state.counters.participation_count
     rounds = np.asarray(counts)
-    rounds = rounds.sum(axis=0) if rounds.ndim == 2 else rounds
-    if rounds.ndim != 1 or not rounds.size:
-        raise errors.invalid('counts', 'be int[N] or bool[T, N]', f'shape {list(rounds.shape)}')
-    given = losses if isinstance(losses, Mapping) else {'': losses}
     axes = panels.own(ax)
-    for label, look in looks(given).items():
-        values = checks.numbers('losses', given[label]).astype(np.float64)
+    for label, look in looks(losses).items():
+        values = checks.numbers('losses', losses[label]).astype(np.float64)
         if values.shape != rounds.shape:
             found = f'shape {list(values.shape)}'
             raise errors.invalid('losses', f'have one entry for each of {rounds.size}', found)
@@ -64,13 +56,11 @@ def participation_loss(
             alpha=0.75,
             markersize=4,
             linestyle='none',
-            label=(names or {}).get(label, label) or None,
+            label=(names or {}).get(label, label),
         )
-    axes.set_xlabel('rounds in which the client took part')
-    axes.set_ylabel('loss of the client')
-    panels.in_integers(axes.xaxis)
+    panels.finish(axes, 'rounds in which the client took part', 'loss of the client', whole='x')
     axes.grid(alpha=0.25)
-    if legend and any(given):
+    if legend:
         panels.legend(axes, outside=True)
     return axes
 
@@ -98,24 +88,13 @@ def partition(data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = 
     mix = label_shares(data)
     by = ', by their largest class' if order is None else ''
     order = by_largest_class(mix) if order is None else np.asarray(order)
-    from matplotlib import colors
-
     axes = panels.own(ax, (8.0, 3.6))
-    image = axes.imshow(
-        mix[order].T,
-        aspect='auto',
-        cmap='Blues',
-        interpolation='nearest',
-        norm=colors.PowerNorm(0.5, vmin=0, vmax=mix.max() or 1),
+    panels.draw_shares(
+        axes, mix[order].T, "share of the client's examples", colorbar, aspect='auto'
     )
-    num_classes = mix.shape[1]
-    axes.set_ylabel('class')
-    panels.in_integers(axes.yaxis)
-    if num_classes <= _MOST_LISTED // 2:
-        axes.set_yticks(np.arange(num_classes))
-    _name_clients(axes, order, by)
-    if colorbar:
-        axes.figure.colorbar(image, ax=axes, label="share of the client's examples")
+    panels.finish(axes, _name_of(axes, order, by), 'class', whole='y')
+    if mix.shape[1] <= _MOST_LISTED // 2:
+        axes.set_yticks(np.arange(mix.shape[1]))
     return axes
 
 
@@ -163,9 +142,7 @@ def pooled_classes(mix: Any, *, ax: Any = None) -> Any:
     """Shares float[C] of all examples by class, as bars to stand beside `partition`."""
     axes = panels.own(ax)
     axes.barh(np.arange(len(mix)), mix, height=0.9, color=REALISED)
-    axes.set_xlabel('share of all examples')
-    axes.set_ylabel('class')
-    return axes
+    return panels.finish(axes, 'share of all examples', 'class')
 
 
 def volumes(counts: Any, *, order: Any = None, ax: Any = None) -> Any:
@@ -185,13 +162,9 @@ def volumes(counts: Any, *, order: Any = None, ax: Any = None) -> Any:
     axes = panels.own(ax)
     width = 0.9 if order.size < 100 else 1.0
     axes.bar(np.arange(order.size), counts[order], width=width, color=REALISED)
-    mean = {'linestyle': '--', 'color': COLOURS[4], 'linewidth': 1, 'label': 'mean'}
-    axes.axhline(counts.mean(), **mean)
+    axes.axhline(counts.mean(), linestyle='--', color=COLOURS[4], linewidth=1, label='mean')
     axes.set_ylim(0, 1.25 * counts.max())
-    axes.set_ylabel('examples')
-    _name_clients(axes, order, by)
-    axes.legend(frameon=False, fontsize=8, loc='upper right')
-    return axes
+    return panels.finish(axes, _name_of(axes, order, by), 'examples', legend='upper right')
 
 
 def label_distances(distances: Any, *, ax: Any = None) -> Any:
@@ -212,11 +185,8 @@ def label_distances(distances: Any, *, ax: Any = None) -> Any:
     name = f'mean {distances.mean():.3f}'
     axes.axvline(distances.mean(), linestyle='--', color=COLOURS[4], label=name)
     axes.set_xlim(0, limit)
-    axes.set_xlabel('0: the same mix, 1: no class in common')
-    axes.set_ylabel('clients')
-    panels.in_integers(axes.yaxis)
-    axes.legend(frameon=False, fontsize=8)
-    return axes
+    x_name = '0: the same mix, 1: no class in common'
+    return panels.finish(axes, x_name, 'clients', whole='y', legend='best')
 
 
 def classes_held(numbers: Any, num_classes: int, *, ax: Any = None) -> Any:
@@ -231,21 +201,15 @@ def classes_held(numbers: Any, num_classes: int, *, ax: Any = None) -> Any:
       The axes.
     """
     axes = panels.own(ax)
-    axes.bar(
-        np.arange(num_classes + 1),
-        np.bincount(np.asarray(numbers), minlength=num_classes + 1),
-        width=0.9,
-        color=REALISED,
-    )
+    held = np.bincount(np.asarray(numbers), minlength=num_classes + 1)
+    axes.bar(np.arange(num_classes + 1), held, width=0.9, color=REALISED)
     axes.set_xlim(-0.5, num_classes + 0.5)
-    panels.in_integers(axes.xaxis)
-    panels.in_integers(axes.yaxis)
-    axes.set_xlabel('number of classes')
-    axes.set_ylabel('clients')
-    return axes
+    return panels.finish(axes, 'number of classes', 'clients', whole='xy')
 
 
-def _name_clients(axes: Any, order: np.ndarray, by: str) -> None:
-    if order.size <= _MOST_LISTED:
-        axes.set_xticks(np.arange(order.size), order)
-    axes.set_xlabel('client' if order.size <= _MOST_LISTED else f'clients{by}')
+def _name_of(axes: Any, order: np.ndarray, by: str) -> str:
+    """What the axis of clients is called; few of them are listed."""
+    if order.size > _MOST_LISTED:
+        return f'clients{by}'
+    axes.set_xticks(np.arange(order.size), order)
+    return 'client'

@@ -31,7 +31,6 @@ def learning_curves(
     above: float = 0.0,
     log: bool = False,
     log_rounds: bool = False,
-    from_round: float = 0,
     against: Mapping[str, Any] | None = None,
     x_name: str = 'round',
     legend: bool = True,
@@ -64,7 +63,6 @@ def learning_curves(
       log: logarithmic axis of values.
       log_rounds: logarithmic axis of rounds, or of what is drawn in their place; what lies at zero,
         such as an evaluation of the start, is left out.
-      from_round: first round drawn.
       against: by label, float[E], what is drawn in the round's place, such as hours (``x_name``).
       x_name: of the horizontal axis, with its unit.
       legend: whether to draw one.
@@ -79,14 +77,9 @@ def learning_curves(
     """
     checks.choice('band', band, BANDS)
     checks.static_int('window', window)
-    results = dataset.of(data, metric, rounds)
-    results = results.assign_attrs(names={**results.attrs['names'], **(names or {})})
+    results = dataset.of(data, metric, rounds, names)
     of_metric, shown = Metric(results.attrs['metric']), dataset.names(results)
-    every = {
-        pattern: found
-        for pattern in results['pattern'].values.tolist()
-        if (found := dataset.curves(results, pattern, model))
-    }
+    every = dataset.curves(results, model)
     most = max(sum(map(len, found.values())) for found in every.values())
     if legend and most > _MOST_NAMED:
         requirement = f'be False for more than {_MOST_NAMED} curves (`run.select` takes a part)'
@@ -100,64 +93,46 @@ def learning_curves(
         for label, models in found.items():
             look, name = look_of[label], shown[label]
             places = at if against is None else np.asarray(against[label])
-            kept = (at >= from_round) & ((places > 0) | (not log_rounds))
+            kept = (places > 0) | (not log_rounds)
             for kind, values in models.items():
-                mean, half = _band(values - above, window, band)
-                _draw_one(
-                    axes,
+                mean, half = (part[kept] for part in _band(values - above, window, band))
+                axes.plot(
                     places[kept],
-                    mean[kept],
-                    half[kept],
-                    log,
-                    limits,
+                    mean,
                     color=look.colour,
                     linestyle=look.line(kind),
+                    linewidth=1.3,
                     marker=look.marker if count > 1 else '',
+                    markersize=4,
                     markevery=_marked(places[kept], log_rounds, drawn, count),
                     label=panels.named(name, kind, always=len(models) > 1),
                 )
+                if np.isfinite(half).any():
+                    low, high = np.clip([mean - half, mean + half], *limits)
+                    low = np.maximum(low, mean / 10) if log else low  # such an axis has no zero
+                    area = {'color': look.colour, 'alpha': 0.15, 'linewidth': 0}
+                    axes.fill_between(places[kept], low, high, **area)
                 drawn += 1
             if levels is not None and label in levels:
                 line = {'color': look.colour, 'linestyle': ':', 'linewidth': 1.2}
                 axes.axhline(levels[label] - above, label=f'{name}, predicted', **line)
         if pattern and results.sizes['pattern'] > 1:
             axes.set_title(shown[pattern], fontsize=10)
-        _label_axes(axes, of_metric, above, log, x_name)
+        axes.set_xlabel(x_name)
+        minus = f' minus {above:g}' if above else ''
+        axes.set_ylabel(f'{of_metric.words}{minus}', fontsize=9)
+        axes.grid(alpha=0.25)
+        if log:
+            panels.logarithmic(axes.yaxis, per_cent=of_metric.is_share)
+        elif of_metric.is_share:
+            panels.in_per_cent(axes.yaxis)
         if log_rounds:
             panels.logarithmic(axes.xaxis)
         elif axes.get_xlim()[1] >= 1e5:
-            panels.in_thousands(axes.xaxis)
+            axes.xaxis.set_major_formatter(lambda value, _: f'{value / 1000:g}k')
     if legend:
         panels.legend(drawn_on[-1])
     return panels.as_returned(drawn_on)
-
-
-def _label_axes(axes: Any, metric: Metric, above: float, log: bool, x_name: str) -> None:
-    axes.set_xlabel(x_name)
-    axes.set_ylabel(f'{metric.words} minus {above:g}' if above else metric.words, fontsize=9)
-    axes.grid(alpha=0.25)
-    if log:
-        panels.logarithmic(axes.yaxis, per_cent=metric.is_share)
-    elif metric.is_share:
-        panels.in_per_cent(axes.yaxis)
-
-
-def _draw_one(
-    axes: Any,
-    rounds: np.ndarray,
-    mean: np.ndarray,
-    half: np.ndarray,
-    log: bool,
-    limits: tuple[float, float],
-    **line: Any,
-) -> None:
-    """A line and its band, which stays within the limits of the metric."""
-    axes.plot(rounds, mean, linewidth=1.3, markersize=4, **line)
-    if np.isfinite(half).any():
-        low, high = np.clip([mean - half, mean + half], *limits)
-        if log:  # such an axis has no zero
-            low = np.maximum(low, mean / 10)
-        axes.fill_between(rounds, low, high, color=line['color'], alpha=0.15, linewidth=0)
 
 
 def _marked(places: np.ndarray, log: bool, line: int, count: int) -> list[int]:

@@ -8,12 +8,12 @@ import numpy as np
 from fedjax_links import analysis
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
-from fedjax_links.simulation import SimulationResult
 
 _AROUND_ZERO, _REVERSED, _LEVELS = 'RdBu', 'RdBu_r', 'cividis'  # told apart by the colour-blind
 _MISSING = '#dddddd'
 _LETTER = 0.062  # inches at the size of the text in cells
 _TEXT = 7
+_MOST_LABELS = 12
 
 Axis = tuple[str, Sequence[Any]]
 
@@ -74,13 +74,11 @@ def heat_map(
         raise errors.invalid('unclear', f'be of shape {shape}', list(np.shape(unclear)))
     axes = panels.own(ax)
     seen = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
-    if around_zero:
-        most = float(np.abs(seen).max()) if most is None else most
-        least = -most
-    else:
-        least = float(seen.min()) if least is None else least
-        most = float(seen.max()) if most is None else most
-    least, most = (least, most) if least < most else (least, least + 1.0)
+    if most is None:
+        most = float(np.abs(seen).max() if around_zero else seen.max())
+    if around_zero or least is None:
+        least = -most if around_zero else float(seen.min())
+    most = most if least < most else least + 1.0
     name = (_REVERSED if reverse else _AROUND_ZERO) if around_zero else _LEVELS
     image = axes.imshow(
         np.ma.masked_invalid(values),
@@ -94,7 +92,7 @@ def heat_map(
         texts = [[formatted(v, texts) for v in row] for row in values]
     if texts is not None:
         colours = image.cmap(image.norm(np.nan_to_num(values)))[..., :3]
-        write_cells(axes, texts, text_colours(colours))
+        write_cells(axes, texts, colours)
     if unclear is not None:
         hatch(axes, np.asarray(unclear, bool) & ~np.isnan(values))
     label_axes(
@@ -112,13 +110,11 @@ def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
 
     ::
 
-      fl.plot.mixing_matrix(result)  # of the last round
+      fl.plot.mixing_matrix(links.mask)  # of a round
       fl.plot.mixing_matrix(fl.analysis.expected_mixing_matrix(probs))
 
     Args:
-      matrix: float[N, N]; or bool[N], who was active in a round; or bool[T, N], whose matrices are
-        averaged over rounds; or a `simulation.SimulationResult` of one lane, whose last
-        round is drawn.
+      matrix: float[N, N]; or bool[N], who was active in a round.
       colorbar: whether to draw one.
       ax: matplotlib axes; a new figure by default.
 
@@ -128,63 +124,41 @@ def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
     Raises:
       ValueError: for another shape.
     """
-    if isinstance(matrix, SimulationResult):
-        matrix = matrix.state.links.mask
     given = np.asarray(matrix)
-    if given.dtype == bool and given.ndim == 1 and given.size:
-        found = analysis.mixing_matrix(given)
-    elif given.dtype == bool and given.ndim == 2 and given.size:
-        found = np.mean([analysis.mixing_matrix(row) for row in given], axis=0)
-    else:
-        found = checks.numbers('matrix', matrix).astype(np.float64)
-        if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
-            requirement = 'be float[N, N], or masks bool[N] or bool[T, N]'
-            raise errors.invalid('matrix', requirement, f'shape {list(found.shape)}')
-    from matplotlib import colors
-
+    is_mask = given.dtype == bool and given.ndim == 1 and given.size
+    found = analysis.mixing_matrix(given) if is_mask else checks.numbers('matrix', matrix)
+    if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
+        shape = f'shape {list(found.shape)}'
+        raise errors.invalid('matrix', 'be float[N, N], or a mask bool[N]', shape)
     axes = panels.own(ax, (5.2, 4.4))
-    most = max(float(found.max()), 1e-12)
-    norm = colors.PowerNorm(0.5, vmin=0, vmax=most)
-    image = axes.imshow(found, cmap='Blues', interpolation='nearest', norm=norm)
-    for axis in (axes.xaxis, axes.yaxis):
-        panels.in_integers(axis)
-    axes.set_xlabel('client j')
-    axes.set_ylabel('client i')
-    if colorbar:
-        axes.figure.colorbar(image, ax=axes, label='share of j in what i goes on from')
-    return axes
+    panels.draw_shares(axes, found, 'share of j in what i goes on from', colorbar)
+    return panels.finish(axes, 'client j', 'client i', whole='xy')
 
 
-def winners(
+def draw_colours(
+    axes: Any,
     colours: np.ndarray,
-    *,
+    missing: np.ndarray,
     texts: Sequence[Sequence[str]] | None = None,
     unclear: Any = None,
-    ax: Any = None,
-) -> Any:
-    """A map whose cells have the colours of those who are best there.
+) -> None:
+    """Cells of given colours.
 
     Args:
-      colours: float[Y, X, 3], the first row at the bottom, such as `looks.Look.face`; NaN for none,
-        grey.
+      axes: matplotlib axes.
+      colours: float[Y, X, 3], the first row at the bottom, such as `looks.Look.face`.
+      missing: bool[Y, X], which are grey.
       texts: [Y, X], what stands in the cells; nothing by default.
-      unclear: bool[Y, X], where nobody is ahead for certain: white and hatched.
-      ax: matplotlib axes; a new figure by default.
-
-    Returns:
-      The axes.
+      unclear: bool[Y, X], which of the others are hatched; none by default.
     """
     from matplotlib import colors
 
-    axes, missing = panels.own(ax), np.isnan(colours)
-    unclear = np.zeros(missing.shape[:2], bool) if unclear is None else np.asarray(unclear, bool)
-    colours = np.where(unclear[..., None], 1.0, colours)
-    colours = np.where(missing, colors.to_rgb(_MISSING), colours)
+    colours = np.where(missing[..., None], colors.to_rgb(_MISSING), colours)
     axes.imshow(colours, origin='lower', aspect='auto')
     if texts is not None:
-        write_cells(axes, texts, text_colours(colours))
-    hatch(axes, unclear & ~missing.any(axis=-1))
-    return axes
+        write_cells(axes, texts, colours)
+    if unclear is not None:
+        hatch(axes, unclear & ~missing)
 
 
 def formatted(value: float, form: str) -> str:
@@ -195,24 +169,19 @@ def formatted(value: float, form: str) -> str:
     return text if any(digit in text for digit in '123456789') else text.lstrip('+-')
 
 
-def text_colours(colours: np.ndarray) -> np.ndarray:
-    """str[Y, X]: black or white, whichever reads better on float[Y, X, 3]."""
-    luminance = np.asarray(colours) @ np.array([0.299, 0.587, 0.114])
-    return np.where(luminance < 0.5, 'white', 'black')
-
-
 def write_cells(axes: Any, texts: Sequence[Sequence[str]], colours: np.ndarray) -> None:
-    """Texts in the cells of an image.
+    """Texts in the cells of an image, black or white, whichever reads better.
 
     Args:
       axes: matplotlib axes.
       texts: [Y, X].
-      colours: of the texts, [Y, X].
+      colours: float[Y, X, 3], of the cells.
     """
-    for row, line in enumerate(texts):
-        for column, text in enumerate(line):
-            colour = str(colours[row, column])
-            axes.text(column, row, text, ha='center', va='center', fontsize=_TEXT, color=colour)
+    dark = colours @ np.array([0.299, 0.587, 0.114]) < 0.5
+    for (row, column), is_dark in np.ndenumerate(dark):
+        options = {'ha': 'center', 'va': 'center', 'fontsize': _TEXT}
+        colour = 'white' if is_dark else 'black'
+        axes.text(column, row, texts[row][column], color=colour, **options)
 
 
 def hatch(axes: Any, cells: np.ndarray) -> None:
@@ -231,17 +200,16 @@ def hatch(axes: Any, cells: np.ndarray) -> None:
         )
 
 
-def label_axes(axes: Any, x: Axis, y: Axis, most_labels: int = 12) -> None:
+def label_axes(axes: Any, x: Axis, y: Axis) -> None:
     """Names of the axes and values of their cells, some of them where there are many.
 
     Args:
       axes: matplotlib axes.
       x: name and values along the horizontal axis.
       y: likewise along the vertical axis.
-      most_labels: how many values are written at most.
     """
     for axis, (name, values) in ((axes.xaxis, x), (axes.yaxis, y)):
-        step = -(-len(values) // most_labels)
+        step = -(-len(values) // _MOST_LABELS)
         places = range(0, len(values), step)
         shown = [f'{v:g}' if isinstance(v, float) else str(v) for v in values]
         axis.set_ticks(places, [shown[place] for place in places], fontsize=8)

@@ -53,10 +53,9 @@ def paired_differences(
       ValueError: for an unknown baseline, metric or model, or seeds that are not paired.
     """
     checks.within('tail', tail, 0, 1)
-    if isinstance(data, Mapping):  # one value per seed is one evaluation
+    if isinstance(data, Mapping) and not hasattr(data, 'data_vars'):  # [S] is one evaluation
         data = {k: np.asarray(v)[:, None] if _is_vector(v) else v for k, v in data.items()}
-    results = dataset.of(data, metric)
-    results = results.assign_attrs(names={**results.attrs['names'], **(names or {})})
+    results = dataset.of(data, metric, names=names)
     shown, of_metric = dataset.names(results), Metric(results.attrs['metric'])
     members = dataset.points(results)
     baseline = _baseline(members, baseline or results.attrs['baseline'])
@@ -65,22 +64,39 @@ def paired_differences(
         for label in members
     }
     rows = {label: base for label, base in against.items() if base not in (None, label)}
-    every = {
-        pattern: found
-        for pattern in results['pattern'].values.tolist()
-        if (found := dataset.curves(results, pattern, model))
-    }
+    every = dataset.curves(results, model)
     kinds = {label: next(iter(m)) for found in every.values() for label, m in found.items()}
     titles = {label: panels.named(shown[label], kind) for label, kind in kinds.items()}
+    look_of = looks(titles)
     longest = max((len(titles[label]) for label in rows), default=0)
     drawn_on = panels.several(ax, len(every), len(rows), longest)
     for axes, (pattern, found) in zip(drawn_on, every.items(), strict=True):
         ends = {k: dataset.tail(models[kinds[k]], tail) for k, models in found.items()}
-        draw_differences(axes, ends, rows, of_metric, titles)
+        for place, (label, base) in enumerate(rows.items()):
+            if label not in ends or base not in ends:
+                continue  # an empty row
+            difference = evaluation.paired_interval(ends[label], ends[base])
+            half = of_metric.scale * float(difference.half_width)
+            colour = look_of[label].colour
+            axes.errorbar(
+                of_metric.scale * float(difference.mean),
+                place,
+                xerr=None if np.isnan(half) else half,
+                fmt='o',
+                markersize=6,
+                color=colour,
+                markerfacecolor=colour if difference.excludes_zero else 'white',
+                capsize=3,
+            )
+        axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
+        axes.set_yticks(range(len(rows)), [titles[label] for label in rows])
+        axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
+        axes.grid(axis='x', alpha=0.25)
         if pattern and results.sizes['pattern'] > 1:
             axes.set_title(shown[pattern], fontsize=10)
     kind = next((kinds[base] for base in rows.values()), 'server')
-    label = difference_label(of_metric, panels.named(shown[baseline], kind))
+    whose = panels.named(shown[baseline], kind)
+    label = of_metric.difference_title(f'{of_metric.words or "value"} minus that of {whose}')
     if ax is None and len(drawn_on) > 1:  # one label, and names at the left alone
         drawn_on[0].figure.supxlabel(label, fontsize=10)
         for axes in drawn_on:
@@ -102,51 +118,6 @@ def _baseline(members: Mapping[str, tuple[str, Any]], given: str | None) -> str:
         return algorithms[0] if len(algorithms) > 1 else next(iter(members))
     checks.choice('baseline', given, [*algorithms, *members])
     return given
-
-
-def draw_differences(
-    axes: Any,
-    ends: Mapping[str, np.ndarray],
-    against: Mapping[str, str],
-    metric: Metric,
-    names: Mapping[str, str],
-) -> None:
-    """Paired differences and their 95 % intervals, a row each.
-
-    Args:
-      axes: matplotlib axes.
-      ends: float[S] by label.
-      against: by label in the order of the rows, the label that it is compared with; a row stays
-        empty where either has no values here.
-      metric: what it is.
-      names: what labels are called, in the order of the picture.
-    """
-    scale, every = metric.scale, looks(names)
-    for place, (label, base) in enumerate(against.items()):
-        if label not in ends or base not in ends:
-            continue
-        difference = evaluation.paired_interval(ends[label], ends[base])
-        half = scale * float(difference.half_width)
-        colour = every[label].colour
-        axes.errorbar(
-            scale * float(difference.mean),
-            place,
-            xerr=None if np.isnan(half) else half,
-            fmt='o',
-            markersize=6,
-            color=colour,
-            markerfacecolor=colour if difference.excludes_zero else 'white',
-            capsize=3,
-        )
-    axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
-    axes.set_yticks(range(len(against)), [names[label] for label in against])
-    axes.set_ylim(max(len(against), 1) - 0.5, -0.5)
-    axes.grid(axis='x', alpha=0.25)
-
-
-def difference_label(metric: Metric, baseline: str) -> str:
-    """``eval accuracy minus that of FedAvg, points``."""
-    return metric.difference_title(f'{metric.words or "value"} minus that of {baseline}')
 
 
 def level_bars(

@@ -53,14 +53,14 @@ def link_map(
     mask = _mask(base.participants(links) if sampled else links, 'links')
     by_rate = np.argsort(-mask.mean(axis=0), kind='stable') if order is None else order
     axes = panels.own(ax, (7.2, 4.2))
-    options: dict[str, Any] = {'aspect': 'auto', 'interpolation': 'nearest'}
+    state, options = mask, {'cmap': 'Greys', 'vmin': 0, 'vmax': 1.2}
     if duplex:
         from matplotlib import colors, patches
 
         parts = [mask, *(np.asarray(part(links)) for part in (base.delivers, base.receives))]
         state = np.select(parts, [1, 2, 3], 0)
         colours = colors.ListedColormap(['white', *(colour for _, colour in _STATES)])
-        axes.imshow(state[:num_rounds, by_rate].T, cmap=colours, vmin=-0.5, vmax=3.5, **options)
+        options = {'cmap': colours, 'vmin': -0.5, 'vmax': 3.5}
         axes.legend(
             handles=[patches.Patch(color=colour, label=label) for label, colour in _STATES],
             fontsize=8,
@@ -69,13 +69,12 @@ def link_map(
             ncols=3,
             frameon=False,
         )
-    else:
-        shown = mask[:num_rounds, by_rate].T
-        axes.imshow(shown, cmap='Greys', vmin=0, vmax=1.2, **options)
-    axes.set_xlabel('round', loc='right' if duplex else 'center')
+    shown = state[:num_rounds, by_rate].T
+    axes.imshow(shown, aspect='auto', interpolation='nearest', **options)
     first = 'most rounds first' if duplex else 'best link first'
-    axes.set_ylabel(f'client, {first}' if order is None else 'client')
-    panels.in_integers(axes.yaxis)
+    clients = f'client, {first}' if order is None else 'client'
+    panels.finish(axes, 'round', clients, whole='y')
+    axes.set_xlabel('round', loc='right' if duplex else 'center')
     return axes
 
 
@@ -110,32 +109,22 @@ def participation_rates(
     most = np.nanmax(np.append(rates, probs))
     axes.set_xlim(0, 1 if most > 0.5 else 1.1 * most or 1)
     axes.set_ylim(len(clients) - 0.5, -0.5)
-    panels.in_integers(axes.yaxis)
-    axes.set_xlabel('share of rounds')
-    axes.set_ylabel('client, best link first')
     axes.legend(framealpha=0.85, edgecolor='none', fontsize=8, loc='lower right')
-    return axes
+    return panels.finish(axes, 'share of rounds', 'client, best link first', whole='y')
 
 
-def gap_law(
-    mask: Any,
-    probs: Any = None,
-    *,
-    up_rate: Any = None,
-    down_rate: Any = None,
-    ax: Any = None,
-) -> Any:
+def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
     """Rounds from one participation to the next over all clients, under their exact law.
 
     ::
 
-      fl.plot.gap_law(links.mask, probs)
+      fl.plot.gap_law(links.mask, (probs, 1 - probs))
 
     Args:
       mask: bool[T, N].
-      probs: float[N], where clients deliver independently with the same probability in every round.
-      up_rate: float[N], or their P(down -> up) where they are two-state Markov chains,
-      down_rate: float[N], and their P(up -> down). Nothing exact is drawn without either.
+      rates: P(down -> up) and P(up -> down) of clients that are two-state Markov chains, two of
+        float[] or float[N]; p and 1 - p where they deliver independently with the same probability
+        in every round. Nothing exact is drawn without.
       ax: matplotlib axes; a new figure by default.
 
     Returns:
@@ -146,7 +135,7 @@ def gap_law(
       ValueError: for a mask or rates of another shape, or out of range.
     """
     mask = _mask(mask)
-    rates = _rates(mask, probs, up_rate, down_rate)
+    rates = None if rates is None else _rates(mask, rates)
     axes = panels.own(ax)
     counts = analysis.gap_counts(mask)
     if not counts.any():
@@ -169,28 +158,15 @@ def gap_law(
     axes.set_ylim(seen.min() / 3, seen.max() * 3)
     if longest > _GAP_BINS:
         panels.logarithmic(axes.xaxis)
-    axes.set_xlabel('gap in rounds')
-    axes.set_ylabel('share of gaps per round of length')
-    axes.legend(frameon=False, fontsize=8)
-    return axes
+    return panels.finish(axes, 'gap in rounds', 'share of gaps per round of length', legend='best')
 
 
-def link_memory(
-    mask: Any,
-    probs: Any = None,
-    *,
-    up_rate: Any = None,
-    down_rate: Any = None,
-    num_lags: int = _LAGS,
-    ax: Any = None,
-) -> Any:
+def link_memory(mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Any = None) -> Any:
     """Autocorrelation of participation over all clients, and the exact one.
 
     Args:
       mask: bool[T, N].
-      probs: float[N], as in `gap_law`.
-      up_rate: float[N], as in `gap_law`.
-      down_rate: float[N], as in `gap_law`.
+      rates: as in `gap_law`.
       num_lags: longest lag drawn; half the rounds at most.
       ax: matplotlib axes; a new figure by default.
 
@@ -203,7 +179,7 @@ def link_memory(
     mask = _mask(mask)
     checks.static_int('num_lags', num_lags)
     lags = min(num_lags, len(mask) // 2)
-    rates = _rates(mask, probs, up_rate, down_rate)
+    rates = None if rates is None else _rates(mask, rates)
     axes = panels.own(ax)
     measured = analysis.autocorrelation(mask, lags)
     if np.isnan(measured).all():
@@ -214,10 +190,7 @@ def link_memory(
     exact = None if rates is None else analysis.expected_autocorrelation(*rates, lags)
     if exact is not None:
         axes.plot(np.arange(lags + 1), exact, '--', color=THEORY, label='exact')
-    axes.set_xlabel('lag in rounds')
-    axes.set_ylabel('autocorrelation')
-    axes.legend(frameon=False, fontsize=8)
-    return axes
+    return panels.finish(axes, 'lag in rounds', 'autocorrelation', legend='best')
 
 
 def participants(
@@ -249,7 +222,7 @@ def participants(
     if period is None:
         shown = sizes[:MAP_ROUNDS]
         axes.step(np.arange(len(shown)), shown, where='mid', color=REALISED, label='realised')
-        axes.set_xlabel('round')
+        x_name = 'round'
     else:
         checks.static_int('period', period, maximum=len(sizes))
         whole = sizes[: len(sizes) // period * period].reshape(-1, period)
@@ -259,16 +232,13 @@ def participants(
         axes.fill_between(
             phase, low, high, color=REALISED, alpha=0.3, linewidth=0, label='5 to 95 %'
         )
-        axes.set_xlabel(f'round modulo {period}')
+        x_name = f'round modulo {period}'
         if expected is not None:
             axes.plot(phase, expected, '--', color=THEORY, label='sum of probabilities')
     if mean is not None:
         axes.axhline(mean, linestyle='--', color=THEORY, label='exact mean')
     axes.set_ylim(0, 1.2 * axes.get_ylim()[1])
-    axes.set_ylabel('clients')
-    panels.in_integers(axes.yaxis)
-    axes.legend(frameon=False, fontsize=8)
-    return axes
+    return panels.finish(axes, x_name, 'clients', whole='y', legend='best')
 
 
 def _mask(data: Any, argument: str = 'mask') -> np.ndarray:
@@ -282,25 +252,12 @@ def _mask(data: Any, argument: str = 'mask') -> np.ndarray:
     return array.astype(bool)
 
 
-def _rates(
-    mask: np.ndarray, probs: Any, up_rate: Any, down_rate: Any
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Both transition probabilities, float64[N] each; None for unknown ones."""
-    if probs is not None:
-        up_rate, down_rate = probs, 1 - np.asarray(probs, np.float64)
-    if (up_rate is None) != (down_rate is None):
-        missing = 'up_rate' if up_rate is None else 'down_rate'
-        raise errors.invalid(missing, 'be given where the other rate is', None)
-    if up_rate is None:
-        return None
-    found = []
-    for name, rate in (('up_rate', up_rate), ('down_rate', down_rate)):
-        array = checks.numbers(name if probs is None else 'probs', rate).astype(np.float64)
-        if array.shape not in ((), mask.shape[1:]):
-            name = name if probs is None else 'probs'
-            raise errors.invalid(
-                name, f'have {mask.shape[1]} entries', f'shape {list(array.shape)}'
-            )
-        checks.within(name if probs is None else 'probs', array, 0, 1)
-        found.append(np.broadcast_to(array, mask.shape[1:]))
-    return found[0], found[1]
+def _rates(mask: np.ndarray, rates: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Both transition probabilities, float64[N] each."""
+    for rate in rates:
+        checks.within('rates', rate, 0, 1)
+        if np.shape(rate) not in ((), mask.shape[1:]):
+            shape = f'shape {list(np.shape(rate))}'
+            raise errors.invalid('rates', f'have {mask.shape[1]} entries each', shape)
+    up, down = (np.broadcast_to(rate, mask.shape[1:]) for rate in rates)
+    return up.astype(np.float64), down.astype(np.float64)

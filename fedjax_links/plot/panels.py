@@ -79,11 +79,7 @@ def grid(figure: Any, count: int, columns: int = _MOST_COLUMNS, **options: Any) 
 
 def as_returned(found: Sequence[Any]) -> Any:
     """A single axes, or an array of them."""
-    if len(found) == 1:
-        return found[0]
-    array = np.empty(len(found), object)
-    array[:] = found
-    return array
+    return found[0] if len(found) == 1 else np.array(found, object)
 
 
 def named(name: str, model: str, *, always: bool = False) -> str:
@@ -107,18 +103,48 @@ def in_integers(axis: Any) -> None:
     axis.set_major_locator(MaxNLocator('auto', integer=True, steps=[1, 2, 5, 10]))
 
 
+def finish(axes: Any, x_name: str, y_name: str, *, whole: str = '', legend: str = '') -> Any:
+    """Names the axes, and returns what they belong to.
+
+    Args:
+      axes: matplotlib axes.
+      x_name: of the horizontal axis.
+      y_name: of the vertical axis.
+      whole: along which axes numbers are whole: ``'x'``, ``'y'`` or ``'xy'``.
+      legend: where a small one stands, as matplotlib names places; none by default.
+    """
+    axes.set_xlabel(x_name)
+    axes.set_ylabel(y_name)
+    for name in whole:
+        in_integers(getattr(axes, f'{name}axis'))
+    if legend:
+        axes.legend(frameon=False, fontsize=8, loc=legend)
+    return axes
+
+
+def draw_shares(axes: Any, values: Any, label: str, colorbar: bool, **options: Any) -> None:
+    """An image of shares, on a square-root scale so that small ones show.
+
+    Args:
+      axes: matplotlib axes.
+      values: float[rows, columns].
+      label: of the colour bar.
+      colorbar: whether to draw one.
+      **options: of ``axes.imshow``.
+    """
+    from matplotlib import colors
+
+    norm = colors.PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
+    image = axes.imshow(values, cmap='Blues', interpolation='nearest', norm=norm, **options)
+    if colorbar:
+        axes.figure.colorbar(image, ax=axes, label=label)
+
+
 def in_per_cent(axis: Any) -> None:
     """Writes shares along an axis in per cent."""
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1.0, symbol=' %'))
-
-
-def in_thousands(axis: Any) -> None:
-    """Writes large numbers along an axis in thousands, as in 150k."""
-    from matplotlib.ticker import FuncFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f'{value / 1000:g}k'))
 
 
 def logarithmic(axis: Any, *, per_cent: bool = False) -> None:

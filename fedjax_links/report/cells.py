@@ -67,11 +67,11 @@ def of_source(
     """
     kind = source.metric(metric)
     checks.within('tail', tail, 0, 1)
-    axes: dict[str, list[Any]] = {}
-    for _, point in source.members.values():
-        for name, value in point.items():
-            values = axes.setdefault(name, [])
-            values += [] if value in values else [value]
+    points = [point for _, point in source.members.values()]
+    axes: dict[str, list[Any]] = {
+        name: list(dict.fromkeys(point[name] for point in points if name in point))
+        for name in dict.fromkeys(name for point in points for name in point)
+    }
     for name in best_over:
         checks.choice('best_over', name, list(axes))
     places = _halving(source.rounds)
@@ -82,8 +82,7 @@ def of_source(
     if x is not None and x == y:
         raise errors.invalid('y', 'be another column than x', y)
     free = [name for name in columns if name not in (x, y)]
-    across = x if x is not None else free.pop() if free else None
-    up = y if y is not None else free.pop() if free else None
+    across, up = (name or (free.pop() if free else None) for name in (x, y))
     if across is None or up is None or len(free) > 1:
         requirement = f'have two or three columns beside {", ".join(best_over) or "none"}'
         raise errors.invalid('grid', requirement, sorted(axes))

@@ -1,11 +1,11 @@
-"""What only the experiment itself can tell of its clients: laws, losses, agreement with theory.
+"""What only the experiment itself can tell of its clients: laws, losses, predictions.
 
 Found at the end of a run, while problem and links are at hand, and kept as ``clients.npz``, so that
 a report never builds a problem again.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis, problems, runs
+from fedjax_links import runs
 from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.clients.data import client_data
 from fedjax_links.core import errors, memory, tree
@@ -30,22 +30,6 @@ _MOST_CLIENTS = 100_000
 _MOST_BYTES = 2**31
 
 
-class Agreement(NamedTuple):
-    """FedAvg on quadratics beside its exact fixed point.
-
-    Attributes:
-      distance: norm of the mean over seeds of the final model minus the fixed point of the data and
-        links of its seed.
-      standard_error: root of the mean square of that distance, were the mean zero; NaN for one
-        seed.
-      exact: whether the fixed point is exact for every step size, or for small ones alone.
-    """
-
-    distance: float
-    standard_error: float
-    exact: bool
-
-
 class Clients(NamedTuple):
     """The clients under one pattern.
 
@@ -54,7 +38,6 @@ class Clients(NamedTuple):
       source: which formula they come from, or why there are none.
       losses: float[N] by algorithm, the mean training loss of each client at the final model of the
         first seed, at the first point of the grid.
-      agreement: by algorithm.
       missing: by algorithm, why it has no losses.
       expected: by algorithm and metric on evaluation data, what small steps lead to in the rounds
         of the run, or in the long run where these are not known; empty where nothing is predicted.
@@ -62,9 +45,8 @@ class Clients(NamedTuple):
 
     weights: np.ndarray
     source: str
-    losses: Mapping[str, np.ndarray]
-    agreement: Mapping[str, Agreement]
-    missing: Mapping[str, str]
+    losses: Mapping[str, np.ndarray] = {}
+    missing: Mapping[str, str] = {}
     expected: Mapping[str, Mapping[str, float]] = {}
 
 
@@ -80,18 +62,17 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
         return
     arrays: dict[str, np.ndarray] = {}
     for pattern, found in of(experiment, run, run.folder).items():
-        arrays[f'weights/{pattern}'] = found.weights
-        arrays[f'source/{pattern}'] = np.array(found.source)
-        arrays |= {f'losses/{pattern}/{name}': value for name, value in found.losses.items()}
-        arrays |= {f'missing/{pattern}/{k}': np.array(why) for k, why in found.missing.items()}
-        arrays |= {f'agreement/{pattern}/{k}': np.array(v) for k, v in found.agreement.items()}
-        arrays |= {
-            f'expected/{pattern}/{algorithm}/{metric}': np.array(value)
-            for algorithm, metrics in found.expected.items()
-            for metric, value in metrics.items()
-        }
+        for kind, value in found._asdict().items():
+            arrays |= _as_arrays(f'{kind}/{pattern}', value)
     with errors.on_disk(run.folder):
         checkpoints.write_whole(run.folder / FILE, packing.npz(arrays))
+
+
+def _as_arrays(path: str, value: Any) -> dict[str, np.ndarray]:
+    if not isinstance(value, Mapping):
+        return {path: np.asarray(value)}
+    parts = [_as_arrays(f'{path}/{name}', inner) for name, inner in value.items()]
+    return {name: array for part in parts for name, array in part.items()}
 
 
 def kept(folder: Path) -> dict[str, Clients]:
@@ -102,29 +83,19 @@ def kept(folder: Path) -> dict[str, Clients]:
     """
     if not (folder / FILE).exists():
         return {}
-    found: dict[str, Clients] = {}
+    nested: dict[str, Any] = {}
     with np.load(folder / FILE, allow_pickle=False) as stored:
         for name in stored.files:
-            kind, pattern, *algorithm = name.split('/')
-            own = found.setdefault(pattern, Clients(np.zeros(0), '', {}, {}, {}))
-            value = stored[name]
-            if kind == 'weights':
-                found[pattern] = own._replace(weights=value)
-            elif kind == 'source':
-                found[pattern] = own._replace(source=str(value))
-            elif kind == 'agreement':
-                distance, error, exact = value.tolist()
-                entry = Agreement(distance, error, bool(exact))
-                found[pattern] = own._replace(agreement={**own.agreement, algorithm[0]: entry})
-            elif kind == 'losses':
-                found[pattern] = own._replace(losses={**own.losses, algorithm[0]: value})
-            elif kind == 'expected':
-                label, metric = algorithm
-                metrics = {**own.expected.get(label, {}), metric: float(value)}
-                found[pattern] = own._replace(expected={**own.expected, label: metrics})
-            elif kind == 'missing':
-                found[pattern] = own._replace(missing={**own.missing, algorithm[0]: str(value)})
-    return found
+            kind, pattern, *labels = name.split('/')
+            parts = [pattern, kind, *labels]
+            at = nested
+            for part in parts[:-1]:
+                at = at.setdefault(part, {})
+            at[parts[-1]] = stored[name] if stored[name].ndim else stored[name].item()
+    return {
+        pattern: Clients(**{kind: own[kind] for kind in Clients._fields if kind in own})
+        for pattern, own in nested.items()
+    }
 
 
 def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Clients]:
@@ -135,28 +106,28 @@ def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Cli
       run: its results.
       folder: where its checkpoints are.
     """
-    final = _Finals(experiment, folder)
-    lanes = _lanes(experiment, run)
+    programs = Programs(experiment, side_by_side=False)
+    lanes = {}
+    for label in experiment.algorithms:
+        chosen = [e.chosen for e in choosing.tried(run.columns, experiment.facts(), label)]
+        lanes[label] = main_lanes(experiment, label, chosen)
     found = {}
     for pattern in experiment.pattern_makers:
         problem = experiment.problem_at(pattern, experiment.grid_points[0])
-        law = _law(experiment, pattern, experiment.seeds[0])
-        losses: dict[str, np.ndarray | None] = {}
-        missing: dict[str, str] = {}
-        agreement: dict[str, Agreement] = {}
-        for label in experiment.algorithms:
-            own = [lane for lane in lanes[label] if lane.pattern == pattern]
-            same = [lane for lane in own if lane.point == own[0].point]
-            losses[label], missing[label] = _losses(final, same[:1], problem)
-            if law.weights is not None and _is_averaging(experiment, label, problem):
-                compared = _agreement(final, same, experiment)
-                agreement |= {} if compared is None else {label: compared}
+        law = _law(experiment, pattern)
+        losses, missing = {}, {}
+        for label, own in lanes.items():
+            lane = next(lane for lane in own if lane.pattern == pattern)
+            result = _losses(programs, folder, lane, problem)
+            if isinstance(result, str):
+                missing[label] = result
+            else:
+                losses[label] = result
         found[pattern] = Clients(
             np.zeros(0) if law.weights is None else law.weights,
             f'not known: {law.description}' if law.weights is None else law.weights_source,
-            {label: value for label, value in losses.items() if value is not None},
-            agreement,
-            {label: why for label, why in missing.items() if why},
+            losses,
+            missing,
             _expected(experiment, pattern, problem),
         )
     return found
@@ -183,12 +154,9 @@ def _expected(
     }
 
 
-# Laws.
-
-
-def _law(experiment: Experiment, pattern: str, seed: int) -> LinkLaw:
-    """The exact law of a seed's links; one without numbers, that says why, where there is none."""
-    bound = configured.links_at(experiment, pattern, seed)
+def _law(experiment: Experiment, pattern: str) -> LinkLaw:
+    """The exact law of the first seed's links; where there is none, it says why."""
+    bound = configured.links_at(experiment, pattern, experiment.seeds[0])
     if bound is None:
         return LinkLaw('made in Python, no config names the links')
     maker = experiment.pattern_makers[pattern]
@@ -197,94 +165,35 @@ def _law(experiment: Experiment, pattern: str, seed: int) -> LinkLaw:
     return configured.link_law(bound)
 
 
-def _is_averaging(experiment: Experiment, label: str, problem: Problem) -> bool:
-    """Whether an algorithm is FedAvg with plain local steps on quadratics."""
-    if problem.loss_fn is not problems.quadratic(np.zeros((1, 1))).loss_fn:
-        return False
-    config = experiment.config or {'algorithms': {}}
-    section = config['algorithms'].get(label, {})
-    client = {**config.get('client', {}), **section.get('client', {})}
-    plain = not client.get('optimizer') and client.get('name', 'local_sgd') == 'local_sgd'
-    return section.get('name', label) == 'fedavg' and plain
+def _final_model(programs: Programs, folder: Path, lane: Lane) -> Params | str:
+    """A final model, the clients' mean where they keep models; or why there is none."""
+    (like,) = Group(programs, [lane]).shapes()
+    if tree.num_bytes(like) > _MOST_BYTES:
+        return f'its state is too large to be looked at ({memory.size(tree.num_bytes(like))})'
+    try:
+        state = checkpoints.load(runs.checkpoint_file(folder, lane.name, lane.num_rounds), like)
+    except checkpoints.DamagedError:
+        return 'its last checkpoint is not there'
+    experiment = programs.experiment
+    maker = experiment.algorithm_makers[lane.algorithm]
+    algorithm = experiment.algorithm_at(lane.algorithm, maker.at(lane.point))
+    models = algorithm.models(state.algorithm)
+    return models.get('client_mean', models['server'])
 
 
-def _agreement(final: '_Finals', lanes: Sequence[Lane], experiment: Experiment) -> Agreement | None:
-    """The lanes of all seeds, each beside the fixed point of its own data and links."""
-    found = [final.model(lane, 'server') for lane in lanes]
-    ends = np.array([model for model in found if not isinstance(model, str)], np.float64)
-    if len(ends) < len(lanes) or not np.isfinite(ends).all():
-        return None
-    off = []
-    for lane, end in zip(lanes, ends, strict=True):
-        problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
-        law = _law(experiment, lane.pattern, lane.seed)
-        targets = np.asarray(problem.data, np.float64)
-        if law.probs is not None:
-            off.append(end - analysis.fedavg_fixed_point(law.probs, targets))
-        else:
-            assert law.weights is not None
-            off.append(end - law.weights @ targets)
-    error = np.nan
-    if len(off) > 1:
-        error = float(np.sqrt(np.var(off, axis=0, ddof=1).sum() / len(off)))
-    distance = float(np.linalg.norm(np.mean(off, axis=0)))
-    return Agreement(distance, error, law.memoryless or law.never_empty)
-
-
-# Final models.
-
-
-def _lanes(experiment: Experiment, run: runs.Results) -> dict[str, list[Lane]]:
-    found = {}
-    for label in experiment.algorithms:
-        chosen = [e.chosen for e in choosing.tried(run.columns, experiment.facts(), label)]
-        found[label] = main_lanes(experiment, label, chosen)
-    return found
-
-
-class _Finals:
-    """Final models, from the checkpoints of a folder."""
-
-    def __init__(self, experiment: Experiment, folder: Path) -> None:
-        """Reads nothing yet."""
-        self._experiment, self._folder = experiment, folder
-        self._programs = Programs(experiment, side_by_side=False)
-
-    def model(self, lane: Lane, name: str | None = None) -> Params | str:
-        """A final model; the clients' mean, where they keep models, for no name.
-
-        Returns:
-          The model, or why there is none.
-        """
-        (like,) = Group(self._programs, [lane]).shapes()
-        if tree.num_bytes(like) > _MOST_BYTES:
-            return f'its state is too large to be looked at ({memory.size(tree.num_bytes(like))})'
-        path = runs.checkpoint_file(self._folder, lane.name, lane.num_rounds)
-        try:
-            state = checkpoints.load(path, like)
-        except checkpoints.DamagedError:
-            return 'its last checkpoint is not there'
-        maker = self._experiment.algorithm_makers[lane.algorithm]
-        algorithm = self._experiment.algorithm_at(lane.algorithm, maker.at(lane.point))
-        models = algorithm.models(state.algorithm)
-        return models[name or ('client_mean' if 'client_mean' in models else 'server')]
-
-
-def _losses(
-    final: _Finals, lanes: Sequence[Lane], problem: Problem
-) -> tuple[np.ndarray | None, str]:
+def _losses(programs: Programs, folder: Path, lane: Lane, problem: Problem) -> np.ndarray | str:
     """Losses by client at the final model of a lane, or why there are none."""
     if problem.num_clients > _MOST_CLIENTS:
-        return None, f'more than {_MOST_CLIENTS:,} clients'
-    model = final.model(lanes[0])
+        return f'more than {_MOST_CLIENTS:,} clients'
+    model = _final_model(programs, folder, lane)
     if isinstance(model, str):
-        return None, model
+        return model
     steady = dataclasses.replace(problem, random_loss_fn=None)
     try:
         losses = np.asarray(_client_losses(model, jax.random.key(0), steady))
     except errors.InvalidError:  # clients of unequal size are taken example by example
-        return None, 'its loss needs batches'
-    return (losses, '') if np.isfinite(losses).all() else (None, 'diverged')
+        return 'its loss needs batches'
+    return losses if np.isfinite(losses).all() else 'diverged'
 
 
 @jax.jit

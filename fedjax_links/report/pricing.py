@@ -15,14 +15,13 @@ the price of every round. The model of a round:
   the server's own work are not counted.
 """
 
-import csv
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.config import sections
 from fedjax_links.core import checks, errors
 from fedjax_links.core.registry import Traffic as Traffic
 
@@ -65,13 +64,13 @@ class Price(NamedTuple):
 
 
 def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devices:
-    """A table of devices from numbers, for everyone or one for each client.
+    """A table of devices: numbers, for everyone or one for each client, or sections that name them.
 
     Args:
       num_clients: N.
-      step: seconds of a local step, at least 0; float[] or float[N].
-      uplink: bytes per second, positive; float[] or float[N].
-      downlink: bytes per second, positive; float[] or float[N].
+      step: seconds of a local step, at least 0; float[], float[N] or a section of `DEVICE_SPEEDS`.
+      uplink: bytes per second, positive; likewise.
+      downlink: bytes per second, positive; likewise.
 
     Returns:
       The table.
@@ -80,11 +79,14 @@ def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devic
       ValueError: for numbers out of range, or not one for each client.
     """
     checks.static_int('num_clients', num_clients)
-    checks.within('step', step, 0, _LARGEST)
-    checks.positive('uplink', uplink)
-    checks.positive('downlink', downlink)
     columns = {'step': step, 'uplink': uplink, 'downlink': downlink}
-    return Devices(**{name: _each(name, value, num_clients) for name, value in columns.items()})
+    for name, given in columns.items():
+        if isinstance(given, str | Mapping):
+            columns[name] = sections.named(name, given, DEVICE_SPEEDS, num_clients)
+    checks.within('step', columns['step'], 0, _LARGEST)
+    checks.positive('uplink', columns['uplink'])
+    checks.positive('downlink', columns['downlink'])
+    return Devices(*(_each(name, column, num_clients) for name, column in columns.items()))
 
 
 def price(
@@ -131,20 +133,11 @@ def price(
     everyone = traffic.everyone
     if everyone is None:
         everyone = options.get('compute', traffic.default) == 'all'
-    count = asked.sum(axis=1, dtype=np.int64)
+    count = model_bytes * asked.sum(axis=1, dtype=np.int64)
     compute = np.full(len(mask), training.sum()) if everyone else asked @ training
     slowest = np.array([awaited[row].max(initial=0.0) for row in asked], float)
-    return Price(
-        seconds=_cumulative(slowest + overhead),
-        uplink=_cumulative(traffic.up * model_bytes * count),
-        downlink=_cumulative(traffic.down * model_bytes * count),
-        compute=_cumulative(compute),
-    )
-
-
-def constant(num_clients: int, *, value: float) -> np.ndarray:
-    """One value for everyone."""
-    return np.full(num_clients, float(value))
+    every = slowest + overhead, traffic.up * count, traffic.down * count, compute
+    return Price(*(np.append(0.0, np.cumsum(column, dtype=np.float64)) for column in every))
 
 
 def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -> np.ndarray:
@@ -158,15 +151,17 @@ def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -
 
 def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
     """A column of a CSV file with a header and a line for each client, in order."""
+    import pandas
+
     try:
-        with Path(path).open(newline='') as file:
-            header, *rows = csv.reader(file)
-        place = header.index(column) if column in header else None
-        values = np.array([] if place is None else [row[place] for row in rows], float)
-    except (OSError, ValueError, IndexError, csv.Error) as error:
+        table = pandas.read_csv(path)
+        checks.choice('column', column, list(table))
+        values = table[column].to_numpy(float)
+    except errors.InvalidError:
+        raise
+    except (OSError, ValueError) as error:
         reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
         raise errors.invalid('path', 'name a readable table', f'{path}: {reason}') from None
-    checks.choice('column', column, header)
     if len(values) != num_clients:
         requirement = f'name a table of {num_clients} clients'
         raise errors.invalid('path', requirement, f'{path} with {len(values)}')
@@ -174,7 +169,6 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
 
 
 DEVICE_SPEEDS: Mapping[str, Callable[..., np.ndarray]] = {
-    'constant': constant,
     'lognormal': lognormal,
     'table': from_table,
 }
@@ -186,7 +180,3 @@ def _each(argument: str, value: Any, num_clients: int) -> np.ndarray:
         requirement = f'be a number or have {num_clients} entries'
         raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
     return np.broadcast_to(np.asarray(value, float), (num_clients,))
-
-
-def _cumulative(values: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])

@@ -15,7 +15,6 @@ from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.plan import choosing, lanes
 from fedjax_links.report.clients import Clients, kept
 from fedjax_links.results import dataset
-from fedjax_links.results import metric as metrics_of
 from fedjax_links.results.metric import Metric
 
 Key = tuple[str, str, str]
@@ -50,12 +49,6 @@ class Ends(NamedTuple):
     def level(self, key: Key) -> str:
         """A level with its interval over seeds."""
         return self.metric.interval(evaluation.seed_interval(self.values[key]))
-
-    def paired(self, key: Key, base: Key | None) -> evaluation.Interval | None:
-        """The difference to another one, seed by seed; None to none and to itself."""
-        if base is None or base == key:
-            return None
-        return evaluation.paired_interval(self.values[key], self.values[base])
 
     def caption(self) -> str:
         """What levels with ± are."""
@@ -168,14 +161,12 @@ class Source:
         """
         chosen = self.data.attrs['metric'] if name is None else name
         checks.choice(argument, chosen, self.metrics)
-        return metrics_of.of(chosen, self.data.attrs['directions'])
+        return Metric(chosen, self.data.attrs['directions'].get(chosen))
 
     def curve(self, metric: str, key: Key) -> np.ndarray:
         """float[S, E]."""
-        pattern, label, model = key
-        values: np.ndarray = (
-            self.data[metric].sel(series=label, model=model, pattern=pattern).values
-        )
+        found = self.data[metric].sel(dict(zip(('pattern', 'series', 'model'), key, strict=True)))
+        values: np.ndarray = found.values
         return values
 
     def ends(self, metric: str | None = None, tail: float = 0.1) -> Ends:
@@ -210,6 +201,21 @@ class Source:
         """The baseline's series at the point of another one; None if it has not run."""
         return dataset.counterpart(self.members, label, self.baseline)
 
+    def paired(self, ends: Ends, key: Key, base: str | None) -> evaluation.Interval | None:
+        """The difference of levels to another series under the pattern, seed by seed.
+
+        Args:
+          ends: the levels.
+          key: of one.
+          base: label of the other series, whose main model counts.
+
+        Returns:
+          None to none and to itself.
+        """
+        if base is None or key == (other := (key[0], base, self.main_models[base])):
+            return None
+        return evaluation.paired_interval(ends.values[key], ends.values[other])
+
     def best_series(self, ends: Ends, patterns: Sequence[str] | None = None) -> dict[str, str]:
         """By algorithm, the series that ends best; the first where all diverged.
 
@@ -220,16 +226,19 @@ class Source:
         Raises:
           ValueError: if nothing says which way the metric is better.
         """
-        sign, found = ends.metric.sign, dict[str, tuple[float, str]]()
-        for label, (algorithm, _) in self.members.items():
-            own = [
-                ends.values[p, label, self.main_models[label]] for p in patterns or self.patterns
-            ]
-            mean = sign * float(np.mean(own))
-            mean = -math.inf if math.isnan(mean) else mean
-            if algorithm not in found or mean > found[algorithm][0]:
-                found[algorithm] = mean, label
-        return {algorithm: label for algorithm, (_, label) in found.items()}
+        sign = ends.metric.sign
+
+        def score(label: str) -> float:
+            keys = [(p, label, self.main_models[label]) for p in patterns or self.patterns]
+            mean = sign * float(np.mean([ends.values[key] for key in keys]))
+            return -math.inf if math.isnan(mean) else mean
+
+        return {
+            algorithm: max(
+                (k for k, (own, _) in self.members.items() if own == algorithm), key=score
+            )
+            for algorithm in self.algorithms
+        }
 
 
 def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
@@ -243,42 +252,33 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
       ValueError: if no algorithm is done.
     """
     facts, every, names = run.facts, run.dataset, dict(run.facts['names'])
-    complete: dict[str, list[bool]] = {}
-    labels: dict[str, list[str]] = {}
-    for label, algorithm, is_complete in zip(
-        *(every[name].values.tolist() for name in ('series', 'algorithm', 'complete')), strict=True
-    ):
-        complete.setdefault(algorithm, []).append(is_complete)
-        labels.setdefault(algorithm, []).append(label)
+    members = dataset.points(every)
+    done = dict(zip(members, every['complete'].values.tolist(), strict=True))
     kept_series: list[str] = []
     tuning, missing = {}, []
-    members = dataset.points(every)
     for algorithm in _in_order(sorted(facts['algorithms']), names):
-        if not all(complete.get(algorithm, [False])):
+        own = {label: point for label, (owner, point) in members.items() if owner == algorithm}
+        if not own or not all(done[label] for label in own):
             progress = choosing.progress(run.columns, facts, algorithm)
             missing.append(f'{algorithm} ({progress})' if progress else algorithm)
             continue
-        kept_series += labels[algorithm]
+        kept_series += own
         for entry in choosing.tried(run.columns, facts, algorithm):
-            for label in labels[algorithm]:
-                point = members[label][1]
+            for label, point in own.items():
                 if all(point.get(name) == dataset.as_tuple(v) for name, v in entry.at.items()):
                     tuning[label] = {**entry.columns, 'score': entry.scores}
     if not kept_series:
         value = f'{run.folder}; not finished: {", ".join(missing)}'
         raise errors.invalid('workdir', 'hold at least one finished algorithm', value)
-    data = every.sel(
-        series=kept_series,
-        pattern=_in_order(facts['patterns'], names),
-        round=dataset.rounds_of(facts),
-    )
+    patterns, rounds = _in_order(facts['patterns'], names), dataset.rounds_of(facts)
+    data = every.sel(series=kept_series, pattern=patterns, round=rounds)
     return Source(
         title=facts['title'],
         caption=_caption(facts),
         data=data,
         tuning=tuning,
         missing=missing,
-        links={} if run.folder is None else kept_links(run.folder),
+        links={} if run.folder is None else kept_links(run.folder, patterns),
         clients={} if run.folder is None else kept(run.folder),
         diverged=_diverged(run.columns, data),
         folder=run.folder,
@@ -316,14 +316,13 @@ def blank(experiment: Experiment) -> Source:
     return dataclasses.replace(found, data=data, links=dict.fromkeys(found.patterns, made_up))
 
 
-def kept_links(folder: Path) -> dict[str, Links]:
+def kept_links(folder: Path, patterns: Sequence[str]) -> dict[str, Links]:
     """The realised links of the first seed, by pattern; empty if none were kept."""
-    found, facts = runs.links(folder), runs.described(folder)[0]
-    first = facts['seeds'][0]
+    found, first = runs.links(folder), runs.described(folder)[0]['seeds'][0]
     return {
-        pattern: Links(by_seed[first], found.mean_probs[pattern][first])
-        for pattern, by_seed in found.masks.items()
-        if first in by_seed
+        pattern: Links(found.masks[pattern][first], found.mean_probs[pattern][first])
+        for pattern in patterns
+        if first in found.masks.get(pattern, {})
     }
 
 
@@ -339,30 +338,26 @@ def _caption(facts: Mapping[str, Any]) -> str:
 
 def _in_order(labels: Sequence[str], names: Mapping[str, str]) -> list[str]:
     """Labels in the order of their names; those without a name come last, as they came."""
-    return [
-        *(label for label in names if label in labels),
-        *(label for label in labels if label not in names),
-    ]
+    places = {label: place for place, label in enumerate(names)}
+    return sorted(labels, key=lambda label: places.get(label, len(places)))
 
 
 def _diverged(columns: Mapping[str, np.ndarray], data: Any) -> list[str]:
     """Which simulations are not finite, seeds with the same round together, as they ran."""
     if 'first_bad_round' not in columns:
         return []
-    names = data.attrs['names']
-    points = {algorithm: list(point) for algorithm, point in dataset.points(data).values()}
-    seeds: dict[tuple[str, int], list[str]] = {}
-    chosen = (columns['stage'] == dataset.MAIN) & ~columns['finite'].astype(bool)
-    for place in np.flatnonzero(chosen):
-        algorithm, pattern, seed = (
-            str(columns[name][place]) for name in ('algorithm', 'pattern', 'seed')
-        )
-        if algorithm in points:
-            point = {name: columns[name][[place]].tolist()[0] for name in points[algorithm]}
-            label = dataset.label(names.get(algorithm, algorithm), point)
-            where = f'{label}, {names.get(pattern, pattern)}'
-            own = seeds.setdefault((where, int(columns['first_bad_round'][place])), [])
-            own += [seed] if seed not in own else []
+    names, points = data.attrs['names'], dict(dataset.points(data).values())
+    seeds: dict[tuple[str, int], dict[str, None]] = {}
+    for place in np.flatnonzero(
+        (columns['stage'] == dataset.MAIN) & ~columns['finite'].astype(bool)
+    ):
+        row = {name: column[[place]].tolist()[0] for name, column in columns.items()}
+        if row['algorithm'] in points:
+            point = {name: row[name] for name in points[row['algorithm']]}
+            label = dataset.label(names.get(row['algorithm'], row['algorithm']), point)
+            where = f'{label}, {names.get(row["pattern"], row["pattern"])}'
+            own = seeds.setdefault((where, int(row['first_bad_round'])), {})
+            own[str(row['seed'])] = None
     return [
         f'{where}, seed{"s" if len(own) > 1 else ""} {", ".join(own)} in round {round}'
         for (where, round), own in seeds.items()

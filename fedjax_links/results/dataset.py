@@ -8,8 +8,8 @@ there are. Columns that are none of the grid, such as rates that tuning chose, s
 and patterns. xarray is imported where results are looked at, never when a run starts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -32,30 +32,6 @@ _USUAL = (
 Columns = Mapping[str, np.ndarray]
 
 
-class Series(NamedTuple):
-    """An algorithm at one point of the grid.
-
-    Attributes:
-      label: what it is called in the results; the algorithm's where the grid has no column of it.
-      algorithm: its label.
-      point: values by column.
-      values: float[P, S, E] by model and metric, or of fewer seeds.
-      evaluated: bool[P, S, E], what ran; None for all.
-      complete: whether every evaluation is there.
-      chosen: [P] by column that is none of the grid, its value under each pattern.
-      more: float[P, S, E] by column that belongs to no model, such as ``rounds/num_active``.
-    """
-
-    label: str
-    algorithm: str
-    point: grids.Point
-    values: Mapping[str, Mapping[str, np.ndarray]]
-    evaluated: np.ndarray | None = None
-    complete: bool = True
-    chosen: Mapping[str, np.ndarray] = {}
-    more: Mapping[str, np.ndarray] = {}
-
-
 def label(algorithm: str, point: grids.Point) -> str:
     """An algorithm with the values that tell its series apart."""
     return f'{algorithm} ({described(point)})' if point else algorithm
@@ -75,7 +51,12 @@ def as_tuples(column: np.ndarray) -> np.ndarray:
     """[K] of values, with vectors and lists as tuples."""
     if column.ndim == 1 and column.dtype != object:
         return column
-    return np.fromiter((as_tuple(value) for value in column.tolist()), object, len(column))
+    return as_objects([as_tuple(value) for value in column.tolist()])
+
+
+def as_objects(values: Sequence[Any]) -> np.ndarray:
+    """[K] of anything."""
+    return np.fromiter(values, object, len(values))
 
 
 def is_given(column: np.ndarray) -> np.ndarray:
@@ -87,8 +68,14 @@ def is_given(column: np.ndarray) -> np.ndarray:
 
 def main_model(models: Iterable[str]) -> str:
     """The model that the papers evaluate: the clients' mean where clients keep models."""
-    models = list(models)
+    models = sorted(models, key=lambda model: model != 'server')
     return 'client_mean' if 'client_mean' in models else models[0]
+
+
+def _in_order(models: Mapping[str, Iterable[str]]) -> list[str]:
+    """All candidate models, the server's first."""
+    every = dict.fromkeys(model for own in models.values() for model in own)
+    return sorted(every, key=lambda model: model != 'server')
 
 
 def tail(values: np.ndarray, share: float) -> np.ndarray:
@@ -117,197 +104,185 @@ def rounds_of(facts: Mapping[str, Any]) -> np.ndarray:
 # Of the lines of a run.
 
 
-def read(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> list[Series]:
-    """The series of a run, as far as they have begun.
+def rows_of(columns: Columns, facts: Mapping[str, Any], stage: str) -> Columns:
+    """The rows of a stage of the algorithms that facts name; see `of_run`."""
+    columns = columns or dict.fromkeys(_OF_A_LINE[:5], np.zeros(0, int))
+    chosen = (columns['stage'] == stage) & np.isin(columns['algorithm'], facts['algorithms'])
+    return {name: column[chosen] for name, column in columns.items()}
+
+
+def members_of(
+    rows: Columns, facts: Mapping[str, Any], stage: str
+) -> tuple[list[tuple[str, grids.Point]], np.ndarray]:
+    """The series that have begun.
 
     Args:
-      columns: `runs.Results.columns`.
+      rows: from `rows_of`.
       facts: of the run.
-      stage: `MAIN`, or `TUNING`, whose points have the columns that are tuned too.
+      stage: of the rows.
 
     Returns:
-      In the order of algorithms and of the grid.
+      An algorithm and its point each, in the order of algorithms and of the grid; and int[rows],
+      the place of the series of every row.
     """
-    rows, patterns, seeds, rounds = _axes(columns, facts, stage)
-    expected = len(rounds_of(facts)) if stage == MAIN and 'num_rounds' in facts else len(rounds)
-    found = []
+    members: list[tuple[str, grids.Point]] = []
+    owner = np.zeros(len(rows['round']), int)
     for algorithm in facts['algorithms']:
-        if not rows or not (chosen := rows['algorithm'] == algorithm).any():
-            continue
-        own = _where(rows, chosen)
-        points = _points(own, facts, stage)
-        place = {key: k for k, key in enumerate(map(_key, points))}
-        columns_ = [own[name].tolist() for name in points[0]]
-        keys = map(_key_of, zip(*columns_, strict=True)) if columns_ else [()] * len(own['round'])
-        at = (
-            np.array([place[key] for key in keys], int),
-            _places(own['pattern'], patterns),
-            _places(own['seed'], seeds),
-            np.searchsorted(rounds, own['round']),
-        )
-        shape = len(points), len(patterns), len(seeds), len(rounds)
-        evaluated = np.zeros(shape, bool)
-        evaluated[at] = True
-        finite = own.get('finite', np.ones(len(own['round']), bool)).astype(bool)
-
-        models = sorted(facts['models'][algorithm], key=lambda model: model != 'server')
-        paths = [(model, metric) for model in models for metric in facts['directions']]
-        filled = {path: _fill(shape, at, own['/'.join(path)], finite) for path in paths}
-        known = {*_OF_A_LINE, *points[0], *map('/'.join, paths)}
-        others, more = {}, {}
-        for name in [name for name in own if name not in known and is_given(own[name]).any()]:
-            if '/' in name:
-                more[name] = _fill(shape, at, own[name], finite)
-            else:
-                kind = np.float64 if own[name].dtype.kind in 'fi' else object
-                others[name] = np.full(shape[:2], np.nan, kind)
-                others[name][at[:2]] = as_tuples(own[name])
-        for k, point in enumerate(points):
-            values: dict[str, dict[str, np.ndarray]] = {model: {} for model in models}
-            for model, metric in paths:
-                values[model][metric] = filled[model, metric][k]
-            found.append(
-                Series(
-                    label(algorithm, point),
-                    algorithm,
-                    point,
-                    values,
-                    evaluated[k],
-                    int(evaluated[k].sum()) == shape[1] * shape[2] * expected,
-                    {name: column[k] for name, column in others.items()},
-                    {name: column[k] for name, column in more.items()},
-                )
-            )
-    return found
-
-
-def _fill(shape: Any, at: Any, column: np.ndarray, finite: np.ndarray) -> np.ndarray:
-    filled = np.full(shape, np.nan)
-    filled[at] = np.where(finite, column.astype(np.float64), np.nan)
-    return filled
-
-
-def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any:
-    """The evaluations of a run, or of its tuning, as an ``xarray.Dataset``."""
-    _, patterns, seeds, rounds = _axes(columns, facts, stage)
-    return build(
-        read(columns, facts, stage),
-        patterns=patterns,
-        seeds=seeds,
-        rounds=rounds,
-        metrics=facts['directions'],
-        metric=facts['metric'],
-        baseline=facts['baseline'],
-        directions=dict(facts['directions']),
-        names=dict(facts['names']),
-    )
-
-
-def _axes(
-    columns: Columns, facts: Mapping[str, Any], stage: str
-) -> tuple[dict[str, np.ndarray], list[str], list[int], np.ndarray]:
-    """The rows of a stage, its patterns, seeds and rounds."""
-    if not columns:
-        return {}, list(facts['patterns']), list(facts['seeds']), np.zeros(0, int)
-    rows = _where(columns, columns['stage'] == stage)
-    patterns, seeds = list(facts['patterns']), list(facts['seeds'])
-    if stage == TUNING:
-        patterns = [label for label in patterns if label in rows['pattern']]
-        seeds = np.unique(rows['seed']).tolist()
-    return rows, patterns, seeds, np.unique(rows['round'])
-
-
-def _where(columns: Columns, chosen: np.ndarray) -> dict[str, np.ndarray]:
-    return {name: column[chosen] for name, column in columns.items()}
+        if (chosen := rows['algorithm'] == algorithm).any():
+            own = {name: column[chosen] for name, column in rows.items()}
+            points = _points(own, facts, stage)
+            place = {as_tuple([*at.values()]): k for k, at in enumerate(points, len(members))}
+            at = zip(own['round'], *(own[name].tolist() for name in points[0]), strict=True)
+            owner[chosen] = [place[as_tuple([*values])] for _, *values in at]
+            members += [(algorithm, point) for point in points]
+    return members, owner
 
 
 def _points(rows: Columns, facts: Mapping[str, Any], stage: str) -> list[dict[str, Any]]:
     """The points of the grid, as far as some rows have its columns."""
-    own = [name for name in facts['grid'] if name in rows and is_given(rows[name]).any()]
+
+    def given(names: Iterable[str]) -> list[str]:
+        return [name for name in names if name in rows and is_given(rows[name]).any()]
+
+    own = given(facts['grid'])
     points = grids.project(grids.points(facts['grid'], facts['grid_mode']), own)
     if stage == TUNING:
         tuned = facts['tuning']['grid']
-        more = [n for n in tuned if n not in own and n in rows and is_given(rows[n]).any()]
+        more = [name for name in given(tuned) if name not in own]
         tries = grids.points({name: tuned[name] for name in more}, 'cross')
         points = [{**point, **at} for point in points for at in tries]
     return points
 
 
-def _key(point: grids.Point) -> tuple[Any, ...]:
-    return _key_of(point.values())
+def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any:
+    """The evaluations of a run, or of its tuning, as an ``xarray.Dataset``.
 
+    Args:
+      columns: `runs.Results.columns`.
+      facts: of the run.
+      stage: `MAIN`, or `TUNING`, whose points have the columns that are tuned too.
+    """
+    rows = rows_of(columns, facts, stage)
+    members, owner = members_of(rows, facts, stage)
+    patterns, seeds, rounds = [*facts['patterns']], [*facts['seeds']], np.unique(rows['round'])
+    if stage == TUNING:
+        patterns = [label for label in patterns if label in rows['pattern']]
+        seeds = np.unique(rows['seed']).tolist()
+    places = [
+        np.array([labels.index(label) for label in rows[name].tolist()], int)
+        for name, labels in (('pattern', patterns), ('seed', seeds))
+    ]
+    at = (owner, *places, np.searchsorted(rounds, rows['round']))
+    shape = len(members), len(patterns), len(seeds), len(rounds)
+    finite = np.asarray(rows.get('finite', True), bool)
 
-def _key_of(values: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(map(as_tuple, values))
+    def fill(name: str) -> np.ndarray:
+        filled = np.full(shape, np.nan)
+        if name in rows:
+            filled[at] = np.where(finite, rows[name].astype(np.float64), np.nan)
+        return filled
 
-
-def _places(column: np.ndarray, labels: Sequence[Any]) -> np.ndarray:
-    place = {value: k for k, value in enumerate(labels)}
-    return np.array([place[value] for value in column.tolist()], int)
+    models = {algorithm: facts['models'][algorithm] for algorithm, _ in members}
+    every, metrics = _in_order(models), facts['directions']
+    known = {*_OF_A_LINE, *(name for _, point in members for name in point)}
+    known |= {f'{model}/{metric}' for model in every for metric in metrics}
+    chosen, more = {}, {}
+    for name, column in rows.items():
+        if name not in known and (given := is_given(column)).any():
+            if '/' in name:
+                more[name] = fill(name)
+            else:
+                kind = np.float64 if column.dtype.kind in 'fi' else object
+                chosen[name] = np.full(shape[:2], np.nan, kind)
+                chosen[name][at[0][given], at[1][given]] = as_tuples(column)[given]
+    ran = np.zeros(shape, bool)
+    ran[at] = True
+    expected = len(rounds_of(facts)) if stage == MAIN and 'num_rounds' in facts else shape[3]
+    return build(
+        members,
+        models,
+        {
+            metric: np.reshape(
+                [fill(f'{model}/{metric}') for model in every], (len(every), *shape)
+            ).swapaxes(0, 1)
+            for metric in metrics
+        },
+        patterns=patterns,
+        seeds=seeds,
+        rounds=rounds,
+        lanes=np.repeat(np.reshape(ran.any(axis=(2, 3)), (*shape[:2], 1)), shape[2], axis=2),
+        complete=ran.sum(axis=(1, 2, 3)) == shape[1] * shape[2] * expected,
+        chosen=chosen,
+        more=more,
+        metric=facts['metric'],
+        baseline=facts['baseline'],
+        directions=dict(metrics),
+        names=dict(facts['names']),
+    )
 
 
 # The form itself.
 
 
 def build(
-    entries: Sequence[Series],
+    members: Sequence[tuple[str, grids.Point]],
+    models: Mapping[str, Collection[str]],
+    values: Mapping[str, np.ndarray],
     *,
     patterns: Sequence[str],
     seeds: Sequence[Any],
-    rounds: Any,
-    metrics: Iterable[str],
+    rounds: np.ndarray,
+    lanes: np.ndarray,
+    complete: np.ndarray,
+    chosen: Columns | None = None,
+    more: Columns | None = None,
     **attrs: Any,
 ) -> Any:
-    """An ``xarray.Dataset`` of series.
+    """An ``xarray.Dataset`` of L series, M candidate models, P patterns and S seeds.
 
     Args:
-      entries: the series.
-      patterns: P labels.
-      seeds: S of them.
+      members: the series, an algorithm and its point each.
+      models: by algorithm.
+      values: float[L, M, P, S, E] by metric, the server's model first; NaN where a lane diverged or
+        nothing ran.
+      patterns: labels.
+      seeds: as they are numbered.
       rounds: [E], rounds completed at each evaluation.
-      metrics: names of the variables.
-      **attrs: what else is known: ``metric``, ``baseline``, ``names`` to show.
+      lanes: bool[L, P, S], which have begun.
+      complete: bool[L], whether every evaluation is there.
+      chosen: [L, P] by column that is none of the grid, its values; NaN for none.
+      more: float[L, P, S, E] by column that belongs to no model, such as ``rounds/num_active``.
+      **attrs: what else is known: ``metric``, ``baseline``, ``directions``, ``names`` to show.
     """
     import xarray
 
-    check_name('metric', metrics)
-    found = dict.fromkeys(model for entry in entries for model in entry.values)
-    models = sorted(found, key=lambda model: model != 'server')
-    shape = len(entries), len(models), len(patterns), len(seeds), len(rounds)
-    variables = {metric: np.full(shape, np.nan) for metric in metrics}
-    begun = np.zeros(shape[:-1], bool)
-    for k, entry in enumerate(entries):
-        for model, named in entry.values.items():
-            for metric, values in named.items():
-                place = k, models.index(model), slice(None), slice(values.shape[1])
-                variables[metric][place] = values
-                ran = True if entry.evaluated is None else entry.evaluated.any(axis=(1, 2))
-                begun[place] = np.reshape(ran, (-1, 1))
+    check_name('metric', values)
+    every = _in_order(models)
+    owners = [(owner, {k: as_tuple(v) for k, v in point.items()}) for owner, point in members]
+    labels = [label(*member) for member in members]
+    theirs = np.array([[model in models[owner] for model in every] for owner, _ in owners], bool)
+    begun = theirs.reshape(len(owners), len(every), 1, 1) & lanes[:, None]
     coords: dict[str, Any] = {
-        'series': [entry.label for entry in entries],
-        'model': models,
+        'series': labels,
+        'model': every,
         'pattern': list(patterns),
         'seed': list(seeds),
         'round': rounds,
-        'algorithm': ('series', [entry.algorithm for entry in entries]),
-        'main_model': ('series', [main_model(entry.values) for entry in entries]),
-        'complete': ('series', np.array([entry.complete for entry in entries], bool)),
+        'algorithm': ('series', [owner for owner, _ in owners]),
+        'main_model': ('series', [main_model(models[owner]) for owner, _ in owners]),
+        'complete': ('series', complete),
         'begun': (DIMS[:-1], begun),
     }
-    columns = list(dict.fromkeys(name for entry in entries for name in entry.point))
-    for name in columns:
-        column = _column([as_tuple(entry.point.get(name, np.nan)) for entry in entries])
-        coords[name] = 'series', column
-    for name in dict.fromkeys(name for entry in entries for name in entry.chosen):
-        none = np.full(len(patterns), np.nan)
-        column = np.stack([entry.chosen.get(name, none) for entry in entries])
-        coords[name] = ('series', 'pattern'), column
-    data: dict[str, Any] = {name: (DIMS, values) for name, values in variables.items()}
-    blank = np.full(shape[2:], np.nan)
-    for name in dict.fromkeys(name for entry in entries for name in entry.more):
-        every = np.stack([entry.more.get(name, blank) for entry in entries])
-        data[name] = (DIMS[0], *DIMS[2:]), every
-    return xarray.Dataset(data, coords, {**attrs, 'columns': columns})
+    for name in dict.fromkeys(name for _, point in owners for name in point):
+        column = [point.get(name, np.nan) for _, point in owners]
+        kinds = {type(value) for value in column}
+        plain = len(kinds) == 1 and kinds <= {bool, int, float}
+        coords[name] = 'series', np.array(column) if plain else as_objects(column)
+    coords |= {name: (('series', 'pattern'), column) for name, column in (chosen or {}).items()}
+    data: dict[str, Any] = {name: (DIMS, levels) for name, levels in values.items()}
+    data |= {name: ((DIMS[0], *DIMS[2:]), column) for name, column in (more or {}).items()}
+    named = dict(zip(labels, owners, strict=True))
+    return xarray.Dataset(data, coords, {**attrs, 'members': named})
 
 
 def check_name(argument: str, names: Iterable[str]) -> None:
@@ -326,86 +301,7 @@ def check_name(argument: str, names: Iterable[str]) -> None:
             raise errors.invalid(argument, requirement, name)
 
 
-def _column(values: list[Any]) -> np.ndarray:
-    """Numbers as numbers, all else as objects."""
-    kinds = {type(value) for value in values}
-    if len(kinds) == 1 and kinds <= {bool, int, float}:
-        return np.array(values)
-    return np.fromiter(values, object, len(values))
-
-
 # Of simulations and arrays.
-
-
-def of_simulation(
-    result: Any,
-    name: str = 'simulation',
-    *,
-    seeds: Iterable[int] | None = None,
-    grid: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Any:
-    """A simulation, or a sweep: one series per point.
-
-    Args:
-      result: a `simulation.SimulationResult` of one lane, of seeds [S] or of a sweep [G, S].
-      name: what its series are called.
-      seeds: the S seeds; 0, 1, ... by default.
-      grid: columns of G values by maker and name, as `sweeps.sweep` takes them.
-
-    Returns:
-      Metrics in the axes of `DIMS`, those of several entries with more behind them; ``num_active``
-      of every round and its like, ``rounds/...``, along ``series``, ``seed`` and ``each_round``.
-
-    Raises:
-      ValueError: for seeds or points of another number, or more axes of lanes.
-    """
-    seeds, columns = lanes(np.shape(result.state.round), seeds, grid)
-    entries, wide = _lanes_as_series(result, name)
-    ends, every = when(result)
-    metrics = list(dict.fromkeys(m for named in entries[0].values.values() for m in named))
-    found = build(
-        entries,
-        patterns=[''],
-        seeds=seeds,
-        rounds=ends,
-        metrics=metrics,
-        metric=_usual(metrics),
-        baseline=None,
-        directions={},
-        names={},
-    ).assign_coords(each_round=every)
-    for path, values in wide.items():
-        axis = 'each_round' if path.startswith('rounds/') else 'round'
-        more = [f'{path}_axis{k}' for k in range(values.ndim - 3)]
-        found[path] = ('series', 'seed', axis, *more), values
-    for column, given in columns.items():
-        more = [f'{column}_axis{k}' for k in range(given.ndim - 1)]
-        found = found.assign_coords({column: (('series', *more), given)})
-    return found
-
-
-def _lanes_as_series(result: Any, name: str) -> tuple[list[Series], dict[str, np.ndarray]]:
-    """A series for each point; by path, what has other axes: [G, S, E or T, ...]."""
-    shape, (ends, _) = np.shape(result.state.round), when(result)
-    num_points, num_seeds = shape[0] if len(shape) == 2 else 1, shape[-1] if shape else 1
-    bad = np.asarray(result.state.first_bad_round).reshape(num_points, num_seeds, 1)
-    finite = (bad < 0) | (ends <= bad)
-    every = {
-        (model, path): leaf.reshape(num_points, num_seeds, *leaf.shape[len(shape) :])
-        for model, measured in [*result.evals.items(), ('rounds', result.rounds)]
-        for path, leaf in leaves(measured).items()
-    }
-    wide = {f'{k}/{v}': a for (k, v), a in every.items() if k == 'rounds' or a.ndim > 3}
-    entries = []
-    for place in range(num_points):
-        point = {'point': place} if num_points > 1 else {}
-        values: dict[str, dict[str, np.ndarray]] = {}
-        for (model, metric), own in every.items():
-            if f'{model}/{metric}' not in wide:
-                lane = np.where(finite[place], own[place].astype(np.float64), np.nan)
-                values.setdefault(model, {})[metric] = lane[None]
-        entries.append(Series(label(name, point), name, point, values))
-    return entries, wide
 
 
 def _usual(metrics: Sequence[str]) -> str:
@@ -466,7 +362,12 @@ def leaves(measured: Any) -> dict[str, np.ndarray]:
     }
 
 
-def of(data: Any, metric: str | None = None, rounds: Any = None) -> Any:
+def of(
+    data: Any,
+    metric: str | None = None,
+    rounds: Any = None,
+    names: Mapping[str, str] | None = None,
+) -> Any:
     """Any results as an ``xarray.Dataset`` whose ``metric`` is the one to show.
 
     Args:
@@ -475,6 +376,7 @@ def of(data: Any, metric: str | None = None, rounds: Any = None) -> Any:
         to the latter two, or to such arrays by candidate model.
       metric: which of the recorded metrics; that of the run, or a usual one, by default.
       rounds: float[E], for arrays; 1, 2, ... by default.
+      names: what to show in place of labels, besides what the results say.
 
     Raises:
       ValueError: naming what is unknown, or of the wrong shape.
@@ -491,53 +393,85 @@ def of(data: Any, metric: str | None = None, rounds: Any = None) -> Any:
         raise errors.invalid('data', 'hold at least one evaluation', getattr(data, 'folder', None))
     metric = found.attrs['metric'] if metric is None else metric
     checks.choice('metric', metric, [name for name, v in found.items() if v.dims == DIMS])
-    return found.assign_attrs(metric=metric)
+    return found.assign_attrs(metric=metric, names={**found.attrs['names'], **(names or {})})
 
 
 def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
     """Simulations and arrays, by label."""
     if not data:
         raise errors.invalid('data', 'hold at least one label', data)
-    entries: list[Series] = []
-    recorded: list[str] = []
-    rounds = None
-    for name, entry in data.items():
-        if hasattr(entry, 'evals'):
-            if not entry.evals:
-                requirement = 'have evaluations (`eval_every`)'
-                raise errors.invalid('data', requirement, 'a result without any')
-            entries += (own := _lanes_as_series(entry, str(name))[0])
-            recorded += [m for m in next(iter(own[0].values.values())) if m not in recorded]
-            rounds = when(entry)[0] if rounds is None else rounds
+    simulated = {str(name): entry for name, entry in data.items() if hasattr(entry, 'evals')}
+    blocks = {str(name): _evaluated(simulated.get(str(name))) for name in data}
+    recorded = list(
+        dict.fromkeys(m for own in blocks.values() for named in own.values() for m in named)
+    )
     metric = _usual(recorded) if metric is None else metric
     if recorded:
         checks.choice('metric', metric, recorded)
     for name, entry in data.items():
-        if not hasattr(entry, 'evals'):
+        if str(name) not in simulated:
             given = entry if isinstance(entry, Mapping) else {'server': entry}
-            values = {model: {metric: _seeds(str(name), array)} for model, array in given.items()}
-            entries.append(Series(str(name), str(name), {}, values))
-    order = {str(name): place for place, name in enumerate(data)}
-    entries.sort(key=lambda entry: order[entry.algorithm])
+            arrays = {model: {metric: _seeds(str(name), own)} for model, own in given.items()}
+            blocks[str(name)] = arrays
     shapes = {
-        entry.label: next(iter(next(iter(entry.values.values())).values())).shape
-        for entry in entries
+        name: next(iter(next(iter(own.values())).values())).shape for name, own in blocks.items()
     }
-    lengths = {name: shape[-1] for name, shape in shapes.items()}
+    lengths = {name: shape[2] for name, shape in shapes.items()}
     if len(set(lengths.values())) > 1:
         raise errors.invalid('data', 'have as many evaluations for every label', lengths)
     count = next(iter(lengths.values()))
+    ends = [when(entry)[0] for entry in simulated.values()]
+    members: list[tuple[str, grids.Point]] = [
+        (name, {'point': place} if shape[0] > 1 else {})
+        for name, shape in shapes.items()
+        for place in range(shape[0])
+    ]
+    models = _in_order(blocks)
+    seeds = range(max(shape[1] for shape in shapes.values()))
+    full = len(members), len(models), 1, len(seeds), count
+    values = {name: np.full(full, np.nan) for name in recorded or [metric]}
+    lanes, start = np.zeros((len(members), 1, len(seeds)), bool), 0
+    for name, own in blocks.items():
+        stop = start + shapes[name][0]
+        lanes[start:stop, :, : shapes[name][1]] = True
+        for model, named in own.items():
+            place = slice(start, stop), models.index(model), 0, slice(shapes[name][1])
+            for kind, levels in named.items():
+                values[kind][place] = levels
+        start = stop
     return build(
-        entries,
+        members,
+        blocks,
+        values,
         patterns=[''],
-        seeds=range(max(shape[1] for shape in shapes.values())),
-        rounds=np.arange(1.0, count + 1) if rounds is None else rounds,
-        metrics=recorded or [metric],
+        seeds=seeds,
+        rounds=ends[0] if ends else np.arange(1.0, count + 1),
+        lanes=lanes,
+        complete=np.ones(len(members), bool),
         metric=metric,
         baseline=None,
         directions={},
         names={},
     )
+
+
+def _evaluated(result: Any) -> dict[str, dict[str, np.ndarray]]:
+    """Evaluations float[G, S, E] of a simulation by model and metric; nothing of none."""
+    if result is None:
+        return {}
+    if not result.evals:
+        raise errors.invalid('data', 'have evaluations (`eval_every`)', 'a result without any')
+    shape, (ends, _) = np.shape(result.state.round), when(result)
+    full = shape[0] if len(shape) == 2 else 1, shape[-1] if shape else 1, len(ends)
+    bad = np.asarray(result.state.first_bad_round).reshape(*full[:2], 1)
+    return {
+        model: {
+            name: np.where((bad < 0) | (ends <= bad), leaf.reshape(full), np.nan)
+            for name, leaf in leaves(measured).items()
+            if leaf.ndim == len(shape) + 1
+        }
+        for model, measured in result.evals.items()
+    }
 
 
 def _seeds(name: str, values: Any) -> np.ndarray:
@@ -574,48 +508,38 @@ def over_grid(
     return table
 
 
-def curves(found: Any, pattern: str, model: str | None = None) -> dict[str, dict[str, np.ndarray]]:
-    """Evaluations float[S, E] of the metric under a pattern, by label and candidate model.
+def curves(found: Any, model: str | None = None) -> dict[str, dict[str, dict[str, np.ndarray]]]:
+    """Evaluations float[S, E] of the metric, by pattern, label and candidate model.
 
     Args:
       found: from `of`.
-      pattern: its label.
       model: a candidate model, `ALL`, or None for the one that the papers evaluate.
 
     Raises:
       ValueError: for a model that a series lacks.
     """
-    metric, part = found.attrs['metric'], found.sel(pattern=pattern)
-    values, begun, models = part[metric].values, part['begun'].values, found['model'].values
-    result: dict[str, dict[str, np.ndarray]] = {}
-    for place, name in enumerate(found['series'].values.tolist()):
-        own = {
-            kind: values[place, k][begun[place, k]]
-            for k, kind in enumerate(models.tolist())
-            if begun[place, k].any()
-        }
-        if own and model != ALL:
-            wanted = main_model(own) if model is None else model
-            checks.choice('model', wanted, [*own, ALL])
-            own = {wanted: own[wanted]}
-        if own:
-            result[name] = own
-    return result
+    every: dict[str, dict[str, dict[str, np.ndarray]]] = {}
+    labels, models = found['series'].values.tolist(), found['model'].values.tolist()
+    for pattern in found['pattern'].values.tolist():
+        part = found.sel(pattern=pattern)
+        values, begun = part[found.attrs['metric']].values, part['begun'].values
+        for place, label in enumerate(labels):
+            lanes = dict(zip(models, begun[place], strict=True))
+            own = {
+                k: v[lanes[k]] for k, v in zip(models, values[place], strict=True) if lanes[k].any()
+            }
+            if own and model != ALL:
+                wanted = main_model(own) if model is None else model
+                checks.choice('model', wanted, [*own, ALL])
+                own = {wanted: own[wanted]}
+            if own:
+                every.setdefault(pattern, {})[label] = own
+    return every
 
 
 def points(found: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     """By label of a series, its algorithm and its point."""
-    columns = {name: found[name].values for name in found.attrs['columns']}
-    given = {name: is_given(column) for name, column in columns.items()}
-    return {
-        name: (
-            algorithm,
-            {k: column[[place]].tolist()[0] for k, column in columns.items() if given[k][place]},
-        )
-        for place, (name, algorithm) in enumerate(
-            zip(found['series'].values.tolist(), found['algorithm'].values.tolist(), strict=True)
-        )
-    }
+    return {name: found.attrs['members'][name] for name in found['series'].values.tolist()}
 
 
 def counterpart(

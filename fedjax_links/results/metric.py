@@ -1,6 +1,5 @@
 """What a metric is: which way it is better, its unit, and how its numbers are written."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,11 +85,6 @@ class Metric(NamedTuple):
         """
         found: np.ndarray = self.sign * values >= self.sign * level
         return found
-
-
-def of(name: str, directions: Mapping[str, str | None]) -> Metric:
-    """A metric with its direction, as far as it is known."""
-    return Metric(name, directions.get(name))
 
 
 def numbers_of(value: Any) -> str:

@@ -80,41 +80,37 @@ class SimulationResult(NamedTuple):
         if not self.evals and not per_round:
             requirement = 'have evaluations (`eval_every`); `per_round=True` shows the rounds'
             raise errors.invalid('result', requirement, 'none')
-        shape = np.shape(self.state.round)
+        shape, rounds = np.shape(self.state.round), dataset.when(self)[per_round]
+        full = *shape, len(rounds)
         given, columns = dataset.lanes(shape, seeds, grid)
-        ends, every = dataset.when(self)
-        rounds = every if per_round else ends
+        found = {'point': np.arange(shape[0])} if len(shape) == 2 else {}
+        found |= {'seed': np.asarray(given)} if shape else {}
+        found |= {name: dataset.as_tuples(column) for name, column in columns.items()}
+        for name, column in found.items():
+            column = column if name == 'seed' else column[:, None]
+            found[name] = np.broadcast_to(column[..., None], full).ravel()
+        found['round'] = np.broadcast_to(rounds, full).ravel()
         bad = np.asarray(self.state.first_bad_round)[..., None]
         values = {'finite': np.asarray((bad < 0) | (rounds <= bad))}
         values |= dataset.leaves({'rounds': self.rounds} if per_round else self.evals)
-        along = {'point': np.arange(shape[0])} if len(shape) == 2 else {}
-        along |= {'seed': np.asarray(given)} if shape else {}
-        along |= {name: dataset.as_tuples(column) for name, column in columns.items()}
-        full = *shape, len(rounds)
-
-        def wide(name: str, column: np.ndarray) -> np.ndarray:
-            axis = -2 if name == 'seed' else -3
-            return np.broadcast_to(np.expand_dims(column, tuple(range(1, -axis))), full).ravel()
-
-        known = {name: wide(name, column) for name, column in along.items()}
-        known['round'] = np.broadcast_to(rounds, full).ravel()
-        same = {name: v.ravel() for name, v in values.items() if v.shape == full}
-        return pandas.DataFrame(known | same)
+        same = {name: leaf.ravel() for name, leaf in values.items() if leaf.shape == full}
+        return pandas.DataFrame(found | same)
 
     def to_dataset(self, *, seeds: Iterable[int] | None = None, grid: Grid | None = None) -> Any:
         """The evaluations as an ``xarray.Dataset``, in the form that runs have.
 
         Every metric is a variable with the axes ``series`` (the points of a sweep), ``model``,
-        ``pattern``, ``seed`` and ``round``; NaN where a lane was not finite any more. Metrics of
-        several entries keep their path, ``server/shares``, and have more axes;
-        ``rounds/num_active`` and its like have ``each_round``. The columns of a grid are
-        coordinates along ``series``, vectors with an axis more.
+        ``pattern``, ``seed`` and ``round``; NaN where a lane was not finite any more. The columns
+        of a grid are coordinates along ``series``; vectors are tuples. Metrics of several entries
+        are left out.
 
         Args:
           seeds: the S seeds of a sweep; 0, 1, ... by default.
           grid: the grid of a sweep.
 
         Raises:
-          ValueError: for seeds or points of another number.
+          ValueError: for a result without evaluations, or seeds or points of another number.
         """
-        return dataset.of_simulation(self, seeds=seeds, grid=grid)
+        given, columns = dataset.lanes(np.shape(self.state.round), seeds, grid)
+        points = {name: ('series', dataset.as_tuples(column)) for name, column in columns.items()}
+        return dataset.of(self).assign_coords({'seed': given, **points})

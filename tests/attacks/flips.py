@@ -22,7 +22,7 @@ from absl import app, flags
 from fedjax_links import experiment, report, runs
 from fedjax_links.experiment import Callback, Stop
 from fedjax_links.experiment.running import stores
-from fedjax_links.report import exporting, source
+from fedjax_links.report import exporting
 
 COUNT = flags.DEFINE_integer('count', 200, 'Bits to flip.', lower_bound=2)
 SEED = flags.DEFINE_integer('seed', 0, 'Of the places.')
@@ -97,7 +97,7 @@ def reading(folder: Path, whole: str) -> str:
     """What became of the report of a damaged folder."""
     try:
         text = report.write(runs.read(folder))
-        source.kept_links(folder)
+        runs.links(folder)
     except ValueError as error:
         return 'refused' if '\n' not in str(error) else 'MORE THAN A LINE'
     return 'harmless' if text.split('Wrote')[0] == whole else 'CHANGED'

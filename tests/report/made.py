@@ -13,30 +13,41 @@ def results(curves, *, members=None, patterns=None, rates=None, **changes):
 
     In place of ``{model: ...}`` an array stands for the server model's ``eval_accuracy``.
     """
-    entries = []
-    for label, models in curves.items():
-        models = models if isinstance(models, dict) else server(models)
-        values = {
+    given = {
+        label: {
             model: {metric: np.asarray(values, float) for metric, values in named.items()}
-            for model, named in models.items()
+            for model, named in (own if isinstance(own, dict) else server(own)).items()
         }
-        algorithm, point = (members or {}).get(label, (label, {}))
-        chosen = {} if rates is None else {'client.learning_rate': rates[label]}
-        entries.append(dataset.Series(label, algorithm, point, values, chosen=chosen))
-    first = entries[0].values['server']
-    num_patterns, num_seeds, count = next(iter(first.values())).shape
-    ways = {metric: 'max' if metric.endswith('accuracy') else 'min' for metric in first}
+        for label, own in curves.items()
+    }
+    first = next(iter(given.values()))['server']
+    shape = num_patterns, num_seeds, count = next(iter(first.values())).shape
+    named = {label: (members or {}).get(label, (label, {})) for label in given}
+    owners = list(named.values())
+    models = {owner: [*own] for (owner, _), own in zip(owners, given.values(), strict=True)}
+    order = sorted(dict.fromkeys(k for own in models.values() for k in own), key='server'.__ne__)
+    nothing = np.full(shape, np.nan)
     data = dataset.build(
-        entries,
+        owners,
+        models,
+        {
+            metric: np.array(
+                [[own.get(k, {}).get(metric, nothing) for k in order] for own in given.values()]
+            )
+            for metric in first
+        },
         patterns=patterns or [f'pattern{place}' for place in range(num_patterns)],
         seeds=range(num_seeds),
         rounds=10 * np.arange(1, count + 1),
-        metrics=first,
+        lanes=np.ones((len(given), num_patterns, num_seeds), bool),
+        complete=np.ones(len(given), bool),
+        chosen=rates and {'client.learning_rate': np.array([rates[k] for k in given])},
         metric='eval_accuracy',
         baseline='fedavg',
-        directions=ways,
+        directions={m: 'max' if m.endswith('accuracy') else 'min' for m in first},
         names={},
     )
+    data = data.assign_coords(series=list(given)).assign_attrs(members=named)
     return changed(Source('Made by hand', '', data), **changes)
 
 

@@ -135,7 +135,6 @@ def test_speeds_from_a_law_and_from_a_table(tmp_path):
     assert np.median(drawn) == pytest.approx(3, rel=0.01)  # standard error of the median 0.2 %
     assert np.log(drawn).std() == pytest.approx(0.5, rel=0.01)
     assert (pricing.lognormal(4, median=3.0, sigma=0.0) == 3).all()
-    assert (pricing.constant(3, value=2) == [2.0, 2.0, 2.0]).all()
     path = tmp_path / 'devices.csv'
     path.write_text('name,up\na,1\nb,2.5\n')
     assert pricing.from_table(2, path=str(path), column='up').tolist() == [1.0, 2.5]

@@ -57,17 +57,17 @@ def tried(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: st
       has behind it; none if it was not.
     """
     every = _series(columns, facts, label)
-    done = [(entry, ends) for entry, ends in every if len(ends) == facts['tuning']['num_seeds']]
+    done = [(point, ends) for point, ends in every if len(ends) == facts['tuning']['num_seeds']]
     if not done:
         return []
     scores = _scores([ends for _, ends in done], facts).mean(axis=1)
     scores = np.where(np.isfinite(scores), scores, np.nan)
     groups: dict[str, list[int]] = {}
-    for place, (entry, _) in enumerate(done):
-        groups.setdefault(repr(_at(entry.point, facts)), []).append(place)
+    for place, (point, _) in enumerate(done):
+        groups.setdefault(repr(_at(point, facts)), []).append(place)
     found = []
     for places in groups.values():
-        points = [done[place][0].point for place in places]
+        points = [done[place][0] for place in places]
         at, own = _at(points[0], facts), scores[places]
         values = {}
         for name in points[0].keys() - at.keys():
@@ -101,21 +101,26 @@ def best_of(scores: np.ndarray, direction: str | None) -> int | None:
 
 def _series(
     columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str
-) -> list[tuple[dataset.Series, np.ndarray]]:
-    """What an algorithm tries, with float[S, M]: how far seeds came that are at the end."""
+) -> list[tuple[Mapping[str, Any], np.ndarray]]:
+    """The points that an algorithm tries, with float[S, M]: how far seeds came at the end."""
     if facts['tuning'] is None or not len(columns):
         return []
     models, decides = facts['models'][label], facts['tuning']['model']
     if decides != BEST:  # of an algorithm without this model the server's decides
         models = [decides if decides in models else 'server']
-    found = []
-    for entry in dataset.read(columns, {**facts, 'algorithms': [label]}, dataset.TUNING):
-        assert entry.evaluated is not None
-        rounds = np.unique(columns['round'][columns['stage'] == dataset.TUNING])
-        last = entry.evaluated & (rounds == facts['tuning']['num_rounds'])
-        ends = [entry.values[model][facts['metric']][last] for model in models]
-        found.append((entry, np.stack(ends, axis=-1)))
-    return found
+    facts = {**facts, 'algorithms': [label]}
+    rows = dataset.rows_of(columns, facts, dataset.TUNING)
+    members, owner = dataset.members_of(rows, facts, dataset.TUNING)
+    if not members:
+        return []
+    last = np.flatnonzero(rows['round'] == facts['tuning']['num_rounds'])
+    last = last[np.argsort(rows['seed'][last], kind='stable')]
+    finite = np.asarray(rows.get('finite', True), bool)
+    values = [
+        np.where(finite, rows[f'{m}/{facts["metric"]}'].astype(float), np.nan) for m in models
+    ]
+    ends = np.stack(values, axis=-1)
+    return [(at, ends[last[owner[last] == k]]) for k, (_, at) in enumerate(members)]
 
 
 def _at(point: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,48 +1,31 @@
-"""The forms that papers give their results: one file per layout, named in `LAYOUTS`.
+"""The forms that papers give their results, named in `LAYOUTS`.
 
 A layout is a function of a `Source` and plain options that returns a `Page`: tables, and how to
 draw. `write` puts all pages of a folder into ``report.md`` with their pictures beside it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedjax_links.config import sections
 from fedjax_links.experiment.plan import limits, redraws
 from fedjax_links.report import style
-from fedjax_links.report.layouts.bars import bars
-from fedjax_links.report.layouts.best import best
-from fedjax_links.report.layouts.curves import curves
-from fedjax_links.report.layouts.first_rounds import first_rounds
+from fedjax_links.report.layouts.final import bars, best, levels, metrics, spread
 from fedjax_links.report.layouts.heat_map import heat_map
-from fedjax_links.report.layouts.levels import levels
-from fedjax_links.report.layouts.link_maps import link_maps
-from fedjax_links.report.layouts.metrics import metrics
-from fedjax_links.report.layouts.overview import overview
+from fedjax_links.report.layouts.links import link_maps, participation
 from fedjax_links.report.layouts.page import Page
-from fedjax_links.report.layouts.participation import participation
 from fedjax_links.report.layouts.price import price
+from fedjax_links.report.layouts.progress import curves, first_rounds, overview
 from fedjax_links.report.layouts.rates import rates
-from fedjax_links.report.layouts.spread import spread
 from fedjax_links.report.source import Source
 from fedjax_links.storage import checkpoints
 
-LAYOUTS: Mapping[str, Callable[..., Page]] = {
-    'overview': overview,
-    'metrics': metrics,
-    'levels': levels,
-    'best': best,
-    'first_rounds': first_rounds,
-    'rates': rates,
-    'bars': bars,
-    'curves': curves,
-    'heat_map': heat_map,
-    'link_maps': link_maps,
-    'participation': participation,
-    'price': price,
-    'spread': spread,
-}
+_EVERY: Sequence[Callable[..., Page]] = (
+    *(overview, metrics, levels, best, first_rounds, rates, bars, curves),
+    *(heat_map, link_maps, participation, price, spread),
+)
+LAYOUTS: Mapping[str, Callable[..., Page]] = {layout.__name__: layout for layout in _EVERY}
 """By name, in the order of a report."""
 REPORT = 'report.md'
 _MOST_DIVERGED = 30
@@ -116,16 +99,10 @@ def write(folder: Path, source: Source, pages: Mapping[str, Page]) -> list[str]:
     for name, page in pages.items():
         parts.append(f'## {page.heading}\n')
         if page.draw is not None:
-            picture = f'{name}.png'
-            style.save_page(
-                folder / picture,
-                page.draw,
-                title=source.title,
-                caption=source.caption,
-                size=page.size,
-            )
-            parts.append(f'![{page.heading}]({picture})\n')
-            written.append(picture)
+            written.append(f'{name}.png')
+            around = {'title': source.title, 'caption': source.caption}
+            style.save_page(folder / written[-1], page.draw, **around, size=page.size)
+            parts.append(f'![{page.heading}]({written[-1]})\n')
         parts.extend(table.markdown() for table in page.tables)
     if source.caption:
         parts.append(f'{source.caption}\n')

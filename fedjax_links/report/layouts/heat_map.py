@@ -1,8 +1,8 @@
 """Who is ahead where: differences to the baseline over two columns of the grid."""
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from fedjax_links.report.cells import ROUND, Cells
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.source import Source
 from fedjax_links.report.tables import Table
-from fedjax_links.results.metric import Metric, numbers_of
+from fedjax_links.results.metric import numbers_of
 
 _NARROWEST, _WIDEST, _LOWEST = 1.7, 5.5, 3.6  # inches: of a panel's width, of the picture
 _BETWEEN, _BESIDE = 0.25, 1.6  # inches: of panels, of the colours' scale and the axes' words
@@ -54,18 +54,15 @@ def heat_map(
         `best_over`, or a metric that nothing says which way is better.
     """
     found = cells.of_source(source, x=x, y=y, best_over=best_over, metric=metric, tail=tail)
-    drawn = _Map(source, found, _differences(found, source.baseline), _leaders(found))
+    drawn = _Map(source, found)
     width = min(max(_CELL * len(found.x[1]), _NARROWEST), _WIDEST)
     rows, columns = _arrange(len(found.panels), 1 + len(drawn.compared), width)
     height = rows * (_HEIGHT * len(found.y[1]) + 0.35) + 1.3
-    size = (columns * (width + _BETWEEN) + _BESIDE, max(height, _LOWEST))
-    tables = [drawn.best_table(_caption(source, found, best_over, tail))]
-    tables += [drawn.difference_table()] if drawn.compared else []
     return Page(
         'Who is ahead where',
-        tables,
+        drawn.tables(_caption(source, found, best_over, tail)),
         lambda figure: drawn.draw(figure, width / len(found.x[1]), columns),
-        size,
+        (columns * (width + _BETWEEN) + _BESIDE, max(height, _LOWEST)),
     )
 
 
@@ -97,144 +94,97 @@ def _arrange(num_panels: int, algorithms: int, width: float) -> tuple[int, int]:
     return max(num_panels, algorithms), min(num_panels, algorithms)
 
 
-def _differences(found: Cells, baseline: str) -> dict[str, evaluation.Interval]:
-    """Paired differences [K, Y, X] to the baseline by algorithm; none without it."""
-    by_seed = {label: np.moveaxis(values, -1, 0) for label, values in found.values.items()}
-    return {
-        label: evaluation.paired_interval(values, by_seed[baseline])
-        for label, values in by_seed.items()
-        if baseline in by_seed and label != baseline
-    }
-
-
-class _Leaders(NamedTuple):
-    """Who is best: place among the algorithms int[K, Y, X], its level, whether it is clear."""
-
-    place: np.ndarray
-    level: np.ndarray
-    clear: np.ndarray
-
-
-def _leaders(found: Cells) -> _Leaders:
-    """The best by the mean; clear where its paired difference to the second excludes zero."""
-    values = np.stack(list(found.values.values()))
-    means = found.metric.sign * values.mean(axis=-1)
-    order = np.argsort(np.where(np.isnan(means), np.inf, -means), axis=0, kind='stable')
-    ranked = np.take_along_axis(values, order[..., None], axis=0)
-    level = ranked[0].mean(axis=-1)
-    if len(values) == 1:
-        return _Leaders(order[0], level, np.ones(level.shape, bool))
-    lead = evaluation.paired_interval(*(np.moveaxis(ranked[k], -1, 0) for k in (0, 1)))
-    alone = np.isnan(lead.mean) & (lead.num_seeds > 1)
-    return _Leaders(order[0], level, ~np.isnan(level) & (alone | lead.excludes_zero))
-
-
 def _short(name: str) -> str:
     return name.rsplit('.', 1)[-1].replace('_', ' ')
 
 
-class _Map(NamedTuple):
-    """A map as tables and as a picture."""
+class _Map:
+    """A map as tables and as a picture: levels, differences, and who is best."""
 
-    source: Source
-    cells: Cells
-    compared: Mapping[str, evaluation.Interval]
-    leaders: _Leaders
+    def __init__(self, source: Source, found: Cells) -> None:
+        """Compares with the baseline, and with the second: clear is whose lead excludes zero."""
+        self.source, self.metric = source, found.metric
+        self.names = [source.name(algorithm) for algorithm in found.values]
+        self.faces = np.array([look.face for look in plot.looks(found.values).values()])
+        self.x, self.y = ((_short(k), list(map(numbers_of, v))) for k, v in (found.x, found.y))
+        self.panels: list[dict[str, str]] = [{} for _ in found.panels]
+        for words, (pattern, third) in zip(self.panels, found.panels, strict=True):
+            words |= {'pattern': source.name(pattern)} if len(source.patterns) > 1 else {}
+            words |= {_short(found.third): numbers_of(third)} if found.third else {}
+        one = source.num_seeds == 1
+        self.undecided = 'one seed decides nothing' if one else '{} includes zero'
+        by_seed = {label: np.moveaxis(values, -1, 0) for label, values in found.values.items()}
+        self.compared = {
+            label: evaluation.paired_interval(values, by_seed[source.baseline])
+            for label, values in by_seed.items()
+            if source.baseline in by_seed and label != source.baseline
+        }
+        values = np.stack([*by_seed.values()])  # [A, S, K, Y, X]
+        means = found.metric.sign * values.mean(axis=1)
+        order = np.argsort(np.where(np.isnan(means), np.inf, -means), axis=0, kind='stable')
+        ranked = np.take_along_axis(values, order[:, None], axis=0)
+        self.leader, self.level = order[0], ranked[0].mean(axis=0)
+        self.clear = ~np.isnan(self.level)
+        if len(values) > 1:
+            lead = evaluation.paired_interval(ranked[0], ranked[1])
+            self.clear &= (np.isnan(lead.mean) & (lead.num_seeds > 1)) | lead.excludes_zero
 
-    @property
-    def metric(self) -> Metric:
-        return self.cells.metric
+    def tables(self, caption: str) -> list[Table]:
+        """Who is best at every cell, and the differences to the baseline."""
 
-    @property
-    def heads(self) -> list[str]:
-        """Titles of what tells panels of an algorithm apart."""
-        words = ['pattern'] if len(self.source.patterns) > 1 else []
-        return words if self.cells.third is None else [*words, _short(self.cells.third)]
+        def best(_: str, at: tuple[int, int, int]) -> str:
+            level, mark = float(self.level[at]), '' if self.clear[at] else ' ~'
+            number = self.metric.number(level)
+            return '' if np.isnan(level) else f'{self.names[self.leader[at]]} {number}{mark}'
 
-    def panel(self, place: int) -> list[str]:
-        """What tells panels of an algorithm apart."""
-        pattern, third = self.cells.panels[place]
-        words = [self.source.name(pattern)] if len(self.source.patterns) > 1 else []
-        return words if self.cells.third is None else [*words, numbers_of(third)]
+        def difference(label: str, at: tuple[int, int, int]) -> str:
+            found = self.compared[label]
+            pair = found.mean[at], found.half_width[at]
+            return self.metric.difference(evaluation.Interval(*pair, found.num_seeds))
 
-    def undecided(self, interval: str = 'a 95 % interval') -> str:
-        """Where nobody is said to be ahead."""
-        alone = self.source.num_seeds == 1
-        return 'one seed decides nothing' if alone else f'{interval} includes zero'
-
-    def table(self, first: Sequence[str], caption: str, lines: Any) -> Table:
-        """A row per line and value of y; ``lines`` yields words, panel, row and cells."""
-        rows = [
-            [*words, *self.panel(panel), numbers_of(self.cells.y[1][row]), *shown]
-            for words, panel, row, shown in lines
-        ]
-        start, *others = map(numbers_of, self.cells.x[1])
-        columns = [f'{_short(self.cells.x[0])} {start}', *others]
-        return Table([*first, *self.heads, _short(self.cells.y[0]), *columns], rows, caption)
-
-    @property
-    def _rows(self) -> list[tuple[int, int]]:
-        return list(itertools.product(range(len(self.cells.panels)), range(len(self.cells.y[1]))))
-
-    def best_table(self, caption: str) -> Table:
-        """Who is best at every cell."""
-        names = [self.source.name(algorithm) for algorithm in self.cells.values]
-
-        def cell(place: int, level: float, clear: bool) -> str:
-            if np.isnan(level):
-                return ''
-            return f'{names[place]} {self.metric.number(level)}{"" if clear else " ~"}'
-
-        lines: Any = [
-            ([], at[0], at[1], list(map(cell, *(part[at].tolist() for part in self.leaders))))
-            for at in self._rows
-        ]
-        lead = self.undecided('the paired 95 % interval of its lead over the second')
+        lead = self.undecided.format('the paired 95 % interval of its lead over the second')
         caption += f' ~ where {lead}. Empty where all diverged or nothing ran.'
-        return self.table([], caption, lines)
-
-    def difference_table(self) -> Table:
-        """Differences to the baseline at every cell."""
-        lines = [
-            (
-                [self.source.name(algorithm)],
-                *at,
-                [
-                    self.metric.difference(evaluation.Interval(*pair, found.num_seeds))
-                    for pair in zip(found.mean[at], found.half_width[at], strict=True)
-                ],
+        tables = [self._table([''], [], best, caption)]
+        if self.compared:
+            caption = (
+                f'Difference to {self.source.name(self.source.baseline)} at the same cell; ± is '
+                'the 95 % interval over seeds (Student t) of differences between runs with the '
+                'same links and batches; * where zero is outside.'
             )
-            for algorithm, found in self.compared.items()
-            for at in self._rows
+            tables.append(self._table([*self.compared], ['algorithm'], difference, caption))
+        return tables
+
+    def _table(self, labels: Sequence[str], title: list[str], cell: Any, caption: str) -> Table:
+        """A row per label, panel and value of y; ``cell`` is a function of label and place."""
+        rows = [
+            [*([self.source.name(label)] if title else []), *words.values(), y]
+            + [cell(label, (panel, row, column)) for column in range(len(self.x[1]))]
+            for label in labels
+            for panel, words in enumerate(self.panels)
+            for row, y in enumerate(self.y[1])
         ]
-        caption = (
-            f'Difference to {self.source.name(self.source.baseline)} at the same cell; ± is the '
-            '95 % interval over seeds (Student t) of differences between runs with the same links '
-            'and batches; * where zero is outside.'
+        start, *others = self.x[1]
+        return Table(
+            [*title, *self.panels[0], self.y[0], f'{self.x[0]} {start}', *others], rows, caption
         )
-        return self.table(['algorithm'], caption, lines)
 
     def draw(self, figure: Any, cell: float, columns: int) -> None:
         """Who is best, and all differences on one scale; cells are ``cell`` inches wide."""
-        from matplotlib.patches import Patch
-
-        found, source, scale = self.cells, self.source, self.metric.scale
-        shown = list(itertools.product(range(len(found.panels)), [None, *self.compared]))
-        if len(found.panels) == columns:
+        scale, baseline = self.metric.scale, self.source.name(self.source.baseline)
+        shown = list(itertools.product(range(len(self.panels)), [None, *self.compared]))
+        if len(self.panels) == columns:
             shown.sort(key=lambda pair: [None, *self.compared].index(pair[1]))
         grid = panels.grid(figure, len(shown), columns, sharex=True, sharey=True)
         means = [scale * difference.mean for difference in self.compared.values()]
         most = np.nanmax(np.abs([0.0, *np.ravel(means)]))
-        faces = [look.face for look in plot.looks(found.values).values()]
-        x, y = ((_short(k), list(map(numbers_of, v))) for k, v in (found.x, found.y))
+        form = '+.1f' if self.metric.is_share else '+.2g'
         image = None
         for place, (axes, (panel, algorithm)) in enumerate(zip(grid, shown, strict=True)):
             if algorithm is None:
-                self._draw_leaders(axes, panel, faces, cell)
+                self._draw_leaders(axes, panel, cell)
                 title = 'best'
             else:
                 values = scale * self.compared[algorithm].mean[panel]
-                form = '+.1f' if self.metric.is_share else '+.2g'
                 texts = [[heat.formatted(value, form) for value in line] for line in values]
                 plot.heat_map(
                     values,
@@ -246,14 +196,14 @@ class _Map(NamedTuple):
                     ax=axes,
                 )
                 image = axes.images[0]
-                title = f'{source.name(algorithm)} - {source.name(source.baseline)}'
-            heads = zip(self.heads, self.panel(panel), strict=True)
+                title = f'{self.source.name(algorithm)} - {baseline}'
+            heads = self.panels[panel].items()
             words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
             axes.set_title(', '.join([title, *words]), fontsize=9)
             bottom, left = place + columns >= len(shown), place % columns == 0
-            heat.label_axes(axes, (x[0] if bottom else '', x[1]), ('', y[1]))
+            heat.label_axes(axes, (self.x[0] if bottom else '', self.x[1]), ('', self.y[1]))
             axes.tick_params(labelbottom=bottom, labelleft=left)
-        figure.supylabel(y[0], fontsize=9)
+        figure.supylabel(self.y[0], fontsize=9)
         if image is not None:
             figure.colorbar(
                 image,
@@ -261,38 +211,40 @@ class _Map(NamedTuple):
                 label=self.metric.difference_title(f'difference, {self.metric.words}'),
                 fraction=0.06,
             )
-        seen = sorted(set(self.leaders.place[self.leaders.clear].tolist()))
-        names = [source.name(algorithm) for algorithm in found.values]
+        self._draw_legend(figure)
+
+    def _draw_leaders(self, axes: Any, panel: int, cell: float) -> None:
+        """The best algorithm's colour in every cell where that is clear, and its level."""
+        levels, clear = self.level[panel], self.clear[panel]
+        missing = np.isnan(levels)
+        texts = [['' if np.isnan(v) else self.metric.number(v) for v in line] for line in levels]
+        colours = np.where(clear[..., None], self.faces[self.leader[panel]], 1.0)
+        heat.draw_colours(
+            axes, colours, missing, texts if heat.fits(texts, cell) else None, unclear=~clear
+        )
+
+    def _draw_legend(self, figure: Any) -> None:
+        """The colours of the best, and who is shown at another model than the server's."""
+        from matplotlib.patches import Patch
+
+        source = self.source
+        seen = sorted(set(self.leader[self.clear].tolist()))
+        models = {owner: source.main_models[label] for label, (owner, _) in source.members.items()}
+        other = [
+            f'{source.name(algorithm)} at its {model.replace("_", " ")}'
+            for algorithm, model in models.items()
+            if model != 'server'
+        ]
+        undecided = self.undecided.format('a 95 % interval')
         open_ = Patch(facecolor='white', hatch='////', edgecolor='#00000060', linewidth=0.5)
+        patches = [Patch(facecolor=self.faces[k], edgecolor='black', linewidth=0.5) for k in seen]
         figure.legend(
-            [*(Patch(facecolor=faces[k], edgecolor='black', linewidth=0.5) for k in seen), open_],
-            [*(names[k] for k in seen), 'not decided'],
+            [*patches, open_],
+            [*(self.names[k] for k in seen), 'not decided'],
             loc='outside lower center',
-            title='; '.join(['best', f'hatched where {self.undecided()}', *self._models()]),
+            title='; '.join(['best', f'hatched where {undecided}', *other]),
             title_fontsize=9,
             fontsize=9,
             ncols=len(seen) + 1,
             frameon=False,
-        )
-
-    def _models(self) -> list[str]:
-        """Who is shown at another model than the server's."""
-        source = self.source
-        models = {owner: source.main_models[label] for label, (owner, _) in source.members.items()}
-        return [
-            f'{source.name(algorithm)} at its {models[algorithm].replace("_", " ")}'
-            for algorithm in self.cells.values
-            if models[algorithm] != 'server'
-        ]
-
-    def _draw_leaders(self, axes: Any, panel: int, faces: Sequence[Any], cell: float) -> None:
-        """The best algorithm's colour in every cell where that is clear, and its level."""
-        levels = self.leaders.level[panel]
-        texts = [['' if np.isnan(v) else self.metric.number(v) for v in line] for line in levels]
-        best = np.array(faces)[self.leaders.place[panel]]
-        plot.winners(
-            np.where(np.isnan(levels)[..., None], np.nan, best),
-            texts=texts if heat.fits(texts, cell) else None,
-            unclear=~self.leaders.clear[panel],
-            ax=axes,
         )

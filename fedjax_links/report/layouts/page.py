@@ -4,10 +4,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from fedjax_links.experiment.plan import choosing
-from fedjax_links.report.source import Ends, Source
+from fedjax_links.plot import panels
+from fedjax_links.report.source import Ends, Key, Source
 from fedjax_links.report.tables import Table
 
 
@@ -28,6 +26,46 @@ class Page(NamedTuple):
 
 
 MOST_SERIES = 24
+
+
+def labels(source: Source, *, model: bool = False) -> dict[str, Callable[[Key], str]]:
+    """The columns that say what a row is about: pattern, algorithm, and candidate model.
+
+    Args:
+      source: what ran.
+      model: whether rows are of all models.
+    """
+    columns: dict[str, Callable[[Key], str]] = {
+        'pattern': lambda key: source.name(key[0]),
+        'algorithm': lambda key: source.name(key[1]),
+    }
+    return columns | ({'model': lambda key: key[2].replace('_', ' ')} if model else {})
+
+
+def draw_panels(
+    source: Source,
+    shown: Sequence[str],
+    draw: Callable[[Any, str], None],
+    columns: int = 3,
+    **options: Any,
+) -> Callable[[Any], None]:
+    """What draws a panel for each of some labels, under its name.
+
+    Args:
+      source: what ran.
+      shown: the labels.
+      draw: draws on axes what belongs to a label.
+      columns: panels side by side, at most.
+      **options: of ``figure.subplots``.
+    """
+
+    def on(figure: Any) -> None:
+        grid = panels.grid(figure, len(shown), columns, **options)
+        for axes, label in zip(grid, shown, strict=True):
+            draw(axes, label)
+            axes.set_title(source.name(label), fontsize=10)
+
+    return on
 
 
 def limit_series(
@@ -58,23 +96,3 @@ def limit_series(
         return source, heading
     fewer = dataclasses.replace(source, data=source.data.sel(series=kept))
     return fewer, f'{heading}, every algorithm at the {which} point of its grid{by}'
-
-
-def mark_edges(source: Source, label: str) -> str:
-    """Arrows for a tuned series whose best values lie at an edge of what was tried."""
-    columns = source.tuning.get(label)
-    if columns is None:
-        return ''
-    best = choosing.best_of(columns['score'], source.metric().direction)
-    if best is None:
-        return ''
-    tried = {name: values.tolist() for name, values in columns.items() if name != 'score'}
-    return ''.join(dict.fromkeys(edge(values[best], values) for values in tried.values()))
-
-
-def edge(value: Any, values: Sequence[Any]) -> str:
-    """`` ↑`` or `` ↓`` for the largest or smallest of several numbers, else nothing."""
-    numbers = [v for v in values if isinstance(v, int | float | np.number)]
-    if len(set(numbers)) < 2 or value not in numbers:
-        return ''
-    return ' ↑' if value == max(numbers) else ' ↓' if value == min(numbers) else ''

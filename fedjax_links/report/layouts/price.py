@@ -1,36 +1,25 @@
 """Hours and gigabytes in the round's place: totals, prices of levels, and curves against either."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from fedjax_links import experiment, runs
-from fedjax_links.config import sections
 from fedjax_links.core import checks, errors, tree
 from fedjax_links.experiment import Experiment, config_parts
 from fedjax_links.report import pricing, tables
-from fedjax_links.report.layouts.curves import Axis, curves
-from fedjax_links.report.layouts.first_rounds import say_when
-from fedjax_links.report.layouts.page import Page
+from fedjax_links.report.layouts.page import Page, labels
+from fedjax_links.report.layouts.progress import Axis, curves, say_when
 from fedjax_links.report.source import Key, Source
 
 _AXES = {'hours': 'hours', 'gigabytes': 'gigabytes, up and down'}
+_UNITS = {'hours': 3600, 'GB up': 1e9, 'GB down': 1e9, 'compute': 3600}
+"""Of the columns of a `pricing.Price`."""
 _CHANGES_LINKS = ('links', 'patterns', 'problem', 'redraw')
 
 Speed = float | str | Mapping[str, Any]
-
-
-class _Spent(NamedTuple):
-    """Prices of a series under a pattern at every evaluation, float[S, E] over priced seeds."""
-
-    seeds: Sequence[int]
-    traffic: pricing.Traffic
-    hours: np.ndarray
-    up: np.ndarray
-    down: np.ndarray
-    compute: np.ndarray
 
 
 def price(
@@ -68,7 +57,7 @@ def price(
         `pricing.Traffic`; also for registered ones, in place of what is known of them.
 
     Returns:
-      Totals, and the price of the targets, where there are any; curves.
+      A table of totals and of the price of the targets; curves.
 
     Raises:
       ValueError: for unknown names, numbers out of range, links that were not kept or that the grid
@@ -77,100 +66,67 @@ def price(
     kind = source.metric(metric)
     checks.choice('against', against, _AXES)
     config, masks, begin = _kept(source)
-    num_clients = next(iter(next(iter(masks.values())).values())).shape[1]
-    speeds: dict[str, Any] = {'step': step, 'uplink': uplink, 'downlink': downlink}
-    for name, given in speeds.items():
-        if isinstance(given, str | Mapping):
-            speeds[name] = sections.named(name, given, pricing.DEVICE_SPEEDS, num_clients)
-    devices = pricing.devices(num_clients, **speeds)
+    num_clients = next(iter(masks[source.patterns[0]].values())).shape[1]
+    devices = pricing.devices(num_clients, step=step, uplink=uplink, downlink=downlink)
     planned = source.experiment
     if model_bytes is None and planned is None:
-        planned = _build(config)
-    spent: dict[tuple[str, str], _Spent] = {}
+        if not config:
+            raise errors.invalid('model_bytes', 'be given for a run made in Python', None)
+        planned = experiment.build(config)
+    units = np.array([*_UNITS.values()])[:, None]
+    traffics, spent = {}, {}
     for label in source.members:
-        known, options, steps = _facts(source, config, label, local_steps, traffic or {})
-        if begin and known.asked is not None:
+        model, options, steps = _facts(source, config, label, local_steps, traffic or {})
+        if begin and model.asked is not None:
             requirement = f'be whole to price {label}, which looks at earlier rounds'
             raise errors.invalid('links', requirement, f'from round {begin} on')
+        traffics[label] = f'{model.up} / {model.down}'
         for pattern, by_seed in masks.items():
-            found = [
-                pricing.price(
-                    mask,
-                    known,
-                    devices,
-                    model_bytes=model_bytes or _bytes(planned, source, label, pattern),
-                    local_steps=steps,
-                    overhead=overhead,
-                    options=options,
-                )
-                for mask in by_seed.values()
-            ]
-            columns = [
-                np.array([getattr(one, name)[source.rounds - begin] for one in found]) / scale
-                for name, scale in zip(pricing.Price._fields, (3600, 1e9, 1e9, 3600), strict=True)
-            ]
-            spent[label, pattern] = _Spent(list(by_seed), known, *columns)
+            terms: dict[str, Any] = {
+                'model_bytes': model_bytes or _bytes(planned, source, label, pattern),
+                **{'local_steps': steps, 'overhead': overhead, 'options': options},
+            }
+            prices = [pricing.price(mask, model, devices, **terms) for mask in by_seed.values()]
+            spent[label, pattern] = np.array(prices)[..., source.rounds - begin] / units
 
-    def total(name: str) -> Any:
-        return lambda key: f'{getattr(spent[key[1], key[0]], name)[:, -1].mean():.3g}'
+    def cost(label: str, pattern: str, by_hours: bool) -> np.ndarray:
+        """float[S, E], hours, or gigabytes both ways."""
+        own = spent[label, pattern]
+        found: np.ndarray = own[:, 0] if by_hours else own[:, 1] + own[:, 2]
+        return found
 
     def first(key: Key, level: float, by_hours: bool) -> str:
-        """When a level is reached: the mean over the priced seeds, and their range."""
-        own = spent[key[1], key[0]]
-        cost = own.hours if by_hours else own.up + own.down
-        values = source.curve(kind.name, key)[list(own.seeds)]
-        pairs = [(values.mean(axis=0), cost.mean(axis=0)), *zip(values, cost, strict=True)]
-        mean, *every = (
-            float(costs[np.argmax(there)])
-            if (there := kind.reached(curve, level)).any()
-            else np.inf
-            for curve, costs in pairs
-        )
-        return say_when(mean, every, lambda value: f'{value:.3g}')
+        values = source.curve(kind.name, key)[list(masks[key[0]])]
+        return say_when(kind, level, values, cost(key[1], key[0], by_hours), '.3g')
 
-    names = {
-        'pattern': lambda key: source.name(key[0]),
-        'algorithm': lambda key: source.name(key[1]),
-    }
-    count = min(len(own.seeds) for own in spent.values())
+    count = min(map(len, masks.values()))
     priced = f'mean over {"" if count == source.num_seeds else f"{count} of "}{source.seeds}'
-    found_tables = [
-        tables.fill(
-            source.rows(),
-            {
-                **names,
-                'models up / down': lambda key: '{0.up} / {0.down}'.format(
-                    spent[key[1], key[0]].traffic
-                ),
-                'hours': total('hours'),
-                'GB up': total('up'),
-                'GB down': total('down'),
-                'compute': total('compute'),
-            },
-            f'What {int(source.rounds[-1]):,} rounds cost, {priced}: simulated hours, each round '
-            'as long as its slowest awaited client; bytes that all clients sent and received (GB: '
-            '1e9), models per message; hours that all clients trained.',
-        )
-    ]
-    if len(targets):
-        reached = {
-            f'{kind.number(level)}: {"hours" if by_hours else "GB"}': (
-                lambda key, level=level, by_hours=by_hours: first(key, float(level), by_hours)
-            )
-            for level in targets
-            for by_hours in (True, False)
-        }
-        caption = (
-            f'Simulated hours, and gigabytes up and down, until {kind.title} reaches the level in '
-            f'front, {priced}; in brackets the range over seeds.'
-        )
-        found_tables.append(tables.fill(source.rows(), {**names, **reached}, caption))
-    axis = {
-        key: (own.hours if against == 'hours' else own.up + own.down).mean(axis=0)
-        for key, own in spent.items()
+    totals = {
+        title: lambda key, k=k: f'{spent[key[1], key[0]][:, k, -1].mean():.3g}'
+        for k, title in enumerate(_UNITS)
     }
+    reached = {
+        f'{kind.number(level)}: {"hours" if by_hours else "GB"}': (
+            lambda key, level=level, by_hours=by_hours: first(key, float(level), by_hours)
+        )
+        for level in targets
+        for by_hours in (True, False)
+    }
+    caption = (
+        f'What {int(source.rounds[-1]):,} rounds cost, {priced}: simulated hours, each round as '
+        'long as its slowest awaited client; bytes that all clients sent and received (GB: 1e9), '
+        'models per message; hours that all clients trained.'
+    )
+    if reached:
+        caption += (
+            f' Behind a level, hours, and gigabytes up and down, until {kind.title} reaches it; in '
+            'brackets the range over seeds.'
+        )
+    sent = {'models up / down': lambda key: traffics[key[1]]}
+    table = tables.fill(source.rows(), {**labels(source), **sent, **totals, **reached}, caption)
+    axis = {key: cost(*key, against == 'hours').mean(axis=0) for key in spent}
     drawn = curves(source, metrics=(kind.name,), against=Axis(_AXES[against], axis))
-    return Page(f'Price in {against}', found_tables, drawn.draw, drawn.size)
+    return Page(f'Price in {against}', [table], drawn.draw, drawn.size)
 
 
 def _kept(
@@ -189,12 +145,12 @@ def _kept(
         raise errors.invalid('folder', 'be given to price a run, as its links are kept there', None)
     facts, config = runs.described(source.folder)
     kept = runs.links(source.folder)
-    for pattern in source.patterns:
-        if pattern not in kept.masks:
-            requirement = f"have kept the links of {pattern} (log: ('links',))"
-            raise errors.invalid('workdir', requirement, source.folder)
+    if missing := [pattern for pattern in source.patterns if pattern not in kept.masks]:
+        requirement = f"have kept the links of {missing[0]} (log: ('links',))"
+        raise errors.invalid('workdir', requirement, source.folder)
+    places = {seed: place for place, seed in enumerate(facts['seeds'])}
     masks = {
-        pattern: {facts['seeds'].index(seed): mask for seed, mask in kept.masks[pattern].items()}
+        pattern: {places[seed]: mask for seed, mask in kept.masks[pattern].items()}
         for pattern in source.patterns
     }
     return config or {}, masks, kept.first_round
@@ -209,37 +165,31 @@ def _facts(
 ) -> tuple[pricing.Traffic, Mapping[str, Any], Any]:
     """What a series sends, the options of its algorithm, and its local steps."""
     algorithm, point = source.members[label]
-    for path in point:
+    for path, value in point.items():
         if path.split('.')[0] in _CHANGES_LINKS:
             requirement = 'leave the links alone, as those of its first point are kept'
             raise errors.invalid('grid', requirement, path)
-    for path, value in point.items():
         config = config_parts.with_value(config, path.split('.'), value)
     section: Any = config.get('algorithms', {}).get(algorithm) or {}
-    options: dict[str, Any] = {'name': section} if isinstance(section, str) else dict(section)
-    name = options.get('name', algorithm)
+    options: dict[str, Any] = (
+        {'name': section} if isinstance(section, str) else {'name': algorithm, **section}
+    )
     client = {**config.get('client', {}), **options.get('client', {})}
     if local_steps is None:
         local_steps = client.get('client_steps', client.get('local_steps'))
     if local_steps is None:
         requirement = f'be given, as no config says how many {algorithm} has'
         raise errors.invalid('local_steps', requirement, None)
-    place = algorithm if algorithm in given else name
-    if place in given:
-        checks.options(f'traffic.{place}', pricing.Traffic, given[place])
-        known = pricing.Traffic(**given[place])
-        for field in ('up', 'down'):
-            checks.static_int(f'traffic.{place}.{field}', getattr(known, field), minimum=0)
-        return known, options, local_steps
-    if name not in pricing.TRAFFIC:
-        raise errors.invalid('traffic', f'say what {algorithm} sends', sorted(given))
-    return pricing.TRAFFIC[name], options, local_steps
-
-
-def _build(config: Mapping[str, Any]) -> Experiment:
-    if not config:
-        raise errors.invalid('model_bytes', 'be given for a run made in Python', None)
-    return experiment.build(config)
+    place = algorithm if algorithm in given else options['name']
+    if place not in given:
+        if place not in pricing.TRAFFIC:
+            raise errors.invalid('traffic', f'say what {algorithm} sends', sorted(given))
+        return pricing.TRAFFIC[place], options, local_steps
+    checks.options(f'traffic.{place}', pricing.Traffic, given[place])
+    sent = pricing.Traffic(**given[place])
+    checks.static_int(f'traffic.{place}.up', sent.up, minimum=0)
+    checks.static_int(f'traffic.{place}.down', sent.down, minimum=0)
+    return sent, options, local_steps
 
 
 def _bytes(planned: Experiment | None, source: Source, label: str, pattern: str) -> float:

@@ -39,7 +39,7 @@ def _draw(figure: Any, record: LinkRecord, law: LinkLaw) -> None:
         return axes
 
     active, num_rounds = record.participates, len(record.participates)
-    rates: dict[str, Any] = {'up_rate': law.up_rate, 'down_rate': law.down_rate}
+    rates = None if law.up_rate is None else (law.up_rate, law.down_rate)
     period = foldable(law, num_rounds)
     rounds = min(max(MAP_ROUNDS, 2 * (period or 0)), _MOST_MAP_ROUNDS)
     links: Any = active
@@ -52,10 +52,10 @@ def _draw(figure: Any, record: LinkRecord, law: LinkLaw) -> None:
     axes = panel(0, slice(4, 6), f'Rates over {num_rounds:,} rounds')
     plot.participation_rates(active, probs, name=name, ax=axes)
     axes = panel(1, slice(2), 'Rounds from one participation to the next')
-    plot.gap_law(active, **rates, ax=axes)
+    plot.gap_law(active, rates, ax=axes)
     lags = min(max(_LAGS, 2 * (law.period or 0)), _MOST_LAGS)
     axes = panel(1, slice(2, 4), 'Autocorrelation of participation')
-    plot.link_memory(active, **rates, num_lags=lags, ax=axes)
+    plot.link_memory(active, rates, num_lags=lags, ax=axes)
     expected, folded = None, ''
     if period is not None:
         sums, folded = record.prob[:period].sum(axis=1), f', folded at {period}'

@@ -119,3 +119,19 @@ def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
     (found,) = choosing.tried(runs.as_columns(lines), facts, 'mine')
     np.testing.assert_allclose(found.scores, [0.5, -1.5, 4.5, 2.5])
     assert repr(found.chosen) == "{'cutoff': 10, 'cutoffs': (3, 4)}"
+
+
+def test_who_has_not_begun_to_tune_has_tried_nothing():
+    start = '{"stage": "tuning", "algorithm": "fedavg", "pattern": "links", "seed": 0, "round": 2, '
+    lines = [f'{start}"rate": {rate}, "server/loss": {rate}}}' for rate in (0.2, 0.1)]
+    facts = {
+        **{'algorithms': ['fedavg', 'fedpbc'], 'patterns': ['links'], 'seeds': [0]},
+        **{'grid': {}, 'grid_mode': 'cross', 'metric': 'loss', 'directions': {'loss': 'min'}},
+        'models': {'fedavg': ['server'], 'fedpbc': ['server', 'client_mean']},
+        'tuning': {'model': 'best', 'num_rounds': 2, 'num_seeds': 1, 'grid': {'rate': [0.2, 0.1]}},
+    }
+    columns = runs.as_columns(lines)
+    (found,) = choosing.tried(columns, facts, 'fedavg')
+    assert found.chosen == {'rate': 0.1}
+    assert choosing.tried(columns, facts, 'fedpbc') == []
+    assert choosing.progress(columns, facts, 'fedpbc') == ''

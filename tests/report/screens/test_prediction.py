@@ -12,7 +12,7 @@ from fedjax_links import analysis, experiment, local_training, participation, pr
 from fedjax_links.analysis.linear.linear_models import linear_loss
 from fedjax_links.problems import models
 from fedjax_links.report import clients
-from fedjax_links.report.layouts.overview import overview
+from fedjax_links.report.layouts import overview
 from fedjax_links.report.screens import prediction
 from fedjax_links.report.screens.configured import of_experiment
 from fedjax_links.report.source import of_run

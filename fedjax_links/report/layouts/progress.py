@@ -1,0 +1,274 @@
+"""How runs went: learning curves, an overview of them, when levels are reached."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import plot
+from fedjax_links.core import checks, describing, errors
+from fedjax_links.plot import panels
+from fedjax_links.plot.curves import BANDS
+from fedjax_links.report import tables
+from fedjax_links.report.layouts.page import Page, labels, limit_series
+from fedjax_links.report.published import printed
+from fedjax_links.report.source import Key, Source
+from fedjax_links.results import dataset
+from fedjax_links.results.metric import Metric
+
+_LINES = ('algorithms', 'patterns')
+
+_NARROWEST = 6.4  # inches, for titles and legends
+_WIDTH = 10.0  # inches, of the overview
+
+
+class Axis(NamedTuple):
+    """What curves are drawn against in the round's place.
+
+    Attributes:
+      label: of the axis.
+      values: float[E], one for each evaluation, by series and pattern.
+    """
+
+    label: str
+    values: Mapping[tuple[str, str], np.ndarray]
+
+
+def curves(
+    source: Source,
+    *,
+    metrics: Sequence[str] = (),
+    lines: str = 'algorithms',
+    smoothing: float = 0.0,
+    band: str = 'interval',
+    above: float = 0.0,
+    log: bool = False,
+    log_rounds: bool = False,
+    columns: int = 3,
+    tail: float = 0.1,
+    against: Axis | None = None,
+) -> Page:
+    """Curves against the round, or what it cost.
+
+    Args:
+      source: what ran.
+      metrics: which ones, one block of panels each; that of the run by default.
+      lines: ``'algorithms'`` (one panel per pattern) or ``'patterns'`` (one per algorithm).
+      smoothing: share of the evaluations that a moving average spans; 0 for none.
+      band: ``'interval'`` of the mean over seeds (95 %), or standard ``'deviation'`` of everything
+        that the mean is taken over: seeds, and the evaluations that a moving average spans.
+      above: what is subtracted from the metrics, such as a known minimum.
+      log: logarithmic axis of values.
+      log_rounds: logarithmic axis of rounds, which shows the first ones; round 0 is left out.
+      columns: panels side by side.
+      tail: share of the evaluations, the last ones, by whose mean in the first metric a point is
+        best.
+      against: another horizontal axis, as `price` makes it.
+
+    Returns:
+      A page without tables. Of more than 24 series each algorithm's best is drawn.
+
+    Raises:
+      ValueError: for an unknown choice or metric, or numbers out of range.
+    """
+    checks.choice('lines', lines, _LINES)
+    checks.choice('band', band, BANDS)
+    checks.within('smoothing', smoothing, 0, 1)
+    checks.static_int('columns', columns)
+    metrics = [source.metric(metric, 'metrics').name for metric in metrics or (None,)]
+    heading = f'Learning curves of {lines}'
+    source, heading = limit_series(source, heading, source.ends(metrics[0], tail))
+    by_pattern = lines == 'algorithms'
+    every, labels = source.patterns, list(source.members)
+    every, labels = (every, labels) if by_pattern else (labels, every)
+    shown = [(metric, panel) for metric in metrics for panel in every]
+    columns = min(columns, len(shown))
+    looks = {label: source.main_models[label] if by_pattern else 'server' for label in labels}
+    names = list(dict.fromkeys(panels.named(source.name(k), look) for k, look in looks.items()))
+    width = max(3.6 * columns + 0.6, _NARROWEST)
+    rows, below = -(-len(shown) // columns), panels.legend_columns(names, width)
+    size = (width, 2.6 * rows + 0.7 + 0.22 * -(-len(names) // below))
+
+    def draw(figure: Any) -> None:
+        one_scale = len(metrics) == 1
+        grid = panels.grid(figure, len(shown), columns, sharex=True, sharey=one_scale)
+        for place, (axes, (metric, panel)) in enumerate(zip(grid, shown, strict=True)):
+            keys = {k: (panel, k) if by_pattern else (k, panel) for k in labels}
+            plot.learning_curves(
+                {
+                    k: {looks[k]: source.curve(metric, (*key, source.main_models[key[1]]))}
+                    for k, key in keys.items()
+                },
+                metric,
+                model=dataset.ALL,
+                rounds=source.rounds,
+                names={label: source.name(label) for label in labels},
+                band=band,
+                window=dataset.num_last(len(source.rounds), smoothing),
+                above=above,
+                log=log,
+                log_rounds=log_rounds,
+                against=against and {k: against.values[key[::-1]] for k, key in keys.items()},
+                legend=False,
+                ax=axes,
+            )
+            title = source.name(panel)
+            if not by_pattern:  # its lines are like all others
+                title = panels.named(title, source.main_models[panel])
+            axes.set_title(title, fontsize=10)
+            if one_scale and not axes.get_subplotspec().is_first_col():
+                axes.set_ylabel('')
+            is_last = place + columns >= len(shown)
+            axes.set_xlabel((against.label if against else 'round') if is_last else '')
+            axes.tick_params(labelbottom=is_last)
+        panels.legend_below(figure, names, width)
+
+    return Page(heading, [], draw, size)
+
+
+def overview(source: Source, *, pattern: str | None = None, tail: float = 0.1) -> Page:
+    """Curves of the main metric and of a training loss, with all candidate models; links below.
+
+    Args:
+      source: what ran.
+      pattern: which links; the first by default.
+      tail: share of the evaluations, the last ones, by whose mean a point is best.
+
+    Returns:
+      A page without tables. Of more than 24 series each algorithm's best is drawn.
+
+    Raises:
+      ValueError: for an unknown pattern or a share that is none.
+    """
+    pattern = source.patterns[0] if pattern is None else pattern
+    checks.choice('pattern', pattern, source.patterns)
+    shown, heading = limit_series(source, 'Overview', source.ends(None, tail), [pattern])
+    metrics = [source.metric().name]
+    metrics += [name for name in ('train_loss', 'loss') if name in source.metrics][:1]
+    metrics, kept = list(dict.fromkeys(metrics)), source.links.get(pattern)
+
+    def draw(figure: Any) -> None:
+        grid = figure.add_gridspec(2 if kept else 1, 6)
+        width = 6 // len(metrics)
+        for panel, metric in enumerate(metrics):
+            axes = figure.add_subplot(grid[0, panel * width : (panel + 1) * width])
+            plot.learning_curves(
+                shown.data.sel(pattern=[pattern]),
+                metric,
+                model=dataset.ALL,
+                levels=_expected(shown, pattern, metric),
+                legend=False,
+                ax=axes,
+            )
+            if panel == 0:
+                names = axes.get_legend_handles_labels()[1]
+        panels.legend_below(figure, names, _WIDTH)
+        if kept:
+            plot.link_map(kept.mask, ax=figure.add_subplot(grid[1, :4]))
+            plot.participation_rates(kept.mask, kept.mean_prob, ax=figure.add_subplot(grid[1, 4:]))
+
+    return Page(heading, [], draw, (_WIDTH, 7.0 if kept else 4.0))
+
+
+def _expected(source: Source, pattern: str, metric: str) -> dict[str, float]:
+    """Where algorithms were expected to end, before the run."""
+    held_out = any(name.startswith('eval_') for name in source.metrics)
+    if pattern not in source.clients or (held_out and metric.startswith('train_')):
+        return {}
+    known = metric.removeprefix('eval_' if held_out else 'train_')
+    expected = source.clients[pattern].expected
+    return {
+        label: expected[algorithm][known]
+        for label, (algorithm, _) in source.members.items()
+        if known in expected.get(algorithm, {})
+    }
+
+
+def first_rounds(
+    source: Source,
+    *,
+    targets: Sequence[float] = (),
+    shares: Sequence[float] = (),
+    metric: str | None = None,
+    published: Mapping[str, Any] | None = None,
+) -> Page:
+    """First evaluated round at which the mean over seeds reaches each level.
+
+    Args:
+      source: what ran.
+      targets: levels of the metric.
+      shares: levels as shares of the best final level of all algorithms under a pattern, above 1
+        for a loss; either these or targets.
+      metric: which metric; that of the run by default.
+      published: a ``module:factory`` that returns texts by (pattern, algorithm, target), and its
+        options; ``paper / ours`` then.
+
+    Returns:
+      One row per pattern and algorithm; in brackets the range over seeds.
+
+    Raises:
+      ValueError: if both or none of targets and shares are given, or a metric or printed table is
+        unknown.
+    """
+    ends = source.ends(metric)
+    kind, sign = ends.metric, ends.metric.sign
+    if bool(targets) == bool(shares):
+        raise errors.invalid('targets', 'be given, or `shares`, not both', (targets, shares))
+    paper = printed(published)
+    every = {p: [key for key in source.rows() if key[0] == p] for p in source.patterns}
+    best = {
+        pattern: sign * np.fmax.reduce([sign * ends.values[key].mean() for key in keys])
+        for pattern, keys in every.items()
+    }
+
+    def first(key: Key, level: float) -> str:
+        ours = say_when(kind, level, source.curve(kind.name, key), source.rounds, '.0f')
+        theirs = paper.get((source.name(key[0]), source.name(key[1]), level))
+        return ours if theirs is None else f'{theirs} / {ours}'
+
+    levels: dict[str, Any] = {
+        f'{100 * share:g} % of it': lambda key, share=share: first(key, share * best[key[0]])
+        for share in shares
+    }
+    levels |= {
+        kind.number(target): lambda key, target=target: first(key, float(target))
+        for target in targets
+    }
+    table = tables.fill(
+        source.rows(),
+        {
+            **labels(source),
+            'best': (lambda key: kind.number(best[key[0]])) if shares else None,
+            **levels,
+        },
+        f'First multiple of {np.gcd.reduce(source.rounds)} rounds at which {kind.title}, averaged '
+        f'over {source.seeds}, reaches the level above; in brackets the range over seeds.'
+        f'{f" Best: of all algorithms, {ends.span}." if shares else ""}'
+        f'{" Paper / ours." if paper else ""}',
+    )
+    return Page('First round to reach a level', [table])
+
+
+def say_when(kind: Metric, level: float, values: np.ndarray, costs: np.ndarray, form: str) -> str:
+    """``300 (150 to 450)``: when a level is reached.
+
+    Args:
+      kind: what the level is of.
+      level: which.
+      values: float[S, E], evaluations.
+      costs: float[S, E] or float[E], when each was made.
+      form: how a cost is written.
+
+    Returns:
+      That of the means over seeds, and the range over seeds; no range for one seed.
+    """
+
+    def first(curve: np.ndarray, cost: np.ndarray) -> float:
+        there = kind.reached(curve, level)
+        return float(cost[np.argmax(there)]) if there.any() else np.inf
+
+    costs = np.broadcast_to(costs, values.shape)
+    every = list(map(first, values, costs))
+    ends = first(values.mean(axis=0), costs.mean(axis=0)), min(every), max(every)
+    shown = ['never' if np.isinf(end) else format(end, form) for end in ends]
+    return shown[0] if len(every) == 1 else f'{shown[0]} ({describing.span(*shown[1:])})'
