@@ -90,13 +90,11 @@ def _shape(shape: Sequence[int]) -> str:
 
 def _draw_layers(axes: Any, layers: Sequence[Mapping[str, Any]], largest: int) -> None:
     """A bar per layer on a logarithmic axis, from the input at the top to the output."""
-    kinds = [layer['layer'].split('_')[0] for layer in layers]
-    colours = dict(zip(dict.fromkeys(kinds), plot.COLOURS, strict=False))
-    look = {'color': [colours[kind] for kind in kinds], 'alpha': 0.75}
-    bars = axes.barh(range(len(layers)), [layer['parameters'] for layer in layers], **look)
+    labels = ['{layer}\n{kernel}'.format_map(layer) for layer in layers]
+    sizes = [layer['parameters'] for layer in layers]
+    bars = axes.barh(labels, sizes, color=plot.COLOURS[0], alpha=0.75)
     axes.bar_label(bars, fmt='{:,.0f}', padding=2, fontsize=8)
-    labels = [f'{kind}\n{layer["kernel"]}' for kind, layer in zip(kinds, layers, strict=True)]
-    axes.set_yticks(range(len(layers)), labels, fontsize=8)
+    axes.tick_params(axis='y', labelsize=8)
     axes.invert_yaxis()
     axes.set(xscale='log', xlim=(100, largest * 12), xlabel='parameters')
     axes.grid(axis='x', alpha=0.25)
