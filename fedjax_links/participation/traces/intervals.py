@@ -37,9 +37,15 @@ class Intervals(NamedTuple):
     def first(self, num_clients: int) -> 'Intervals':
         """Those of the first clients, or of all if there are not so many."""
         keep = self.client < num_clients
-        client, start, end, source = (column[keep] for column in self[:4])
         period = None if self.period is None else self.period[:num_clients]
-        return Intervals(client, start, end, source, self.unit, self.names[:num_clients], period)
+        return self._replace(
+            client=self.client[keep],
+            start=self.start[keep],
+            end=self.end[keep],
+            source=self.source[keep],
+            names=self.names[:num_clients],
+            period=period,
+        )
 
 
 def intervals(
