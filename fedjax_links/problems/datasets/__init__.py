@@ -26,12 +26,14 @@ from fedjax_links.problems.datasets.digits import digits
 from fedjax_links.problems.datasets.npz import PathLike, from_npz, npz_file, save_npz
 from fedjax_links.problems.datasets.sources import RECIPES
 from fedjax_links.problems.datasets.synthetic_images import synthetic_images
+from fedjax_links.problems.datasets.tfds import from_tfds
 
 __all__ = [
     'DATASETS',
     'Dataset',
     'digits',
     'from_npz',
+    'from_tfds',
     'load',
     'make_dataset',
     'published',
@@ -68,6 +70,7 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = {
     'digits': digits,
     'npz': from_npz,
     'synthetic_images': synthetic_images,
+    'tfds': from_tfds,
 }
 
 
