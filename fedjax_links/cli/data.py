@@ -12,7 +12,7 @@ import sys
 from typing import NamedTuple
 
 from fedjax_links.cli import app
-from fedjax_links.core import checks, errors
+from fedjax_links.core import errors
 
 ACTIONS = ('list', 'fetch')
 
@@ -35,7 +35,8 @@ def main(given: Flags, action: str = 'list', *names: str) -> None:
         raise errors.unknown_name('data', action, ACTIONS)
     if action == 'list':
         _print_list(given)
-    elif not names:
+        return
+    if not names:
         requirement = 'be given a data set (`data list` names them)'
         raise errors.invalid('data fetch', requirement, 'none')
     for name in names:
@@ -56,7 +57,8 @@ def _print_list(given: Flags) -> None:
 def _fetch(name: str, given: Flags) -> None:
     from fedjax_links.problems.datasets import npz, sources
 
-    checks.choice('data', name, sources.RECIPES)
+    if name not in sources.RECIPES:
+        raise errors.unknown_name('data', name, sources.RECIPES)
     file = npz.npz_file(name, given.data_dir)
     if file.is_file():
         print(f'{name}: {file} is there, {_size(file)}')
