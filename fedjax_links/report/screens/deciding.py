@@ -66,4 +66,4 @@ def _silence(active: np.ndarray) -> str:
 def _clients(problem: Problem) -> str:
     held = partitions.of_problem(problem)
     mix = f', of {held.classes_held.mean():.2g} of {held.global_mix.size} labels'
-    return f'{held.mean_count:.4g} examples each{mix if held.global_mix.size else ""}'
+    return f'{held.counts.mean():.4g} examples each{mix if held.global_mix.size else ""}'
