@@ -37,8 +37,7 @@ def main(given: Flags, action: str = 'list', *names: str) -> None:
         _print_list(given)
         return
     if not names:
-        requirement = 'be given a data set (`data list` names them)'
-        raise errors.invalid('data fetch', requirement, 'none')
+        raise errors.invalid('data fetch', 'be given a name of `data list`', 'none')
     for name in names:
         _fetch(name, given)
 
@@ -66,10 +65,8 @@ def _fetch(name: str, given: Flags) -> None:
     fetched = sources.fetch(
         name, data_dir=given.data_dir, mirror=given.mirror, progressbar=sys.stderr.isatty()
     )
-    print(
-        f'{name}: {fetched.num_train:,} training and {fetched.num_test:,} test images, '
-        f'{_size(file)} in {file}'
-    )
+    counts = f'{fetched.num_train:,} training and {fetched.num_test:,} test images'
+    print(f'{name}: {counts}, {_size(file)} in {file}')
     size = _megabytes(sum(file.stat().st_size for file in fetched.downloads.iterdir()))
     print(f"The publisher's files, {size}, can be deleted: {fetched.downloads}")
 
