@@ -74,8 +74,11 @@ def of_flags(given: Flags, overridden: Mapping[str, str], kind: str) -> dict[str
       kind: of what it must be the config, ``'experiment'`` or ``'figure'``.
 
     Raises:
-      ValueError: as `load`, and for the config of another command.
+      ValueError: as `load`, for the config of another command, and for fields that no experiment
+        has.
     """
+    from fedjax_links.experiment.config import FIELDS
+
     if not given.config:
         requirement = 'name a config or its file, such as --config=quickstart'
         raise errors.invalid('config', requirement, given.config or None)
@@ -85,6 +88,8 @@ def of_flags(given: Flags, overridden: Mapping[str, str], kind: str) -> dict[str
         article, does = ('an', 'figure` draws') if found == 'figure' else ('a', 'simulate` runs')
         value = f'{given.config}, which `python -m fedjax_links {does}'
         raise errors.invalid('config', f'be of {article} {kind}', value)
+    for name in values.keys() - FIELDS.keys() if kind == 'experiment' else ():
+        raise errors.unknown_name('config', name, FIELDS)
     return values
 
 

@@ -12,7 +12,7 @@ import sys
 from typing import NamedTuple
 
 from fedjax_links.cli import app
-from fedjax_links.core import checks, errors
+from fedjax_links.core import errors
 
 ACTIONS = ('list', 'fetch')
 
@@ -35,9 +35,9 @@ def main(given: Flags, action: str = 'list', *names: str) -> None:
         raise errors.unknown_name('data', action, ACTIONS)
     if action == 'list':
         _print_list(given)
-    elif not names:
-        requirement = 'be given a data set (`data list` names them)'
-        raise errors.invalid('data fetch', requirement, 'none')
+        return
+    if not names:
+        raise errors.invalid('data fetch', 'be given a name of `data list`', 'none')
     for name in names:
         _fetch(name, given)
 
@@ -56,7 +56,8 @@ def _print_list(given: Flags) -> None:
 def _fetch(name: str, given: Flags) -> None:
     from fedjax_links.problems.datasets import npz, sources
 
-    checks.choice('data', name, sources.RECIPES)
+    if name not in sources.RECIPES:
+        raise errors.unknown_name('data', name, sources.RECIPES)
     file = npz.npz_file(name, given.data_dir)
     if file.is_file():
         print(f'{name}: {file} is there, {_size(file)}')
@@ -64,10 +65,8 @@ def _fetch(name: str, given: Flags) -> None:
     fetched = sources.fetch(
         name, data_dir=given.data_dir, mirror=given.mirror, progressbar=sys.stderr.isatty()
     )
-    print(
-        f'{name}: {fetched.num_train:,} training and {fetched.num_test:,} test images, '
-        f'{_size(file)} in {file}'
-    )
+    counts = f'{fetched.num_train:,} training and {fetched.num_test:,} test images'
+    print(f'{name}: {counts}, {_size(file)} in {file}')
     size = _megabytes(sum(file.stat().st_size for file in fetched.downloads.iterdir()))
     print(f"The publisher's files, {size}, can be deleted: {fetched.downloads}")
 

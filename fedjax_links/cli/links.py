@@ -55,7 +55,7 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
         title, record, law = _of_log(given)
     else:
         found = configured.of_experiment(experiment.build(values), given.pattern)
-        seed, law = found.seed, found.law
+        seed, law = found.experiment.seeds[0], found.law
         rounds = given.rounds or 10_000
         record = recording.record_links(found.participation, num_rounds=rounds, seed=seed)
         what = [found.name, *([found.where] if found.where else []), f'seed {seed}']

@@ -28,7 +28,8 @@ def main(values: dict[str, Any], given: Flags) -> None:
 
     checks.static_int('rounds', given.rounds, minimum=32)
     links = configured.of_experiment(experiment.build(values), given.pattern)
-    record = recording.record_links(links.participation, num_rounds=given.rounds, seed=links.seed)
+    seed = links.experiment.seeds[0]
+    record = recording.record_links(links.participation, num_rounds=given.rounds, seed=seed)
     print(theory.text(links, record))
 
 

@@ -46,7 +46,7 @@ def test_mistakes_cost_one_line(tmp_path):
     fails(run('data', 'fetch', 'minst'), "`data` has no 'minst'; did you mean 'mnist'?")
     fails(
         run('data', 'fetch'),
-        '`data fetch` must be given a data set (`data list` names them), got none.',
+        '`data fetch` must be given a name of `data list`, got none.',
     )
     (tmp_path / 'file').touch()
     place = f'--data_dir={tmp_path}/file'

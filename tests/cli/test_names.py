@@ -97,6 +97,6 @@ def test_a_mistake_costs_one_line(config, message, tmp_path):
 
 
 def test_an_override_of_a_named_config_is_checked(tmp_path):
-    done = run('simulate', '--config=quickstart', '--config.num_ronds=1', '--dry_run', cwd=tmp_path)
+    done = run('simulate', '--config=quickstart', '--config.num_ronds=1', cwd=tmp_path)
     assert (done.returncode, done.stderr.count('\n')) == (2, 1)
     assert "`config` has no 'num_ronds'; did you mean 'num_rounds'?" in done.stderr

@@ -26,11 +26,11 @@ class ConfiguredLinks(NamedTuple):
 
     Attributes:
       experiment: whose pattern it is.
+      label: of the pattern.
       name: of the pattern in its section.
       problem: whose clients they are.
       participation: the pattern.
       law: what is known of it exactly.
-      seed: the first of the config.
       time: how far its FedAvg and FedPBC go, with plain local SGD and server rates of 1: the sum of
         the local rates over all local steps; None where that is no matter of rates and steps alone.
       where: the point of the grid at which these are, in words; empty where the grid has no column
@@ -38,11 +38,11 @@ class ConfiguredLinks(NamedTuple):
     """
 
     experiment: Experiment
+    label: str
     name: str
     problem: Problem
     participation: Participation
     law: LinkLaw
-    seed: int
     time: float | None = None
     where: str = ''
 
@@ -66,11 +66,11 @@ def of_experiment(experiment: Experiment, label: str | None = None) -> Configure
     assert bound is not None
     return ConfiguredLinks(
         experiment=experiment,
+        label=label,
         name=bound.name,
         problem=experiment.problem_at(label, point),
         participation=experiment.pattern_at(label, point),
         law=link_law(bound),
-        seed=int(experiment.seeds[0]),
         time=_time(experiment),
         where=first_point(experiment, experiment.pattern_makers[label]),
     )

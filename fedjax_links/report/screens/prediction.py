@@ -5,6 +5,7 @@ and the mean of FedPBC's client models that under equal weights (studies/predict
 """
 
 import contextlib
+import weakref
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -58,6 +59,10 @@ class Predictions(NamedTuple):
     fedavg: Prediction
     fedpbc: Prediction
     exact: bool
+
+
+_known: weakref.WeakKeyDictionary[Any, dict[str, Predictions | None]] = weakref.WeakKeyDictionary()
+"""By experiment and pattern, what was predicted: before a run, and of the same one at its end."""
 
 
 def is_stated(problem: Problem) -> bool:
@@ -168,9 +173,16 @@ def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Prediction
     Returns:
       The predictions; None where nothing can be told. Weights are exact where they are known, and
       otherwise those of the masks, or of as many rounds of the first seed as the config has, 10,000
-      at most.
+      at most. Without masks they are computed once.
     """
-    problem, law = links.problem, links.law
+    known = _known.setdefault(links.experiment, {}) if masks is None else {}
+    if links.label not in known:
+        known[links.label] = _computed(links, masks)
+    return known[links.label]
+
+
+def _computed(links: ConfiguredLinks, masks: np.ndarray | None) -> Predictions | None:
+    problem, law, seed = links.problem, links.law, links.experiment.seeds[0]
     weights = law.weights
     if weights is not None and law.never_empty:
         non_empty = 1.0
@@ -178,10 +190,9 @@ def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Prediction
         non_empty = float(1 - np.prod(1 - law.probs))
     else:
         if masks is None:
-            most = max(_MOST_CELLS // problem.num_clients, 1)
             wanted = _MOST_ROUNDS if links.time is None else links.experiment.num_rounds
-            rounds = min(wanted, _MOST_ROUNDS, most)
-            record = record_links(links.participation, num_rounds=rounds, seed=links.seed)
+            rounds = min(wanted, _MOST_ROUNDS, max(_MOST_CELLS // problem.num_clients, 1))
+            record = record_links(links.participation, num_rounds=rounds, seed=seed)
             masks = record.participates
         if not masks.any():
             return None
@@ -191,7 +202,7 @@ def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Prediction
             weights = (masks / np.maximum(sizes, 1)).sum(axis=0) / (sizes > 0).sum()
     exact = law.weights is not None
     return predictions(
-        problem, weights, non_empty=non_empty, time=links.time, seed=links.seed, exact=exact
+        problem, weights, non_empty=non_empty, time=links.time, seed=seed, exact=exact
     )
 
 

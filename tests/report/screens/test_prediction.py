@@ -216,8 +216,12 @@ def own_data_alone():
         ({'name': 'tests.report.screens.test_prediction:own_data_alone'}, ('accuracy', 'loss')),
     ],
 )
-def test_what_was_expected_is_kept_with_a_run_and_drawn(problem, predicted, tmp_path):
-    """The line of each algorithm is where the same prediction is before the run."""
+def test_what_was_expected_is_kept_with_a_run_and_drawn(problem, predicted, tmp_path, monkeypatch):
+    """The line of each algorithm is where the same prediction, made once, is before the run."""
+    made, predict = [], prediction.predictions
+    monkeypatch.setattr(
+        prediction, 'predictions', lambda *a, **k: made.append(predict(*a, **k)) or made[-1]
+    )
     config = {
         'title': 'expected',
         'problem': problem,
@@ -231,6 +235,7 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(problem, predicted, tmp_
     run = planned.run(tmp_path)
     clients.keep(planned, run)
     found = prediction.under(of_experiment(planned))
+    assert made == [found]
     kept = of_run(runs.read(tmp_path))
     expected = kept.clients['links'].expected
     assert expected == {'fedavg': found.fedavg.reached}
