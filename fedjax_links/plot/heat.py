@@ -66,8 +66,9 @@ def heat_map(
     values = checks.numbers('values', values).astype(np.float64)
     if values.ndim != 2 or not values.size:
         raise errors.invalid('values', 'be of shape [Y, X]', f'shape {list(values.shape)}')
-    for name, axis, length in (('x', x, values.shape[1]), ('y', y, values.shape[0])):
-        if axis is not None and len(axis[1]) != length:
+    up, across = (axis or ('', range(k)) for axis, k in zip((y, x), values.shape, strict=True))
+    for name, axis, length in zip('yx', (up, across), values.shape, strict=True):
+        if len(axis[1]) != length:
             raise errors.invalid(name, f'have {length} values', len(axis[1]))
     if unclear is not None and np.shape(unclear) != values.shape:
         shape = list(values.shape)
@@ -95,11 +96,7 @@ def heat_map(
         write_cells(axes, texts, colours)
     if unclear is not None:
         hatch(axes, np.asarray(unclear, bool) & ~np.isnan(values))
-    label_axes(
-        axes,
-        x or ('', [str(k) for k in range(values.shape[1])]),
-        y or ('', [str(k) for k in range(values.shape[0])]),
-    )
+    label_axes(axes, across, up)
     if colorbar:
         axes.figure.colorbar(image, ax=axes, label=label)
     return axes
