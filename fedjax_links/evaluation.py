@@ -162,12 +162,9 @@ def unpaired_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = 
     mean, num_seeds = ours.mean - theirs.mean, min(ours.num_seeds, theirs.num_seeds)
     if num_seeds == 1:
         return Interval(mean, np.full_like(mean, np.nan), 1)
-    counts = np.shape(values)[0], np.shape(baseline)[0]
-    squares = [
-        np.var(np.asarray(sample, np.float64), axis=0, ddof=1) / count
-        for sample, count in zip((values, baseline), counts, strict=True)
-    ]
+    samples = [np.asarray(sample, np.float64) for sample in (values, baseline)]
+    squares = [np.var(sample, axis=0, ddof=1) / len(sample) for sample in samples]
     total = squares[0] + squares[1]
-    spread = sum(s**2 / (n - 1) for s, n in zip(squares, counts, strict=True))
+    spread = sum(s**2 / (len(own) - 1) for s, own in zip(squares, samples, strict=True))
     freedom = np.where(spread > 0, total**2, 1.0) / np.where(spread > 0, spread, 1.0)
     return Interval(mean, stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(total), num_seeds)
