@@ -87,11 +87,8 @@ def simulate(
         checks.static_int('eval_every', eval_every)
         if num_rounds % eval_every:
             nearest = max(d for d in range(1, eval_every) if num_rounds % d == 0)
-            raise errors.invalid(
-                'eval_every',
-                f'divide `num_rounds` = {num_rounds}',
-                f'{eval_every}; the nearest smaller divisor is {nearest}',
-            )
+            said = f'{eval_every}; the nearest smaller divisor is {nearest}'
+            raise errors.invalid('eval_every', f'divide `num_rounds` = {num_rounds}', said)
     make = functools.partial(_init, algorithm, kind)
     given = None if kind is participation else participation
 

@@ -108,5 +108,4 @@ def fedawe(
 
 def _clip(innovation: Params, largest_norm: Number) -> Params:
     norm = tree.global_norm(innovation)
-    safe = jnp.where(norm > largest_norm, norm, 1)
-    return tree.scale(jnp.where(norm > largest_norm, largest_norm / safe, 1), innovation)
+    return tree.scale(largest_norm / jnp.maximum(norm, largest_norm), innovation)

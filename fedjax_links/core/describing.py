@@ -30,17 +30,10 @@ class Facts(NamedTuple):
     Attributes:
       title: what it is.
       rows: names and texts.
-      call: the call that made it, as it is written, which then says it all on one line.
     """
 
     title: str
     rows: Mapping[str, str]
-    call: str | None = None
-
-    def line(self) -> str:
-        """On one line."""
-        said = ', '.join(f'{name}={text}' for name, text in self.rows.items())
-        return self.call or (f'<{self.title}: {said}>' if said else f'<{self.title}>')
 
     def block(self) -> str:
         """One line per row."""
@@ -92,10 +85,10 @@ def described_by(field: str, *further: str) -> Callable[[_Class], _Class]:
             call = getattr(function, _MADE_BY, None)
             values = {name: getattr(thing, name) for name in further}
             rows = {name: str(value) for name, value in values.items() if value is not None}
-            return Facts(call or f'{kind.__name__} {_maker(function)}', rows, call)
+            return Facts(call or f'<{kind.__name__} {_maker(function)}>', rows)
 
         _TELLING[kind] = field
-        return described(find, Facts.line)(kind)
+        return described(find, lambda facts: facts.title)(kind)
 
     return give
 
