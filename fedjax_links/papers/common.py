@@ -10,7 +10,7 @@ Section = dict[str, Any]
 
 _RELEASED = 'fedjax_links.papers.released_images'
 _AUGMENTATION = {'svhn': ('crop',), 'fashion_mnist': ()}
-_RELEASED_STATISTICS = {
+_RELEASED_STATISTICS: dict[str, Any] = {
     'cifar10': {'mean': (0.4914, 0.4822, 0.4465), 'deviation': (0.2023, 0.1994, 0.2010)},
     'fashion_mnist': {'mean': (0.1307,), 'deviation': (0.3081,)},
 }

@@ -114,7 +114,7 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
     record = recording.record_links(pattern, num_rounds=_LINK_ROUNDS, seed=0)
     links = record.delivers.reshape(_LINK_ROUNDS, p.size, num_links).astype(np.int64)
     exact, estimates = _exact(p), [_estimates(links[:, k]) for k in range(p.size)]
-    parts = [
+    parts: list[dict[str, Any]] = [
         {
             'prob': p,
             'quantity': name,

@@ -140,7 +140,7 @@ def departures(code: str, *kinds: str, dataset: str = '') -> str:
     Returns:
       A sentence.
     """
-    listed = [_DEPARTURES[kind] for kind in kinds]
+    listed: list[str | None] = [_DEPARTURES[kind] for kind in kinds]
     listed += [common.IMAGE_DEPARTURES.get(dataset), _DEPARTURES.get(code)]
     said = 'As in the released code, and not in the text'
     if code == 'paper':
