@@ -214,8 +214,9 @@ def _draw_panel(axes: Any, parts: Sequence[Mapping[str, Any]], num_pairs: int) -
         axes.plot(times, mean, style, color=colour, linewidth=1.2, label=label)
         band = {'color': colour, 'alpha': 0.2, 'linewidth': 0}
         axes.fill_between(times, np.maximum(mean - spread, mean / 10), mean + spread, **band)
-        axes.plot(times, part['client_mean'], ':', color=colour, linewidth=1.2)
-        if part['algorithm'] == 'fedavg' and part['exact_bias'] > _NO_BIAS:
+        if part['algorithm'] == 'fedpbc':
+            axes.plot(times, part['client_mean'], ':', color=colour, linewidth=1.2)
+        elif part['exact_bias'] > _NO_BIAS:
             axes.plot(times[-1], part['exact_bias'], '<', color=plot.EXACT, clip_on=False)
     axes.set(yscale='log', xlim=(_FIRST_SHOWN, times[-1]), xlabel='round t')
     axes.grid(alpha=0.25)

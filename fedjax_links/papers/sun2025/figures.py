@@ -129,7 +129,8 @@ def group_distances(*, weights: sections.Section, num_seeds: int = 64) -> Figure
     keys = jax.vmap(jax.random.key)(np.arange(num_seeds))
     exact = analysis.minimum_separation_curve(law)[list(_SEPARATIONS)]
     patterns = [minimum_separation(law, separation=R, groups=groups) for R in _SEPARATIONS]
-    shares = np.stack([_shares(pattern, keys)[:, ::_GROUP_SIZE] for pattern in patterns])
+    shares = np.stack([_shares(pattern, keys) for pattern in patterns])
+    shares = shares[:, :, np.arange(0, len(groups), _GROUP_SIZE)]  # of a group's first client
     each = np.einsum('rsg,rg->rs', shares - 1 / _GROUPS, np.sign(exact - 1 / _GROUPS))
     pooled = shares.mean(axis=1)
     columns = {
