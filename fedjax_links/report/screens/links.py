@@ -9,7 +9,7 @@ from fedjax_links import base, plot
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.plot.links import MAP_ROUNDS
 from fedjax_links.report import style
-from fedjax_links.report.screens.link_statistics import foldable, stated_rates
+from fedjax_links.report.screens.link_statistics import chain, foldable, stated_rates
 from fedjax_links.report.screens.recording import LinkRecord
 
 _MOST_MAP_ROUNDS = 600
@@ -39,7 +39,7 @@ def _draw(figure: Any, record: LinkRecord, law: LinkLaw) -> None:
         return axes
 
     active, num_rounds = record.participates, len(record.participates)
-    rates = None if law.up_rate is None else (law.up_rate, law.down_rate)
+    rates = chain(law)
     period = foldable(law, num_rounds)
     rounds = min(max(MAP_ROUNDS, 2 * (period or 0)), _MOST_MAP_ROUNDS)
     links: Any = active
