@@ -56,15 +56,13 @@ def _fetch(name: str) -> None:
     if file.is_file():
         print(f'{name}: {file} is there, {_size(file)}')
         return
-    fetched = sources.fetch(
+    sources.fetch(
         name, data_dir=_DATA_DIR.value, mirror=_MIRROR.value, progressbar=sys.stderr.isatty()
     )
-    print(
-        f'{name}: {fetched.num_train:,} training and {fetched.num_test:,} test images, '
-        f'{_size(file)} in {file}'
-    )
-    size = _megabytes(sum(file.stat().st_size for file in fetched.downloads.iterdir()))
-    print(f"The publisher's files, {size}, can be deleted: {fetched.downloads}")
+    print(f'{name}: {_size(file)} in {file}')
+    downloads = file.parent / 'downloads' / name
+    size = _megabytes(sum(part.stat().st_size for part in downloads.iterdir()))
+    print(f"The publisher's files, {size}, can be deleted: {downloads}")
 
 
 def _size(file: pathlib.Path) -> str:
