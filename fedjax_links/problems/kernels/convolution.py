@@ -17,7 +17,6 @@ from fedjax_links.core import errors
 from fedjax_links.problems.kernels import forms
 
 _NHWC = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
-_NARROW = 40
 
 Form = Callable[[Array, Array, forms.Padding], Array]
 
@@ -43,7 +42,7 @@ def fastest_form(kernel_width: int, channels: int) -> Form | None:
     """
     if jax.default_backend() != 'cpu':
         return None
-    return forms.by_rows if kernel_width * channels > _NARROW else forms.by_patches
+    return forms.by_rows if kernel_width * channels > 40 else forms.by_patches
 
 
 def conv_as_matmul(

@@ -4,16 +4,13 @@ import pathlib
 
 from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets import npz
-from fedjax_links.problems.datasets.npz import PathLike
 from fedjax_links.problems.datasets.sources.recipes import RECIPES
-
-_BLOCK = 1 << 18
 
 
 def fetch(
     name: str,
     *,
-    data_dir: PathLike | None = None,
+    data_dir: npz.PathLike | None = None,
     mirror: str | None = None,
     progressbar: bool = False,
 ) -> pathlib.Path:
@@ -46,7 +43,7 @@ def fetch(
     recipe, file = RECIPES[name], npz.npz_file(name, data_dir)
     folder = file.parent / 'downloads' / name
     pooch.get_logger().setLevel('ERROR')
-    load = pooch.HTTPDownloader(progressbar=progressbar, chunk_size=_BLOCK)
+    load = pooch.HTTPDownloader(progressbar=progressbar, chunk_size=2**18)
     with errors.on_disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for part in recipe.files:
