@@ -62,13 +62,12 @@ def _fetch(name: str, given: Flags) -> None:
     if file.is_file():
         print(f'{name}: {file} is there, {_size(file)}')
         return
-    fetched = sources.fetch(
-        name, data_dir=given.data_dir, mirror=given.mirror, progressbar=sys.stderr.isatty()
-    )
-    counts = f'{fetched.num_train:,} training and {fetched.num_test:,} test images'
-    print(f'{name}: {counts}, {_size(file)} in {file}')
-    size = _megabytes(sum(file.stat().st_size for file in fetched.downloads.iterdir()))
-    print(f"The publisher's files, {size}, can be deleted: {fetched.downloads}")
+    shown = sys.stderr.isatty()
+    sources.fetch(name, data_dir=given.data_dir, mirror=given.mirror, progressbar=shown)
+    print(f'{name}: {_size(file)} in {file}')
+    downloads = file.parent / 'downloads' / name
+    size = _megabytes(sum(part.stat().st_size for part in downloads.iterdir()))
+    print(f"The publisher's files, {size}, can be deleted: {downloads}")
 
 
 def _size(file: pathlib.Path) -> str:

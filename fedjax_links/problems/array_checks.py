@@ -9,7 +9,7 @@ import numpy as np
 from flax import linen as nn
 
 from fedjax_links.base import Array, Params
-from fedjax_links.core import checks, errors
+from fedjax_links.core import errors
 from fedjax_links.problems import losses
 
 
@@ -26,15 +26,6 @@ def rows(argument: str, array: np.ndarray, whose: str, count: tuple[int, ...]) -
         requirement = f'have one row per {whose} ({count[0] if count else "none"})'
         raise errors.invalid(argument, requirement, array.shape[0] if array.ndim else array)
     numbers(argument, array)
-
-
-def count_by_owner(owners: np.ndarray) -> np.ndarray:
-    """int[N], how many examples each client owns; raises unless all own some."""
-    counts = np.bincount(checks.ids('clients', owners))
-    if not counts.all():
-        idle = int(np.argmin(counts))
-        raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
-    return counts
 
 
 def outputs(

@@ -79,7 +79,10 @@ def from_arrays(
         name without ``predict``, or beside labels that it does not read.
     """
     owners = np.asarray(clients)
-    counts = array_checks.count_by_owner(owners)
+    counts = np.bincount(checks.ids('clients', owners))
+    if not counts.all():
+        idle = int(np.argmin(counts))
+        raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
     rows, targets = np.asarray(features), np.asarray(labels)
     array_checks.rows('features', rows, 'entry of `clients`', owners.shape)
     array_checks.rows('labels', targets, 'entry of `clients`', owners.shape)
@@ -185,9 +188,8 @@ def from_flax(
         raise errors.invalid('module', requirement, errors.described(error)) from error
     checks.fits('module', type(module).__name__, tree.num_bytes(params))
     read = {'features': rows} | ({'eval_data': held_out[0]} if held_out else {})
-    outputs = array_checks.outputs(
-        'module', array_checks.with_ids_checked(predict, read), params, rows
-    )
+    checked = array_checks.with_ids_checked(predict, read)
+    outputs = array_checks.outputs('module', checked, params, rows)
     if callable(loss) and {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
         array_checks.one_by_one(loss, outputs, np.asarray(labels))
     random_loss = Partial(_Network.random_loss, network, outputs_loss, augment)

@@ -96,7 +96,11 @@ def gaussians(
         shares = dirichlet_shares(
             num_clients, num_classes, alpha=0.1 if alpha is None else alpha, seed=partition_seed
         )
-        counts = _sizes(num_clients, total, size_sigma, partition_seed)
+        sizes_rng = np.random.default_rng([int(partition_seed), _SIZES])
+        logs = size_sigma * sizes_rng.standard_normal(num_clients)
+        weights = np.exp(logs - logs.max())  # lognormal sizes, rescaled and rounded
+        stops = np.rint(np.cumsum(weights) / weights.sum() * (total - num_clients))
+        counts = np.diff(stops.astype(np.int64), prepend=0) + 1
         owners = np.repeat(np.arange(num_clients), counts)
         ends = np.cumsum(shares, axis=1)[owners]
         places = rng.random(total) * ends[:, -1]
@@ -149,15 +153,4 @@ def simplex(num_points: int, distance: float) -> NDArray[np.float64]:
         basis[:k, k - 1] = 1
         basis[k, k - 1] = -k
         basis[:, k - 1] /= np.sqrt(k * (k + 1))
-    vertices: NDArray[np.float64] = basis * distance / np.sqrt(2)
-    return vertices
-
-
-def _sizes(num_clients: int, total: int, sigma: float, seed: int) -> NDArray[np.int64]:
-    """Sizes of given sum, lognormal before they are rescaled and rounded."""
-    rng = np.random.default_rng([int(seed), _SIZES])
-    logs = sigma * rng.standard_normal(num_clients)
-    weights = np.exp(logs - logs.max())
-    ends = np.rint(np.cumsum(weights) / weights.sum() * (total - num_clients)).astype(np.int64)
-    sizes: NDArray[np.int64] = np.diff(ends, prepend=0) + 1
-    return sizes
+    return basis * distance / np.sqrt(2)

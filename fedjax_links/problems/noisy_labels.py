@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from fedjax_links.base import Key
 from fedjax_links.core import checks, errors, prng
 
-_TRAIN, _TEST = 0, 1
 _STREAM = 0x4C4E  # keeps these draws apart from others that use the same seed
 
 
@@ -91,7 +90,7 @@ def apply(
     checks.options('label_noise', _read, section)
     rate, is_test = _read(**section)
     key = jax.random.fold_in(jax.random.key(np.uint32(seed)), _STREAM)
-    keys = [jax.random.fold_in(key, part) for part in (_TRAIN, _TEST)]
+    keys = [jax.random.fold_in(key, part) for part in range(2)]  # of training and of test labels
     with errors.inside('label_noise'):
         labels = label_noise(keys[0], labels, num_classes=num_classes, rate=rate, clients=clients)
     if is_test:

@@ -15,7 +15,6 @@ from fedjax_links.problems.partials import Partial
 _Doubles = NDArray[np.float64]
 
 _STREAM = 0x5253  # keeps these draws independent of others that use the same seed
-_TOLERANCE = 1e-11  # of the gradient's largest entry at the optimum
 
 
 class RobustDraw(NamedTuple):
@@ -166,8 +165,7 @@ def robust_optimum(features: _Doubles, labels: _Doubles, *, starts: _Doubles) ->
 
     # Plain sums: BLAS threads that fight for busy cores cost a hundred times the work itself.
     def residuals_at(x: _Doubles) -> _Doubles:
-        products: _Doubles = np.einsum('ji,i->j', features, x)
-        return products + labels
+        return np.einsum('ji,i->j', features, x) + labels
 
     def value(x: _Doubles) -> float:
         return float(np.mean(np.log1p(np.square(residuals_at(x)) / 2)))
@@ -175,21 +173,19 @@ def robust_optimum(features: _Doubles, labels: _Doubles, *, starts: _Doubles) ->
     def gradient(x: _Doubles) -> _Doubles:
         residuals = residuals_at(x)
         slopes = residuals / (1 + residuals**2 / 2)
-        total: _Doubles = np.einsum('ji,j->i', features, slopes)
-        return total / len(labels)
+        return np.einsum('ji,j->i', features, slopes) / len(labels)
 
     def hessian(x: _Doubles) -> _Doubles:
         squares = np.square(residuals_at(x)) / 2
         curvatures = (1 - squares) / (1 + squares) ** 2
-        total: _Doubles = np.einsum('ji,jk->ik', features, features * curvatures[:, None])
-        return total / len(labels)
+        return np.einsum('ji,jk->ik', features, features * curvatures[:, None]) / len(labels)
 
     newton: Any = {'jac': gradient, 'hess': hessian, 'method': 'trust-exact'}
     for precision in (1e-4, 1e-9):  # of many clients, most move the mean too little for the first
         reached = [minimize(value, start, tol=precision, **newton).x for start in starts]
         best: _Doubles = min(reached, key=value)
         for _ in range(10):
-            if np.max(np.abs(gradient(best))) < _TOLERANCE:
+            if np.max(np.abs(gradient(best))) < 1e-11:
                 return best
             best = best - np.linalg.solve(hessian(best), gradient(best))
     raise RuntimeError(f'no minimum was found: the gradient stays at {gradient(best)}.')

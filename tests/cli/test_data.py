@@ -5,7 +5,7 @@ import pytest
 from fedjax_links.problems import datasets
 from tests.cli.command import run
 from tests.problems.sources import published
-from tests.problems.sources.published import TEST, TRAIN, small
+from tests.problems.sources.published import TRAIN, small
 from tests.problems.sources.test_fetching import serving
 
 
@@ -31,7 +31,7 @@ def test_fetch_list_and_use(tmp_path, monkeypatch):
         first, second = done.stdout.splitlines()
         file = tmp_path / 'data' / 'mnist.npz'
         size = f'{file.stat().st_size / 1e6:.3g} MB'
-        assert first == f'mnist: {TRAIN} training and {TEST} test images, {size} in {file}'
+        assert first == f'mnist: {size} in {file}'
         assert second.startswith("The publisher's files, ")
         asked = len(told['asked'])
         again = run('data', 'fetch', 'mnist', f'--mirror={mirror}')

@@ -14,7 +14,6 @@ Arrays = Mapping[str, np.ndarray]
 PathLike = str | os.PathLike[str]
 
 _REQUIRED = ('train_features', 'train_labels', 'test_features', 'test_labels')
-_OPTIONAL = ('num_classes',)
 
 
 def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
@@ -44,7 +43,7 @@ def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
         raise errors.invalid('path', 'name an npz file', file)
     try:
         with np.load(file, allow_pickle=False) as loaded:
-            keys = {*_REQUIRED, *_OPTIONAL} & {*loaded.files}
+            keys = {*_REQUIRED, 'num_classes'} & {*loaded.files}
             arrays = {key: loaded[key] for key in sorted(keys)}
     except Exception as error:  # whatever the reader makes of changed bytes
         requirement = f'name an intact npz file of numbers ({errors.described(error)})'
@@ -74,7 +73,7 @@ def save_npz(dataset: Dataset, path: PathLike) -> None:
     Raises:
       ValueError: if its folder does not exist.
     """
-    arrays = {key: getattr(dataset, key) for key in _REQUIRED + _OPTIONAL}
+    arrays = {key: getattr(dataset, key) for key in (*_REQUIRED, 'num_classes')}
     write_arrays(pathlib.Path(path), arrays)
 
 

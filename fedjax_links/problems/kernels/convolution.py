@@ -17,7 +17,6 @@ from fedjax_links.core import errors
 from fedjax_links.problems.kernels import forms
 
 _NHWC = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
-_NARROW = 40
 
 Form = Callable[[Array, Array, forms.Padding], Array]
 
@@ -43,7 +42,7 @@ def fastest_form(kernel_width: int, channels: int) -> Form | None:
     """
     if jax.default_backend() != 'cpu':
         return None
-    return forms.by_rows if kernel_width * channels > _NARROW else forms.by_patches
+    return forms.by_rows if kernel_width * channels > 40 else forms.by_patches
 
 
 def conv_as_matmul(
@@ -124,33 +123,25 @@ def max_pool(images: Array) -> Array:
     return _pool(images[:, : height // 2 * 2, : width // 2 * 2])
 
 
-@jax.custom_vjp
-def _pool(images: Array) -> Array:
-    return _maxima(images)
-
-
-def _pool_forward(images: Array) -> tuple[Array, tuple[Array, Array]]:
-    maxima = _maxima(images)
-    return maxima, (images, maxima)
-
-
-def _pool_backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array]:
-    images, maxima = saved
-    hits = (_windows(images) == maxima[:, :, None, :, None]).astype(slope.dtype)
-    shares = slope / jnp.sum(hits, axis=(2, 4))
-    return ((hits * shares[:, :, None, :, None]).reshape(images.shape),)
-
-
-_pool.defvjp(_pool_forward, _pool_backward)
-
-
 def _maxima(images: Array) -> Array:
     """By entries of the windows: on a CPU, faster than a reduction over windows."""
     first, *others = (images[:, top::2, left::2] for top in (0, 1) for left in (0, 1))
     return functools.reduce(jnp.maximum, others, first)
 
 
-def _windows(images: Array) -> Array:
-    """[B, H / 2, 2, W / 2, 2, C]."""
+def _forward(images: Array) -> tuple[Array, tuple[Array, Array]]:
+    maxima = _maxima(images)
+    return maxima, (images, maxima)
+
+
+def _backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array]:
+    images, maxima = saved
     batch, height, width, channels = images.shape
-    return images.reshape(batch, height // 2, 2, width // 2, 2, channels)
+    windows = images.reshape(batch, height // 2, 2, width // 2, 2, channels)
+    hits = (windows == maxima[:, :, None, :, None]).astype(slope.dtype)
+    shares = slope / jnp.sum(hits, axis=(2, 4))
+    return ((hits * shares[:, :, None, :, None]).reshape(images.shape),)
+
+
+_pool = jax.custom_vjp(_maxima)
+_pool.defvjp(_forward, _backward)

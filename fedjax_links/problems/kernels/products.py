@@ -36,8 +36,7 @@ def dense_product(
       [..., out].
     """
     plain = (
-        lhs.ndim >= 2
-        and rhs.ndim == 2
+        lhs.ndim >= rhs.ndim == 2
         and dimension_numbers == (((lhs.ndim - 1,), (0,)), ((), ()))
         and lhs.dtype == rhs.dtype
         and precision is None

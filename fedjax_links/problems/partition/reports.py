@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
 
-_MAX_LISTED_CLASSES = 10
-
 
 def class_mix(clients: ArrayLike, labels: ArrayLike, **sizes: int | None) -> NDArray[np.float64]:
     """The class shares that clients actually hold, ``nu_ic = n_ic / n_i``.
@@ -62,7 +60,7 @@ class PartitionReport(NamedTuple):
                 _line('largest class share', self.class_mix.max(axis=1)[owning], '.3f'),
                 _line('distance to pooled mix', self.total_variation[owning], '.3f'),
             ]
-        if 0 < num_classes <= _MAX_LISTED_CLASSES:
+        if 0 < num_classes <= 10:
             holders = (self.class_mix > 0).sum(axis=0)
             for name, cells, form in (
                 ('class', range(num_classes), '>6'),

@@ -4,7 +4,7 @@
 checksums, how it is read.
 """
 
-from fedjax_links.problems.datasets.sources.fetching import Fetched, fetch
+from fedjax_links.problems.datasets.sources.fetching import fetch
 from fedjax_links.problems.datasets.sources.recipes import RECIPES, File, Recipe
 
-__all__ = ['RECIPES', 'Fetched', 'File', 'Recipe', 'fetch']
+__all__ = ['RECIPES', 'File', 'Recipe', 'fetch']
