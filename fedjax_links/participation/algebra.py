@@ -197,10 +197,9 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
     """
     _check_some(patterns)
     labels = selection.group_labels(groups, len(patterns))
-    for group, (pattern, size) in enumerate(zip(patterns, np.bincount(labels), strict=True)):
-        if pattern.num_clients != size:
-            requirement = f'have {size} clients in group {group}'
-            raise errors.invalid('patterns', requirement, pattern.num_clients)
+    sizes, counts = np.bincount(labels).tolist(), [pattern.num_clients for pattern in patterns]
+    if counts != sizes:
+        raise errors.invalid('patterns', f'have as many clients as their groups, {sizes}', counts)
     place = np.argsort(np.argsort(labels, kind='stable'))
 
     def deal(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:

@@ -243,7 +243,7 @@ def test_errors():
     )
     refuses(
         lambda: by_group([0, 0, 1], [two, two]),
-        '`patterns` must have 1 clients in group 1, got 2.',
+        '`patterns` must have as many clients as their groups, [2, 1], got [2, 2].',
     )
     refuses(lambda: cap(UP, 9), '`size` must be at most 3, got 9.')
     refuses(lambda: cap(UP, 1, rule='unifrom'), "`rule` has no 'unifrom'; did you mean 'uniform'?")

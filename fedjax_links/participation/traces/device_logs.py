@@ -48,7 +48,7 @@ def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Int
         for name, timer in _read(path).items()
         if timer.get('isSuccess', True) and timer.get('trace_end') is not None
     }
-    logs, periods = {}, {}
+    logs = {}
     for name, timer in _chosen(timers, clients).items():
         begin, end = (_numbers(name, timer, field) for field in ('trace_start', 'trace_end'))
         start, stop = _numbers(name, timer, 'ready_time', -1, 2).T
@@ -58,8 +58,8 @@ def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Int
         if (stop - start).max(initial=0) > period:
             raise errors.invalid('path', 'be up no longer than its log', f'client {name}')
         up = np.mod(start, period)
-        logs[name], periods[name] = (up, up + stop - start), period
-    return _intervals(logs, periods)
+        logs[name] = up, up + stop - start, period
+    return _intervals(logs)
 
 
 def from_fedscale(
@@ -92,7 +92,7 @@ def from_fedscale(
       scale, ICML 2022.
     """
     held = traces if isinstance(traces, Mapping) else _read(traces)
-    logs, periods = {}, {}
+    logs = {}
     for name, fields in _chosen(held, clients).items():
         up, down = (_numbers(name, fields, field, -1) for field in ('active', 'inactive'))
         finish = float(_numbers(name, fields, 'finish_time'))
@@ -100,8 +100,8 @@ def from_fedscale(
             what = f'{up.size} and {down.size} at client {name}'
             raise errors.invalid('traces', 'have as many `active` as `inactive`', what)
         seen = up < finish
-        logs[name], periods[name] = (up[seen], np.minimum(down, finish)[seen]), finish
-    return _intervals(logs, periods)
+        logs[name] = up[seen], np.minimum(down, finish)[seen], finish
+    return _intervals(logs)
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
@@ -143,13 +143,12 @@ def _numbers(name: str, fields: Mapping[str, Any], field: str, *shape: int) -> n
     return found.reshape(shape)
 
 
-def _intervals(
-    logs: Mapping[str, tuple[np.ndarray, np.ndarray]], periods: Mapping[str, float]
-) -> Intervals:
+def _intervals(logs: Mapping[str, tuple[np.ndarray, np.ndarray, float]]) -> Intervals:
+    """The intervals of clients, each with its starts, ends and period."""
     if not logs:
         raise errors.invalid('path', 'hold a log of a client', 'none')
-    counts = [len(up) for up, _ in logs.values()]
-    start, end = (np.concatenate(each) for each in zip(*logs.values(), strict=True))
-    source = np.concatenate([np.arange(count) for count in counts])
-    client, period = np.repeat(np.arange(len(logs)), counts), np.array(list(periods.values()))
-    return Intervals(client, start, end, source, 'row', tuple(logs), period)
+    starts, ends, periods = zip(*logs.values(), strict=True)
+    counts = list(map(len, starts))
+    client = np.repeat(np.arange(len(logs)), counts)
+    start, end, source = map(np.concatenate, (starts, ends, list(map(np.arange, counts))))
+    return Intervals(client, start, end, source, 'row', tuple(logs), np.array(periods))

@@ -1,6 +1,6 @@
 """Recorded availability as intervals in seconds: from arrays, checked, and cut at the wrap."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,15 +37,10 @@ class Intervals(NamedTuple):
     def first(self, num_clients: int) -> 'Intervals':
         """Those of the first clients, or of all if there are not so many."""
         keep = self.client < num_clients
+        columns: Any = self[:4]
+        client, start, end, source = (column[keep] for column in columns)
         period = None if self.period is None else self.period[:num_clients]
-        return self._replace(
-            client=self.client[keep],
-            start=self.start[keep],
-            end=self.end[keep],
-            source=self.source[keep],
-            names=self.names[:num_clients],
-            period=period,
-        )
+        return Intervals(client, start, end, source, self.unit, self.names[:num_clients], period)
 
 
 def intervals(
