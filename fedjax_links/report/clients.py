@@ -20,7 +20,7 @@ from fedjax_links.core import errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.experiment.plan import choosing
 from fedjax_links.experiment.plan.lanes import main_lanes
-from fedjax_links.experiment.running.programs import Group, Programs
+from fedjax_links.experiment.running.programs import state_shape
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import configured, prediction
 from fedjax_links.report.screens.laws import link_law
@@ -249,7 +249,6 @@ class _Finals:
     def __init__(self, experiment: Experiment, folder: Path) -> None:
         """Reads nothing yet."""
         self._experiment, self._folder = experiment, folder
-        self._programs = Programs(experiment, side_by_side=False)
 
     def model(self, lane: Lane, name: str | None = None) -> Params | str:
         """A final model; the clients' mean, where they keep models, for no name.
@@ -257,7 +256,7 @@ class _Finals:
         Returns:
           The model, or why there is none.
         """
-        (like,) = Group(self._programs, [lane]).shapes()
+        like = state_shape(self._experiment, lane)
         if tree.num_bytes(like) > _MOST_BYTES:
             return f'its state is too large to be looked at ({memory.size(tree.num_bytes(like))})'
         path = runs.checkpoint_file(self._folder, lane.name, lane.num_rounds)

@@ -13,7 +13,7 @@ import numpy as np
 from fedjax_links import experiment, runs
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment.plan import lanes
-from fedjax_links.experiment.running import programs
+from fedjax_links.experiment.running.programs import state_shape
 from fedjax_links.report import folders
 from fedjax_links.report.clients import FILE as CLIENTS
 from fedjax_links.report.folders import Folder
@@ -173,11 +173,9 @@ def _models(
 ) -> list[tuple[str, dict[str, np.ndarray]]]:
     """Name and leaves of every lane's candidate models."""
     found = []
-    shared = programs.Programs(planned, side_by_side=False)
     for kept_lane, path in _last_states(kept):
         lane = lanes.of_kept(kept_lane)
-        (like,) = programs.Group(shared, [lane]).shapes()
-        state = checkpoints.load(path, like)
+        state = checkpoints.load(path, state_shape(planned, lane))
         columns = planned.algorithm_makers[lane.algorithm].at(lane.point)
         models = planned.algorithm_at(lane.algorithm, columns).models(state.algorithm)
         leaves = [

@@ -1,21 +1,18 @@
-"""Callbacks by name: a table, event files, one's own; and none of them can damage a folder."""
+"""Callbacks by name: event files, one's own; and none of them can damage a folder."""
 
-import csv
 import dataclasses
 import re
 import sys
 import types
 
-import numpy as np
 import pytest
 
 import fedjax_links as fl
 from fedjax_links import runs
 from fedjax_links.core import errors
 from fedjax_links.experiment import Callback
-from fedjax_links.experiment.running import loggers
 from tests import ROOT
-from tests.experiment.test_running import in_python, run_and_cut
+from tests.experiment.test_running import in_python
 from tests.tiers import cases
 
 SEEN = []
@@ -42,23 +39,6 @@ def no_callback(folder):
 
 def small(**changes):
     return in_python(**{'num_rounds': 8, 'seeds': (0,), **changes})
-
-
-def test_the_table_is_that_of_the_metrics_after_an_interruption_too(tmp_path):
-    built = small(log=('csv',))
-    run_and_cut(built, tmp_path, algorithm='fedpbc', stage='main', round=4)
-    before = list(csv.DictReader((tmp_path / 'metrics.csv').open()))
-    assert [row['algorithm'] for row in before] == ['fedavg', 'fedavg', 'fedpbc']
-    assert before[-1]['learning_rate'] == '0.1'  # a column that came later
-    assert before[0]['learning_rate'] == ''
-    results = built.run(tmp_path)
-    rows = list(csv.DictReader((tmp_path / 'metrics.csv').open()))
-    assert list(rows[0]) == list(results.columns)
-    assert len(rows) == len(results['round']) == 6
-    np.testing.assert_array_equal(
-        [float(row['server/loss']) for row in rows], results['server/loss']
-    )
-    assert [row['algorithm'] for row in rows] == results['algorithm'].tolist()
 
 
 def test_every_number_of_a_lane_becomes_an_event(tmp_path, monkeypatch):
@@ -132,9 +112,9 @@ def test_ones_own_is_named_like_anything_else(tmp_path):
     assert [tmp_path] == SEEN
     with pytest.raises(ValueError, match=r'`log` must name what returns a Callback \(.*'):
         small(log=(f'{__name__}:no_callback',)).run(tmp_path / 'other')
-    with pytest.raises(ValueError, match=r'`log\.folder` must be given, as csv keeps a file there'):
-        small(log=('csv',)).run()
-    for name, nearest in (('csw', 'csv'), (f'{__name__}:min', 'mine')):
+    with pytest.raises(ValueError, match=r'`log\.folder` must be given, as tensorboard'):
+        small(log=('tensorboard',)).run()
+    for name, nearest in (('tensorbord', 'tensorboard'), (f'{__name__}:min', 'mine')):
         with pytest.raises(ValueError, match=f'did you mean {nearest!r}'):
             small(log=(name,))
 
@@ -155,7 +135,7 @@ def test_a_callback_that_raises_leaves_a_folder_that_goes_on(tmp_path, method):
 def test_what_is_logged_may_change_between_runs_of_a_folder(tmp_path):
     built = small(grid={}, algorithms=only_fedavg())
     built.run(tmp_path)
-    assert not (tmp_path / loggers.CSV).exists()
-    dataclasses.replace(built, log=('csv', 'links')).run(tmp_path)
-    assert len((tmp_path / loggers.CSV).read_text().splitlines()) == 3
-    assert runs.read(tmp_path).facts['log'] == ['csv', 'links']
+    assert not any(name.startswith('prob/') for name in runs.read_links(tmp_path))
+    dataclasses.replace(built, log=('links',)).run(tmp_path)
+    assert any(name.startswith('prob/') for name in runs.read_links(tmp_path))
+    assert runs.read(tmp_path).facts['log'] == ['links']

@@ -1,14 +1,10 @@
-"""Problems that differ in their arrays alone, so that lanes with any of them share a program.
-
-A family is what lanes side by side may have: one point of the grid, drawn by several seeds. Lanes
-that run one by one share programs over points too.
-"""
+"""Problems that differ in their arrays alone, so that lanes with any of them share a program."""
 
 import dataclasses
 import functools
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,69 +21,59 @@ _FUNCTIONS = [
 ]
 
 
-class Family(NamedTuple):
-    """Problems that differ in their arrays alone, so that they share a program.
-
-    Attributes:
-      members: the problems; leaves that all have in common are one array.
-      varies: for each leaf, whether members differ in it.
-    """
-
-    members: tuple[Problem, ...]
-    varies: tuple[bool, ...]
-
-    @property
-    def axes(self) -> Any:
-        """A prefix for `jax.vmap`: where members side by side have their lane."""
-        if not any(self.varies):
-            return None
-        treedef = jax.tree.structure(self.members[0])
-        return jax.tree.unflatten(treedef, [0 if varies else None for varies in self.varies])
-
-    @property
-    def own_bytes(self) -> int:
-        """Bytes of the arrays that each member has for itself."""
-        leaves = jax.tree.leaves(self.members[0])
-        return sum(leaf.nbytes for leaf, own in zip(leaves, self.varies, strict=True) if own)
-
-    def together(self, problems: Sequence[Problem]) -> Problem:
-        """Members side by side: leaves that vary [L, ...], the others as they are."""
-        if not any(self.varies):
-            return problems[0]
-        columns = zip(*map(jax.tree.leaves, problems), strict=True)
-        leaves = [
-            jnp.stack(column) if varies else column[0]
-            for column, varies in zip(columns, self.varies, strict=True)
-        ]
-        stacked: Problem = jax.tree.unflatten(jax.tree.structure(problems[0]), leaves)
-        return stacked
-
-
-def families(problems: Sequence[Problem]) -> list[Family]:
-    """The families of problems that one maker made: one where they are alike, else one for each.
+def unify(problems: Sequence[Problem]) -> list[Problem]:
+    """Problems that one maker made, so that they share a program if they are alike.
 
     Alike are problems whose functions do the same, with arrays of the same shapes. All then have
-    the functions of the first, and the range of sizes of all: it matters on full local data alone,
-    where it decides how long a padded sum is.
+    the functions of the first, equal arrays are one, and the range of sizes is that of all: it
+    matters on full local data alone, where it decides how long a padded sum is.
 
     Args:
       problems: at least one.
 
     Returns:
-      One family of all, or one for each.
+      As many; the same ones where they are not alike.
     """
-    if len(problems) > 1 and all(_same(_static(problems[0]), _static(p)) for p in problems):
-        sizes = {
-            'min_examples': min(problem.min_examples for problem in problems),
-            'max_examples': max(problem.max_examples for problem in problems),
-        }
-        shared = {name: getattr(problems[0], name) for name in _FUNCTIONS} | sizes
-        if isinstance(problems[0].owned, Source):
-            shared['owned'] = problems[0].owned
-        changed = [dataclasses.replace(problem, **shared) for problem in problems]
-        if len({(jax.tree.structure(problem), _shapes(problem)) for problem in changed}) == 1:
-            return [_shared(changed)]
-    return [Family((problem,), (False,) * len(jax.tree.leaves(problem))) for problem in problems]
+    first, others = problems[0], problems[1:]
+    if not others or not all(_same(_static(first), _static(problem)) for problem in others):
+        return list(problems)
+    shared: dict[str, Any] = {name: getattr(first, name) for name in _FUNCTIONS}
+    shared['min_examples'] = min(problem.min_examples for problem in problems)
+    shared['max_examples'] = max(problem.max_examples for problem in problems)
+    if isinstance(first.owned, Source):
+        shared['owned'] = first.owned
+    changed = [dataclasses.replace(problem, **shared) for problem in problems]
+    if len(set(map(kind_of, changed))) > 1:
+        return list(problems)
+    columns = [
+        column[:1] * len(column) if all(_equal(leaf, column[0]) for leaf in column) else column
+        for column in zip(*map(jax.tree.leaves, changed), strict=True)
+    ]
+    treedef = jax.tree.structure(changed[0])
+    return [jax.tree.unflatten(treedef, leaves) for leaves in zip(*columns, strict=True)]
+
+
+def kind_of(problem: Problem) -> Any:
+    """What problems that share a program have in common."""
+    leaves, kind = jax.tree.flatten(problem)
+    return kind, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+
+
+def varying(problems: Sequence[Problem]) -> tuple[bool, ...]:
+    """For each leaf of unified problems, whether they differ in it."""
+    columns = zip(*map(jax.tree.leaves, problems), strict=True)
+    return tuple(any(leaf is not column[0] for leaf in column) for column in columns)
+
+
+def together(problems: Sequence[Problem]) -> Problem:
+    """Unified problems side by side: leaves that vary [L, ...], the others as they are."""
+    columns = zip(*map(jax.tree.leaves, problems), strict=True)
+    leaves = [
+        jnp.stack(column) if varies else column[0]
+        for column, varies in zip(columns, varying(problems), strict=True)
+    ]
+    stacked: Problem = jax.tree.unflatten(jax.tree.structure(problems[0]), leaves)
+    return stacked
 
 
 class Problems:
@@ -101,60 +87,25 @@ class Problems:
         """
         self._every = list(every)
         self._made: dict[Any, Problem] = {}
-        self._families: dict[int, Family] = {}
         self._firsts: dict[int, Problem] = {}
 
     def at(self, maker: Maker[Problem], point: Point, drawn: Mapping[str, int]) -> Problem:
-        """The problem at a point as a seed draws it; those of all seeds are made together."""
-        first = id(maker), repr(maker.at({**point, **drawn}))
-        if first not in self._made:
+        """The problem at a point as a seed draws it; those of all seeds are made together.
+
+        Problems of a maker at other points are like its first ones if their clients are of the same
+        range of sizes.
+        """
+        key = id(maker), repr(maker.at({**point, **drawn}))
+        if key not in self._made:
             rows = [maker.at({**point, **row}) for row in (drawn, *self._every)]
             wanted = {(id(maker), repr(row)): row for row in rows}
-            made = self._kin(maker, [maker.make(**row) for row in wanted.values()])
+            made = unify([maker.make(**row) for row in wanted.values()])
+            first = self._firsts.setdefault(id(maker), made[0])
+            sizes = {(problem.min_examples, problem.max_examples) for problem in (first, *made)}
+            if first is not made[0] and len(sizes) == 1:
+                made = unify([first, *made])[1:]
             self._made |= zip(wanted, made, strict=True)
-        return self._made[first]
-
-    def family_of(self, problem: Problem) -> Family:
-        """The problems that share a program with one that was made here."""
-        return self._families[id(problem)]
-
-    def _kin(self, maker: Maker[Problem], drawn: Sequence[Problem]) -> list[Problem]:
-        """What a maker made at a point, as members of families."""
-        members = [m for family in families(drawn) for m in family.members]
-        first = self._firsts.setdefault(id(maker), members[0])
-        if first is not members[0]:
-            members = [_adopted(first, problem) for problem in members]
-        found = families(members)
-        self._families |= {id(member): family for family in found for member in family.members}
-        return [member for family in found for member in family.members]
-
-
-def _adopted(first: Problem, problem: Problem) -> Problem:
-    """A problem of another point, so that its lanes can have the program of the first one's.
-
-    One that is like the first, with clients of the same range of sizes, has its functions and
-    shares equal arrays with it.
-    """
-    sizes = {(member.min_examples, member.max_examples) for member in (first, problem)}
-    found = families([first, problem]) if len(sizes) == 1 else []
-    return found[0].members[1] if len(found) == 1 else problem
-
-
-def _shared(problems: Sequence[Problem]) -> Family:
-    """The family of problems of one kind; equal leaves are held once."""
-    treedef = jax.tree.structure(problems[0])
-    columns = list(zip(*map(jax.tree.leaves, problems), strict=True))
-    varies = tuple(not all(_equal(leaf, column[0]) for leaf in column) for column in columns)
-    kept = [
-        column if own else (column[0],) * len(problems)
-        for column, own in zip(columns, varies, strict=True)
-    ]
-    members = [jax.tree.unflatten(treedef, leaves) for leaves in zip(*kept, strict=True)]
-    return Family(tuple(members), varies)
-
-
-def _shapes(problem: Problem) -> tuple[Any, ...]:
-    return tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(problem))
+        return self._made[key]
 
 
 def _equal(a: Any, b: Any) -> bool:
