@@ -27,9 +27,7 @@ _FORK_FROM = flags.DEFINE_string(
 _AT_ROUND = flags.DEFINE_integer(
     'at_round', None, 'The round from which on; a multiple of eval_every of both.'
 )
-_LOG = flags.DEFINE_list(
-    'log', [], 'Added to config.log: links, tensorboard, or module:factory of your own.'
-)
+_LOG = flags.DEFINE_list('log', [], 'Added to config.log: links, or module:factory of your own.')
 _DEBUG_ROUND = flags.DEFINE_integer(
     'debug_round', None, 'Name what is not finite in this round (from 0) of a folder, then stop.'
 )

@@ -68,7 +68,7 @@ class Experiment:
       reports: sections of layouts by file name, see `report.layouts`.
       caption: what was reported elsewhere, and every deviation from it.
       log: what to keep besides ``metrics.jsonl``: ``'links'`` for the realised links of every seed,
-        ``'tensorboard'`` or ``module:factory`` as in `hooks`.
+        ``module:factory`` as in `hooks`.
       config: the config that this experiment was made from, for the record. A copy by
         `dataclasses.replace` has it with the fields that changed, or none where a part changed that
         no config says.

@@ -1,4 +1,4 @@
-"""Callbacks by name: event files, one's own; and none of them can damage a folder."""
+"""Callbacks by name, and none of them can damage a folder."""
 
 import dataclasses
 import re
@@ -9,7 +9,6 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import runs
-from fedjax_links.core import errors
 from fedjax_links.experiment import Callback
 from tests import ROOT
 from tests.experiment.test_running import in_python
@@ -39,32 +38,6 @@ def no_callback(folder):
 
 def small(**changes):
     return in_python(**{'num_rounds': 8, 'seeds': (0,), **changes})
-
-
-def test_every_number_of_a_lane_becomes_an_event(tmp_path, monkeypatch):
-    written = []
-
-    class SummaryWriter:
-        def __init__(self, folder, purge_step):
-            written.append(('open', folder, purge_step))
-
-        def add_scalar(self, name, value, round):
-            written.append((name, value, round))
-
-        def flush(self):
-            pass
-
-        def close(self):
-            written.append('close')
-
-    module = types.SimpleNamespace(SummaryWriter=SummaryWriter)
-    monkeypatch.setitem(sys.modules, 'tensorboardX', module)
-    results = small(log=('tensorboard',), grid={}, algorithms=only_fedavg()).run(tmp_path)
-    assert written[0] == ('open', str(tmp_path / 'tensorboard' / 'main-fedavg-0000-some-0'), 4)
-    assert written[-1] == 'close'
-    events = [(value, round) for name, value, round in written[1:-1] if name == 'server/loss']
-    losses = results['server/loss'].tolist()
-    assert events == [(pytest.approx(loss), r) for loss, r in zip(losses, (4, 8), strict=True)]
 
 
 def test_the_callback_that_the_documentation_shows_sends_every_lane(tmp_path, monkeypatch):
@@ -99,22 +72,13 @@ def only_fedavg():
     return {'fedavg': fl.ALGORITHMS['fedavg'](client)}
 
 
-def test_a_missing_package_costs_one_line_and_no_folder(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, 'tensorboardX', None)
-    with pytest.raises(errors.MissingPackageError, match='`pip install tensorboardX`'):
-        small(log=('tensorboard',)).run(tmp_path / 'run')
-    assert not (tmp_path / 'run').exists()
-
-
 def test_ones_own_is_named_like_anything_else(tmp_path):
     SEEN.clear()
     small(log=(f'{__name__}:mine', 'links')).run(tmp_path)
     assert [tmp_path] == SEEN
     with pytest.raises(ValueError, match=r'`log` must name what returns a Callback \(.*'):
         small(log=(f'{__name__}:no_callback',)).run(tmp_path / 'other')
-    with pytest.raises(ValueError, match=r'`log\.folder` must be given, as tensorboard'):
-        small(log=('tensorboard',)).run()
-    for name, nearest in (('tensorbord', 'tensorboard'), (f'{__name__}:min', 'mine')):
+    for name, nearest in (('link', 'links'), (f'{__name__}:min', 'mine')):
         with pytest.raises(ValueError, match=f'did you mean {nearest!r}'):
             small(log=(name,))
 

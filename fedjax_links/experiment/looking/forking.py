@@ -152,17 +152,17 @@ class Fork(hooks.Origin):
     def _check_round(self) -> None:
         checks.static_int('at_round', self.round)
         ours, theirs = self._experiment, self._theirs
-        for whose, period in (('', ours.eval_every), (' of the run', theirs['eval_every'])):
-            if self.round % period:
-                requirement = f'be a multiple of eval_every = {period}{whose}'
-                raise errors.invalid('at_round', requirement, self.round)
         least, most = theirs.get('at_round', 0), theirs['num_rounds']
-        if not least <= self.round <= most:
-            requirement = f'lie in [{least}, {most}], the rounds of {self._folder}'
-            raise errors.invalid('at_round', requirement, self.round)
-        if self.round >= ours.num_rounds:
-            requirement = f'be below num_rounds = {ours.num_rounds}'
-            raise errors.invalid('at_round', requirement, self.round)
+        every, every_there = ours.eval_every, theirs['eval_every']
+        known = f'lie in [{least}, {most}], the rounds of {self._folder}'
+        for is_wrong, requirement in (
+            (self.round % every, f'be a multiple of eval_every = {every}'),
+            (self.round % every_there, f'be a multiple of eval_every = {every_there} of the run'),
+            (not least <= self.round <= most, known),
+            (self.round >= ours.num_rounds, f'be below num_rounds = {ours.num_rounds}'),
+        ):
+            if is_wrong:
+                raise errors.invalid('at_round', requirement, self.round)
 
     # What fits.
 

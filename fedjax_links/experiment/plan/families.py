@@ -65,6 +65,12 @@ def varying(problems: Sequence[Problem]) -> tuple[bool, ...]:
     return tuple(any(leaf is not column[0] for leaf in column) for column in columns)
 
 
+def own_bytes(problems: Sequence[Problem]) -> int:
+    """Bytes of the arrays that each of unified problems has for itself."""
+    leaves = zip(jax.tree.leaves(problems[0]), varying(problems), strict=True)
+    return sum(leaf.nbytes for leaf, varies in leaves if varies)
+
+
 def together(problems: Sequence[Problem]) -> Problem:
     """Unified problems side by side: leaves that vary [L, ...], the others as they are."""
     columns = zip(*map(jax.tree.leaves, problems), strict=True)

@@ -1,16 +1,13 @@
 """What a run calls: those who listen to it, some of them by name, and what its lanes begin with.
 
-An experiment's ``log`` names entries of `CALLBACKS`, or ``module:factory`` for a callback of the
-user's own. Each is a function of the run's folder, which exists once the run has started and is
-None for results in memory.
+An experiment's ``log`` names callbacks of the user's own as ``module:factory``, functions of the
+run's folder, which exists once the run has started and is None for results in memory.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-
-import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
@@ -99,22 +96,6 @@ class Origin:
 # By name.
 
 
-def tensorboard(folder: Path | None) -> Callback:
-    """``tensorboard/``: event files with every number of every lane; needs tensorboardX."""
-    if folder is None:
-        raise errors.invalid('folder', 'be given, as tensorboard keeps files there', None)
-    try:
-        import tensorboardX
-    except ImportError:
-        purpose = "`log` 'tensorboard' needs tensorboardX"
-        raise errors.missing_package(purpose, 'tensorboardX') from None
-    return _TensorBoard(folder / 'tensorboard', tensorboardX.SummaryWriter)
-
-
-CALLBACKS: Mapping[str, Callable[[Path | None], Callback]] = {'tensorboard': tensorboard}
-"""``log``: given the folder, positionally; returns a `Callback`."""
-
-
 def check_log(log: Sequence[str]) -> None:
     """Raises for a name that stands for nothing.
 
@@ -125,10 +106,7 @@ def check_log(log: Sequence[str]) -> None:
       ValueError: naming it and the nearest valid name.
     """
     for name in checks.names('log', log):
-        if ':' in name:
-            sections.lookup('log', name, CALLBACKS)
-        else:
-            checks.choice('log', name, (LINKS, *CALLBACKS))
+        sections.lookup('log', name, {LINKS: None})
 
 
 def callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
@@ -139,39 +117,15 @@ def callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
       folder: of the run.
 
     Raises:
-      ValueError: for what needs a folder where there is none, or is no callback.
-      MissingPackageError: for a package that is not installed.
+      ValueError: for what is no callback.
     """
     found = []
     for name in log:
         if name == LINKS:
             continue
         path = None if folder is None else Path(folder)
-        made = sections.named('log', name, CALLBACKS, path)
+        made = sections.named('log', name, {}, path)
         if not isinstance(made, Callback):
             raise errors.invalid('log', f'name what returns a Callback ({name})', repr(made))
         found.append(made)
     return found
-
-
-class _TensorBoard(Callback):
-    """One writer per lane, open while the lane runs."""
-
-    def __init__(self, folder: Path, make_writer: Callable[..., Any]) -> None:
-        self._folder, self._make_writer = folder, make_writer
-        self._writers: dict[str, Any] = {}
-
-    def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
-        round = int(record['round'])
-        if len(record) == 1:  # done before, so its events are there
-            return
-        if lane.name not in self._writers:  # what was written of later rounds is void
-            folder = str(self._folder / lane.name)
-            self._writers[lane.name] = self._make_writer(folder, purge_step=round)
-        writer = self._writers[lane.name]
-        for name, value in record.items():
-            if name != 'round':
-                writer.add_scalar(name, float(np.asarray(value)), round)
-        writer.flush()
-        if round == lane.num_rounds:
-            self._writers.pop(lane.name).close()

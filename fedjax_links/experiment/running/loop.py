@@ -19,9 +19,9 @@ import numpy as np
 
 from fedjax_links import base, runs
 from fedjax_links.base import PyTree
-from fedjax_links.core import errors
+from fedjax_links.core import errors, memory
 from fedjax_links.experiment.definition import LINKS, Experiment
-from fedjax_links.experiment.plan import choosing
+from fedjax_links.experiment.plan import choosing, families
 from fedjax_links.experiment.plan import lanes as lanes_
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running import hooks, programs, stores
@@ -189,14 +189,9 @@ class _Flight:
     clock: stores.SaveClock
 
     @property
-    def lanes(self) -> list[Lane]:
-        """One, or those that run side by side."""
-        return self.group.lanes
-
-    @property
     def is_done(self) -> bool:
         """Whether the last round is behind them."""
-        return self.done == self.lanes[0].num_rounds
+        return self.done == self.group.lanes[0].num_rounds
 
 
 class _Stages:
@@ -299,7 +294,7 @@ class _Stages:
 
     def _land(self, flight: _Flight) -> None:
         """Waits for a period that was started; keeps and tells what it gave."""
-        measured = list(zip(flight.lanes, flight.group.collect(), strict=True))
+        measured = list(zip(flight.group.lanes, flight.group.collect(), strict=True))
         flight.done = flight.group.round
         self._append(measured, flight.done)
         if self._store.is_due(flight.clock) or flight.is_done:
@@ -317,9 +312,9 @@ class _Stages:
 
     def _save(self, flight: _Flight) -> None:
         """Keeps the states of lanes, but of those that were tried in tuning and are done."""
-        needed = flight.lanes[0].stage == lanes_.MAIN or not flight.is_done
-        states = flight.group.states() if needed else [None] * len(flight.lanes)
-        names = [lane.name for lane in flight.lanes]
+        needed = flight.group.lanes[0].stage == lanes_.MAIN or not flight.is_done
+        states = flight.group.states() if needed else [None] * len(flight.group.lanes)
+        names = [lane.name for lane in flight.group.lanes]
         self._store.save(dict(zip(names, states, strict=True)), flight.done)
         flight.saved = flight.done
 
@@ -347,10 +342,13 @@ class _Stages:
         shared, first = self._programs, members[0]
         size = share = math.ceil(len(members) / len(shared.places))
         is_done = self._store.rounds(first.name) >= first.num_rounds
+        data = families.own_bytes([lanes_.problem_of(shared.experiment, x) for x in members])
+        most = memory.lanes_that_fit(programs.lane_bytes(shared.experiment, first) + data, share)
         while True:
             groups = [members[i : i + size] for i in range(0, len(members), size)]
-            begun = [Group(shared, *pair) for pair in zip(groups, shared.places, strict=False)]
-            if size == 1 or is_done or shared.fit(begun):
+            placed = zip(groups, shared.places, strict=False)
+            fits = size <= most and (is_done or shared.fit([Group(shared, *x) for x in placed]))
+            if size == 1 or fits:
                 break
             size = math.ceil(size / 2)
         if size < share:
