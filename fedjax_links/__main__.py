@@ -60,7 +60,6 @@ def tables() -> dict[str, dict[str, str]]:
     from fedjax_links import algorithms, participation, problems
     from fedjax_links.config import choices
     from fedjax_links.experiment import definition
-    from fedjax_links.experiment.running import loggers
     from fedjax_links.problems import augmentation, classification, datasets
     from fedjax_links.problems.partition.names import PARTITIONS
     from fedjax_links.report import layouts, pricing
@@ -78,7 +77,7 @@ def tables() -> dict[str, dict[str, str]]:
         **{name.lower().replace('_', ' '): table for name, table in named.items()},
         'reports': layouts.LAYOUTS,
         'device speeds': pricing.DEVICE_SPEEDS,
-        'log': loggers.CALLBACKS,
+        'log': {},
     }
     lines = {
         title: {name: _purpose(factory) for name, factory in table.items()}

@@ -335,13 +335,12 @@ def links(folder: str | Path) -> Links:
     arrays = read_links(folder)
     found: dict[str, dict[str, dict[int, np.ndarray]]] = {'mask': {}, 'mean_prob': {}, 'prob': {}}
     for name, array in arrays.items():
-        kind, _, rest = name.partition('/')
-        if kind in found and rest:
-            pattern, _, seed = rest.partition('/')
-            if kind == 'mask':
-                array = np.unpackbits(array, axis=-1, count=int(arrays['num_clients'])) > 0
-            own = found[kind].setdefault(pattern, {})
-            own[int(seed) if seed else facts['seeds'][0]] = array
+        kind, *rest = name.split('/')
+        if kind == 'mask':
+            array = np.unpackbits(array, axis=-1, count=int(arrays['num_clients'])) > 0
+        if rest:
+            pattern, *seed = rest
+            found[kind].setdefault(pattern, {})[int([*seed, *facts['seeds']][0])] = array
     first_round = int(arrays.get('first_round', 0))
     return Links(found['mask'], found['mean_prob'], found['prob'], first_round)
 

@@ -27,9 +27,10 @@ from fedjax_links import evaluation, experiment, report
 from fedjax_links.base import Problem
 from fedjax_links.core import memory, tree
 from fedjax_links.experiment import Experiment
-from fedjax_links.experiment.looking import description, preflight
+from fedjax_links.experiment.looking import preflight
 from fedjax_links.experiment.plan import lanes
-from fedjax_links.experiment.running.programs import Group, Programs
+from fedjax_links.experiment.running.groups import Group
+from fedjax_links.experiment.running.programs import Programs, lane_bytes
 from fedjax_links.machines import devices
 from fedjax_links.problems.datasets import npz
 from studies import full_size_configs as configs
@@ -152,10 +153,8 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
 def peak(planned: Experiment) -> str:
     """Memory at the peak of the largest algorithm, two lanes at a time, as a dry run says it."""
     programs = Programs(planned, places=devices.places(1))
-    largest = [
-        description.largest_lane(planned, programs, label)[0] for label in planned.algorithms
-    ]
-    group = Group(programs, [max(largest, key=programs.lane_bytes)])
+    largest = [preflight.largest_lane(planned, programs, label) for label in planned.algorithms]
+    group = Group(programs, [max(largest, key=lambda lane: lane_bytes(planned, lane))])
     found = memory.peak_bytes(programs.compiled(group), NUM_CORES)
     return 'unknown' if found is None else memory.size(found)
 
@@ -164,8 +163,7 @@ def extrapolated(
     values: Values, planned: Experiment, label: str, measured: Measured, after: float, cost: Costs
 ) -> dict[str, float]:
     """Hours of an algorithm, all lanes and rounds, tuning included."""
-    every = lanes.main_lanes(planned, label, lanes.first_tried(planned, label))
-    every = every + lanes.tuning_lanes(planned, label)
+    every = lanes.every_lane(planned, label)
     rounds = sum(lane.num_rounds for lane in every)
     start = values['algorithms'][label].get('start_round', 0)
     warm = sum(min(start, lane.num_rounds) for lane in every)

@@ -67,7 +67,7 @@ _LIBRARIES = {
     'runs': {'jax', 'numpy', 'pandas'},
     'results': {'jax', 'numpy', 'pandas', 'xarray'},
     'report': {'jax', 'numpy', 'scipy', 'pandas'},
-    'experiment': {'jax', 'numpy', 'scipy', 'optax', 'tensorboardX'},
+    'experiment': {'jax', 'numpy', 'scipy', 'optax'},
     '': set(),
 }
 _COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}

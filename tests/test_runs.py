@@ -132,7 +132,7 @@ def test_metrics_are_the_lines_of_lanes_in_their_order_whoever_is_ahead(tmp_path
     folder = opened(tmp_path, num_rounds=80)
     folder.expect(about('a', 'b', 'c', num_rounds=8))
     assert (tmp_path / runs.METRICS).read_bytes() == whole
-    assert folder.lines == whole.decode().splitlines(keepends=True)
+    assert folder.lines() == whole.decode().splitlines(keepends=True)
     advance(folder, 'a', 7)
     assert shown(tmp_path) == ['a1', 'a6', 'a7']
     assert runs.read(tmp_path)['lane'].tolist() == list('aaabbc')
@@ -251,7 +251,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(tmp_path, c
     folder = opened(tmp_path)
     assert folder.rounds('lane') == 4
     np.testing.assert_array_equal(folder.restore(like)['lane']['x'], 4)
-    assert [json.loads(line)['round'] for line in folder.lines] == [2, 4]
+    assert [json.loads(line)['round'] for line in folder.lines()] == [2, 4]
     told = capsys.readouterr().err
     assert 'lane@6.npz is damaged' in told
     assert told.count('\n') == 1

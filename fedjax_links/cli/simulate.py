@@ -24,7 +24,7 @@ class Flags(NamedTuple):
       start_over: Set the folder aside (as WORKDIR.old-1, ...) and begin again.
       fork_from: Folder of a run whose lanes the new ones go on from; needs --at_round.
       at_round: The round from which on; a multiple of eval_every of both.
-      log: Added to config.log: links, csv, tensorboard, or module:factory of your own.
+      log: Added to config.log: links, or module:factory of your own.
       debug_round: Name what is not finite in this round (from 0) of a folder, then stop.
       devices: Devices that lanes run on at the same time; by default all, on a CPU one per core, or
         those of one mesh. Changes no bit.

@@ -1,6 +1,6 @@
 """How much memory there is, and how to say so."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,25 +83,21 @@ def size(num_bytes: float) -> str:
     return f'{num_bytes / 2**20:,.1f} MiB'
 
 
-def refuse_if_above(
-    available: int | None, needed: int, whose: str, remedies: Sequence[str] = ()
-) -> None:
+def refuse_if_above(available: int | None, needed: int, whose: str) -> None:
     """Raises if what is needed is known not to fit.
 
     Args:
       available: free bytes; None if unknown.
       needed: bytes.
       whose: who needs them, for the error.
-      remedies: what is known to fit instead.
 
     Raises:
-      ValueError: naming both numbers and the remedies.
+      ValueError: naming both numbers.
     """
     if available and needed > available:
-        would = ', '.join([*remedies, 'fewer clients'])
         said = (
             f'must fit into memory: {whose} needs {size(needed)}, {size(available)} are free; '
-            f'{would} or a smaller model would fit'
+            'fewer clients or a smaller model would fit'
         )
         raise errors.InvalidError('config', 'fit into memory', size(needed), said)
 

@@ -5,9 +5,9 @@
 
 from fedjax_links.experiment.config import build
 from fedjax_links.experiment.definition import Experiment
+from fedjax_links.experiment.plan.choosing import Tuning
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.plan.makers import Maker
-from fedjax_links.experiment.plan.tuning import Tuning
 from fedjax_links.experiment.running.hooks import Callback, Stop
 
 __all__ = ['Callback', 'Experiment', 'Lane', 'Maker', 'Stop', 'Tuning', 'build']

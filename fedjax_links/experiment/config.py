@@ -14,8 +14,8 @@ from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment.config_parts import RATE, SERVER_LR, algorithm_maker, parts, redraw
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.plan import lanes, limits
+from fedjax_links.experiment.plan.choosing import Tuning
 from fedjax_links.experiment.plan.makers import REQUIRED
-from fedjax_links.experiment.plan.tuning import Tuning
 
 FIELDS: Mapping[str, sections.Kind] = {
     **dict.fromkeys(('title', 'grid_mode', 'metric', 'direction', 'baseline', 'caption'), str),
@@ -35,6 +35,7 @@ _AS_THEY_ARE = (
 )
 """Fields that an `Experiment` has too."""
 
+_RATES = 'learning_rate', 'server_lr'
 _TUNING_OPTIONS = 'pattern', 'num_rounds', 'num_seeds', 'model'
 _TUNING = 'grid', 'learning_rates', 'server_lrs', *_TUNING_OPTIONS
 
@@ -66,14 +67,17 @@ def build(config: Mapping[str, Any]) -> Experiment:
       ValueError: naming the field, its value and the nearest valid name.
     """
     _check_fields(config)
-    columns = grids.flatten(_floats(config.get('grid', {})), 'config.grid')
-    made, tuned = parts(config), _tuning_columns(config)
-    every = {**columns, **tuned}
+    columns = _columns(config.get('grid', {}), 'config.grid')
+    made, tuning = parts(config), _tuning(config)
+    every = {**columns, **(tuning.grid if tuning else {})}
     algorithms = {label: algorithm_maker(config, label, every) for label in config['algorithms']}
     untuned = [label for label, maker in algorithms.items() if maker.columns[RATE] is REQUIRED]
     if untuned and RATE not in every:
         requirement = f'be given, or several as `config.tuning.learning_rates`, for {untuned[0]}'
         raise errors.invalid(f'config.{RATE}', requirement, None)
+    for field in ('grid', 'tuning'):
+        if not config.get(field, True):
+            raise errors.invalid(f'config.{field}', 'have at least one entry', config[field])
     first = config.get('first_seed', 0)
     try:
         experiment = Experiment(
@@ -82,7 +86,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
             algorithms=algorithms,
             seeds=range(first, first + config.get('num_seeds', 1)),
             grid=columns,
-            tuning=_tuning(config, tuned),
+            tuning=tuning,
             eval_fn=_eval_fn(config),
             config=config,
             caption=plain.filled(config.get('caption', ''), config),
@@ -107,50 +111,45 @@ def _check_fields(config: Mapping[str, Any]) -> None:
     checks.static_int('config.first_seed', first, minimum=0, maximum=most)
     if ('links' in config) == ('patterns' in config):
         raise errors.invalid('config', "have either 'links' or 'patterns'", sorted(config))
-    if not config.get('grid', True):
-        raise errors.invalid('config.grid', 'have at least one entry', config['grid'])
 
 
-def _floats(grid: Any) -> Any:
-    """Rates are numbers that no program is built around, whichever way they are written."""
-    if not isinstance(grid, Mapping):
-        return grid
-    rates = ('learning_rate', 'server_lr')
+def _columns(grid: Any, where: str) -> dict[str, list[Any]]:
+    """The columns of a grid; no program is built around a rate, whichever way it is written."""
     return {
-        name: [float(v) if type(v) is int else v for v in values]
-        if name in rates and isinstance(values, list | tuple)
-        else _floats(values)
-        for name, values in grid.items()
+        name: [float(v) if type(v) is int and name.endswith(_RATES) else v for v in values]
+        for name, values in grids.flatten(grid, where).items()
     }
 
 
 # Tuning.
 
 
-def _tuning_columns(config: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """What tuning tries."""
-    tuning, given = config.get('tuning', {}), config.get('client', {}).get('learning_rate')
+def _tuning(config: Mapping[str, Any]) -> Tuning | None:
+    """What tuning tries, and how."""
+    tuning, given = config.get('tuning'), config.get('client', {}).get('learning_rate')
+    if not tuning:
+        return None
     for option in tuning:
-        if option not in _TUNING:
-            raise errors.unknown_name('config.tuning', option, _TUNING)
-    listed = {}
+        checks.choice('config.tuning', option, _TUNING)
+    tried: dict[str, list[Any]] = {}
     if 'learning_rates' in tuning:
-        listed[RATE] = _rates('learning_rates', tuning['learning_rates'])
+        tried[RATE] = _rates('learning_rates', tuning['learning_rates'])
     if tuning.get('server_lrs') not in (None, (), []):
-        listed[SERVER_LR] = _rates('server_lrs', tuning['server_lrs'])
-    if 'grid' in tuning:
-        if listed:
-            requirement = "have either 'grid' or 'learning_rates' and 'server_lrs'"
-            raise errors.invalid('config.tuning', requirement, sorted(tuning))
-        return grids.flatten(_floats(tuning['grid']), 'config.tuning.grid')
-    if RATE in listed and given is not None:
+        tried[SERVER_LR] = _rates('server_lrs', tuning['server_lrs'])
+    if 'grid' in tuning and tried:
+        requirement = "have either 'grid' or 'learning_rates' and 'server_lrs'"
+        raise errors.invalid('config.tuning', requirement, sorted(tuning))
+    if RATE in tried and given is not None:
         requirement = f'be left out, or else `config.{RATE}`'
-        value = f'{listed[RATE]} beside {errors.shown(given)}'
+        value = f'{tried[RATE]} beside {errors.shown(given)}'
         raise errors.invalid('config.tuning.learning_rates', requirement, value)
-    if tuning and not listed:
+    tried = tried or _columns(tuning.get('grid', {}), 'config.tuning.grid')
+    if not tried:
         requirement = "have 'learning_rates', 'server_lrs' or 'grid'"
         raise errors.invalid('config.tuning', requirement, sorted(tuning))
-    return listed
+    if 'num_rounds' not in tuning:
+        raise errors.invalid('config.tuning', "have 'num_rounds'", sorted(tuning))
+    return Tuning(grid=tried, **{k: v for k, v in tuning.items() if k in _TUNING_OPTIONS})
 
 
 def _rates(option: str, values: Any) -> list[float]:
@@ -163,17 +162,6 @@ def _rates(option: str, values: Any) -> list[float]:
     if any(np.ndim(rate) for rate in values) or len({*values}) < len(values):
         raise errors.invalid(where, 'hold each number once', errors.shown(values))
     return [float(rate) for rate in values]
-
-
-def _tuning(config: Mapping[str, Any], columns: grids.Columns) -> Tuning | None:
-    if 'tuning' not in config:
-        return None
-    if not config['tuning']:
-        raise errors.invalid('config.tuning', 'have at least one entry', config['tuning'])
-    options = {k: v for k, v in config['tuning'].items() if k in _TUNING_OPTIONS}
-    if 'num_rounds' not in options:
-        raise errors.invalid('config.tuning', "have 'num_rounds'", sorted(config['tuning']))
-    return Tuning(grid=columns, **options)
 
 
 def _eval_fn(config: Mapping[str, Any]) -> simulation.EvalFn | None:
@@ -189,8 +177,8 @@ def _try(experiment: Experiment, config: Mapping[str, Any]) -> None:
     """Builds every algorithm at every point, and looks at what must fit into the run."""
     num_rounds, shared = experiment.num_rounds, config.get('client', {})
     for label, maker in experiment.algorithm_makers.items():
-        main = lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
-        every = [maker.at(lane.point) for lane in main + lanes.tuning_lanes(experiment, label)]
+        main = lanes.main_lanes(experiment, label)
+        every = [maker.at(lane.point) for lane in lanes.every_lane(experiment, label)]
         for values in {repr(values): values for values in every}.values():
             experiment.algorithm_at(label, values)
             limits.check_rounds(maker.resolve(**values), num_rounds)

@@ -201,7 +201,7 @@ def algorithm_maker(
         requirement = 'be left out, as `config.grid` or `config.tuning` has rates for all'
         given = errors.shown(own['learning_rate'])
         raise errors.invalid(f'{where}.client.learning_rate', requirement, given)
-    axes = {name: [paths[name]] for name in (RATE, *paths)}  # a grid's own column counts
+    axes = {name: paths[name] for name in (RATE, *paths)}  # a grid's own column counts
 
     def bind(**values: Any) -> sections.Bound:
         changed: Any = _replaced(tree, axes, values)
@@ -242,16 +242,15 @@ def at_point(section: Any, point: grids.Point, prefix: str) -> Any:
     return _replaced(section, _axes(point, prefix), point)
 
 
-def _axes(columns: Iterable[str], prefix: str) -> dict[str, list[Path]]:
+def _axes(columns: Iterable[str], prefix: str) -> dict[str, Path]:
     """The columns whose names begin with the path of a section, with the rest of the path."""
     start = f'{prefix}.'
-    return {n: [n.removeprefix(start).split('.')] for n in columns if n.startswith(start)}
+    return {n: n.removeprefix(start).split('.') for n in columns if n.startswith(start)}
 
 
-def _replaced(section: Any, axes: Mapping[str, Sequence[Path]], values: Section) -> Any:
-    for name, paths in axes.items():
-        for path in paths:
-            section = with_value(section, path, values[name])
+def _replaced(section: Any, axes: Mapping[str, Path], values: Section) -> Any:
+    for name, path in axes.items():
+        section = with_value(section, path, values[name])
     return section
 
 

@@ -13,8 +13,8 @@ from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
 from fedjax_links.core import checks, describing, errors, grids, prng
 from fedjax_links.core.grids import Point
 from fedjax_links.experiment.plan import families, limits, makers, redraws
+from fedjax_links.experiment.plan.choosing import Tuning
 from fedjax_links.experiment.plan.makers import Maker
-from fedjax_links.experiment.plan.tuning import Tuning
 from fedjax_links.machines import environment
 from fedjax_links.results import dataset
 
@@ -68,7 +68,7 @@ class Experiment:
       reports: sections of layouts by file name, see `report.layouts`.
       caption: what was reported elsewhere, and every deviation from it.
       log: what to keep besides ``metrics.jsonl``: ``'links'`` for the realised links of every seed,
-        ``'csv'``, ``'tensorboard'`` or ``module:factory`` as in `loggers`.
+        ``module:factory`` as in `hooks`.
       config: the config that this experiment was made from, for the record. A copy by
         `dataclasses.replace` has it with the fields that changed, or none where a part changed that
         no config says.
@@ -99,7 +99,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Checks everything but the parts themselves."""
-        from fedjax_links.experiment.running import loggers
+        from fedjax_links.experiment.running import hooks
 
         self._describe_copy()
         checks.static_int('num_rounds', self.num_rounds)
@@ -121,7 +121,7 @@ class Experiment:
         if self.direction is not None:
             checks.choice('direction', self.direction, ('max', 'min'))
         checks.choice('baseline', self.baseline_label, list(self.algorithms))
-        loggers.check(self.log)
+        hooks.check_log(self.log)
         limits.check_names(self.names, (*self.patterns, *self.algorithms))
         limits.check_columns(self)
         columns = grids.flatten(self.grid)
@@ -131,9 +131,10 @@ class Experiment:
                 metrics = self._metrics(pattern, point)
                 checks.choice('metric', self.metric_name, metrics)
                 dataset.check_name('metrics', metrics)
-                problem = self.problem_at(pattern, point)
-                where = f'patterns.{pattern}'
-                limits.check_federation(where, self.pattern_at(pattern, point), problem)
+                wanted = self.problem_at(pattern, point).num_clients
+                if (count := self.pattern_at(pattern, point).num_clients) != wanted:
+                    requirement = f"have the problem's {wanted} clients"
+                    raise errors.invalid(f'patterns.{pattern}', requirement, count)
         if self.tuning is not None:
             limits.check_tuning(self, self.tuning)
 
@@ -189,18 +190,11 @@ class Experiment:
         drawn = self.draws.columns(seed, point)
         return self._problems.at(self.problem_makers[pattern], point, drawn)
 
-    def family_of(self, problem: Problem) -> families.Family:
-        """The problems that share a program with one that `problem_at` gave."""
-        return self._problems.family_of(problem)
-
     @property
     def columns_taken(self) -> set[str]:
         """The columns that makers of problems and patterns take."""
-        makers: tuple[Maker[Any], ...] = (
-            *self.pattern_makers.values(),
-            *self.problem_makers.values(),
-        )
-        return {name for maker in makers for name in maker.columns}
+        every: list[Maker[Any]] = [*self.pattern_makers.values(), *self.problem_makers.values()]
+        return {name for maker in every for name in maker.columns}
 
     @functools.cached_property
     def draws(self) -> redraws.Draws:
@@ -284,9 +278,9 @@ class Experiment:
 
     def describe(self) -> str:
         """A few lines: the problem, the links and the bias they give FedAvg, the work ahead."""
-        from fedjax_links.experiment.looking import description
+        from fedjax_links.experiment.looking import preflight
 
-        return description.text(self)
+        return preflight.describe(self)
 
     def facts(self) -> dict[str, Any]:
         """What reports need to know of the experiment, as plain values."""

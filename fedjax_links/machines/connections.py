@@ -85,10 +85,11 @@ class Connections:
 
     def _listen(self, place: int) -> None:
         """Takes what a process says, until it leaves or is gone."""
-        connection, gone = self._sockets[place], place
-        with contextlib.suppress(OSError, EOFError):
-            while (size := _SIZE.unpack(_received(connection, _SIZE.size))[0]) >= 0:
-                self._heard[place].put(_received(connection, size))
+        stream, gone = self._sockets[place].makefile('rb'), place
+        with contextlib.suppress(OSError, struct.error):  # too few bytes: it has hung up
+            while (size := _SIZE.unpack(stream.read(_SIZE.size))[0]) >= 0:
+                (message,) = struct.unpack(f'{size}s', stream.read(size))
+                self._heard[place].put(message)
             if size == _LEFT:
                 return
             gone = _GONE - size
@@ -192,12 +193,11 @@ def _others(port: int, count: int, deadline: float) -> dict[int, socket.socket]:
             except TimeoutError:
                 absent = ', '.join(str(i) for i in range(1, count) if i not in found)
                 requirement = f'be processes that all start within {_JOIN_SECONDS} s'
-                raise errors.invalid(
-                    'num_processes', requirement, f'{count} without process {absent}'
-                ) from None
+                said = f'{count} without process {absent}'
+                raise errors.invalid('num_processes', requirement, said) from None
             connection.settimeout(10)
-            with contextlib.suppress(OSError, EOFError):
-                name, own, theirs = _HELLO.unpack(_received(connection, _HELLO.size))
+            with contextlib.suppress(OSError, struct.error):
+                name, own, theirs = _HELLO.unpack(connection.recv(_HELLO.size))
                 if name != _NAME:
                     continue
                 if theirs != count:
@@ -228,27 +228,11 @@ def _keep_alive(connection: socket.socket) -> None:
     """Has the machines ask each other whether they are there, where their system can."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    wanted = {
-        'TCP_KEEPIDLE': _SILENT_SECONDS // 4,
-        'TCP_KEEPALIVE': _SILENT_SECONDS // 4,  # the same, elsewhere
-        'TCP_KEEPINTVL': _SILENT_SECONDS // 8,
-        'TCP_KEEPCNT': 6,
-        'TCP_USER_TIMEOUT': 1000 * _SILENT_SECONDS,
-    }
-    for name, value in wanted.items():
-        if hasattr(socket, name):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def _received(connection: socket.socket, size: int) -> bytes:
-    """So many bytes; EOFError where the other side hangs up before."""
-    content = bytearray()
-    while len(content) < size:
-        part = connection.recv(min(size - len(content), 2**20))
-        if not part:
-            raise EOFError
-        content += part
-    return bytes(content)
+    idle, again = _SILENT_SECONDS // 4, _SILENT_SECONDS // 8
+    wanted = {'KEEPIDLE': idle, 'KEEPINTVL': again, 'KEEPCNT': 6}
+    for name, value in {**wanted, 'USER_TIMEOUT': 1000 * _SILENT_SECONDS}.items():
+        if hasattr(socket, f'TCP_{name}'):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, f'TCP_{name}'), value)
 
 
 def _pass_on(source: socket.socket, sink: socket.socket) -> None:

@@ -46,20 +46,14 @@ def join(
     Raises:
       InvalidError: if one is given without the others, or is out of range.
     """
-    given = {
-        'coordinator': coordinator,
-        'num_processes': num_processes,
-        'process_id': process_id,
-    }
-    if all(value is None for value in given.values()):
+    names = 'coordinator', 'num_processes', 'process_id'
+    given = dict(zip(names, (coordinator, num_processes, process_id), strict=True))
+    if set(given.values()) == {None}:
         return contextlib.nullcontext()
-    for name, value in given.items():
-        if value is None:
-            requirement = 'be given with ' + ' and '.join(n for n in given if n != name)
-            raise errors.invalid(name, requirement, value)
-    assert coordinator is not None
-    assert num_processes is not None
-    assert process_id is not None
+    if coordinator is None or num_processes is None or process_id is None:
+        absent = next(name for name in names if given[name] is None)
+        others = ' and '.join(name for name in names if name != absent)
+        raise errors.invalid(absent, f'be given with {others}', None)
     host, _, port = coordinator.rpartition(':')
     if not host or not port.isdecimal():
         raise errors.invalid('coordinator', 'read HOST:PORT', coordinator)

@@ -20,7 +20,7 @@ from fedjax_links.core import errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.experiment.plan import choosing
 from fedjax_links.experiment.plan.lanes import main_lanes
-from fedjax_links.experiment.running.programs import Group, Programs
+from fedjax_links.experiment.running.programs import state_shape
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import configured, prediction
 from fedjax_links.storage import archives, checkpoints, packing
@@ -106,7 +106,6 @@ def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Cli
       run: its results.
       folder: where its checkpoints are.
     """
-    programs = Programs(experiment, side_by_side=False)
     lanes = {}
     for label in experiment.algorithms:
         chosen = [e.chosen for e in choosing.tried(run.columns, experiment.facts(), label)]
@@ -118,7 +117,7 @@ def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Cli
         losses, missing = {}, {}
         for label, own in lanes.items():
             lane = next(lane for lane in own if lane.pattern == pattern)
-            result = _losses(programs, folder, lane, problem)
+            result = _losses(experiment, folder, lane, problem)
             if isinstance(result, str):
                 missing[label] = result
             else:
@@ -165,27 +164,26 @@ def _law(experiment: Experiment, pattern: str) -> LinkLaw:
     return configured.link_law(bound)
 
 
-def _final_model(programs: Programs, folder: Path, lane: Lane) -> Params | str:
+def _final_model(experiment: Experiment, folder: Path, lane: Lane) -> Params | str:
     """A final model, the clients' mean where they keep models; or why there is none."""
-    (like,) = Group(programs, [lane]).shapes()
+    like = state_shape(experiment, lane)
     if tree.num_bytes(like) > _MOST_BYTES:
         return f'its state is too large to be looked at ({memory.size(tree.num_bytes(like))})'
     try:
         state = checkpoints.load(runs.checkpoint_file(folder, lane.name, lane.num_rounds), like)
     except checkpoints.DamagedError:
         return 'its last checkpoint is not there'
-    experiment = programs.experiment
     maker = experiment.algorithm_makers[lane.algorithm]
     algorithm = experiment.algorithm_at(lane.algorithm, maker.at(lane.point))
     models = algorithm.models(state.algorithm)
     return models.get('client_mean', models['server'])
 
 
-def _losses(programs: Programs, folder: Path, lane: Lane, problem: Problem) -> np.ndarray | str:
+def _losses(experiment: Experiment, folder: Path, lane: Lane, problem: Problem) -> np.ndarray | str:
     """Losses by client at the final model of a lane, or why there are none."""
     if problem.num_clients > _MOST_CLIENTS:
         return f'more than {_MOST_CLIENTS:,} clients'
-    model = _final_model(programs, folder, lane)
+    model = _final_model(experiment, folder, lane)
     if isinstance(model, str):
         return model
     steady = dataclasses.replace(problem, random_loss_fn=None)

@@ -1,4 +1,4 @@
-"""A run in a few small files, to be kept beside a page: metrics without states, links or journal.
+"""A run in a few small files, to be kept beside a page: metrics without states and links.
 
 The folder of an archive holds ``config.json``, ``experiment.json``, ``environment.json``,
 ``clients.npz`` as they were and the metrics as ``metrics.npz``, an array by column. It is read by

@@ -22,9 +22,9 @@ import time
 def get_config():
     from fedjax_links.core import memory
     from fedjax_links.storage import checkpoints
-    from fedjax_links.experiment.running import advancing
+    from fedjax_links.experiment.running import loop
 
-    advancing._SAVE_SECONDS = 0.05
+    loop._SAVE_SECONDS = 0.05
     write_whole = checkpoints.write_whole
 
     def counted(path, content):

@@ -8,13 +8,14 @@ the kind of device that it ran on; what differs later is due to what was changed
 * The pattern's carry (Markov states, clocks, offsets) is kept if its section and the seeds of its
   draws are unchanged and its leaves fit; without a config nothing is known of sections. Else the
   pattern begins afresh, as it would before round 0, with the links of round T and later.
-* What was tuned alike, on the same draws, is taken over with its metrics; else tuning begins before
-  round 0, as ever.
+* Tuning begins before round 0, as ever.
 * Metrics and realised links are those of the rounds after T.
 
 The run is read whenever a lane begins, so it has to stay until all have begun.
 """
 
+import contextlib
+import functools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -27,28 +28,20 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import FederationState, PyTree
 from fedjax_links.core import checks, errors, prng
+from fedjax_links.experiment.config import build
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.looking import past
 from fedjax_links.experiment.plan import lanes as lanes_
+from fedjax_links.experiment.plan import redraws
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running import hooks
 from fedjax_links.experiment.running import loop as running
-from fedjax_links.experiment.running.programs import Group, Programs
+from fedjax_links.experiment.running.groups import Group
+from fedjax_links.experiment.running.programs import Programs, state_shape
+from fedjax_links.machines import devices
 from fedjax_links.storage import checkpoints
 
 _CARRY, _LINKS = 'participation', 'links'
-_TUNED_BY = (
-    'client',
-    'direction',
-    'eval_every',
-    'eval_fn',
-    'grid',
-    'grid_mode',
-    'metric',
-    'problem',
-    'tuning',
-)
 
 
 def run(
@@ -114,109 +107,92 @@ class Fork(hooks.Origin):
     def __init__(self, experiment: Experiment, fork_from: str | Path, at_round: int) -> None:
         """Checks that every lane can begin; errors as in `origin`."""
         self._experiment = experiment
-        self._past = past.Past(fork_from)
-        self._programs = Programs(experiment)
+        self._folder = Path(fork_from)
+        self._theirs, self._config = runs.described(fork_from, 'fork_from')
+        self._kept = {lane.name: lane for lane in runs.lanes(fork_from)}
         self._ready: dict[str, FederationState] = {}
         self.round = at_round
         self.facts = {'forked_from': os.path.normpath(fork_from), 'at_round': at_round}
         self._check_round()
         for label in experiment.algorithms:
             checked: set[str] = set()
-            for lane in self._lanes(label):
-                name = self._past.name_of(lane)
-                if lane.pattern not in checked or self._past.config is None:
+            for lane in lanes_.main_lanes(experiment, label):
+                name = self._name_of(lane)
+                if lane.pattern not in checked or self._config is None:
                     checked.add(lane.pattern)
-                    self._fitted(lane, self._shape(lane), name, self._past.shapes(name, at_round))
+                    leaves = self._stored(name, at_round)
+                    if leaves is None:
+                        past = self._lane(name)
+                        like = state_shape(self._programs.experiment, past)
+                        leaves = checkpoints.leaves_of(like)
+                    self._fitted(lane, name, leaves)
 
-    def begin(self, lanes: Sequence[Lane], shapes: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-        """As `Origin.begin`."""
-        return self.round, {
-            lane.name: self._ready.pop(lane.name, None) or self._state(lane, shapes[lane.name])
-            for lane in lanes
-        }
+    def begin(self, lane: Lane) -> FederationState:
+        """As `Origin.begin`: read if there is a checkpoint; else the run's lane is advanced again.
+
+        From the last checkpoint before the round, or from where it began.
+        """
+        if lane.name in self._ready:
+            return self._ready.pop(lane.name)
+        name = self._name_of(lane)
+        return self._fitted(lane, name, self._stored(name, self.round) or self._advanced(name))
 
     def carry(self, pattern: str, seed: int) -> PyTree | None:
         """As `Origin.carry`; all algorithms meet the same links, so any lane knows it."""
-        every = self._lanes(next(iter(self._experiment.algorithms)))
+        every = lanes_.main_lanes(self._experiment, next(iter(self._experiment.algorithms)))
         lane = next(lane for lane in every if (lane.pattern, lane.seed) == (pattern, seed))
-        self._ready[lane.name] = self._state(lane, self._shape(lane))
-        return self._ready[lane.name].participation
+        state = self._ready[lane.name] = self.begin(lane)
+        return state.participation
 
     def has_links(self, folder: Path, num_rounds: int) -> bool:
         """As `Origin.has_links`: to draw them again, lanes would have to be advanced again."""
         kept = runs.read_links(folder)
         return 'num_rounds' in kept and int(kept['num_rounds']) == num_rounds
 
-    def tuning_lines(self, lanes: Sequence[Lane]) -> Mapping[str, Sequence[str]]:
-        """As `Origin.tuning_lines`."""
-        label = lanes[0].algorithm
-        ours, theirs = (
-            _tuned_by(config, label) for config in (self._experiment.config, self._past.config)
-        )
-        if ours is None or ours != theirs or not all(map(self._past.is_done, lanes)):
-            return {}
-        same = all(self._same_draws(lane, lane.point) for lane in lanes)
-        return {lane.name: self._past.kept[lane.name].lines for lane in lanes} if same else {}
-
     def _check_round(self) -> None:
         checks.static_int('at_round', self.round)
-        ours, theirs = self._experiment, self._past.facts
-        for whose, period in (('', ours.eval_every), (' of the run', theirs['eval_every'])):
-            if self.round % period:
-                requirement = f'be a multiple of eval_every = {period}{whose}'
+        ours, theirs = self._experiment, self._theirs
+        least, most = theirs.get('at_round', 0), theirs['num_rounds']
+        every, every_there = ours.eval_every, theirs['eval_every']
+        known = f'lie in [{least}, {most}], the rounds of {self._folder}'
+        for is_wrong, requirement in (
+            (self.round % every, f'be a multiple of eval_every = {every}'),
+            (self.round % every_there, f'be a multiple of eval_every = {every_there} of the run'),
+            (not least <= self.round <= most, known),
+            (self.round >= ours.num_rounds, f'be below num_rounds = {ours.num_rounds}'),
+        ):
+            if is_wrong:
                 raise errors.invalid('at_round', requirement, self.round)
-        least, most = self._past.first_round, theirs['num_rounds']
-        if not least <= self.round <= most:
-            requirement = f'lie in [{least}, {most}], the rounds of {self._past.folder}'
-            raise errors.invalid('at_round', requirement, self.round)
-        if self.round >= ours.num_rounds:
-            requirement = f'be below num_rounds = {ours.num_rounds}'
-            raise errors.invalid('at_round', requirement, self.round)
 
-    def _lanes(self, label: str) -> list[Lane]:
-        """The lanes of an algorithm, with the first values that tuning tries, if it is tuned."""
-        blank = lanes_.first_tried(self._experiment, label)
-        return lanes_.main_lanes(self._experiment, label, blank)
+    # What fits.
 
-    def _shape(self, lane: Lane) -> FederationState:
-        return Group(self._programs, [lane]).shapes()[0]
-
-    def _state(self, lane: Lane, shape: FederationState) -> FederationState:
-        """The state that a lane begins with."""
-        name = self._past.name_of(lane)
-        return self._fitted(lane, shape, name, self._past.state(name, self.round))
-
-    def _fitted(
-        self, lane: Lane, shape: FederationState, name: str, leaves: Mapping[str, Any]
-    ) -> FederationState:
-        """The run's leaves as a state of a lane.
+    def _fitted(self, lane: Lane, name: str, leaves: Mapping[str, Any]) -> FederationState:
+        """The leaves of the run's lane of this name as a state of a lane.
 
         Raises:
           ValueError: naming the first leaf that does not fit.
         """
         fields: dict[str, PyTree] = {}
+        shape = state_shape(self._experiment, lane)
         for field, like in shape._asdict().items():
             found, mismatch = _field(leaves, field, like)
             if mismatch is None:
                 fields[field] = found
             elif field not in (_CARRY, _LINKS):
-                theirs = self._past.labels(name)['algorithm']
                 requirement = f'hold states that fit {lane.algorithm}'
-                what = f'{self._past.folder} with {theirs}, whose state {mismatch}'
-                raise errors.invalid('fork_from', requirement, what)
+                theirs = f'{self._folder} with {self._kept[name].labels["algorithm"]}'
+                raise errors.invalid('fork_from', requirement, f'{theirs}, whose state {mismatch}')
         if _LINKS not in fields:  # of another kind, and only reported
             fields[_LINKS] = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shape.links)
         if _CARRY not in fields or not self._same_pattern(lane, name):
-            pattern = self._experiment.pattern_at(lane.pattern, lane.point, lane.seed)
-            seed = self._experiment.draws.seed_of('links', lane.seed, lane.point)
-            key = jax.random.key(np.uint32(seed))
+            pattern = lanes_.pattern_of(self._experiment, lane)
+            key = self._experiment.draws.key_of('links', lane.seed, lane.point)
             fields[_CARRY] = pattern.init(prng.pattern_key(key))
         return FederationState(**fields)
 
     def _same_pattern(self, lane: Lane, name: str) -> bool:
         """Whether a lane's pattern has the section and the draws that the run's lane had."""
-        ours, theirs = self._experiment.config, self._past.config
-        labels = self._past.labels(name)
+        ours, theirs, labels = self._experiment.config, self._config, self._kept[name].labels
         if not self._same_draws(lane, labels):
             return False
         if ours is None or theirs is None:
@@ -226,8 +202,113 @@ class Fork(hooks.Origin):
 
     def _same_draws(self, lane: Lane, labels: Mapping[str, Any]) -> bool:
         """Whether all that a lane draws has the seed that it had in the run, at a point there."""
+        facts = self._theirs
+        alone = facts['grid'].get(redraws.GRID, ())
+        draws = redraws.Draws(facts.get('redraw', {}), facts['seeds'], alone)
         ours = self._experiment.draws.decisive(lane.seed, lane.point)
-        return ours == self._past.draws.decisive(lane.seed, labels)
+        return ours == draws.decisive(lane.seed, labels)
+
+    # The run's lanes.
+
+    def _name_of(self, lane: Lane) -> str:
+        """The lane of the run that a lane goes on from.
+
+        Labels of algorithm and pattern agree, or there is only one; seeds agree; and so do the
+        columns of the run's grid that have several values and that both lanes have.
+
+        Raises:
+          ValueError: naming what is missing, or that there are several.
+        """
+        wanted: dict[str, Any] = {'stage': lanes_.MAIN, 'seed': int(lane.seed)}
+        if lane.seed not in self._theirs['seeds']:
+            raise self._lacks(f'seed {lane.seed}', self._theirs['seeds'])
+        for kind in ('algorithm', 'pattern'):
+            label, there = getattr(lane, kind), self._theirs[f'{kind}s']
+            if label not in there and len(there) > 1:
+                raise self._lacks(f'{kind} {label!r}', there)
+            wanted[kind] = label if label in there else there[0]
+        several = {name for name, values in self._theirs['grid'].items() if len(values) > 1}
+        point = {name: _plain(value) for name, value in lane.point.items() if name in several}
+
+        found = [
+            name
+            for name, kept in self._kept.items()
+            if all(kept.labels[key] == value for key, value in wanted.items())
+            and all(kept.labels.get(key, value) == value for key, value in point.items())
+        ]
+        if len(found) != 1:
+            shown = [f'{name} {v}' for name, v in {**wanted, **point}.items() if name != 'stage']
+            said = f'{self._folder} with {len(found)}'
+            raise errors.invalid('fork_from', f'hold one lane with {", ".join(shown)}', said)
+        return found[0]
+
+    def _lacks(self, what: str, there: Sequence[Any]) -> ValueError:
+        shown = ', '.join(map(str, there))
+        return errors.invalid('fork_from', f'hold {what}', f'{self._folder} with {shown}')
+
+    # Their states, leaf by leaf, as `checkpoints.leaves_of` names them.
+
+    def _stored(self, name: str, round: int) -> dict[str, Any] | None:
+        """A state in a checkpoint; None if there is none that is whole."""
+        path = self._kept[name].states.get(round)
+        if path is not None:
+            with contextlib.suppress(checkpoints.DamagedError):  # or removed since
+                return checkpoints.leaves(path)
+        return None
+
+    def _advanced(self, name: str) -> dict[str, Any]:
+        """The state after the round, of which no checkpoint was kept."""
+        lane, past = self._lane(name), self._programs.experiment
+        group = Group(self._programs, [lane])
+        saves = reversed(list(self._kept[name].states))
+        earlier = (self._stored(name, done) for done in saves if done < self.round)
+        stored = next((leaves for leaves in earlier if leaves is not None), None)
+        if stored is not None:
+            kind = jax.tree.structure(state_shape(past, lane))
+            group.restore([jax.tree.unflatten(kind, list(stored.values()))])
+        elif 'at_round' in self._theirs:
+            facts = self._theirs
+            group.restore([origin(past, facts['forked_from'], facts['at_round']).begin(lane)])
+        else:
+            group.start()
+        while group.round < self.round:
+            group.period()
+        return checkpoints.leaves_of(group.states()[0])
+
+    def _lane(self, name: str) -> Lane:
+        """A lane of the run, to advance.
+
+        Raises:
+          ValueError: if nothing says what it does, or it would do otherwise here.
+        """
+        if self._config is None:
+            kept = [done for done in self._kept[name].states if self._stored(name, done)]
+            requirement = f'be a round with a checkpoint of {name}, as {self._folder} has no config'
+            said = f'{self.round}; there is {", ".join(map(str, kept)) or "none"}'
+            raise errors.invalid('at_round', requirement, said)
+        now = self._programs.experiment.facts()
+        here = {name: now[name] for name in ('draws', 'numerics')}
+        theirs = {name: self._theirs.get(name, value) for name, value in here.items()}
+        if theirs != here:
+            field, old, new = runs.first_difference(theirs, here, 'run')
+            requirement = f'hold the states of round {self.round}, or have run as it would here'
+            where = f'{self._folder}, where {field} is {old!r} and not {new!r}'
+            raise errors.invalid('fork_from', requirement, where)
+        return lanes_.of_kept(self._kept[name])
+
+    @functools.cached_property
+    def _programs(self) -> Programs:
+        """Of the run."""
+        assert self._config is not None
+        with errors.inside('fork_from'):
+            experiment = build(self._config)
+        places = devices.places(1, 1) if self._theirs.get(runs.ON_A_MESH) else None
+        return Programs(experiment, places=places)
+
+
+def _plain(value: Any) -> Any:
+    """A value as it reads in a line of metrics."""
+    return json.loads(json.dumps(value))
 
 
 def _field(leaves: Mapping[str, Any], field: str, like: PyTree) -> tuple[PyTree | None, str | None]:
@@ -252,16 +333,4 @@ def _section(config: Mapping[str, Any], label: str, point: Mapping[str, Any]) ->
     path, section = pattern_sections(config)[label]
     named = {'name': section} if isinstance(section, str) else section
     own = {k.removeprefix(path): v for k, v in point.items() if k.startswith(f'{path}.')}
-    return json.loads(json.dumps([named, own]))
-
-
-def _tuned_by(config: Mapping[str, Any] | None, label: str) -> Any:
-    """What decides the tuning of an algorithm, as plain values; None without a config."""
-    if config is None or label not in config['algorithms'] or not config.get('tuning'):
-        return None
-    sections = pattern_sections(config)
-    pattern = config['tuning'].get('pattern', next(iter(sections)))
-    fields = {name: config.get(name) for name in _TUNED_BY}
-    own = config.get('problems', {}).get(pattern)
-    parts = [fields, config['algorithms'][label], own, sections[pattern]]
-    return json.loads(json.dumps(parts))
+    return _plain([named, own])

@@ -1,23 +1,129 @@
-"""What can be known of a run before it starts: whether it can run, fit, and how long it takes."""
+"""What is known of a run before it starts: what it is, whether it can run and fit, how long."""
 
+import itertools
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
-from fedjax_links.core import errors, memory, tree
+from fedjax_links import evaluation
+from fedjax_links.base import Problem
+from fedjax_links.core import describing, errors, memory, tree
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.looking import tables
-from fedjax_links.experiment.looking.description import largest_lane
-from fedjax_links.experiment.plan import lanes
+from fedjax_links.experiment.plan import lanes as lanes_
+from fedjax_links.experiment.plan import redraws
 from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running.programs import Group, Programs
+from fedjax_links.experiment.running.groups import Group
+from fedjax_links.experiment.running.programs import Programs, lane_bytes, state_shape
 from fedjax_links.machines.devices import Place
+from fedjax_links.problems import owners, partition
 
 _TIMED_SECONDS = 1.0
 _FEW_ROUNDS, _SMALL_MODEL = 50_000, 2**14
+_ENOUGH_PHASES = 10  # of a cycle, evenly spread: as many as the papers' own evaluations see
+
+
+def describe(experiment: Experiment) -> str:
+    """Title, problems, the work ahead, draws, and warnings.
+
+    Args:
+      experiment: the experiment.
+
+    Returns:
+      Some lines.
+    """
+    problems = _problems(experiment)
+    lines = [experiment.title]
+    for problem, labels in problems:
+        whose = f' ({", ".join(labels)})' if len(problems) > 1 else ''
+        lines += _describe_problem(problem, whose)
+    lines += _describe_work(experiment)
+    lines += _describe_redraws(experiment)
+    lines += _describe_phases(experiment)
+    return '\n'.join(lines)
+
+
+def _problems(experiment: Experiment) -> list[tuple[Problem, list[str]]]:
+    """The problems at the first point, each with the patterns that have it."""
+    found: dict[int, tuple[Problem, list[str]]] = {}
+    for label in experiment.pattern_makers:
+        problem = experiment.problem_at(label, experiment.grid_points[0])
+        found.setdefault(id(problem), (problem, []))[1].append(label)
+    return list(found.values())
+
+
+def _describe_problem(problem: Problem, whose: str) -> list[str]:
+    params = jax.eval_shape(problem.init_params, jax.random.key(0))
+    each = describing.span(str(problem.min_examples), str(problem.max_examples))
+    lines = [
+        f'problem  {problem.num_clients:,} clients with {each} examples, '
+        f'{tree.size(params):,} parameters{whose}'
+    ]
+    labels = getattr(problem.data, 'labels', None)
+    if labels is not None and labels.ndim == 1 and np.issubdtype(labels.dtype, np.integer):
+        mix = partition.report(owners(problem), np.asarray(labels))
+        lines.append(
+            f'data     {np.mean(mix.classes_held):.1f} of {mix.class_mix.shape[1]} labels per '
+            f'client, total variation {np.mean(mix.total_variation):.2f} from the global mix'
+        )
+    if known := evaluation.attainable_text(problem):
+        lines.append(f"best     {known} (the population's best model, exact)")
+    return lines
+
+
+def _describe_redraws(experiment: Experiment) -> list[str]:
+    """Which draws are made anew by every seed, unless that is as always."""
+    ways = experiment.draws.ways()
+    if ways == redraws.DEFAULTS:
+        return []
+    by_seed = [name for name, way in ways.items() if way == redraws.BY_SEED]
+    columns = redraws.COLUMNS
+    drawn = [name for name in ways if columns.get(name) in {None, *experiment.columns_taken}]
+    fixed = [name for name in drawn if name not in by_seed]
+    also = f'; fixed: {", ".join(fixed)}' if fixed else ''
+    return [f'draws    by seed: {", ".join(by_seed)}{also}']
+
+
+def _describe_work(experiment: Experiment) -> list[str]:
+    labels = list(experiment.algorithms)
+    total = sum(lanes_.count_rounds(experiment, label) for label in labels)
+    tuned = any(lanes_.tuning_lanes(experiment, label) for label in labels)
+    factors = [
+        _count(labels, 'algorithm'),
+        _count(experiment.pattern_makers, 'pattern'),
+        *([f'{len(experiment.grid_points)} points'] if len(experiment.grid_points) > 1 else []),
+        _count(experiment.seeds, 'seed'),
+        f'{experiment.num_rounds:,} rounds',
+    ]
+    return [
+        f'work     {" x ".join(factors)}{" and tuning" if tuned else ""}: {total:,} rounds',
+    ]
+
+
+def _describe_phases(experiment: Experiment) -> list[str]:
+    """Which patterns repeat so that evaluations see only a few rounds of their cycle."""
+    every, last = experiment.eval_every, experiment.num_rounds
+    lines = []
+    for label in experiment.pattern_makers:
+        cycle = experiment.pattern_at(label, experiment.grid_points[0]).cycle
+        if cycle is None:
+            continue
+        seen = cycle // math.gcd(cycle, every)
+        if seen < min(cycle, last // every, _ENOUGH_PHASES):
+            coprime = next(n for n in itertools.count(every + 1) if math.gcd(n, cycle) == 1)
+            lines.append(
+                f'warning  {label} repeats every {cycle} rounds: evaluations every {every} see '
+                f'{_count(range(seen), "round")} of them, such as {coprime} would see all'
+            )
+    return lines
+
+
+def _count(things: Any, word: str) -> str:
+    return f'{len(things)} {word}{"" if len(things) == 1 else "s"}'
 
 
 def check(experiment: Experiment) -> None:
@@ -32,7 +138,7 @@ def check(experiment: Experiment) -> None:
     """
     programs = Programs(experiment)
     for label in experiment.algorithms:
-        for lane in _one_per_program(experiment, programs, label):
+        for lane in programs.one_of_each(lanes_.every_lane(experiment, label)):
             try:
                 group = Group(programs, [lane])
                 jax.eval_shape(group.program.advance, *group.inputs())
@@ -45,13 +151,19 @@ def check(experiment: Experiment) -> None:
                     raise errors.invalid(where, requirement, errors.described(error)) from error
                 error.add_note(f'config.algorithms.{label} on pattern {lane.pattern}')
                 raise
-    largest = [largest_lane(experiment, programs, label)[0] for label in experiment.algorithms]
-    most = max(largest, key=programs.lane_bytes)
-    tables.refuse_if_above(experiment, Group(programs, [most]), programs.lane_bytes(most))
+    largest = [largest_lane(experiment, programs, label) for label in experiment.algorithms]
+    needed, label = max((lane_bytes(experiment, lane), lane.algorithm) for lane in largest)
+    memory.refuse_if_above(memory.available_bytes(), needed, label)
+
+
+def largest_lane(experiment: Experiment, programs: Programs, label: str) -> Lane:
+    """The main lane of an algorithm that keeps most."""
+    every = programs.one_of_each(lanes_.main_lanes(experiment, label))
+    return max(every, key=lambda lane: lane_bytes(experiment, lane))
 
 
 def _has_users_parts(experiment: Experiment, lane: Lane) -> bool:
-    problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
+    problem = lanes_.problem_of(experiment, lane)
     columns = experiment.algorithm_makers[lane.algorithm].at(lane.point)
     algorithm = experiment.algorithm_at(lane.algorithm, columns)
     return any(map(errors.is_users, (*algorithm, problem.loss_fn, problem.init_params)))
@@ -66,9 +178,8 @@ def is_short(experiment: Experiment) -> bool:
     Returns:
       True for small models and few rounds in all: those of a few seconds.
     """
-    rounds = sum(lanes.count_rounds(experiment, label) for label in experiment.algorithms)
-    pattern = next(iter(experiment.pattern_makers))
-    problem = experiment.problem_at(pattern, experiment.grid_points[0])
+    rounds = sum(lanes_.count_rounds(experiment, label) for label in experiment.algorithms)
+    problem = experiment.problem_at(next(iter(experiment.patterns)), experiment.grid_points[0])
     size = tree.size(jax.eval_shape(problem.init_params, jax.random.key(0)))
     return rounds < _FEW_ROUNDS and size < _SMALL_MODEL
 
@@ -78,7 +189,7 @@ def dry_run(experiment: Experiment, places: Sequence[Place] | None = None) -> It
 
     Args:
       experiment: the experiment.
-      places: as in `running.run`.
+      places: as in `loop.run`.
 
     Yields:
       The config, then a line per algorithm on lanes, states, memory and time, and the sum.
@@ -87,25 +198,21 @@ def dry_run(experiment: Experiment, places: Sequence[Place] | None = None) -> It
         yield f'config   {name} = {json.dumps(value, default=str)}'
     programs, total = Programs(experiment, places=places), 0.0
     for label in experiment.algorithms:
-        tried = lanes.tuning_lanes(experiment, label)
-        main = lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
-        kinds = _one_per_program(experiment, programs, label)
+        every = lanes_.every_lane(experiment, label)
+        main = [lane for lane in every if lane.stage == lanes_.MAIN]
+        kinds = len(programs.one_of_each(every))
         yield (
-            f'{label:16s} {len(tried)} lanes of tuning and {len(main)} lanes in '
-            f'{len(kinds)} program{"" if len(kinds) == 1 else "s"}; a lane keeps '
-            f'{_by_part(programs, main[0])}'
+            f'{label:16s} {len(every) - len(main)} lanes of tuning and {len(main)} lanes in '
+            f'{kinds} program{"" if kinds == 1 else "s"}; a lane keeps '
+            f'{_by_part(experiment, main[0])}'
         )
-        estimate = _estimate(programs, main)
-        rounds = lanes.count_rounds(experiment, label)
-        seconds = estimate['compile'] * len(kinds) + rounds * estimate['round']
+        compiled, took, peak = _time(programs, main)
+        seconds = compiled * kinds + lanes_.count_rounds(experiment, label) * took
         total += seconds
         yield (
-            f'{"":16s} compiled in {estimate["compile"]:.1f} s; '
-            f'{1 / estimate["round"]:,.0f} rounds/s, {_duration(seconds)} in all; '
-            f'needs {estimate["peak"]} at its peak'
+            f'{"":16s} compiled in {compiled:.1f} s; {1 / took:,.0f} rounds/s, '
+            f'{_duration(seconds)} in all; needs {peak} at its peak'
         )
-        if estimate['table']:
-            yield f'{"":16s} {estimate["table"]}'
         programs.forget()
     free = memory.available_bytes()
     device = programs.places[0].home.device_kind
@@ -115,15 +222,9 @@ def dry_run(experiment: Experiment, places: Sequence[Place] | None = None) -> It
     yield f'time     about {_duration(total)}, from a few timed rounds of each program'
 
 
-def _one_per_program(experiment: Experiment, programs: Programs, label: str) -> list[Lane]:
-    tried = lanes.tuning_lanes(experiment, label)
-    every = tried + lanes.main_lanes(experiment, label, lanes.first_tried(experiment, label))
-    return list({programs.key(lane): lane for lane in reversed(every)}.values())
-
-
-def _by_part(programs: Programs, lane: Lane) -> str:
+def _by_part(experiment: Experiment, lane: Lane) -> str:
     """Bytes of a lane's state, part by part."""
-    (state,) = Group(programs, [lane]).shapes()
+    state = state_shape(experiment, lane)
     parts: dict[str, Any] = {'models and memories': state.algorithm}
     if hasattr(state.algorithm, '_asdict'):
         parts = state.algorithm._asdict()
@@ -132,43 +233,36 @@ def _by_part(programs: Programs, lane: Lane) -> str:
     return ', '.join(f'{name} {memory.size(size)}' for name, size in sizes.items() if size)
 
 
-def _estimate(programs: Programs, lanes: Sequence[Lane]) -> dict[str, Any]:
+def _time(programs: Programs, lanes: Sequence[Lane]) -> tuple[float, float, str]:
     """Seconds to compile, seconds a round, and memory at the peak, of lanes with one program.
 
     One lane is timed at each of the places that lanes would share.
     """
-    period = programs.experiment.eval_every
     used = programs.places[: programs.num_at_a_time(lanes[0], len(lanes))]
     began = time.perf_counter()
     groups = [Group(programs, [lanes[0]], place) for place in used]
     programs.compile(groups)
     for group in groups:
         group.start()
-        group.dispatch()
-    for group in groups:
-        group.collect()
-    compiled = time.perf_counter() - began
-    peak = memory.peak_bytes(programs.compiled(groups[0]), used[0].num_copies)
-    sharers = len(used) if used[0].home.platform == 'cpu' else 1  # of one memory
-    kept, table = tables.table(groups[0]), ''
-    if kept is not None and peak is not None:
-        copies, size = sharers * used[0].num_copies, len(used[0].devices)
-        count = groups[0].problem.num_clients
-        table = tables.describe(kept, count, peak * sharers, copies, size)
-    began, periods = time.perf_counter(), 0
-    while not periods or time.perf_counter() - began < _TIMED_SECONDS:
-        periods += 1
+
+    def advance() -> None:
         for group in groups:
             group.dispatch()
         for group in groups:
             group.collect()
-    took = (time.perf_counter() - began) / (periods * period)
-    return {
-        'compile': max(0.0, compiled - took * period),
-        'round': took / len(groups),
-        'peak': 'unknown' if peak is None else memory.size(peak * sharers),
-        'table': table,
-    }
+
+    advance()
+    compiled = time.perf_counter() - began
+    began, periods = time.perf_counter(), 0
+    while not periods or time.perf_counter() - began < _TIMED_SECONDS:
+        periods += 1
+        advance()
+    took = (time.perf_counter() - began) / periods
+    peak = memory.peak_bytes(programs.compiled(groups[0]), used[0].num_copies)
+    sharers = len(used) if used[0].home.platform == 'cpu' else 1  # of one memory
+    needed = 'unknown' if peak is None else memory.size(peak * sharers)
+    period = programs.experiment.eval_every
+    return max(0.0, compiled - took), took / period / len(groups), needed
 
 
 def _duration(seconds: float) -> str:

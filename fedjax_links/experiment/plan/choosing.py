@@ -1,16 +1,45 @@
-"""What tuning found, read from the metrics alone."""
+"""How an experiment tunes, and what tuning found, read from the metrics alone."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedjax_links.core.grids import Columns
 from fedjax_links.results import dataset
 
 BEST = 'best'
 """Decides by whichever candidate model is ahead."""
 
-_MOST_SHOWN = 8
+FIRST_TUNING_SEED = 10_000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """How the values that suit each algorithm are found before the experiment proper.
+
+    Attributes:
+      grid: columns to try, values by name, none of them in the experiment's own grid; each
+        algorithm tries the combinations of those that its maker takes, at every point of that grid
+        as far as it concerns the algorithm, or the problem and the links that it is tuned on.
+      num_rounds: rounds of each try, a multiple of ``eval_every``, at most the experiment's.
+      num_seeds: seeds of each try, from 10,000 on, so none of the experiment's.
+      pattern: label of the links to tune on; the first by default.
+      model: candidate model whose last evaluation decides: a name such as ``'server'``, or
+        ``'best'`` for whichever is ahead.
+    """
+
+    grid: Columns
+    num_rounds: int
+    num_seeds: int = 1
+    pattern: str | None = None
+    model: str = BEST
+
+    @property
+    def seeds(self) -> range:
+        """The seeds of every try."""
+        return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.num_seeds)
 
 
 class Tried(NamedTuple):
@@ -31,17 +60,8 @@ class Tried(NamedTuple):
     @property
     def chosen(self) -> dict[str, Any]:
         """The values that did best; none if all diverged."""
-        return {} if self.best is None else self._values(self.best)
-
-    def text(self, metric: str) -> list[str]:
-        """A clause for each try: ``eval_loss 0.41 at learning_rate 0.1``."""
-        return [
-            f'{metric} {score:.4g} at {dataset.described({**self.at, **self._values(place)})}'
-            for place, score in enumerate(self.scores)
-        ]
-
-    def _values(self, place: int) -> dict[str, Any]:
-        return {name: column[place] for name, column in self.columns.items()}
+        best = self.best
+        return {} if best is None else {name: v[best] for name, v in self.columns.items()}
 
 
 def tried(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str) -> list[Tried]:
@@ -82,14 +102,8 @@ def tried(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: st
 def progress(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str) -> str:
     """How far the tuning of an algorithm is, as a clause; empty if it has not begun or is none."""
     every = _series(columns, facts, label)
-    if not every:
-        return ''
-    found = [text for entry in tried(columns, facts, label) for text in entry.text(facts['metric'])]
-    num_seeds = facts['tuning']['num_seeds']
-    more = sum(len(ends) for _, ends in every) - num_seeds * len(found)
-    parts = [f'tuning: {len(found)} of {len(every)} tried']
-    parts += [f'{more} of {num_seeds} seeds of the next'] if more else []
-    return ', '.join([*parts, *found[:_MOST_SHOWN], *(['...'] if found[_MOST_SHOWN:] else [])])
+    done = [ends for _, ends in every if len(ends) == facts['tuning']['num_seeds']]
+    return f'tuning: {len(done)} of {len(every)} tried' if every else ''
 
 
 def best_of(scores: np.ndarray, direction: str | None) -> int | None:

@@ -1,15 +1,17 @@
 """The lanes of an experiment: one simulation each, with everything that it needs named."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedjax_links import runs
+from fedjax_links.base import Participation, Problem
 from fedjax_links.core import grids
 from fedjax_links.core.grids import Point
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.plan import redraws
-from fedjax_links.experiment.plan.makers import REQUIRED
-from fedjax_links.experiment.plan.tuning import Tuning
+from fedjax_links.experiment.plan.makers import REQUIRED, Maker
+from fedjax_links.results import dataset
 
 MAIN, TUNING = 'main', 'tuning'
 _PLAIN = (bool, int, float, str)
@@ -57,15 +59,10 @@ class Lane(NamedTuple):
     @property
     def description(self) -> str:
         """For a person: ``fedavg, links, seed 3, learning_rate 0.1``."""
-        values = [
-            f'{name.rsplit(".", 1)[-1]} {value:g}'
-            if isinstance(value, float)
-            else f'{name.rsplit(".", 1)[-1]} {value}'
-            for name, value in self.point.items()
-            if value is not None
-        ]
-        tuning = ['tuning'] if self.stage == TUNING else []
-        return ', '.join([self.algorithm, self.pattern, f'seed {self.seed}', *values, *tuning])
+        values = {name: value for name, value in self.point.items() if value is not None}
+        tuning = TUNING if self.stage == TUNING else ''
+        parts = [self.algorithm, self.pattern, f'seed {self.seed}', dataset.described(values)]
+        return ', '.join(part for part in [*parts, tuning] if part)
 
 
 def of_kept(kept: runs.KeptLane) -> Lane:
@@ -74,26 +71,40 @@ def of_kept(kept: runs.KeptLane) -> Lane:
     return Lane(**own, point=kept.point, num_rounds=kept.round, place=kept.place)
 
 
-def main_lanes(experiment: Experiment, label: str, chosen: Sequence[Point] = ()) -> list[Lane]:
+def problem_of(experiment: Experiment, lane: Lane) -> Problem:
+    """The problem of a lane."""
+    return experiment.problem_at(lane.pattern, lane.point, lane.seed)
+
+
+def pattern_of(experiment: Experiment, lane: Lane) -> Participation:
+    """The pattern of a lane."""
+    return experiment.pattern_at(lane.pattern, lane.point, lane.seed)
+
+
+def main_lanes(
+    experiment: Experiment, label: str, chosen: Sequence[Point] | None = None
+) -> list[Lane]:
     """All patterns, points and seeds of an algorithm.
 
     Args:
       experiment: the experiment.
       label: the algorithm.
-      chosen: what tuning found, one for each of `tuned_points`.
+      chosen: what tuning found, one for each point of `tuned_at`; by default the first values that
+        it tries.
 
     Returns:
       The lanes, seeds varying fastest.
     """
     found: list[Lane] = []
-    best = list(zip(tuned_points(experiment, label), chosen, strict=True))
+    tuned, tried = tuned_at(experiment, label)
+    best = list(zip(tuned, tried[:1] * len(tuned) if chosen is None else chosen, strict=True))
     for pattern in experiment.pattern_makers:
         names = {*_concerning(experiment, label, pattern), redraws.GRID}
         for point in grids.project(experiment.grid_points, names):
             suits = (
                 values
-                for tuned, values in best
-                if all(point.get(name, value) == value for name, value in tuned.items())
+                for at, values in best
+                if all(point.get(name, value) == value for name, value in at.items())
             )
             added = next(suits, {})  # without a column of the tuned pattern, of its first value
             full = _complete(experiment, label, pattern, {**point, **added})
@@ -103,81 +114,69 @@ def main_lanes(experiment: Experiment, label: str, chosen: Sequence[Point] = ())
     return found
 
 
-def tuned_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
-    """The points of the grid that an algorithm is tuned at one by one.
+def tuned_at(
+    experiment: Experiment, label: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The points of the grid that an algorithm is tuned at one by one, and what it tries at each.
 
-    As far as they concern the algorithm, or the problem and the links that it is tuned on.
+    Points as far as they concern the algorithm, or the problem and the links that it is tuned on;
+    nothing for an algorithm that is not tuned.
     """
-    if experiment.tuning is None or not tuning_points(experiment, label):
-        return []
-    pattern = _tuned_pattern(experiment.tuning, experiment)
-    return grids.project(experiment.grid_points, _concerning(experiment, label, pattern))
-
-
-def tuning_points(experiment: Experiment, label: str) -> list[dict[str, Any]]:
-    """What an algorithm tries in tuning; nothing if it is not tuned."""
-    if experiment.tuning is None:
-        return []
-    own, tried = _columns(experiment, label), grids.flatten(experiment.tuning.grid)
-    columns = {name: values for name, values in tried.items() if name in own}
-    return grids.points(columns, 'cross') if columns else []
-
-
-def first_tried(experiment: Experiment, label: str) -> list[dict[str, Any]]:
-    """Stands for what tuning will find: at every tuned point, the first values that it tries."""
-    tried = tuning_points(experiment, label)
-    return [tried[0] for _ in tuned_points(experiment, label)]
+    own = experiment.algorithm_makers[label].columns
+    every = grids.flatten(experiment.tuning.grid) if experiment.tuning else {}
+    tried = {name: values for name, values in every.items() if name in own}
+    if not tried:
+        return [], []
+    names = _concerning(experiment, label, _tuned_pattern(experiment))
+    return grids.project(experiment.grid_points, names), grids.points(tried, 'cross')
 
 
 def tuning_lanes(experiment: Experiment, label: str) -> list[Lane]:
     """Every point of the tuning grid at every point of the grid, with seeds of their own."""
-    tuning: Tuning | None = experiment.tuning
     found: list[Lane] = []
-    if tuning is None:
+    if (tuning := experiment.tuning) is None:
         return found
-    pattern = _tuned_pattern(tuning, experiment)
-    for point in tuned_points(experiment, label):
-        for tried in tuning_points(experiment, label):
-            full = _complete(experiment, label, pattern, {**point, **tried})
-            for seed in tuning.seeds:
-                lane = Lane(TUNING, label, pattern, full, seed, tuning.num_rounds, len(found))
-                found.append(lane)
+    pattern = _tuned_pattern(experiment)
+    for point, tried in itertools.product(*tuned_at(experiment, label)):
+        full = _complete(experiment, label, pattern, {**point, **tried})
+        for seed in tuning.seeds:
+            lane = Lane(TUNING, label, pattern, full, seed, tuning.num_rounds, len(found))
+            found.append(lane)
     return found
+
+
+def every_lane(experiment: Experiment, label: str) -> list[Lane]:
+    """The lanes of an algorithm, main ones as by default."""
+    return tuning_lanes(experiment, label) + main_lanes(experiment, label)
 
 
 def count_rounds(experiment: Experiment, label: str) -> int:
     """Rounds that an algorithm simulates, tuning included."""
-    main = main_lanes(experiment, label, first_tried(experiment, label))
-    lanes = tuning_lanes(experiment, label) + main
-    return sum(lane.num_rounds for lane in lanes)
+    return sum(lane.num_rounds for lane in every_lane(experiment, label))
 
 
-def _tuned_pattern(tuning: Tuning, experiment: Experiment) -> str:
+def _tuned_pattern(experiment: Experiment) -> str:
     """The links that algorithms are tuned on."""
-    return tuning.pattern or next(iter(experiment.pattern_makers))
-
-
-def _columns(experiment: Experiment, label: str) -> Mapping[str, Any]:
-    return experiment.algorithm_makers[label].columns
+    tuned = experiment.tuning.pattern if experiment.tuning else None
+    return tuned or next(iter(experiment.patterns))
 
 
 def _concerning(experiment: Experiment, label: str, pattern: str) -> set[str]:
     """The columns that make an algorithm, a pattern or its problem."""
-    patterns, problems = experiment.pattern_makers, experiment.problem_makers
-    return {*_columns(experiment, label), *patterns[pattern].columns, *problems[pattern].columns}
+    return {name for maker in _makers(experiment, label, pattern) for name in maker.columns}
+
+
+def _makers(experiment: Experiment, label: str, pattern: str) -> list[Maker[Any]]:
+    own = experiment.problem_makers[pattern], experiment.pattern_makers[pattern]
+    return [*own, experiment.algorithm_makers[label]]
 
 
 def _complete(experiment: Experiment, label: str, pattern: str, point: Point) -> dict[str, Any]:
     """A point with the fixed values of all columns that it does not give."""
     drawn = experiment.draws.columns()  # of the seed, which stands beside the point
-    makers = (
-        experiment.problem_makers[pattern],
-        experiment.pattern_makers[pattern],
-        experiment.algorithm_makers[label],
-    )
     fixed = {
         name: value[pattern] if isinstance(value, Mapping) else value
-        for maker in makers
+        for maker in _makers(experiment, label, pattern)
         for name, value in maker.columns.items()
         if value is not REQUIRED and name not in drawn
     }

@@ -6,15 +6,15 @@ cycle, a turn or a warm-up longer than the run is none of these: its beginning i
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.base import Algorithm, Problem
 from fedjax_links.config.sections import Bound
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment.plan import redraws
-from fedjax_links.experiment.plan.choosing import BEST
-from fedjax_links.experiment.plan.tuning import Tuning
+from fedjax_links.experiment.plan.choosing import BEST, Tuning
 from fedjax_links.results import dataset
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ MOST_LETTERS = 100
 LINK_PAGES = 'links', 'participation'
 """Pages that every report of a run with kept links has."""
 _PERIODS = 'period', 'start_round'
+_FILE_NAME = re.compile(r'[^/\\. ]([^/\\]*[^/\\ ])?')
 _EVENTS = ('outage', 'start'), ('switch', 'at_rounds')
 
 
@@ -45,17 +46,18 @@ def check_work(
     Raises:
       ValueError: naming the field to lower.
     """
-    if num_lanes > MOST_LANES:
-        raise errors.invalid(lanes, f'give at most {MOST_LANES:,} lanes', f'{num_lanes:,}')
-    if num_lanes * num_rounds > MOST_ROUNDS:
-        what = f'{num_rounds:,} in each of {num_lanes:,} lanes'
-        raise errors.invalid(rounds, f'give at most {MOST_ROUNDS:,} rounds in all', what)
-    evaluations = num_lanes * (num_rounds // eval_every)
-    if evaluations > MOST_EVALUATIONS:
-        requirement = f'give at most {MOST_EVALUATIONS:,} evaluations in all'
-        raise errors.invalid(
-            'eval_every', requirement, f'{eval_every}, which gives {evaluations:,}'
-        )
+    for field, count, most, what in (
+        (lanes, num_lanes, MOST_LANES, 'lanes'),
+        (rounds, num_lanes * num_rounds, MOST_ROUNDS, 'rounds in all'),
+        (
+            'eval_every',
+            num_lanes * num_rounds // eval_every,
+            MOST_EVALUATIONS,
+            'evaluations in all',
+        ),
+    ):
+        if count > most:
+            raise errors.invalid(field, f'give at most {most:,} {what}', f'{count:,}')
 
 
 def check_size(experiment: 'Experiment') -> None:
@@ -83,15 +85,11 @@ def check_multiple(field: str, value: int, period: int) -> None:
 def check_columns(experiment: 'Experiment') -> None:
     """Raises for a column of the grid that no maker takes."""
     makers = experiment.algorithm_makers.values()
-    taken = {
-        redraws.GRID,
-        *experiment.columns_taken,
-        *(n for maker in makers for n in maker.columns),
-    }
+    own = {name for maker in makers for name in maker.columns}
+    taken = {redraws.GRID, *experiment.columns_taken, *own}
     columns = grids.flatten(experiment.grid)
     for name in columns:
-        if name not in taken:
-            raise errors.unknown_name('grid', name, taken)
+        checks.choice('grid', name, taken)
     dataset.check_name('grid', columns)
 
 
@@ -106,8 +104,7 @@ def check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
     makers, grid = experiment.algorithm_makers.values(), grids.flatten(experiment.grid)
     taken = {name for maker in makers for name in maker.columns}
     for name in grids.flatten(tuning.grid):
-        if name not in taken:
-            raise errors.unknown_name('tuning.grid', name, taken)
+        checks.choice('tuning.grid', name, taken)
         if name in grid:
             raise errors.invalid('tuning.grid', 'leave out the columns of `grid`', name)
     metric = experiment.metric_name
@@ -136,7 +133,8 @@ def check_labels(field: str, labels: Sequence[Any]) -> None:
     """
     seen: dict[str, str] = {}
     for label in labels:
-        if not isinstance(label, str) or not label.strip() or not _names_a_file(label):
+        is_text = isinstance(label, str) and label.isprintable()
+        if not is_text or not _FILE_NAME.fullmatch(label) or '..' in label:
             requirement = "have labels that are file names without '/' and '..'"
             raise errors.invalid(field, requirement, errors.shown(label))
         if len(label) > MOST_LETTERS:
@@ -146,11 +144,6 @@ def check_labels(field: str, labels: Sequence[Any]) -> None:
         if other != label:
             requirement = 'have labels that differ by more than capitals, as they name files'
             raise errors.invalid(field, requirement, f'{other!r} and {label!r}')
-
-
-def _names_a_file(label: str) -> bool:
-    unsafe = any(c in label for c in '/\\') or '..' in label or label[0] == '.'
-    return label.isprintable() and label == label.strip() and not unsafe
 
 
 def check_report_names(names: Sequence[Any]) -> None:
@@ -170,13 +163,6 @@ def check_names(names: Sequence[Any], labels: Sequence[str]) -> None:
         checks.choice('names', pair[0], labels)
         if not isinstance(pair[1], str) or not pair[1].strip():
             raise errors.invalid('names', 'show texts', errors.shown(pair[1]))
-
-
-def check_federation(where: str, pattern: Participation, problem: Problem) -> None:
-    """Raises unless a pattern has the clients of a problem."""
-    if pattern.num_clients != problem.num_clients:
-        requirement = f"have the problem's {problem.num_clients} clients"
-        raise errors.invalid(where, requirement, pattern.num_clients)
 
 
 def check_batch(where: str, client: Mapping[str, Any], problem: Problem) -> None:

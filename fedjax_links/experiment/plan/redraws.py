@@ -23,6 +23,10 @@ of them at the value ``'by_seed'``; the layout `spread` then says how much each 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import jax
+import numpy as np
+
+from fedjax_links.base import Key
 from fedjax_links.core import checks, errors
 
 BY_SEED, FIXED = 'by_seed', 'fixed'
@@ -111,9 +115,9 @@ class Draws:
         """
         self._ways = resolve(redraw)
         self._seeds = [int(seed) for seed in seeds]
-        self._alone = list(alone)
         for value in alone:
             checks.choice(f'grid.{GRID}', value, (*STREAMS, BY_SEED))
+        self._points = [None, *({GRID: value} for value in alone)]
 
     def ways(self, point: Mapping[str, Any] | None = None) -> Mapping[str, str]:
         """``'by_seed'`` or ``'fixed'``, by stream, at a point of the grid."""
@@ -126,6 +130,10 @@ class Draws:
         """The seed that a stream has in a lane."""
         return int(seed) if self.ways(point)[stream] == BY_SEED else self._seeds[0]
 
+    def key_of(self, stream: str, seed: int, point: Mapping[str, Any] | None = None) -> Key:
+        """The key of ``init``, ``links`` or ``batches`` in a lane."""
+        return jax.random.key(np.uint32(self.seed_of(stream, seed, point)))
+
     def decisive(self, seed: int, point: Mapping[str, Any] | None = None) -> dict[str, int | None]:
         """The seed of each stream of a lane; None where no seed is given to what draws it."""
         ways = self.ways(point)
@@ -135,8 +143,7 @@ class Draws:
     @property
     def redrawn(self) -> list[str]:
         """The streams with a column that are by seed at some point."""
-        points = [None, *({GRID: value} for value in self._alone)]
-        return [s for s in COLUMNS if any(self.ways(point)[s] == BY_SEED for point in points)]
+        return [s for s in COLUMNS if any(self.ways(at)[s] == BY_SEED for at in self._points)]
 
     def columns(
         self, seed: int | None = None, point: Mapping[str, Any] | None = None
@@ -147,5 +154,4 @@ class Draws:
 
     def every(self) -> list[dict[str, int]]:
         """The columns of all lanes that there may be."""
-        points = [None, *({GRID: value} for value in self._alone)]
-        return [self.columns(seed, point) for point in points for seed in self._seeds]
+        return [self.columns(seed, point) for point in self._points for seed in self._seeds]

@@ -1,4 +1,8 @@
-"""What a run calls: those who listen to it, and what its lanes begin with."""
+"""What a run calls: those who listen to it, some of them by name, and what its lanes begin with.
+
+An experiment's ``log`` names callbacks of the user's own as ``module:factory``, functions of the
+run's folder, which exists once the run has started and is None for results in memory.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,8 +11,11 @@ from typing import Any
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
-from fedjax_links.experiment.definition import Experiment
+from fedjax_links.config import sections
+from fedjax_links.core import checks, errors
+from fedjax_links.experiment.definition import LINKS, Experiment
 from fedjax_links.experiment.plan.lanes import Lane
+from fedjax_links.machines import processes
 
 
 class Stop(Exception):  # noqa: N818, it is no error
@@ -39,6 +46,30 @@ class Callback:
         """After everything."""
 
 
+def tell(callbacks: Sequence[Callback], event: str, *what: Any) -> None:
+    """Calls a method of all callbacks; where one of any process stops the run, all stop.
+
+    Args:
+      callbacks: of this process.
+      event: name of the method.
+      *what: its arguments.
+
+    Raises:
+      Stop: if one did.
+    """
+
+    def answer() -> bytes:
+        try:
+            for callback in callbacks:
+                getattr(callback, event)(*what)
+        except Stop:
+            return b'stop'
+        return b''
+
+    if any(processes.answers(answer)):
+        raise Stop
+
+
 class Origin:
     """Where the lanes of a run begin; before their first round, unless they are forked.
 
@@ -50,26 +81,51 @@ class Origin:
     round: int = 0
     facts: Mapping[str, Any] = MappingProxyType({})
 
-    def begin(self, lanes: Sequence[Lane], shapes: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Where lanes of the main stage begin.
-
-        Args:
-          lanes: that advance together.
-          shapes: of their states, by name.
-
-        Returns:
-          Rounds behind them, and their states; none of them for no rounds.
-        """
-        return 0, {}
+    def begin(self, lane: Lane) -> PyTree:
+        """The state that a lane of the main stage begins with, after `round` rounds."""
 
     def carry(self, pattern: str, seed: int) -> PyTree | None:
         """The carry that a pattern begins with; None for a fresh one."""
         return None
 
-    def tuning_lines(self, lanes: Sequence[Lane]) -> Mapping[str, Sequence[str]]:
-        """Lines of metrics that are known of tuning lanes, by name; none if they must run."""
-        return {}
-
     def has_links(self, folder: Path, num_rounds: int) -> bool:
         """Whether a folder has realised links that need not be drawn again."""
         return False
+
+
+# By name.
+
+
+def check_log(log: Sequence[str]) -> None:
+    """Raises for a name that stands for nothing.
+
+    Args:
+      log: as in `Experiment`.
+
+    Raises:
+      ValueError: naming it and the nearest valid name.
+    """
+    for name in checks.names('log', log):
+        sections.lookup('log', name, {LINKS: None})
+
+
+def callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
+    """What the names stand for.
+
+    Args:
+      log: as in `Experiment`.
+      folder: of the run.
+
+    Raises:
+      ValueError: for what is no callback.
+    """
+    found = []
+    for name in log:
+        if name == LINKS:
+            continue
+        path = None if folder is None else Path(folder)
+        made = sections.named('log', name, {}, path)
+        if not isinstance(made, Callback):
+            raise errors.invalid('log', f'name what returns a Callback ({name})', repr(made))
+        found.append(made)
+    return found

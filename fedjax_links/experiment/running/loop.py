@@ -1,6 +1,15 @@
-"""Runs an experiment: every algorithm is tuned, then run."""
+"""Runs an experiment: every algorithm is tuned, then run.
 
+The lanes of a stage advance one on each device. They are begun in order, and what is kept does not
+depend on how many are under way.
+"""
+
+import contextlib
+import dataclasses
 import functools
+import math
+import sys
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,17 +19,21 @@ import numpy as np
 
 from fedjax_links import base, runs
 from fedjax_links.base import PyTree
-from fedjax_links.core import errors
+from fedjax_links.core import errors, memory
 from fedjax_links.experiment.definition import LINKS, Experiment
-from fedjax_links.experiment.plan import choosing
+from fedjax_links.experiment.plan import choosing, families
 from fedjax_links.experiment.plan import lanes as lanes_
-from fedjax_links.experiment.running import advancing, in_step, stores
-from fedjax_links.experiment.running.hooks import Callback, Origin
+from fedjax_links.experiment.plan.lanes import Lane
+from fedjax_links.experiment.running import hooks, programs, stores
+from fedjax_links.experiment.running.groups import Group
+from fedjax_links.experiment.running.hooks import Callback, Origin, Stop, tell
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.machines import processes
 from fedjax_links.machines.devices import Place
 
 _MOST_LINKS = 2**27
+_SAVE_SECONDS = 5.0
+_Measured = Sequence[tuple[Lane, Mapping[str, Any]]]
 
 
 def run(
@@ -51,14 +64,12 @@ def run(
     Raises:
       ValueError: as `Experiment.run`.
     """
-    from fedjax_links.experiment.running import loggers
-
     log = experiment.log if processes.is_leader() else ()
-    callbacks = [*processes.agreed(lambda: loggers.callbacks(log, folder)), *callbacks]
+    callbacks = [*processes.agreed(lambda: hooks.callbacks(log, folder)), *callbacks]
     origin = origin or Origin()
-    programs = Programs(experiment, side_by_side=side_by_side, places=places)
+    shared = Programs(experiment, side_by_side=side_by_side, places=places)
     facts = {**experiment.facts(), **origin.facts}
-    if programs.places[0].is_mesh:
+    if shared.places[0].is_mesh:
         facts[runs.ON_A_MESH] = True
     path = None if folder is None else Path(folder)
 
@@ -67,26 +78,22 @@ def run(
             return stores.Memory()
         return stores.RunFolder(path, facts=facts, config=experiment.config)
 
-    is_alone = not processes.are_several()
-    store = opened() if is_alone else in_step.Store(opened, [experiment.config, facts])
-    callbacks = callbacks if is_alone else [in_step.Listeners(callbacks)]
+    several = processes.are_several()
+    store: Any = stores.InStep(opened, [experiment.config, facts]) if several else opened()
     try:
-        for callback in callbacks:
-            callback.on_start(experiment)
+        tell(callbacks, 'on_start', experiment)
         if path is not None and not origin.has_links(path, experiment.num_rounds):
-            store.keep_links(_links(experiment, programs, origin))
-        stages = advancing.Stages(programs, store, callbacks, origin)
+            store.keep_links(_links(experiment, shared, origin))
+        stages = _Stages(shared, store, callbacks, origin)
         for label in experiment.algorithms:
             stages.run(lanes_.tuning_lanes(experiment, label))
-            tried = functools.partial(choose, experiment, label, runs.as_columns(store.lines))
-            chosen = processes.agreed(tried)
-            stages.run(lanes_.main_lanes(experiment, label, chosen))
-            programs.forget()
+            tried = functools.partial(choose, experiment, label, runs.as_columns(store.lines()))
+            stages.run(lanes_.main_lanes(experiment, label, processes.agreed(tried)))
+            shared.forget()
     finally:
         store.close()
-    results = runs.Results(runs.as_columns(store.lines), facts, path)
-    for callback in callbacks:
-        callback.on_end(results)
+    results = runs.Results(runs.as_columns(store.lines()), facts, path)
+    tell(callbacks, 'on_end', results)
     return results
 
 
@@ -114,53 +121,237 @@ def choose(
     return [tried.chosen for tried in found]
 
 
-def _links(experiment: Experiment, programs: Programs, origin: Origin) -> dict[str, np.ndarray]:
+# Realised links.
+
+
+def _links(experiment: Experiment, shared: Programs, origin: Origin) -> dict[str, np.ndarray]:
     """The realised links of the first seed, or of every seed where asked for, one bit each."""
-    point = experiment.grid_points[0]
     arrays: dict[str, np.ndarray] = {}
     if origin.round:
-        arrays |= {
-            'first_round': np.array(origin.round),
-            'num_rounds': np.array(experiment.num_rounds),
-        }
-    seeds = experiment.seeds if LINKS in experiment.log else experiment.seeds[:1]
+        arrays['first_round'] = np.array(origin.round)
+        arrays['num_rounds'] = np.array(experiment.num_rounds)
+    is_asked = LINKS in experiment.log
+    seeds = experiment.seeds if is_asked else experiment.seeds[:1]
     for label in experiment.pattern_makers:
-        pattern = experiment.pattern_at(label, point)
-        arrays['num_clients'] = np.array(pattern.num_clients)
-        if (
-            pattern.num_clients * experiment.num_rounds > _MOST_LINKS
-            and LINKS not in experiment.log
-        ):
+        num_clients = experiment.pattern_at(label, experiment.grid_points[0]).num_clients
+        arrays['num_clients'] = np.array(num_clients)
+        if num_clients * experiment.num_rounds > _MOST_LINKS and not is_asked:
             continue
         for place, seed in enumerate(seeds):
             name = f'{label}/{seed}' if place else label
-            carry = origin.carry(label, seed)
-            pattern = experiment.pattern_at(label, point, seed)
-            masks, probs = _realised(programs, pattern, seed, origin.round, carry)
+            masks, probs = _realised(shared, label, seed, origin)
             arrays[f'mask/{name}'] = np.packbits(masks, axis=-1)
-            if LINKS in experiment.log:
+            if is_asked:
                 arrays[f'prob/{name}'] = probs
             arrays[f'mean_prob/{name}'] = probs.mean(axis=0)
     return arrays
 
 
 def _realised(
-    programs: Programs, pattern: Any, seed: int, begin: int, carry: PyTree | None
+    shared: Programs, label: str, seed: int, origin: Origin
 ) -> tuple[np.ndarray, np.ndarray]:
     """Who takes part, bool[T, N], and the reported probabilities float[T, N], from a round on."""
-    program, experiment = programs.links(pattern), programs.experiment
+    experiment = shared.experiment
     point = experiment.grid_points[0]
-    key = jax.random.key(np.uint32(experiment.draws.seed_of('links', seed, point)))
-    keys = key[None] if programs.side_by_side else key
-    masks, probs = [], []
+    program = shared.links(experiment.pattern_at(label, point, seed))
+    keys, carry = experiment.draws.key_of('links', seed, point), origin.carry(label, seed)
+    if shared.side_by_side:
+        keys, carry = keys[None], jax.tree.map(lambda a: a[None], carry)
     if carry is None:
         carry = program.start(keys)
-    elif programs.side_by_side:
-        carry = jax.tree.map(lambda a: a[None], carry)
-    for first in range(begin, experiment.num_rounds, experiment.eval_every):
+    masks, probs = [], []
+    for first in range(origin.round, experiment.num_rounds, experiment.eval_every):
         carry, links = program.draw(carry, keys, np.int32(first))
-        if programs.side_by_side:
+        if shared.side_by_side:
             links = jax.tree.map(lambda a: a[0], links)
         masks.append(np.asarray(base.participants(links)))
         probs.append(np.asarray(links.prob))
     return np.concatenate(masks), np.concatenate(probs)
+
+
+# Stages of algorithms.
+
+
+@dataclasses.dataclass(eq=False)
+class _Flight:
+    """Lanes under way, all of them with the same rounds behind them.
+
+    Attributes:
+      group: what advances them.
+      done: rounds behind them.
+      saved: rounds behind them at their last save.
+      clock: says when to save.
+    """
+
+    group: Group
+    done: int
+    saved: int
+    clock: stores.SaveClock
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the last round is behind them."""
+        return self.done == self.group.lanes[0].num_rounds
+
+
+class _Stages:
+    """Runs stages of algorithms."""
+
+    def __init__(
+        self, shared: Programs, store: Any, callbacks: Sequence[Callback], origin: Origin
+    ) -> None:
+        """Runs nothing yet.
+
+        Args:
+          shared: the programs of the experiment.
+          store: where all is kept.
+          callbacks: who is told.
+          origin: what the lanes of the main stage begin with.
+        """
+        self._programs, self._store = shared, store
+        self._callbacks, self._origin = callbacks, origin
+        self._flights: deque[_Flight] = deque()  # in the order of dispatch
+        self._free: deque[Place] = deque()
+
+    def run(self, lanes: Sequence[Lane]) -> None:
+        """Advances lanes of one stage of an algorithm to their last round.
+
+        From their last checkpoints, if there are any.
+
+        Args:
+          lanes: all of them.
+
+        Raises:
+          Stop: if a callback did, after all was saved.
+        """
+        if not lanes:
+            return
+        store, first = self._store, lanes[0]
+        store.expect({lane.name: lane.about for lane in lanes})
+        total = sum(lane.num_rounds for lane in lanes)
+        tell(self._callbacks, 'on_stage', first.algorithm, first.stage, total)
+        self._free = deque(self._programs.places)  # as many as there is work and memory for
+        if not self._programs.side_by_side:
+            most = self._programs.num_at_a_time(first, len(lanes))
+            self._free = deque(self._programs.places[:most])
+        self._sharers = len(self._free)
+        waiting = deque(self._groups(lanes))
+        try:
+            while waiting or self._flights:
+                self._begin(waiting)
+                if self._flights:
+                    self._land(self._flights[0])
+                    flight = self._flights.popleft()
+                    if flight.is_done:
+                        self._free.append(flight.group.place)
+                    else:
+                        flight.group.dispatch()
+                        self._flights.append(flight)
+        except Stop:
+            self._stop()
+            raise
+
+    def _begin(self, waiting: deque[list[Lane]]) -> None:
+        """Begins lanes on the devices that are free."""
+        begun = []
+        while waiting and self._free:
+            flight = self._restored(waiting.popleft())
+            if flight is not None:
+                begun.append(flight)
+        if begun:
+            self._programs.compile([flight.group for flight in begun])
+        for flight in begun:
+            flight.group.dispatch()
+            self._flights.append(flight)
+
+    def _restored(self, lanes: list[Lane]) -> _Flight | None:
+        """Lanes where they stand, on a device that is free; None if they are done."""
+        experiment, is_main = self._programs.experiment, lanes[0].stage == lanes_.MAIN
+        done = self._store.rounds(lanes[0].name)
+        is_new, is_done = not done, done >= lanes[0].num_rounds
+        if is_new and is_main:
+            done = self._origin.round
+        group = None if is_done else Group(self._programs, lanes, self._free.popleft())
+        states: list[PyTree] = []
+        if group and is_new:
+            states = [self._origin.begin(lane) for lane in lanes if done]
+        elif group:
+            shapes = {lane.name: programs.state_shape(experiment, lane) for lane in lanes}
+            states = list(self._store.restore(shapes).values())
+        if done:
+            self._tell([(lane, {}) for lane in lanes], done)
+        if group is None:
+            return None
+        if done:
+            group.restore(states)
+        else:
+            group.start()
+            if is_main and experiment.evaluate_start:
+                measured = list(zip(lanes, group.evaluate(), strict=True))
+                self._append(measured, 0)
+                self._tell(measured, 0)
+        return _Flight(group, done, done, stores.SaveClock(_SAVE_SECONDS, self._sharers))
+
+    def _land(self, flight: _Flight) -> None:
+        """Waits for a period that was started; keeps and tells what it gave."""
+        measured = list(zip(flight.group.lanes, flight.group.collect(), strict=True))
+        flight.done = flight.group.round
+        self._append(measured, flight.done)
+        if self._store.is_due(flight.clock) or flight.is_done:
+            with flight.clock:
+                self._save(flight)
+        self._tell(measured, flight.done)
+
+    def _append(self, measured: _Measured, round: int) -> None:
+        for lane, record in measured:
+            self._store.append(lane.name, [runs.line_of(lane.labels, round, record)])
+
+    def _tell(self, measured: _Measured, round: int) -> None:
+        for lane, record in measured:
+            tell(self._callbacks, 'on_period', lane, {'round': round, **record})
+
+    def _save(self, flight: _Flight) -> None:
+        """Keeps the states of lanes, but of those that were tried in tuning and are done."""
+        needed = flight.group.lanes[0].stage == lanes_.MAIN or not flight.is_done
+        states = flight.group.states() if needed else [None] * len(flight.group.lanes)
+        names = [lane.name for lane in flight.group.lanes]
+        self._store.save(dict(zip(names, states, strict=True)), flight.done)
+        flight.saved = flight.done
+
+    def _stop(self) -> None:
+        """Waits for what was started, and saves everything."""
+        for flight in self._flights:
+            if flight.done < flight.group.round:
+                with contextlib.suppress(Stop):
+                    self._land(flight)
+            if flight.saved < flight.done:
+                self._save(flight)
+
+    def _groups(self, lanes: Sequence[Lane]) -> list[list[Lane]]:
+        """Lanes that run together: one each, or as many with one program as memory allows."""
+        if not self._programs.side_by_side:
+            return [[lane] for lane in lanes]
+        alike: dict[Any, list[Lane]] = {}
+        for lane in lanes:
+            key = self._programs.key(lane), self._store.rounds(lane.name)
+            alike.setdefault(key, []).append(lane)
+        return [group for members in alike.values() for group in self._cut(members)]
+
+    def _cut(self, members: list[Lane]) -> list[list[Lane]]:
+        """Lanes with one program and one past: all of a device's, halved until they fit."""
+        shared, first = self._programs, members[0]
+        size = share = math.ceil(len(members) / len(shared.places))
+        is_done = self._store.rounds(first.name) >= first.num_rounds
+        data = families.own_bytes([lanes_.problem_of(shared.experiment, x) for x in members])
+        most = memory.lanes_that_fit(programs.lane_bytes(shared.experiment, first) + data, share)
+        while True:
+            groups = [members[i : i + size] for i in range(0, len(members), size)]
+            placed = zip(groups, shared.places, strict=False)
+            fits = size <= most and (is_done or shared.fit([Group(shared, *x) for x in placed]))
+            if size == 1 or fits:
+                break
+            size = math.ceil(size / 2)
+        if size < share:
+            said = f'{first.algorithm}: {size} at a time, as more lanes do not fit into memory'
+            print(said, file=sys.stderr)
+        return groups

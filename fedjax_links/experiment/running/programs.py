@@ -1,4 +1,4 @@
-"""The compiled programs of an algorithm: one period of one lane, or of several side by side.
+"""The compiled programs of an experiment: one period of a pattern's links, and of an algorithm.
 
 The links of a period are drawn by the pattern's own small program and handed to the algorithm's,
 so there are as many programs as algorithms plus patterns, and memory holds one period of links.
@@ -6,22 +6,56 @@ so there are as many programs as algorithms plus patterns, and memory holds one 
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links.base import FederationState, Key, Links, Participation, Problem, PyTree
-from fedjax_links.core import memory, meshes, tree
+from fedjax_links import simulation
+from fedjax_links.base import Array, FederationState, Key, Links, Participation, Problem, PyTree
+from fedjax_links.core import errors, memory, meshes, prng, tree
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.looking import tables
-from fedjax_links.experiment.plan.families import Family
+from fedjax_links.experiment.plan import families, makers
+from fedjax_links.experiment.plan import lanes as lanes_
 from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running import drawing, training
-from fedjax_links.experiment.running.training import Program, split
 from fedjax_links.machines import devices, processes
 from fedjax_links.machines.devices import Place
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment.running.groups import Group
+
+
+class LinkProgram(NamedTuple):
+    """What draws the links of one pattern.
+
+    Attributes:
+      start: ``key -> carry`` before the first round, jitted.
+      draw: ``(carry, key, first round) -> (carry, links)``, the links of one period, jitted.
+      sample: shapes and dtypes of a round's links.
+    """
+
+    start: Callable[[Key], PyTree]
+    draw: Callable[[PyTree, Key, Any], tuple[PyTree, Links]]
+    sample: Links
+
+
+class Program(NamedTuple):
+    """What trains the lanes of one algorithm, problem and set of built-in values.
+
+    Attributes:
+      start: ``(key, columns, problem) -> state`` before the first round, jitted.
+      advance: ``(state, key, links, columns, problem) -> (state, record)``, one period, jitted;
+        the state is donated.
+      evaluate: ``(key, keys of training, columns, problem) -> evals`` of the state that ``start``
+        makes, jitted.
+      layout: ``(key, columns, problem) -> how the state lies on a mesh``; None without one.
+    """
+
+    start: Any
+    advance: Any
+    evaluate: Any
+    layout: Callable[..., meshes.Layout] | None
 
 
 class Programs:
@@ -50,46 +84,44 @@ class Programs:
         self.places = devices.places() if places is None else list(places)
         alone = jax.default_backend() == 'cpu' or self.places[0].is_mesh
         self.side_by_side = not alone if side_by_side is None else side_by_side
-        self._links: dict[int, drawing.LinkProgram] = {}
+        self._links: dict[int, LinkProgram] = {}
         self._training: dict[Any, Program] = {}
         self._compiled: dict[Any, Any] = {}
         self._placed: dict[Any, Problem] = {}
 
     def key(self, lane: Lane) -> Any:
-        """Lanes with the same key can share a program and its data."""
+        """Lanes with the same key can share a program."""
         _, built_in = split(self.experiment, lane)
-        pattern = self.experiment.pattern_at(lane.pattern, lane.point, lane.seed)
-        leaves, kind = jax.tree.flatten(self.links(pattern).sample)
+        leaves, kind = jax.tree.flatten(self.links(lanes_.pattern_of(self.experiment, lane)).sample)
         shapes = tuple(leaf.shape for leaf in leaves)
-        return lane.algorithm, repr(built_in), self._problem_key(lane), kind, shapes
+        problem = families.kind_of(lanes_.problem_of(self.experiment, lane))
+        return lane.algorithm, repr(built_in), problem, kind, shapes
 
-    def _problem_key(self, lane: Lane) -> Any:
-        """Lanes side by side share a family, lanes one by one any arrays of the same shapes."""
-        if self.side_by_side:
-            return id(self.family(lane))
-        problem = self.experiment.problem_at(lane.pattern, lane.point, lane.seed)
-        leaves, kind = jax.tree.flatten(problem)
-        return kind, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+    def one_of_each(self, lanes: Sequence[Lane]) -> list[Lane]:
+        """The first lane of each program."""
+        return list({self.key(lane): lane for lane in reversed(lanes)}.values())
 
-    def family(self, lane: Lane) -> Family:
-        """The problems that lanes with this one's program have."""
-        problem = self.experiment.problem_at(lane.pattern, lane.point, lane.seed)
-        return self.experiment.family_of(problem)
+    def training(self, lane: Lane, place: Place, varying: Sequence[bool]) -> Program:
+        """The program of a lane; one device is like another, a mesh is not.
 
-    def training(self, lane: Lane, place: Place) -> Program:
-        """The program of a lane; one device is like another, a mesh is not."""
-        key = self.key(lane), place if place.is_mesh else None
+        Args:
+          lane: any that has it.
+          place: where it runs.
+          varying: for each leaf of the problem, whether lanes side by side differ in it.
+        """
+        key = self.key(lane), place if place.is_mesh else None, varying
         if key not in self._training:
-            family = self.family(lane) if self.side_by_side else None
-            self._training[key] = training.build(self.experiment, lane, place, family)
+            kind = jax.tree.structure(lanes_.problem_of(self.experiment, lane))
+            axes = jax.tree.unflatten(kind, [0 if varies else None for varies in varying])
+            together = axes if self.side_by_side else None
+            self._training[key] = _program(self.experiment, lane, place, together)
         return self._training[key]
 
-    def links(self, pattern: Participation) -> drawing.LinkProgram:
+    def links(self, pattern: Participation) -> LinkProgram:
         """The program of a pattern."""
         if id(pattern) not in self._links:
-            self._links[id(pattern)] = drawing.program(
-                pattern, self.experiment.eval_every, side_by_side=self.side_by_side
-            )
+            period, together = self.experiment.eval_every, self.side_by_side
+            self._links[id(pattern)] = _link_program(pattern, period, side_by_side=together)
         return self._links[id(pattern)]
 
     def compile(self, groups: Sequence['Group']) -> None:
@@ -98,39 +130,28 @@ class Programs:
         Raises:
           ValueError: if one is known not to fit.
         """
-        sizes = self._compile(groups)
+        new: dict[Any, Group] = {}
+        for group in groups:
+            if (key := self._whose(group)) not in self._compiled:
+                new.setdefault(key, group).settle()
+        done = devices.compile_all([g.program.advance.lower(*g.inputs()) for g in new.values()])
 
         def check() -> None:
-            for group, needed in sizes:
-                tables.refuse_if_above(self.experiment, group, needed, group.place.num_copies)
+            free = memory.available_bytes()
+            for group, compiled in zip(new.values(), done, strict=True):
+                needed = memory.peak_bytes(compiled, group.place.num_copies)
+                memory.refuse_if_above(free, needed or 0, group.lanes[0].algorithm)
 
         processes.agreed(check)
+        self._compiled |= zip(new, done, strict=True)
 
     def fit(self, groups: Sequence['Group']) -> bool:
         """Whether no group is known to be too large, each for its device; those are compiled."""
-        free = memory.available_bytes()
-        sizes = self._compile(groups)
-        if free is None or all(needed <= free for _, needed in sizes):
-            return True
-        for group, _ in sizes:
-            del self._compiled[self._whose(group)]
-        return False
-
-    def _compile(self, groups: Sequence['Group']) -> list[tuple['Group', int]]:
-        """Compiles what is new; the bytes that its groups need, where these are known."""
-        new: dict[Any, Group] = {}
-        for group in groups:
-            key = self._whose(group)
-            if key not in self._compiled and key not in new:
-                group.settle()
-                new[key] = group
-        done = devices.compile_all([g.program.advance.lower(*g.inputs()) for g in new.values()])
-        self._compiled |= zip(new, done, strict=True)
-        peaks = [
-            (group, memory.peak_bytes(compiled, group.place.num_copies))
-            for group, compiled in zip(new.values(), done, strict=True)
-        ]
-        return [(group, needed) for group, needed in peaks if needed is not None]
+        try:
+            self.compile(groups)
+        except errors.InvalidError:
+            return False
+        return True
 
     def compiled(self, group: 'Group') -> Any:
         """One period of a group's lanes, compiled; refused if it is known not to fit."""
@@ -146,30 +167,12 @@ class Programs:
 
     def num_at_a_time(self, lane: Lane, num_lanes: int) -> int:
         """How many lanes like this one run in one program or, on a CPU, at the same time."""
+        needed = lane_bytes(self.experiment, lane)
         if self.side_by_side:
-            return memory.lanes_that_fit(self.lane_bytes(lane), num_lanes)
-        group = Group(self, [lane])
-        copied, divided = self.lane_bytes(lane) + tree.num_bytes(group.problem), 0
-        if (layout := group.layout) is not None:
-            tables = layout.tables(group.shapes()[0]._replace(participation=()))
-            divided = tree.num_bytes([table for table, _ in tables])
-        wanted, copies = min(num_lanes, len(self.places)), self.places[0].num_copies
-        return memory.lanes_that_fit(copies * (copied - divided) + divided, wanted)
-
-    def lane_bytes(self, lane: Lane) -> int:
-        """Bytes of a lane's state and of one period of its links, without the work of a round.
-
-        Side by side with others, those of the data that it has for itself, too.
-        """
-        (state,) = Group(self.alone, [lane]).shapes()
-        data = self.family(lane).own_bytes if self.side_by_side else 0
-        links = self.experiment.eval_every * tree.num_bytes(state.links)
-        return tree.num_bytes(state) + links + data
-
-    @functools.cached_property
-    def alone(self) -> 'Programs':
-        """Of lanes that run one by one on a device, to ask for shapes."""
-        return Programs(self.experiment, side_by_side=False)
+            return memory.lanes_that_fit(needed, num_lanes)
+        needed += tree.num_bytes(lanes_.problem_of(self.experiment, lane))
+        wanted = min(num_lanes, len(self.places))
+        return memory.lanes_that_fit(self.places[0].num_copies * needed, wanted)
 
     def forget(self) -> None:
         """Lets go of the programs of algorithms that are done."""
@@ -178,223 +181,108 @@ class Programs:
         self._placed.clear()
 
     def _whose(self, group: 'Group') -> Any:
-        return self.key(group.lanes[0]), len(group.lanes), group.place
+        return group.program.advance, len(group.lanes), group.place
 
 
-class Group:
-    """Lanes that run together: one, or several with the same program.
+def split(experiment: Experiment, lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
+    """The columns of a lane's algorithm: arguments of its program, and what is built into it."""
+    values = experiment.algorithm_makers[lane.algorithm].at(lane.point)
+    traced = {k: np.float32(v) for k, v in values.items() if not makers.is_built_in(v)}
+    return traced, {name: v for name, v in values.items() if name not in traced}
 
-    Attributes:
-      lanes: themselves.
-      place: where they run.
-      round: rounds behind every lane, those of a period that was started among them.
+
+def algorithm_of(experiment: Experiment, lane: Lane) -> Callable[[Mapping[str, Any]], Any]:
+    """What makes the algorithm of a lane at values of the columns that are arguments."""
+    _, built_in = split(experiment, lane)
+    return lambda columns: experiment.algorithm_at(lane.algorithm, {**built_in, **columns})
+
+
+def state_shape(experiment: Experiment, lane: Lane) -> FederationState:
+    """The shapes of a lane's state, with the pattern's carry."""
+    algorithm, pattern = algorithm_of(experiment, lane), lanes_.pattern_of(experiment, lane)
+
+    def start(key: Key, columns: Mapping[str, Any], problem: Problem) -> FederationState:
+        return simulation.init(key, algorithm(columns), pattern, problem)
+
+    columns, problem = split(experiment, lane)[0], lanes_.problem_of(experiment, lane)
+    return jax.eval_shape(start, jax.random.key(0), columns, problem)
+
+
+def lane_bytes(experiment: Experiment, lane: Lane) -> int:
+    """Bytes of a lane's state and of one period of its links, without the work of a round."""
+    state = state_shape(experiment, lane)
+    return tree.num_bytes(state) + experiment.eval_every * tree.num_bytes(state.links)
+
+
+def _link_program(pattern: Participation, length: int, *, side_by_side: bool) -> LinkProgram:
+    """What draws the links of a pattern, ``length`` rounds at a time.
+
+    Carries, keys and links of lanes side by side have a leading axis.
     """
 
-    def __init__(
-        self, programs: Programs, lanes: Sequence[Lane], place: Place | None = None
-    ) -> None:
-        """Prepares the lanes; their states come with `start` or `restore`.
+    def start(key: Key) -> PyTree:
+        return pattern.init(prng.pattern_key(key))
 
-        Args:
-          programs: where their program is kept.
-          lanes: with one program.
-          place: where they run; the first of the programs' by default.
-        """
-        self.lanes = list(lanes)
-        self.place = place or programs.places[0]
-        self._programs = programs
-        self._together = programs.side_by_side
-        self._lead = (len(lanes),) if self._together else ()
-        self._period = programs.experiment.eval_every
-        experiment, first = programs.experiment, lanes[0]
-        problems = [experiment.problem_at(lane.pattern, lane.point, lane.seed) for lane in lanes]
-        self.problem = problems[0]
-        self._is_joint = self._together and any(programs.family(first).varies)
-        if self._is_joint:
-            self.problem = programs.family(first).together(problems)
-        self.program = programs.training(first, self.place)
-        self._columns = self._stack([split(experiment, lane)[0] for lane in lanes])
-        self._init_keys = self._keys_of('init')
-        self._keys = self._keys_of('batches')
-        self._link_keys = self._keys_of('links')  # patterns draw on one device
-        self._patterns = [
-            experiment.pattern_at(lane.pattern, lane.point, lane.seed) for lane in lanes
-        ]
-        self._links = [programs.links(pattern) for pattern in self._patterns]
-        self._states: FederationState | None = None
-        self._carries: list[PyTree] = []
-        self._advance: Any = None
-        self._outputs: tuple[Any, Any] | None = None
-        self._is_settled = False
-        self.round = 0
+    def draw_links(carry: PyTree, key: Key, first: Array) -> tuple[PyTree, Links]:
+        rounds = first + jnp.arange(length, dtype=jnp.int32)
+        return simulation.draw(carry, key, pattern, rounds)
 
-    def start(self) -> None:
-        """Puts every lane before its first round."""
-        self.settle()
-        self._states = self.program.start(*self._beginning())
-        self._carries = self._by_pattern(lambda links, keys, _: links.start(keys))
+    sample = simulation.sample_shapes(pattern)
+    if side_by_side:
+        start, draw_links = jax.vmap(start), jax.vmap(draw_links, in_axes=(0, 0, None))
+    return LinkProgram(jax.jit(start), jax.jit(draw_links), sample)
 
-    def _beginning(self) -> tuple[Any, ...]:
-        return self._init_keys, self._columns, self.problem
 
-    def _keys_of(self, stream: str) -> Key:
-        seed_of = self._programs.experiment.draws.seed_of
-        seeds = [np.uint32(seed_of(stream, lane.seed, lane.point)) for lane in self.lanes]
-        keys: Key = self._stack([jax.random.key(seed) for seed in seeds])
-        return keys
+def _program(experiment: Experiment, lane: Lane, place: Place, axes: Any) -> Program:
+    """The program of a lane and of all that share it.
 
-    def inputs(self) -> tuple[Any, ...]:
-        """The shapes of what one period of these lanes takes."""
-        sharding = self.place.sharding
-        states = jax.eval_shape(self.program.start, *self._beginning())
-        if self.layout is not None:
-            lying = jax.tree.unflatten(jax.tree.structure(states), self.layout.shardings)
-            states = jax.tree.map(lambda a, s: _shape(a.shape, a.dtype, s), states, lying)
-        links = jax.tree.map(
-            lambda a: _shape((*self._lead, self._period, *a.shape), a.dtype, sharding),
-            self._links[0].sample,
+    Args:
+      experiment: whose lane.
+      lane: any of them.
+      place: where they run.
+      axes: where problems of lanes side by side have their lane, as `jax.vmap` takes it; None for
+        lanes on their own.
+    """
+    period, algorithm = experiment.eval_every, algorithm_of(experiment, lane)
+    sample = simulation.sample_shapes(lanes_.pattern_of(experiment, lane))
+
+    def start(on: Any, key: Key, columns: Mapping[str, Any], problem: Problem) -> FederationState:
+        return simulation.init(key, algorithm(columns), sample, problem, mesh=on)
+
+    def train_period(
+        state: FederationState,
+        key: Key,
+        links: Links,
+        columns: Mapping[str, Any],
+        problem: Problem,
+    ) -> tuple[FederationState, Any]:
+        result = simulation.simulate(
+            key,
+            algorithm(columns),
+            links,
+            problem,
+            num_rounds=period,
+            eval_every=period,
+            eval_fn=experiment.eval_fn_for(problem),
+            initial_state=state,
+            mesh=place.mesh,
         )
-        return states, self._keys, links, self._columns, self.problem
+        sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), result.rounds)
+        evals = jax.tree.map(lambda a: a[0], result.evals)
+        return result.state, (sums, evals)
 
-    def shapes(self) -> list[FederationState]:
-        """The shapes of the lanes' states, with the pattern's carry, as `states` gives them."""
-        if self.place.is_mesh:
-            return Group(self._programs.alone, self.lanes).shapes()
-        states = jax.eval_shape(self.program.start, *self._beginning())
-        if self._together:
-            states = jax.tree.map(lambda a: _shape(a.shape[1:], a.dtype), states)
-        key = jax.random.key(0)
-        carries = [jax.eval_shape(pattern.init, key) for pattern in self._patterns]
-        return [states._replace(participation=carry) for carry in carries]
+    def evaluate(key: Key, own: Key, columns: Mapping[str, Any], problem: Problem) -> Any:
+        state = start(None, key, columns, problem)
+        eval_fn = experiment.eval_fn_for(problem)
+        return simulation.evaluate(state, own, algorithm(columns), problem, eval_fn)
 
-    def restore(self, states: Sequence[FederationState]) -> None:
-        """Puts every lane where an earlier process left it."""
-        self.settle()
-        (self.round,) = {int(state.round) for state in states}
-        carries = [state.participation for state in states]
-        self._carries = jax.device_put(carries, self.place.home)
-        alone = [state._replace(participation=()) for state in states]
-        if self.layout is None:
-            self._states = self._stack(self.place.put(alone))
-            return
-        leaves = self.place.put(self.layout.entered(alone[0]), self.layout.shardings)
-        self._states = self.layout.left(leaves, in_shares=True)
-
-    def settle(self) -> None:
-        """Puts what all periods take where the lanes run."""
-        if self._is_settled:
-            return
-        self._is_settled = True
-        if self._is_joint:
-            self.problem = self.place.put(self.problem)
-        else:
-            self.problem = self._programs.placed(self.problem, self.place)
-        self._link_keys = jax.device_put(self._link_keys, self.place.home)
-        alone = self._keys, self._init_keys, self._columns
-        self._keys, self._init_keys, self._columns = self.place.put(alone)
-
-    @functools.cached_property
-    def layout(self) -> meshes.Layout | None:
-        """How the state of these lanes, of which a mesh has one, lies on it."""
-        make = self.program.layout
-        return None if make is None else make(*self._beginning())
-
-    def states(self) -> list[FederationState]:
-        """The lanes' states, with the patterns' carries."""
-        assert self._states is not None
-        alone = [self._states]
-        if self._together:
-            places = range(len(self.lanes))
-            alone = [jax.tree.map(lambda a, i=i: a[i], self._states) for i in places]
-        if self.layout is not None:
-            alone = [self.layout.whole(self._states, processes.whole)]
-        return [
-            state._replace(participation=carry)
-            for state, carry in zip(alone, self._carries, strict=True)
-        ]
-
-    def period(self) -> list[dict[str, Any]]:
-        """Advances every lane by a period: `dispatch`, then `collect`."""
-        self.dispatch()
-        return self.collect()
-
-    def dispatch(self) -> None:
-        """Starts a period on the device, and does not wait."""
-        assert self._states is not None
-        links = self._next_links()
-        if self._advance is None:
-            self._advance = self._programs.compiled(self)
-        self._states, self._outputs = self._advance(
-            self._states, self._keys, links, self._columns, self.problem
-        )
-        self.round += self._period
-
-    def collect(self) -> list[dict[str, Any]]:
-        """Waits for the period that was started.
-
-        Returns:
-          One record per lane: sums over the rounds, evaluations, and whether all is finite; where
-          it is not, ``first_bad_round``, the round (from 0) since which.
-        """
-        assert self._states is not None
-        assert self._outputs is not None
-        sums, evals = self._outputs
-        named = {name: value for name, value in sums._asdict().items() if name != 'extra'}
-        return self._records({f'rounds/{k}': v for k, v in {**named, **sums.extra}.items()}, evals)
-
-    def evaluate(self) -> list[dict[str, Any]]:
-        """The lanes' models as they are: records without sums over rounds."""
-        evals = self.program.evaluate(self._init_keys, self._keys, self._columns, self.problem)
-        return self._records({}, evals)
-
-    def _records(self, sums: Mapping[str, Any], evals: Any) -> list[dict[str, Any]]:
-        assert self._states is not None
-        record = {
-            'finite': self._states.finite,
-            **sums,
-            **{f'{m}/{name}': value for m, named in evals.items() for name, value in named.items()},
-        }
-        host = {name: np.asarray(value) for name, value in record.items()}
-        first_bad = np.asarray(self._states.first_bad_round)
-        if not self._together:
-            return [_marked(host, first_bad)]
-        return [
-            _marked({k: v[i] for k, v in host.items()}, first_bad[i])
-            for i in range(len(self.lanes))
-        ]
-
-    def _next_links(self) -> Links:
-        """Links of the coming period, leaves [E, ...], or [L, E, ...] for lanes side by side."""
-        drawn = self._by_pattern(
-            lambda links, keys, carries: links.draw(carries, keys, np.int32(self.round))
-        )
-        self._carries = [carry for carry, _ in drawn]
-        links: Links = self._stack([links for _, links in drawn])
-        return self.place.put(links) if self.place.is_mesh else links
-
-    def _by_pattern(self, do: Callable[[drawing.LinkProgram, Key, PyTree], PyTree]) -> list[PyTree]:
-        """What a pattern's program does for the keys and carries of its lanes, lane by lane."""
-        carries = self._carries or [()] * len(self.lanes)
-        if not self._together:
-            return [do(self._links[0], self._link_keys, carries[0])]
-        found: dict[int, PyTree] = {}
-        for program in {id(links): links for links in self._links}.values():
-            places = [i for i, links in enumerate(self._links) if links is program]
-            together = self._stack([carries[i] for i in places])
-            done = do(program, self._link_keys[jnp.array(places)], together)
-            for row, place in enumerate(places):
-                found[place] = jax.tree.map(lambda a, row=row: a[row], done)
-        return [found[place] for place in range(len(self.lanes))]
-
-    def _stack(self, trees: Sequence[PyTree]) -> PyTree:
-        if not self._together:
-            return trees[0]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
-def _marked(record: dict[str, Any], first_bad_round: np.ndarray) -> dict[str, Any]:
-    return record if record['finite'] else {**record, 'first_bad_round': first_bad_round}
-
-
-def _shape(shape: tuple[int, ...], dtype: Any, sharding: Any = None) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+    begin: Any = functools.partial(start, place.mesh)
+    advance: Any = train_period
+    if axes is not None:
+        begin = jax.vmap(begin, in_axes=(0, 0, axes))
+        advance = jax.vmap(advance, in_axes=(0, 0, 0, 0, axes))
+        evaluate = jax.vmap(evaluate, in_axes=(0, 0, 0, axes))
+    layout = place.mesh and functools.partial(
+        meshes.Layout, functools.partial(start, None), place.mesh
+    )
+    return Program(jax.jit(begin), jax.jit(advance, donate_argnums=0), jax.jit(evaluate), layout)

@@ -1,4 +1,8 @@
-"""Where a run is kept: in memory, or in a folder that an interrupted run goes on in."""
+"""Where a run is kept: in memory, or in a folder that an interrupted run goes on in.
+
+Of several processes the leader keeps it. What the others must know to do the same (where lanes
+stand, when to save, and that the disk is full) is told by it whenever it is asked.
+"""
 
 import contextlib
 import fcntl
@@ -11,12 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import jax
 import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
-from fedjax_links.machines import environment
+from fedjax_links.machines import environment, processes
 from fedjax_links.storage import archives, checkpoints, packing
 
 _MAY_GROW = 'num_rounds'
@@ -59,7 +64,6 @@ class Memory:
         self._lanes: dict[str, Mapping[str, Any]] = {}
         self._lines: dict[str, list[str]] = {}
 
-    @property
     def lines(self) -> list[str]:
         """The lines of metrics, lane by lane, in the order of lanes."""
         order = dict.fromkeys((*self._lanes, *self._lines))
@@ -117,7 +121,6 @@ class RunFolder(Memory):
         *,
         facts: Mapping[str, Any],
         config: Mapping[str, Any] | None = None,
-        warn: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
     ) -> None:
         """Opens or creates the folder.
 
@@ -127,7 +130,6 @@ class RunFolder(Memory):
           folder: its path.
           facts: of the experiment, JSON values only.
           config: the config it was made from, if any.
-          warn: is told, in a line, what was damaged and mended.
 
         Raises:
           ValueError: if the folder cannot be used, holds another experiment, is in use by another
@@ -135,7 +137,6 @@ class RunFolder(Memory):
         """
         super().__init__()
         self.path = Path(folder).absolute()
-        self._warn = warn
         if (self.path / archives.METRICS).exists():
             requirement = 'be the folder of a run, not of an archive, which has no states'
             raise errors.invalid('workdir', requirement, folder)
@@ -153,7 +154,7 @@ class RunFolder(Memory):
                 kept = [self._whole(files) for files in list(self._saves.values())]
                 found = runs.in_order([lane for lane in kept if lane is not None], facts)
                 self._lines = {lane.name: list(lane.lines) for lane in found}
-                self._write_metrics(self.lines)
+                self._write_metrics(self.lines())
         except BaseException:
             self._lock.close()
             raise
@@ -210,7 +211,7 @@ class RunFolder(Memory):
             if self._metrics is not None:
                 with contextlib.suppress(OSError):  # they are derived
                     self._metrics.close()
-                    self._write_metrics(self.lines)
+                    self._write_metrics(self.lines())
 
     def _whole(self, files: dict[int, Path]) -> runs.KeptLane | None:
         """A lane as its last file that is whole has it; none after one is as good as new.
@@ -226,15 +227,14 @@ class RunFolder(Memory):
             except checkpoints.DamagedError as error:
                 damaged.append(files.pop(max(files)))
                 if len(damaged) == _KEPT:
-                    raise errors.invalid(
-                        'workdir',
-                        'hold checkpoints as they were written (--start_over sets the folder '
-                        'aside and begins again)',
-                        ' and '.join(map(str, damaged)),
-                    ) from error
+                    aside = '--start_over sets the folder aside and begins again'
+                    requirement = f'hold checkpoints as they were written ({aside})'
+                    said = ' and '.join(map(str, damaged))
+                    raise errors.invalid('workdir', requirement, said) from error
         for path in damaged:
             path.unlink()
-            self._warn(f'warning: {path} is damaged; going on from what was saved before')
+            said = f'warning: {path} is damaged; going on from what was saved before'
+            print(said, file=sys.stderr)
         return found
 
     def _show(self) -> None:
@@ -276,22 +276,18 @@ class RunFolder(Memory):
 
     def _describe(self, facts: Mapping[str, Any], config: Mapping[str, Any] | None) -> None:
         """Writes what is run, after comparing it with what is there."""
-        contents, had = {}, {}
-        for name, values in ((runs.CONFIG, config), (runs.EXPERIMENT, facts)):
-            there = had[name] = runs.read_json(self.path, name)
-            if values is None:
-                continue
-            contents[name] = runs.as_json(values)
-            if there is not None:
-                self._compare(there, json.loads(json.dumps(values)))
+        given = {runs.EXPERIMENT: facts, **({} if config is None else {runs.CONFIG: config})}
+        had = {name: runs.read_json(self.path, name) for name in (runs.CONFIG, runs.EXPERIMENT)}
+        for name, there in had.items():
+            if there is not None and name in given:
+                self._compare(there, json.loads(json.dumps(given[name])))
         if had[runs.EXPERIMENT] is not None and (had[runs.CONFIG] is None) != (config is None):
             kinds = 'an experiment made in Python', 'one that a config describes'
             ours, theirs = kinds if config is None else kinds[::-1]
-            raise errors.invalid(
-                'workdir', f'be new or hold a run of {ours}', f'{self.path}, of {theirs}'
-            )
-        for name, content in contents.items():
-            checkpoints.write_whole(self.path / name, content)
+            requirement = f'be new or hold a run of {ours}'
+            raise errors.invalid('workdir', requirement, f'{self.path}, of {theirs}')
+        for name, values in given.items():
+            checkpoints.write_whole(self.path / name, runs.as_json(values))
         present = json.dumps(environment.present(), indent=2, sort_keys=True) + '\n'
         checkpoints.write_whole(self.path / runs.ENVIRONMENT, present.encode())
 
@@ -299,18 +295,74 @@ class RunFolder(Memory):
         """Raises unless what is there is the same experiment, or a shorter one."""
         field, old, new = runs.first_difference(_shown(there), _shown(here))
         if old != new:
-            raise errors.invalid(
-                'workdir',
-                'be new or hold a run with the same config',
-                f'{self.path}, where {field} is {old!r} and not {new!r}',
-            )
+            said = f'{self.path}, where {field} is {old!r} and not {new!r}'
+            raise errors.invalid('workdir', 'be new or hold a run with the same config', said)
         most = there.get(_MAY_GROW)
         if most is not None and here.get(_MAY_GROW, most) < most:
             requirement = f'be at least {most}, the rounds of {self.path}'
             raise errors.invalid(_MAY_GROW, requirement, here[_MAY_GROW])
 
 
+class InStep:
+    """The leader's store, as every process sees it: a call is answered by the leader's own.
+
+    Attributes:
+      own: the store, in the leader.
+    """
+
+    def __init__(self, make: Callable[[], Memory], described: Sequence[Any]) -> None:
+        """Opens it.
+
+        Args:
+          make: makes the store in the leader.
+          described: the experiment, which all processes share: config and facts.
+
+        Raises:
+          ValueError: in every process, if the leader cannot, or one has another experiment.
+        """
+        self.own: Any = None
+        own = [
+            {k: v for k, v in (values or {}).items() if k not in runs.MAY_DIFFER}
+            for values in described
+        ]
+        leaders = _told(lambda: own)
+        processes.agreed(lambda: _check_same(leaders, json.loads(json.dumps(own))))
+
+        def begin() -> None:
+            self.own = make()
+
+        _told(begin)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """A method of `Memory`."""
+        return lambda *given: _told(lambda: getattr(self.own, name)(*given))
+
+    def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
+        """As `Memory.restore`."""
+        content = processes.told(lambda: checkpoints.packed(self.own.restore(lanes)))
+        structure = jax.tree.structure(dict(lanes))
+        states: dict[str, PyTree] = jax.tree.unflatten(structure, checkpoints.unpacked(content))
+        return states
+
+    def close(self) -> None:
+        """As `Memory.close`; it is told to nobody, as all may have ended."""
+        if self.own is not None:
+            self.own.close()
+
+
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """What has to be the same in every start."""
     free = (*runs.MAY_DIFFER, _MAY_GROW)
     return {name: value for name, value in values.items() if name not in free}
+
+
+def _check_same(leaders: Sequence[Any], own: Sequence[Any]) -> None:
+    for theirs, ours in zip(leaders, own, strict=True):
+        field, there, here = runs.first_difference(theirs, ours)
+        if there != here:
+            raise errors.invalid(field, 'be the same in all processes', f'{there!r} and {here!r}')
+
+
+def _told(answer: Callable[[], Any]) -> Any:
+    """What the leader answers, as JSON holds it."""
+    return json.loads(processes.told(lambda: json.dumps(answer()).encode()))

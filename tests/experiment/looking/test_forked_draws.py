@@ -2,7 +2,6 @@
 
 from fedjax_links import experiment
 from fedjax_links.experiment.looking import forking
-from fedjax_links.experiment.plan import lanes
 from tests.experiment.looking.test_forking import by_lane, small
 
 
@@ -21,24 +20,8 @@ def drawn(**changes):
     )
 
 
-def test_tuning_on_other_draws_is_repeated_and_the_same_ways_may_be_said_otherwise(tmp_path):
-    fixed = {'init': 'fixed'}
-    for name, redraw in (('silent', None), ('fixed', fixed)):
-        drawn(redraw=redraw).run(tmp_path / name)
-
-    def known(name, **changes):
-        planned = drawn(**changes)
-        origin = forking.origin(planned, tmp_path / name, 2)
-        return bool(origin.tuning_lines(lanes.tuning_lanes(planned, 'fedavg')))
-
-    said = {'data': 'by_seed'}
-    assert known('silent')
-    assert known('silent', redraw=said)
-    assert not known('silent', redraw={'data': 'fixed'})
-    assert not known('silent', redraw=fixed)
-    assert known('silent', first_seed=1, num_seeds=1)
-    assert known('fixed', redraw=fixed)
-    assert not known('fixed', redraw=fixed, first_seed=1, num_seeds=1)
-    # Links go on where they were, too.
-    forking.run(drawn(redraw=said), tmp_path / 'fork', fork_from=tmp_path / 'silent', at_round=2)
+def test_the_same_ways_may_be_said_otherwise_and_links_go_on_where_they_were(tmp_path):
+    drawn().run(tmp_path / 'silent')
+    said = drawn(redraw={'data': 'by_seed'})
+    forking.run(said, tmp_path / 'fork', fork_from=tmp_path / 'silent', at_round=2)
     assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'silent', after=2)

@@ -267,13 +267,13 @@ def test_makers_of_python_take_the_seed():
 def test_functions_that_differ_are_not_shared():
     """Where a function encloses what a seed drew, every seed keeps its own."""
     made = [quadratics(data_seed=seed) for seed in (0, 1)]
-    assert len(families.families(made)) == 2
+    assert families.unify(made) == made
     targets = [np.random.default_rng(seed).standard_normal((4, 2)) for seed in (0, 1)]
     made = [problems.quadratic(target, initial_point=[1.0, 2.0]) for target in targets]
-    (family,) = families.families(made)
-    assert family.members[1].init_params is made[0].init_params
-    np.testing.assert_array_equal(family.members[1].data, made[1].data)
-    stacked = family.together(family.members)
+    unified = families.unify(made)
+    assert unified[1].init_params is made[0].init_params
+    np.testing.assert_array_equal(unified[1].data, made[1].data)
+    stacked = families.together(unified)
     np.testing.assert_array_equal(stacked.data, jnp.stack([m.data for m in made]))
     assert stacked.owned.counts.shape == (4,)  # all have the same
 

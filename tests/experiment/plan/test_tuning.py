@@ -74,12 +74,9 @@ def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
     with pytest.raises(experiment.Stop):
         planned.run(tmp_path, [End()])
     run = runs.read(tmp_path)
-    first = (run['learning_rate'] == 0.1) & (run['round'] == 8)
-    score = run[f'server/{run.facts["metric"]}'][first].mean()
     said = (
         f'`workdir` must hold at least one finished algorithm, got {tmp_path}; not finished: mine '
-        '(tuning: 1 of 2 tried, 1 of 3 seeds of the next, '
-        f'{run.facts["metric"]} {score:.4g} at learning_rate 0.1).'
+        '(tuning: 1 of 2 tried).'
     )
     with pytest.raises(ValueError, match=re.escape(said)):
         source.of_run(run)

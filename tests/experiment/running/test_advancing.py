@@ -8,7 +8,8 @@ from fedjax_links import algorithms, experiment
 from fedjax_links.core import memory
 from fedjax_links.experiment.plan import lanes
 from fedjax_links.experiment.running import loop as running
-from fedjax_links.experiment.running.programs import Group, Programs
+from fedjax_links.experiment.running.groups import Group
+from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.local_training import local_sgd
 from fedjax_links.machines.devices import Place
 from tests.experiment.running.test_loop import in_python

@@ -9,8 +9,8 @@ from fedjax_links import experiment, participation, problems, simulation
 from fedjax_links.core import prng
 from fedjax_links.experiment import Callback
 from fedjax_links.experiment.plan import lanes
+from fedjax_links.experiment.running import groups, programs, stores
 from fedjax_links.experiment.running import loop as running
-from fedjax_links.experiment.running import programs, stores
 from tests.experiment.configs import tuned, values
 
 
@@ -228,7 +228,7 @@ def test_a_period_has_the_links_of_its_own_rounds_wherever_it_begins():
     def group(eval_every):
         planned = in_python(num_rounds=8, eval_every=eval_every)
         every = lanes.main_lanes(planned, 'fedavg', [])
-        return programs.Group(programs.Programs(planned), every[:1])
+        return groups.Group(programs.Programs(planned), every[:1])
 
     def states(group):
         return jax.tree.map(np.array, group.states())
