@@ -135,7 +135,7 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
       ValueError: for a mask or rates of another shape, or out of range.
     """
     mask = _mask(mask)
-    rates = None if rates is None else _rates(mask, rates)
+    both = None if rates is None else _rates(mask, rates)
     axes = panels.own(ax)
     counts = analysis.gap_counts(mask)
     if not counts.any():
@@ -148,8 +148,8 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
     widths = np.diff(edges)
     realised = np.add.reduceat(counts[: longest + 1], edges[:-1]) / counts.sum()
     axes.bar(edges[:-1], realised / widths, widths, align='edge', color=REALISED, label='realised')
-    if rates is not None:
-        expected = analysis.expected_gap_counts(*rates, len(mask), longest)
+    if both is not None:
+        expected = analysis.expected_gap_counts(*both, len(mask), longest)
         shares = np.add.reduceat(expected, edges[:-1]) / expected.sum() / widths
         centres = (edges[:-1] + edges[1:]) / 2
         axes.plot(centres, shares, '.-', color=THEORY, markersize=4, label='exact mean')
@@ -179,7 +179,7 @@ def link_memory(mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Any 
     mask = _mask(mask)
     checks.static_int('num_lags', num_lags)
     lags = min(num_lags, len(mask) // 2)
-    rates = None if rates is None else _rates(mask, rates)
+    both = None if rates is None else _rates(mask, rates)
     axes = panels.own(ax)
     measured = analysis.autocorrelation(mask, lags)
     if np.isnan(measured).all():
@@ -187,7 +187,7 @@ def link_memory(mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Any 
         return axes
     axes.axhline(0, color='#cccccc', linewidth=0.8)
     axes.plot(np.arange(lags + 1), measured, color=REALISED, linewidth=3, label='realised')
-    exact = None if rates is None else analysis.expected_autocorrelation(*rates, lags)
+    exact = None if both is None else analysis.expected_autocorrelation(*both, lags)
     if exact is not None:
         axes.plot(np.arange(lags + 1), exact, '--', color=THEORY, label='exact')
     return panels.finish(axes, 'lag in rounds', 'autocorrelation', legend='best')
