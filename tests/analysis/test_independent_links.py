@@ -124,6 +124,14 @@ def test_mixing_rate_is_the_second_eigenvalue_and_below_the_bound(probs):
     assert rate <= bound
 
 
+@pytest.mark.parametrize('num_clients', [50, 250])
+def test_mixing_rate_of_equal_clients_is_their_one_eigenvalue(num_clients):
+    """All but one are equal, which no search for a single one may stumble over."""
+    matrix = analysis.expected_mixing_matrix(np.full(num_clients, 0.2))
+    rate = analysis.mixing_rate(np.full(num_clients, 0.2))
+    assert rate == pytest.approx(matrix[0, 0] - matrix[0, 1], rel=1e-12)
+
+
 def test_mixing_rate_bounds_the_contraction_of_any_vector(rng):
     probs, vector = rng.uniform(0.1, 0.9, size=6), rng.normal(size=6)
     vector -= vector.mean()
