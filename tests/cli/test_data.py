@@ -4,9 +4,9 @@ import pytest
 
 from fedjax_links.problems import datasets
 from tests.cli.command import run
-from tests.problems.sources import published
-from tests.problems.sources.published import TRAIN, small
-from tests.problems.sources.test_fetching import serving
+from tests.problems.datasets.sources import published
+from tests.problems.datasets.sources.published import TRAIN, small
+from tests.problems.datasets.sources.test_fetching import serving
 
 
 def fails(done, message):

@@ -6,8 +6,8 @@ import pytest
 from fedjax_links.problems import datasets
 from fedjax_links.problems.datasets import sources
 from fedjax_links.problems.datasets.sources import RECIPES
-from tests.problems.sources import published
-from tests.problems.sources.published import TRAIN, small
+from tests.problems.datasets.sources import published
+from tests.problems.datasets.sources.published import TRAIN, small
 
 pytest.importorskip('pooch')
 

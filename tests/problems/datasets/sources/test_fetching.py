@@ -11,8 +11,8 @@ import pytest
 
 from fedjax_links.problems import datasets
 from fedjax_links.problems.datasets import sources
-from tests.problems.sources import published
-from tests.problems.sources.published import small
+from tests.problems.datasets.sources import published
+from tests.problems.datasets.sources.published import small
 
 pytest.importorskip('pooch')
 
