@@ -12,6 +12,7 @@ import pytest
 
 from examples import build
 from tests import ROOT
+from tests.conftest import COMPILE_FAST, as_flags
 
 SCRIPTS = build.scripts()
 HAS_KERNELS = all(importlib.util.find_spec(n) for n in ('jupytext', 'nbclient', 'ipykernel'))
@@ -79,7 +80,8 @@ def test_the_list_of_examples_has_a_line_for_each(script):
 @pytest.mark.slow
 @pytest.mark.parametrize('script', SCRIPTS, ids=lambda script: script.stem)
 def test_an_example_runs_from_a_clean_start(script, monkeypatch):
-    """Its asserts compare the key numbers with their bounds."""
+    """Its asserts compare the key numbers with their bounds, however it is compiled."""
+    monkeypatch.setenv('XLA_FLAGS', as_flags(COMPILE_FAST))
     if HAS_KERNELS:  # as a notebook, in a new kernel
         monkeypatch.setenv('PYTHONPATH', environment()['PYTHONPATH'])
         build.execute(build.notebook(script))
