@@ -49,7 +49,7 @@ def scaffold(
     round in which it delivers, as if it waited for an acknowledgement.
 
     Memory: 2 + N models; half of the N with ``table_dtype=jnp.bfloat16``. c then follows the
-    rounded c_i, up to a rounding drift as in `MemoryState`.
+    rounded c_i, up to a rounding drift as of every running sum.
 
     Args:
       local_train: the client program, plain SGD, with eta as its rate and s steps.
