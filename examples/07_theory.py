@@ -174,7 +174,7 @@ assert (deviations(left, rho**times) < 4).all()
 # %%
 figure, row = plt.subplots(1, 3, figsize=(10.5, 3), layout='constrained')
 fl.plot.mixing_matrix(expected, colorbar=False, ax=row[0]).set_title('exact E[W]', fontsize=9)
-realised = np.asarray(masks[:, 0])
+realised = entries.mean(axis=0)
 fl.plot.mixing_matrix(realised, ax=row[1]).set_title('mean of 2000 W', fontsize=9)
 fl.plot.learning_curves({'simulated': left}, 'disagreement', rounds=times, legend=False, ax=row[2])
 row[2].plot(times, rho**times, 'o', color=fl.plot.EXACT, markersize=3, label='rho^t')

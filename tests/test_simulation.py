@@ -292,11 +292,14 @@ def test_replaying_the_realised_links_repeats_the_run_bit_for_bit():
 @pytest.mark.parametrize(
     'links',
     [
-        MARKOV,
-        participation.uniform_cohort(NUM_CLIENTS, 2),
-        participation.duplex(uplink=MARKOV, downlink=BERNOULLI),
+        pytest.param(MARKOV, id='masks', marks=pytest.mark.slow),
+        pytest.param(participation.uniform_cohort(NUM_CLIENTS, 2), id='named'),
+        pytest.param(
+            participation.duplex(uplink=MARKOV, downlink=BERNOULLI),
+            id='duplex',
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=['masks', 'named', 'duplex'],
 )
 def test_rounds_under_the_links_that_a_pattern_draws_are_those_of_the_pattern(links):
     """To the bit, whole or in pieces, one of which is a single round."""

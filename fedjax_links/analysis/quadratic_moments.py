@@ -39,12 +39,14 @@ class FedpbcMoments(NamedTuple):
     Mean squares are sums over coordinates of the distance to x*, the mean of the targets.
 
     Attributes:
+      client_mean: float64[T + 1, d], the mean of the client models: not random.
       server_mean: float64[T + 1, d], ``E[x^t]``.
       server_mean_square: float64[T + 1], ``E ||x^t - x*||^2``.
       limit_server_mean: float64[d].
       limit_server_mean_square: the square of the server model's noise floor, bias included.
     """
 
+    client_mean: np.ndarray
     server_mean: np.ndarray
     server_mean_square: np.ndarray
     limit_server_mean: np.ndarray
@@ -192,6 +194,7 @@ def fedpbc_mean_and_covariance(
     right = gossip(trained(clients, np.zeros((size, size)))).ravel()
     gram = sparse_linalg.cg(operator, right, rtol=1e-13, maxiter=10_000)[0].reshape(size, size)
     return FedpbcMoments(
+        client_mean=centre - np.outer(factor ** np.arange(rounds + 1), centre),
         server_mean=np.stack(means) + centre,
         server_mean_square=np.array(squares),
         limit_server_mean=limit.server,

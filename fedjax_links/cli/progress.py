@@ -13,8 +13,8 @@ from tqdm import tqdm
 from fedjax_links.experiment import Callback, Experiment, Lane
 from fedjax_links.experiment.plan.lanes import TUNING, count_rounds
 
-_LIVE = '{desc} |{bar:24}| {n_fmt}/{total_fmt} rounds [{elapsed}<{remaining}, {rate_fmt}]'
-_PLAIN = '{desc}: {n_fmt} of {total_fmt} rounds, {elapsed}, {remaining} left'
+_LIVE = '{desc} |{bar:24}| {n:,}/{total:,} rounds [{elapsed}<{remaining}, {rate_fmt}]'
+_PLAIN = '{desc}: {n:,} of {total:,} rounds, {elapsed}, {remaining} left'
 
 
 class _Lines(tqdm):

@@ -168,7 +168,8 @@ def outage(
         raise errors.invalid('start', f'lie in [0, `stop` = {stop})', start)
     everyone = np.arange(pattern.num_clients)
     ids = everyone if clients is None else np.asarray(clients, np.int64)
-    checks.within('clients', ids, 0, pattern.num_clients - 1)
+    for end in (ids.min(initial=0), ids.max(initial=0)):
+        checks.within('clients', end, 0, pattern.num_clients - 1)
     hit = np.isin(everyone, ids)
 
     def silence(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:

@@ -1,5 +1,6 @@
 """Image classification spread over clients."""
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -238,6 +239,10 @@ def _build_model(model: Model, num_classes: int) -> nn.Module:
     else:
         requirement = 'be a name, a section, a flax module or a function that makes one'
         raise errors.invalid('model', requirement, repr(model))
+    if isinstance(make, type):  # whose signature has what flax adds to any module
+        fields = {field.name for field in dataclasses.fields(make)}
+        for option in options:
+            checks.choice('model', option, fields - {'name', 'num_classes', 'parent'})
     checks.options('model', make, options, None)
     module = make(num_classes, **options)
     if not isinstance(module, nn.Module):

@@ -16,6 +16,8 @@ from typing import Any
 from fedjax_links import runs
 from fedjax_links.experiment import Experiment
 
+__all__ = ['check', 'write']
+
 
 def write(
     run: runs.Results,

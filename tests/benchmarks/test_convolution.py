@@ -28,9 +28,3 @@ def test_another_convolution_is_noticed(monkeypatch):
     monkeypatch.setattr(convolution.models.CNN, 'convolution', wrong)
     with pytest.raises(ValueError, match='convolution: matmul_vmap: results differ'):
         convolution.compare(TINY, repeats=1)
-
-
-def test_the_workload_is_the_paper_s():
-    settings = convolution.Settings()
-    assert (settings.num_clients, settings.local_steps, settings.batch_size) == (10, 5, 16)
-    assert (settings.image_size, settings.channels, settings.kernel_size) == (28, (32, 32), 5)

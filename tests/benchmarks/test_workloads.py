@@ -50,18 +50,6 @@ def test_micro_notices_another_program(monkeypatch):
         micro.compare(TINY, repeats=1)
 
 
-def test_the_workloads_are_those_of_the_specification():
-    settings = micro.Settings()
-    assert (settings.num_clients, settings.num_samples, settings.num_features) == (100, 64, 32)
-    assert (settings.num_classes, settings.cohort_size, settings.local_steps) == (10, 10, 5)
-    assert (settings.batch_size, settings.num_rounds) == (16, 10_000)
-    plain = quadratic.Settings()
-    assert (plain.num_clients, plain.dimension, plain.local_steps) == (100, 100, 100)
-    assert (plain.num_rounds, plain.num_seeds) == (2500, 3)
-    assert (million.MANY.num_clients, million.MOST.num_clients) == (10**6, 10**8)
-    assert million.MANY.cohort_size == million.FEW.cohort_size == 100
-
-
 def test_bernoulli():
     record = bernoulli.compare(TINY, proof_rounds=5, repeats=1)
     assert_record(record)

@@ -74,11 +74,11 @@ def test_a_mistake_about_data_costs_one_line(tmp_path):
     fails(run('partition', f'--config={tmp_path}/config.py'), message)
 
 
-def run_with(prelude, tmp_path):
+def run_with(prelude, config, tmp_path):
     """The command in a process that does ``prelude`` first."""
     script = (
         f'import runpy, sys\n{prelude}\n'
-        f'sys.argv = ["partition", {CONFIG!r}, "--workdir={tmp_path}"]\n'
+        f'sys.argv = ["partition", {config!r}, "--workdir={tmp_path}"]\n'
         'runpy.run_module("fedjax_links.cli.partition", run_name="__main__")'
     )
     return subprocess.run(
@@ -93,9 +93,21 @@ def run_with(prelude, tmp_path):
 
 @pytest.mark.slow
 def test_a_missing_package_costs_one_line_and_a_bug_shows_where_it_is(tmp_path):
-    done = run_with('sys.modules["sklearn.datasets"] = None', tmp_path)
-    fails(done, 'error: the digits need scikit-learn: `pip install scikit-learn`.')
-    bug = run_with('sys.modules["fedjax_links.report.screens.partitions"] = None', tmp_path)
+    section = {
+        'name': 'images',
+        'model': 'softmax',
+        'num_clients': 4,
+        'dataset': 'tfds',
+        'data': {'name': 'mnist', 'data_dir': str(tmp_path)},
+    }
+    (tmp_path / 'mnist' / '3.0.1').mkdir(parents=True)
+    (tmp_path / 'mnist' / '3.0.1' / 'dataset_info.json').touch()
+    (tmp_path / 'config.py').write_text(IMAGES % section)
+    prelude = 'sys.modules["tensorflow_datasets"] = None'
+    done = run_with(prelude, f'--config={tmp_path}/config.py', tmp_path)
+    fails(done, 'error: prepared data need TensorFlow Datasets: `pip install')
+    prelude = 'sys.modules["fedjax_links.report.screens.partitions"] = None'
+    bug = run_with(prelude, CONFIG, tmp_path)
     assert bug.returncode == 1
     assert 'Traceback' in bug.stderr
     assert 'ModuleNotFoundError: import of' in bug.stderr

@@ -164,9 +164,6 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
         smaller['problem']['model'] = {'name': 'softmax'}
     if 'tuning' in config:
         smaller['tuning'] = {'num_rounds': 2, 'num_seeds': 1}
-    reports = config['reports']
-    if 'first_rounds' in reports:
-        smaller['reports'] = {'first_rounds': {'every': 2}}
     smaller['algorithms'] = {
         label: None
         for label, section in config['algorithms'].items()
@@ -189,6 +186,6 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
     pictures = {path.name for path in tmp_path.glob('*.png')}
     compared = len(config['algorithms']) - len(removed) > 1
     kinds = ('bars', 'curves', 'levels') if compared else ('bars', 'curves')
-    drawn = {f'{file}.png' for file, r in reports.items() if r['name'] in kinds}
+    drawn = {f'{file}.png' for file, r in config['reports'].items() if r['name'] in kinds}
     drawn.add('links.png')
     assert pictures == drawn

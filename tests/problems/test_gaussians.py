@@ -139,11 +139,6 @@ def test_what_is_known_is_printed_before_a_run():
     assert line in theory.text(links, record).splitlines()
 
 
-@pytest.mark.parametrize('name', ['gaussians', 'gaussian_regression'])
-def test_problems_are_registered(name):
-    assert problems.PROBLEMS[name] is getattr(problems, name)
-
-
 @pytest.mark.parametrize(
     'options, message',
     [

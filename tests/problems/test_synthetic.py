@@ -242,11 +242,6 @@ def test_robust_parameters_start_at_zero():
     assert start.dtype == np.float32
 
 
-@pytest.mark.parametrize('name', ['robust_regression', 'synthetic'])
-def test_problems_are_registered(name):
-    assert problems.PROBLEMS[name] is getattr(problems, name)
-
-
 @pytest.mark.parametrize(
     'call, message',
     [
