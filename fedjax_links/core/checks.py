@@ -31,6 +31,9 @@ def numbers(argument: str, value: Any) -> np.ndarray:
     if not (jnp.issubdtype(dtype, np.floating) or jnp.issubdtype(dtype, np.integer)):
         requirement = 'hold numbers' if isinstance(value, list | tuple) else 'be a number'
         raise errors.invalid(argument, requirement, errors.shown(value))
+    if isinstance(value, int) and abs(value) > LARGEST_INT:  # more than JAX takes for a number
+        requirement = f'be at most {LARGEST_INT} or have a decimal point'
+        raise errors.invalid(argument, requirement, value)
     return array
 
 

@@ -17,6 +17,7 @@ NAN, INF = float('nan'), float('inf')
         (checks.numbers, True, 'be a number, got True'),
         (checks.numbers, [1, 'a'], "hold numbers, got [1, 'a']"),
         (checks.numbers, [[1], [1, 2]], 'hold numbers, got [[1], [1, 2]]'),
+        (checks.positive, 2**31, 'be at most 2147483647 or have a decimal point, got 2147483648'),
         (checks.positive, 0.0, 'be positive, got 0.0'),
         (checks.positive, -1.0, 'be positive, got -1.0'),
         (checks.positive, NAN, 'be positive, got nan'),
