@@ -172,7 +172,7 @@ def _check_separation(separation: ArrayLike, weights: ArrayLike, cohort_size: in
     schedules.one_or_each('separation', separation, num_units)
     if not checks.is_concrete(separation):
         return
-    given = np.asarray(separation)
+    given = checks.numbers('separation', separation)
     if given.dtype.kind not in 'iu' or (given < 0).any():
         raise errors.invalid('separation', 'be integers of at least 0', given.min())
     waits = np.broadcast_to(given, num_units)

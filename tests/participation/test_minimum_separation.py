@@ -255,6 +255,10 @@ def test_errors():
         '`separation` must be integers of at least 0, got -1.',
     )
     refuses(
+        lambda: minimum_separation(ones, separation='5'),
+        "`separation` must be a number, got '5'.",
+    )
+    refuses(
         lambda: minimum_separation(ones, separation=1.5),
         '`separation` must be integers of at least 0, got 1.5.',
     )
