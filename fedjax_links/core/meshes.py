@@ -2,8 +2,8 @@
 
 A program is traced inside a mesh where it is the body of a `jax.shard_map` over an axis
 ``'clients'``, as `simulation.simulate` makes it. All is whole on each device but client tables, of
-which a device keeps a `Share`, and examples that `devices.divided` has divided. What devices tell
-each other is moved and never added up on the way, so that no bit depends on their number.
+which a device keeps a `Share`. What devices tell each other is moved and never added up on the way,
+so that no sum depends on their number.
 """
 
 import dataclasses

@@ -18,7 +18,6 @@ from fedjax_links.problems import array_checks, losses, models
 from fedjax_links.problems.partials import Partial
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
-_Pair = tuple[np.ndarray, np.ndarray]
 
 _EVAL_CHUNK = 1024
 
