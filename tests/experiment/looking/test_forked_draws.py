@@ -1,7 +1,12 @@
 """What a fork takes over depends on the seeds of the draws."""
 
+import jax
+import numpy as np
+
 from fedjax_links import experiment
+from fedjax_links.core import prng
 from fedjax_links.experiment.looking import forking
+from fedjax_links.experiment.plan import lanes
 from tests.experiment.looking.test_forking import by_lane, small
 
 
@@ -25,3 +30,19 @@ def test_the_same_ways_may_be_said_otherwise_and_links_go_on_where_they_were(tmp
     said = drawn(redraw={'data': 'by_seed'})
     forking.run(said, tmp_path / 'fork', fork_from=tmp_path / 'silent', at_round=2)
     assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'silent', after=2)
+
+
+def test_links_of_other_draws_begin_afresh(tmp_path):
+    drawn(num_seeds=2).run(tmp_path)
+    other = drawn(
+        num_seeds=2, redraw={'data': 'by_seed', 'links': 'fixed'}
+    )  # those of the first seed
+    fork = forking.Fork(other, tmp_path, 2)
+    goes_on = {}
+    for lane in lanes.main_lanes(other, 'fedpbc'):
+        key = other.draws.key_of('links', lane.seed, lane.point)
+        afresh = lanes.pattern_of(other, lane).init(prng.pattern_key(key))
+        carry = fork.begin(lane).participation
+        pairs = zip(jax.tree.leaves(carry), jax.tree.leaves(afresh), strict=True)
+        goes_on[lane.seed] = not all(np.array_equal(a, b) for a, b in pairs)
+    assert goes_on == {0: True, 1: False}
