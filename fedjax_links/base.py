@@ -122,7 +122,7 @@ class LinearObjective(NamedTuple):
     l2: float = 0.0
 
 
-@describing.described(describing.of_problem)
+@describing.described(describing.problem_text)
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Problem:
@@ -227,7 +227,7 @@ class Algorithm(NamedTuple):
     models: Callable[[PyTree], Mapping[str, Params]]
 
 
-@describing.described_by('sample', 'num_clients', 'cycle')
+@describing.described_by('sample')
 class Participation(NamedTuple):
     """A participation pattern as a sampler driven by keys.
 

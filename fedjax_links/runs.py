@@ -44,7 +44,7 @@ MAY_DIFFER = ('baseline', 'caption', 'log', 'names', 'reports', 'title')
 """What changes how results are shown or kept, but no result."""
 
 
-def _facts(run: Any) -> describing.Facts:
+def _text(run: Any) -> str:
     """What ran, and where every algorithm ended: mean and range over patterns and seeds."""
     facts, metric = run.facts, run.facts['metric']
     rows = {
@@ -66,10 +66,10 @@ def _facts(run: Any) -> describing.Facts:
             }
             said = [f'{model} {describing.numbers(v)}' for model, v in ends.items() if v.size]
             rows[algorithm] = f'{metric}: {", ".join(said)}' if said else 'not finished'
-    return describing.Facts(f'Results of {facts["title"]!r}', rows)
+    return describing.block(f'Results of {facts["title"]!r}', rows)
 
 
-@describing.described(_facts)
+@describing.described(_text)
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Results:
     """Metrics of a run: its lines as columns, and in one labelled form.

@@ -24,10 +24,7 @@ from fedjax_links.algorithms.fedvarp import fedvarp
 from fedjax_links.algorithms.focus import focus
 from fedjax_links.algorithms.mifa import mifa, mifa_waiting
 from fedjax_links.algorithms.scaffold import scaffold
-from fedjax_links.core import describing
 from fedjax_links.core.registry import AlgorithmEntry, Registry, Traffic
-
-describing.remember_calls(globals())
 
 _E = AlgorithmEntry
 _BLOCKS = {'period': 3, 'amplification': 1.5}

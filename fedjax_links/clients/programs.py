@@ -17,7 +17,6 @@ from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
 from fedjax_links.clients.data import client_data
 from fedjax_links.clients.rates import Schedule
 from fedjax_links.core import checks, describing, errors, tree
-from fedjax_links.core.describing import by_call
 from fedjax_links.core.references import cite
 
 Rate = Number | Schedule
@@ -71,7 +70,6 @@ class ClientProgram(NamedTuple):
     chunk_size: int | None
 
 
-@by_call
 def local_sgd(
     learning_rate: Rate,
     *,
@@ -166,7 +164,6 @@ def local_sgd(
     return ClientProgram(run, rate, local_steps, chunk_size)
 
 
-@by_call
 @cite('li2020federated')
 def proximal_sgd(
     learning_rate: Rate,

@@ -11,12 +11,10 @@ import jax.numpy as jnp
 
 from fedjax_links.base import Array, Number
 from fedjax_links.core import checks
-from fedjax_links.core.describing import by_call
 
 Schedule = Callable[[Array], Array]
 
 
-@by_call
 def constant(eta: Number) -> Schedule:
     """``eta_t = eta``.
 
@@ -33,7 +31,6 @@ def constant(eta: Number) -> Schedule:
     return lambda round: jnp.asarray(eta)
 
 
-@by_call
 def inverse_sqrt(eta: Number) -> Schedule:
     """``eta_t = eta / sqrt(t / 10 + 1)``.
 
@@ -53,7 +50,6 @@ def inverse_sqrt(eta: Number) -> Schedule:
     return lambda round: eta / jnp.sqrt(round / 10 + 1)
 
 
-@by_call
 def inverse(eta: Number) -> Schedule:
     """``eta_t = eta / (t + 1)``.
 
@@ -74,7 +70,6 @@ def inverse(eta: Number) -> Schedule:
     return lambda round: eta / (round + 1)
 
 
-@by_call
 def warmup(eta: Number, *, initial: Number, rounds: int) -> Schedule:
     """``eta_t = initial`` for ``t < rounds``, and ``eta`` from then on.
 
@@ -100,7 +95,6 @@ def warmup(eta: Number, *, initial: Number, rounds: int) -> Schedule:
     return lambda round: jnp.where(round < rounds, initial, eta)
 
 
-@by_call
 def halving(eta: Number, *, start: int, every: int, times: int) -> Schedule:
     """``eta_t = eta / 2^k(t)``: constant up to a round, then halved again and again.
 

@@ -14,7 +14,6 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import Participation
 from fedjax_links.core import checks, errors
-from fedjax_links.core.describing import by_call
 from fedjax_links.participation import replay
 from fedjax_links.participation.traces.intervals import Intervals
 
@@ -43,7 +42,6 @@ def locate(argument: str, path: Any) -> Path:
     return Path(path)
 
 
-@by_call
 def recorded(
     folder: str | Path, *, num_clients: int, pattern: str | None = None, seed: int | None = None
 ) -> Participation:

@@ -316,7 +316,7 @@ class Experiment:
             **({'attainable': known} if (known := self._attainable()) else {}),
         }
 
-    def _summary(self) -> describing.Facts:
+    def _summary(self) -> str:
         columns = grids.flatten(self.grid)
         count = limits.num_points(columns, self.grid_mode)
         rows = {
@@ -327,7 +327,7 @@ class Experiment:
             'seeds': f'{len(self.seeds)}',
             'rounds': f'{self.num_rounds:,}, evaluated every {self.eval_every:,}',
         }
-        return describing.Facts('Experiment', {name: row for name, row in rows.items() if row})
+        return describing.block('Experiment', rows)
 
     def _attainable(self) -> str:
         """What is known of the difficulty, if it is the same everywhere."""

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedjax_links.base import Participation
-from fedjax_links.core import describing
 from fedjax_links.core.registry import ParticipationEntry, Registry
 from fedjax_links.participation import schedules
 from fedjax_links.participation.algebra import (
@@ -40,8 +39,6 @@ from fedjax_links.participation.traces.intervals import Intervals, intervals
 from fedjax_links.participation.traces.look_alike import look_alike
 from fedjax_links.participation.traces.trace import availability, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort, uniform_cohort_law
-
-describing.remember_calls(globals())
 
 
 def _probs(num_clients: int) -> np.ndarray:

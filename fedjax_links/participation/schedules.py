@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Numbers
 from fedjax_links.core import checks, describing, errors, prng
-from fedjax_links.core.describing import by_call
 
 _PROBS, _LINKS = 0, 1
 
 
-@describing.described_by('mean', 'num_clients')
+@describing.described_by('mean')
 class Schedule(NamedTuple):
     """Probabilities of every client in every round; calling it gives those of one round.
 
@@ -45,7 +44,6 @@ ScheduleLike = Schedule | ArrayLike | Callable[[Key, Array], Array]
 """A schedule, a vector float[N] of probabilities, or a function ``(key, round) -> float[N]``."""
 
 
-@by_call
 def constant(p: ArrayLike) -> Schedule:
     """The same probabilities in every round.
 
@@ -59,7 +57,6 @@ def constant(p: ArrayLike) -> Schedule:
     return _deterministic(lambda round: p, p)
 
 
-@by_call
 def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
     """``p_i^t = min(1, p_i [(1 - gamma) + gamma sin(2 pi t / period)])``, t from 0.
 
@@ -92,7 +89,6 @@ def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
     return _deterministic(mean, p, _whole(period))
 
 
-@by_call
 def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     """``p_i^t = p_i + U(-width, width)``, drawn afresh for every client and round.
 
@@ -123,7 +119,6 @@ def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     return _deterministic(lambda round: p, p)._replace(probs=probs)
 
 
-@by_call
 def diurnal(
     peak: ArrayLike,
     *,

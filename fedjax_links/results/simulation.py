@@ -14,7 +14,7 @@ Grid = Mapping[str, Mapping[str, Any]]
 _AXES = ('point', 'seed')  # of lanes; a single one is that of seeds
 
 
-def _facts(result: Any) -> describing.Facts:
+def _text(result: Any) -> str:
     """Rounds, lanes, and where every model ended: mean and range over lanes."""
     shape = np.shape(result.state.round)
     ends, every = dataset.when(result)
@@ -33,10 +33,10 @@ def _facts(result: Any) -> describing.Facts:
         finite = np.asarray(result.state.finite)
         if not finite.all():
             rows['not finite'] = f'{int((~finite).sum())} of {finite.size} lanes'
-    return describing.Facts('SimulationResult', rows)
+    return describing.block('SimulationResult', rows)
 
 
-@describing.described(_facts)
+@describing.described(_text)
 class SimulationResult(NamedTuple):
     """What a simulation returns; a sweep's leaves have leading axes [G, S], points by seeds.
 

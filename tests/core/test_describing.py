@@ -1,170 +1,44 @@
 """What objects say of themselves: true, short, and safe under tracing."""
 
-import functools
-import inspect
 import re
-import weakref
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 import fedjax_links as fl
 from fedjax_links import local_training, participation, problems
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.clients import rates as learning_rates
 from fedjax_links.core import describing
-from fedjax_links.participation import PARTICIPATION, SCHEDULES
+from fedjax_links.participation import PARTICIPATION
 from fedjax_links.simulation import SimulationResult
 
 CLIENT = local_training.local_sgd(0.25, local_steps=3, batch_size=8)
 
 
-PROGRAM = 'local_sgd(0.25, local_steps=3, batch_size=8)'
-
-
 @pytest.mark.parametrize('name', ALGORITHMS)
-def test_every_algorithm_reads_like_the_call_that_made_it(name):
+def test_every_algorithm_names_its_factory(name):
     entry = ALGORITHMS[name]
-    text = repr(entry.factory(CLIENT, **entry.example))
-    assert text.startswith(f'{entry.factory.__name__}({PROGRAM}')
-    assert all(f', {option}=' in text for option in entry.example)
-    assert not re.search(r'\b_|<| at 0x|\n', text)  # no private helper, no address, one line
+    name = entry.factory.__name__.replace('fedavg_all', 'fedavg')  # of one private function
+    assert repr(entry.factory(CLIENT, **entry.example)) == f'<Algorithm {name}>'
 
 
 @pytest.mark.parametrize('name', PARTICIPATION)
-def test_every_pattern_reads_like_the_call_that_made_it(name):
-    entry = PARTICIPATION[name]
-    pattern = entry.example(6)
-    assert repr(pattern).startswith(f'{entry.factory.__name__}(')
-    assert not re.search(r'\b_|<| at 0x|\n', repr(pattern))
-    assert f'>{pattern.num_clients}</td>' in pattern._repr_html_()
+def test_every_pattern_is_named_in_one_line(name):
+    text = repr(PARTICIPATION[name].example(6))
+    assert re.fullmatch(r'<Participation [a-z]\w+>', text)  # no private helper, no address
 
 
-@pytest.mark.parametrize('name', SCHEDULES)
-def test_every_schedule_reads_like_the_call_that_made_it(name):
-    options = {'sine': {'gamma': 0.25, 'period': 8}, 'jitter': {'width': 0.125}}.get(name, {})
-    schedule = SCHEDULES[name](np.full(6, 0.5, np.float32), **options)
-    said = ', '.join(f'{option}={value}' for option, value in options.items())
-    assert repr(schedule).startswith(f'{name}(float32[6]' + (f', {said})' if said else ''))
-    assert repr(participation.bernoulli(schedule)) == f'bernoulli({schedule!r})'
+def test_client_programs_and_schedules_name_their_factories():
+    assert repr(CLIENT) == '<ClientProgram local_sgd>'
+    assert repr(local_training.proximal_sgd(0.5, mu=0.1, local_steps=2)).startswith('<ClientProg')
+    assert repr(participation.sine([0.3], gamma=0.2, period=8)).startswith('<Schedule ')
 
 
-def test_what_is_said_can_be_run_again():
-    made = fl.algorithms.fedpbc(
-        local_training.proximal_sgd(
-            learning_rates.halving(0.5, start=3, every=2, times=4), mu=0.1, local_steps=2
-        ),
-        compute='active',
-    )
-    names = {**vars(fl.algorithms), **vars(local_training), **vars(learning_rates)}
-    again = eval(repr(made), names)
-    assert repr(again) == repr(made)
-    rates = [
-        inspect.getclosurevars(one.round_step).nonlocals['local_train'].learning_rate
-        for one in (made, again)
-    ]
-    assert [float(rates[0](t)) for t in range(9)] == [float(rates[1](t)) for t in range(9)]
-
-
-def test_a_factory_that_gives_back_its_argument_leaves_it_as_it_was():
-    @describing.by_call
-    def same(pattern):
-        return pattern
-
-    @describing.by_call
-    def shared(num_clients):
-        return len
-
-    assert repr(same(participation.always(3))) == 'always(3)'
-    assert shared(3) is len
-
-
-def test_a_marked_factory_is_called_as_before():
-    for factory in (fl.algorithms.fedavg, participation.always, learning_rates.constant):
-        bare = factory.__wrapped__
-        assert inspect.signature(factory) == inspect.signature(bare)
-        assert (factory.__name__, factory.__module__) == (bare.__name__, bare.__module__)
-    with pytest.raises(TypeError, match=r"fedavg\(\) got an unexpected keyword argument 'rate'"):
-        fl.algorithms.fedavg(CLIENT, rate=1)
-
-
-def test_what_a_factory_was_given_is_not_kept_alive():
-    @describing.by_call
-    def pattern(log):
-        size = len(log)
-        return participation.always(3)._replace(sample=lambda *args: size)
-
-    log = np.zeros(100)
-    gone = weakref.ref(log)
-    made = pattern(log)
-    del log
-    assert gone() is None
-    assert repr(made) == 'pattern(float64[100])'
-
-
-def test_programs_compile_once_for_equal_functions():
-    algorithm = fl.algorithms.fedavg(CLIENT)
-    problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
-    traces = []
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def start(init, params):
-        traces.append(repr(algorithm))
-        return init(params, problem)
-
-    for _ in range(2):
-        start(algorithm.init, jnp.zeros(2))
-    assert len(traces) == 1
-    assert repr(algorithm._replace(round_step=jax.jit(algorithm.round_step))) == repr(algorithm)
-
-
-def test_a_composed_optimizer_is_not_named_by_one_of_its_parts():
-    for optimizer in (optax.adam(0.1), optax.sgd(0.1)):
-        text = repr(fl.algorithms.fedopt(CLIENT, server_optimizer=optimizer))
-        assert 'server_optimizer=GradientTransformation' in text
-
-
-def test_long_lists_are_cut():
-    pattern = participation.bernoulli([0.125] * 1000)
-    assert repr(pattern) == 'bernoulli([0.125, 0.125, 0.125, 0.125, ...])'
-
-
-def test_hyper_parameters_are_those_given():
-    text = repr(fl.algorithms.fedpbc(CLIENT, server_lr=0.5, compute='active'))
-    assert text == f"fedpbc({PROGRAM}, server_lr=0.5, compute='active')"
-    pattern = participation.bernoulli(participation.sine(np.full(5, 0.3), gamma=0.2, period=8))
-    assert repr(pattern) == 'bernoulli(sine(float64[5], gamma=0.2, period=8))'
-
-
-def test_tracers_and_arrays_are_shown_by_dtype_and_shape():
-    said = []
-
-    @jax.jit
-    def build(rate, probs):
-        program = local_training.local_sgd(rate, local_steps=2)
-        said.append(repr(fl.algorithms.fedavg(program, server_lr=rate)))
-        said.append(repr(participation.bernoulli(probs)))
-        return rate
-
-    with jax.checking_leaks():
-        build(0.5, jnp.full(4, 0.5))
-    assert 'server_lr=float32[]' in said[0]
-    assert 'local_sgd(float32[], local_steps=2)' in said[0]
-    assert said[1] == 'bernoulli(float32[4])'
-
-
-def test_an_algorithm_of_ones_own_is_named_by_its_factory():
-    def mine(local_train, server_lr):
-        def step(state, ctx, problem):
-            return local_train, server_lr
-
-        return fl.base.Algorithm(init=len, round_step=step, models=dict)
-
-    assert repr(mine(CLIENT, 0.5)).endswith('named_by_its_factory>')
-    assert repr(describing.by_call(mine)(CLIENT, 0.5)) == f'mine({PROGRAM}, 0.5)'
+def test_a_jitted_round_is_still_named():
+    algorithm = fl.algorithms.fedpbc(CLIENT)
+    jitted = algorithm._replace(round_step=jax.jit(algorithm.round_step))
+    assert repr(jitted) == repr(algorithm) == '<Algorithm fedpbc>'
 
 
 def test_functions_of_ones_own_are_named():
@@ -250,26 +124,7 @@ def test_a_run_says_what_ran():
     assert 'problem.alpha: 0.1, 1.0' in text
     assert 'fedavg: loss: server 1.5 (1 to 2)' in text
     assert text.endswith('mifa: not finished')
-    page = run._repr_html_()
-    assert 'a &lt;run&gt;' in page
-    assert page.count('<tr>') == len(text.splitlines()) - 1
 
 
-def test_notebooks_get_tables(swept):
-    problem = problems.quadratic(np.ones((3, 2)))
-    algorithm = ALGORITHMS['fedavg'].factory(CLIENT)
-    for thing in (swept, problem, algorithm, participation.always(3)):
-        assert thing._repr_html_().startswith('<table><caption>')
-
-
-def test_values_are_cut_to_one_short_line():
-    facts = describing.Facts('t', {'a': '1', 'b': '2'})
-    assert facts.block() == 't\n  a: 1\n  b: 2'
-    long = 'x' * 500
-
-    def factory(text):
-        return fl.base.Algorithm(init=len, round_step=lambda: text, models=dict)
-
-    shown = repr(describing.by_call(factory)(long))
-    assert shown.startswith("factory('xxx")
-    assert len(shown) < 200
+def test_rows_that_say_nothing_are_left_out():
+    assert describing.block('t', {'a': '1', 'b': '', 'c': '2'}) == 't\n  a: 1\n  c: 2'

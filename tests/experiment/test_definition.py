@@ -84,4 +84,3 @@ def test_an_experiment_says_what_it_is_in_a_few_lines():
         '  seeds: 2',
         '  rounds: 40, evaluated every 4',
     ]
-    assert '<td style="text-align:left">Made in Python</td>' in planned._repr_html_()
