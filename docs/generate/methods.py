@@ -61,10 +61,10 @@ def write(folder: Path) -> None:
 
 def row(entry: AlgorithmEntry, facts: AlgorithmFacts) -> tuple[str, ...]:
     """The cells of the table, but for the name."""
-    source = entry.references[0]
+    families, _, year = entry.references[0].short.rpartition(' ')
     return (
-        source.short.removesuffix(f' {source.year}'),
-        str(source.year),
+        families,
+        year,
         'yes' if facts.needs_prob else 'no',
         memory(facts),
         str(facts.client_numbers),

@@ -81,9 +81,11 @@ def sources(references: Sequence[Reference], example: str) -> str:
 def in_prose(reference: Reference) -> str:
     """Authors, title, venue and year on one line."""
     authors = ', '.join(reference.authors)
-    place = f' *{reference.venue}*,' if reference.venue else ''
-    where = f', arXiv:{reference.eprint}' if reference.eprint else ''
-    return f'{authors}. {reference.title}.{place} {reference.year}{where}.'
+    venue = reference.field('journal') or reference.field('booktitle')
+    place = f' *{venue}*,' if venue else ''
+    eprint = reference.field('eprint')
+    where = f', arXiv:{eprint}' if eprint else ''
+    return f'{authors}. {reference.field("title")}.{place} {reference.field("year")}{where}.'
 
 
 def write(path: Path, *parts: str) -> None:

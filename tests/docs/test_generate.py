@@ -120,7 +120,10 @@ def test_a_table_has_a_row_each():
 
 
 def test_sources_are_named_and_quoted():
-    paper = Reference('doe2020title', 'misc', 'A Title', ('Jane Doe',), 2020, eprint='1.2')
+    paper = Reference(
+        '@misc{doe2020title,\n  title = {{A Title}},\n  author = {Jane Doe},\n'
+        '  year = {2020},\n  eprint = {1.2},\n}'
+    )
     assert text.in_prose(paper) == 'Jane Doe. A Title. 2020, arXiv:1.2.'
     assert '@misc{doe2020title,' in text.sources((paper,), 'x.citation')
     assert text.sources((), 'x.citation') == ''
