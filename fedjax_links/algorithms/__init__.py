@@ -22,7 +22,7 @@ from fedjax_links.algorithms.fedpbc import fedpbc
 from fedjax_links.algorithms.fedstale import fedstale
 from fedjax_links.algorithms.fedvarp import fedvarp
 from fedjax_links.algorithms.focus import focus
-from fedjax_links.algorithms.mifa import mifa, mifa_waiting
+from fedjax_links.algorithms.mifa import mifa
 from fedjax_links.algorithms.scaffold import scaffold
 from fedjax_links.core.registry import AlgorithmEntry, Registry, Traffic
 
@@ -59,7 +59,6 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     fedvarp=_E(fedvarp),
     focus=_E(focus, **_OWN, **_MOVES),
     mifa=_E(mifa, **_MOVES),
-    mifa_waiting=_E(mifa_waiting, **_OWN, **_MOVES),
     scaffold=_E(scaffold, **_OWN, traffic=_TWO_MODELS),
     wait_for_all=_E(
         wait_for_all,

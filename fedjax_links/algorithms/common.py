@@ -93,12 +93,6 @@ def zero_table(params: Params, problem: Problem, table_dtype: DTypeLike | None) 
     return meshes.table(problem.num_clients, zeros)
 
 
-def empty_memory(params: Params, problem: Problem, table_dtype: DTypeLike | None) -> MemoryState:
-    """Rows of zeros, which sum to zero."""
-    table = zero_table(params, problem, table_dtype)
-    return MemoryState(server=params, memory=table, memory_sum=tree.zero_sums(params))
-
-
 def sum_deltas(
     local_train: ClientProgram,
     ctx: RoundContext,
@@ -183,9 +177,12 @@ def of_server(round_step: RoundStep) -> Algorithm:
 def with_memory(round_step: RoundStep, table_dtype: DTypeLike | None) -> Algorithm:
     """An algorithm with a `MemoryState`, its rows in a dtype that is checked."""
     check_table_dtype(table_dtype)
-    return Algorithm(
-        lambda params, problem: empty_memory(params, problem, table_dtype), round_step, server_model
-    )
+
+    def init(params: Params, problem: Problem) -> MemoryState:
+        table = zero_table(params, problem, table_dtype)
+        return MemoryState(server=params, memory=table, memory_sum=tree.zero_sums(params))
+
+    return Algorithm(init, round_step, server_model)
 
 
 def as_float(counts: Array) -> Array:

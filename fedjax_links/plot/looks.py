@@ -38,7 +38,7 @@ _MARKERS = ('o', 's', '^', 'D', 'v', 'P', 'X', '*', '<', '>')
 _FAMILIES = (
     ('fedavg', 'fedavg_all', 'fedavg_known'),
     ('scaffold', 'amplified_scaffold', 'feddyn'),
-    ('mifa', 'mifa_waiting', 'fedvarp'),
+    ('mifa', 'fedvarp'),
     ('fedau', 'debiased_fedavg', 'fednova'),
     ('fedpbc', 'amplified_fedavg', 'fedbuff'),
     ('fedawe', 'fedstale'),

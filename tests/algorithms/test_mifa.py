@@ -1,13 +1,9 @@
 """MIFA in its three forms against the listings, and its limit against the optimum."""
 
-import dataclasses
-import functools
-
-import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, local_training, participation, problems, simulation
+from fedjax_links import algorithms, local_training, problems
 from tests.reference import harness, memory_loops, quadratic_loops, statistics
 
 
@@ -38,39 +34,6 @@ def test_an_empty_round_moves_the_server(x64):
     path, _ = harness.run(setting, algorithms.mifa(harness.client_program(setting)))
     assert not setting.mask[10:14].any()
     assert (np.abs(np.diff(path[9:14], axis=0)).max(axis=1) > 1e-3).all()
-
-
-@pytest.mark.parametrize('memory', ['delta', 'gradient'])
-def test_the_waiting_form_follows_the_authors_trainer(x64, memory):
-    """With full batches; the authors fill all rows at once, in the last waiting round."""
-    setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.mifa_waiting(
-        harness.client_program(setting), server_lr=1.3, memory=memory
-    )
-    result = harness.follow(setting, algorithm, memory_loops.mifa_waiting(setting, memory))
-    state = result.state.algorithm
-    first_contacts = setting.mask.argmax(axis=0)
-    assert state.num_steps == len(setting.mask) - 1 - first_contacts.max()
-    np.testing.assert_array_equal(result.evals['server'][first_contacts.max()], setting.start)
-
-
-def test_a_row_that_was_not_finite_while_waiting_leaves_nothing_behind(x64):
-    setting, spoiled, early = quadratic_loops.hard_setting(), 1, 5
-    heard = np.flatnonzero(setting.mask[:, spoiled])
-    assert heard[0] < early <= heard[1] < setting.mask.argmax(axis=0).max()
-    algorithm = algorithms.mifa_waiting(harness.client_program(setting), server_lr=1.3)
-    problem = problems.quadratic(setting.targets, initial_point=setting.start)
-    broken = dataclasses.replace(problem, data=problem.data.at[spoiled].set(np.nan))
-    run = functools.partial(
-        simulation.simulate, jax.random.key(0), algorithm, participation.replay(setting.mask)
-    )
-    state = run(broken, num_rounds=early).state
-    assert np.isnan(state.algorithm.memory.memory_sum).all()
-    later = len(setting.mask) - early
-    state = run(problem, num_rounds=later, initial_state=state).state.algorithm.memory
-    expected = memory_loops.mifa_waiting(setting, 'delta')
-    np.testing.assert_allclose(state.server, expected[-1], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(state.memory_sum, state.memory.sum(axis=0), rtol=0, atol=1e-12)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from fedjax_links.core import tree
 from tests.tiers import cases
 
 NUM_CLIENTS, DIMENSION = 50, 30
-WITH_TABLE = ['feddyn', 'fedstale', 'fedvarp', 'focus', 'mifa', 'mifa_waiting', 'scaffold']
+WITH_TABLE = ['feddyn', 'fedstale', 'fedvarp', 'focus', 'mifa', 'scaffold']
 LONG = 1000  # rounds
 OPTIONS = {
     'amplified_scaffold': {'period': 5, 'amplification': 1.2},
@@ -65,7 +65,6 @@ def table_and_sum(name, state):
     """The table and what the state holds as its sum, in float64."""
     if name == 'scaffold':
         return state.client_controls, np.asarray(state.control, float) * NUM_CLIENTS
-    state = state.memory if name == 'mifa_waiting' else state
     return state.memory, np.asarray(state.memory_sum, float)
 
 
@@ -76,8 +75,7 @@ def test_the_state_holds_one_table_and_two_models(name, dtype, width):
     algorithm = build(name, table_dtype=dtype)
     state = jax.eval_shape(algorithm.init, jnp.zeros(DIMENSION), problem)
     models = 4 * 2 * DIMENSION + width * NUM_CLIENTS * DIMENSION
-    flags = NUM_CLIENTS + 4 if name == 'mifa_waiting' else 0
-    assert tree.num_bytes(state) == models + flags
+    assert tree.num_bytes(state) == models
 
 
 @pytest.mark.parametrize('dtype, width', [(None, 4), (jnp.bfloat16, 2)])
@@ -168,8 +166,6 @@ def test_with_bfloat16_parameters_the_sum_is_still_the_tables(name):
 @pytest.mark.parametrize('name', WITH_TABLE)
 def test_a_bfloat16_table_ends_near_the_full_one(name):
     full, half = end(name, LONG), end(name, 300, table_dtype=jnp.bfloat16)
-    if name == 'mifa_waiting':
-        full, half = full.memory, half.memory
     optimum = np.asarray(federation().data).mean(axis=0)
     np.testing.assert_allclose(full.server, optimum, atol=2e-3)
     np.testing.assert_allclose(half.server, optimum, atol=3e-2)

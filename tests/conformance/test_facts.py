@@ -15,7 +15,7 @@ from fedjax_links.local_training import sum_updates
 NUMBERS = {'one': 1, 'two': 2, 'three': 3}
 NEED_PROBABILITIES = {'fedavg_known', 'fedstale'}  # divide by p_i
 BROADCAST_LATE = {'fedpbc', 'fedawe', 'fedbuff'}  # clients train from models of their own
-MOVE_BY_MEMORY = {'fedstale', 'focus', 'mifa', 'mifa_waiting'}
+MOVE_BY_MEMORY = {'fedstale', 'focus', 'mifa'}
 MOVE_BY_THE_CLOCK = {'amplified_fedavg', 'amplified_scaffold', 'wait_for_all'}
 
 

@@ -27,29 +27,6 @@ def mifa(s: Setting, memory: str = 'delta', *, wrong: str | None = None):
     return np.array(path), rows
 
 
-def mifa_waiting(s: Setting, memory: str, *, wrong: str | None = None) -> np.ndarray:
-    """The authors' default trainer: everybody fills the table in the last waiting round."""
-    num_clients = len(s.targets)
-    x, path, heard, table, steps = s.start.copy(), [], set(), None, 0
-    for t, active in enumerate(s.mask):
-        clock = t if wrong == 'rate follows the round' else steps
-        eta = s.rate(clock) if memory == 'gradient' else 1.0
-        move = table is not None
-        if table is not None:
-            for i in np.flatnonzero(active):
-                table[i] = (local(s, x, i, clock) - x) / eta
-        else:
-            heard |= set(np.flatnonzero(active))
-            if len(heard) == num_clients:
-                table = [(local(s, x, i, clock) - x) / eta for i in range(num_clients)]
-                move = wrong == 'moves while filling'
-        if move:
-            x = x + s.server_lr * eta * np.mean(table, axis=0)
-            steps += 1
-        path.append(x)
-    return np.array(path)
-
-
 def fedvarp(s: Setting, *, wrong: str | None = None):
     """Old mean, then overwrite; nothing in an empty round. Returns path and rows."""
     num_clients = len(s.targets)

@@ -19,7 +19,6 @@ FEDAU = (
     'unseen weigh their wait',
 )
 MIFA = 'uses first', 'divides by seen', 'rests in empty rounds'
-WAITING = 'rate follows the round', 'moves while filling'
 
 ORACLES = [
     (
@@ -77,8 +76,6 @@ ORACLES = [
     ((memory_loops.fedvarp, HARD), 'divides by all', 'new mean', 'moves in empty rounds'),
     ((memory_loops.mifa, HARD, 'delta'), *MIFA),
     ((memory_loops.mifa, HARD, 'gradient'), *MIFA),
-    ((memory_loops.mifa_waiting, HARD, 'delta'), *WAITING),
-    ((memory_loops.mifa_waiting, HARD, 'gradient'), *WAITING),
     (
         (memory_loops.scaffold, HARD),
         'correction with the other sign',
