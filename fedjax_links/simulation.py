@@ -120,9 +120,8 @@ def _turn(key: Key, algorithm: Algorithm, problem: Problem, participation: Any =
     """One round, of ``(state, links)``; links that are None are drawn by the pattern."""
 
     def turn(state: FederationState, links: Links | None) -> Step[FederationState]:
-        if links is None:
-            return run_round(state, key, algorithm, participation, problem)
-        return _round_under(links, state, key, algorithm, problem)
+        drawn_by = participation if links is None else links
+        return run_round(state, key, algorithm, drawn_by, problem)
 
     return turn
 
@@ -241,7 +240,7 @@ def run_round(
     state: FederationState,
     key: Key,
     algorithm: Algorithm,
-    participation: Participation,
+    participation: Participation | Links,
     problem: Problem,
 ) -> Step[FederationState]:
     """One round: draw the links, let the algorithm act on them, keep count.
@@ -250,22 +249,18 @@ def run_round(
       state: the federation after ``state.round`` rounds.
       key: the run's key, the same in every round.
       algorithm: the algorithm.
-      participation: the pattern.
+      participation: the pattern; or the links of this round, and the pattern's carry stays.
       problem: data and loss.
 
     Returns:
       The next state and the round's metrics.
     """
-    link_key = prng.round_key(key, 'participation', state.round)
-    carry, links = participation.sample(state.participation, link_key, state.round)
-    return _round_under(links, state._replace(participation=carry), key, algorithm, problem)
-
-
-def _round_under(
-    links: Links, state: FederationState, key: Key, algorithm: Algorithm, problem: Problem
-) -> Step[FederationState]:
-    """One round under given links: let the algorithm act on them, keep count."""
-    round = state.round
+    round, carry = state.round, state.participation
+    if isinstance(participation, Participation):
+        link_key = prng.round_key(key, 'participation', round)
+        carry, links = participation.sample(carry, link_key, round)
+    else:
+        links = participation
     ctx = round_context(key, round, links)
     algorithm_state, metrics = algorithm.round_step(state.algorithm, ctx, problem)
     healthy = tree.all_finite((algorithm.models(algorithm_state)['server'], metrics.loss_sum))
@@ -273,6 +268,7 @@ def _round_under(
     next_state = state._replace(
         round=round + 1,
         algorithm=algorithm_state,
+        participation=carry,
         links=links,
         counters=_counted(state.counters, links, round),
         finite=state.finite & healthy,
