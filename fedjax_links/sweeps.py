@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -100,20 +99,9 @@ def sweep(
     if len(used) == 1 or is_traced:
         if devices is not None and not is_traced:
             problem = jax.device_put(problem, used[0])
-
-        @jax.jit
-        def run(*given: Any) -> PyTree:
-            return by_point_and_seed(run_lanes(*given))
-
+        run = jax.jit(lambda *given: by_point_and_seed(run_lanes(*given)))
         return run(lanes, problem, np.int32(len(lanes[1])))
-
-    outputs, shares = devices_.spread(jax.jit(run_lanes), lanes, problem, used)
-
-    def own(*leaves: Array) -> Array:
-        pairs = zip(leaves, shares, strict=True)
-        return jnp.concatenate([a[: len(share)] for a, share in pairs])
-
-    return jax.jit(lambda outputs: by_point_and_seed(jax.tree.map(own, *outputs)))(outputs)
+    return by_point_and_seed(devices_.spread(jax.jit(run_lanes), lanes, problem, used))
 
 
 def over_lanes(

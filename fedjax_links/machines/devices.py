@@ -139,16 +139,13 @@ class Place:
         if shardings is None:
             shardings = jax.tree.map(lambda _: self.sharding, values)
 
-        def parts(a: Any, sharding: jax.sharding.NamedSharding) -> Array:
-            places = sharding.addressable_devices_indices_map(np.shape(a))
-            is_whole = sharding.is_fully_replicated
-            copies = [
-                jax.device_put(a if is_whole else np.asarray(a)[place], device)
-                for device, place in places.items()
-            ]
-            return jax.make_array_from_single_device_arrays(np.shape(a), sharding, copies)
+        def lay(a: Any, sharding: jax.sharding.NamedSharding) -> Array:
+            def part(place: Any) -> Any:
+                return a if sharding.is_fully_replicated else np.asarray(a)[place]
 
-        return jax.tree.map(parts, values, shardings)
+            return jax.make_array_from_callback(np.shape(a), sharding, part)
+
+        return jax.tree.map(lay, values, shardings)
 
 
 def mesh_size(text: str | None) -> int | None:
@@ -204,14 +201,13 @@ def places(devices: Devices = None, mesh_size: int | None = None) -> list[Place]
 
 def _across_processes(mesh_size: int) -> Place:
     """One mesh with as many devices of every process that has joined."""
-    every: list[jax.Device] = jax.devices()
     count = jax.process_count()
     if mesh_size % count:
         requirement = f'have a number of devices that the {count} processes divide'
         raise errors.invalid('mesh', requirement, mesh_size)
     found: list[jax.Device] = []
     for process in range(count):
-        own = [device for device in every if device.process_index == process]
+        own = jax.local_devices(process)
         if len(own) < mesh_size // count:
             requirement = f'have at most {len(own)} devices of process {process}, all it has'
             raise errors.invalid('mesh', requirement, mesh_size // count)
@@ -259,13 +255,11 @@ def in_turn(fn: Callable[[PyTree], PyTree], lanes: PyTree, count: Array | int) -
         return jax.tree.map(lambda a, row: a.at[place].set(row), outputs, turn(place))
 
     shapes = jax.eval_shape(turn, jnp.int32(0))
-    start = jax.tree.map(lambda a: _zeros((width, *a.shape), a.dtype), shapes)
+    start = jax.tree.map(lambda a: jnp.zeros((width, *a.shape), a.dtype), shapes)
     return jax.lax.fori_loop(0, count, advance, start)
 
 
-def spread(
-    run: Any, lanes: PyTree, shared: PyTree, devices: Sequence[jax.Device]
-) -> tuple[list[PyTree], list[range]]:
+def spread(run: Any, lanes: PyTree, shared: PyTree, devices: Sequence[jax.Device]) -> PyTree:
     """Runs shares of lanes on several devices at the same time.
 
     Every device has a program of its own; they are compiled at the same time, too.
@@ -278,8 +272,7 @@ def spread(
       devices: at least one.
 
     Returns:
-      The outputs of the devices, on the first of them, leaves [W, ...]; and their shares of the
-      lanes, in order. Nothing is waited for.
+      The outputs, leaves [L, ...], on the first device. Nothing is waited for.
     """
     parts = shares(len(jax.tree.leaves(lanes)[0]), len(devices))
     width = max(map(len, parts))
@@ -290,7 +283,12 @@ def spread(
         inputs.append(jax.device_put((own, shared, np.int32(len(part))), device))
     programs = compile_all([run.lower(*given) for given in inputs])
     outputs = [program(*given) for program, given in zip(programs, inputs, strict=True)]
-    return [jax.device_put(output, devices[0]) for output in outputs], parts
+
+    def join(*leaves: Array) -> Array:
+        return jnp.concatenate([a[: len(part)] for a, part in zip(leaves, parts, strict=True)])
+
+    gathered = jax.device_put(outputs, devices[0])
+    return jax.jit(lambda outputs: jax.tree.map(join, *outputs))(gathered)
 
 
 def compile_all(lowered: Sequence[Any]) -> list[Any]:
@@ -299,11 +297,3 @@ def compile_all(lowered: Sequence[Any]) -> list[Any]:
         return [program.compile() for program in lowered]
     with ThreadPoolExecutor(len(lowered)) as pool:
         return list(pool.map(lambda program: program.compile(), lowered))
-
-
-def _zeros(shape: tuple[int, ...], dtype: Any) -> Array:
-    """Zeros of any dtype, keys among them."""
-    if not jnp.issubdtype(dtype, jax.dtypes.prng_key):
-        return jnp.zeros(shape, dtype)
-    data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(shape, dtype))
-    return jax.random.wrap_key_data(jnp.zeros(data.shape, data.dtype), impl=dtype)
