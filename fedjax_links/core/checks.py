@@ -136,8 +136,7 @@ def options(
     Args:
       argument: where the options stand, such as their place in a config.
       factory: a factory, or the entry of one in a registry; what a ``functools.partial`` has bound
-        is checked too. Keywords collected by ``**`` are known if they are annotated as an unpacked
-        TypedDict, and are the factory's own concern otherwise.
+        is checked too. Keywords collected by ``**`` are the factory's own concern.
       given: the options.
       *args: positional arguments, which are no options.
 
@@ -155,11 +154,10 @@ def options(
     named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     placed = [p for p in named if p.kind is not p.KEYWORD_ONLY][: len(args)]
     open_names = [p.name for p in named[len(args) :] if p.kind is not p.POSITIONAL_ONLY]
-    further = kinds.annotations(function).keys() - {p.name for p in named}  # of a TypedDict
-    takes_any = not further and any(p.kind is p.VAR_KEYWORD for p in parameters)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
     for option in given:
-        if option not in {*open_names, *further} and not takes_any:
-            raise errors.unknown_name(argument, option, [*open_names, *further])
+        if option not in open_names and not takes_any:
+            raise errors.unknown_name(argument, option, open_names)
     if len(placed) < len(args) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         raise errors.invalid(argument, 'be complete', 'too many positional arguments')
     for p in named:

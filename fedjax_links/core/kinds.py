@@ -55,19 +55,14 @@ def check(where: str, factory: Callable[..., Any], given: Mapping[str, Any]) -> 
 
 
 def annotations(factory: Callable[..., Any]) -> dict[str, Any]:
-    """The kinds of a factory's parameters, those collected as an unpacked TypedDict among them."""
+    """The kinds of a factory's parameters by their names."""
     try:
         parameters = inspect.signature(factory, eval_str=True).parameters.values()
     except Exception:  # annotations that name what is not there: nothing is known
         return {}
-    found: dict[str, Any] = {}
-    for parameter in parameters:
-        kind = parameter.annotation
-        if parameter.kind is parameter.VAR_KEYWORD and typing.get_origin(kind) is typing.Unpack:
-            found |= typing.get_args(kind)[0].__annotations__
-        elif parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-            found[parameter.name] = kind
-    return found
+    return {
+        p.name: p.annotation for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+    }
 
 
 def suits(value: Any, kind: Any) -> bool:
@@ -120,8 +115,6 @@ def _read(kind: Any) -> _One:
 
 def _suits_one(value: Any, kind: Any) -> bool:
     """`suits` for an annotation that is no union."""
-    if typing.get_origin(kind) is typing.Literal:
-        return value in typing.get_args(kind)
     one = _read(kind)
     return isinstance(value, one.types) and (
         one.item is inspect.Parameter.empty or all(suits(part, one.item) for part in value)
