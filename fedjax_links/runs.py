@@ -30,123 +30,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links.core import describing, errors
-from fedjax_links.results import dataset, selection
+from fedjax_links.core import errors
+from fedjax_links.results.runs import Results as Results
 from fedjax_links.storage import archives, checkpoints, packing
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
 METRICS, LINKS, CHECKPOINTS = 'metrics.jsonl', 'links.npz', 'checkpoints'
 _DIGEST = 'sha256'
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed')
-_OLDER = f'{CHECKPOINTS}/journal.jsonl'
 ON_A_MESH = 'on_a_mesh'
 MAY_DIFFER = ('baseline', 'caption', 'log', 'names', 'reports', 'title')
 """What changes how results are shown or kept, but no result."""
-
-
-def _text(run: Any) -> str:
-    """What ran, and where every algorithm ended: mean and range over patterns and seeds."""
-    facts, metric = run.facts, run.facts['metric']
-    rows = {
-        'folder': str(run.folder),
-        'patterns': ', '.join(facts['patterns']),
-        'seeds': str(len(facts['seeds'])),
-        'rounds': f'{facts["num_rounds"]:,}, evaluated every {facts["eval_every"]:,}',
-    }
-    for name, values in facts['grid'].items():
-        rows[name] = ', '.join(map(str, values))
-    for algorithm in facts['algorithms']:
-        rows[algorithm] = 'not finished'
-        if run.columns:
-            last = (run.columns['stage'] == 'main') & (run.columns['algorithm'] == algorithm)
-            last &= run.columns['round'] == facts['num_rounds']
-            ends = {
-                model: run.columns[f'{model}/{metric}'][last].astype(np.float64)
-                for model in facts['models'][algorithm]
-            }
-            said = [f'{model} {describing.numbers(v)}' for model, v in ends.items() if v.size]
-            rows[algorithm] = f'{metric}: {", ".join(said)}' if said else 'not finished'
-    return describing.block(f'Results of {facts["title"]!r}', rows)
-
-
-@describing.described(_text)
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Results:
-    """Metrics of a run: its lines as columns, and in one labelled form.
-
-    Attributes:
-      columns: of equal length, one row per lane and evaluation: ``stage`` (``'main'`` or
-        ``'tuning'``), ``algorithm``, ``pattern``, ``seed``, ``round``, the columns of the grid, and
-        ``<model>/<metric>``; NaN, None or '' where a line has no such field.
-      facts: labels, metrics and their directions, grid, seeds: `Experiment.facts`.
-      folder: where they were read from; None for results in memory.
-    """
-
-    columns: Mapping[str, np.ndarray]
-    facts: Mapping[str, Any]
-    folder: Path | None = None
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        """A column by its name."""
-        if name not in self.columns:
-            raise KeyError(str(errors.unknown_name('column', name, self.columns)))
-        return self.columns[name]
-
-    @functools.cached_property
-    def dataset(self) -> Any:
-        """The evaluations as an ``xarray.Dataset``, those of tuning left out.
-
-        Every metric is a variable with the axes ``series`` (an algorithm at a point of the grid),
-        ``model``, ``pattern``, ``seed`` and ``round``; NaN where a run diverged or nothing ran.
-        ``algorithm`` and the columns of the grid are coordinates along ``series``, lists as tuples,
-        NaN for an algorithm without the column.
-        """
-        return dataset.of_run(self.columns, self.facts)
-
-    @functools.cached_property
-    def tuning(self) -> Any:
-        """As `dataset`, of the lanes that tuned, with the columns that are tuned too."""
-        return dataset.of_run(self.columns, self.facts, dataset.TUNING)
-
-    def select(
-        self,
-        at: Mapping[str, Any] | None = None,
-        *,
-        algorithms: str | Sequence[str] | None = None,
-        patterns: str | Sequence[str] | None = None,
-        seeds: int | Sequence[int] | None = None,
-    ) -> 'Results':
-        """A part of the run, for pictures and tables.
-
-        ::
-
-          run = fl.runs.read('runs/map')
-          part = run.select({'client.learning_rate': 0.1}, algorithms=['fedavg', 'fedpbc'])
-          fl.plot.learning_curves(part)
-
-        Args:
-          at: a value, or a list of values, by column of the grid. Algorithms that lack a column
-            stay. A column with one value left is no column of the grid any more.
-          algorithms: labels; all by default.
-          patterns: labels; all by default.
-          seeds: all by default.
-
-        Returns:
-          The rows of that part, and the facts of it.
-
-        Raises:
-          ValueError: for a column, value, label or seed that the run does not have.
-        """
-        labels = {'algorithms': algorithms, 'patterns': patterns, 'seeds': seeds}
-        columns, facts = selection.part(self.columns, self.facts, at or {}, labels)
-        return Results(columns, facts, self.folder)
-
-    def to_pandas(self) -> Any:
-        """The columns as a `pandas.DataFrame`; lists become tuples."""
-        import pandas
-
-        columns = {name: dataset.as_tuples(column) for name, column in self.columns.items()}
-        return pandas.DataFrame(columns)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,7 +172,6 @@ def described(
     facts = read_json(Path(folder), EXPERIMENT)
     if facts is None:
         raise errors.invalid(argument, f'hold a run ({EXPERIMENT})', folder)
-    refuse_older(folder, argument)
     return facts, read_json(Path(folder), CONFIG)
 
 
@@ -400,13 +293,6 @@ def read_json(folder: Path, name: str) -> Any:
     if digest is not None and digest != _digest_of(values):
         raise _changed(path, 'hold files as they were written')
     return values
-
-
-def refuse_older(folder: str | Path, argument: str) -> None:
-    """Refuses a run that an older version of this package kept in another form."""
-    if (Path(folder) / _OLDER).exists():
-        requirement = 'be kept by this version, not by an older one, which reads it and goes on'
-        raise errors.invalid(argument, f'{requirement} (--start_over sets it aside)', folder)
 
 
 def _digest_of(values: Mapping[str, Any]) -> str:

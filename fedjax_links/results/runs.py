@@ -1,0 +1,117 @@
+"""What a run measured: its metrics as columns, in one labelled form, and parts of it."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedjax_links.core import describing, errors
+from fedjax_links.results import dataset, selection
+
+
+def _text(run: Any) -> str:
+    """What ran, and where every algorithm ended: mean and range over patterns and seeds."""
+    facts, metric = run.facts, run.facts['metric']
+    rows = {
+        'folder': str(run.folder),
+        'patterns': ', '.join(facts['patterns']),
+        'seeds': str(len(facts['seeds'])),
+        'rounds': f'{facts["num_rounds"]:,}, evaluated every {facts["eval_every"]:,}',
+    }
+    for name, values in facts['grid'].items():
+        rows[name] = ', '.join(map(str, values))
+    for algorithm in facts['algorithms']:
+        rows[algorithm] = 'not finished'
+        if run.columns:
+            last = (run.columns['stage'] == 'main') & (run.columns['algorithm'] == algorithm)
+            last &= run.columns['round'] == facts['num_rounds']
+            ends = {
+                model: run.columns[f'{model}/{metric}'][last].astype(np.float64)
+                for model in facts['models'][algorithm]
+            }
+            said = [f'{model} {describing.numbers(v)}' for model, v in ends.items() if v.size]
+            rows[algorithm] = f'{metric}: {", ".join(said)}' if said else 'not finished'
+    return describing.block(f'Results of {facts["title"]!r}', rows)
+
+
+@describing.described(_text)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Results:
+    """Metrics of a run: its lines as columns, and in one labelled form.
+
+    Attributes:
+      columns: of equal length, one row per lane and evaluation: ``stage`` (``'main'`` or
+        ``'tuning'``), ``algorithm``, ``pattern``, ``seed``, ``round``, the columns of the grid, and
+        ``<model>/<metric>``; NaN, None or '' where a line has no such field.
+      facts: labels, metrics and their directions, grid, seeds: `Experiment.facts`.
+      folder: where they were read from; None for results in memory.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    facts: Mapping[str, Any]
+    folder: Path | None = None
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A column by its name."""
+        if name not in self.columns:
+            raise KeyError(str(errors.unknown_name('column', name, self.columns)))
+        return self.columns[name]
+
+    @functools.cached_property
+    def dataset(self) -> Any:
+        """The evaluations as an ``xarray.Dataset``, those of tuning left out.
+
+        Every metric is a variable with the axes ``series`` (an algorithm at a point of the grid),
+        ``model``, ``pattern``, ``seed`` and ``round``; NaN where a run diverged or nothing ran.
+        ``algorithm`` and the columns of the grid are coordinates along ``series``, lists as tuples,
+        NaN for an algorithm without the column.
+        """
+        return dataset.of_run(self.columns, self.facts)
+
+    @functools.cached_property
+    def tuning(self) -> Any:
+        """As `dataset`, of the lanes that tuned, with the columns that are tuned too."""
+        return dataset.of_run(self.columns, self.facts, dataset.TUNING)
+
+    def select(
+        self,
+        at: Mapping[str, Any] | None = None,
+        *,
+        algorithms: str | Sequence[str] | None = None,
+        patterns: str | Sequence[str] | None = None,
+        seeds: int | Sequence[int] | None = None,
+    ) -> 'Results':
+        """A part of the run, for pictures and tables.
+
+        ::
+
+          run = fl.runs.read('runs/map')
+          part = run.select({'client.learning_rate': 0.1}, algorithms=['fedavg', 'fedpbc'])
+          fl.plot.learning_curves(part)
+
+        Args:
+          at: a value, or a list of values, by column of the grid. Algorithms that lack a column
+            stay. A column with one value left is no column of the grid any more.
+          algorithms: labels; all by default.
+          patterns: labels; all by default.
+          seeds: all by default.
+
+        Returns:
+          The rows of that part, and the facts of it.
+
+        Raises:
+          ValueError: for a column, value, label or seed that the run does not have.
+        """
+        labels = {'algorithms': algorithms, 'patterns': patterns, 'seeds': seeds}
+        columns, facts = selection.part(self.columns, self.facts, at or {}, labels)
+        return Results(columns, facts, self.folder)
+
+    def to_pandas(self) -> Any:
+        """The columns as a `pandas.DataFrame`; lists become tuples."""
+        import pandas
+
+        columns = {name: dataset.as_tuples(column) for name, column in self.columns.items()}
+        return pandas.DataFrame(columns)
