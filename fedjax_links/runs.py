@@ -232,8 +232,8 @@ def links(folder: str | Path) -> Links:
         if kind == 'mask':
             array = np.unpackbits(array, axis=-1, count=int(arrays['num_clients'])) > 0
         if rest:
-            pattern, *seed = rest
-            found[kind].setdefault(pattern, {})[int([*seed, *facts['seeds']][0])] = array
+            pattern, seed = rest[0], rest[1] if len(rest) > 1 else facts['seeds'][0]
+            found[kind].setdefault(pattern, {})[int(seed)] = array
     first_round = int(arrays.get('first_round', 0))
     return Links(found['mask'], found['mean_prob'], found['prob'], first_round)
 
@@ -326,14 +326,10 @@ def first_difference(there: Any, here: Any, field: str = 'config') -> tuple[str,
 def _column(values: Sequence[Any]) -> np.ndarray:
     """Numbers as numbers (None is NaN), all else as objects."""
     kinds = {type(value) for value in values}
-    if kinds <= {bool}:
-        return np.array(values, bool)
-    if kinds <= {int}:
-        return np.array(values, np.int64)
-    if kinds <= {int, float, type(None)}:
-        return np.array([np.nan if value is None else value for value in values], np.float64)
-    if kinds <= {str}:
+    if len(kinds) == 1 and kinds <= {bool, int, str}:
         return np.array(values)
+    if kinds <= {int, float, type(None)}:
+        return np.array(values, np.float64)
     column = np.empty(len(values), object)
     column[:] = values
     return column

@@ -94,7 +94,7 @@ def sweep(
     def by_point_and_seed(results: PyTree) -> PyTree:
         return jax.tree.map(lambda a: a.reshape(num_points, num_seeds, *a.shape[1:]), results)
 
-    used = devices_.chosen(devices)[: len(lanes[1])]
+    used = devices_.choose(devices)[: len(lanes[1])]
     is_traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(problem))
     if len(used) == 1 or is_traced:
         if devices is not None and not is_traced:

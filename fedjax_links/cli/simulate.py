@@ -72,7 +72,7 @@ def _simulate(values: dict[str, Any], given: Flags, folder: Path, mesh_size: int
     from fedjax_links.experiment.running import loop as running
     from fedjax_links.machines import processes
 
-    plan = processes.agreed(lambda: _plan(values, given, folder, mesh_size))
+    plan = processes.do_in_all(lambda: _plan(values, given, folder, mesh_size))
     if plan is None:
         return 0
     planned, options = plan
@@ -84,7 +84,7 @@ def _simulate(values: dict[str, Any], given: Flags, folder: Path, mesh_size: int
     except experiment.Stop:
         print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
         return signals.exit_status
-    written = processes.told(lambda: report.write(results, planned).encode())
+    written = processes.ask_leader(lambda: report.write(results, planned).encode())
     if leads:
         print(written.decode())
     return 0

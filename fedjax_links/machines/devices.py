@@ -45,7 +45,7 @@ def prepare(count: int | None = None) -> None:
         jax.config.update('jax_num_cpu_devices', count or environment.num_cores() or 1)
 
 
-def chosen(devices: Devices = None) -> list[jax.Device]:
+def choose(devices: Devices = None) -> list[jax.Device]:
     """The devices that were asked for.
 
     Args:
@@ -83,9 +83,9 @@ def mesh(devices: Devices = None) -> jax.sharding.Mesh:
       A mesh with the axis ``'clients'``.
 
     Raises:
-      ValueError: as `chosen`.
+      ValueError: as `choose`.
     """
-    return jax.sharding.Mesh(np.array(chosen(devices)), (meshes.AXIS,))
+    return jax.sharding.Mesh(np.array(choose(devices)), (meshes.AXIS,))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,17 +181,17 @@ def places(devices: Devices = None, mesh_size: int | None = None) -> list[Place]
       At least one.
 
     Raises:
-      ValueError: as `chosen`, or if meshes of this size do not fill the devices.
+      ValueError: as `choose`, or if meshes of this size do not fill the devices.
     """
     if mesh_size is None:
-        return [Place((device,)) for device in chosen(devices)]
+        return [Place((device,)) for device in choose(devices)]
     checks.static_int('mesh', mesh_size)
     if jax.process_count() > 1:
         return [_across_processes(mesh_size)]
     if devices is None and mesh_size > len(jax.local_devices()):
         most = len(jax.local_devices())
         raise errors.invalid('mesh', f'have at most {most} devices, all there are', mesh_size)
-    found = chosen(mesh_size if devices is None else devices)
+    found = choose(mesh_size if devices is None else devices)
     if len(found) % mesh_size:
         requirement = f'have a number of devices that divides `devices` = {len(found)}'
         raise errors.invalid('mesh', requirement, mesh_size)
@@ -244,12 +244,11 @@ def in_turn(fn: Callable[[PyTree], PyTree], lanes: PyTree, count: Array | int) -
     Returns:
       Leaves [W, ...]; those of lanes that did not run are zero.
     """
-    inputs, treedef = jax.tree.flatten(lanes)
-    width = inputs[0].shape[0]
+    width = len(jax.tree.leaves(lanes)[0])
 
     def turn(place: Array) -> PyTree:
-        row = [jax.lax.dynamic_index_in_dim(a, place, keepdims=False) for a in inputs]
-        return fn(jax.tree.unflatten(treedef, row))
+        row = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, place, keepdims=False), lanes)
+        return fn(row)
 
     def advance(place: Array, outputs: PyTree) -> PyTree:
         return jax.tree.map(lambda a, row: a.at[place].set(row), outputs, turn(place))

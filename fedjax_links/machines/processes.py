@@ -69,11 +69,11 @@ def _joined(host: str, port: int, count: int, own: int) -> Iterator[None]:
     try:
         jax.config.update('jax_cpu_collectives_implementation', 'gloo')
         jax.config.update('jax_enable_preemption_service', False)  # it would take SIGTERM
-        service = int(told(lambda: str(connections.free_port()).encode()))
+        service = int(ask_leader(lambda: str(connections.free_port()).encode()))
         near = f'127.0.0.1:{connections.relay(host, service) if own else service}'
         jax.distributed.initialize(near, count, own, heartbeat_timeout_seconds=_A_LONG_TIME)
         yield
-        answers(lambda: b'')
+        ask_all(lambda: b'')
         _open.leave(together=True)
     except BaseException as error:
         if isinstance(error, jax.errors.JaxRuntimeError):
@@ -108,7 +108,7 @@ def is_leader() -> bool:
     return _open is None or _open.own == 0
 
 
-def answers(answer: Callable[[], bytes]) -> list[bytes]:
+def ask_all(answer: Callable[[], bytes]) -> list[bytes]:
     """What every process answers, in all of them.
 
     Args:
@@ -142,7 +142,7 @@ def answers(answer: Callable[[], bytes]) -> list[bytes]:
     return [content[1:] for content in found]
 
 
-def told(answer: Callable[[], bytes]) -> bytes:
+def ask_leader(answer: Callable[[], bytes]) -> bytes:
     """What the leader answers.
 
     Args:
@@ -152,12 +152,12 @@ def told(answer: Callable[[], bytes]) -> bytes:
       Its answer, in every process.
 
     Raises:
-      InvalidError: as `answers`.
+      InvalidError: as `ask_all`.
     """
-    return answers(lambda: answer() if is_leader() else b'')[0]
+    return ask_all(lambda: answer() if is_leader() else b'')[0]
 
 
-def agreed(do: Callable[[], _T]) -> _T:
+def do_in_all(do: Callable[[], _T]) -> _T:
     """Does the same in every process, and goes on only if all of them can.
 
     Args:
@@ -167,7 +167,7 @@ def agreed(do: Callable[[], _T]) -> _T:
       What it returns here.
 
     Raises:
-      InvalidError: as `answers`.
+      InvalidError: as `ask_all`.
     """
     done: list[_T] = []
 
@@ -175,7 +175,7 @@ def agreed(do: Callable[[], _T]) -> _T:
         done.append(do())
         return b''
 
-    answers(answer)
+    ask_all(answer)
     return done[0]
 
 

@@ -66,7 +66,7 @@ def archive(
         if facts['metric'] not in metrics:
             raise errors.invalid('metrics', f"hold {facts['metric']!r}, the run's own", metrics)
     files = {
-        archives.METRICS: archives.encoded(run.columns, metrics),
+        archives.METRICS: archives.encode(run.columns, metrics),
         runs.EXPERIMENT: runs.as_json(facts),
     }
     for name in (runs.CONFIG, runs.ENVIRONMENT, CLIENTS):

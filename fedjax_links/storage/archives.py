@@ -21,7 +21,7 @@ METRICS = 'metrics.npz'
 _AS_TEXT = 'json:'
 
 
-def encoded(columns: Mapping[str, np.ndarray], metrics: Sequence[str] | None = None) -> bytes:
+def encode(columns: Mapping[str, np.ndarray], metrics: Sequence[str] | None = None) -> bytes:
     """The file of metrics.
 
     Args:

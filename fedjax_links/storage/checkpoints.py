@@ -36,9 +36,7 @@ class DamagedError(errors.InvalidError):
         self.file = file
 
 
-def packed(
-    state: PyTree, about: Mapping[str, Any] | None = None, lines: Sequence[str] = ()
-) -> bytes:
+def pack(state: PyTree, about: Mapping[str, Any] | None = None, lines: Sequence[str] = ()) -> bytes:
     """What a file holds.
 
     Args:
@@ -56,7 +54,7 @@ def packed(
     return packing.npz({**encoded, **arrays}, compress=False)
 
 
-def unpacked(content: bytes) -> list[Any]:
+def unpack(content: bytes) -> list[Any]:
     """The leaves of a state that was packed."""
     with np.load(io.BytesIO(content), allow_pickle=False) as stored:
         return [_as_leaf(array, kind) for _, array, kind in _entries(stored)]

@@ -113,7 +113,7 @@ def test_lanes_in_turn_are_those_asked_for():
 )
 def test_devices_that_are_none_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
-        devices.chosen(given)
+        devices.choose(given)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_meshes_that_do_not_fill_the_devices_are_refused(count, mesh_size, messa
 
 def test_the_same_device_twice_is_refused():
     with pytest.raises(ValueError, match='`devices` must hold different devices among'):
-        devices.chosen(jax.local_devices()[:1] * 2)
+        devices.choose(jax.local_devices()[:1] * 2)
 
 
 MESHES = """

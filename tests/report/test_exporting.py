@@ -155,16 +155,16 @@ def test_an_archive_holds_any_column_and_what_was_asked_for(tmp_path):
         'server/accuracy': np.array([0.5, np.inf, np.nan]),
     }
     path = tmp_path / 'metrics.npz'
-    path.write_bytes(archives.encoded(columns))
+    path.write_bytes(archives.encode(columns))
     for name, column in archives.read(path).items():
         if name == 'rule':
             assert column.tolist() == mixed.tolist()
         else:
             same(column, columns[name])
-    path.write_bytes(archives.encoded(columns, ['accuracy']))
+    path.write_bytes(archives.encode(columns, ['accuracy']))
     assert set(archives.read(path)) == set(columns) - {'server/loss'}
     with pytest.raises(ValueError, match=r"has no 'acuracy'; did you mean 'accuracy'\?"):
-        archives.encoded(columns, ['acuracy'])
+        archives.encode(columns, ['acuracy'])
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match='hold a readable metrics'):
         archives.read(path)

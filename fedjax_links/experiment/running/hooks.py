@@ -66,7 +66,7 @@ def tell(callbacks: Sequence[Callback], event: str, *what: Any) -> None:
             return b'stop'
         return b''
 
-    if any(processes.answers(answer)):
+    if any(processes.ask_all(answer)):
         raise Stop
 
 

@@ -65,7 +65,7 @@ def run(
       ValueError: as `Experiment.run`.
     """
     log = experiment.log if processes.is_leader() else ()
-    callbacks = [*processes.agreed(lambda: hooks.callbacks(log, folder)), *callbacks]
+    callbacks = [*processes.do_in_all(lambda: hooks.callbacks(log, folder)), *callbacks]
     origin = origin or Origin()
     shared = Programs(experiment, side_by_side=side_by_side, places=places)
     facts = {**experiment.facts(), **origin.facts}
@@ -88,7 +88,7 @@ def run(
         for label in experiment.algorithms:
             stages.run(lanes_.tuning_lanes(experiment, label))
             tried = functools.partial(choose, experiment, label, runs.as_columns(store.lines()))
-            stages.run(lanes_.main_lanes(experiment, label, processes.agreed(tried)))
+            stages.run(lanes_.main_lanes(experiment, label, processes.do_in_all(tried)))
             shared.forget()
     finally:
         store.close()

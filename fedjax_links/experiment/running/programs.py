@@ -142,7 +142,7 @@ class Programs:
                 needed = memory.peak_bytes(compiled, group.place.num_copies)
                 memory.refuse_if_above(free, needed or 0, group.lanes[0].algorithm)
 
-        processes.agreed(check)
+        processes.do_in_all(check)
         self._compiled |= zip(new, done, strict=True)
 
     def fit(self, groups: Sequence['Group']) -> bool:

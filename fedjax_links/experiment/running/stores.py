@@ -187,7 +187,7 @@ class RunFolder(Memory):
             for lane, state in states.items():
                 path = runs.checkpoint_file(self.path, lane, round)
                 about = {name: self._lanes[lane][name] for name in ('labels', 'place')}
-                content = checkpoints.packed(state, about, self._lines.get(lane, []))
+                content = checkpoints.pack(state, about, self._lines.get(lane, []))
                 checkpoints.write_whole(path, content)
                 files = self._saves.setdefault(lane, {})
                 files[round] = path
@@ -325,7 +325,7 @@ class InStep:
             for values in described
         ]
         leaders = _told(lambda: own)
-        processes.agreed(lambda: _check_same(leaders, json.loads(json.dumps(own))))
+        processes.do_in_all(lambda: _check_same(leaders, json.loads(json.dumps(own))))
 
         def begin() -> None:
             self.own = make()
@@ -338,9 +338,9 @@ class InStep:
 
     def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
         """As `Memory.restore`."""
-        content = processes.told(lambda: checkpoints.packed(self.own.restore(lanes)))
+        content = processes.ask_leader(lambda: checkpoints.pack(self.own.restore(lanes)))
         structure = jax.tree.structure(dict(lanes))
-        states: dict[str, PyTree] = jax.tree.unflatten(structure, checkpoints.unpacked(content))
+        states: dict[str, PyTree] = jax.tree.unflatten(structure, checkpoints.unpack(content))
         return states
 
     def close(self) -> None:
@@ -364,4 +364,4 @@ def _check_same(leaders: Sequence[Any], own: Sequence[Any]) -> None:
 
 def _told(answer: Callable[[], Any]) -> Any:
     """What the leader answers, as JSON holds it."""
-    return json.loads(processes.told(lambda: json.dumps(answer()).encode()))
+    return json.loads(processes.ask_leader(lambda: json.dumps(answer()).encode()))
