@@ -77,14 +77,13 @@ def tables() -> dict[str, dict[str, str]]:
         **{name.lower().replace('_', ' '): table for name, table in named.items()},
         'reports': layouts.LAYOUTS,
         'device speeds': pricing.DEVICE_SPEEDS,
-        'log': {},
     }
     lines = {
         title: {name: _purpose(factory) for name, factory in table.items()}
         for title, table in found.items()
     }
-    lines['log'][definition.LINKS] = 'The realised links of every seed, with the run.'
-    return lines
+    log = {definition.LINKS: 'The realised links of every seed, with the run.'}
+    return {**lines, 'log': log}
 
 
 def main(argv: list[str]) -> int:

@@ -94,7 +94,10 @@ def simulate(
 
     def run(state: FederationState | None, problem: Problem, key: Key) -> SimulationResult:
         state = make(problem, key) if state is None else state
-        turn = _turn(key, algorithm, problem, kind)
+
+        def turn(state: FederationState, links: Links | None) -> Step[FederationState]:
+            return run_round(state, key, algorithm, kind if links is None else links, problem)
+
         if eval_every is None and eval_fn is None:
             return SimulationResult(*_scan(turn, state, given, num_rounds), {})
         period = eval_every or num_rounds
@@ -114,16 +117,6 @@ def simulate(
         raise errors.invalid('mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names)
     layout = meshes.Layout(make, mesh, problem, key)
     return SimulationResult(*layout.advance(run, initial_state, problem, key))
-
-
-def _turn(key: Key, algorithm: Algorithm, problem: Problem, participation: Any = None) -> _Advance:
-    """One round, of ``(state, links)``; links that are None are drawn by the pattern."""
-
-    def turn(state: FederationState, links: Links | None) -> Step[FederationState]:
-        drawn_by = participation if links is None else links
-        return run_round(state, key, algorithm, drawn_by, problem)
-
-    return turn
 
 
 def advance(
@@ -155,7 +148,10 @@ def advance(
       >>> print(rounds.num_active, bool((state.algorithm.server == same.algorithm.server).all()))
       [0 0 0 2 2 0] True
     """
-    turn = _turn(key, algorithm, problem)
+
+    def turn(state: FederationState, links: Links) -> Step[FederationState]:
+        return run_round(state, key, algorithm, links, problem)
+
     return _scan(turn, state, links, len(jax.tree.leaves(links)[0]))
 
 
