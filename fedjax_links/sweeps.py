@@ -99,7 +99,11 @@ def sweep(
     if len(used) == 1 or is_traced:
         if devices is not None and not is_traced:
             problem = jax.device_put(problem, used[0])
-        run = jax.jit(lambda *given: by_point_and_seed(run_lanes(*given)))
+
+        @jax.jit
+        def run(*given: Any) -> PyTree:
+            return by_point_and_seed(run_lanes(*given))
+
         return run(lanes, problem, np.int32(len(lanes[1])))
     return by_point_and_seed(devices_.spread(jax.jit(run_lanes), lanes, problem, used))
 

@@ -171,11 +171,11 @@ def test_without_a_grid_there_is_one_point():
         ({'seeds': 5}, r'^`seeds` must be a list of seeds, got 5\.$'),
         (
             {'make': algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))},
-            r'^`make_algorithm` must be a function of its grid columns, .*, got fedavg\(',
+            r'^`make_algorithm` must be a function of its grid columns, .*, got <Algorithm fedavg>',
         ),
         (
             {'links': participation.always(6)},
-            r'^`make_participation` must be a function of .*, got always\(',
+            r'^`make_participation` must be a function of .*, got <Participation always>',
         ),
         ({'seeds': [2**32]}, '`seeds` must be at most 4294967295'),
         ({'batching': 'pmap'}, "`batching` has no 'pmap'; did you mean 'map'"),
