@@ -10,7 +10,7 @@ from fedjax_links.participation import PARTICIPATION
 from generate import text
 
 _MORE = (
-    *('core.errors', 'core.references', 'core.registry', 'links.samples'),
+    *('core.errors', 'core.references', 'core.registry', 'links.samples', 'results.runs'),
     'participation.traces.trace_formats',
 )
 _ELSEWHERE = {

@@ -10,7 +10,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,14 +27,8 @@ _WORDS = {
     float: 'a number',
     str: 'text',
 }
-
-
-class _One(NamedTuple):
-    """What is known of the values of a kind that is no union: a name, types, the kind of items."""
-
-    word: str
-    types: Any
-    item: Any = inspect.Parameter.empty
+_ITEMS = {int: 'whole numbers', float: 'numbers', str: 'names'}
+_LISTS = (tuple, list, collections.abc.Sequence)
 
 
 def check(where: str, factory: Callable[..., Any], given: Mapping[str, Any]) -> None:
@@ -89,36 +83,39 @@ def words(kind: Any) -> str:
         return 'a number or a list of numbers, or of lists of one length'
     if {float, complex} & {*members}:
         members = [member for member in members if member not in (int, bool, complex)]
-    found = dict.fromkeys(word for member in members if (word := _read(member).word))
+    found = dict.fromkeys(word for member in members if (word := _read(member)[0]))
     return ' or '.join(found) or 'of another kind'
 
 
-def _read(kind: Any) -> _One:
+def _read(kind: Any) -> tuple[str, Any]:
+    """What a value of a kind that is no union is called, and its types."""
     origin = typing.get_origin(kind) or kind
     if origin in _WORDS:
-        return _One(_WORDS[origin], (int, float) if origin is float else origin)
+        return _WORDS[origin], (int, float) if origin is float else origin
     if origin is collections.abc.Callable:
-        return _One('a Callable', ())
+        return 'a Callable', ()
     if not isinstance(origin, type) or getattr(origin, '_is_protocol', False):
-        return _One('', object)
+        return '', object
     if issubclass(origin, Mapping):
-        return _One('a section', Mapping)
+        return 'a section', Mapping
     if issubclass(origin, collections.abc.Collection) and not hasattr(origin, '_fields'):
-        item: Any = next(iter(typing.get_args(kind)), inspect.Parameter.empty)
-        inner = typing.get_origin(item) in (tuple, list, collections.abc.Sequence)
-        items = {int: 'whole numbers', float: 'numbers', str: 'names'}.get(item)
-        item = Any if origin is np.ndarray else item
-        return _One(f'a list of {items or ("lists" if inner else "values")}', (list, tuple), item)
+        items = 'lists' if typing.get_origin(_item(kind)) in _LISTS else 'values'
+        return f'a list of {_ITEMS.get(_item(kind), items)}', (list, tuple)
     known = issubclass(origin, np.generic) or origin.__module__.startswith(('jax', 'numpy'))
-    return _One('' if known else f'a {origin.__name__}', origin)
+    return '' if known else f'a {origin.__name__}', origin
+
+
+def _item(kind: Any) -> Any:
+    """The kind of the items of a list."""
+    is_array = typing.get_origin(kind) is np.ndarray  # whose first argument is its shape
+    return Any if is_array else next(iter(typing.get_args(kind)), Any)
 
 
 def _suits_one(value: Any, kind: Any) -> bool:
     """`suits` for an annotation that is no union."""
-    one = _read(kind)
-    return isinstance(value, one.types) and (
-        one.item is inspect.Parameter.empty or all(suits(part, one.item) for part in value)
-    )
+    if not isinstance(value, _read(kind)[1]):
+        return False
+    return not isinstance(value, list | tuple) or all(suits(part, _item(kind)) for part in value)
 
 
 def _is_array(value: Any) -> bool:

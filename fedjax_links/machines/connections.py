@@ -128,10 +128,10 @@ def meet(host: str, port: int, own: int, count: int) -> Connections:
     """
     deadline = time.monotonic() + _JOIN_SECONDS
     if own:
-        sockets = {0: _first(host, port, deadline)}
+        sockets = {0: _reach_first(host, port, deadline)}
         sockets[0].sendall(_HELLO.pack(_NAME, own, count))
     else:
-        sockets = _others(port, count, deadline)
+        sockets = _accept_others(port, count, deadline)
     for connection in sockets.values():
         _keep_alive(connection)
     return Connections(own, count, sockets)
@@ -174,7 +174,7 @@ def free_port() -> int:
         return server.getsockname()[1]
 
 
-def _others(port: int, count: int, deadline: float) -> dict[int, socket.socket]:
+def _accept_others(port: int, count: int, deadline: float) -> dict[int, socket.socket]:
     """The connections of process 0."""
     found: dict[int, socket.socket] = {}
     both = socket.has_dualstack_ipv6()
@@ -208,7 +208,7 @@ def _others(port: int, count: int, deadline: float) -> dict[int, socket.socket]:
     return found
 
 
-def _first(host: str, port: int, deadline: float) -> socket.socket:
+def _reach_first(host: str, port: int, deadline: float) -> socket.socket:
     """The connection of any other process."""
     while True:
         try:
