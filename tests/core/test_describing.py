@@ -55,7 +55,7 @@ def test_every_schedule_reads_like_the_call_that_made_it(name):
 def test_what_is_said_can_be_run_again():
     made = fl.algorithms.fedpbc(
         local_training.proximal_sgd(
-            learning_rates.halving(0.5, start=3, every=2, times=4), mu=0.1, local_steps=2
+            learning_rates.warmup(0.5, initial=0.25, rounds=4), mu=0.1, local_steps=2
         ),
         compute='active',
     )
