@@ -91,8 +91,7 @@ def minimum_separation(
     checks.choice('design', design, selection.DESIGNS)
     _check_separation(separation, weights, cohort_size)
     labels = None if groups is None else selection.group_labels(groups, num_units)
-    never_waits = checks.is_concrete(separation) and not np.any(separation)
-    independent = cohort_size == 1 and never_waits
+    independent = cohort_size == 1 and checks.is_concrete(separation) and not np.any(separation)
     if labels is None and not independent:
         named = _by_name(weights, separation, cohort_size, design)
         if named is not None:

@@ -217,9 +217,8 @@ def consume(
     first, last = _front(order.position, ahead, size)
     missing = size - first.sum(dtype=jnp.int32)
 
-    def draw() -> Array:
-        own: Key = jax.random.clone(key)  # a key that a branch uses must be the branch's own
-        return random_order(own, len(eligible)).position
+    def draw() -> Array:  # a key that a branch uses must be the branch's own
+        return random_order(jax.random.clone(key), len(eligible)).position
 
     fresh = jax.lax.cond(missing > 0, draw, lambda: order.position)
     second, fresh_last = _front(fresh, eligible & ~first if distinct else eligible, missing)

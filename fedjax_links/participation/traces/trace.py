@@ -245,8 +245,7 @@ def within_wrap(
     seconds = _wrap_seconds(log, tick, wrap, whole_ticks)
     limit = seconds[log.client]
     late = log.start >= limit
-    if late.any():
-        _refuse(log, late, f'start before the wrap at {limit[np.argmax(late)]:g} s')
+    _refuse(log, late, f'start before the wrap at {limit[np.argmax(late)]:g} s')
     ends = np.minimum(log.end, log.start + limit)
     past = ends > limit
     client, source = (np.r_[each, each[past]] for each in (log.client, log.source))

@@ -5,6 +5,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 from fedjax_links.participation import availability, trace
@@ -145,12 +146,32 @@ def test_flash_rounds_follow_its_rule(flash):
     np.testing.assert_array_equal(roll(trace(log, tick=613, rounds=400), 400).mask, mask)
 
 
-def test_what_the_page_makes_of_fedscales_file_follows_its_rule(tmp_path, monkeypatch):
+def run_block(name):
+    """Runs the block of the page on availability that reads a file."""
     page = (Path(__file__).parents[3] / 'docs' / 'availability.md').read_text()
-    code = next(block for block in page.split('```python')[1:] if 'behaviour' in block)
+    blocks = [part.partition('```')[0] for part in page.split('```python')[1:]]
+    exec(next(block for block in blocks if name in block), {'pandas': pandas})
+
+
+def test_what_the_page_makes_of_dates_counts_from_midnight_and_in_utc(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path('visits.csv').write_text(
+        'client,start,end\n'
+        'a,2026-03-02T07:15:30,2026-03-03 00:00:00\n'
+        'b,2026-03-02T07:15:30+02:00,2026-03-02T07:00:00Z\n'
+        'b,2026-03-03,2026-03-03T00:00:00.250\n'
+    )
+    run_block('visits.csv')
+    log = trace_formats.from_csv('log.csv')
+    quarter = 7 * 3600 + 15 * 60 + 30
+    np.testing.assert_array_equal(log.start, [quarter, quarter - 7200, 86_400])
+    np.testing.assert_array_equal(log.end, [86_400, 7 * 3600, 86_400.25])
+
+
+def test_what_the_page_makes_of_fedscales_file_follows_its_rule(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path('client_behave_trace').write_bytes(pickle.dumps(BEHAVIOUR))
-    exec(code.partition('```')[0], {})
+    run_block('client_behave_trace')
     log = trace_formats.from_flash('traces.json')
     mask = availability(log, tick=97, rounds=1500)
     expected = [[fedscale_active(BEHAVIOUR[c], 97 * t) for c in (11, 5)] for t in range(1500)]
