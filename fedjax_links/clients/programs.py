@@ -183,8 +183,8 @@ def proximal_sgd(
 
     FedProx is FedAvg with this program; the penalty is measured from wherever the client starts. It
     is `local_sgd` under the adjustment ``proximal``, to which that of an algorithm is added: the
-    gradient that an algorithm keeps (``focus``) is F_i's alone.
-    The paper solves the local problem inexactly; here, as in its experiments, by SGD steps.
+    gradient that an algorithm keeps (``focus``) is F_i's alone. The paper solves the local problem
+    inexactly; here, as in its experiments, by SGD steps.
 
     Args:
       learning_rate: eta, positive; a number or a schedule ``round -> rate``.

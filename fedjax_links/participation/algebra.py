@@ -160,11 +160,11 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
     sizes, counts = np.bincount(labels).tolist(), [pattern.num_clients for pattern in patterns]
     if counts != sizes:
         raise errors.invalid('patterns', f'have as many clients as their groups, {sizes}', counts)
-    place = np.argsort(np.argsort(labels, kind='stable'))
+    rows_of_clients = np.argsort(np.argsort(labels, kind='stable'))
 
     def deal(key: Key, round: Array, samples: Samples) -> MaskLinks:
         parts = _alike(samples)
-        return jax.tree.map(lambda *rows: jnp.concatenate(rows)[place], *parts)
+        return jax.tree.map(lambda *rows: jnp.concatenate(rows)[rows_of_clients], *parts)
 
     return combine(patterns, deal, num_clients=len(labels))
 

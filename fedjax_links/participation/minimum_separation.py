@@ -62,9 +62,9 @@ def minimum_separation(
     Returns:
       The pattern. It reports ``w / sum w`` as ``prob`` for B = 1 and R = 0, where rounds are
       independent; NaN otherwise. Where traced values leave fewer than B eligible, all of those
-      participate. Clients that are many and of which few wait are not all
-      looked at: the cohort is named, in O(B) (`rejection`). That takes one integer for R, no groups
-      and concrete weights, in the product design equal ones.
+      participate. Clients that are many and of which few wait are not all looked at: the cohort is
+      named, in O(B) (`rejection`). That takes one integer for R, no groups and concrete weights, in
+      the product design equal ones.
 
     Raises:
       ValueError: for values out of range, or a separation that can leave fewer than B eligible.

@@ -140,7 +140,7 @@ def as_schedule(schedule: ScheduleLike) -> Schedule:
     draws = False
     try:
         jax.eval_shape(lambda round: schedule(cast(Key, None), round), jnp.int32(0))
-    except Exception:  # whatever is said of no key by a function that has just run with one
+    except Exception:  # with a key it has just run, so whatever went wrong is that it draws
         draws = True
 
     def mean(round: Array) -> Array:

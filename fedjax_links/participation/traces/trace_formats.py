@@ -56,12 +56,12 @@ def from_csv(
     for name in _COLUMNS:
         if name not in header:
             raise errors.invalid('path', f'have a column {name!r} on line 1', header)
-    places = [header.index(name) for name in _COLUMNS]
+    columns = [header.index(name) for name in _COLUMNS]
     for line, row in rows.items():
-        if len(row) <= max(places):
+        if len(row) <= max(columns):
             got = f'{len(row)} on line {line}'
             raise errors.invalid('path', f'have {len(header)} values per line', got)
-    owners, *times = ([row[place] for row in rows.values()] for place in places)
+    owners, *times = ([row[column] for row in rows.values()] for column in columns)
     if isinstance(clients, int):
         checks.static_int('clients', clients)
         clients = list(map(str, range(clients)))
@@ -166,9 +166,9 @@ def _descriptions(path: Path) -> Mapping[str, Mapping[str, Any]]:
 def _numbers(name: str, fields: Mapping[str, Any], field: str, *shape: int) -> np.ndarray:
     """A client's number, or its pairs of numbers (of shape -1, 2)."""
     path = f'{name}.{field}'
-    found = checks.numbers(path, fields.get(field)).astype(float)
-    fits = found.ndim == len(shape) and found.shape[1:] == shape[1:]
-    if not fits and (found.size or not shape):
+    values = checks.numbers(path, fields.get(field)).astype(float)
+    fits = values.ndim == len(shape) and values.shape[1:] == shape[1:]
+    if not fits and (values.size or not shape):  # no pairs at all may be an empty list
         kind = 'a list of pairs of numbers' if shape else 'a number'
         raise errors.invalid(path, f'be {kind}', errors.shown(fields[field]))
-    return found.reshape(shape)
+    return values.reshape(shape)
