@@ -1,6 +1,6 @@
 """Client programs executed over a cohort.
 
-What a client does stands in `client_programs`, whose names can be used from here too.
+What a client does stands in `clients.programs`, whose names can be used from here too.
 """
 
 from collections.abc import Callable

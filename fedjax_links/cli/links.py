@@ -26,8 +26,8 @@ class Flags(NamedTuple):
       format: Of the log, as `format` of the pattern `trace`.
       clients: Only so many clients of the log.
       unit: Of times in the log: ms, s, min, h or d; s by default.
-      origin: Time of round 0 in the log: a number, a date, or first, its earliest time.
-      tick: Seconds per round of the log, and per line of a matrix.
+      origin: Time of round 0 in the log: a number, or first, its earliest time.
+      tick: Seconds per round of the log.
       overlaps: Of a client in the log: reject or merge.
     """
 
@@ -75,11 +75,7 @@ def _of_log(given: Flags) -> tuple[Any, ...]:
 
     checks.choice('format', given.format, choices.TRACE_FORMATS)
     reader = choices.TRACE_FORMATS[given.format]
-    options = {
-        'unit': given.unit,
-        'origin': given.origin and configs.read(given.origin),
-        'seconds': given.tick if given.format == 'matrix' else None,  # a line of it is a round
-    }
+    options = {'unit': given.unit, 'origin': given.origin and configs.read(given.origin)}
     options = {name: value for name, value in options.items() if value is not None}
     checks.options('format', reader, options, given.log)
     log = recordings.read_log('log', functools.partial(reader, **options), given.log, None)

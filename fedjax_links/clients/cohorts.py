@@ -1,10 +1,9 @@
 """Who computes: from a mask over all clients to a loop over the active ones.
 
 A mask is compacted into a list of client ids (links that name a cohort bring it along), and the
-list is worked off in chunks of fixed width
-for as many chunks as it takes. Cost follows the number of members, whatever it is; no capacity is
-guessed and nobody is dropped. A chunk's empty slots compute something that is then discarded by
-selection.
+list is worked off in chunks of fixed width, as many as it takes. Cost follows the number of
+members, whatever it is; no capacity is guessed and nobody is dropped. A chunk's empty slots compute
+something that is then discarded by selection.
 
 On a mesh, inside a `jax.shard_map` over an axis ``'clients'``, every device takes a chunk in each
 turn. All of them then add what these chunks contributed in the order of chunks, and store the new

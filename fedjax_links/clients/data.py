@@ -52,9 +52,8 @@ def client_data(
       A pytree with leaves [s, ...] (row numbers, or nothing where all rows are taken; step numbers
       where the loss draws), and ``(params, a step's inputs) -> []``, the mean loss of that step.
     """
-    inputs, batch_loss = _plain(problem, client, key, local_steps, batch_size)
-    watch = _WATCH.get()
-    return (inputs, batch_loss) if watch is None else watch(client, local_steps, inputs, batch_loss)
+    data, watch = _plain(problem, client, key, local_steps, batch_size), _WATCH.get()
+    return data if watch is None else watch(client, local_steps, *data)
 
 
 def _plain(
@@ -69,10 +68,10 @@ def _plain(
             return None
         return jax.random.fold_in(jax.random.fold_in(key, np.uint32(_LOSS_STREAM)), step)
 
-    def loss(params: Params, batch: PyTree, loss_key: Key | None) -> Array:
-        if problem.random_loss_fn is None or loss_key is None:
-            return problem.loss_fn(params, batch)
-        return problem.random_loss_fn(params, batch, loss_key)
+    def plain_loss(params: Params, batch: PyTree, loss_key: None) -> Array:
+        return problem.loss_fn(params, batch)
+
+    loss: Callable[..., Array] = problem.random_loss_fn or plain_loss
 
     if batch_size is not None:
         keys = prng.step_keys(key, local_steps)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
 from fedjax_links.clients.data import client_data
-from fedjax_links.clients.rates import Schedule
+from fedjax_links.clients.rates import Schedule, constant
 from fedjax_links.core import checks, describing, errors, tree
 from fedjax_links.core.references import cite
 
@@ -104,7 +104,9 @@ def local_sgd(
     Raises:
       ValueError: for a rate that is not positive or a count out of range.
     """
-    rate = as_schedule('learning_rate', learning_rate)
+    if not callable(learning_rate):
+        checks.positive('learning_rate', learning_rate)
+    rate = learning_rate if callable(learning_rate) else constant(learning_rate)
     checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
     if batch_size is not None:
         checks.static_int('batch_size', batch_size)
@@ -178,8 +180,8 @@ def proximal_sgd(
 
     FedProx is FedAvg with this program; the penalty is measured from wherever the client starts. It
     is `local_sgd` under the adjustment ``proximal``, to which that of an algorithm is added: the
-    gradient that an algorithm keeps (``focus``) is F_i's alone.
-    The paper solves the local problem inexactly; here, as in its experiments, by SGD steps.
+    gradient that an algorithm keeps (``focus``) is F_i's alone. The paper solves the local problem
+    inexactly; here, as in its experiments, by SGD steps.
 
     Args:
       learning_rate: eta, positive; a number or a schedule ``round -> rate``.
@@ -214,14 +216,6 @@ def proximal_sgd(
         return sgd.run(*args, proximal=strength, **adjustments)
 
     return sgd._replace(run=run)
-
-
-def as_schedule(argument: str, rate: Rate) -> Schedule:
-    """A rate as a function of the round; a concrete number must be positive."""
-    if callable(rate):
-        return rate
-    checks.positive(argument, rate)
-    return lambda round: jnp.asarray(rate)
 
 
 def _as_steps(client_steps: ArrayLike, local_steps: int) -> Array:

@@ -95,42 +95,6 @@ def warmup(eta: Number, *, initial: Number, rounds: int) -> Schedule:
     return lambda round: jnp.where(round < rounds, initial, eta)
 
 
-def halving(eta: Number, *, start: int, every: int, times: int) -> Schedule:
-    """``eta_t = eta / 2^k(t)``: constant up to a round, then halved again and again.
-
-    ``k(t) = 0`` up to round ``start``, ``min(floor((t - start) / every) + 1, times)`` after it: the
-    first halving is that of round ``start + 1``, the others come at ``start + every``,
-    ``start + 2 every``, ... A round halves once at most, which matters if ``every`` is 1.
-
-    Args:
-      eta: the rate at first, positive.
-      start: last round of the full rate, at least 0.
-      every: rounds between halvings, at least 1.
-      times: number of halvings, at least 0.
-
-    Returns:
-      ``round -> rate``.
-
-    Raises:
-      ValueError: for a rate that is not positive or a count out of range.
-
-    References:
-      Wang and Ji 2024, A lightweight method for tackling unknown participation statistics in
-      federated averaging (FedAU), released code: start 10,000, every 1000, 10 times.
-    """
-    checks.positive('eta', eta)
-    checks.static_int('start', start, minimum=0)
-    checks.static_int('every', every)
-    checks.static_int('times', times, minimum=0)
-
-    def rate(round: Array) -> Array:
-        since = jnp.asarray(round) - start
-        due = jnp.minimum(since // every + 1, since)
-        return jnp.ldexp(jnp.asarray(eta, float), -jnp.clip(due, 0, times))
-
-    return rate
-
-
 LEARNING_RATES: Mapping[str, Callable[..., Schedule]] = {
-    rate.__name__: rate for rate in (constant, halving, inverse, inverse_sqrt, warmup)
+    rate.__name__: rate for rate in (constant, inverse, inverse_sqrt, warmup)
 }

@@ -20,7 +20,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.participation import schedules
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.traces import trace_formats
-from fedjax_links.participation.traces.intervals import Intervals
+from fedjax_links.participation.traces.trace import Intervals
 from fedjax_links.problems import owners, partition
 
 LEARNING_RATES = learning_rates.LEARNING_RATES
@@ -151,8 +151,6 @@ LINKS: Mapping[str, Callable[..., Participation]] = {'recorded': recordings.reco
 
 TRACE_FORMATS: Mapping[str, Callable[..., Intervals]] = {
     'csv': trace_formats.from_csv,
-    'fedscale': trace_formats.from_fedscale,
     'flash': trace_formats.from_flash,
-    'matrix': trace_formats.from_matrix,
 }
 """``format`` of ``trace`` and ``look_alike`` with a ``path``: given the path."""

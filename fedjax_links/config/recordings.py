@@ -15,7 +15,7 @@ from fedjax_links import runs
 from fedjax_links.base import Participation
 from fedjax_links.core import checks, errors
 from fedjax_links.participation import replay
-from fedjax_links.participation.traces.intervals import Intervals
+from fedjax_links.participation.traces.trace import Intervals
 
 BESIDE: contextvars.ContextVar[Path | None] = contextvars.ContextVar('beside', default=None)
 """The folder whose files relative paths name: usually that of the config file."""

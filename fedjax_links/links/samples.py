@@ -4,6 +4,7 @@ Shapes use ``N`` for the number of clients. `fedjax_links.base` offers all names
 """
 
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import jax
@@ -82,17 +83,9 @@ class CohortLinkSample:
     @property
     def prob(self) -> Array:
         """float[N], P(mask_i) as in `LinkSample`."""
-        return self.prob_of(jnp.arange(self.num_clients, dtype=jnp.int32))
-
-    def prob_of(self, clients: Array) -> Array:
-        """float[...], P(mask_i) of the clients int32[...]."""
-        lead = self.chance.ndim
-        first, stop, chance = (
-            jnp.expand_dims(a, range(lead, lead + clients.ndim))
-            for a in (self.available[..., 0], self.available[..., 1], self.chance)
-        )
-        clients = jnp.expand_dims(clients, range(lead))
-        return jnp.where((clients >= first) & (clients < stop), chance, 0)
+        clients = jnp.arange(self.num_clients, dtype=jnp.int32)
+        of_round = functools.partial(_chance_of, clients)
+        return jnp.vectorize(of_round, signature='(),(e)->(n)')(self.chance, self.available)
 
 
 MaskLinks = LinkSample | DuplexLinkSample
@@ -109,8 +102,14 @@ def as_masks(links: Links) -> MaskLinks:
 def prob_of(links: Links, client: Array) -> Array:
     """float[]: the probability that one client, int32[], is a participant; NaN where unknown."""
     if isinstance(links, CohortLinkSample):
-        return links.prob_of(client)
+        return _chance_of(client, links.chance, links.available)
     return links.prob[client]
+
+
+def _chance_of(clients: Array, chance: Array, available: Array) -> Array:
+    """P(mask_i) of clients int32[...] in one round of a `CohortLinkSample`."""
+    first, stop = available
+    return jnp.where((clients >= first) & (clients < stop), chance, 0)
 
 
 def participants(links: Links) -> Array:

@@ -19,7 +19,6 @@ from fedjax_links.participation.algebra import (
     cap,
     either,
     either_law,
-    mixture,
     outage,
     switch,
 )
@@ -33,20 +32,15 @@ from fedjax_links.participation.periodic_groups import periodic_groups, periodic
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.regularized import regularized, regularized_law
 from fedjax_links.participation.replay import replay
-from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, jitter, sine
+from fedjax_links.participation.schedules import SCHEDULES, constant, jitter, sine
 from fedjax_links.participation.traces import trace_formats
-from fedjax_links.participation.traces.intervals import Intervals, intervals
 from fedjax_links.participation.traces.look_alike import look_alike
-from fedjax_links.participation.traces.trace import availability, trace
+from fedjax_links.participation.traces.trace import Intervals, availability, intervals, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort, uniform_cohort_law
 
 
 def _probs(num_clients: int) -> np.ndarray:
     return np.linspace(0.1, 0.9, num_clients)
-
-
-def _weights(num_clients: int) -> np.ndarray:
-    return (1.0 + np.arange(num_clients)) ** -1.5
 
 
 def _halves(num_clients: int) -> np.ndarray:
@@ -97,12 +91,13 @@ _ENTRIES = (
     _E(
         minimum_separation,
         lambda n: minimum_separation(
-            _weights(n), separation=min(2, n // _third(n) - 1), cohort_size=_third(n)
+            (1.0 + np.arange(n)) ** -1.5,
+            separation=min(2, n // _third(n) - 1),
+            cohort_size=_third(n),
         ),
         _third,
         law=minimum_separation_law,
     ),
-    _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
     _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
     _E(
         periodic_groups,
@@ -121,5 +116,5 @@ PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
     {entry.factory.__name__: entry for entry in _ENTRIES}
 )
 
-__all__ = ['PARTICIPATION', 'SCHEDULES', 'availability', 'constant', 'diurnal', 'intervals']
+__all__ = ['PARTICIPATION', 'SCHEDULES', 'availability', 'constant', 'intervals']
 __all__ += ['jitter', 'label_dependent_probs', 'schedules', 'sine', 'trace_formats', *PARTICIPATION]

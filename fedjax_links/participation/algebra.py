@@ -7,27 +7,17 @@ downlink follows its mask and whose clients always compute.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import (
-    Array,
-    DuplexLinkSample,
-    Key,
-    Links,
-    MaskLinks,
-    Number,
-    Participation,
-    PyTree,
-    as_masks,
-)
-from fedjax_links.core import checks, errors, prng
-from fedjax_links.participation import schedules, selection
+from fedjax_links import base
+from fedjax_links.base import Array, DuplexLinkSample, Key, MaskLinks, Number, Participation, PyTree
+from fedjax_links.core import checks, errors
+from fedjax_links.participation import selection
 from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw, independent
 
 Samples = Sequence[MaskLinks]
@@ -77,37 +67,6 @@ def either(first: Participation, second: Participation) -> Participation:
     return combine([first, second], _join)
 
 
-def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participation:
-    """Each round one of the patterns is in force, drawn independently of everything else.
-
-    Args:
-      patterns: K patterns over the same N clients.
-      probs: float[K], non-negative, of sum one.
-
-    Returns:
-      The pattern; ``prob`` is the mean of the parts' under ``probs``, exact where theirs are.
-
-    Raises:
-      ValueError: if numbers do not fit or ``probs`` is no distribution.
-    """
-    _check_some(patterns)
-    law = schedules.as_probs(probs, 'probs')
-    if np.shape(probs) != (len(patterns),):
-        raise errors.invalid('probs', f'have {len(patterns)} entries', np.shape(probs)[0])
-    if checks.is_concrete(probs) and abs(np.sum(np.asarray(probs, np.float64)) - 1) > 1e-5:
-        raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
-
-    def pick(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
-        uniform = prng.uniform(key)
-        last = jnp.max(jnp.where(law > 0, jnp.arange(len(patterns)), 0))
-        which = jnp.minimum(jnp.sum(uniform >= jnp.cumsum(law)), last)
-        parts = jnp.stack([sample.prob for sample in samples])
-        weighted = jnp.where(law[:, None] > 0, law[:, None] * parts, 0)
-        return own, _choose(samples, which)._replace(prob=weighted.sum(axis=0))
-
-    return combine(patterns, pick)
-
-
 def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participation:
     """The first pattern until round ``at_rounds[0]``, then the second, and so on.
 
@@ -130,8 +89,8 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
     if checks.is_concrete(at_rounds) and (np.diff(np.atleast_1d(at_rounds)) <= 0).any():
         raise errors.invalid('at_rounds', 'increase', np.asarray(at_rounds).tolist())
 
-    def pick(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
-        return own, _choose(samples, jnp.sum(round >= rounds))
+    def pick(key: Key, round: Array, samples: Samples) -> MaskLinks:
+        return _choose(samples, jnp.sum(round >= rounds))
 
     return combine(patterns, pick)
 
@@ -172,13 +131,13 @@ def outage(
         checks.within('clients', end, 0, pattern.num_clients - 1)
     hit = np.isin(everyone, ids)
 
-    def silence(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
+    def silence(key: Key, round: Array, samples: Samples) -> MaskLinks:
         down = hit & (start <= round) & (round < stop)
         links = samples[0]
         links = links._replace(mask=links.mask & ~down, prob=jnp.where(down, 0, links.prob))
         if isinstance(links, DuplexLinkSample):
             links = links._replace(downlink=links.downlink & ~down)
-        return own, links
+        return links
 
     return combine([pattern], silence)
 
@@ -201,11 +160,11 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
     sizes, counts = np.bincount(labels).tolist(), [pattern.num_clients for pattern in patterns]
     if counts != sizes:
         raise errors.invalid('patterns', f'have as many clients as their groups, {sizes}', counts)
-    place = np.argsort(np.argsort(labels, kind='stable'))
+    rows_of_clients = np.argsort(np.argsort(labels, kind='stable'))
 
-    def deal(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
+    def deal(key: Key, round: Array, samples: Samples) -> MaskLinks:
         parts = _alike(samples)
-        return own, jax.tree.map(lambda *rows: jnp.concatenate(rows)[place], *parts)
+        return jax.tree.map(lambda *rows: jnp.concatenate(rows)[rows_of_clients], *parts)
 
     return combine(patterns, deal, num_clients=len(labels))
 
@@ -232,8 +191,8 @@ def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Particip
     if rule == 'permutation':
         return cap_in_order(pattern, size, distinct=True)
 
-    def keep(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
-        return own, _kept(samples[0], selection.uniform_subset(key, samples[0].mask, size))
+    def keep(key: Key, round: Array, samples: Samples) -> MaskLinks:
+        return _kept(samples[0], selection.uniform_subset(key, samples[0].mask, size))
 
     return combine([pattern], keep)
 
@@ -241,16 +200,18 @@ def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Particip
 def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Participation:
     """`cap` along a permutation; `selection.consume` says what ``distinct`` means."""
 
-    def keep(
-        order: selection.Order, key: Key, round: Array, samples: Samples
-    ) -> tuple[selection.Order, MaskLinks]:
-        order, kept = selection.consume(key, order, samples[0].mask, size, distinct=distinct)
-        return order, _kept(samples[0], kept)
+    def init(key: Key) -> PyTree:
+        order = selection.random_order(jax.random.fold_in(key, 1), pattern.num_clients)
+        return pattern.init(jax.random.fold_in(key, 0)), order
 
-    def shuffled(key: Key) -> selection.Order:
-        return selection.random_order(key, pattern.num_clients)
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
+        part, order = carry
+        part, sampled = pattern.sample(part, jax.random.fold_in(key, 0), round)
+        links, own_key = base.as_masks(sampled), jax.random.fold_in(key, 1)
+        order, kept = selection.consume(own_key, order, links.mask, size, distinct=distinct)
+        return (part, order), _kept(links, kept)
 
-    return combine([pattern], keep, own_init=shuffled)
+    return pattern._replace(init=init, sample=sample)
 
 
 def _kept(links: MaskLinks, kept: Array) -> MaskLinks:
@@ -259,20 +220,18 @@ def _kept(links: MaskLinks, kept: Array) -> MaskLinks:
 
 def combine(
     patterns: Sequence[Participation],
-    merge: Callable[[Any, Key, Array, Samples], tuple[Any, MaskLinks]],
+    merge: Callable[[Key, Array, Samples], MaskLinks],
     num_clients: int | None = None,
-    own_init: Callable[[Key], PyTree] = lambda key: (),
 ) -> Participation:
-    """The pattern whose sample is ``merge(own carry, own key, round, samples of the parts)``.
+    """The pattern whose sample is ``merge(own key, round, samples of the parts)``.
 
     Args:
       patterns: the parts.
-      merge: returns its carry and the links; the samples have masks.
+      merge: returns the links; the samples have masks.
       num_clients: N, if that is not the number of clients of each part.
-      own_init: ``key -> own carry``.
 
     Returns:
-      The pattern.
+      The pattern; its carry is those of the parts.
 
     Raises:
       ValueError: if the parts' numbers of clients differ, and N is not given.
@@ -282,18 +241,18 @@ def combine(
         raise errors.invalid('patterns', 'have the same number of clients', counts)
 
     def init(key: Key) -> PyTree:
-        makers = [*(pattern.init for pattern in patterns), own_init]
-        return tuple(make(jax.random.fold_in(key, index)) for index, make in enumerate(makers))
+        return tuple(
+            pattern.init(jax.random.fold_in(key, index)) for index, pattern in enumerate(patterns)
+        )
 
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
         steps = [
             pattern.sample(carry[index], jax.random.fold_in(key, index), round)
             for index, pattern in enumerate(patterns)
         ]
-        samples = [as_masks(links) for _, links in steps]
+        samples = [base.as_masks(links) for _, links in steps]
         own_key = jax.random.fold_in(key, len(patterns))
-        own, links = merge(carry[-1], own_key, round, samples)
-        return (*(part for part, _ in steps), own), links
+        return tuple(part for part, _ in steps), merge(own_key, round, samples)
 
     cycles = [pattern.cycle for pattern in patterns if pattern.cycle is not None]
     cycle = math.lcm(*cycles) if cycles else None  # of those that repeat
@@ -312,11 +271,11 @@ def _alike(samples: Samples) -> Samples:
     ]
 
 
-def _meet(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
-    return own, jax.tree.map(lambda x, y: x & y if x.dtype == bool else x * y, *_alike(samples))
+def _meet(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    return jax.tree.map(lambda x, y: x & y if x.dtype == bool else x * y, *_alike(samples))
 
 
-def _join(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
+def _join(key: Key, round: Array, samples: Samples) -> MaskLinks:
     def union(x: Array, y: Array) -> Array:
         if x.dtype == bool:
             return x | y
@@ -326,7 +285,7 @@ def _join(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree
     joined: MaskLinks = jax.tree.map(union, *_alike(samples))
     if all(isinstance(links, DuplexLinkSample) for links in samples):
         joined = joined._replace(prob=jnp.full_like(joined.prob, jnp.nan))
-    return own, joined
+    return joined
 
 
 def _check_some(patterns: Sequence[Participation]) -> None:
@@ -339,8 +298,8 @@ def _choose(samples: Samples, which: Array) -> MaskLinks:
 
 
 def both_law(given: Given) -> LinkLaw:
-    """Exact law of `both`, whose parts are independent over clients and rounds."""
-    return independent_parts(given.parts.values(), lambda probs: np.prod(probs, axis=0))
+    """Exact law of `both`, whose parts are independent of each other."""
+    return _independent_parts(given, lambda probs: np.prod(probs, axis=0))
 
 
 def either_law(given: Given) -> LinkLaw:
@@ -348,17 +307,13 @@ def either_law(given: Given) -> LinkLaw:
     if all(part.is_duplex for part in given.parts.values()):
         # a client may hear through one and deliver through the other
         return UNKNOWN._replace(is_duplex=True)
-    return independent_parts(
-        given.parts.values(), lambda probs: 1 - np.prod([1 - p for p in probs], axis=0)
-    )
+    return _independent_parts(given, lambda probs: 1 - np.prod(1 - probs, axis=0))
 
 
-def independent_parts(
-    parts: Collection[LinkLaw], join: Callable[[list[np.ndarray]], np.ndarray]
-) -> LinkLaw:
+def _independent_parts(given: Given, join: Callable[[np.ndarray], np.ndarray]) -> LinkLaw:
     """A pattern of parts; exact if each is independent over clients and rounds."""
-    probs = [part.probs for part in parts if part.memoryless and part.probs is not None]
-    law = UNKNOWN
-    if len(probs) == len(parts):
+    parts, law = given.parts.values(), UNKNOWN
+    if all(part.memoryless and part.probs is not None for part in parts):
+        probs = np.array([part.probs for part in parts])
         law = independent('independent over clients and rounds', join(probs))
     return law._replace(is_duplex=any(part.is_duplex for part in parts))

@@ -8,15 +8,7 @@ touched.
 import jax
 import jax.numpy as jnp
 
-from fedjax_links.base import (
-    Array,
-    DuplexLinkSample,
-    Key,
-    MaskLinks,
-    Participation,
-    PyTree,
-    participants,
-)
+from fedjax_links.base import Array, DuplexLinkSample, Key, Participation, PyTree, participants
 from fedjax_links.core import errors
 from fedjax_links.participation.algebra import Samples, both_law, combine
 from fedjax_links.participation.always import always
@@ -59,10 +51,10 @@ def duplex(
             requirement = 'have one state per client (`both` joins patterns that tell more apart)'
             raise errors.invalid(name, requirement, errors.shown(part))
 
-    def merge(own: PyTree, key: Key, round: Array, samples: Samples) -> tuple[PyTree, MaskLinks]:
+    def merge(key: Key, round: Array, samples: Samples) -> DuplexLinkSample:
         up, down, work = samples
         prob = up.prob * work.prob * down.prob
-        return own, DuplexLinkSample(up.mask & work.mask, prob, down.mask, compute=work.mask)
+        return DuplexLinkSample(up.mask & work.mask, prob, down.mask, compute=work.mask)
 
     return combine(list(parts.values()), merge)
 

@@ -17,12 +17,10 @@ class SeparationLaw(NamedTuple):
     Attributes:
       law: float64[U], share of the selections that falls on each client or group.
       group_size: clients per unit; None where units are single clients or of unequal size.
-      source: how the law was computed.
     """
 
     law: np.ndarray
     group_size: int | None
-    source: str
 
 
 class LinkLaw(NamedTuple):
@@ -38,7 +36,7 @@ class LinkLaw(NamedTuple):
       weights_source: which formula they come from.
       never_empty: whether every round has a participant.
       up_rate: float64[N], P(absent -> present) where each client by itself is a stationary
-        two-state chain; rounds that are independent count as one.
+        two-state chain, which rounds that are ``memoryless`` are without saying so here.
       down_rate: float64[N], P(present -> absent), likewise.
       separation: the law of minimum separation.
       period: rounds after which the law of a round repeats; None if it never changes, or never
@@ -101,6 +99,4 @@ def independent(description: str, probs: np.ndarray) -> LinkLaw:
         rates=probs,
         weights=analysis.fedavg_weights(probs) if probs.any() else None,
         weights_source='independent links',
-        up_rate=probs,
-        down_rate=1 - probs,
     )

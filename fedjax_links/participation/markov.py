@@ -143,14 +143,12 @@ def markov_law(given: Given) -> LinkLaw:
     kind, period = given.schedule
     if kind != 'constant':
         return LinkLaw(f'probabilities follow a {kind} schedule, with memory', period=period)
-    probs, times = given.probs, given.options.get('correlation_time')
+    times, up_rate = (given.options.get(name) for name in ('correlation_time', 'up_rate'))
     if times is not None:
-        up, down = forgetting(probs, np.asarray(times, np.float64), np)
+        up, down = forgetting(given.probs, np.asarray(times, float), np)
     else:
-        up_rate = given.options.get('up_rate')
-        up_rate = np.float64(_UP_RATE if up_rate is None else up_rate)
-        up, down = rates(probs, np.broadcast_to(up_rate, probs.shape), np)
-    law = independent('two-state Markov chains, independent over clients', probs)
+        up, down = rates(given.probs, np.asarray(_UP_RATE if up_rate is None else up_rate), np)
+    law = independent('two-state Markov chains, independent over clients', given.probs)
     return law._replace(
         memoryless=False, weights_source='independent each round', up_rate=up, down_rate=down
     )

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -62,9 +62,9 @@ def minimum_separation(
     Returns:
       The pattern. It reports ``w / sum w`` as ``prob`` for B = 1 and R = 0, where rounds are
       independent; NaN otherwise. Where traced values leave fewer than B eligible, all of those
-      participate. Clients that are many and of which few wait are not all
-      looked at: the cohort is named, in O(B) (`rejection`). That takes one integer for R, no groups
-      and concrete weights, in the product design equal ones.
+      participate. Clients that are many and of which few wait are not all looked at: the cohort is
+      named, in O(B) (`rejection`). That takes one integer for R, no groups and concrete weights, in
+      the product design equal ones.
 
     Raises:
       ValueError: for values out of range, or a separation that can leave fewer than B eligible.
@@ -91,14 +91,15 @@ def minimum_separation(
     checks.choice('design', design, selection.DESIGNS)
     _check_separation(separation, weights, cohort_size)
     labels = None if groups is None else selection.group_labels(groups, num_units)
-    draw = selection.DESIGNS[design if cohort_size > 1 else 'successive']
-    never_waits = checks.is_concrete(separation) and not np.any(separation)
-    independent = cohort_size == 1 and never_waits
+    independent = cohort_size == 1 and checks.is_concrete(separation) and not np.any(separation)
     if labels is None and not independent:
         named = _by_name(weights, separation, cohort_size, design)
         if named is not None:
             return named
+    draw = selection.DESIGNS[design if cohort_size > 1 else 'successive']
     prob = scaled / scaled.sum() if independent else jnp.full_like(scaled, jnp.nan)
+    num_clients = num_units if labels is None else len(labels)
+    members = slice(None) if labels is None else labels
 
     def sample(
         carry: MinimumSeparationState, key: Key, round: Array
@@ -109,8 +110,6 @@ def minimum_separation(
         links = LinkSample(mask=selected[members], prob=prob[members])
         return MinimumSeparationState(free_from=free_from), links
 
-    num_clients = num_units if labels is None else len(labels)
-    members = slice(None) if labels is None else labels
     return Participation(lambda key: _clocks(positive), sample, num_clients)
 
 
@@ -146,11 +145,9 @@ def _by_name(
             return rejection.distinct(key, by_weight, cohort_size, num_clients, free)
         first_key, rest_key = jax.random.split(key)
         first = rejection.distinct(first_key, by_weight, 1, num_clients, free)
-
-        def others(clients: Array) -> Array:
-            return free(clients) & (clients != first)
-
-        rest = rejection.distinct(rest_key, uniform, cohort_size - 1, num_clients, others)
+        rest = rejection.distinct(
+            rest_key, uniform, cohort_size - 1, num_clients, lambda ids: free(ids) & (ids != first)
+        )
         return jnp.sort(jnp.concatenate([first, rest]))
 
     def sample(
@@ -193,52 +190,48 @@ def _check_separation(separation: ArrayLike, weights: ArrayLike, cohort_size: in
 
 def minimum_separation_law(given: Given) -> LinkLaw:
     """Exact law of `minimum_separation`, as far as it is known or can be listed."""
-    options = given.options
-    weights, separation = np.asarray(options['weights'], np.float64), options['separation']
+    options, groups = given.options, given.options.get('groups')
+    weights, separation = np.asarray(options['weights'], float), np.asarray(options['separation'])
     size, design = options.get('cohort_size', 1), options.get('design', 'product')
-    groups = options.get('groups')
     unit = 'clients' if groups is None else 'groups'
-    wait = describing.span(str(np.min(separation)), str(np.max(separation)))
+    wait = describing.span(str(separation.min()), str(separation.max()))
     description = f'{size:,} of {weights.size:,} {unit} by weight, a separation of {wait} rounds'
-    positive = weights > 0
-    waits = separation if np.ndim(separation) == 0 else np.asarray(separation)[positive]
-    found = _selection_law(weights[positive], waits, size, design)
-    if found is None:
-        return LinkLaw(description, never_empty=True)
-    law = np.zeros(weights.size)
-    law[positive], source = found
+    law = LinkLaw(description, never_empty=True)
+    known = _selection_law(weights, separation, size, design)
+    if known is None:
+        return law
+    shares, source = known
     members = np.arange(weights.size) if groups is None else np.asarray(groups)
     sizes = np.bincount(members)
     equal = bool((sizes == sizes[0]).all())
-    rates = size * law[members]
-    independent = size == 1 and not np.any(separation)
     group_size = int(sizes[0]) if groups is not None and equal else None
-    return LinkLaw(
-        description,
-        memoryless=independent,
-        rates=rates,
-        weights=(law / sizes)[members] if equal or size == 1 else None,
+    return law._replace(
+        memoryless=size == 1 and not separation.any(),
+        rates=size * shares[members],
+        weights=(shares / sizes)[members] if equal or size == 1 else None,
         weights_source=source,
-        never_empty=True,
-        up_rate=rates if independent else None,
-        down_rate=1 - rates if independent else None,
-        separation=SeparationLaw(law, group_size, source),
+        separation=SeparationLaw(shares, group_size),
     )
 
 
 def _selection_law(
-    weights: np.ndarray, separation: Any, size: int, design: str
+    weights: np.ndarray, separation: np.ndarray, size: int, design: str
 ) -> tuple[np.ndarray, str] | None:
     """Shares of the selections and where they come from; None beyond closed form and listing."""
     from fedjax_links import analysis  # SciPy takes long to import
 
-    if np.ndim(separation) == 0 and (size == 1 or design == 'product'):
-        law = analysis.minimum_separation_stationary(weights, int(separation), size)
-        return law, 'closed form'
-    if weights.size > _MAX_ENUMERATED_UNITS:
+    shares, positive = np.zeros(weights.size), weights > 0
+    if separation.ndim == 0 and (size == 1 or design == 'product'):
+        shares[positive] = analysis.minimum_separation_stationary(
+            weights[positive], int(separation), size
+        )
+        return shares, 'closed form'
+    if positive.sum() > _MAX_ENUMERATED_UNITS:
         return None
+    waits = separation if separation.ndim == 0 else separation[positive]
     try:
-        chain = analysis.minimum_separation_chain(weights, separation, size, design)
+        chain = analysis.minimum_separation_chain(weights[positive], waits, size, design)
     except errors.InvalidError:  # more states than it lists
         return None
-    return chain.marginal, f'chain of {len(chain.states)} states'
+    shares[positive] = chain.marginal
+    return shares, f'chain of {len(chain.states)} states'

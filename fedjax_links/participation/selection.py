@@ -116,8 +116,6 @@ def sum_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
       Midzuno, On the sampling system with probability proportionate to sum of sizes, 1952.
     """
     first = successive_subset(jax.random.fold_in(key, _FIRST), eligible, weights, 1)
-    if size == 1:
-        return first
     rest = uniform_subset(jax.random.fold_in(key, _REST), eligible & ~first, size - 1)
     return first | rest
 
@@ -189,23 +187,11 @@ class Order(NamedTuple):
     start: Array
 
 
-def order_bits(key: Key, num_clients: int) -> Array:
-    """Randomness uint32[2, N] of a permutation.
-
-    Drawn apart from `order_from_bits` so that a branch that sorts captures no key.
-    """
-    return jax.random.bits(key, (2, num_clients), 'uint32')
-
-
-def order_from_bits(bits: Array) -> Array:
-    """A uniformly random permutation int32[N], the ranking of 64 random bits per client."""
-    ids = jnp.arange(bits.shape[1], dtype=jnp.int32)
-    return jax.lax.sort((bits[0], bits[1], ids), num_keys=2)[2]
-
-
 def random_order(key: Key, num_clients: int) -> Order:
-    """A fresh random permutation of ``num_clients`` clients."""
-    position = order_from_bits(order_bits(key, num_clients))
+    """A fresh permutation, uniformly random: the ranking of 64 random bits per client."""
+    bits = jax.random.bits(key, (2, num_clients), 'uint32')
+    ids = jnp.arange(num_clients, dtype=jnp.int32)
+    position = jax.lax.sort((bits[0], bits[1], ids), num_keys=2)[2]
     return Order(position=position, start=jnp.zeros((), jnp.int32))
 
 
@@ -228,22 +214,24 @@ def consume(
       What is left afterwards, and bool[N].
     """
     ahead = eligible & (order.position >= order.start)
-    missing = size - jnp.minimum(ahead.sum(dtype=jnp.int32), size)
-    first, last = _front(order.position, ahead, size - missing, size)
-    bits = order_bits(key, eligible.shape[0])
-    fresh = jax.lax.cond(missing > 0, lambda: order_from_bits(bits), lambda: order.position)
-    second, fresh_last = _front(fresh, eligible & ~first if distinct else eligible, missing, size)
+    first, last = _front(order.position, ahead, size)
+    missing = size - first.sum(dtype=jnp.int32)
+
+    def draw() -> Array:  # a key that a branch uses must be the branch's own
+        return random_order(jax.random.clone(key), len(eligible)).position
+
+    fresh = jax.lax.cond(missing > 0, draw, lambda: order.position)
+    second, fresh_last = _front(fresh, eligible & ~first if distinct else eligible, missing)
     left = Order(position=fresh, start=jnp.where(missing > 0, fresh_last, last))
     return left, first | second
 
 
-def _front(position: Array, eligible: Array, count: Array, size: int) -> tuple[Array, Array]:
-    """The first ``count`` (at most ``size``) eligible clients and the place after the last."""
-    scores = jnp.where(eligible, -position.astype(jnp.float32), -jnp.inf)
-    best, ids = jax.lax.top_k(scores, size)
-    taken = (jnp.arange(size) < count) & (best > -jnp.inf)
-    last = jnp.max(jnp.where(taken, position[ids] + 1, 0))
-    return jnp.zeros(eligible.shape, bool).at[ids].set(taken), last
+def _front(position: Array, eligible: Array, count: Array | int) -> tuple[Array, Array]:
+    """The first ``count`` eligible clients, and the place after the last of them."""
+    in_order = jnp.zeros_like(eligible).at[position].set(eligible, unique_indices=True)
+    is_early = jnp.cumsum(in_order, dtype=jnp.int32) <= count
+    taken = eligible & is_early[position]
+    return taken, jnp.max(jnp.where(taken, position + 1, 0))
 
 
 def _best(scores: Array, eligible: Array, size: int) -> Array:

@@ -58,14 +58,11 @@ def uniform_cohort_law(given: Given) -> LinkLaw:
     """Exact law of `uniform_cohort`."""
     size, num_clients = given.options['cohort_size'], given.options['num_clients']
     uniform = np.full(num_clients, 1 / num_clients)
-    rates = size * uniform
     return LinkLaw(
         f'{size:,} of {num_clients:,} clients, uniformly, rounds independent',
         memoryless=True,
-        rates=rates,
+        rates=size * uniform,
         weights=uniform,
         weights_source='equal by symmetry',
         never_empty=True,
-        up_rate=rates,
-        down_rate=1 - rates,
     )

@@ -67,17 +67,13 @@ def test_a_log_is_looked_at_without_a_config(tmp_path):
     assert 'clients, best first (3 bands), by round 0 to 67' in few.stdout
 
 
-def test_the_times_of_a_log_are_in_a_unit_or_dates(tmp_path):
-    """The same two nights in seconds, in hours, since 1970, as dates, and misread."""
+def test_the_times_of_a_log_are_in_a_unit(tmp_path):
+    """The same two nights in seconds, in hours, since 1970, and misread."""
     nights = [(21, 30), (46, 54)]
     texts = {
         'seconds': [(3600 * start, 3600 * end) for start, end in nights],
         'hours': nights,
         'since 1970': [(1_767_225_600 + 3600 * a, 1_767_225_600 + 3600 * b) for a, b in nights],
-        'dates': [
-            ('2026-01-01T21:00', '2026-01-02 06:00:00+00:00'),
-            ('2026-01-02T22:00:00Z', '2026-01-03T08:00+02:00'),
-        ],
     }
     for name, rows in texts.items():
         lines = [f'a,{start},{end}' for start, end in rows]
@@ -95,7 +91,6 @@ def test_the_times_of_a_log_are_in_a_unit_or_dates(tmp_path):
     for name, given in {
         'hours': ['--unit=h'],
         'since 1970': ['--origin=1767225600'],
-        'dates': [],
     }.items():
         assert shown(name, *given)[1:] == seconds[1:]
     said = (
@@ -147,13 +142,3 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
         assert done.stderr.startswith(f'error: {message}')
         assert '`path`' not in done.stderr
         assert len(done.stderr.splitlines()) == 1
-
-
-def test_a_line_of_a_matrix_lasts_a_tick(tmp_path):
-    up = np.zeros((96, 3), int)  # two days of half hours
-    up[:24] = up[48:72] = 1
-    np.savetxt(tmp_path / 'm.csv', up, fmt='%d', delimiter=',')
-    log = ['links', f'--log={tmp_path / "m.csv"}', '--format=matrix', '--tick=1800']
-    done = run(*log)
-    assert done.returncode == 0, done.stderr
-    assert 'a log, 96 rounds of 1800 s (2 days)' in done.stdout

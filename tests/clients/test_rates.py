@@ -1,4 +1,4 @@
-"""Rates over the rounds: closed forms, the listing of the released halving, warm-up and blocks."""
+"""Rates over the rounds: closed forms, warm-up and blocks."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,6 @@ from tests.reference import harness, quadratic_loops
 ROUNDS = np.arange(60)
 OPTIONS = {
     'warmup': {'initial': 0.3, 'rounds': 7},
-    'halving': {'start': 10, 'every': 6, 'times': 4},
 }
 
 
@@ -34,26 +33,6 @@ def rates(schedule):
 def test_closed_forms(name, expected):
     schedule = LEARNING_RATES[name](0.05, **OPTIONS.get(name, {}))
     np.testing.assert_allclose(rates(schedule), expected, rtol=1e-6)
-
-
-def halved(eta, start, every, times):
-    """FedAU's released loop: before each round, at most one more halving."""
-    level, path = 0, []
-    for t in ROUNDS:
-        if t > start and int((t - start) / every) + 1 > level and level < times:
-            level += 1
-            eta /= 2
-        path.append(eta)
-    return np.array(path)
-
-
-@pytest.mark.parametrize(
-    'start, every, times', [(10, 6, 4), (0, 3, 10), (20, 1, 10), (59, 2, 3), (5, 2, 0)]
-)
-def test_halving_follows_the_released_loop(start, every, times):
-    schedule = learning_rates.halving(0.05, start=start, every=every, times=times)
-    expected = halved(0.05, start, every, times).astype(np.float32)
-    np.testing.assert_array_equal(rates(schedule), expected)
 
 
 @pytest.mark.parametrize('name', LEARNING_RATES)
@@ -79,9 +58,6 @@ def test_a_traced_rate_scales_the_schedule(name):
         ('warmup', 0.1, {'initial': 0.0, 'rounds': 3}, 'initial'),
         ('warmup', 0.1, {'initial': 0.2, 'rounds': -1}, 'rounds'),
         ('warmup', 0.1, {'initial': 0.2, 'rounds': 2.5}, 'rounds'),
-        ('halving', 0.1, {'start': -1, 'every': 1, 'times': 1}, 'start'),
-        ('halving', 0.1, {'start': 1, 'every': 0, 'times': 1}, 'every'),
-        ('halving', 0.1, {'start': 1, 'every': 1, 'times': -1}, 'times'),
     ],
 )
 def test_a_mistake_is_named(name, eta, options, field):

@@ -129,7 +129,6 @@ def test_a_recording_that_cannot_be_played_costs_one_line(tmp_path, past, sectio
 
 
 CSV = 'client,start,end\n' + ''.join(f'{i},{i},{i + 3}\n' for i in range(8))
-MATRIX = '\n'.join(','.join(str(int(0 <= t - i < 3)) for i in range(8)) for t in range(10))
 
 
 @pytest.mark.parametrize(
@@ -138,8 +137,6 @@ MATRIX = '\n'.join(','.join(str(int(0 <= t - i < 3)) for i in range(8)) for t in
         (CSV, {}),
         (CSV, {'format': 'csv'}),
         (CSV, {'format': {'name': 'csv', 'unit': 'min', 'clients': 8}, 'tick': 60}),
-        (MATRIX, {'format': 'matrix'}),
-        (MATRIX, {'format': {'name': 'matrix', 'seconds': 60}, 'tick': 60}),
     ],
 )
 def test_a_trace_is_read_in_every_format(tmp_path, text, options):

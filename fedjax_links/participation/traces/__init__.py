@@ -1,1 +1,1 @@
-"""Availability logs: intervals, formats, patterns that follow them."""
+"""Availability logs: their formats, and the patterns that follow them."""

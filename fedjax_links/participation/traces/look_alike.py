@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.participation.markov import MarkovState, move
-from fedjax_links.participation.traces.intervals import WRAPS, Intervals
-from fedjax_links.participation.traces.trace import availability
+from fedjax_links.participation.traces.trace import WRAPS, Intervals, availability
 
 _LINKS = 0
 _HOURS = 24
@@ -81,14 +80,15 @@ def look_alike(
         jnp.asarray(array, jnp.result_type(float)) for array in (*by_client, *fitted[2:])
     )
 
+    def uniforms(key: Key) -> Array:
+        return prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
+
     def init(key: Key) -> MarkovState:
-        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
-        return MarkovState(up=uniforms < marginal[-1][chosen])
+        return MarkovState(up=uniforms(key) < marginal[-1][chosen])
 
     def sample(carry: MarkovState, key: Key, round: Array) -> tuple[MarkovState, LinkSample]:
         time = jnp.mod(round, length)
-        uniforms = prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
-        up = move(carry.up, uniforms, rise * up_by[time], fall * down_by[time])
+        up = move(carry.up, uniforms(key), rise * up_by[time], fall * down_by[time])
         return MarkovState(up=up), LinkSample(mask=up, prob=marginal[time][chosen])
 
     return Participation(init, sample, num_clients, cycle=length)
@@ -97,17 +97,14 @@ def look_alike(
 def rounds_per_day(tick: float) -> int:
     """The rounds of a day; raises unless they are whole."""
     checks.positive('tick', tick)
-    number = WRAPS['day'] / tick
+    day = round(WRAPS['day'])
+    number = day / tick
     if abs(number - round(number)) > 1e-9 * number or number < 1:
-        requirement = f'divide the 86400 s of a day, as {nearest_tick(tick)} s do'
+        divisors = (seconds for seconds in range(1, day + 1) if day % seconds == 0)
+        nearest = min(divisors, key=lambda seconds: abs(seconds - tick))
+        requirement = f'divide the {day} s of a day, as {nearest} s do'
         raise errors.invalid('tick', requirement, tick)
     return round(number)
-
-
-def nearest_tick(tick: float) -> int:
-    """The whole seconds nearest to a tick that divide a day."""
-    day = round(WRAPS['day'])
-    return min((s for s in range(1, day + 1) if day % s == 0), key=lambda s: abs(s - tick))
 
 
 def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:

@@ -14,32 +14,96 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
-from fedjax_links.core import checks
-from fedjax_links.participation.traces.intervals import (
-    TOLERANCE,
-    WRAPS,
-    Intervals,
-    as_intervals,
-    check_times,
-    of_mask,
-    round_up,
-    within_wrap,
-)
+from fedjax_links.core import checks, errors
+
+WRAPS = {'day': 86_400.0, 'week': 604_800.0}
+TOLERANCE = 1e-9  # of a tick: a time this close to a tick is on it
 
 
-class PackedTrace(NamedTuple):
-    """Edges of the availability of N clients, in rounds.
+class Intervals(NamedTuple):
+    """Availability of clients in seconds, half-open intervals ``[start, end)``.
+
+    Build one with `intervals` or the readers in `trace_formats`.
 
     Attributes:
-      edges: int32[E], per client the rounds in which it comes up, goes down, comes up, ...;
-        strictly increasing.
-      offsets: int32[N + 1], client i owns ``edges[offsets[i]:offsets[i + 1]]``.
-      period: int32[N], rounds after which each client's availability repeats.
+      client: int64[K], client of each interval.
+      start: float64[K], seconds.
+      end: float64[K], seconds.
+      source: int64[K], where each interval comes from: a line of a file or a row of an array.
+      unit: what ``source`` counts, ``'line'`` or ``'row'``.
+      names: name of each of the N clients.
+      period: seconds after which the log repeats, where its format says so: float64[N], else None.
     """
 
-    edges: NDArray[np.int32]
-    offsets: NDArray[np.int32]
-    period: NDArray[np.int32]
+    client: NDArray[np.int64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    source: NDArray[np.int64]
+    unit: str
+    names: tuple[str, ...]
+    period: NDArray[np.float64] | None = None
+
+    def first(self, num_clients: int) -> 'Intervals':
+        """Those of the first clients, or of all if there are not so many."""
+        keep = self.client < num_clients
+        rows = {name: getattr(self, name)[keep] for name in ('client', 'start', 'end', 'source')}
+        period = None if self.period is None else self.period[:num_clients]
+        return self._replace(**rows, names=self.names[:num_clients], period=period)
+
+
+def intervals(
+    client: ArrayLike, start: ArrayLike, end: ArrayLike, *, num_clients: int | None = None
+) -> Intervals:
+    """Intervals from arrays.
+
+    Args:
+      client: int[K], ids from 0.
+      start: float[K], seconds.
+      end: float[K], seconds, not before ``start``.
+      num_clients: N; one more than the largest id by default.
+
+    Returns:
+      The intervals.
+
+    Raises:
+      ValueError: if shapes differ or an id is out of range.
+
+    Example:
+      >>> from fedjax_links import participation
+      >>> log = participation.intervals(client=[0, 0, 1], start=[0, 7, 3], end=[4, 9, 10])
+      >>> print(participation.availability(log, tick=1, rounds=10).astype(int).T)
+      [[1 1 1 1 0 0 0 1 1 0]
+       [0 0 0 1 1 1 1 1 1 1]]
+    """
+    ids, starts, ends = np.asarray(client), np.asarray(start, float), np.asarray(end, float)
+    if ids.ndim != 1 or not ids.shape == starts.shape == ends.shape:
+        shapes = f'{ids.shape}, {starts.shape} and {ends.shape}'
+        raise errors.invalid('client', 'have the shape [K] of `start` and `end`', shapes)
+    if ids.size and ids.dtype.kind not in 'iu':
+        raise errors.invalid('client', 'be integers', f'dtype {ids.dtype}')
+    count = int(ids.max(initial=-1)) + 1 if num_clients is None else num_clients
+    checks.static_int('num_clients', count)
+    unknown = (ids < 0) | (ids >= count)
+    if unknown.any():
+        where = f'{ids[unknown][0]} on row {np.argmax(unknown)}'
+        raise errors.invalid('client', f'lie in [0, {count - 1}]', where)
+    names = tuple(map(str, range(count)))
+    return Intervals(ids.astype(np.int64), starts, ends, np.arange(len(ids)), 'row', names)
+
+
+def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
+    """The recording, or the one that rows (client, start, end) stand for."""
+    if isinstance(recording, Intervals):
+        return recording
+    rows = checks.numbers('intervals', recording).astype(float)
+    if rows.ndim != 2 or rows.shape[1] != 3:
+        requirement = 'be Intervals or rows (client, start, end)'
+        raise errors.invalid('intervals', requirement, f'shape {list(rows.shape)}')
+    client, start, end = rows.T
+    whole = client == np.rint(client)
+    if not whole.all():
+        raise errors.invalid('intervals', 'name clients by whole numbers', client[~whole][0])
+    return intervals(client.astype(int), start, end)
 
 
 def trace(
@@ -71,14 +135,15 @@ def trace(
       ValueError: for an interval that is not finite, is negative in time or length, starts after
         the wrap or overlaps another; the message names its line or row.
     """
-    log = as_intervals(intervals)
     if rounds is None:
+        log = as_intervals(intervals)
         log = within_wrap(log, tick=tick, wrap=wrap, overlaps=overlaps, whole_ticks=True)
+        packed = pack(log, tick)
     else:
-        mask = availability(log, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
-        log = of_mask(mask, seconds=tick)
-    packed = pack(log, tick)
-    edges, offsets, period = map(jnp.asarray, packed)
+        packed = pack_rounds(
+            availability(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
+        )
+    edges, offsets, period = (jnp.asarray(array, jnp.int32) for array in packed)
     steps = int(np.diff(packed.offsets).max(initial=0)).bit_length()
     dtype = jnp.result_type(float)
 
@@ -145,6 +210,112 @@ def availability(
     return mask.T
 
 
+def check_times(intervals: Intervals) -> None:
+    """Refuses no intervals at all, and times that are not finite, negative or out of order."""
+    if not len(intervals.client):
+        raise errors.invalid('intervals', 'have at least one interval', 'none')
+    finite = np.isfinite(intervals.start) & np.isfinite(intervals.end)
+    _refuse(intervals, ~finite, 'be finite')
+    _refuse(intervals, intervals.start < 0, 'start at 0 or later')
+    _refuse(intervals, intervals.end < intervals.start, 'end after they start')
+
+
+def within_wrap(
+    log: Intervals, *, tick: float, wrap: str | ArrayLike | None, overlaps: str, whole_ticks: bool
+) -> Intervals:
+    """What is repeated of a log, validated; what runs past the wrap goes on at the beginning.
+
+    Args:
+      log: the intervals.
+      tick: seconds per round.
+      wrap: as in `trace`; the last end by default, if the log's format says nothing.
+      overlaps: as in `trace`.
+      whole_ticks: whether the wrap must be a multiple of the tick; the last end is rounded up.
+
+    Returns:
+      The intervals of one period, by client, start and end, with the period of each client.
+
+    Raises:
+      ValueError: for options out of range, times as in `check_times`, an interval that starts after
+        the wrap or overlaps another.
+    """
+    checks.positive('tick', tick)
+    checks.choice('overlaps', overlaps, ('reject', 'merge'))
+    check_times(log)
+    seconds = _wrap_seconds(log, tick, wrap, whole_ticks)
+    limit = seconds[log.client]
+    late = log.start >= limit
+    _refuse(log, late, f'start before the wrap at {limit[np.argmax(late)]:g} s')
+    ends = np.minimum(log.end, log.start + limit)
+    past = ends > limit
+    client, source = (np.r_[each, each[past]] for each in (log.client, log.source))
+    start = np.r_[log.start, np.zeros(past.sum())]
+    end = np.r_[np.minimum(ends, limit), (ends - limit)[past]]
+    order = np.lexsort((end, start, client))
+    client, start, end, source = (each[order] for each in (client, start, end, source))
+    # Sorted by start, intervals are disjoint if and only if neighbours are.
+    early = (client[1:] == client[:-1]) & (start[1:] < end[:-1] - TOLERANCE * tick)
+    if overlaps == 'reject' and early.any():
+        row = int(np.argmax(early))
+        one, other = sorted(source[row : row + 2])
+        what = f'client {log.names[client[row]]} on {log.unit}s {one} and {other}'
+        raise errors.invalid('intervals', 'not overlap', what)
+    return Intervals(client, start, end, source, log.unit, log.names, seconds)
+
+
+def round_up(times: NDArray[np.float64], tick: float) -> NDArray[np.int64]:
+    """First round that does not come before each time."""
+    rounds = times / tick
+    return np.ceil(rounds - TOLERANCE * np.maximum(1, rounds)).astype(np.int64)
+
+
+def _wrap_seconds(
+    log: Intervals, tick: float, wrap: str | ArrayLike | None, whole_ticks: bool
+) -> NDArray[np.float64]:
+    """float64[N], the seconds after which each client's log repeats."""
+    if isinstance(wrap, str):
+        checks.choice('wrap', wrap, WRAPS)
+        wrap = WRAPS[wrap]
+    seconds = log.period if wrap is None else wrap
+    if seconds is None:
+        last = log.end.max()
+        seconds = round_up(last, tick) * tick if whole_ticks else last
+    if np.shape(seconds) not in ((), (len(log.names),)):
+        allowed = f'be one number or {len(log.names)}'
+        raise errors.invalid('wrap', allowed, f'shape {np.shape(seconds)}')
+    checks.positive('wrap', seconds)
+    each: NDArray[np.float64] = np.broadcast_to(np.asarray(seconds, float), (len(log.names),))
+    whole = np.rint(each / tick)
+    bad = (np.abs(each / tick - whole) > 1e-6) | (whole < 1) | (whole > 2**30)
+    if whole_ticks and bad.any():
+        requirement = 'be a whole number of ticks (unless `rounds` are given)'
+        raise errors.invalid('wrap', requirement, f'{(each / tick)[np.argmax(bad)]:g} ticks')
+    return whole * tick if whole_ticks else each
+
+
+def _refuse(log: Intervals, bad: NDArray[np.bool_], requirement: str) -> None:
+    """Raises for the first bad interval, if there is one."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        times, where = f'{log.start[row]:g} to {log.end[row]:g}', f'{log.unit} {log.source[row]}'
+        raise errors.invalid('intervals', requirement, f'{times} s on {where}')
+
+
+class PackedTrace(NamedTuple):
+    """Edges of the availability of N clients, in rounds.
+
+    Attributes:
+      edges: int64[E], per client the rounds in which it comes up, goes down, comes up, ...;
+        strictly increasing.
+      offsets: int64[N + 1], client i owns ``edges[offsets[i]:offsets[i + 1]]``.
+      period: int64[N], rounds after which each client's availability repeats.
+    """
+
+    edges: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    period: NDArray[np.int64]
+
+
 def pack(log: Intervals, tick: float) -> PackedTrace:
     """The edges of every client.
 
@@ -163,5 +334,13 @@ def pack(log: Intervals, tick: float) -> PackedTrace:
     closes = np.r_[opens[1:], True][: len(client)]
     edges = np.stack([first[opens], (reach - shift)[closes]], axis=1).ravel()
     counts = 2 * np.bincount(client[opens], minlength=len(period))
-    offsets = np.r_[0, np.cumsum(counts)]
-    return PackedTrace(*(each.astype(np.int32) for each in (edges, offsets, period)))
+    return PackedTrace(edges, np.r_[0, np.cumsum(counts)], period)
+
+
+def pack_rounds(mask: NDArray[np.bool_]) -> PackedTrace:
+    """The edges of recorded rounds bool[T, N], which repeat after the last."""
+    num_rounds, num_clients = mask.shape
+    changes = np.diff(np.pad(mask.T, ((0, 0), (1, 1))), axis=1)
+    client, edges = np.nonzero(changes)
+    counts = np.bincount(client, minlength=num_clients)
+    return PackedTrace(edges, np.r_[0, np.cumsum(counts)], np.full(num_clients, num_rounds))

@@ -4,8 +4,7 @@ import numpy as np
 
 from fedjax_links import analysis
 from fedjax_links.participation.laws import LinkLaw
-from fedjax_links.participation.traces.intervals import WRAPS, Intervals, check_times
-from fedjax_links.participation.traces.trace import availability
+from fedjax_links.participation.traces.trace import WRAPS, Intervals, availability, check_times
 from fedjax_links.report.screens.link_statistics import standard_errors
 from fedjax_links.report.screens.recording import LinkRecord
 

@@ -23,6 +23,8 @@ def foldable(law: LinkLaw, num_rounds: int) -> int | None:
 
 def chain(law: LinkLaw) -> tuple[np.ndarray, np.ndarray] | None:
     """P(absent -> present) and P(present -> absent), float64[N] each, where both are known."""
+    if law.memoryless and law.rates is not None:
+        return law.rates, 1 - law.rates
     return None if law.up_rate is None or law.down_rate is None else (law.up_rate, law.down_rate)
 
 

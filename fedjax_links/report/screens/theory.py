@@ -71,7 +71,7 @@ def text(links: ConfiguredLinks, record: LinkRecord) -> str:
         _bias(links.problem, law, weights, active),
         [f'  {line}' for line in expected.of_links(links, active)],
         _gossip(law, active),
-        _separation(law.separation),
+        _separation(law.separation, law.weights_source),
         _memory(law),
         deciding.lines(links, record),
         [f'As simulated ({len(active):,} rounds of seed {record.seed})']
@@ -170,7 +170,7 @@ def _gossip(law: LinkLaw, active: np.ndarray) -> list[str]:
     return [f'{known} {1 - rho:.4g}, estimated (noise makes it smaller)']
 
 
-def _separation(law: SeparationLaw | None) -> list[str]:
+def _separation(law: SeparationLaw | None, source: str) -> list[str]:
     if law is None:
         return []
     shares = law.law[law.law > 0]
@@ -179,7 +179,7 @@ def _separation(law: SeparationLaw | None) -> list[str]:
     scale = _range(analysis.debiasing_weights(shares))
     return [
         f'pi_R over {shares.size} {unit}: {_range(shares)}, L1 from uniform {distance}',
-        f'  debiasing weights 1/(M pi_R): {scale}; {law.source}',
+        f'  debiasing weights 1/(M pi_R): {scale}; {source}',
     ]
 
 

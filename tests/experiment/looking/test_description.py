@@ -45,7 +45,7 @@ def test_patterns_know_their_cycle():
     assert participation.bernoulli(HALF).cycle is None
     assert participation.bernoulli(schedules.sine(HALF, gamma=0.4, period=4.5)).cycle is None
     assert waves.cycle == 4
-    assert participation.markov(schedules.diurnal(HALF, rounds_per_day=24)).cycle == 24
+    assert participation.markov(schedules.sine(HALF, gamma=0.1, period=24)).cycle == 24
     assert algebra.both(cyclic, waves).cycle == 12
     assert algebra.cap(cyclic, 2).cycle == 6
     assert participation.duplex(uplink=waves, downlink=cyclic).cycle == 12

@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links.participation import intervals, trace
-from fedjax_links.participation.traces.intervals import within_wrap
-from fedjax_links.participation.traces.trace import pack
+from fedjax_links.participation import availability, intervals, replay, trace
+from fedjax_links.participation.traces.trace import pack, within_wrap
 from tests.participation.sampling import refuses, roll
 
 
@@ -97,6 +96,38 @@ def test_overlaps_can_be_merged(rng):
     for i in range(4):
         edges = packed.edges[packed.offsets[i] : packed.offsets[i + 1]]
         assert (np.diff(edges) > 0).all()
+
+
+def test_rounds_of_whole_ticks_are_those_of_the_trace():
+    log = intervals([0], [250.0], [1300.0])._replace(period=np.array([8200.0]))
+    played = roll(trace(log, tick=100), 200).mask
+    np.testing.assert_array_equal(availability(log, tick=100, rounds=200), played)
+    np.testing.assert_array_equal(roll(replay(played), 200).mask, played)
+
+
+def test_a_trace_of_some_rounds_plays_them_again_and_again(rng):
+    client, start, end = random_log(rng, 12, 60)
+    log = intervals(client, start, end, num_clients=12)
+    pattern = trace(log, tick=7.0, rounds=9)
+    times = np.arange(9) * 7.0 % end.max()
+    assert pattern.cycle == 9
+    first = by_search(client, start, end, 12, times)
+    np.testing.assert_array_equal(roll(pattern, 20).mask, np.tile(first, (3, 1))[:20])
+
+
+def test_overlaps_are_refused_or_merged():
+    rows = [(0, 0, 5), (0, 3, 9), (0, 4, 6), (1, 2, 3)]
+    refuses(
+        lambda: availability(rows, rounds=12),
+        '`intervals` must not overlap, got client 0 on rows 0 and 1.',
+    )
+    mask = availability(rows, rounds=12, wrap=12, overlaps='merge')
+    np.testing.assert_array_equal(mask[:, 0], np.arange(12) < 9)
+    refuses(lambda: availability(rows, rounds=0), '`rounds` must be at least 1, got 0.')
+    refuses(
+        lambda: availability(rows, rounds=3, wrap=2),
+        '`intervals` must start before the wrap at 2 s, got 3 to 9 s on row 1.',
+    )
 
 
 def test_stateless_under_jit_and_vmap():

@@ -1,10 +1,14 @@
-"""Importers: what a file means, and the line that is named when it means nothing."""
+"""Readers: what a file means, and the line that is named when it means nothing."""
+
+import json
+import pickle
+from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
-from fedjax_links.core import errors
-from fedjax_links.participation import trace
+from fedjax_links.participation import availability, trace
 from fedjax_links.participation.traces import trace_formats
 from tests.participation.sampling import refuses, roll
 
@@ -42,44 +46,6 @@ def test_csv_origin(write):
         log = trace_formats.from_csv(path, origin=origin, clients=2)
         np.testing.assert_array_equal(log.start, [0, 4])
         np.testing.assert_array_equal(log.client, [1, 0])
-
-
-def test_dates_count_from_midnight_and_in_utc(write):
-    path = write(
-        'client,start,end\n'
-        'a,2026-03-02T07:15:30,2026-03-03 00:00:00\n'
-        'b,2026-03-02T07:15:30+02:00,2026-03-02T07:00:00Z\n'
-        'b,2026-03-03,2026-03-03T00:00:00.250\n'
-    )
-    log = trace_formats.from_csv(path)
-    quarter = 7 * 3600 + 15 * 60 + 30
-    np.testing.assert_array_equal(log.start, [quarter, quarter - 7200, 86_400])
-    np.testing.assert_array_equal(log.end, [86_400, 7 * 3600, 86_400.25])
-    for origin, zero in {'first': quarter - 7200, '2026-03-02T04:00+02:00': 2 * 3600}.items():
-        np.testing.assert_array_equal(
-            trace_formats.from_csv(path, origin=origin).start, log.start - zero
-        )
-
-
-DATE = 'must be a date such as 2026-03-02T07:15, as the first time is no number'
-
-
-@pytest.mark.parametrize(
-    'lines, options, message',
-    [
-        ('a,soon,5', {}, f"`start` {DATE}, got 'soon' on line 2."),
-        ('a,2026-03-02,2026-13-02', {}, f"`end` {DATE}, got '2026-13-02' on line 2."),
-        ('a,2026-03-02,5', {}, f"`end` {DATE}, got '5' on line 2."),
-        ('a,0,5\na,2026-03-02,9', {}, "`start` must be a number, got '2026-03-02' on line 3."),
-        ('a,2026-03-02,2026-03-03', {'origin': 5.0}, f'`origin` {DATE}, got 5.0.'),
-        ('a,0,5', {'origin': '2026-03-02'}, "`origin` has no '2026-03-02'; valid names: first."),
-    ],
-)
-def test_a_file_has_dates_or_numbers(write, lines, options, message):
-    path = write(f'client,start,end\n{lines}\n')
-    with pytest.raises(errors.InvalidError) as raised:
-        trace_formats.from_csv(path, **options)
-    assert str(raised.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -121,51 +87,160 @@ def test_csv_header_and_options(write):
     )
 
 
-TRACES = {
-    11: {'duration': 40, 'active': [0, 30], 'inactive': [10, 70], 'finish_time': 60, 'model': 'x'},
-    5: {'duration': 20, 'active': [20, 90], 'inactive': [40, 95], 'finish_time': 50, 'model': 'y'},
+TIMERS = {
+    'b7': {
+        'isSuccess': True,
+        'trace_start': 100_000.0,
+        'trace_end': 190_000.0,
+        'ready_time': [[100_500.0, 104_000.0], [150_000.0, 189_999.0]],
+    },
+    'a1': {'isSuccess': False, 'trace_start': None, 'trace_end': None, 'ready_time': []},
+    'c3': {
+        'isSuccess': True,
+        'trace_start': 5_000.0,
+        'trace_end': 12_001.0,
+        'ready_time': [[6_000.0, 6_700.0]],
+    },
+}
+BEHAVIOUR = {
+    11: {
+        'duration': 40_000,
+        'inactive': [7_000, 61_000],
+        'finish_time': 59_999,
+        'active': [500, 40_000],
+        'model': 'x',
+    },
+    5: {'duration': 9, 'inactive': [1_300], 'finish_time': 8_191, 'active': [250], 'model': 'y'},
 }
 
 
-def test_fedscale_traces_repeat_per_client():
-    log = trace_formats.from_fedscale(TRACES)
-    assert log.names == ('11', '5')
-    mask = roll(trace(log, tick=10), 30).mask
-    times = 10 * np.arange(30)
-    np.testing.assert_array_equal(mask[:, 0], (times % 60 < 10) | (times % 60 >= 30))
-    np.testing.assert_array_equal(mask[:, 1], (times % 50 >= 20) & (times % 50 < 40))
-    chosen = trace_formats.from_fedscale(TRACES, clients=[5])
-    np.testing.assert_array_equal(roll(trace(chosen, tick=10), 30).mask[:, 0], mask[:, 1])
+def flash_ready(timer, time):
+    """The rule of FLASH, for times in whole seconds, with the end taken away."""
+    begin, length = timer['trace_start'], int(timer['trace_end'] - timer['trace_start'])
+    now = int(time - begin) % length + begin
+    return any(start <= now < end for start, end in timer['ready_time'])
 
 
-def test_fedscale_errors():
+def fedscale_active(fields, time):
+    """The rule of FedScale, likewise."""
+    now = time % fields['finish_time']
+    pairs = zip(fields['active'], fields['inactive'], strict=True)
+    return any(start <= now < end for start, end in pairs)
+
+
+@pytest.fixture
+def flash(tmp_path):
+    path = tmp_path / 'cached_timers.json'
+    path.write_text(json.dumps(TIMERS))
+    return path
+
+
+def test_flash_rounds_follow_its_rule(flash):
+    log = trace_formats.from_flash(flash)
+    assert log.names == ('b7', 'c3')
+    np.testing.assert_array_equal(log.period, [90_000, 7_001])
+    mask = availability(log, tick=613, rounds=400)
+    expected = [[flash_ready(TIMERS[name], 613 * t) for name in log.names] for t in range(400)]
+    np.testing.assert_array_equal(mask, expected)
+    assert 0.1 < mask.mean() < 0.9
+    np.testing.assert_array_equal(roll(trace(log, tick=613, rounds=400), 400).mask, mask)
+
+
+def run_block(name):
+    """Runs the block of the page on availability that reads a file."""
+    page = (Path(__file__).parents[3] / 'docs' / 'availability.md').read_text()
+    blocks = [part.partition('```')[0] for part in page.split('```python')[1:]]
+    exec(next(block for block in blocks if name in block), {'pandas': pandas})
+
+
+def test_what_the_page_makes_of_dates_counts_from_midnight_and_in_utc(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path('visits.csv').write_text(
+        'client,start,end\n'
+        'a,2026-03-02T07:15:30,2026-03-03 00:00:00\n'
+        'b,2026-03-02T07:15:30+02:00,2026-03-02T07:00:00Z\n'
+        'b,2026-03-03,2026-03-03T00:00:00.250\n'
+    )
+    run_block('visits.csv')
+    log = trace_formats.from_csv('log.csv')
+    quarter = 7 * 3600 + 15 * 60 + 30
+    np.testing.assert_array_equal(log.start, [quarter, quarter - 7200, 86_400])
+    np.testing.assert_array_equal(log.end, [86_400, 7 * 3600, 86_400.25])
+
+
+def test_what_the_page_makes_of_fedscales_file_follows_its_rule(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path('client_behave_trace').write_bytes(pickle.dumps(BEHAVIOUR))
+    run_block('client_behave_trace')
+    log = trace_formats.from_flash('traces.json')
+    mask = availability(log, tick=97, rounds=1500)
+    expected = [[fedscale_active(BEHAVIOUR[c], 97 * t) for c in (11, 5)] for t in range(1500)]
+    np.testing.assert_array_equal(mask, expected)
+
+
+def test_clients_by_name_and_by_number(flash):
+    assert trace_formats.from_flash(flash, clients=['c3']).names == ('c3',)
+    assert trace_formats.from_flash(flash, clients=1).names == ('b7',)
+    assert trace_formats.from_flash(flash).first(1).names == ('b7',)
     refuses(
-        lambda: trace_formats.from_fedscale(TRACES, clients=[12]),
-        "`clients` has no '12'; did you mean '11'?",
+        lambda: trace_formats.from_flash(flash, clients=['c4']),
+        "`clients` has no 'c4'; did you mean 'c3'?",
     )
     refuses(
-        lambda: trace_formats.from_fedscale({1: {'active': [0], 'inactive': [1]}}),
-        '`1.finish_time` must be a number, got None.',
+        lambda: trace_formats.from_flash(flash, clients=3), '`clients` must be at most 2, got 3.'
     )
-    refuses(
-        lambda: trace_formats.from_fedscale(
-            {1: {'active': [0, 2], 'inactive': [1], 'finish_time': 9}}
+
+
+@pytest.mark.parametrize(
+    'held, message',
+    [
+        ('{"a": ', '`path` must be a JSON file, got {path}: Expecting value.'),
+        ('[1, 2]', '`path` must hold a description by client, got [1, 2].'),
+        ('{"a": 3}', "`path` must hold a description by client, got {{'a': 3}}."),
+        (
+            '{"a": {"trace_start": 0, "trace_end": 9}}',
+            '`a.ready_time` must be a number, got None.',
         ),
-        '`traces` must have as many `active` as `inactive`, got 2 and 1 at client 1.',
-    )
-    overlapping = {1: {'active': [0, 3], 'inactive': [5, 8], 'finish_time': 9}}
-    refuses(
-        lambda: trace(trace_formats.from_fedscale(overlapping)),
-        '`intervals` must not overlap, got client 1 on rows 0 and 1.',
-    )
+        (
+            '{"a": {"trace_start": 0, "trace_end": 9, "ready_time": [1, 2]}}',
+            '`a.ready_time` must be a list of pairs of numbers, got [1, 2].',
+        ),
+        (
+            '{"a": {"trace_start": "0", "trace_end": 9, "ready_time": []}}',
+            "`a.trace_start` must be a number, got '0'.",
+        ),
+        (
+            '{"a": {"trace_start": 9, "trace_end": 9, "ready_time": []}}',
+            '`path` must have logs of positive length, got client a.',
+        ),
+        (
+            '{"a": {"trace_start": 0, "trace_end": 9, "ready_time": [[0, 10]]}}',
+            '`path` must be up no longer than its log, got client a.',
+        ),
+    ],
+)
+def test_a_flash_file_of_another_kind_costs_one_line(held, message, tmp_path):
+    path = tmp_path / 'timers.json'
+    path.write_text(held)
+    refuses(lambda: trace_formats.from_flash(path), message.format(path=path))
 
 
-@pytest.mark.parametrize('name', [name for name in trace_formats.__all__ if name[:5] == 'from_'])
-def test_a_file_that_cannot_be_read_is_named(name, tmp_path):
-    read = getattr(trace_formats, name)
+@pytest.mark.parametrize('read', [trace_formats.from_csv, trace_formats.from_flash])
+def test_a_file_that_cannot_be_read_is_named(read, tmp_path):
     for path, reason in ((tmp_path / 'none', 'No such file or directory'), (tmp_path, 'Is a dir')):
         with pytest.raises(ValueError, match='path') as caught:
             read(path)
         assert str(caught.value).startswith(
             f'`path` must name a readable file, got {path}: {reason}'
         )
+
+
+def test_a_pickle_is_refused_and_not_run(tmp_path):
+    path, touched = tmp_path / 'client_behave_trace', tmp_path / 'touched'
+    path.write_bytes(f'cos\nsystem\n(Vtouch {touched}\ntR.'.encode())
+    with pytest.raises(ValueError, match=r'^`path` must be a JSON file, got .*: Expecting value'):
+        trace_formats.from_flash(path)
+    path.write_bytes(b'\x80\x04}\x94.')
+    with pytest.raises(ValueError, match=r'^`path` must name a readable file, got .*utf-8'):
+        trace_formats.from_flash(path)
+    assert not touched.exists()
