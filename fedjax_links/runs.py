@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import describing, errors
-from fedjax_links.results import dataset, selection
+from fedjax_links.results import dataset, recorded, selection
 from fedjax_links.storage import archives, checkpoints, packing
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
@@ -101,12 +101,12 @@ class Results:
         ``algorithm`` and the columns of the grid are coordinates along ``series``, lists as tuples,
         NaN for an algorithm without the column.
         """
-        return dataset.of_run(self.columns, self.facts)
+        return recorded.of_run(self.columns, self.facts)
 
     @functools.cached_property
     def tuning(self) -> Any:
         """As `dataset`, of the lanes that tuned, with the columns that are tuned too."""
-        return dataset.of_run(self.columns, self.facts, dataset.TUNING)
+        return recorded.of_run(self.columns, self.facts, dataset.TUNING)
 
     def select(
         self,
