@@ -18,7 +18,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Minimum separation over 20 groups (Sun et al. 2025, section 6)',
             'figure': {
-                'name': 'fedjax_links.papers.sun2025.figures:group_distances',
+                'name': 'figures.group_distances:group_distances',
                 'weights': {'name': 'power', 'exponent': 1.5},
                 'num_seeds': 64,
             },

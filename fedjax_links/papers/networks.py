@@ -1,6 +1,5 @@
 """Layers of the papers' networks: shapes and parameters."""
 
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,20 +43,24 @@ def network_sizes(*, networks: Mapping[str, sections.Section]) -> FigureResult:
     def draw(figure: Any) -> None:
         row = figure.subplots(1, len(found), squeeze=False)[0]
         for axes, (label, layers) in zip(row, found.items(), strict=True):
-            _draw_layers(axes, layers, columns['parameters'].max())
+            names = ['{layer}\n{kernel}'.format_map(layer) for layer in layers]
+            sizes = [layer['parameters'] for layer in layers]
+            bars = axes.barh(names, sizes, color=plot.COLOURS[0], alpha=0.75)
+            axes.bar_label(bars, fmt='{:,.0f}', padding=2, fontsize=8)
+            axes.tick_params(axis='y', labelsize=8)
+            axes.invert_yaxis()  # from the input at the top to the output
+            largest = columns['parameters'].max()
+            axes.set(xscale='log', xlim=(100, largest * 12), xlabel='parameters')
+            axes.grid(axis='x', alpha=0.25)
             axes.set_title(f'{label}: {totals[label]:,}', fontsize=10)
 
-    empty = {'layer': 'total', 'kernel': '', 'output': ''}
-    rows = [
-        row
-        for label, layers in found.items()
-        for row in (*layers, {**empty, 'network': label, 'parameters': totals[label]})
-    ]
-    names = ('network', 'layer', 'kernel', 'output')
-    cells = {name: operator.itemgetter(name) for name in names}
+    rows = []
+    for label, layers in found.items():
+        for *texts, parameters in (layer.values() for layer in layers):
+            rows.append([*texts, f'{parameters:,}'])
+        rows.append([label, 'total', '', '', f'{totals[label]:,}'])
     caption = f'Weights and biases, {_CLASSES} classes; outputs of one image, before pooling.'
-    table = tables.fill(rows, {**cells, 'parameters': '{parameters:,}'.format_map}, caption)
-    return FigureResult(columns, table, draw)
+    return FigureResult(columns, tables.Table([*columns], rows, caption), draw)
 
 
 def _layers(label: str, where: str, section: sections.Section) -> list[dict[str, Any]]:
@@ -86,15 +89,3 @@ def _layers(label: str, where: str, section: sections.Section) -> list[dict[str,
 
 def _shape(shape: Sequence[int]) -> str:
     return ' x '.join(map(str, shape))
-
-
-def _draw_layers(axes: Any, layers: Sequence[Mapping[str, Any]], largest: int) -> None:
-    """A bar per layer on a logarithmic axis, from the input at the top to the output."""
-    labels = ['{layer}\n{kernel}'.format_map(layer) for layer in layers]
-    sizes = [layer['parameters'] for layer in layers]
-    bars = axes.barh(labels, sizes, color=plot.COLOURS[0], alpha=0.75)
-    axes.bar_label(bars, fmt='{:,.0f}', padding=2, fontsize=8)
-    axes.tick_params(axis='y', labelsize=8)
-    axes.invert_yaxis()
-    axes.set(xscale='log', xlim=(100, largest * 12), xlabel='parameters')
-    axes.grid(axis='x', alpha=0.25)

@@ -58,11 +58,10 @@ def participation_loss(
             linestyle='none',
             label=(names or {}).get(label, label),
         )
-    panels.finish(axes, 'rounds in which the client took part', 'loss of the client', whole='x')
-    axes.grid(alpha=0.25)
     if legend:
         panels.legend(axes, outside=True)
-    return axes
+    x_name = 'rounds in which the client took part'
+    return panels.finish(axes, x_name, 'loss of the client', whole='x', grid=True)
 
 
 def partition(data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = None) -> Any:

@@ -103,7 +103,9 @@ def in_integers(axis: Any) -> None:
     axis.set_major_locator(MaxNLocator('auto', integer=True, steps=[1, 2, 5, 10]))
 
 
-def finish(axes: Any, x_name: str, y_name: str, *, whole: str = '', legend: str = '') -> Any:
+def finish(
+    axes: Any, x_name: str, y_name: str, *, whole: str = '', legend: str = '', grid: bool = False
+) -> Any:
     """Names the axes, and returns what they belong to.
 
     Args:
@@ -112,11 +114,14 @@ def finish(axes: Any, x_name: str, y_name: str, *, whole: str = '', legend: str 
       y_name: of the vertical axis.
       whole: along which axes numbers are whole: ``'x'``, ``'y'`` or ``'xy'``.
       legend: where a small one stands, as matplotlib names places; none by default.
+      grid: whether to draw lines at the ticks.
     """
     axes.set_xlabel(x_name)
     axes.set_ylabel(y_name)
     for name in whole:
         in_integers(getattr(axes, f'{name}axis'))
+    if grid:
+        axes.grid(alpha=0.25)
     if legend:
         axes.legend(frameon=False, fontsize=8, loc=legend)
     return axes

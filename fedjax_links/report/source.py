@@ -14,7 +14,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.plan import choosing, lanes
 from fedjax_links.report.clients import Clients, kept
-from fedjax_links.results import dataset
+from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 
 Key = tuple[str, str, str]
@@ -270,7 +270,7 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
     if not kept_series:
         value = f'{run.folder}; not finished: {", ".join(missing)}'
         raise errors.invalid('workdir', 'hold at least one finished algorithm', value)
-    patterns, rounds = _in_order(facts['patterns'], names), dataset.rounds_of(facts)
+    patterns, rounds = _in_order(facts['patterns'], names), recorded.rounds_of(facts)
     data = every.sel(series=kept_series, pattern=patterns, round=rounds)
     return Source(
         title=facts['title'],
@@ -310,7 +310,7 @@ def blank(experiment: Experiment) -> Source:
         for lane in lanes.main_lanes(experiment, label, chosen):
             lines.append(runs.line_of(lane.labels, lane.num_rounds, record))
     found = of_run(runs.Results(runs.as_columns(lines), facts), experiment)
-    rounds = dataset.rounds_of(real)
+    rounds = recorded.rounds_of(real)
     data = found.data.isel(round=[0] * len(rounds)).assign_coords(round=rounds)
     made_up = Links(np.zeros((1, 1), bool), np.zeros(1))
     return dataclasses.replace(found, data=data, links=dict.fromkeys(found.patterns, made_up))

@@ -11,10 +11,10 @@ and patterns. xarray is imported where results are looked at, never when a run s
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from fedjax_links.core import checks, errors, grids
+from fedjax_links.results import evaluations
 from fedjax_links.results.metric import numbers_of
 
 ALL = 'all'
@@ -23,7 +23,6 @@ DIMS = ('series', 'model', 'pattern', 'seed', 'round')
 TAKEN = {*DIMS, 'algorithm', 'begun', 'complete', 'main_model'}
 """What neither a metric nor a column of a grid can be called."""
 MAIN, TUNING = 'main', 'tuning'
-_OF_A_LINE = ('stage', 'algorithm', 'pattern', 'seed', 'round', 'finite', 'first_bad_round')
 _USUAL = (
     *('eval_accuracy', 'accuracy', 'train_accuracy'),
     *('eval_loss', 'loss', 'train_loss', 'distance'),
@@ -72,7 +71,7 @@ def main_model(models: Iterable[str]) -> str:
     return 'client_mean' if 'client_mean' in models else models[0]
 
 
-def _in_order(models: Mapping[str, Iterable[str]]) -> list[str]:
+def in_order(models: Mapping[str, Iterable[str]]) -> list[str]:
     """All candidate models, the server's first."""
     every = dict.fromkeys(model for own in models.values() for model in own)
     return sorted(every, key=lambda model: model != 'server')
@@ -85,143 +84,13 @@ def tail(values: np.ndarray, share: float) -> np.ndarray:
       values: float[..., E].
       share: in [0, 1].
     """
-    found: np.ndarray = values[..., -num_last(values.shape[-1], share) :].mean(axis=-1)
-    return found
+    means: np.ndarray = values[..., -num_last(values.shape[-1], share) :].mean(axis=-1)
+    return means
 
 
 def num_last(count: int, share: float) -> int:
     """A share of evaluations as their number, at least one."""
     return max(1, round(share * count))
-
-
-def rounds_of(facts: Mapping[str, Any]) -> np.ndarray:
-    """int[E], rounds completed at each evaluation; of a forked run, those after the fork."""
-    period, origin = facts['eval_every'], facts.get('at_round', 0)
-    first = origin if facts.get('evaluate_start') and not origin else origin + period
-    return np.arange(first, facts['num_rounds'] + 1, period)
-
-
-# Of the lines of a run.
-
-
-def rows_of(columns: Columns, facts: Mapping[str, Any], stage: str) -> Columns:
-    """The rows of a stage of the algorithms that facts name; see `of_run`."""
-    columns = columns or dict.fromkeys(_OF_A_LINE[:5], np.zeros(0, int))
-    chosen = (columns['stage'] == stage) & np.isin(columns['algorithm'], facts['algorithms'])
-    return {name: column[chosen] for name, column in columns.items()}
-
-
-def members_of(
-    rows: Columns, facts: Mapping[str, Any], stage: str
-) -> tuple[list[tuple[str, grids.Point]], np.ndarray]:
-    """The series that have begun.
-
-    Args:
-      rows: from `rows_of`.
-      facts: of the run.
-      stage: of the rows.
-
-    Returns:
-      An algorithm and its point each, in the order of algorithms and of the grid; and int[rows],
-      the place of the series of every row.
-    """
-    members: list[tuple[str, grids.Point]] = []
-    owner = np.zeros(len(rows['round']), int)
-    for algorithm in facts['algorithms']:
-        if (chosen := rows['algorithm'] == algorithm).any():
-            own = {name: column[chosen] for name, column in rows.items()}
-            points = _points(own, facts, stage)
-            place = {as_tuple([*at.values()]): k for k, at in enumerate(points, len(members))}
-            at = zip(own['round'], *(own[name].tolist() for name in points[0]), strict=True)
-            owner[chosen] = [place[as_tuple([*values])] for _, *values in at]
-            members += [(algorithm, point) for point in points]
-    return members, owner
-
-
-def _points(rows: Columns, facts: Mapping[str, Any], stage: str) -> list[dict[str, Any]]:
-    """The points of the grid, as far as some rows have its columns."""
-
-    def given(names: Iterable[str]) -> list[str]:
-        return [name for name in names if name in rows and is_given(rows[name]).any()]
-
-    own = given(facts['grid'])
-    points = grids.project(grids.points(facts['grid'], facts['grid_mode']), own)
-    if stage == TUNING:
-        tuned = facts['tuning']['grid']
-        more = [name for name in given(tuned) if name not in own]
-        tries = grids.points({name: tuned[name] for name in more}, 'cross')
-        points = [{**point, **at} for point in points for at in tries]
-    return points
-
-
-def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any:
-    """The evaluations of a run, or of its tuning, as an ``xarray.Dataset``.
-
-    Args:
-      columns: `runs.Results.columns`.
-      facts: of the run.
-      stage: `MAIN`, or `TUNING`, whose points have the columns that are tuned too.
-    """
-    rows = rows_of(columns, facts, stage)
-    members, owner = members_of(rows, facts, stage)
-    patterns, seeds, rounds = [*facts['patterns']], [*facts['seeds']], np.unique(rows['round'])
-    if stage == TUNING:
-        patterns = [label for label in patterns if label in rows['pattern']]
-        seeds = np.unique(rows['seed']).tolist()
-    places = [
-        np.array([labels.index(label) for label in rows[name].tolist()], int)
-        for name, labels in (('pattern', patterns), ('seed', seeds))
-    ]
-    at = (owner, *places, np.searchsorted(rounds, rows['round']))
-    shape = len(members), len(patterns), len(seeds), len(rounds)
-    finite = np.asarray(rows.get('finite', True), bool)
-
-    def fill(name: str) -> np.ndarray:
-        filled = np.full(shape, np.nan)
-        if name in rows:
-            filled[at] = np.where(finite, rows[name].astype(np.float64), np.nan)
-        return filled
-
-    models = {algorithm: facts['models'][algorithm] for algorithm, _ in members}
-    every, metrics = _in_order(models), facts['directions']
-    known = {*_OF_A_LINE, *(name for _, point in members for name in point)}
-    known |= {f'{model}/{metric}' for model in every for metric in metrics}
-    chosen, more = {}, {}
-    for name, column in rows.items():
-        if name not in known and (given := is_given(column)).any():
-            if '/' in name:
-                more[name] = fill(name)
-            else:
-                kind = np.float64 if column.dtype.kind in 'fi' else object
-                chosen[name] = np.full(shape[:2], np.nan, kind)
-                chosen[name][at[0][given], at[1][given]] = as_tuples(column)[given]
-    ran = np.zeros(shape, bool)
-    ran[at] = True
-    expected = len(rounds_of(facts)) if stage == MAIN and 'num_rounds' in facts else shape[3]
-    return build(
-        members,
-        models,
-        {
-            metric: np.reshape(
-                [fill(f'{model}/{metric}') for model in every], (len(every), *shape)
-            ).swapaxes(0, 1)
-            for metric in metrics
-        },
-        patterns=patterns,
-        seeds=seeds,
-        rounds=rounds,
-        lanes=np.repeat(np.reshape(ran.any(axis=(2, 3)), (*shape[:2], 1)), shape[2], axis=2),
-        complete=ran.sum(axis=(1, 2, 3)) == shape[1] * shape[2] * expected,
-        chosen=chosen,
-        more=more,
-        metric=facts['metric'],
-        baseline=facts['baseline'],
-        directions=dict(metrics),
-        names=dict(facts['names']),
-    )
-
-
-# The form itself.
 
 
 def build(
@@ -257,7 +126,7 @@ def build(
     import xarray
 
     check_name('metric', values)
-    every = _in_order(models)
+    every = in_order(models)
     owners = [(owner, {k: as_tuple(v) for k, v in point.items()}) for owner, point in members]
     labels = [label(*member) for member in members]
     theirs = np.array([[model in models[owner] for model in every] for owner, _ in owners], bool)
@@ -301,67 +170,6 @@ def check_name(argument: str, names: Iterable[str]) -> None:
             raise errors.invalid(argument, requirement, name)
 
 
-# Of simulations and arrays.
-
-
-def _usual(metrics: Sequence[str]) -> str:
-    return next((name for name in _USUAL if name in metrics), next(iter(metrics), ''))
-
-
-def when(result: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Rounds completed at each evaluation of a simulation, and at each round."""
-    last = int(np.ravel(np.asarray(result.state.round))[0])
-    length = np.shape(result.rounds.num_active)[-1]
-    every = last - length + np.arange(1, length + 1)
-    measured = jax.tree.leaves(result.evals)
-    count = int(measured[0].shape[np.ndim(result.state.round)]) if measured else 0
-    return every[length // count - 1 :: length // count] if count else every[:0], every
-
-
-def lanes(
-    shape: Sequence[int],
-    seeds: Iterable[int] | None,
-    grid: Mapping[str, Mapping[str, Any]] | None,
-) -> tuple[list[int], dict[str, np.ndarray]]:
-    """Seeds and columns of a result.
-
-    Args:
-      shape: of its lanes: [], [S] or [G, S].
-      seeds: the S seeds; their places by default.
-      grid: columns of G values by maker and name.
-
-    Returns:
-      The seeds, and the columns by dotted name.
-
-    Raises:
-      ValueError: for more axes, or another number of seeds or points.
-    """
-    if len(shape) > 2:
-        requirement = 'have no leading axes beside points and seeds'
-        raise errors.invalid('result', requirement, f'shape {list(shape)}')
-    num_seeds, num_points = shape[-1] if shape else 1, shape[0] if len(shape) == 2 else 0
-    given = list(range(num_seeds)) if seeds is None else list(seeds)
-    if len(given) != num_seeds:
-        raise errors.invalid('seeds', f'have {num_seeds} entries', len(given))
-    columns = {}
-    for maker, named in (grid or {}).items():
-        for name, values in named.items():
-            columns[f'{maker}.{name}'] = np.asarray(values)
-            if len(columns[f'{maker}.{name}']) != num_points:
-                requirement = f'have {num_points} points'
-                raise errors.invalid('grid', requirement, f'{len(values)} of {name!r}')
-    return given, columns
-
-
-def leaves(measured: Any) -> dict[str, np.ndarray]:
-    """The leaves of nested results by path: ``server/loss``; ``value`` for a bare one."""
-    found = jax.tree_util.tree_leaves_with_path(measured)
-    return {
-        jax.tree_util.keystr(path, simple=True, separator='/') or 'value': np.asarray(leaf)
-        for path, leaf in found
-    }
-
-
 def of(
     data: Any,
     metric: str | None = None,
@@ -400,51 +208,52 @@ def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
     """Simulations and arrays, by label."""
     if not data:
         raise errors.invalid('data', 'hold at least one label', data)
-    simulated = {str(name): entry for name, entry in data.items() if hasattr(entry, 'evals')}
-    blocks = {str(name): _evaluated(simulated.get(str(name))) for name in data}
+    data = {str(label): entry for label, entry in data.items()}
+    simulated = {label: entry for label, entry in data.items() if hasattr(entry, 'evals')}
+    blocks = {
+        label: evaluations.by_model(simulated[label]) if label in simulated else {}
+        for label in data
+    }
     recorded = list(
         dict.fromkeys(m for own in blocks.values() for named in own.values() for m in named)
     )
-    metric = _usual(recorded) if metric is None else metric
+    if metric is None:
+        metric = next((name for name in _USUAL if name in recorded), next(iter(recorded), ''))
     if recorded:
         checks.choice('metric', metric, recorded)
-    for name, entry in data.items():
-        if str(name) not in simulated:
-            given = entry if isinstance(entry, Mapping) else {'server': entry}
-            arrays = {model: {metric: _seeds(str(name), own)} for model, own in given.items()}
-            blocks[str(name)] = arrays
+    for label, entry in data.items():
+        if label not in simulated:
+            arrays = entry if isinstance(entry, Mapping) else {'server': entry}
+            blocks[label] = {model: {metric: _seeds(label, own)} for model, own in arrays.items()}
     shapes = {
-        name: next(iter(next(iter(own.values())).values())).shape for name, own in blocks.items()
+        label: next(iter(next(iter(own.values())).values())).shape for label, own in blocks.items()
     }
-    lengths = {name: shape[2] for name, shape in shapes.items()}
+    lengths = {label: shape[2] for label, shape in shapes.items()}
     if len(set(lengths.values())) > 1:
         raise errors.invalid('data', 'have as many evaluations for every label', lengths)
-    count = next(iter(lengths.values()))
-    ends = [when(entry)[0] for entry in simulated.values()]
+    _, num_seeds, count = map(max, zip(*shapes.values(), strict=True))
     members: list[tuple[str, grids.Point]] = [
-        (name, {'point': place} if shape[0] > 1 else {})
-        for name, shape in shapes.items()
-        for place in range(shape[0])
+        (label, {'point': point} if shape[0] > 1 else {})
+        for label, shape in shapes.items()
+        for point in range(shape[0])
     ]
-    models = _in_order(blocks)
-    seeds = range(max(shape[1] for shape in shapes.values()))
-    full = len(members), len(models), 1, len(seeds), count
+    models = in_order(blocks)
+    full = len(members), len(models), 1, num_seeds, count
     values = {name: np.full(full, np.nan) for name in recorded or [metric]}
-    lanes, start = np.zeros((len(members), 1, len(seeds)), bool), 0
-    for name, own in blocks.items():
-        stop = start + shapes[name][0]
-        lanes[start:stop, :, : shapes[name][1]] = True
-        for model, named in own.items():
-            place = slice(start, stop), models.index(model), 0, slice(shapes[name][1])
+    lanes, start = np.zeros((len(members), 1, num_seeds), bool), 0
+    for label, (points, seeds, _) in shapes.items():
+        rows = slice(start, start := start + points)
+        lanes[rows, :, :seeds] = True
+        for model, named in blocks[label].items():
             for kind, levels in named.items():
-                values[kind][place] = levels
-        start = stop
+                values[kind][rows, models.index(model), 0, :seeds] = levels
+    ends = [evaluations.rounds_of(entry)[0] for entry in simulated.values()]
     return build(
         members,
         blocks,
         values,
         patterns=[''],
-        seeds=seeds,
+        seeds=range(num_seeds),
         rounds=ends[0] if ends else np.arange(1.0, count + 1),
         lanes=lanes,
         complete=np.ones(len(members), bool),
@@ -455,25 +264,6 @@ def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
     )
 
 
-def _evaluated(result: Any) -> dict[str, dict[str, np.ndarray]]:
-    """Evaluations float[G, S, E] of a simulation by model and metric; nothing of none."""
-    if result is None:
-        return {}
-    if not result.evals:
-        raise errors.invalid('data', 'have evaluations (`eval_every`)', 'a result without any')
-    shape, (ends, _) = np.shape(result.state.round), when(result)
-    full = shape[0] if len(shape) == 2 else 1, shape[-1] if shape else 1, len(ends)
-    bad = np.asarray(result.state.first_bad_round).reshape(*full[:2], 1)
-    return {
-        model: {
-            name: np.where((bad < 0) | (ends <= bad), leaf.reshape(full), np.nan)
-            for name, leaf in leaves(measured).items()
-            if leaf.ndim == len(shape) + 1
-        }
-        for model, measured in result.evals.items()
-    }
-
-
 def _seeds(name: str, values: Any) -> np.ndarray:
     """float[1, S, E]."""
     array = checks.numbers('data', values).astype(np.float64)
@@ -481,9 +271,6 @@ def _seeds(name: str, values: Any) -> np.ndarray:
         requirement = 'be of shape [E] or [S, E], seeds by evaluations'
         raise errors.invalid('data', requirement, f'shape {list(array.shape)} for {name!r}')
     return np.atleast_2d(array)[None]
-
-
-# Parts of it.
 
 
 def over_grid(
@@ -522,12 +309,11 @@ def curves(found: Any, model: str | None = None) -> dict[str, dict[str, dict[str
     labels, models = found['series'].values.tolist(), found['model'].values.tolist()
     for pattern in found['pattern'].values.tolist():
         part = found.sel(pattern=pattern)
-        values, begun = part[found.attrs['metric']].values, part['begun'].values
-        for place, label in enumerate(labels):
-            lanes = dict(zip(models, begun[place], strict=True))
-            own = {
-                k: v[lanes[k]] for k, v in zip(models, values[place], strict=True) if lanes[k].any()
-            }
+        for label, *of_models in zip(
+            labels, part[found.attrs['metric']].values, part['begun'].values, strict=True
+        ):
+            of_lanes = zip(models, *of_models, strict=True)
+            own = {k: values[begun] for k, values, begun in of_lanes if begun.any()}
             if own and model != ALL:
                 wanted = main_model(own) if model is None else model
                 checks.choice('model', wanted, [*own, ALL])

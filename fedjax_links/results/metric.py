@@ -1,5 +1,6 @@
 """What a metric is: which way it is better, its unit, and how its numbers are written."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,22 +55,31 @@ class Metric(NamedTuple):
         """What a difference is called, with its unit."""
         return f'{text}, points' if self.is_share else text
 
-    def number(self, value: float) -> str:
-        """Shares in per cent with one decimal, everything else with four digits."""
+    def number(self, value: float, *, digits: int = 4) -> str:
+        """Shares in per cent with one decimal, everything else with so many digits."""
         if value != value:
             return 'diverged'
-        return f'{self.scale * value:.1f}' if self.is_share else f'{value:.4g}'
+        return f'{self.scale * value:.1f}' if self.is_share else f'{value:.{digits}g}'
 
     def interval(self, found: Any, *, signed: bool = False) -> str:
-        """``84.3 ± 0.4``; the mean alone where there is no interval.
+        """``84.3 ± 0.4``, ``0.457 ± 0.008``; the mean alone where there is no interval.
+
+        The half width has one significant digit, or two where the first is a 1, and the mean as
+        many decimals; shares in per cent have at least one. What is beyond a million, or a
+        millionth, is written with a power of ten.
 
         Args:
           found: `evaluation.Interval` of single numbers.
           signed: whether to write a plus.
         """
         mean, half = float(found.mean), float(found.half_width)
-        shown = ('+' if signed and mean >= 0 else '') + self.number(mean)
-        return shown if half != half else f'{shown} ± {self.number(half)}'
+        shown, width = self.number(mean), self.number(half, digits=1)
+        if 1e-6 < self.scale * half < 1e6:
+            needed = -math.floor(math.log10(self.scale * half / 2))
+            decimals = max(needed, 1 if self.is_share else 0)
+            shown, width = (f'{self.scale * value:.{decimals}f}' for value in (mean, half))
+        shown = f'+{shown}' if signed and mean >= 0 else shown
+        return shown if half != half else f'{shown} ± {width}'
 
     def difference(self, found: Any) -> str:
         """``+1.2 ± 0.4 *``, the star where zero is outside; nothing where a run diverged."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import describing, errors
-from fedjax_links.results import dataset, selection
+from fedjax_links.results import dataset, recorded, selection
 
 
 def _text(run: Any) -> str:
@@ -69,12 +69,12 @@ class Results:
         ``algorithm`` and the columns of the grid are coordinates along ``series``, lists as tuples,
         NaN for an algorithm without the column.
         """
-        return dataset.of_run(self.columns, self.facts)
+        return recorded.of_run(self.columns, self.facts)
 
     @functools.cached_property
     def tuning(self) -> Any:
         """As `dataset`, of the lanes that tuned, with the columns that are tuned too."""
-        return dataset.of_run(self.columns, self.facts, dataset.TUNING)
+        return recorded.of_run(self.columns, self.facts, dataset.TUNING)
 
     def select(
         self,

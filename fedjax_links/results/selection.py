@@ -41,7 +41,8 @@ def part(
             raise errors.unknown_name('at', name, facts['grid'])
         left = _among(f'at.{name}', some, facts['grid'][name])
         every = [point for point in every if point[name] in left]
-        chosen &= _lies_at(columns, name, left)
+        if name in columns:
+            chosen &= _is_among(columns[name], left)
     if not every:
         raise errors.invalid('at', 'leave a point of the grid', dict(at))
     kept = {name: [point[name] for point in every] for name in facts['grid']}
@@ -65,12 +66,8 @@ def _among(argument: str, some: Any, valid: Sequence[Any]) -> list[Any]:
     return [value for value in valid if value in wanted]
 
 
-def _lies_at(columns: Columns, name: str, values: Sequence[Any]) -> np.ndarray:
+def _is_among(column: np.ndarray, values: Sequence[Any]) -> np.ndarray:
     """bool[rows], where a column has one of some values, or none at all."""
-    if name not in columns:
-        return np.ones(len(columns['round']) if columns else 0, bool)
-    column = columns[name]
     wanted = [dataset.as_tuple(value) for value in values]
     there = [value in wanted for value in dataset.as_tuples(column).tolist()]
-    found: np.ndarray = np.array(there, bool) | ~dataset.is_given(column)
-    return found
+    return np.array(there, bool) | ~dataset.is_given(column)

@@ -1,6 +1,6 @@
 """What a simulation returns, and its forms for other libraries."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_links.base import FederationState, PyTree, RoundMetrics
 from fedjax_links.core import describing, errors
-from fedjax_links.results import dataset
+from fedjax_links.results import dataset, evaluations
 
 Grid = Mapping[str, Mapping[str, Any]]
 _AXES = ('point', 'seed')  # of lanes; a single one is that of seeds
@@ -17,7 +17,7 @@ _AXES = ('point', 'seed')  # of lanes; a single one is that of seeds
 def _text(result: Any) -> str:
     """Rounds, lanes, and where every model ended: mean and range over lanes."""
     shape = np.shape(result.state.round)
-    ends, every = dataset.when(result)
+    ends, every = evaluations.rounds_of(result)
     rows = {'rounds': f'{len(every):,}, {len(ends)} evaluations'}
     if shape:
         sizes = zip(shape, _AXES[-len(shape) :], strict=True)
@@ -80,21 +80,20 @@ class SimulationResult(NamedTuple):
         if not self.evals and not per_round:
             requirement = 'have evaluations (`eval_every`); `per_round=True` shows the rounds'
             raise errors.invalid('result', requirement, 'none')
-        shape, rounds = np.shape(self.state.round), dataset.when(self)[per_round]
-        full = *shape, len(rounds)
-        given, columns = dataset.lanes(shape, seeds, grid)
-        found = {'point': np.arange(shape[0])} if len(shape) == 2 else {}
-        found |= {'seed': np.asarray(given)} if shape else {}
-        found |= {name: dataset.as_tuples(column) for name, column in columns.items()}
-        for name, column in found.items():
-            column = column if name == 'seed' else column[:, None]
-            found[name] = np.broadcast_to(column[..., None], full).ravel()
-        found['round'] = np.broadcast_to(rounds, full).ravel()
+        shape, (ends, every) = np.shape(self.state.round), evaluations.rounds_of(self)
+        rounds = every if per_round else ends
+        given, columns = _lanes(shape, seeds, grid)
+        axes = np.arange(shape[0] if len(shape) == 2 else 1), given, rounds
+        point, seed, round = (axis.ravel() for axis in np.meshgrid(*axes, indexing='ij'))
+        labels = {'point': point, 'seed': seed}
+        labels |= {name: column[point] for name, column in columns.items()}
         bad = np.asarray(self.state.first_bad_round)[..., None]
         values = {'finite': np.asarray((bad < 0) | (rounds <= bad))}
-        values |= dataset.leaves({'rounds': self.rounds} if per_round else self.evals)
+        values |= evaluations.leaves({'rounds': self.rounds} if per_round else self.evals)
+        full = *shape, len(rounds)
         same = {name: leaf.ravel() for name, leaf in values.items() if leaf.shape == full}
-        return pandas.DataFrame(found | same)
+        table = pandas.DataFrame({**labels, 'round': round, **same})
+        return table.drop(columns=['point', 'seed'][: 2 - len(shape)])
 
     def to_dataset(self, *, seeds: Iterable[int] | None = None, grid: Grid | None = None) -> Any:
         """The evaluations as an ``xarray.Dataset``, in the form that runs have.
@@ -111,6 +110,33 @@ class SimulationResult(NamedTuple):
         Raises:
           ValueError: for a result without evaluations, or seeds or points of another number.
         """
-        given, columns = dataset.lanes(np.shape(self.state.round), seeds, grid)
-        points = {name: ('series', dataset.as_tuples(column)) for name, column in columns.items()}
+        given, columns = _lanes(np.shape(self.state.round), seeds, grid)
+        points = {name: ('series', column) for name, column in columns.items()}
         return dataset.of(self).assign_coords({'seed': given, **points})
+
+
+def _lanes(
+    shape: Sequence[int], seeds: Iterable[int] | None, grid: Grid | None
+) -> tuple[list[int], dict[str, np.ndarray]]:
+    """The S seeds of lanes [], [S] or [G, S], and the columns of a grid by dotted name.
+
+    Raises:
+      ValueError: for more axes, or another number of seeds or points.
+    """
+    if len(shape) > 2:
+        requirement = 'have no leading axes beside points and seeds'
+        raise errors.invalid('result', requirement, f'shape {list(shape)}')
+    num_seeds, num_points = shape[-1] if shape else 1, shape[0] if len(shape) == 2 else 0
+    given = list(range(num_seeds)) if seeds is None else list(seeds)
+    if len(given) != num_seeds:
+        raise errors.invalid('seeds', f'have {num_seeds} entries', len(given))
+    columns = {
+        f'{maker}.{name}': dataset.as_tuples(np.asarray(values))
+        for maker, named in (grid or {}).items()
+        for name, values in named.items()
+    }
+    for name, column in columns.items():
+        if len(column) != num_points:
+            shown = f'{len(column)} of {name.partition(".")[2]!r}'
+            raise errors.invalid('grid', f'have {num_points} points', shown)
+    return given, columns

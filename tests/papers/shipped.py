@@ -5,6 +5,7 @@ import functools
 import importlib
 
 from fedjax_links.config import quick as sizes
+from fedjax_links.config import sections
 from fedjax_links.report import figure
 from tests import ROOT
 
@@ -22,7 +23,8 @@ def config(name, *, size=sizes.quick, **changes):
 @functools.cache
 def numbers(name, *, size=sizes.quick, **changes):
     """The columns of a shipped figure; callers share them."""
-    return figure.build(config(name, size=size, **changes)).columns
+    with sections.importable(CONFIGS):
+        return figure.build(config(name, size=size, **changes)).columns
 
 
 def half_a_unit(text):

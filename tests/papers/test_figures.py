@@ -48,7 +48,10 @@ def test_every_figure_is_shipped_in_two_sizes():
                     figure.check(size(values))
                 shipped.add(sections.lookup('figure', values['figure'], {})[0])
     assert shipped >= figures_of_papers()
-    assert {found.__name__ for found in shipped - figures_of_papers()} == {'predicted_map'}
+    assert {found.__name__ for found in shipped - figures_of_papers()} == {
+        'group_distances',
+        'predicted_map',
+    }
 
 
 def test_distance_to_uniform_falls_with_the_separation():
@@ -183,8 +186,9 @@ COUNTEREXAMPLE = {
     'changes, message',
     [
         (
-            {'figure': {'name': f'{SUN}:group_distance'}},
-            "`config.figure.name` has no 'group_distance'; did you mean 'group_distances'?",
+            {'figure': {'name': f'{SUN}:separation_distances'}},
+            "`config.figure.name` has no 'separation_distances'; did you mean "
+            "'separation_distance'?",
         ),
         (
             {'figure': {'name': f'{XIANG}:link_traces', 'panels': {}, 'prob': 1}},
@@ -195,8 +199,8 @@ COUNTEREXAMPLE = {
             '`config.figure.probs` must be given, got None.',
         ),
         (
-            {'figure': {'name': f'{SUN}:group_distances', 'weights': {'name': 'pwer'}}},
-            "`config.figure.weights.name` has no 'pwer'; did you mean 'power'?",
+            {'figure': {'name': f'{SUN}:separation_distance', 'weights': {'a': {'name': 'pwer'}}}},
+            "`config.figure.weights.a.name` has no 'pwer'; did you mean 'power'?",
         ),
         (
             {

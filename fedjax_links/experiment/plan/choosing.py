@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core.grids import Columns
-from fedjax_links.results import dataset
+from fedjax_links.results import dataset, recorded
 
 BEST = 'best'
 """Decides by whichever candidate model is ahead."""
@@ -123,8 +123,8 @@ def _series(
     if decides != BEST:  # of an algorithm without this model the server's decides
         models = [decides if decides in models else 'server']
     facts = {**facts, 'algorithms': [label]}
-    rows = dataset.rows_of(columns, facts, dataset.TUNING)
-    members, owner = dataset.members_of(rows, facts, dataset.TUNING)
+    rows = recorded.rows_of(columns, facts, dataset.TUNING)
+    members, owner = recorded.members_of(rows, facts, dataset.TUNING)
     if not members:
         return []
     last = np.flatnonzero(rows['round'] == facts['tuning']['num_rounds'])

@@ -1,6 +1,7 @@
 """Figures of Sun et al. 2025, redone: how far the selection law is from uniform, how it mixes."""
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,14 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import analysis, plot, simulation
-from fedjax_links.base import Participation
 from fedjax_links.config import sections
 from fedjax_links.participation import minimum_separation
+from fedjax_links.plot import panels
 from fedjax_links.report import tables
 from fedjax_links.report.figure import FigureResult, stack
 
-_GROUPS, _GROUP_SIZE, _ROUNDS, _SKIPPED = 20, 5, 3000, 200
-_SEPARATIONS = (0, 5, 8, 10, 15, 18, 19)
 _LISTED_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
 _CLIENTS, _NUM_BATCHES = 100, 20
 _LISTED_ROUNDS = (0, 1, 5, 20, 50, 100)
@@ -92,10 +91,9 @@ def separation_distance(*, weights: sections.Section, num_clients: int = 500) ->
         axes = figure.add_subplot()
         for colour, part in zip(plot.COLOURS, parts, strict=False):
             axes.plot(part['separation'], part['distance'], color=colour, label=part['weights'])
-        axes.set(xlabel='minimum separation R', ylabel=r'$\|\pi_R - 1/N\|_1$')
         axes.set(xlim=(0, num_clients - 1), ylim=(0, None))
-        axes.grid(alpha=0.25)
         axes.legend(frameon=False, title='selection weights')
+        panels.finish(axes, 'minimum separation R', r'$\|\pi_R - 1/N\|_1$', grid=True)
 
     table = tables.Table(
         ['weights', *(f'R = {R}' for R in listed)],
@@ -103,99 +101,6 @@ def separation_distance(*, weights: sections.Section, num_clients: int = 500) ->
         f'||pi_R - 1/N||_1, N = {num_clients}, B = 1; exact.',
     )
     return FigureResult(stack(parts), table, draw)
-
-
-def group_distances(*, weights: sections.Section, num_seeds: int = 64) -> FigureResult:
-    """``||pi_R - 1/M||_1`` over 20 groups of five clients, from the law and from simulated masks.
-
-    A norm of noisy shares is too large on average. The simulated distance is therefore
-    ``sum_g sign_g (share_g - 1/M)`` with the signs of the exact law: it has the exact distance as
-    its mean, and a standard error over independent seeds.
-
-    Args:
-      weights: a section of `selection_weights`, one weight per group.
-      num_seeds: S runs of 3000 rounds that are counted after 200 that are not: everybody starts
-        selectable, away from stationarity.
-
-    Returns:
-      Columns ``separation``, ``exact``, ``simulated``, ``standard_error``, and the share of the
-      first and the last group, exact and simulated.
-
-    References:
-      Sun et al., ICLR 2025, section 6 (the groups of its MNIST experiments).
-    """
-    law = selection_weights('config.figure.weights', weights, _GROUPS)
-    groups = np.repeat(np.arange(_GROUPS), _GROUP_SIZE)
-    keys = jax.vmap(jax.random.key)(np.arange(num_seeds))
-    exact = analysis.minimum_separation_curve(law)[list(_SEPARATIONS)]
-    patterns = [minimum_separation(law, separation=R, groups=groups) for R in _SEPARATIONS]
-    shares = np.stack([_shares(pattern, keys) for pattern in patterns])
-    shares = shares[:, :, np.arange(0, len(groups), _GROUP_SIZE)]  # of a group's first client
-    each = np.einsum('rsg,rg->rs', shares - 1 / _GROUPS, np.sign(exact - 1 / _GROUPS))
-    pooled = shares.mean(axis=1)
-    columns = {
-        'separation': np.array(_SEPARATIONS),
-        'exact': np.abs(exact - 1 / _GROUPS).sum(axis=1),
-        'simulated': each.mean(axis=1),
-        'standard_error': each.std(axis=1, ddof=1) / np.sqrt(num_seeds),
-        'first_group_exact': exact[:, 0],
-        'first_group_simulated': pooled[:, 0],
-        'last_group_exact': exact[:, -1],
-        'last_group_simulated': pooled[:, -1],
-    }
-
-    def draw(figure: Any) -> None:
-        left, right = figure.subplots(1, 2)
-        exactly = {'markersize': 9, 'mfc': 'none', 'color': plot.EXACT}
-        left.plot(_SEPARATIONS, columns['exact'], 'o-', **exactly)
-        error = 4.5 * columns['standard_error']
-        simulated = {'fmt': '.', 'capsize': 4, 'color': plot.COLOURS[0]}
-        left.errorbar(_SEPARATIONS, columns['simulated'], error, **simulated)
-        left.legend(['exact', 'simulated, 4.5 standard errors'], frameon=False)
-        left.set(xlabel='minimum separation R', ylabel=r'$\|\pi_R - 1/M\|_1$', ylim=(0, None))
-        left.set_xticks(_SEPARATIONS)
-        left.grid(alpha=0.25)
-        ids = np.arange(1, _GROUPS + 1)
-        for index, R in enumerate(_SEPARATIONS):
-            colour = plot.COLOURS[index % len(plot.COLOURS)]
-            right.plot(ids, exact[index], color=colour, linewidth=1, label=f'R = {R}')
-            right.plot(ids, pooled[index], '.', color=colour, markersize=5)
-        right.set(yscale='log', ylabel=r'share of the selections $\pi_R$')
-        right.set(xlabel='group (lines exact, dots simulated)')
-        right.set_xticks(np.arange(0, _GROUPS + 1, 5)[1:])
-        right.grid(alpha=0.25)
-        right.legend(frameon=False, fontsize=8, ncols=2)
-
-    table = tables.fill(
-        [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-        {
-            'R': '{separation}'.format_map,
-            'exact': '{exact:.4f}'.format_map,
-            'simulated': '{simulated:.4f}'.format_map,
-            'standard error': '{standard_error:.4f}'.format_map,
-            'z': lambda part: _z_text(part['simulated'] - part['exact'], part['standard_error']),
-        },
-        f'||pi_R - 1/M||_1, M = {_GROUPS} groups of {_GROUP_SIZE} clients; '
-        f'{num_seeds} seeds x {_ROUNDS:,} rounds after {_SKIPPED}.',
-    )
-    return FigureResult(columns, table, draw)
-
-
-def _shares(pattern: Participation, keys: Any) -> np.ndarray:
-    """float64[S, N], the share of the counted rounds in which each client takes part."""
-
-    def counts(key: Any) -> Any:
-        links = simulation.realised_links(key, pattern, num_rounds=_SKIPPED + _ROUNDS)
-        return links.mask[_SKIPPED:].sum(axis=0)
-
-    return np.asarray(jax.jit(lambda keys: jax.lax.map(counts, keys))(keys)) / _ROUNDS
-
-
-def _z_text(difference: float, error: float) -> str:
-    """In standard errors; a law without spread has none, and is met exactly."""
-    if error > 1e-12:
-        return f'{difference / error:.2f}'
-    return 'exact' if abs(difference) < 1e-6 else 'off'
 
 
 def selection_mixing(
@@ -242,29 +147,32 @@ def selection_mixing(
 
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
-        for index, part in enumerate(parts):
-            colour = plot.COLOURS[index % len(plot.COLOURS)]
-            _draw_law(left, part, colour)
+        for part, colour in zip(parts, itertools.cycle(plot.COLOURS)):
+            rounds, high, floor = part['round'], part['high'], part['floor']
+            clear = np.where(high > 2 * floor, high, np.nan)
             name = f'R = {part["separation"]}'
-            right.plot(part['round'] + 1, part['running'], color=colour, label=name)
+            left.plot(
+                rounds, clear, color=colour, label=f'{name} (exact)' if part['exact'] else name
+            )
+            low = np.maximum(part['low'], 1e-6)
+            left.fill_between(rounds, low, clear, color=colour, alpha=0.3, linewidth=0)
+            if not part['exact']:
+                left.plot(rounds, floor, ':', color=colour, linewidth=1)
+            right.plot(rounds + 1, part['running'], color=colour, label=name)
         left.set_title(r'Law of round t, $TV(\eta_R(t), \pi_R)$', fontsize=10)
-        left.set(yscale='log', ylim=(1e-4, 1), xlabel='round t')
+        left.set(yscale='log', ylim=(1e-4, 1))
         right.set_title('Shares of the selections of one run up to t, mean over runs', fontsize=10)
-        right.set(xscale='log', yscale='log', xlabel='rounds')
-        for axes in (left, right):
-            axes.grid(alpha=0.25)
-            axes.legend(frameon=False, fontsize=8)
+        right.set(xscale='log', yscale='log')
+        panels.finish(left, 'round t', '', legend='best', grid=True)
+        panels.finish(right, 'rounds', '', legend='best', grid=True)
 
+    listed = [t for t in _LISTED_ROUNDS if t < num_rounds]
     table = tables.fill(
         parts,
         {
             'R': '{separation}'.format_map,
             'law': lambda part: 'exact' if part['exact'] else 'simulated',
-            **{
-                f't = {t}': functools.partial(_bracket, round=t)
-                for t in _LISTED_ROUNDS
-                if t < num_rounds
-            },
+            **{f't = {t}': functools.partial(_bracket, round=t) for t in listed},
             f'last > {_CLOSE:g}': _last_far,
             'shares': lambda part: f'{part["running"][-1]:.3f}',
         },
@@ -345,17 +253,6 @@ def _simulated(
     keys = jax.vmap(jax.random.key)(np.arange(num_seeds)).reshape(_NUM_BATCHES, -1)
     laws, running = jax.jit(lambda keys: jax.lax.map(batch, keys))(keys)
     return np.asarray(laws, np.float64), np.asarray(running, np.float64).reshape(num_seeds, -1)
-
-
-def _draw_law(axes: Any, part: Mapping[str, Any], colour: str) -> None:
-    rounds, high, floor = part['round'], part['high'], part['floor']
-    clear = np.where(high > 2 * floor, high, np.nan)
-    name = f'R = {part["separation"]}' + (' (exact)' if part['exact'] else '')
-    axes.plot(rounds, clear, color=colour, label=name)
-    low = np.maximum(part['low'], 1e-6)
-    axes.fill_between(rounds, low, clear, color=colour, alpha=0.3, linewidth=0)
-    if not part['exact']:
-        axes.plot(rounds, floor, ':', color=colour, linewidth=1)
 
 
 def _bracket(part: Mapping[str, Any], round: int) -> str:

@@ -77,10 +77,10 @@ def toy_trajectories(
     )
     start = problem.init_params(jax.random.key(0))
     models = np.asarray(result.evals['server'], np.float64)[:, 0]
-    parts = [
-        _path(np.vstack([start, points]), optimum, *setting)
-        for points, setting in zip(models, settings, strict=True)
-    ]
+    parts = []
+    for points, (rate, factor) in zip(models, settings, strict=True):
+        part = {'learning_rate': rate, 'amplification': factor}
+        parts.append({**part, **_path(np.vstack([start, points]), optimum, factor)})
 
     def draw(figure: Any) -> None:
         all_axes = panels.grid(figure, len(parts), 4, sharex=True, sharey=True)
@@ -106,28 +106,21 @@ def toy_trajectories(
     return FigureResult(stack(parts), table, draw)
 
 
-def _path(models: np.ndarray, optimum: np.ndarray, rate: float, factor: float) -> dict[str, Any]:
+def _path(models: np.ndarray, optimum: np.ndarray, factor: float) -> dict[str, np.ndarray]:
     """Points in order, the round behind each, and whether it was reached by a jump."""
     reference = models[0]
-    rows = [(0, 0, *reference)]
+    rows = [(0, False, *reference)]
     for round, model in enumerate(models[1:], start=1):
         ends = round % _PERIOD == 0
-        jumps = ends and factor != 1
-        rows.append((round, 0, *(reference + (model - reference) / factor if jumps else model)))
-        if jumps:
-            rows.append((round, 1, *model))
+        if ends and factor != 1:
+            rows.append((round, False, *(reference + (model - reference) / factor)))
+        rows.append((round, ends and factor != 1, *model))
         if ends:
             reference = model
-    rounds, amplified, *points = np.transpose(rows)
-    return {
-        'learning_rate': rate,
-        'amplification': factor,
-        'round': rounds.astype(int),
-        'amplified': amplified.astype(int),
-        'x': points[0],
-        'y': points[1],
-        'distance': np.linalg.norm(np.transpose(points) - optimum, axis=1),
-    }
+    rounds, amplified, x, y = np.transpose(rows)
+    distance = np.linalg.norm(np.transpose([x, y]) - optimum, axis=1)
+    path = {'round': rounds.astype(int), 'amplified': amplified.astype(int), 'x': x, 'y': y}
+    return {**path, 'distance': distance}
 
 
 def _draw_path(axes: Any, part: dict[str, Any], targets: np.ndarray, optimum: np.ndarray) -> None:

@@ -12,7 +12,7 @@ from fedjax_links.config import sections
 from fedjax_links.core import checks
 from fedjax_links.participation import bernoulli, label_dependent_probs, markov, probabilities
 from fedjax_links.participation.markov import rates
-from fedjax_links.plot import panels as grids
+from fedjax_links.plot.panels import finish, grid
 from fedjax_links.problems import partition
 from fedjax_links.report import tables
 from fedjax_links.report.figure import FigureResult, stack
@@ -54,7 +54,7 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
         records[label] = recording.record_links(pattern, num_rounds=panel['rounds'], seed=0)
 
     def draw(figure: Any) -> None:
-        all_axes = grids.grid(figure, len(records), 2)
+        all_axes = grid(figure, len(records), 2)
         for axes, (label, record) in zip(all_axes, records.items(), strict=True):
             every = range(base.size)
             plot.link_map(record.delivers, order=every, num_rounds=record.num_rounds, ax=axes)
@@ -63,25 +63,15 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
             axes.set_yticks(every, [f'p = {p:g}' for p in base])
             axes.set_title(label, fontsize=10)
 
-    parts = [
-        {
-            'pattern': label,
-            'base_prob': p,
-            'round': np.arange(record.num_rounds),
-            'prob': record.prob[:, k],
-            'up': record.delivers[:, k].astype(int),
-        }
-        for label, record in records.items()
-        for k, p in enumerate(base)
-    ]
-    table = tables.Table(
-        ['pattern', 'rounds', *(f'p = {p:g}' for p in base)],
-        [
-            [label, str(record.num_rounds), *(f'{share:.3f}' for share in record.delivers.mean(0))]
-            for label, record in records.items()
-        ],
-        'Share of the rounds in which each link was up; seed 0, one link each.',
-    )
+    parts, rows = [], []
+    for label, record in records.items():
+        up = record.delivers
+        rows.append([label, str(record.num_rounds), *(f'{share:.3f}' for share in up.mean(axis=0))])
+        for k, p in enumerate(base):
+            part = {'pattern': label, 'base_prob': p, 'round': np.arange(record.num_rounds)}
+            parts.append({**part, 'prob': record.prob[:, k], 'up': up[:, k].astype(int)})
+    caption = 'Share of the rounds in which each link was up; seed 0, one link each.'
+    table = tables.Table(['pattern', 'rounds', *(f'p = {p:g}' for p in base)], rows, caption)
     return FigureResult(stack(parts), table, draw)
 
 
@@ -114,40 +104,33 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
     record = recording.record_links(pattern, num_rounds=_LINK_ROUNDS, seed=0)
     links = record.delivers.reshape(_LINK_ROUNDS, p.size, num_links).astype(np.int64)
     exact, estimates = _exact(p), [_estimates(links[:, k]) for k in range(p.size)]
-    parts: list[dict[str, Any]] = [
-        {
-            'prob': p,
-            'quantity': name,
-            'exact': exact[name],
-            'simulated': np.array([found[name][0] for found in estimates]),
-            'standard_error': np.array([found[name][1] for found in estimates]),
-        }
-        for name in _QUANTITIES
-    ]
+    parts: dict[str, dict[str, Any]] = {}
+    for name in _QUANTITIES:
+        simulated, errors = np.transpose([found[name] for found in estimates])
+        part = {'prob': p, 'quantity': name, 'exact': exact[name]}
+        parts[name] = {**part, 'simulated': simulated, 'standard_error': errors}
 
     def draw(figure: Any) -> None:
         fine = np.linspace(0.005, 0.995, 199)
-        by_name = {part['quantity']: part for part in parts}
         for axes, names in zip(figure.subplots(1, len(_PANELS)), _PANELS, strict=True):
             for colour, name in zip(plot.COLOURS, names, strict=False):
                 axes.plot(fine, _exact(fine)[name], color=colour)
-                mean, error = by_name[name]['simulated'], by_name[name]['standard_error']
+                mean, error = parts[name]['simulated'], parts[name]['standard_error']
                 look = {'fmt': 'o', 'ms': 4, 'color': colour, 'label': name.replace('_', ' ')}
                 axes.errorbar(p, mean, 4.5 * error, **look)
-            axes.set(xlabel='p', xlim=(0, 1), yscale='log' if len(names) > 1 else 'linear')
-            axes.grid(alpha=0.25)
-            axes.legend(frameon=False)
+            axes.set(xlim=(0, 1), yscale='log' if len(names) > 1 else 'linear')
+            finish(axes, 'p', '', legend='best', grid=True)
 
     rows = []
     for k, prob in enumerate(p):
-        rows.append([f'{prob:g}', 'exact', *(f'{exact[name][k]:.3g}' for name in _QUANTITIES)])
         pairs = (estimates[k][name] for name in _QUANTITIES)
+        rows.append([f'{prob:g}', 'exact', *(f'{exact[name][k]:.3g}' for name in _QUANTITIES)])
         rows.append(['', 'simulated', *(f'{mean:.3g} ± {error:.1g}' for mean, error in pairs)])
     header = ['p', '', *(name.replace('_', ' ') for name in _QUANTITIES)]
     caption = (
         f'± standard error, {num_links} links x {_LINK_ROUNDS:,} rounds; correlation at lag 1.'
     )
-    return FigureResult(stack(parts), tables.Table(header, rows, caption), draw)
+    return FigureResult(stack([*parts.values()]), tables.Table(header, rows, caption), draw)
 
 
 def _exact(p: np.ndarray) -> dict[str, np.ndarray]:
@@ -163,11 +146,13 @@ def _estimates(up: np.ndarray) -> dict[str, tuple[float, float]]:
     ups, downs = before.sum(axis=0), (1 - before).sum(axis=0)
     falls, rises = (before * (1 - after)).sum(axis=0), ((1 - before) * after).sum(axis=0)
     (rise, rise_parts), (fall, fall_parts) = _ratio(rises, downs), _ratio(falls, ups)
+    share = _ratio(up.sum(axis=0), np.full(up.shape[1], len(up)))
+    memory = 1 - fall - rise, fall_parts + rise_parts
     found = (
         (rise, rise_parts),
         (fall, fall_parts),
-        _ratio(up.sum(axis=0), np.full(up.shape[1], len(up))),
-        (1 - fall - rise, fall_parts + rise_parts),
+        share,
+        memory,
         _ratio(ups, falls),
         _ratio(downs, rises),
     )
@@ -208,7 +193,6 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
         counts.append(np.histogram(probs, _EDGES)[0])
         below.append(np.mean(probs < 0.1))
         weights.append(probabilities.class_weights(10, sigma=10.0, seed=seed))
-    top = np.sort(weights, axis=1)
     columns = {
         'low': _EDGES[:-1],
         'high': _EDGES[1:],
@@ -230,26 +214,28 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
         right.bar(centres, bars, width, color=plot.COLOURS[0], label=f'mean of {num_draws} draws')
         right.errorbar(centres, bars, error, fmt='none', color=plot.EXACT, capsize=2)
         right.plot(centres, counts[0], 'D', color=plot.COLOURS[1], label='seed 0')
-        right.set(xlabel='$p_i$', ylabel='clients of 100')
         right.set_yscale('symlog', linthresh=1)
         right.set_title('Histogram of $p_i$, delta = 0', fontsize=10)
-        right.legend(frameon=False)
+        finish(right, '$p_i$', 'clients of 100', legend='best')
 
-    table = tables.Table(
-        ['share', 'mean ± 1.96 standard errors'],
-        [
-            ['clients with p_i < 0.1', _interval(np.array(below))],
-            ['largest class weight', _interval(top[:, -1])],
-            ['second largest', _interval(top[:, -2])],
-        ],
+    top = np.sort(weights, axis=1)
+    shares = {
+        'clients with p_i < 0.1': np.array(below),
+        'largest class weight': top[:, -1],
+        'second largest': top[:, -2],
+    }
+    errors = {name: values.std(ddof=1) / np.sqrt(num_draws) for name, values in shares.items()}
+    table = tables.fill(
+        shares,
+        {
+            'share': str,
+            'mean ± 1.96 standard errors': lambda name: (
+                f'{shares[name].mean():.3f} ± {1.96 * errors[name]:.3f}'
+            ),
+        },
         f'{num_draws} draws, m = 100, alpha = 0.1, sigma = 10, delta = 0.',
     )
     return FigureResult(columns, table, draw)
-
-
-def _interval(values: np.ndarray) -> str:
-    error = values.std(ddof=1) / np.sqrt(len(values))
-    return f'{values.mean():.3f} ± {1.96 * error:.3f}'
 
 
 def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureResult:
@@ -285,41 +271,39 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
         batching='vmap',
     )
     final = np.asarray(result.evals['server'], np.float64)[:, :, 0]
-    error = final.std(axis=1, ddof=1) / np.sqrt(num_seeds)
     columns = {
         'second_prob': probs,
-        'exact': np.array([analysis.fedavg_fixed_point([_FIRST, p], _TARGETS) for p in probs]),
+        'exact': np.array([_limit(p) for p in probs]),
         'simulated': np.append(np.nan, final.mean(axis=1)),
-        'standard_error': np.append(np.nan, error),
+        'standard_error': np.append(np.nan, final.std(axis=1, ddof=1) / np.sqrt(num_seeds)),
     }
     optimum = _TARGETS.mean()
 
     def draw(figure: Any) -> None:
         axes = figure.add_subplot()
         fine = np.linspace(0, 1, 201)
-        curve = [analysis.fedavg_fixed_point([_FIRST, p], _TARGETS) for p in fine]
-        axes.plot(fine, curve, color=plot.EXACT, label='exact')
+        axes.plot(fine, [_limit(p) for p in fine], color=plot.EXACT, label='exact')
         interval = 1.96 * columns['standard_error']
         look = {'fmt': 'o', 'markersize': 4, 'capsize': 3, 'color': plot.COLOURS[0]}
         label = f'simulated, {num_seeds:,} seeds (95 %)'
         axes.errorbar(probs, columns['simulated'], interval, label=label, **look)
         axes.axhline(optimum, linestyle='--', color=plot.COLOURS[4], label='optimum')
-        axes.set(xlabel='$p_2$', ylabel=r'$\lim \, E[x^t]$ of FedAvg', xlim=(0, 1.02))
-        axes.grid(alpha=0.25)
-        axes.legend(frameon=False, loc='lower right')
+        axes.set_xlim(0, 1.02)
+        limit = r'$\lim \, E[x^t]$ of FedAvg'
+        finish(axes, '$p_2$', limit, legend='lower right', grid=True)
 
-    z = (columns['simulated'] - columns['exact'])[1:] / error
+    z = (columns['simulated'] - columns['exact'])[1:] / columns['standard_error'][1:]
     step = max(num_points // _LISTED, 1)
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    table = tables.fill(
-        rows[step::step],
-        {
-            'p2': '{second_prob:.2f}'.format_map,
-            'exact': '{exact:.3f}'.format_map,
-            'simulated': '{simulated:.3f}'.format_map,
-            'standard error': '{standard_error:.3f}'.format_map,
-        },
+    listed = np.transpose([*columns.values()])[step::step]
+    table = tables.Table(
+        ['p2', 'exact', 'simulated', 'standard error'],
+        [[f'{second:.2f}', *(f'{value:.3f}' for value in others)] for second, *others in listed],
         f'p1 = {_FIRST}, u = (0.0, 100.0), optimum {optimum:g}; {num_seeds:,} seeds x '
         f'{_LIMIT_ROUNDS} rounds; largest |z| over {num_points} points {np.abs(z).max():.2f}.',
     )
     return FigureResult(columns, table, draw)
+
+
+def _limit(second_prob: float) -> float:
+    """Of the expected model of FedAvg."""
+    return float(analysis.fedavg_fixed_point([_FIRST, second_prob], _TARGETS))

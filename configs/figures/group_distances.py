@@ -1,0 +1,117 @@
+"""How far the groups of Sun et al. 2025 are from equally likely: their law, and simulated links."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedjax_links import analysis, plot, simulation
+from fedjax_links.base import Participation
+from fedjax_links.config import sections
+from fedjax_links.papers.sun2025.figures import selection_weights
+from fedjax_links.participation import minimum_separation
+from fedjax_links.plot import panels
+from fedjax_links.report import tables
+from fedjax_links.report.figure import FigureResult, stack
+
+_GROUPS, _GROUP_SIZE, _ROUNDS, _SKIPPED = 20, 5, 3000, 200
+_SEPARATIONS = (0, 5, 8, 10, 15, 18, 19)
+
+
+def group_distances(*, weights: sections.Section, num_seeds: int = 64) -> FigureResult:
+    """``||pi_R - 1/M||_1`` over 20 groups of five clients, from the law and from simulated masks.
+
+    A norm of noisy shares is too large on average. The simulated distance is therefore
+    ``sum_g sign_g (share_g - 1/M)`` with the signs of the exact law: it has the exact distance as
+    its mean, and a standard error over independent seeds.
+
+    Args:
+      weights: a section of `selection_weights`, one weight per group.
+      num_seeds: S runs of 3000 rounds that are counted after 200 that are not: everybody starts
+        selectable, away from stationarity.
+
+    Returns:
+      Columns ``separation``, ``exact``, ``simulated``, ``standard_error``, and the share of the
+      first and the last group, exact and simulated.
+
+    References:
+      Sun et al., ICLR 2025, section 6 (the groups of its MNIST experiments).
+    """
+    law = selection_weights('config.figure.weights', weights, _GROUPS)
+    groups = np.repeat(np.arange(_GROUPS), _GROUP_SIZE)
+    keys = jax.vmap(jax.random.key)(np.arange(num_seeds))
+    laws = analysis.minimum_separation_curve(law)[list(_SEPARATIONS)]
+    parts, pooled = [], []
+    for separation, exact in zip(_SEPARATIONS, laws, strict=True):
+        pattern = minimum_separation(law, separation=separation, groups=groups)
+        shares = _shares(pattern, keys)[:, ::_GROUP_SIZE]  # of a group's first client
+        each = (shares - 1 / _GROUPS) @ np.sign(exact - 1 / _GROUPS)
+        pooled.append(shares.mean(axis=0))
+        parts.append(
+            {
+                'separation': separation,
+                'exact': np.abs(exact - 1 / _GROUPS).sum(),
+                'simulated': each.mean(),
+                'standard_error': each.std(ddof=1) / np.sqrt(num_seeds),
+                'first_group_exact': exact[0],
+                'first_group_simulated': pooled[-1][0],
+                'last_group_exact': exact[-1],
+                'last_group_simulated': pooled[-1][-1],
+            }
+        )
+    columns = stack(parts)
+
+    def draw(figure: Any) -> None:
+        left, right = figure.subplots(1, 2)
+        exactly = {'markersize': 9, 'mfc': 'none', 'color': plot.EXACT, 'label': 'exact'}
+        left.plot(_SEPARATIONS, columns['exact'], 'o-', **exactly)
+        simulated = {'fmt': '.', 'capsize': 4, 'color': plot.COLOURS[0]}
+        simulated['label'] = 'simulated, 4.5 standard errors'
+        error = 4.5 * columns['standard_error']
+        left.errorbar(_SEPARATIONS, columns['simulated'], error, **simulated)
+        left.set_ylim(0, None)
+        left.set_xticks(_SEPARATIONS)
+        distance = r'$\|\pi_R - 1/M\|_1$'
+        panels.finish(left, 'minimum separation R', distance, legend='best', grid=True)
+        ids = np.arange(1, _GROUPS + 1)
+        for separation, colour, exact, drawn in zip(
+            _SEPARATIONS, plot.COLOURS, laws, pooled, strict=False
+        ):
+            right.plot(ids, exact, color=colour, linewidth=1, label=f'R = {separation}')
+            right.plot(ids, drawn, '.', color=colour, markersize=5)
+        right.set_yscale('log')
+        right.set_xticks(np.arange(5, _GROUPS + 1, 5))
+        right.legend(frameon=False, fontsize=8, ncols=2)
+        share = r'share of the selections $\pi_R$'
+        panels.finish(right, 'group (lines exact, dots simulated)', share, grid=True)
+
+    table = tables.fill(
+        parts,
+        {
+            'R': '{separation}'.format_map,
+            'exact': '{exact:.4f}'.format_map,
+            'simulated': '{simulated:.4f}'.format_map,
+            'standard error': '{standard_error:.4f}'.format_map,
+            'z': lambda part: _z_text(part['simulated'] - part['exact'], part['standard_error']),
+        },
+        f'||pi_R - 1/M||_1, M = {_GROUPS} groups of {_GROUP_SIZE} clients; '
+        f'{num_seeds} seeds x {_ROUNDS:,} rounds after {_SKIPPED}.',
+    )
+    return FigureResult(columns, table, draw)
+
+
+def _shares(pattern: Participation, keys: Any) -> np.ndarray:
+    """float64[S, N], the share of the counted rounds in which each client takes part."""
+
+    def counts(key: Any) -> Any:
+        links = simulation.realised_links(key, pattern, num_rounds=_SKIPPED + _ROUNDS)
+        return links.mask[_SKIPPED:].sum(axis=0)
+
+    return np.asarray(jax.jit(lambda keys: jax.lax.map(counts, keys))(keys)) / _ROUNDS
+
+
+def _z_text(difference: float, error: float) -> str:
+    """In standard errors; a law without spread has none, and is met exactly."""
+    if error > 1e-12:
+        return f'{difference / error:.2f}'
+    return 'exact' if abs(difference) < 1e-6 else 'off'

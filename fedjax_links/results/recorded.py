@@ -1,0 +1,139 @@
+"""The lines of a run in the one labelled form of results."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedjax_links.core import grids
+from fedjax_links.results import dataset
+from fedjax_links.results.dataset import MAIN, TUNING, Columns
+
+_LABELS = ('stage', 'algorithm', 'pattern', 'seed', 'round')
+_OF_A_LINE = (*_LABELS, 'finite', 'first_bad_round')
+
+
+def rounds_of(facts: Mapping[str, Any]) -> np.ndarray:
+    """int[E], rounds completed at each evaluation; of a forked run, those after the fork."""
+    period, origin = facts['eval_every'], facts.get('at_round', 0)
+    first = origin if facts.get('evaluate_start') and not origin else origin + period
+    return np.arange(first, facts['num_rounds'] + 1, period)
+
+
+def rows_of(columns: Columns, facts: Mapping[str, Any], stage: str) -> Columns:
+    """The rows of a stage of the algorithms that facts name; see `of_run`."""
+    columns = columns or dict.fromkeys(_LABELS, np.zeros(0, int))
+    chosen = (columns['stage'] == stage) & np.isin(columns['algorithm'], facts['algorithms'])
+    return {name: column[chosen] for name, column in columns.items()}
+
+
+def members_of(
+    rows: Columns, facts: Mapping[str, Any], stage: str
+) -> tuple[list[tuple[str, grids.Point]], np.ndarray]:
+    """The series that have begun.
+
+    Args:
+      rows: from `rows_of`.
+      facts: of the run.
+      stage: of the rows.
+
+    Returns:
+      An algorithm and its point each, in the order of algorithms and of the grid; and int[rows],
+      the place of the series of every row.
+    """
+    members: list[tuple[str, grids.Point]] = []
+    owner = np.zeros(len(rows['round']), int)
+    for algorithm in facts['algorithms']:
+        if (chosen := rows['algorithm'] == algorithm).any():
+            own = {name: column[chosen] for name, column in rows.items()}
+            points = _points(own, facts, stage)
+            place = {
+                dataset.as_tuple([*at.values()]): k for k, at in enumerate(points, len(members))
+            }
+            at = zip(own['round'], *(own[name].tolist() for name in points[0]), strict=True)
+            owner[chosen] = [place[dataset.as_tuple([*values])] for _, *values in at]
+            members += [(algorithm, point) for point in points]
+    return members, owner
+
+
+def _points(rows: Columns, facts: Mapping[str, Any], stage: str) -> list[dict[str, Any]]:
+    """The points of the grid, as far as some rows have its columns."""
+
+    def given(names: Iterable[str]) -> list[str]:
+        return [name for name in names if name in rows and dataset.is_given(rows[name]).any()]
+
+    own = given(facts['grid'])
+    points = grids.project(grids.points(facts['grid'], facts['grid_mode']), own)
+    if stage == TUNING:
+        tuned = facts['tuning']['grid']
+        more = [name for name in given(tuned) if name not in own]
+        tries = grids.points({name: tuned[name] for name in more}, 'cross')
+        points = [{**point, **at} for point in points for at in tries]
+    return points
+
+
+def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any:
+    """The evaluations of a run, or of its tuning, as an ``xarray.Dataset``.
+
+    Args:
+      columns: `runs.Results.columns`.
+      facts: of the run.
+      stage: `MAIN`, or `TUNING`, whose points have the columns that are tuned too.
+    """
+    rows = rows_of(columns, facts, stage)
+    members, owner = members_of(rows, facts, stage)
+    patterns, seeds, rounds = [*facts['patterns']], [*facts['seeds']], np.unique(rows['round'])
+    if stage == TUNING:
+        patterns = [label for label in patterns if label in rows['pattern']]
+        seeds = np.unique(rows['seed']).tolist()
+    places = [
+        np.array([labels.index(label) for label in rows[name].tolist()], int)
+        for name, labels in (('pattern', patterns), ('seed', seeds))
+    ]
+    at = (owner, *places, np.searchsorted(rounds, rows['round']))
+    shape = len(members), len(patterns), len(seeds), len(rounds)
+    finite = np.asarray(rows.get('finite', True), bool)
+
+    def fill(name: str) -> np.ndarray:
+        filled = np.full(shape, np.nan)
+        if name in rows:
+            filled[at] = np.where(finite, rows[name].astype(np.float64), np.nan)
+        return filled
+
+    models = {algorithm: facts['models'][algorithm] for algorithm, _ in members}
+    every, metrics = dataset.in_order(models), facts['directions']
+    known = {*_OF_A_LINE, *(name for _, point in members for name in point)}
+    known |= {f'{model}/{metric}' for model in every for metric in metrics}
+    chosen, more = {}, {}
+    for name, column in rows.items():
+        if name not in known and (given := dataset.is_given(column)).any():
+            if '/' in name:
+                more[name] = fill(name)
+            else:
+                kind = np.float64 if column.dtype.kind in 'fi' else object
+                chosen[name] = np.full(shape[:2], np.nan, kind)
+                chosen[name][at[0][given], at[1][given]] = dataset.as_tuples(column)[given]
+    ran = np.zeros(shape, bool)
+    ran[at] = True
+    expected = len(rounds_of(facts)) if stage == MAIN and 'num_rounds' in facts else shape[3]
+    return dataset.build(
+        members,
+        models,
+        {
+            metric: np.reshape(
+                [fill(f'{model}/{metric}') for model in every], (len(every), *shape)
+            ).swapaxes(0, 1)
+            for metric in metrics
+        },
+        patterns=patterns,
+        seeds=seeds,
+        rounds=rounds,
+        lanes=np.broadcast_to(ran.any(axis=(2, 3))[..., None], shape[:3]),
+        complete=ran.sum(axis=(1, 2, 3)) == shape[1] * shape[2] * expected,
+        chosen=chosen,
+        more=more,
+        metric=facts['metric'],
+        baseline=facts['baseline'],
+        directions=dict(metrics),
+        names=dict(facts['names']),
+    )
