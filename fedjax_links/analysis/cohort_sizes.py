@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from fedjax_links.analysis import _checks
 
 _STEP = 0.125  # of the trapezoidal sum: halved, it changes nothing above rounding
-_FIRST = -3.75  # where t is 1e-19 of its scale
+_FIRST = -3.75  # where t is 1e-20 of its scale
 _LAST_EXPONENT = 50.0  # integrands beyond are below exp(-50)
 _CHUNK_ELEMENTS = 2**16  # entries of a [nodes, clients] block held at a time (512 KiB)
 
