@@ -15,6 +15,7 @@ from fedjax_links.base import Problem
 from fedjax_links.config import sections
 from fedjax_links.problems import models
 from fedjax_links.report.screens import prediction
+from studies.gaussian_accuracy import gaussian_accuracy
 
 LINKS = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
 STEPS, BATCH, CLASSES = 5, 16, 10
@@ -83,7 +84,7 @@ def gaussians(seed: int, distance: float, rounds: int) -> tuple[Setting, list[fl
     setting = Setting(f'Gaussian {seed}, {distance}', problem, probs, 0.02, rounds, 1)
     shares = (analysis.fedavg_weights(probs), np.full(clients, 1 / clients))
     best = [analysis.gaussian_minimiser(means, mix, weights) for weights in shares]
-    return setting, [100 * analysis.gaussian_accuracy(model, means).accuracy for model in best]
+    return setting, [100 * gaussian_accuracy(model, means).accuracy for model in best]
 
 
 def predicted(setting: Setting) -> prediction.Predictions:

@@ -6,8 +6,13 @@ under a minimum separation. The package imports nothing else of ``fedjax_links``
 serve as an oracle for the rest.
 """
 
-from fedjax_links.analysis.cohort_chain import MinimumSeparationChain, minimum_separation_chain
-from fedjax_links.analysis.cohort_designs import CohortLaw, cohort_law
+from fedjax_links.analysis.cohort_chain import (
+    CohortLaw,
+    MinimumSeparationChain,
+    cohort_law,
+    minimum_separation_chain,
+)
+from fedjax_links.analysis.cohort_sizes import poisson_binomial_pmf
 from fedjax_links.analysis.equidistant_classes import (
     accuracy_on_noisy_labels,
     equidistant_accuracy,
@@ -16,11 +21,6 @@ from fedjax_links.analysis.equidistant_classes import (
     symmetric_confusion,
 )
 from fedjax_links.analysis.finite_steps import fedavg_finite_steps
-from fedjax_links.analysis.gaussian_classes import (
-    GaussianAccuracy,
-    gaussian_accuracy,
-    gaussian_minimiser,
-)
 from fedjax_links.analysis.implicit_objective import EffectiveWeights, effective_weights
 from fedjax_links.analysis.independent_links import (
     expected_mixing_matrix,
@@ -30,9 +30,13 @@ from fedjax_links.analysis.independent_links import (
     mixing_rate,
     mixing_rate_bound,
 )
+from fedjax_links.analysis.linear.gaussian_populations import (
+    LinearFit,
+    best_linear_fit,
+    gaussian_minimiser,
+)
 from fedjax_links.analysis.linear.gradient_flow import weighted_gradient_flow
 from fedjax_links.analysis.linear.linear_models import LinearModel, linear_loss
-from fedjax_links.analysis.linear.linear_regression import LinearFit, best_linear_fit
 from fedjax_links.analysis.linear.minimisers import WeightedMinimiser, weighted_minimiser
 from fedjax_links.analysis.markov import (
     gap_distribution,
@@ -46,14 +50,14 @@ from fedjax_links.analysis.minimum_separation import (
     minimum_separation_curve,
     minimum_separation_stationary,
 )
-from fedjax_links.analysis.polynomials import poisson_binomial_pmf
-from fedjax_links.analysis.quadratic_moments import (
+from fedjax_links.analysis.quadratics import (
     FedavgMoments,
+    FedpbcFixedPoint,
     FedpbcMoments,
     fedavg_mean_and_covariance,
+    fedpbc_fixed_point,
     fedpbc_mean_and_covariance,
 )
-from fedjax_links.analysis.quadratics import FedpbcFixedPoint, fedpbc_fixed_point
 from fedjax_links.analysis.recorded_links import (
     autocorrelation,
     expected_autocorrelation,

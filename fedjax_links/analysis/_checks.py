@@ -30,10 +30,28 @@ def checked_some_link(name: str, values: ArrayLike) -> np.ndarray:
     return vector
 
 
+def checked_law(name: str, values: ArrayLike) -> np.ndarray:
+    """Returns a probability law over clients: non-negative and summing to 1 up to rounding."""
+    vector = checked_probs(name, values)
+    total = float(vector.sum())
+    if abs(total - 1.0) > 1e-6:
+        raise errors.invalid(name, 'sum to 1', total)
+    return vector
+
+
 def checked_weights(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a vector of positive selection weights (their scale is free)."""
     vector = checked_vector(name, values)
     raise_where(name, vector, vector <= 0, 'be positive')
+    return vector
+
+
+def checked_client_weights(name: str, values: ArrayLike) -> np.ndarray:
+    """Returns `values` as a vector of weights of which some may be zero, but not all."""
+    vector = checked_vector(name, values)
+    raise_where(name, vector, vector < 0, 'be at least 0')
+    if not vector.any():
+        raise errors.invalid(name, 'hold a positive weight', f'{vector.size} zeros')
     return vector
 
 
@@ -82,12 +100,3 @@ def raise_where(name: str, vector: np.ndarray, bad: np.ndarray, requirement: str
     if np.any(bad):
         client = int(np.argmax(bad))
         raise errors.invalid(name, requirement, f'{vector[client]} at client {client}')
-
-
-def checked_law(name: str, values: ArrayLike) -> np.ndarray:
-    """Returns a probability law over clients: non-negative and summing to 1 up to rounding."""
-    vector = checked_probs(name, values)
-    total = float(vector.sum())
-    if abs(total - 1.0) > 1e-6:
-        raise errors.invalid(name, 'sum to 1', total)
-    return vector

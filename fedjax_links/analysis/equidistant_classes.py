@@ -42,8 +42,7 @@ def equidistant_accuracy(distance: float, num_classes: int) -> float:
     classes = _checks.checked_int('num_classes', num_classes, minimum=2)
     if not 0 <= distance < np.inf:
         raise errors.invalid('distance', 'be at least 0 and finite', distance)
-    z = np.linspace(-_REACH, _REACH, _NODES)
-    weights = np.exp(-0.5 * z**2)
+    z, weights = _normal_rule(_NODES)
     correct = np.exp((classes - 1) * special.log_ndtr(z + distance / np.sqrt(2)))
     return float(weights @ correct / weights.sum())
 
@@ -75,15 +74,13 @@ def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
         raise errors.invalid('distance', 'be positive and finite', distance)
     # The integrand continues to the complex plane, where it grows like exp(K y^2 / 2).
     step = min(0.1, 2 * np.pi / np.sqrt(80 * law.size))
-    z = np.linspace(-_REACH, _REACH, 1 + 2 * int(np.ceil(_REACH / step)))
-    weights = np.exp(-0.5 * z**2)
+    z, weights = _normal_rule(1 + 2 * int(np.ceil(_REACH / step)))
     ahead = distance / np.sqrt(2)
-    found = 0.0
+    correct = np.zeros(z.size)
     for c in range(law.size):
         leads = ahead + np.log(law[c] / np.delete(law, c)) / ahead
-        correct = np.exp(special.log_ndtr(z + leads[:, None]).sum(axis=0))
-        found += float(weights @ correct / weights.sum())
-    return found / law.size
+        correct += np.exp(special.log_ndtr(z + leads[:, None]).sum(axis=0))
+    return float(weights @ correct / weights.sum() / law.size)
 
 
 def equidistant_distance(accuracy: float, num_classes: int) -> float:
@@ -111,14 +108,11 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
         )
     if accuracy <= least:
         return 0.0
-    found: float = optimize.brentq(
-        lambda distance: equidistant_accuracy(distance, num_classes) - accuracy,
-        0.0,
-        _FARTHEST,
-        xtol=1e-13,
-        rtol=1e-14,
-    )
-    return found
+
+    def excess(distance: float) -> float:
+        return equidistant_accuracy(distance, num_classes) - accuracy
+
+    return float(optimize.brentq(excess, 0.0, _FARTHEST, xtol=1e-13, rtol=1e-14))
 
 
 def symmetric_confusion(rates: ArrayLike, num_classes: int) -> np.ndarray:
@@ -169,3 +163,9 @@ def accuracy_on_noisy_labels(accuracy: float, confusion: ArrayLike) -> float:
         raise errors.invalid('confusion', 'have rows of sum 1', table.sum(axis=1))
     kept = np.trace(table) / len(table)
     return float(clean * kept + (1 - clean) * (1 - kept) / (len(table) - 1))
+
+
+def _normal_rule(num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights, of any scale, of the trapezoidal rule for the mean of h(z)."""
+    z = np.linspace(-_REACH, _REACH, num_nodes)
+    return z, np.exp(-0.5 * z**2)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from fedjax_links.analysis import _checks, independent_links, second_moments
+from fedjax_links.analysis import _checks, cohort_sizes, independent_links, second_moments
 from fedjax_links.analysis.linear.linear_models import LinearModel, LossOptions, weighted_loss
 from fedjax_links.analysis.linear.minimisers import weighted_minimiser
 from fedjax_links.core import errors
@@ -69,7 +69,7 @@ def fedavg_finite_steps(
         drift = learning_rate * (steps - 1) / 2
         pull += drift * weights[i] * (one.hessian(point) @ slopes[i].ravel()).reshape(point.shape)
 
-    some = independent_links.non_empty_probability(chances)
+    some = cohort_sizes.non_empty_probability(chances)
     spread = second_moments.mean_covariance(chances, slopes.reshape(weights.size, -1)) / some
     rates, basis = linalg.eigh(whole.hessian(point))
     kept = rates > 1e-10 * rates[-1]  # features that never vary have no curvature, and no gradient

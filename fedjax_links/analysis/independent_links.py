@@ -3,18 +3,16 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.analysis import _checks, polynomials
-
-_CHUNK_ELEMENTS = 2**16  # entries of a [nodes, clients] block held at a time (512 KiB)
+from fedjax_links.analysis import _checks, cohort_sizes
 
 
 def fedavg_weights(probs: ArrayLike) -> np.ndarray:
     r"""Weights of the objective that FedAvg minimises when links are independent.
 
     ``w_i = E[1{i in A} / |A|  given A not empty] = p_i I_i / (1 - prod_j (1 - p_j))`` with
-    ``I_i = E[1 / (1 + |A without i|)] = int_0^1 prod_{j != i} (1 - p_j + p_j z) dz``. The integrand
-    is a polynomial of degree N - 1, so the alternating sum over subsets that defines the weights
-    becomes a Gauss-Legendre sum: O(N^1.5) operations for all clients together, memory bounded.
+    ``I_i = E[1 / (1 + |A without i|)] = int_0^1 prod_{j != i} (1 - p_j + p_j z) dz``. The
+    alternating sum over subsets that defines the weights becomes one over some 70 nodes: O(N)
+    operations for all clients together, memory bounded.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -35,7 +33,7 @@ def fedavg_weights(probs: ArrayLike) -> np.ndarray:
       Communications, CDC 2023, Proposition 1.
     """
     probs = _checks.checked_some_link('probs', probs)
-    return probs * reciprocal_size_means(probs) / non_empty_probability(probs)
+    return cohort_sizes.reciprocal_means(probs) / cohort_sizes.non_empty_probability(probs)
 
 
 def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
@@ -103,7 +101,7 @@ def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:
 
     ``M_ii = E[1{i in A} / |A|] + 1 - p_i`` and, for i != j,
     ``M_ij = p_i p_j int_0^1 z prod_{k != i, j} (1 - p_k + p_k z) dz``. All pairs at once are one
-    Gram matrix over the quadrature nodes: O(n N^2) operations with n <= ceil(N/2) nodes.
+    Gram matrix over some 70 quadrature nodes: O(N^2) operations.
 
     Args:
       probs: float[N], participation probabilities in [0, 1]. All zero gives the identity.
@@ -124,14 +122,7 @@ def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:
       Xiang et al., CDC 2023, the matrix M of Eq. (3).
     """
     probs = _checks.checked_probs('probs', probs)
-    rule = polynomials.plain_rule(probs)
-    log_factors = polynomials.log_factors(probs, rule)
-    log_scale = np.log(rule.weights) + np.log(rule.nodes) + log_factors.sum(axis=1)
-    # The square root of the node's mass goes to each side: every entry stays below one.
-    rows = probs * np.exp(0.5 * log_scale[:, None] - log_factors)
-    matrix: np.ndarray = rows.T @ rows
-    np.fill_diagonal(matrix, probs * reciprocal_size_means(probs) + (1.0 - probs))
-    return matrix
+    return cohort_sizes.pair_means(probs, power=1) + np.diag(1.0 - probs)
 
 
 def mixing_rate(probs: ArrayLike) -> float:
@@ -185,33 +176,5 @@ def mixing_rate_bound(probs: ArrayLike) -> float:
     """
     probs = _checks.checked_probs('probs', probs)
     least = float(probs.min())
-    some = non_empty_probability(np.full(probs.size, least))
+    some = cohort_sizes.non_empty_probability(np.full(probs.size, least))
     return 1.0 - least**4 * some**2 / 8.0
-
-
-def non_empty_probability(probs: np.ndarray) -> float:
-    """Probability that at least one independent link is up, precise for tiny ``probs`` too."""
-    with np.errstate(divide='ignore'):  # log1p(-1) = -inf is the right answer for p = 1
-        return float(-np.expm1(np.log1p(-probs).sum()))
-
-
-def reciprocal_size_means(probs: np.ndarray) -> np.ndarray:
-    """Means ``I_i = E[1 / (1 + |A without i|)]`` under independent links.
-
-    Args:
-      probs: float64[N], participation probabilities, already validated.
-
-    Returns:
-      float64[N], in (0, 1].
-    """
-    rule = polynomials.plain_rule(probs)
-    step = max(_CHUNK_ELEMENTS // rule.nodes.size, 1)
-    chunks = [probs[start : start + step] for start in range(0, probs.size, step)]
-    log_mass = np.log(rule.weights)
-    for chunk in chunks:
-        log_mass = log_mass + polynomials.log_factors(chunk, rule).sum(axis=1)
-    means = [
-        np.exp(log_mass[:, None] - polynomials.log_factors(chunk, rule)).sum(axis=0)
-        for chunk in chunks
-    ]
-    return np.concatenate(means)

@@ -51,9 +51,29 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
     """
     weights = _checks.checked_weights('weights', weights)
     size = _checks.checked_int('sample_size', sample_size, minimum=1)
-    if size > weights.size:
-        raise errors.invalid('sample_size', f'be at most {weights.size}', size)
-    return _inclusion(np.log(weights), size)
+    num_clients, log_weights = weights.size, np.log(weights)
+    if size > num_clients:
+        raise errors.invalid('sample_size', f'be at most {num_clients}', size)
+    if size == num_clients:
+        return np.ones(num_clients)
+    logits = log_weights + _tilt(log_weights, size)
+    up, down = special.expit(logits), special.expit(-logits)
+    angles, fold = _half_circle(np.sqrt(np.sum(up * down)), num_clients)
+    turn = np.exp(1j * angles)
+    step = max(_CHUNK_ELEMENTS // angles.size, 1)
+    chunks = [slice(start, start + step) for start in range(0, num_clients, step)]
+    total = np.ones(angles.size, dtype=np.complex128)
+    for part in chunks:
+        total *= np.prod(down[part, None] + up[part, None] * turn, axis=0)
+    total *= fold
+    whole = np.sum(total * turn**-size).real
+    spectrum = total * turn ** (1 - size)
+    # Elementwise on purpose: threads of a matrix product cost more than products this small.
+    without = [
+        np.sum(spectrum / (down[part, None] + up[part, None] * turn), axis=1).real
+        for part in chunks
+    ]
+    return np.minimum(up * np.concatenate(without) / whole, 1.0)
 
 
 def minimum_separation_stationary(
@@ -93,7 +113,7 @@ def minimum_separation_stationary(
         raise errors.invalid(
             'separation', f'leave `cohort_size` {cohort} of {weights.size} clients selectable', wait
         )
-    return _inclusion(np.log(weights), size) / size
+    return inclusion_probabilities(weights, size) / size
 
 
 def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.ndarray:
@@ -151,31 +171,6 @@ def debiasing_weights(selection_law: ArrayLike) -> np.ndarray:
     law = _checks.checked_law('selection_law', selection_law)
     _checks.raise_where('selection_law', law, law <= 0, 'be positive')
     return 1.0 / (law.size * law)
-
-
-def _inclusion(log_weights: np.ndarray, size: int) -> np.ndarray:
-    """Inclusion probabilities from log weights; see `inclusion_probabilities`."""
-    num_clients = log_weights.size
-    if size == num_clients:
-        return np.ones(num_clients)
-    logits = log_weights + _tilt(log_weights, size)
-    up, down = special.expit(logits), special.expit(-logits)
-    angles, fold = _half_circle(np.sqrt(np.sum(up * down)), num_clients)
-    turn = np.exp(1j * angles)
-    step = max(_CHUNK_ELEMENTS // angles.size, 1)
-    chunks = [slice(start, start + step) for start in range(0, num_clients, step)]
-    total = np.ones(angles.size, dtype=np.complex128)
-    for part in chunks:
-        total *= np.prod(down[part, None] + up[part, None] * turn, axis=0)
-    total *= fold
-    whole = np.sum(total * turn**-size).real
-    spectrum = total * turn ** (1 - size)
-    # Elementwise on purpose: threads of a matrix product cost more than products this small.
-    without = [
-        np.sum(spectrum / (down[part, None] + up[part, None] * turn), axis=1).real
-        for part in chunks
-    ]
-    return np.minimum(up * np.concatenate(without) / whole, 1.0)
 
 
 def _tilt(log_weights: np.ndarray, size: int) -> float:

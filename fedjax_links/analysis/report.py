@@ -112,8 +112,7 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
     active_rounds = num_rounds - empty
     weights = weight_errors = np.full(num_clients, np.nan)
     if active_rounds and num_rounds >= _BATCHES:
-        found = effective_weights(masks=masks, num_batches=_BATCHES)
-        weights, weight_errors = found.weights, found.standard_errors
+        weights, weight_errors, *_ = effective_weights(masks=masks, num_batches=_BATCHES)
     elif active_rounds:
         weights = share_sums(masks) / active_rounds
     return ParticipationReport(
@@ -151,13 +150,10 @@ def _gaps_and_staleness(
     np.maximum.at(longest, owners, gaps)
     np.minimum.at(shortest, owners, gaps)
     mean = np.bincount(owners, gaps, num_clients) / np.maximum(counts - 1, 1)
-    last = np.full(num_clients, -1)
-    np.maximum.at(last, clients, rounds)
-    owners = np.concatenate([clients, np.arange(num_clients)])
-    stretches = np.concatenate([stretches, num_rounds - 1 - last])
-    ages = np.bincount(owners, stretches * (stretches + 1) / 2, num_clients)
-    oldest = np.zeros(num_clients, dtype=np.int64)
-    np.maximum.at(oldest, owners, stretches)
+    oldest = np.where(counts > 0, masks[::-1].argmax(axis=0), num_rounds)  # at the end
+    ages = np.bincount(clients, stretches * (stretches + 1) / 2, num_clients)
+    ages = ages + oldest * (oldest + 1) / 2
+    np.maximum.at(oldest, clients, stretches)
     return np.where(counts > 1, [mean, longest, shortest], np.nan), ages / num_rounds, oldest
 
 

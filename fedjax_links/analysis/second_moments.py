@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedjax_links.analysis import polynomials
+from fedjax_links.analysis import cohort_sizes
 
 
 def mean_covariance(probs: np.ndarray, values: np.ndarray) -> np.ndarray:
     r"""Moment ``E[1{A not empty} m m^T]`` of ``m = mean_A v`` for vectors v_i.
 
     It equals ``sum_ij K_ij v_i v_j^T`` with ``K_ij = E[1{i, j in A} / |A|^2]``, summed without
-    forming K: O(n N d) operations.
+    forming K: O(N d) operations.
 
     Args:
       probs: float64[N], participation probabilities.
@@ -26,27 +26,11 @@ def mean_covariance(probs: np.ndarray, values: np.ndarray) -> np.ndarray:
       float64[d, d]; a covariance (up to the probability of a non-empty round) where the mean of m
       given a non-empty round is zero.
     """
-    rows, weights, diagonal = _pair_rows(probs)
+    rows, diagonal = cohort_sizes.pair_rows(probs, power=2)
     means = rows @ values
-    singles = diagonal - weights @ rows**2
-    moment: np.ndarray = means.T @ (weights[:, None] * means)
-    moment += values.T @ (singles[:, None] * values)
+    singles = diagonal - np.sum(rows**2, axis=0)
+    moment: np.ndarray = means.T @ means + values.T @ (singles[:, None] * values)
     return moment
-
-
-def pair_matrix(probs: np.ndarray) -> np.ndarray:
-    """Matrix ``K_ij = E[1{i, j in A} / |A|^2]``, zero for empty rounds.
-
-    Args:
-      probs: float64[N], participation probabilities.
-
-    Returns:
-      float64[N, N], symmetric.
-    """
-    rows, weights, diagonal = _pair_rows(probs)
-    matrix: np.ndarray = rows.T @ (weights[:, None] * rows)
-    np.fill_diagonal(matrix, diagonal)
-    return matrix
 
 
 def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -54,22 +38,21 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
     Entry (i, j) is ``H_ij`` where both are silent, the mean of row j over A where only i is active,
     and the mean of H over A x A where both are. The mean over W of the Kronecker square is the same
-    map with N^4 entries; this form needs n N with n <= N nodes. The map is self-adjoint with
+    map with N^4 entries; this form needs 70 N, one for each node. The map is self-adjoint with
     eigenvalues in [0, 1], because every Kronecker square of W is an orthogonal projection.
 
     Args:
       probs: float64[N], participation probabilities.
 
     Returns:
-      The map of a symmetric float64[N, N] to another, in O(n N^2) operations.
+      The map of a symmetric float64[N, N] to another, in O(N^2) operations.
     """
-    rule = polynomials.logarithmic_rule(probs)
-    plain = polynomials.gauss_legendre(rule.nodes.size)
-    log_factors = polynomials.log_factors(probs, rule)
-    mass = np.exp(log_factors.sum(axis=1) - np.log(rule.nodes))[:, None]
-    up = probs * np.exp(np.log(rule.nodes)[:, None] - log_factors)  # g: a link is up, given z
-    down = (1.0 - probs) * np.exp(-log_factors)
-    first, second = plain.weights[:, None] * mass, rule.weights[:, None] * mass
+    times, weights = cohort_sizes.rule(probs)
+    factors = cohort_sizes.log_factors(probs, times)
+    mass = weights * np.exp(factors.sum(axis=1) + times)
+    first, second = mass[:, None], (mass * times)[:, None]
+    up = probs * np.exp(-times[:, None] - factors)  # g: a link is up, given z
+    down = (1.0 - probs) * np.exp(-factors)
     silent, spread, weighted = 1.0 - probs, up * down, up * second
     one_side = (spread * first).T @ down  # how often H_ij itself is met with i active and j not
     both_sides = (spread * second).T @ spread  # the same with both active
@@ -89,13 +72,3 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         return result
 
     return apply
-
-
-def _pair_rows(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows float64[n, N] and node weights whose Gram matrix is K off its diagonal; and that."""
-    rule = polynomials.logarithmic_rule(probs)
-    log_factors = polynomials.log_factors(probs, rule)
-    log_mass = log_factors.sum(axis=1)
-    rows = probs * np.exp(0.5 * (log_mass + np.log(rule.nodes))[:, None] - log_factors)
-    diagonal = probs * (rule.weights @ np.exp(log_mass[:, None] - log_factors))
-    return rows, rule.weights, diagonal

@@ -1,8 +1,9 @@
 """Conformance suites: check an algorithm or a participation pattern of your own in one call.
 
 `check_algorithm` and `check_participation` run every check and raise the first failure as an
-AssertionError; `ALGORITHM_CHECKS` and `PARTICIPATION_CHECKS` hold them by name, one test each.
-Where a check has nothing to check, it raises `DoesNotApply` with the reason: a skip, not a pass.
+AssertionError. `ALGORITHM_CHECKS`, of an algorithm's `Runs`, and `PARTICIPATION_CHECKS` hold them
+by name, one test each. Where a check has nothing to check, it raises `DoesNotApply` with the
+reason: a skip, not a pass.
 `algorithm_facts` runs an algorithm and tells what it needs, keeps and says to whom.
 """
 
@@ -10,6 +11,7 @@ from fedjax_links.testing.algorithms import ALGORITHM_CHECKS, check_algorithm
 from fedjax_links.testing.facts import AlgorithmFacts, algorithm_facts
 from fedjax_links.testing.participation import PARTICIPATION_CHECKS, Promises, check_participation
 from fedjax_links.testing.reasons import DoesNotApply
+from fedjax_links.testing.runs import Runs
 
 __all__ = [
     'ALGORITHM_CHECKS',
@@ -17,6 +19,7 @@ __all__ = [
     'AlgorithmFacts',
     'DoesNotApply',
     'Promises',
+    'Runs',
     'algorithm_facts',
     'check_algorithm',
     'check_participation',

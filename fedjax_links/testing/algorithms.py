@@ -1,6 +1,5 @@
 """Conformance of federated algorithms."""
 
-import functools
 import inspect
 from collections.abc import Callable
 
@@ -11,23 +10,24 @@ import numpy as np
 
 from fedjax_links import simulation
 from fedjax_links.algorithms.fedavg import fedavg
-from fedjax_links.base import LinkSample
+from fedjax_links.base import Algorithm, LinkSample
 from fedjax_links.core.registry import AlgorithmEntry
+from fedjax_links.local_training import ClientProgram
 from fedjax_links.machines import devices
 from fedjax_links.participation.replay import replay
 from fedjax_links.testing import facts, federation
 from fedjax_links.testing.reasons import DoesNotApply, check_all, require, saying
-from fedjax_links.testing.runs import Maker, Runs, close, identical, runs_of, simulate
+from fedjax_links.testing.runs import Runs, close, identical, simulate
 
 _NARROW = 0.02  # of the largest entry of the server's path, for rows that are off by a 512th
 _MESHES = (1, 2, 4)  # devices
 _PIECE = 4  # rounds; the second piece ends and the third begins between rounds with clients
 
-ALGORITHM_CHECKS: dict[str, Callable[[Maker, AlgorithmEntry], None]] = {}
+ALGORITHM_CHECKS: dict[str, Callable[[Runs], None]] = {}
 
 
 def check_algorithm(
-    make_algorithm: Maker,
+    make_algorithm: Callable[[ClientProgram], Algorithm],
     *,
     full_participation_is_fedavg: bool = True,
     empty_round_keeps_server: bool = True,
@@ -52,18 +52,13 @@ def check_algorithm(
         empty_round_keeps_server=empty_round_keeps_server,
         uses_links=uses_links,
     )
-    check_all(ALGORITHM_CHECKS, make_algorithm, traits)
+    check_all(ALGORITHM_CHECKS, Runs(traits))
 
 
-def _listed(check: Callable[[Runs], None]) -> Callable[..., None]:
-    """Puts a check of an algorithm's runs into the suite, which takes the algorithm."""
-
-    @functools.wraps(check)
-    def of_algorithm(make: Maker, traits: AlgorithmEntry) -> None:
-        check(runs_of(make, traits))
-
-    ALGORITHM_CHECKS[check.__name__] = of_algorithm
-    return of_algorithm
+def _listed(check: Callable[[Runs], None]) -> Callable[[Runs], None]:
+    """Puts a check into the suite."""
+    ALGORITHM_CHECKS[check.__name__] = check
+    return check
 
 
 def _needs_links(runs: Runs) -> None:
@@ -71,20 +66,19 @@ def _needs_links(runs: Runs) -> None:
         raise DoesNotApply('the algorithm does not look at the links')
 
 
-_PLAIN_FEDAVG = AlgorithmEntry(fedavg)
-
-
 @_listed
 def full_participation_is_fedavg(runs: Runs) -> None:
     """With everybody active, the server's trajectory is FedAvg's."""
     if not runs.traits.full_participation_is_fedavg:
         raise DoesNotApply('with full participation the algorithm is not FedAvg')
-    plain, program = _PLAIN_FEDAVG, runs.traits.client_program
-    if program is not None or runs.traits.client_example:
-        plain = plain._replace(client_program=program, client_example=runs.traits.client_example)
+    plain = AlgorithmEntry(
+        fedavg,
+        client_program=runs.traits.client_program,
+        client_example=runs.traits.client_example,
+    )
     close(
         runs.full_participation.evals['server'],
-        runs_of(fedavg, plain).full_participation.evals['server'],
+        Runs(plain).full_participation.evals['server'],
         'with full participation the server must follow FedAvg; pass '
         'full_participation_is_fedavg=False if the rule is another one',
     )
@@ -271,7 +265,7 @@ def double_precision_agrees(runs: Runs) -> None:
     """Under x64 the same run has float64 models and agrees with float32 to float32 rounding."""
     single = runs.full_batches.evals['server']
     with jax.enable_x64(True):
-        double = runs_of(runs.make, runs.traits).full_batches.evals['server']
+        double = Runs(runs.traits).full_batches.evals['server']
     for leaf in jax.tree.leaves(double):
         require(leaf.dtype == np.float64, 'under x64 models must be float64')
     close(jax.tree.map(lambda a: np.asarray(a, np.float32), double), single, 'float32 and float64')

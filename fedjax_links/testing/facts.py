@@ -16,8 +16,8 @@ from fedjax_links.problems.quadratic import quadratic
 _NUM_CLIENTS, _DIMENSION = 24, 2
 _NUM_ACTIVE = 12  # in a row, from another client on in every round
 _NUM_ROUNDS = 8  # more than twice the periods of the registered examples
-_ODD_ONE = 4  # the round that is varied; by then everybody has delivered, each in rounds of its own
-_ACTIVE_THEN, _ABSENT_THEN = 5, 12
+_ODD_ROUND = 4  # is varied; by then everybody has delivered, each in rounds of its own
+_ACTIVE_THEN, _ABSENT_THEN = 5, 12  # clients, in the odd round
 
 
 class AlgorithmFacts(NamedTuple):
@@ -69,7 +69,7 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
         computing={_NUM_CLIENTS: 'all', _NUM_ACTIVE: 'active'}.get(max(computing), 'asked'),
         hearing=hearing(run),
         others_hear=_differ(as_usual, run.servers(deaf=_ABSENT_THEN)),
-        moves_when_empty=_differ(empty[_ODD_ONE - 1], empty[-1]),
+        moves_when_empty=_differ(empty[_ODD_ROUND - 1], empty[-1]),
     )
 
 
@@ -82,7 +82,7 @@ def client_program(entry: AlgorithmEntry, learning_rate: float, **options: Any) 
 def hearing(run: 'Rounds') -> str:
     """When the active clients must hear the server, see `AlgorithmFacts`."""
     as_usual, deaf = run.servers(), run.servers(deaf=_ACTIVE_THEN)
-    if _differ(as_usual[: _ODD_ONE + 1], deaf[: _ODD_ONE + 1]):
+    if _differ(as_usual[: _ODD_ROUND + 1], deaf[: _ODD_ROUND + 1]):
         return 'start'
     return 'end' if _differ(as_usual, deaf) else 'never'
 
@@ -90,7 +90,7 @@ def hearing(run: 'Rounds') -> str:
 def trains_the_unable(run: 'Rounds') -> bool:
     """Whether everybody is counted as training in a round in which one client cannot."""
     _, num_computing = run.rounds(unable=_ABSENT_THEN)
-    return num_computing[_ODD_ONE] == _NUM_CLIENTS
+    return num_computing[_ODD_ROUND] == _NUM_CLIENTS
 
 
 def _problem(num_clients: int, dimension: int) -> Problem:
@@ -151,9 +151,9 @@ class Rounds:
         state, servers, num_computing = self.start, [], []
         for t in range(_NUM_ROUNDS):
             active = (clients + 7 * t) % _NUM_CLIENTS < _NUM_ACTIVE
-            able, hears = ((clients != client) | (t != _ODD_ONE) for client in (unable, deaf))
+            able, hears = ((clients != client) | (t != _ODD_ROUND) for client in (unable, deaf))
             links: Links = DuplexLinkSample(
-                mask=active & able & (t < _ODD_ONE or not empty),
+                mask=active & able & (t < _ODD_ROUND or not empty),
                 prob=jnp.full(_NUM_CLIENTS, prob),
                 downlink=(active | (not alone)) & hears,
                 compute=able,

@@ -1,6 +1,5 @@
 """A small federation that exercises every path: uneven clients, empty rounds, a silent client."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import jax
@@ -51,9 +50,7 @@ def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Pro
     if order is not None:
         owners = np.argsort(np.asarray(order))[owners]
     features = features.astype(jnp.result_type(float))
-    made = from_arrays(features, labels, owners, init_params=_init_params, loss_fn=_loss_fn)
-    # With the same functions in each, one compiled program serves them all.
-    return dataclasses.replace(made, metrics=_metrics)
+    return from_arrays(features, labels, owners, init_params=_init_params, loss_fn=_loss_fn)
 
 
 def _init_params(key):
@@ -63,7 +60,3 @@ def _init_params(key):
 def _loss_fn(params, batch):
     log_probs = jax.nn.log_softmax(batch.features @ params['weights'] + params['bias'][None])
     return -jnp.mean(jnp.take_along_axis(log_probs, batch.labels[:, None], axis=1))
-
-
-def _metrics(params, examples):
-    return {'loss': _loss_fn(params, examples)}

@@ -17,9 +17,7 @@ from fedjax_links.participation.replay import replay
 from fedjax_links.testing import facts, federation
 from fedjax_links.testing.reasons import require, saying
 
-Maker = Callable[[ClientProgram], Algorithm]
 _TOLERANCE = 2e-5  # float32 sums of a few terms in another order, over a dozen rounds
-_NUM_KEPT = 4  # algorithms whose runs are kept at a time
 
 
 def simulate(
@@ -46,18 +44,25 @@ def simulate(
 
 
 class Runs:
-    """The runs of one algorithm that several checks look at; every program is compiled once."""
+    """The runs of one algorithm that its checks look at; every program is compiled once."""
 
-    def __init__(self, make: Maker, traits: AlgorithmEntry) -> None:
-        """Takes the algorithm; what it needs is built when it is asked for."""
-        self.make, self.traits = make, traits
-        self.double = bool(jax.config.read('jax_enable_x64'))
+    def __init__(self, traits: AlgorithmEntry) -> None:
+        """Takes the algorithm; what the checks need is built when they ask for it.
+
+        Args:
+          traits: a registered algorithm, or one of your own with what it promises and values for
+            its required hyper-parameters: ``AlgorithmEntry(my_factory, example={...})``.
+        """
+        self.traits = traits
         self.key, self.problem = jax.random.key(0), federation.problem()
         self.links = federation.realised_links()
 
+    def _make(self, program: ClientProgram, **options: Any) -> Algorithm:
+        return self.traits(program, **self.traits.example, **options)
+
     def _of_batches(self, batch_size: int | None) -> Algorithm:
         program = facts.client_program(self.traits, 0.2, local_steps=3, batch_size=batch_size)
-        return self.make(program)
+        return self._make(program)
 
     @functools.cached_property
     def algorithm(self) -> Algorithm:
@@ -82,7 +87,7 @@ class Runs:
     def rounds_with(self, *, chunk_size: int | None = None, **options: Any) -> facts.Rounds:
         """The same with so many clients side by side, or options of the algorithm."""
         program = facts.client_program(self.traits, 0.1, local_steps=2)
-        return facts.Rounds(self.make(program._replace(chunk_size=chunk_size), **options))
+        return facts.Rounds(self._make(program._replace(chunk_size=chunk_size), **options))
 
     @functools.cached_property
     def standard(self) -> simulation.SimulationResult:
@@ -99,19 +104,6 @@ class Runs:
         """On minibatches, with everybody active in every round."""
         everyone = np.ones((federation.NUM_ROUNDS, federation.NUM_CLIENTS), bool)
         return self.run(self.key, self.problem, (everyone, everyone.astype(float)))
-
-
-_recent: list[Runs] = []
-
-
-def runs_of(make: Maker, traits: AlgorithmEntry) -> Runs:
-    """The runs of this very algorithm, kept while the checks of a few algorithms go by."""
-    double = bool(jax.config.read('jax_enable_x64'))
-    for runs in _recent:
-        if runs.make is make and runs.traits is traits and runs.double == double:
-            return runs
-    _recent[:] = [*_recent[1 - _NUM_KEPT :], Runs(make, traits)]
-    return _recent[-1]
 
 
 def close(actual: Any, expected: Any, message: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 from fedjax_links import analysis
+from studies.gaussian_accuracy import gaussian_accuracy
 
 LIMIT = 4.5
 
@@ -99,7 +100,7 @@ def test_skewed_accuracy_agrees_with_the_accuracy_of_the_minimiser(num_classes):
         shares = rng.dirichlet(np.full(num_classes, 0.5)) + 1e-6
         means = np.eye(num_classes) * distance / np.sqrt(2)
         model = analysis.gaussian_minimiser(means, shares[None], [1.0])
-        wanted = analysis.gaussian_accuracy(model, means)
+        wanted = gaussian_accuracy(model, means)
         found = analysis.equidistant_skewed_accuracy(distance, shares)
         assert abs(found - wanted.accuracy) < LIMIT * wanted.error + 1e-12
         equal = analysis.equidistant_skewed_accuracy(distance, np.full(num_classes, 7.0))

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fedjax_links import analysis
-from fedjax_links.analysis import second_moments
+from fedjax_links.analysis import cohort_sizes, second_moments
 from tests.analysis import enumeration
 from tests.analysis.refusals import refuses
 
@@ -152,7 +152,7 @@ def test_second_moment_maps_equal_enumeration(rng, probs):
 
     expected = enumeration.expected(probs, pairs)
     np.testing.assert_allclose(
-        second_moments.pair_matrix(np.array(probs)), expected, rtol=1e-10, atol=1e-18
+        cohort_sizes.pair_means(np.array(probs), power=2), expected, rtol=1e-10, atol=1e-18
     )
     np.testing.assert_allclose(
         second_moments.mean_covariance(np.array(probs), values),

@@ -14,6 +14,7 @@ from fedjax_links.testing import (
     PARTICIPATION_CHECKS,
     DoesNotApply,
     Promises,
+    Runs,
 )
 from tests.tiers import cases
 
@@ -45,10 +46,10 @@ PAIRS = [
 ]
 
 
-@functools.cache
-def maker(name):
+@functools.lru_cache(maxsize=4)
+def runs(name):
     """One object for all checks of an algorithm, which then share its runs."""
-    return functools.partial(ALGORITHMS[name], **ALGORITHMS[name].example)
+    return Runs(ALGORITHMS[name])
 
 
 @functools.cache
@@ -65,14 +66,14 @@ def skip_where_nothing_is_promised(check, *args):
 
 @pytest.mark.parametrize('name, check', PAIRS)
 def test_algorithm(name, check):
-    skip_where_nothing_is_promised(ALGORITHM_CHECKS[check], maker(name), ALGORITHMS[name])
+    skip_where_nothing_is_promised(ALGORITHM_CHECKS[check], runs(name))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('check', WITH_PROGRAMS_OF_THEIR_OWN)
 @pytest.mark.parametrize('name', ALGORITHMS)
 def test_algorithm_as_users_compile_it(name, check):
-    skip_where_nothing_is_promised(ALGORITHM_CHECKS[check], maker(name), ALGORITHMS[name])
+    skip_where_nothing_is_promised(ALGORITHM_CHECKS[check], runs(name))
 
 
 @pytest.mark.parametrize('check', PARTICIPATION_CHECKS)

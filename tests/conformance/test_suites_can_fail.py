@@ -104,13 +104,13 @@ def test_a_broken_algorithm_is_caught(mistake, message):
 )
 def test_a_kind_of_links_or_of_execution_that_was_forgotten_is_noticed(check, make, message):
     with pytest.raises(AssertionError, match=message):
-        testing.ALGORITHM_CHECKS[check](make, AlgorithmEntry(make))
+        testing.ALGORITHM_CHECKS[check](testing.Runs(AlgorithmEntry(make)))
 
 
 def test_a_server_that_stands_still_need_not_be_heard():
     make = functools.partial(algorithms.fedbuff, buffer_size=1000)
     with pytest.raises(testing.DoesNotApply, match='does not move'):
-        testing.ALGORITHM_CHECKS['directions_are_told_apart'](make, AlgorithmEntry(make))
+        testing.ALGORITHM_CHECKS['directions_are_told_apart'](testing.Runs(AlgorithmEntry(make)))
 
 
 def test_a_promise_is_checked_where_python_drops_assertions_too():
@@ -210,9 +210,9 @@ def test_an_entry_is_checked_with_its_own_client_program():
     entry = AlgorithmEntry(algorithms.fedavg, client_program=forgetful)
     check = testing.ALGORITHM_CHECKS['relabelling_changes_nothing_global']
     with pytest.raises(AssertionError, match='order of clients'):
-        check(entry, entry)
+        check(testing.Runs(entry))
     sound = entry._replace(client_program=None)
-    check(sound, sound)
+    check(testing.Runs(sound))
 
 
 def test_a_check_without_a_promise_says_so_and_the_suite_goes_on():
@@ -222,7 +222,7 @@ def test_a_check_without_a_promise_says_so_and_the_suite_goes_on():
         ('unavailable_clients_never_influence', 'does not look at the links'),
     ):
         with pytest.raises(testing.DoesNotApply, match=reason):
-            testing.ALGORITHM_CHECKS[check](entry, entry)
+            testing.ALGORITHM_CHECKS[check](testing.Runs(entry))
     certain = participation.replay(np.ones((2, 3), bool))
     for check, reason in (
         ('probabilities_are_probabilities', 'reports no probabilities'),

@@ -9,6 +9,7 @@ from configs.figures import predicted_map
 from fedjax_links import analysis, experiment
 from fedjax_links.problems import owners
 from fedjax_links.report import figure
+from studies.gaussian_accuracy import gaussian_accuracy
 
 AXES = {'bayes_accuracies': (0.5, 0.8), 'sigmas': (0.0, 2.0, 10.0), 'alphas': (0.1, 1.0)}
 SIZES = {'num_clients': 9, 'examples_per_client': 30, 'num_classes': 4}
@@ -69,7 +70,7 @@ def test_a_point_is_the_minimiser_on_the_classes_that_a_run_of_that_seed_holds()
         weights = brute_force_weights(np.asarray(links.prob, np.float64))
         for shares, ours in ((weights, found.fedavg), (np.full(9, 1 / 9), found.fedpbc)):
             model = analysis.gaussian_minimiser(means, mix, shares)
-            wanted = analysis.gaussian_accuracy(model, means)
+            wanted = gaussian_accuracy(model, means)
             assert abs(ours[row, 1, column, draw] - wanted.accuracy) < 4.5 * wanted.error + 1e-6
     assert np.ptp(found.fedpbc, axis=2).max() == 0
     np.testing.assert_allclose(found.fedavg[:, :, 0], found.fedpbc[:, :, 0], atol=1e-12)

@@ -84,14 +84,14 @@ def weighted_gradient_flow(
         requirement = f'take at most {most_gradients:,} gradients'
         raise LongFlowError('time', requirement, f'{time:.4g}, which takes {stages.sum():,.0f}')
     for length, count in zip(lengths, stages.astype(int), strict=True):
-        point = _stretched(objective, point, length, int(count))
+        point = _chebyshev_step(objective, point, length, int(count))
     return objective.model(point)
 
 
-def _stretched(
+def _chebyshev_step(
     objective: WeightedLoss, point: np.ndarray, length: float, stages: int
 ) -> np.ndarray:
-    """One step of some stages."""
+    """A Runge-Kutta-Chebyshev step in time, of so many stages."""
     w0 = 1 + 2 / 13 / stages**2
     degrees = np.arange(2, stages + 1)
     firsts = degrees * special.eval_chebyu(degrees - 1, w0)  # derivatives of Chebyshev polynomials

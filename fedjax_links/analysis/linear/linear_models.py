@@ -64,12 +64,14 @@ class _Loss(NamedTuple):
       curvature: scores -> second derivatives [E, C, C].
       most_curved: a bound of the largest eigenvalue of any second derivative.
       invariant: whether the same number added to all scores of an example changes nothing.
+      decide: scores -> the label on whose side they are [E]; None where labels are numbers.
     """
 
     value_and_slope: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
     curvature: Callable[[np.ndarray], np.ndarray]
     most_curved: Callable[[int], float]
     invariant: bool
+    decide: Callable[[np.ndarray], np.ndarray] | None
 
 
 def _softmax(scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -105,10 +107,18 @@ def _squares_curvature(scores: np.ndarray) -> np.ndarray:
     return np.broadcast_to(2 / size * np.eye(size), (len(scores), size, size))
 
 
+def _sign(scores: np.ndarray) -> np.ndarray:
+    return scores[:, 0] > 0
+
+
+def _largest(scores: np.ndarray) -> np.ndarray:
+    return np.argmax(scores, axis=1)
+
+
 _LOSSES = {
-    SOFTMAX: _Loss(_softmax, _softmax_curvature, lambda _: 0.5, True),
-    LOGISTIC: _Loss(_logistic, _logistic_curvature, lambda _: 0.25, False),
-    LEAST_SQUARES: _Loss(_squares, _squares_curvature, lambda size: 2 / size, False),
+    SOFTMAX: _Loss(_softmax, _softmax_curvature, lambda _: 0.5, True, _largest),
+    LOGISTIC: _Loss(_logistic, _logistic_curvature, lambda _: 0.25, False, _sign),
+    LEAST_SQUARES: _Loss(_squares, _squares_curvature, lambda size: 2 / size, False, None),
 }
 
 
@@ -176,17 +186,17 @@ class WeightedLoss(NamedTuple):
         """float64[D C, D C]; positive along shifts of all scores, where F is flat."""
         curvature = self.loss.curvature(self.scores(parameters))
         size, outputs = self.design.shape[1], self.num_outputs
-        found = np.zeros((size, outputs, size, outputs))
-        places = np.arange(size)
+        blocks = np.zeros((size, outputs, size, outputs))
+        diagonal = np.arange(size)
         for a, b in itertools.combinations_with_replacement(range(outputs), 2):
             rows = (self.shares * curvature[:, a, b])[:, None] * self.design
-            found[:, a, :, b] = found[:, b, :, a] = self._summed(rows)
+            blocks[:, a, :, b] = blocks[:, b, :, a] = self._summed(rows)
             if a == b:
-                found[places, a, places, a] += self.penalty
+                blocks[diagonal, a, diagonal, a] += self.penalty
         if self.loss.invariant:
-            level = np.mean([np.trace(found[:, a, :, a]) for a in range(outputs)]) / size
-            found[places, :, places, :] += level / outputs
-        return found.reshape(size * outputs, size * outputs)
+            level = np.mean([np.trace(blocks[:, a, :, a]) for a in range(outputs)]) / size
+            blocks[diagonal, :, diagonal, :] += level / outputs
+        return blocks.reshape(size * outputs, size * outputs)
 
     def smoothness(self) -> float:
         """A bound of the largest eigenvalue of the Hessian, anywhere."""
@@ -196,11 +206,8 @@ class WeightedLoss(NamedTuple):
 
     def separates(self, parameters: np.ndarray) -> bool:
         """Whether every example is on its own side: then larger parameters are always better."""
-        if self.loss is _LOSSES[LEAST_SQUARES]:
-            return False
-        scores = self.scores(parameters)
-        sides = scores[:, 0] > 0 if self.loss is _LOSSES[LOGISTIC] else np.argmax(scores, axis=1)
-        return bool(np.all(sides == self.targets))
+        decide = self.loss.decide
+        return decide is not None and bool(np.all(decide(self.scores(parameters)) == self.targets))
 
     def model(self, parameters: np.ndarray) -> LinearModel:
         """Parameters float64[D, C] as coefficients and intercept."""
@@ -224,7 +231,7 @@ def weighted_loss(
     if rows.ndim < 2 or rows.size == 0 or not np.isfinite(rows).all():
         raise errors.invalid('features', 'be finite, [E, d]', f'shape {list(rows.shape)}')
     rows = rows.reshape(len(rows), -1)
-    shares = _shares(_checks.checked_vector('weights', weights), clients, len(rows))
+    shares = _shares(_checks.checked_client_weights('weights', weights), clients, len(rows))
     targets, outputs = _targets(np.asarray(labels), loss, num_classes, len(rows))
     if not 0 <= l2 < np.inf:
         raise errors.invalid('l2', 'be finite and at least 0', l2)
@@ -252,9 +259,6 @@ def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.nd
             f'be int[{num_examples}], an owner for each example',
             f'{owners.dtype}{list(owners.shape)}',
         )
-    _checks.raise_where('weights', weights, weights < 0, 'be at least 0')
-    if not weights.any():
-        raise errors.invalid('weights', 'hold a positive weight', f'{weights.size} zeros')
     outside = (owners < 0) | (owners >= weights.size)
     if outside.any():
         raise errors.invalid(

@@ -71,10 +71,10 @@ def weighted_minimiser(
         without an example does in any case.
     """
     objective = weighted_loss(features, labels, clients, weights, **options)
-    basis, plain = _basis(objective), not objective.penalty.any()
+    basis, plain = _whitening(objective), not objective.penalty.any()
     penalty = objective.penalty[: basis.shape[1]]
     reduced = objective._replace(design=objective.design @ basis, penalty=penalty)
-    coordinates = _approached(reduced)
+    coordinates = _run_lbfgs(reduced)
     factor, beyond = None, 0
     for _ in range(_MOST_STEPS):
         value, slope = reduced.value_and_gradient(coordinates)
@@ -83,15 +83,18 @@ def weighted_minimiser(
         norm = float(np.linalg.norm(objective.value_and_gradient(basis @ coordinates)[1]))
         if norm < _TOLERANCE and factor is not None:
             # On the way to infinity the gradient vanishes, too, but not what Newton's step does.
-            if np.abs(reduced.scores(_solved(factor, slope))).max() < _STILL:
+            if np.abs(reduced.scores(_solve(factor, slope))).max() < _STILL:
                 return WeightedMinimiser(objective.model(basis @ coordinates), value, norm)
             beyond += 1
         if beyond > _MOST_BEYOND:
             break
-        factor = _factor(reduced, coordinates)
-        step = -_solved(factor, slope)
+        try:
+            factor = linalg.cho_factor(reduced.hessian(coordinates))
+        except linalg.LinAlgError:
+            break
+        step = -_solve(factor, slope)
         fall = float(np.sum(slope * step))
-        coordinates = coordinates + _length(reduced, coordinates, value, fall, step) * step
+        coordinates = coordinates + _step_length(reduced, coordinates, value, fall, step) * step
     raise _no_minimiser('some labels are')
 
 
@@ -102,7 +105,7 @@ def _no_minimiser(which: str) -> NoMinimiserError:
     )
 
 
-def _basis(objective: WeightedLoss) -> np.ndarray:
+def _whitening(objective: WeightedLoss) -> np.ndarray:
     """float64[D, r]: coordinates in which the features that vary are uncorrelated, of size 1."""
     if objective.penalty.any():
         return np.eye(objective.design.shape[1])
@@ -113,7 +116,7 @@ def _basis(objective: WeightedLoss) -> np.ndarray:
     return directions[:rank].T / sizes[:rank]
 
 
-def _approached(objective: WeightedLoss) -> np.ndarray:
+def _run_lbfgs(objective: WeightedLoss) -> np.ndarray:
     """Near the minimiser, float64[r, C], or on the way where there is none."""
     shape = (objective.design.shape[1], objective.num_outputs)
 
@@ -123,25 +126,16 @@ def _approached(objective: WeightedLoss) -> np.ndarray:
 
     options = {'maxiter': 300, 'gtol': 1e-6, 'ftol': 1e-14}
     start = np.zeros(shape).ravel()
-    found = optimize.minimize(flat, start, jac=True, method='L-BFGS-B', options=options)
-    return found.x.reshape(shape)
+    end = optimize.minimize(flat, start, jac=True, method='L-BFGS-B', options=options)
+    return end.x.reshape(shape)
 
 
-def _factor(objective: WeightedLoss, coordinates: np.ndarray) -> tuple[np.ndarray, bool]:
-    """The Cholesky factor of the Hessian."""
-    try:
-        found: tuple[np.ndarray, bool] = linalg.cho_factor(objective.hessian(coordinates))
-    except linalg.LinAlgError:
-        raise _no_minimiser('some labels are') from None
-    return found
-
-
-def _solved(factor: tuple[np.ndarray, bool], slope: np.ndarray) -> np.ndarray:
-    """The inverse of the Hessian times a gradient float64[r, C]."""
+def _solve(factor: tuple[np.ndarray, bool], slope: np.ndarray) -> np.ndarray:
+    """The inverse of the Hessian, given its Cholesky factor, times a gradient float64[r, C]."""
     return linalg.cho_solve(factor, slope.ravel()).reshape(slope.shape)
 
 
-def _length(
+def _step_length(
     objective: WeightedLoss, coordinates: np.ndarray, value: float, fall: float, step: np.ndarray
 ) -> float:
     """The longest of 1, 1/2, 1/4, ... by which F falls as it should, or is as low as floats say."""

@@ -256,24 +256,15 @@ def test_gaussian_classes_need_no_minimisation(rng):
     assert np.abs(numerical_gradient(objective, flat)).max() < 1e-8
 
 
-def test_gaussian_accuracy_is_that_of_many_draws(rng):
-    means = 1.5 * rng.normal(size=(10, 10))
-    model = analysis.gaussian_minimiser(means, rng.dirichlet(np.full(10, 0.3), size=8), np.ones(8))
-    found = analysis.gaussian_accuracy(model, means)
-    labels = rng.integers(10, size=200_000)
-    hits = model.scores(means[labels] + rng.normal(size=(len(labels), 10))).argmax(axis=1) == labels
-    error = np.hypot(found.error, np.sqrt(hits.var() / len(hits)))
-    assert abs(hits.mean() - found.accuracy) < 5 * error  # false alarm: 6e-7
-    assert found.error < 3e-4
-
-
-def test_gaussian_accuracy_of_two_classes_is_exact():
-    model = analysis.gaussian_minimiser([[-1.0], [1.0]], [[0.5, 0.5]], [1.0])
-    found = analysis.gaussian_accuracy(model, [[-1.0], [1.0]])
-    assert found.accuracy == pytest.approx(0.8413447460685429, rel=1e-14)
-    assert found.error == 0
-
-
 def test_a_class_without_share_has_no_minimiser():
     with refuses('`proportions` must give every class a share, got 0 for class 1.'):
         analysis.gaussian_minimiser([[0.0], [1.0]], [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0])
+
+
+def test_fits_refuse_weights_of_nobody():
+    with refuses('`weights` must hold a positive weight, got 2 zeros.'):
+        analysis.best_linear_fit([[0.0], [1.0]], [[1.0], [0.0]], sigma=1.0, weights=[0.0, 0.0])
+    with refuses('`weights` must have one entry per client (2), got 3.'):
+        analysis.best_linear_fit([[0.0], [1.0]], [[1.0], [0.0]], sigma=1.0, weights=[1.0] * 3)
+    with refuses('`weights` must be at least 0, got -1.0 at client 1.'):
+        analysis.gaussian_minimiser([[0.0], [1.0]], np.full((2, 2), 0.5), [1.0, -1.0])

@@ -1,0 +1,156 @@
+r"""The number of active clients under independent links: its law, and means of its reciprocals.
+
+The size of the active set A has the generating function ``f(z) = prod_j (1 - p_j + p_j z)``, and
+means of ``1 / |A|`` and ``1 / |A|^2`` are integrals of ``f`` over [0, 1], because
+``1/n = int z^(n-1) dz`` and ``1/n^2 = int -log(z) z^(n-1) dz``. With ``z = exp(-t)`` one rule with
+positive weights serves both, and products are taken in log space, so that nothing cancels and
+nothing under- or overflows, whatever the number of clients.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.analysis import _checks
+
+_STEP = 0.125  # of the trapezoidal sum: halved, it changes nothing above rounding
+_FIRST = -3.75  # where t is 1e-20 of its scale
+_LAST_EXPONENT = 50.0  # integrands beyond are below exp(-50)
+_CHUNK_ELEMENTS = 2**16  # entries of a [nodes, clients] block held at a time (512 KiB)
+
+
+class Rule(NamedTuple):
+    """A rule for ``int_0^1 h(z) dz``; its weights times t are one for ``int -log(z) h(z) dz``.
+
+    Attributes:
+      times: float64[n], t of the nodes ``z = exp(-t)``, increasing from close to 0.
+      weights: float64[n], positive.
+    """
+
+    times: np.ndarray
+    weights: np.ndarray
+
+
+def poisson_binomial_pmf(probs: ArrayLike) -> np.ndarray:
+    """Law of the number of active clients when links are independent.
+
+    ``P(|A| = k) = [z^k] prod_j (1 - p_j + p_j z)``, built one client at a time. Every term of the
+    recursion is non-negative, so entries keep their relative precision down to underflow. Costs
+    O(N^2) operations and O(N) memory.
+
+    Args:
+      probs: float[N], participation probabilities in [0, 1].
+
+    Returns:
+      float64[N + 1], entry k is the probability of exactly k active clients.
+
+    Raises:
+      ValueError: if ``probs`` is not a vector of probabilities.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.poisson_binomial_pmf([0.5, 0.3]).round(3))
+      [0.35 0.5  0.15]
+    """
+    probs = _checks.checked_probs('probs', probs)
+    pmf = np.zeros(probs.size + 1)
+    pmf[0] = 1.0
+    for count, prob in enumerate(probs, start=1):
+        gained = prob * pmf[:count]
+        pmf[:count] *= 1.0 - prob
+        pmf[1 : count + 1] += gained
+    return pmf
+
+
+def non_empty_probability(probs: np.ndarray) -> float:
+    """Probability that at least one independent link is up, precise for tiny ``probs`` too."""
+    with np.errstate(divide='ignore'):  # log1p(-1) = -inf is the right answer for p = 1
+        return float(-np.expm1(np.log1p(-probs).sum()))
+
+
+def rule(probs: np.ndarray) -> Rule:
+    r"""A rule for `f`, for `f` without some factors, and for `f` over z, to rounding error.
+
+    With ``mu = sum_j p_j`` the integrand in t falls off over ``1 / (1 + mu)``. The substitution
+    ``t = exp(s - exp(-s)) / (1 + mu)`` makes it fall off double exponentially on both sides of the
+    real line, where the trapezoidal sum converges geometrically: some 70 nodes for any N.
+
+    Args:
+      probs: float64[N], participation probabilities.
+
+    Returns:
+      The rule.
+
+    References:
+      Takahasi and Mori, Double exponential formulas for numerical integration, 1974.
+    """
+    mean = float(np.sum(probs))
+    s = np.arange(_FIRST, np.log(_LAST_EXPONENT * (1.0 + mean)), _STEP)
+    times = np.exp(s - np.exp(-s)) / (1.0 + mean)
+    counted = times - mean * np.expm1(-times) < _LAST_EXPONENT  # f(z) z is below exp(-this)
+    s, times = s[counted], times[counted]
+    return Rule(times, _STEP * (1.0 + np.exp(-s)) * times * np.exp(-times))
+
+
+def log_factors(probs: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Logarithms of the factors of `f`.
+
+    Args:
+      probs: float64[N], participation probabilities.
+      times: float64[n], of nodes ``z_k = exp(-t_k)``.
+
+    Returns:
+      float64[n, N], ``log(1 - p_i + p_i z_k)``: finite, for p = 1 as well.
+    """
+    drop = probs * -np.expm1(-times)[:, None]
+    near_one = np.log1p(-np.minimum(drop, 0.5))
+    elsewhere = np.log((1.0 - probs) + probs * np.exp(-times)[:, None])
+    return np.where(drop < 0.5, near_one, elsewhere)
+
+
+def reciprocal_means(probs: np.ndarray) -> np.ndarray:
+    """Means ``E[1{i in A} / |A|]`` under independent links, in bounded memory.
+
+    They are ``p_i int_0^1 prod_{j != i} (1 - p_j + p_j z) dz``.
+
+    Args:
+      probs: float64[N], participation probabilities.
+
+    Returns:
+      float64[N].
+    """
+    times, weights = rule(probs)
+    step = max(_CHUNK_ELEMENTS // times.size, 1)
+    chunks = [probs[start : start + step] for start in range(0, probs.size, step)]
+    log_mass = np.log(weights)
+    for chunk in chunks:
+        log_mass = log_mass + log_factors(chunk, times).sum(axis=1)
+    means = [np.exp(log_mass[:, None] - log_factors(chunk, times)).sum(axis=0) for chunk in chunks]
+    return probs * np.concatenate(means)
+
+
+def pair_means(probs: np.ndarray, power: int) -> np.ndarray:
+    """Matrix ``E[1{i, j in A} / |A|^power]`` under independent links, of power 1 or 2.
+
+    Args:
+      probs: float64[N], participation probabilities.
+      power: of the size.
+
+    Returns:
+      float64[N, N], symmetric.
+    """
+    rows, diagonal = pair_rows(probs, power)
+    matrix: np.ndarray = rows.T @ rows
+    np.fill_diagonal(matrix, diagonal)
+    return matrix
+
+
+def pair_rows(probs: np.ndarray, power: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows float64[n, N] whose Gram matrix is `pair_means` off its diagonal; and the diagonal."""
+    times, weights = rule(probs)
+    factors = log_factors(probs, times)
+    log_mass = np.log(weights * times ** (power - 1)) + factors.sum(axis=1)
+    # The square root of the node's mass goes to each side: every entry stays below one.
+    rows = probs * np.exp(0.5 * (log_mass - times)[:, None] - factors)
+    return rows, probs * np.exp(log_mass[:, None] - factors).sum(axis=0)
