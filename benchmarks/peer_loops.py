@@ -52,17 +52,13 @@ def client_round(message: Any, context: Any) -> Any:
     """What a Flower client does with a message: it trains as the client that the message names."""
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
-    problem = load(os.environ[PROBLEM])
-    model = train(*message.content['arrays'].to_numpy_ndarrays(), problem, _named(message))
+    problem, client = load(os.environ[PROBLEM]), int(message.content['config']['client'])
+    model = train(*message.content['arrays'].to_numpy_ndarrays(), problem, client)
     content = {
         'arrays': ArrayRecord(list(model)),
         'metrics': MetricRecord({'num-examples': problem['labels'].shape[1]}),
     }
     return Message(RecordDict(content), reply_to=message)
-
-
-def _named(message: Any) -> int:
-    return int(message.content['config']['client'])
 
 
 def flower(problem: Problem) -> tuple[list[np.ndarray], float]:

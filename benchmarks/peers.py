@@ -10,6 +10,7 @@ On a machine with other work, ``taskset -c 0`` before the command gives all of t
 threads that wait for each other in a loop take many times as long where a core is not theirs.
 """
 
+import functools
 import os
 import subprocess
 import sys
@@ -224,18 +225,15 @@ def _cores() -> str:
 
 def parts(quick: bool) -> dict[str, tuple[str, str, Callable[[], dict[str, Any]]]]:
     """By name, the interpreter and the package that a comparison needs, and what makes it."""
-    settings = micro.Settings(num_samples=16)
-    made: dict[str, tuple[str, str, Callable[[], dict[str, Any]]]] = {
-        'torch': (sys.executable, 'torch', lambda: compiled(quick))
+    settings, repeats = micro.Settings(num_samples=16), 1 if quick else 5
+    found: dict[str, tuple[str, str, Callable[[], dict[str, Any]]]] = {
+        'torch': (sys.executable, 'torch', functools.partial(compiled, quick))
     }
     for name, peer in PEERS.items():
-
-        def one(name: str = name, peer: Peer = peer) -> dict[str, Any]:
-            rounds = 2 * UNTIMED if quick else peer.num_rounds
-            return compare(name, settings, rounds, 1 if quick else 5)
-
-        made[name] = peer_loops.interpreter(name), peer_loops.PEERS[name][1], one
-    return made
+        num_rounds = 2 * UNTIMED if quick else peer.num_rounds
+        one = functools.partial(compare, name, settings, num_rounds, repeats)
+        found[name] = peer_loops.interpreter(name), peer_loops.PEERS[name][1], one
+    return found
 
 
 def measure(quick: bool) -> dict[str, Any]:

@@ -7,7 +7,6 @@ PyTorch's, channels first, as in the papers' released code.
 
 import copy
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -222,7 +221,6 @@ def compare(
     }
     for call in calls.values():
         call()
-    load = os.getloadavg()[0]
     seconds = common.take_turns(calls, repeats=repeats)
     timings = {
         name: common.Timing(compile_seconds if name == 'engine' else 0.0, turns)
@@ -242,10 +240,8 @@ def compare(
         'rule': rule._asdict(),
         **proof,
         'clients_trained_per_round': images.clients_trained(plan, rule),
-        'load': [round(load, 2), round(os.getloadavg()[0], 2)],
         'threads': {'engine': common.num_cores(), 'torch': torch.get_num_threads()},
         'torch': torch.__version__,
         'programs': common.rates(timings, workload.num_rounds, digits=3),
         'rows': rows,
-        'target_met': all(row['measured'] >= (row['target'] or 0) for row in rows),
     }

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
+jax.config.update('jax_traceback_in_locations_limit', 0)  # lines of source cost a twentieth
 gc.set_threshold(10_000)  # the default takes a ninth of the time of tests that trace programs
 
 KEYS_CHECKED = {'conformance'}
@@ -110,6 +111,15 @@ def x64():
     jax.config.update('jax_enable_x64', True)
     yield
     jax.config.update('jax_enable_x64', False)
+
+
+@pytest.fixture
+def unrendered(monkeypatch):
+    """Has pictures drawn but not rendered, which takes longest: for tests that look at no pixel."""
+    blank = b'\x89PNG'
+    monkeypatch.setattr(
+        'matplotlib.figure.Figure.savefig', lambda figure, file, **options: file.write(blank)
+    )
 
 
 @pytest.fixture

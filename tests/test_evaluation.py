@@ -129,8 +129,10 @@ def test_what_is_measured_on_training_data_is_called_so():
         (made, {'train_loss'}),
         (own, {'train_loss'}),
     ):
-        params = problem.init_params(jax.random.key(0))
-        measured = evaluation.for_problem(problem)(params, jax.random.key(0), problem)
+        params = jax.eval_shape(problem.init_params, jax.random.key(0))
+        measured = jax.eval_shape(
+            evaluation.for_problem(problem), params, jax.random.key(0), problem
+        )
         assert set(measured) == names
     expected = np.mean(5 * np.arange(100.0) ** 2)  # (1 + 9) / 2 of each client's square
     found = evaluation.train_and_eval(jnp.zeros(1), jax.random.key(0), made)

@@ -78,7 +78,10 @@ def test_an_unknown_command_costs_one_line():
 @pytest.mark.parametrize(
     'arguments',
     [
-        ['--config=configs/quickstart.py', '--dry_run', '--config.num_seed=2'],
+        pytest.param(
+            ['--config=configs/quickstart.py', '--dry_run', '--config.num_seed=2'],
+            marks=pytest.mark.slow,
+        ),
         ['--config=configs/quickstrat.py', '--dry_run'],
         ['--config=configs/quickstart.py', 'extra'],
     ],

@@ -49,6 +49,9 @@ def compiled(jit, make, links, num_rounds, eval_every, eval_fn):
 
 BERNOULLI = participation.bernoulli(PROBS)
 MARKOV = participation.markov(PROBS, 0.3)
+NAMED = participation.uniform_cohort(NUM_CLIENTS, 2)
+PIECES = 5, *(1,) * (NUM_ROUNDS - 5)
+AS_USERS_COMPILE = pytest.mark.slow, pytest.mark.optimised
 
 
 def run(
@@ -82,14 +85,13 @@ def assert_close(actual, expected):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.optimised
 @pytest.mark.parametrize(
     'make, pieces',
     [
-        (algorithms.fedavg, (5, *(1,) * (NUM_ROUNDS - 5))),
-        pytest.param(algorithms.fedpbc, (4,) * 3, marks=pytest.mark.slow),
+        pytest.param(algorithms.fedavg, PIECES, id='5-and-one-by-one'),
+        pytest.param(algorithms.fedavg, PIECES, id='as-users-compile', marks=AS_USERS_COMPILE),
+        pytest.param(algorithms.fedpbc, (4,) * 3, id='fedpbc-4+4+4', marks=AS_USERS_COMPILE),
     ],
-    ids=['5-and-one-by-one', 'fedpbc-4+4+4'],
 )
 def test_a_run_in_pieces_is_the_unbroken_run_bit_for_bit(make, pieces):
     assert sum(pieces) == NUM_ROUNDS
@@ -187,7 +189,7 @@ def test_impossible_arguments_are_refused(arguments, message):
     [
         BERNOULLI,
         pytest.param(MARKOV, marks=pytest.mark.slow),
-        pytest.param(participation.uniform_cohort(NUM_CLIENTS, 2), marks=pytest.mark.slow),
+        pytest.param(NAMED, marks=pytest.mark.slow),
     ],
 )
 def test_counters_and_last_links_follow_from_the_masks(links):
@@ -288,16 +290,16 @@ def test_replaying_the_realised_links_repeats_the_run_bit_for_bit():
     assert_identical(replayed.state.counters, original.state.counters)
 
 
-@pytest.mark.optimised
 @pytest.mark.parametrize(
     'links',
     [
-        pytest.param(MARKOV, id='masks', marks=pytest.mark.slow),
-        pytest.param(participation.uniform_cohort(NUM_CLIENTS, 2), id='named'),
+        pytest.param(NAMED, id='named'),
+        pytest.param(NAMED, id='named-as-users-compile', marks=AS_USERS_COMPILE),
+        pytest.param(MARKOV, id='masks', marks=AS_USERS_COMPILE),
         pytest.param(
             participation.duplex(uplink=MARKOV, downlink=BERNOULLI),
             id='duplex',
-            marks=pytest.mark.slow,
+            marks=AS_USERS_COMPILE,
         ),
     ],
 )

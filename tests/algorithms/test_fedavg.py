@@ -1,6 +1,5 @@
 """FedAvg in its two forms and its divisor-N variant, against the listing."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -11,18 +10,16 @@ from tests.reference import harness, quadratic_loops, statistics
 def test_active_form_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()
     algorithm = algorithms.fedavg(harness.client_program(setting), server_lr=1.3)
-    path, _ = harness.run(setting, algorithm)
-    np.testing.assert_allclose(path, quadratic_loops.fedavg(setting), rtol=0, atol=1e-9)
+    harness.follow(setting, algorithm, quadratic_loops.fedavg(setting))
 
 
 def test_all_compute_form_follows_the_listing_with_its_client_models(x64):
     setting = quadratic_loops.hard_setting()
     algorithm = algorithms.fedavg(harness.client_program(setting), server_lr=1.3, compute='all')
-    path, result = harness.run(setting, algorithm)
     expected_path, expected_models = quadratic_loops.fedavg_all_compute(setting)
-    np.testing.assert_allclose(path, expected_path, rtol=0, atol=1e-9)
+    result = harness.follow(setting, algorithm, expected_path)
     np.testing.assert_allclose(result.state.algorithm.clients, expected_models, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(path, quadratic_loops.fedavg(setting), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(expected_path, quadratic_loops.fedavg(setting), rtol=0, atol=1e-9)
     np.testing.assert_allclose(
         result.evals['client_mean'][-1], expected_models.mean(axis=0), rtol=0, atol=1e-9
     )
@@ -31,8 +28,7 @@ def test_all_compute_form_follows_the_listing_with_its_client_models(x64):
 def test_fedavg_all_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()
     algorithm = algorithms.fedavg_all(harness.client_program(setting), server_lr=1.3)
-    path, _ = harness.run(setting, algorithm)
-    np.testing.assert_allclose(path, quadratic_loops.fedavg_all(setting), rtol=0, atol=1e-9)
+    harness.follow(setting, algorithm, quadratic_loops.fedavg_all(setting))
 
 
 def test_the_reference_tells_the_divisors_apart():
@@ -57,11 +53,6 @@ def test_an_unknown_compute_mode_is_refused_with_the_nearest():
     program = local_training.local_sgd(0.1, local_steps=1)
     with pytest.raises(ValueError, match="`compute` has no 'activ'; did you mean 'active'"):
         algorithms.fedavg(program, compute='activ')
-
-
-def test_a_traced_rate_is_accepted():
-    program = local_training.local_sgd(0.1, local_steps=1)
-    jax.make_jaxpr(lambda lr: algorithms.fedavg(program, server_lr=lr) and lr)(0.5)
 
 
 @pytest.mark.statistical

@@ -1,12 +1,10 @@
 """FedAWE against its listing, and the two candidate models against the optimum."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, local_training, problems, simulation
-from fedjax_links.base import DuplexLinkSample
+from fedjax_links import algorithms, local_training, problems
 from tests.reference import harness, interval_loops, quadratic_loops, statistics
 
 
@@ -33,14 +31,7 @@ def test_a_client_that_hears_nothing_back_keeps_its_model_and_starts_a_new_echo(
     problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
     algorithm = algorithms.fedawe(local_training.local_sgd(0.1, local_steps=1))
     state = algorithm.init(jnp.zeros(2), problem)
-    links = DuplexLinkSample(
-        mask=jnp.array([True, True, False, True]),
-        prob=jnp.full(4, 0.5),
-        downlink=jnp.array([True, False, True, True]),
-        compute=jnp.array([True, True, True, False]),
-    )
-    ctx = simulation.round_context(jax.random.key(0), 0, links)
-    state, metrics = algorithm.round_step(state, ctx, problem)
+    state, metrics = algorithm.round_step(state, harness.one_hears_nothing_back(), problem)
     assert metrics.num_active == 2
     np.testing.assert_allclose(state.server, [0.1, 0.2], rtol=1e-6)
     np.testing.assert_array_equal(state.clients[0], state.server)

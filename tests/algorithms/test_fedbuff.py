@@ -1,12 +1,10 @@
 """FedBuff against its listing, its relatives, and its bias."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, local_training, problems, simulation
-from fedjax_links.base import DuplexLinkSample
+from fedjax_links import algorithms, local_training, problems
 from tests.reference import harness, limits, newer_loops, quadratic_loops
 
 
@@ -39,13 +37,7 @@ def test_a_client_that_hears_nothing_back_keeps_its_model_and_version():
     algorithm = algorithms.fedbuff(
         local_training.local_sgd(0.1, local_steps=1), buffer_size=2, table_dtype=jnp.bfloat16
     )
-    links = DuplexLinkSample(
-        mask=jnp.array([True, True, False, True]),
-        prob=jnp.full(4, 0.5),
-        downlink=jnp.array([True, False, True, True]),
-        compute=jnp.array([True, True, True, False]),
-    )
-    ctx = simulation.round_context(jax.random.key(0), 0, links)
+    ctx = harness.one_hears_nothing_back()
     state, metrics = algorithm.round_step(algorithm.init(jnp.zeros(2), problem), ctx, problem)
     assert metrics.num_active == 2
     np.testing.assert_allclose(state.server, [0.1, 0.2], rtol=1e-6)

@@ -8,6 +8,7 @@ from fedjax_links import analysis
 from fedjax_links.analysis import cohort_sizes, second_moments
 from tests.analysis import enumeration
 from tests.analysis.refusals import refuses
+from tests.tiers import cases
 
 CASES = [
     [0.4],
@@ -75,7 +76,7 @@ def fedavg_step(mask, factor):
 
 
 @pytest.mark.parametrize('probs', CASES)
-@pytest.mark.parametrize('rate, steps', [(0.1, 3), (1.0, 1), (1.6, 1)])
+@pytest.mark.parametrize('rate, steps', cases([(0.1, 3), (1.0, 1), (1.6, 1)], [(0.1, 3), (1.6, 1)]))
 def test_fedpbc_fixed_point_is_where_the_recursion_goes(rng, probs, rate, steps):
     targets, start = problem(rng, probs)
     factor = (1.0 - rate) ** steps

@@ -44,6 +44,15 @@ def run(*arguments, cwd=ROOT):
     return Done(status, out.getvalue(), err.getvalue())
 
 
+def refused(*arguments, cwd=ROOT):
+    """Runs it in vain: the one line that a mistake of the user costs."""
+    done = run(*arguments, cwd=cwd)
+    assert (done.returncode, done.stdout) == (2, ''), done.stderr
+    assert done.stderr.startswith('error: ')
+    assert done.stderr.count('\n') == 1, done.stderr
+    return done.stderr
+
+
 def in_a_process(*arguments, cwd=ROOT):
     """Runs the same in a process of its own."""
     return subprocess.run(

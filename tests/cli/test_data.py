@@ -3,16 +3,10 @@
 import pytest
 
 from fedjax_links.problems import datasets
-from tests.cli.command import run
+from tests.cli.command import refused, run
 from tests.problems.datasets.sources import published
 from tests.problems.datasets.sources.published import TRAIN, small
 from tests.problems.datasets.sources.test_fetching import serving
-
-
-def fails(done, message):
-    assert (done.returncode, done.stdout) == (2, '')
-    assert done.stderr.startswith(f'error: {message}')
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_fetch_list_and_use(tmp_path, monkeypatch):
@@ -42,13 +36,13 @@ def test_fetch_list_and_use(tmp_path, monkeypatch):
 
 
 def test_mistakes_cost_one_line(tmp_path):
-    fails(run('data', 'fetsh', 'mnist'), "`data` has no 'fetsh'; did you mean 'fetch'?")
-    fails(run('data', 'fetch', 'minst'), "`data` has no 'minst'; did you mean 'mnist'?")
-    fails(
-        run('data', 'fetch'),
-        '`data fetch` must be given a name of `data list`, got none.',
-    )
+    pytest.importorskip('pooch')
     (tmp_path / 'file').touch()
     place = f'--data_dir={tmp_path}/file'
-    pytest.importorskip('pooch')
-    fails(run('data', 'fetch', 'mnist', '--mirror=http://127.0.0.1:1', place), '`/')
+    for arguments, message in (
+        (['fetsh', 'mnist'], "`data` has no 'fetsh'; did you mean 'fetch'?"),
+        (['fetch', 'minst'], "`data` has no 'minst'; did you mean 'mnist'?"),
+        (['fetch'], '`data fetch` must be given a name of `data list`, got none.'),
+        (['fetch', 'mnist', '--mirror=http://127.0.0.1:1', place], '`/'),
+    ):
+        assert refused('data', *arguments).startswith(f'error: {message}')

@@ -1,8 +1,11 @@
 """A run that goes wrong, as a user meets it."""
 
+import pytest
+
 from tests.cli.command import run
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_a_lane_that_diverges_is_named_once_and_looked_into(plain, tmp_path):
     small = [*plain, '--config.client.learning_rate=1e38']
     done = run(*small, f'--workdir={tmp_path}')

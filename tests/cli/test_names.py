@@ -3,7 +3,7 @@
 import pytest
 
 from fedjax_links.config import shipped
-from tests.cli.command import run
+from tests.cli.command import refused, run
 from tests.configs.shipped import FOLDER, PATHS
 
 OWN = """from ml_collections import ConfigDict
@@ -90,13 +90,4 @@ def test_commands_take_a_name_in_an_empty_folder(command, config, printed, tmp_p
 def test_a_mistake_costs_one_line(config, message, tmp_path):
     (tmp_path / 'folder').mkdir()
     (tmp_path / 'picture').write_bytes(b'\x89PNG\x00')
-    done = run('simulate', f'--config={config}', '--dry_run', cwd=tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count('\n') == 1
-
-
-def test_an_override_of_a_named_config_is_checked(tmp_path):
-    done = run('simulate', '--config=quickstart', '--config.num_ronds=1', cwd=tmp_path)
-    assert (done.returncode, done.stderr.count('\n')) == (2, 1)
-    assert "`config` has no 'num_ronds'; did you mean 'num_rounds'?" in done.stderr
+    assert message in refused('simulate', f'--config={config}', '--dry_run', cwd=tmp_path)

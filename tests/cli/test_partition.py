@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests import ROOT
-from tests.cli.command import run
+from tests.cli.command import refused, run
 
 CONFIG = '--config=configs/comparison.py'
 IMAGES = """
@@ -45,17 +45,10 @@ def test_a_problem_without_classes_shows_its_volumes(tmp_path):
     assert (tmp_path / 'partition.png').read_bytes().startswith(b'\x89PNG')
 
 
-def fails(done, message):
-    assert done.returncode == 2
-    assert done.stderr.startswith('error: ')
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-
-
 def test_a_config_without_a_problem_costs_one_line(tmp_path):
     (tmp_path / 'config.py').write_text("def get_config():\n    return {'title': 'test'}\n")
-    done = run('partition', f'--config={tmp_path}/config.py')
-    fails(done, "`config` must have 'problem', got only ['title']")
+    said = refused('partition', f'--config={tmp_path}/config.py')
+    assert said.startswith("error: `config` must have 'problem', got only ['title']")
 
 
 def test_a_mistake_about_data_costs_one_line(tmp_path):
@@ -71,7 +64,7 @@ def test_a_mistake_about_data_costs_one_line(tmp_path):
         '`config.problem.data.data_dir` must hold the data set (run `python -m fedjax_links '
         'data fetch cifar10 --data_dir=/nowhere`), got no /nowhere/cifar10.npz.'
     )
-    fails(run('partition', f'--config={tmp_path}/config.py'), message)
+    assert message in refused('partition', f'--config={tmp_path}/config.py')
 
 
 def run_with(prelude, config, tmp_path):
@@ -105,7 +98,9 @@ def test_a_missing_package_costs_one_line_and_a_bug_shows_where_it_is(tmp_path):
     (tmp_path / 'config.py').write_text(IMAGES % section)
     prelude = 'sys.modules["tensorflow_datasets"] = None'
     done = run_with(prelude, f'--config={tmp_path}/config.py', tmp_path)
-    fails(done, 'error: prepared data need TensorFlow Datasets: `pip install')
+    assert done.returncode == 2
+    assert done.stderr.startswith('error: prepared data need TensorFlow Datasets: `pip install')
+    assert done.stderr.count('\n') == 1
     prelude = 'sys.modules["fedjax_links.report.screens.partitions"] = None'
     bug = run_with(prelude, CONFIG, tmp_path)
     assert bug.returncode == 1

@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from fedjax_links import runs
+from fedjax_links.experiment.looking import preflight
 from tests import ROOT
-from tests.cli.command import COMMAND, in_a_process, run
+from tests.cli.command import COMMAND, in_a_process, refused, run
 
 QUICKSTART = ['simulate', '--config=configs/quickstart.py']
 OF_TWO = ['--coordinator=127.0.0.1:9999', '--num_processes=2']
 
 
-def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
+def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(preflight, '_TIMED_SECONDS', 0.0)  # one period of each program
     done = run(
         *QUICKSTART,
         *[f'--config.{n}' for n in ('num_rounds=200', 'eval_every=10', 'num_seeds=2')],
@@ -33,8 +35,6 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        (['--config.num_ronds=5'], "`config` has no 'num_ronds'; did you mean 'num_rounds'?"),
-        (['--config.num_rounds=many'], "`config.num_rounds` must be a whole number, got 'many'."),
         (
             ['--config.links.probs.minimum=1.5'],
             '`config.links.probs.minimum` must lie in [0, 1], got 1.5.',
@@ -73,11 +73,7 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
     ],
 )
 def test_a_mistake_costs_one_line(arguments, message):
-    done = run(*QUICKSTART, *['--workdir=x'][: len(arguments)], *arguments)
-    assert (done.returncode, done.stdout) == (2, '')
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stderr.startswith('error: ')
+    assert message in refused(*QUICKSTART, *['--workdir=x'][: len(arguments)], *arguments)
 
 
 @pytest.mark.slow
@@ -141,14 +137,10 @@ def test_more_rounds_another_future_and_other_configs_of_a_run(plain, tmp_path):
         ([*plain, '--at_round=20'], '`fork_from` must be given too, got None.'),
         ([*fork, '--config.eval_every=8'], '`at_round` must be a multiple of eval_every = 8'),
     ):
-        wrong = run(*command, f'--workdir={tmp_path / "wrong"}')
-        assert wrong.returncode == 2
-        assert message in wrong.stderr
-        assert wrong.stderr.count('\n') == 1
+        assert message in refused(*command, f'--workdir={tmp_path / "wrong"}')
         assert not (tmp_path / 'wrong').exists()
-    onto = run(*fork, '--start_over', f'--workdir={tmp_path / "whole"}')
-    assert onto.returncode == 2
-    assert '`workdir` must be another folder than `fork_from`' in onto.stderr
+    onto = refused(*fork, '--start_over', f'--workdir={tmp_path / "whole"}')
+    assert '`workdir` must be another folder than `fork_from`' in onto
     assert (tmp_path / 'whole' / 'metrics.jsonl').exists()
 
 
@@ -179,10 +171,8 @@ def test_a_comparison_goes_on_and_its_words_may_change(tmp_path):
     report, metrics = ((folder / n).read_text() for n in ('report.md', 'metrics.jsonl'))
     assert report.count('| mifa | server |') == 2
 
-    other = run(*command, '--config.num_rounds=5')
-    assert other.returncode == 2
-    assert other.stderr.count('\n') == 1
-    assert 'error: `num_rounds` must be at least 10, the rounds of ' in other.stderr
+    said = refused(*command, '--config.num_rounds=5')
+    assert said.startswith('error: `num_rounds` must be at least 10, the rounds of ')
     assert (folder / 'report.md').read_text() == report
 
     shown = run(*command, '--config.title=Another title')
@@ -257,6 +247,7 @@ def get_config():
 """
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_config(tmp_path):
     """Defined in a file beside the config; tuned towards the larger values of their metric."""
     (tmp_path / 'mine.py').write_text(MINE)
@@ -270,9 +261,7 @@ def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_confi
     ends = {row['algorithm']: row['server/train_closeness'] for row in main if row['round'] == 10}
     assert ends['slow'] < ends['fedavg'] < 0
     assert {row['rounds/num_active'] for row in main} == {10}
-    wrong = run(*own, '--dry_run', '--config.links.name=mine:od_rounds')
-    assert wrong.returncode == 2
-    assert wrong.stderr == (
+    assert refused(*own, '--dry_run', '--config.links.name=mine:od_rounds') == (
         "error: `config.links.name` has no 'od_rounds'; did you mean 'odd_rounds'?\n"
     )
 
@@ -292,13 +281,12 @@ def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_confi
 )
 def test_a_file_that_python_does_not_run_costs_one_line(text, message, tmp_path):
     (tmp_path / 'mistaken.py').write_text(text)
-    done = run('simulate', f'--config={tmp_path / "mistaken.py"}', '--dry_run')
-    assert done.returncode == 2
-    assert done.stderr.startswith('error: `mistaken.py` must run, got ')
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    said = refused('simulate', f'--config={tmp_path / "mistaken.py"}', '--dry_run')
+    assert said.startswith('error: `mistaken.py` must run, got ')
+    assert message in said
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_a_config_may_be_a_plain_dictionary(tmp_path):
     values = {
         'title': 'plain',
@@ -324,10 +312,9 @@ def test_a_config_may_be_a_plain_dictionary(tmp_path):
 @pytest.mark.parametrize('returned, kind', [('[1]', 'list'), ('None', 'NoneType')])
 def test_a_config_of_another_kind_costs_one_line(returned, kind, tmp_path):
     (tmp_path / 'wrong.py').write_text(f'def get_config():\n    return {returned}\n')
-    done = run('simulate', f'--config={tmp_path / "wrong.py"}', '--dry_run')
+    said = refused('simulate', f'--config={tmp_path / "wrong.py"}', '--dry_run')
     message = '`config` must name a file whose get_config returns a dictionary'
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith(f'error: {message}, got {kind} from ')
+    assert said.startswith(f'error: {message}, got {kind} from ')
 
 
 @pytest.mark.parametrize(
@@ -352,19 +339,18 @@ def test_a_word_that_a_config_does_not_know_costs_one_line(word, message, tmp_pa
         '        return {}[word]\n'
         '    return {}\n'
     )
-    done = run('simulate', f'--config={path}{word}', '--dry_run')
-    assert (done.returncode, done.stderr.count('\n')) == (2, 1)
-    assert done.stderr.startswith(f'error: {message}')
+    said = refused('simulate', f'--config={path}{word}', '--dry_run')
+    assert said.startswith(f'error: {message}')
 
 
 def test_a_config_without_words_or_function_says_so(tmp_path):
-    done = run('simulate', '--config=quickstart:word', '--dry_run')
-    assert done.returncode == 2
-    assert done.stderr.startswith('error: `config` must have no word after a colon, as its get_con')
-    (tmp_path / 'two.py').write_text('def get_config(a, b):\n    return {}\n')
-    done = run('simulate', f'--config={tmp_path / "two.py"}:word', '--dry_run')
-    assert done.stderr.startswith('error: `config` must have a get_config of one word, got missing')
-    (tmp_path / 'empty.py').write_text('')
-    done = run('simulate', f'--config={tmp_path / "empty.py"}', '--dry_run')
-    assert done.stderr.startswith('error: `config` must name a file with a function get_config, g')
-    assert done.stderr.count('\n') == 1
+    two, empty = tmp_path / 'two.py', tmp_path / 'empty.py'
+    two.write_text('def get_config(a, b):\n    return {}\n')
+    empty.write_text('')
+    for config, message in (
+        ('quickstart:word', '`config` must have no word after a colon, as its get_config '),
+        (f'{two}:word', '`config` must have a get_config of one word, got missing'),
+        (str(empty), '`config` must name a file with a function get_config, got'),
+    ):
+        said = refused('simulate', f'--config={config}', '--dry_run')
+        assert said.startswith(f'error: {message}')

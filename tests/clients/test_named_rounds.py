@@ -19,7 +19,7 @@ PROGRAM = local_training.local_sgd(0.1, local_steps=2, batch_size=2)
 MANY = 1_000_003  # no other array of the round has this length
 
 
-@pytest.mark.parametrize('name', ['fedavg', 'fedpbc', 'scaffold'])
+@pytest.mark.parametrize('name', cases(['fedavg', 'fedpbc', 'scaffold'], ['scaffold']))
 def test_a_named_cohort_is_treated_as_its_mask(name, monkeypatch):
     """All that a run keeps; that of every algorithm the server moves alike is in its suite."""
     problem, key = federation.problem(), jax.random.key(2)

@@ -119,7 +119,8 @@ def test_a_run_stands_beside_its_prediction(tmp_path):
 def test_a_run_without_such_a_grid_is_refused(tmp_path):
     grid = {'problem': {'bayes_accuracy': [0.5, 0.8]}, 'links': {'probs': {'sigma': [0.0, 1.0]}}}
     client = {'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 4}
-    experiment.build(config(grid=grid, client=client, algorithms={'fedavg': {}})).run(tmp_path)
+    changes = {'grid': grid, 'client': client, 'algorithms': {'fedavg': {}}, 'num_seeds': 1}
+    experiment.build(config(**changes)).run(tmp_path)
     with pytest.raises(ValueError, match=r'`algorithm` has no .fedpbc.') as caught:
         predicted_map.predicted_map(
             bayes_accuracies=(), sigmas=(), alphas=(), folder=str(tmp_path), best_over=()

@@ -10,6 +10,7 @@ from fedjax_links.papers.xiang2024 import released as xiang2024
 from fedjax_links.participation import bernoulli, cap, cyclic, periodic_groups, replay, sine
 from fedjax_links.testing import PARTICIPATION_CHECKS, DoesNotApply, Promises
 from tests.participation.sampling import assert_frequencies, masks, refuses, roll
+from tests.tiers import cases
 
 P = np.array([0.02, 0.3, 0.5, 0.9])
 SEEDS = 20_000
@@ -39,7 +40,7 @@ def test_engine_promises_hold(name, check):
         pytest.skip(str(reason))
 
 
-@pytest.mark.parametrize('name', RELEASED)
+@pytest.mark.parametrize('name', cases(RELEASED, ['memoryless_markov']))
 def test_the_same_links_in_double_precision(name):
     def realised():
         key = jax.random.key(8)

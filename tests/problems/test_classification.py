@@ -12,7 +12,6 @@ from fedjax_links import problems
 from fedjax_links.papers import architectures
 from fedjax_links.problems import datasets, models
 from fedjax_links.problems.classification import MODELS
-from fedjax_links.problems.partition.names import PARTITIONS
 from tests.tiers import cases
 
 NETWORKS = {
@@ -88,11 +87,6 @@ def test_unknown_names_are_refused_with_the_nearest():
         problems.digits(partition='dirichle')
     with pytest.raises(ValueError, match="`model` has no 'softmaks'; did you mean 'softmax'"):
         problems.digits(model='softmaks')
-
-
-def test_partitions_by_name_are_all_callable():
-    assert all(callable(partition) for partition in PARTITIONS.values())
-    assert 'dirichlet' in PARTITIONS
 
 
 def test_a_network_can_be_given_with_its_options():

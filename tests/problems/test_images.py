@@ -194,9 +194,6 @@ def test_images_of_a_minibatch_have_draws_of_their_own(name, least):
     assert min(kinds) >= least  # of 81 windows, 30 draws show about 25
 
 
-KEY = jax.random.key(0)
-
-
 @pytest.mark.slow
 def test_full_data_of_unequal_clients_are_augmented_one_by_one():
     """As documented: there is no batch to draw for."""

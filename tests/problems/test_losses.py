@@ -33,6 +33,24 @@ def regression(num_examples, **options):
     return problem, np.asarray(problem.data.features, float), np.asarray(problem.data.labels, float)
 
 
+def start_of(problem, seed=0):
+    return jax.jit(problem.init_params)(jax.random.key(seed))
+
+
+def measured(problem, params, data):
+    """The metrics in their order, which a dictionary loses in a program, computed by one."""
+    names = []
+
+    @jax.jit
+    def values(params, data):
+        found = problem.metrics(params, data)
+        names[:] = found
+        return list(found.values())
+
+    found = values(params, data)
+    return dict(zip(names, found, strict=True))
+
+
 def outputs_of(params, features):
     return features @ np.asarray(params['kernel'], float) + np.asarray(params['bias'], float)
 
@@ -40,8 +58,8 @@ def outputs_of(params, features):
 @pytest.mark.parametrize('num_examples', [20, 2_500])
 def test_metrics_of_regression_are_those_of_all_examples(num_examples):
     problem, features, labels = regression(num_examples, loss='squared_error', metrics=REGRESSION)
-    params = problem.init_params(jax.random.key(1))
-    found = problem.metrics(params, problem.eval_data)
+    params = start_of(problem, 1)
+    found = measured(problem, params, problem.eval_data)
     outputs = outputs_of(params, features)
     assert problem.larger_is_better == ('r2',)
     assert list(found) == ['loss', *REGRESSION]
@@ -107,14 +125,15 @@ def test_a_vector_of_labels_and_a_column_of_outputs_go_together(loss, make, outp
     labels = EXACT_OUTPUTS.reshape(shape)
     held_out = INPUTS[1:], labels[1:] + 1
     problem = make(labels, outputs=outputs, loss=loss, metrics=REGRESSION, eval_data=held_out)
-    assert problem.loss_fn(EXACT, problem.data) == 0
-    assert problem.loss_fn(EXACT, problems.Batch(INPUTS, labels)) == 0  # as given by hand
-    found = problem.metrics(EXACT, problem.data)
+    loss_of = jax.jit(problem.loss_fn)
+    assert loss_of(EXACT, problem.data) == 0
+    assert loss_of(EXACT, problems.Batch(INPUTS, labels)) == 0  # as given by hand
+    found = measured(problem, EXACT, problem.data)
     np.testing.assert_array_equal(list(found.values()), [0, 0, 0, 0, 1])
-    found = problem.metrics(EXACT, problem.eval_data)  # off by one
+    found = measured(problem, EXACT, problem.eval_data)  # off by one
     expected = [0.5 if loss == 'huber' else 1, 1, 1, 1, 1 - 3 / np.sum((labels[1:] - 19 / 3) ** 2)]
     np.testing.assert_allclose(list(found.values()), expected, rtol=1e-6)
-    slope = jax.grad(problem.loss_fn)(EXACT, problem.eval_data)['bias']
+    slope = jax.jit(jax.grad(problem.loss_fn))(EXACT, problem.eval_data)['bias']
     np.testing.assert_allclose(slope, {'squared_error': [-2]}.get(loss, [-1]), rtol=1e-6)
 
 
@@ -126,10 +145,11 @@ def test_a_column_of_classes_is_a_vector_of_them():
         for labels in (classes[:, None], classes)
     )
     np.testing.assert_array_equal(column.data.labels, vector.data.labels)
-    params = vector.init_params(jax.random.key(0))
+    params = start_of(vector)
     by_hand = problems.Batch(vector.data.features, vector.data.labels[:, None])
-    expected = vector.metrics(params, vector.eval_data)
-    for found in (column.metrics(params, column.eval_data), vector.metrics(params, by_hand)):
+    expected = measured(vector, params, vector.eval_data)
+    for problem, data in ((column, column.eval_data), (vector, by_hand)):
+        found = measured(problem, params, data)
         assert {name: float(value) for name, value in found.items()} == expected
 
 
@@ -152,7 +172,7 @@ def over_pairs(outputs, labels):
 def test_a_loss_of_ones_own_may_read_a_column_but_not_pair_it_with_all_labels():
     for loss in (one_by_one, over_pairs):
         problem = from_module(EXACT_OUTPUTS, outputs=1, loss=loss, metrics=None)
-        assert problem.loss_fn(EXACT, problem.data) == 0
+        assert jax.jit(problem.loss_fn)(EXACT, problem.data) == 0
     from_module(EXACT_OUTPUTS[:, None], outputs=1, loss=pairing, metrics=None)
     message = (
         r'^`labels` must have shape \[E, 1\], that of the outputs, for this loss, got \[E\]\.$'
@@ -218,7 +238,7 @@ def test_a_vocabulary_that_is_too_small_is_refused():
         return problems.from_flax(tokens, labels, [0, 1], **options)
 
     found = problem(tokens, labels)
-    assert np.isfinite(found.loss_fn(found.init_params(jax.random.key(0)), found.data))
+    assert np.isfinite(jax.jit(found.loss_fn)(start_of(found), found.data))
     for arguments, message in (
         ((tokens, labels + 1), r'`labels` must lie in \[-inf, 5\), .* got 5 at example 1\.'),
         (
@@ -253,8 +273,8 @@ def test_tokens_are_counted_where_their_labels_are(num_examples):
     problem = problems.from_flax(
         tokens, labels, clients, module=Tokens(), loss='token_cross_entropy'
     )
-    params = problem.init_params(jax.random.key(0))
-    found = problem.metrics(params, problem.eval_data)
+    params = start_of(problem)
+    found = measured(problem, params, problem.eval_data)
     tokens, labels = np.asarray(problem.data.features), np.asarray(problem.data.labels)
     scores = np.asarray(params['Embed_0']['embedding'], float)[tokens]
     logs = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
@@ -272,7 +292,7 @@ def test_tokens_are_counted_where_their_labels_are(num_examples):
 
 def test_masked_tokens_and_empty_sequences_have_no_gradient():
     labels = jnp.array([[-1, -1], [0, -1]])
-    slope = jax.grad(losses.token_cross_entropy)(jnp.zeros((2, 2, 3)), labels)
+    slope = jax.jit(jax.grad(losses.token_cross_entropy))(jnp.zeros((2, 2, 3)), labels)
     np.testing.assert_allclose(slope[0], 0)
     np.testing.assert_allclose(slope[1, 1], 0)
     np.testing.assert_allclose(slope[1, 0], [-1 / 3, 1 / 6, 1 / 6], rtol=1e-6)
@@ -289,9 +309,9 @@ def test_arrays_take_a_loss_by_name_too():
         loss_fn='squared_error',
         metrics=('mae', 'r2'),
     )
-    params = flax.init_params(jax.random.key(0))
+    params = start_of(flax)
     assert plain.larger_is_better == ('r2',)
-    found, other = (p.metrics(params, p.eval_data) for p in (plain, flax))
+    found, other = (measured(p, params, p.eval_data) for p in (plain, flax))
     np.testing.assert_allclose(list(found.values()), list(other.values()), rtol=1e-5)
     assert plain.loss_fn(params, plain.data) == pytest.approx(float(other['loss']), rel=1e-6)
 

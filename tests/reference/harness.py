@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import local_training, participation, problems, simulation
+from fedjax_links.base import DuplexLinkSample
 from tests.reference.quadratic_loops import Setting
 
 
@@ -69,3 +70,14 @@ def split_links(setting: Setting, seed: int = 3):
 def assert_caught(expected: np.ndarray, wrong: np.ndarray) -> None:
     """Asserts that a wrong variant leaves the expected path by far more than the tolerance."""
     assert np.abs(wrong - expected).max() > 1e-4
+
+
+def one_hears_nothing_back():
+    """A round of four clients: one takes part, and of the others each lacks one direction."""
+    links = DuplexLinkSample(
+        mask=jnp.array([True, True, False, True]),
+        prob=jnp.full(4, 0.5),
+        downlink=jnp.array([True, False, True, True]),
+        compute=jnp.array([True, True, True, False]),
+    )
+    return simulation.round_context(jax.random.key(0), 0, links)

@@ -80,6 +80,7 @@ def assert_same_future(folder, whole, round, after=0):
 # Longer runs.
 
 
+@pytest.mark.usefixtures('unrendered')
 @pytest.mark.parametrize('finished', [pytest.param(True, marks=pytest.mark.slow), False])
 def test_more_rounds_go_on_to_the_bit_and_tuning_is_not_repeated(tmp_path, finished):
     experiment.build(tuned(num_rounds=16)).run(tmp_path / 'whole')
@@ -134,6 +135,7 @@ def test_a_damaged_end_of_a_finished_lane_is_mended_in_a_longer_run(tmp_path, pa
 # Forks.
 
 
+@pytest.mark.usefixtures('unrendered')
 @pytest.mark.parametrize('at_round', [2, pytest.param(4, marks=pytest.mark.slow), 6])
 def test_a_fork_with_nothing_changed_is_the_run_itself(tmp_path, past, at_round):
     """From a checkpoint, and from rounds of which none was kept."""

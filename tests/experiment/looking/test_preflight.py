@@ -15,7 +15,8 @@ from tests.experiment.configs import tuned
 from tests.experiment.running.test_loop import in_python
 
 
-def test_a_dry_run_says_what_will_run_and_what_it_needs():
+def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
+    monkeypatch.setattr(preflight, '_TIMED_SECONDS', 0.0)  # one period of each program
     planned = experiment.build(tuned())
     lines = list(preflight.dry_run(planned))
     text = '\n'.join(lines)

@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_links.report.layouts import heat_map
 from tests.report.made import results
+from tests.tiers import cases
 
 X, Y, RATE = 'links.probs.sigma', 'problem.bayes_accuracy', 'client.learning_rate'
 NOISE = np.array([-0.1, 0.0, 0.1])
@@ -208,7 +209,10 @@ def test_errors(options, message):
     assert '\n' not in str(caught.value)
 
 
-@pytest.mark.parametrize('num_third, shape', [(1, (2, 3)), (3, (5, 3)), (6, (6, 5))])
+@pytest.mark.parametrize(
+    'num_third, shape',
+    cases([(1, (2, 3)), (3, (5, 3)), (6, (6, 5))], [(1, (2, 3)), (3, (5, 3))]),
+)
 def test_every_panel_shows_what_stands_above_it(drawn, num_third, shape):
     algorithms = ('fedavg', 'fedau', 'fedpbc', 'mifa', 'scaffold')
     lift = dict(zip(algorithms, (0.0, 0.1, 0.2, 0.3, 0.4), strict=True))

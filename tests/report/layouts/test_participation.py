@@ -134,6 +134,7 @@ def test_losses_are_those_of_plain_simulations(finished):
     np.testing.assert_allclose(kept.weights, analysis.fedavg_weights(probs))
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_the_report_of_a_folder_needs_no_problem_again(finished):
     _, folder = finished
     text = (folder / 'report.md').read_text()
@@ -144,6 +145,7 @@ def test_the_report_of_a_folder_needs_no_problem_again(finished):
     assert (folder / 'report.md').read_text() == text
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_what_was_kept_of_clients_stays_in_an_archive_that_has_no_models(finished, tmp_path):
     built, folder = finished
     exporting.archive(folder, tmp_path / 'archive')

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, report, runs
-from fedjax_links.report import layouts, source
+from fedjax_links.report import source
 from fedjax_links.report.layouts import price
 from tests.cli.command import run as command
 from tests.report.made import results as made
@@ -193,7 +193,3 @@ def test_what_cannot_be_priced_says_why(tmp_path):
         ValueError, match=r'`config\.reports\.price\.grid` must leave the links alone'
     ):
         report.check(experiment.build({**swept, 'reports': {'price': PRICE}}))
-
-
-def test_the_layout_is_listed():
-    assert layouts.LAYOUTS['price'] is price

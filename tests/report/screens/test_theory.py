@@ -136,6 +136,7 @@ def test_what_a_grid_sweeps_is_predicted_at_its_first_point_and_said_so():
     assert f'at {first}' in theory.text(swept, plans.record(swept, 64))
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_all_that_looks_at_a_problem_shares_one(tmp_path):
     """What the command does, from the config to the report: data are loaded and divided once."""
     config = {

@@ -61,16 +61,17 @@ def serving(folder, **told):
 
 
 @pytest.mark.parametrize(
-    'name, write',
+    'name, write, num_classes',
     [
-        ('mnist', published.write_mnist),
-        ('cifar10', published.write_cifar10),
-        ('svhn', lambda folder: published.write_svhn(folder, 'train', 'test')),
-        ('emnist', published.write_emnist),
-        ('cinic10', published.write_cinic10),
+        ('mnist', published.write_mnist, 10),
+        ('fashion_mnist', published.write_mnist, 10),
+        ('cifar10', published.write_cifar10, 10),
+        ('svhn', lambda folder: published.write_svhn(folder, 'train', 'test'), 10),
+        ('emnist', published.write_emnist, published.TRAIN),  # as many classes as there are
+        ('cinic10', published.write_cinic10, 10),
     ],
 )
-def test_a_data_set_by_one_call(name, write, tmp_path, monkeypatch):
+def test_a_data_set_by_one_call(name, write, num_classes, tmp_path, monkeypatch):
     parts = write(tmp_path / 'served')
     recipe = small(monkeypatch, name, tmp_path / 'served')
     with serving(tmp_path / 'served') as (mirror, told):
@@ -80,15 +81,19 @@ def test_a_data_set_by_one_call(name, write, tmp_path, monkeypatch):
             data_dir=tmp_path,
             mirror=f'{mirror}/',
         )
-        call()
+        assert call() == tmp_path / f'{name}.npz'
         assert told['asked'] == [f'/{file.name}' for file in recipe.files]
         call()  # what is there and right is not asked for again
         assert len(told['asked']) == len(recipe.files)
     data = datasets.load(name, data_dir=tmp_path)
-    np.testing.assert_array_equal(
-        data.train_features, np.float32(parts['train'][0]) / np.float32(255)
-    )
-    np.testing.assert_array_equal(data.test_labels, parts['test'][1])
+    for split, features, labels in (
+        ('train', data.train_features, data.train_labels),
+        ('test', data.test_features, data.test_labels),
+    ):
+        images, classes = parts[split]
+        np.testing.assert_array_equal(features, np.float32(images) / np.float32(255))
+        np.testing.assert_array_equal(labels, classes)
+    assert (data.name, data.num_classes) == (name, num_classes)
     served = {file.name: file.read_bytes() for file in (tmp_path / 'served').iterdir()}
     assert {
         file.name: file.read_bytes() for file in (tmp_path / 'downloads' / name).iterdir()

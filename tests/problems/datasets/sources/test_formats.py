@@ -1,4 +1,4 @@
-"""Every published format, read back through the loader that configs use."""
+"""Files that were fetched before are made into a data set, under the name that configs use."""
 
 import numpy as np
 import pytest
@@ -7,76 +7,16 @@ from fedjax_links.problems import datasets
 from fedjax_links.problems.datasets import sources
 from fedjax_links.problems.datasets.sources import RECIPES
 from tests.problems.datasets.sources import published
-from tests.problems.datasets.sources.published import TRAIN, small
+from tests.problems.datasets.sources.published import small
 
 pytest.importorskip('pooch')
 
 
-def assert_holds(data, train, test, name, num_classes=10):
-    """What a loader gives is what was written, in its order."""
-    for (images, labels), found, classes in (
-        (train, data.train_features, data.train_labels),
-        (test, data.test_features, data.test_labels),
-    ):
-        np.testing.assert_array_equal(found, np.float32(images) / np.float32(255))
-        np.testing.assert_array_equal(classes, labels)
-    assert (data.name, data.num_classes) == (name, num_classes)
-
-
-def convert(monkeypatch, tmp_path, *names):
-    """Makes data sets of files that are in their folder of downloads already."""
-    for name in names:
-        folder = tmp_path / 'downloads' / name
-        small(monkeypatch, name, folder)
-        file = sources.fetch(name, data_dir=tmp_path)
-    return file
-
-
-@pytest.mark.parametrize('name', ['mnist', 'fashion_mnist'])
-def test_idx(name, tmp_path, monkeypatch):
-    parts = published.write_mnist(tmp_path / 'downloads' / name)
-    assert convert(monkeypatch, tmp_path, name) == tmp_path / f'{name}.npz'
-    data = datasets.load(name, data_dir=tmp_path)
-    assert_holds(data, parts['train'], parts['test'], name)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ['downloads', f'{name}.npz']
-
-
-def test_emnist_comes_out_upright(tmp_path, monkeypatch):
-    parts = published.write_emnist(tmp_path / 'downloads' / 'emnist')
-    convert(monkeypatch, tmp_path, 'emnist')
-    data = datasets.published('emnist', data_dir=tmp_path)
-    assert_holds(
-        data, parts['train'], parts['test'], 'emnist', TRAIN
-    )  # as many classes as there are
-
-
-def test_cifar10(tmp_path, monkeypatch):
-    parts = published.write_cifar10(tmp_path / 'downloads' / 'cifar10')
-    convert(monkeypatch, tmp_path, 'cifar10')
-    assert_holds(
-        datasets.published('cifar10', data_dir=tmp_path), parts['train'], parts['test'], 'cifar10'
-    )
-
-
-def test_svhn(tmp_path, monkeypatch):
-    parts = published.write_svhn(tmp_path / 'downloads' / 'svhn', 'train', 'test')
-    convert(monkeypatch, tmp_path, 'svhn')
-    data = datasets.published('svhn', data_dir=tmp_path)
-    assert_holds(data, parts['train'], parts['test'], 'svhn')
-
-
-def test_cinic10(tmp_path, monkeypatch):
-    raw = tmp_path / 'downloads' / 'cinic10'
-    parts = published.write_cinic10(raw)
-    convert(monkeypatch, tmp_path, 'cinic10')
-    plain = datasets.published('cinic10', data_dir=tmp_path)
-    assert_holds(plain, parts['train'], parts['test'], 'cinic10')
-    assert [child.name for child in raw.iterdir()] == ['CINIC-10.tar.gz']
-
-
 def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
-    published.write_mnist(tmp_path / 'downloads' / 'mnist')
-    file = convert(monkeypatch, tmp_path, 'mnist')
+    folder = tmp_path / 'downloads' / 'mnist'
+    published.write_mnist(folder)
+    small(monkeypatch, 'mnist', folder)
+    file = sources.fetch('mnist', data_dir=tmp_path)
     before = file.read_bytes()
 
     def full(stream, **arrays):
