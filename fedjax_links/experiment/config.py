@@ -46,8 +46,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
     Fields: ``title``; ``problem`` (a section) and ``problems`` (fields that differ, by label of the
     pattern); ``patterns`` (sections by label), or ``links`` for a single one; ``algorithms``
     (sections by label; the label is the name unless there is one; ``client`` in it overrides);
-    ``client`` (``learning_rate``, a number or numbers by pattern, ``decay``, ``local_steps``,
-    ``batch_size``, 0 for the full local data, ...); ``num_rounds``, ``eval_every``, ``num_seeds``,
+    ``client`` (``learning_rate``, ``decay``, ``local_steps``, ``batch_size``, 0 for the full local
+    data, ...); ``num_rounds``, ``eval_every``, ``num_seeds``,
     ``first_seed``; ``redraw`` (``by_seed`` or ``fixed``, by stream of draws, or one for all; by
     default by seed is all to which neither a section nor the grid gives a seed); ``grid`` (nested
     like the config, lists of values at its leaves) and ``grid_mode``; ``tuning``

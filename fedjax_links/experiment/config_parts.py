@@ -195,8 +195,7 @@ def algorithm_maker(
     paths[RATE] = [*(['algorithms', label] if own_rate else []), *RATE.split('.')]
     taken = {name: _value_at(tree, path) for name, path in paths.items()}
     if taken[RATE] is not REQUIRED:
-        labels = list(pattern_sections(config))
-        taken[RATE] = _as_rate(f'{where}.client.learning_rate', taken[RATE], labels)
+        taken[RATE] = _as_rate(f'{where}.client.learning_rate', taken[RATE])
     if own_rate and RATE in columns:
         requirement = 'be left out, as `config.grid` or `config.tuning` has rates for all'
         given = errors.shown(own['learning_rate'])
@@ -210,12 +209,8 @@ def algorithm_maker(
     return makers.bound(bind, taken, holes=True)
 
 
-def _as_rate(where: str, rate: Any, patterns: Sequence[str] = ()) -> Any:
-    """A rate, or rates by pattern."""
-    if isinstance(rate, Mapping) and patterns:
-        if missing := [pattern for pattern in patterns if pattern not in rate]:
-            raise errors.invalid(where, f'have {missing[0]!r}', sorted(rate))
-        return {pattern: _as_rate(where, rate[pattern]) for pattern in patterns}
+def _as_rate(where: str, rate: Any) -> float:
+    """A number that no program is built around, whichever way it is written."""
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
         raise errors.invalid(where, 'be a number', errors.shown(rate))
     checks.positive(where, rate)

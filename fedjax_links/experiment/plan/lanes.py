@@ -1,7 +1,7 @@
 """The lanes of an experiment: one simulation each, with everything that it needs named."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedjax_links import runs
@@ -175,7 +175,7 @@ def _complete(experiment: Experiment, label: str, pattern: str, point: Point) ->
     """A point with the fixed values of all columns that it does not give."""
     drawn = experiment.draws.columns()  # of the seed, which stands beside the point
     fixed = {
-        name: value[pattern] if isinstance(value, Mapping) else value
+        name: value
         for maker in _makers(experiment, label, pattern)
         for name, value in maker.columns.items()
         if value is not REQUIRED and name not in drawn

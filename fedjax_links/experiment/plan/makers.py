@@ -20,8 +20,7 @@ class Maker(NamedTuple, Generic[Part]):
 
     Attributes:
       make: returns the part, given values of its columns as keywords.
-      columns: the value of each column where no grid says otherwise; a mapping for values by
-        pattern, ``REQUIRED`` for none.
+      columns: the value of each column where no grid says otherwise, ``REQUIRED`` for none.
       bind: likewise returns what makes the part, as a config's sections say it; None for a part
         that was made in Python.
     """
@@ -36,7 +35,7 @@ class Maker(NamedTuple, Generic[Part]):
         return self.bind(**values)
 
     def at(self, point: Point) -> dict[str, Any]:
-        """The values of this maker's columns at a point; of values by pattern, the first.
+        """The values of this maker's columns at a point.
 
         Raises:
           ValueError: for a column without a value.
@@ -45,8 +44,6 @@ class Maker(NamedTuple, Generic[Part]):
         for name, value in values.items():
             if value is REQUIRED:
                 raise errors.invalid('grid', f'have a column {name!r}', sorted(point))
-            if isinstance(value, Mapping):
-                values[name] = next(iter(value.values()))
         return values
 
 
