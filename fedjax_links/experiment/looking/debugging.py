@@ -19,8 +19,7 @@ from fedjax_links.base import Array, FederationState, Params, Problem, PyTree
 from fedjax_links.clients.data import BatchLoss, watched
 from fedjax_links.core import checks, errors, prng, tree
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.plan import lanes as lanes_
-from fedjax_links.experiment.plan.lanes import Lane
+from fedjax_links.experiment.plan.lanes import MAIN, Lane, of_kept
 from fedjax_links.experiment.running.programs import algorithm_of, split
 from fedjax_links.storage import checkpoints
 
@@ -42,7 +41,7 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
     Raises:
       ValueError: if the folder holds another experiment, or no lane has that round behind it.
     """
-    here = json.loads(json.dumps(experiment.facts()))
+    here = json.loads(json.dumps(experiment.plan.facts()))
     for name, value in runs.described(folder)[0].items():
         if name not in (*runs.MAY_DIFFER, runs.ON_A_MESH) and here.get(name) != value:
             requirement = f'hold a run of this experiment, whose {name} is {here.get(name)!r}'
@@ -59,7 +58,7 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
         for lane in there
         if round in {record.get('first_bad_round') for record in lane.records.values()}
     ]
-    main = [lane for lane in there if lane.labels['stage'] == lanes_.MAIN]
+    main = [lane for lane in there if lane.labels['stage'] == MAIN]
     return _look_at_all(experiment, bad or main or there, round)
 
 
@@ -68,8 +67,8 @@ def _look_at_all(
 ) -> Iterator[str]:
     built: dict[Any, _Rounds] = {}
     for found in lanes:
-        lane = lanes_.of_kept(found)
-        problem, pattern = lanes_.problem_of(experiment, lane), lanes_.pattern_of(experiment, lane)
+        lane = of_kept(found)
+        problem, pattern = experiment.plan.problem_of(lane), experiment.plan.pattern_of(lane)
         key = lane.algorithm, repr(split(experiment, lane)[1]), id(pattern), id(problem)
         if key not in built:
             built[key] = _Rounds(experiment, lane)
@@ -83,9 +82,9 @@ class _Rounds:
     def __init__(self, experiment: Experiment, lane: Lane) -> None:
         """Compiles nothing yet."""
         self._experiment = experiment
-        self._problem = lanes_.problem_of(experiment, lane)
+        self._problem = experiment.plan.problem_of(lane)
         self._steps: dict[tuple[int, int], np.ndarray] = {}
-        pattern = lanes_.pattern_of(experiment, lane)
+        pattern = experiment.plan.pattern_of(lane)
         sample = simulation.sample_shapes(pattern)
         algorithm = algorithm_of(experiment, lane)
 
@@ -114,7 +113,7 @@ class _Rounds:
           A clause.
         """
         columns, _ = split(self._experiment, lane)
-        key_of = self._experiment.draws.key_of
+        key_of = self._experiment.plan.draws.key_of
         streams = 'init', 'links', 'batches'
         keys = {stream: key_of(stream, lane.seed, lane.point) for stream in streams}
         inputs = keys, columns, self._problem

@@ -29,11 +29,6 @@ class Maker(NamedTuple, Generic[Part]):
     columns: Mapping[str, Any]
     bind: Callable[..., Bound] | None = None
 
-    def resolve(self, **values: Any) -> Bound:
-        """What a config's sections are bound to at values of the columns."""
-        assert self.bind is not None
-        return self.bind(**values)
-
     def at(self, point: Point) -> dict[str, Any]:
         """The values of this maker's columns at a point.
 
@@ -45,6 +40,14 @@ class Maker(NamedTuple, Generic[Part]):
             if value is REQUIRED:
                 raise errors.invalid('grid', f'have a column {name!r}', sorted(point))
         return values
+
+    def make_at(self, point: Point) -> Part:
+        """The part at a point."""
+        return self.make(**self.at(point))
+
+    def bound_at(self, point: Point) -> Bound | None:
+        """What makes the part at a point, where a config says it."""
+        return None if self.bind is None else self.bind(**self.at(point))
 
 
 REQUIRED = object()
