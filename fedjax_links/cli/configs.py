@@ -112,7 +112,7 @@ def load(given: str, overridden: Mapping[str, str], *, quick: bool = False) -> d
     values = file
     for field, text in overridden.items():
         values = _replaced(values, field.split('.'), text)
-    return overrides.told(values, overrides.between(file, values))
+    return overrides.captioned(file, values)
 
 
 def _file_and_words(given: str) -> tuple[str, list[str]]:

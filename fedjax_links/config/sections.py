@@ -224,8 +224,8 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     if 'num_clients' in options.keys() & wanted.keys():
         asked = "be left out, as it is the problem's"
         raise errors.invalid(f'{where}.num_clients', asked, options['num_clients'])
-    own = wanted.keys() - {'num_clients', 'schedule'}
-    own |= {'probs', 'schedule'} if 'schedule' in wanted else set()
+    own = wanted.keys() - {'num_clients'}
+    own |= {'probs'} if 'schedule' in wanted else set()
     own |= {'path', 'format'} if 'intervals' in wanted else set()
     collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
     for option in options:

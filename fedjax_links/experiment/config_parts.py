@@ -109,8 +109,9 @@ def problem_maker(
     """
     axes, options = _axes(columns, 'problem'), _seed_options(section)
     drawn = [name for name in options if name in draws]
-    if drawn:
-        _check_seeds('config.problem', section, [('seed',), *((o,) for o in options.values())])
+    for option in {'seed', *options.values()} & section.keys() if drawn else ():
+        if section[option] is not None:
+            checks.seed(f'config.problem.{option}', section[option])
 
     def make(**values: Any) -> Problem:
         changed = _replaced('config.problem', section, axes, values)
@@ -143,9 +144,11 @@ def pattern_maker(
     """
     axes, where = _axes(columns, prefix), f'config.{prefix}'
     drawn = [name for name in problem.columns if name in draws and _is_drawn(section)]
-    if _QUALITY in draws and (paths := _seed_paths(section)):
+    paths = _seed_paths(section) if _QUALITY in draws else []
+    for path in paths:
+        checks.seed('.'.join(map(str, (where, *path))), plain.value_at(section, path, 0))
+    if paths:
         drawn.append(_QUALITY)
-        _check_seeds(where, section, paths)
 
     def bind(**values: Any) -> sections.Bound:
         known = {**draws, **values}
@@ -276,12 +279,3 @@ def _parts(section: Any, path: Path = ()) -> list[tuple[Path, bool, bool]]:
         is_own = factory not in table.values()
         parts.append((inner, is_own, 'seed' in sections.parameters(factory)))
     return parts
-
-
-def _check_seeds(where: str, section: Section, paths: Sequence[Path]) -> None:
-    """Raises unless what is replaced could have been a seed."""
-    for path in paths:
-        seed = plain.value_at(section, path)
-        if seed is not None:
-            place = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in path)
-            checks.static_int(f'{where}{place}', seed, minimum=0, maximum=2**32 - 1)

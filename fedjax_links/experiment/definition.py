@@ -98,7 +98,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Checks everything but the parts themselves."""
-        self._describe_copy()
+        self._keep_config_true()
         checks.static_int('num_rounds', self.num_rounds)
         checks.static_int('eval_every', self.eval_every)
         limits.check_multiple('num_rounds', self.num_rounds, self.eval_every)
@@ -135,7 +135,7 @@ class Experiment:
         if self.tuning is not None:
             limits.check_tuning(self, self.tuning)
 
-    def _describe_copy(self) -> None:
+    def _keep_config_true(self) -> None:
         """Keeps the config that of the fields, whichever of them a copy was given anew."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         del fields['_copied']

@@ -1,6 +1,8 @@
 """What an experiment is: its values, its config, and what it says of itself."""
 
 import dataclasses
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import experiment, participation, problems
+from tests import ROOT
 from tests.experiment.configs import tuned, values
 from tests.experiment.running.test_loop import in_python
 
@@ -97,6 +100,24 @@ def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
         ValueError, match=r'must be new or hold a run of one that a config describes'
     ):
         claims.run(tmp_path)
+
+
+@pytest.mark.slow
+def test_what_reads_results_is_not_loaded_by_a_run():
+    """Of a config with reports, too: their pages are made by who looks at the results."""
+    code = """
+import sys
+from fedjax_links import experiment
+from tests import ROOT
+from tests.experiment.configs import tuned
+changes = {'num_seeds': 1, 'algorithms': {'fedavg': {}}}
+experiment.build(tuned(reports={'levels': {'name': 'levels'}}, **changes)).run()
+print(sorted({'xarray', 'matplotlib', 'pandas'} & sys.modules.keys()))
+"""
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout == '[]\n'
 
 
 def test_tuning_is_no_longer_than_the_run():

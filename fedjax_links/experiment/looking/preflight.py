@@ -95,10 +95,10 @@ def _describe_work(experiment: 'Experiment') -> list[str]:
     total = sum(experiment.plan.count_rounds(label) for label in labels)
     tuned = any(experiment.plan.tuning_lanes(label) for label in labels)
     factors = [
-        _count(labels, 'algorithm'),
-        _count(experiment.plan.patterns, 'pattern'),
+        count(len(labels), 'algorithm'),
+        count(len(experiment.patterns), 'pattern'),
         *([f'{len(experiment.plan.points)} points'] if len(experiment.plan.points) > 1 else []),
-        _count(experiment.seeds, 'seed'),
+        count(len(experiment.seeds), 'seed'),
         f'{experiment.num_rounds:,} rounds',
     ]
     return [
@@ -119,13 +119,14 @@ def _describe_phases(experiment: 'Experiment') -> list[str]:
             coprime = next(n for n in itertools.count(every + 1) if math.gcd(n, cycle) == 1)
             lines.append(
                 f'warning  {label} repeats every {cycle} rounds: evaluations every {every} see '
-                f'{_count(range(seen), "round")} of them, such as {coprime} would see all'
+                f'{count(seen, "round")} of them, such as {coprime} would see all'
             )
     return lines
 
 
-def _count(things: Any, word: str) -> str:
-    return f'{len(things)} {word}{"" if len(things) == 1 else "s"}'
+def count(number: int, word: str) -> str:
+    """``1 seed``, ``2 seeds``."""
+    return f'{number} {word}{"" if number == 1 else "s"}'
 
 
 def check(experiment: 'Experiment') -> None:
@@ -222,7 +223,7 @@ def dry_run(experiment: 'Experiment', places: Sequence[Place] | None = None) -> 
         kinds = len(programs.one_of_each(every))
         yield (
             f'{label:16s} {len(every) - len(main)} lanes of tuning and {len(main)} lanes in '
-            f'{kinds} program{"" if kinds == 1 else "s"}; a lane keeps '
+            f'{count(kinds, "program")}; a lane keeps '
             f'{_by_part(experiment, main[0])}'
         )
         compiled, took, peak = _time(programs, main)
@@ -235,8 +236,8 @@ def dry_run(experiment: 'Experiment', places: Sequence[Place] | None = None) -> 
         programs.forget()
     free = memory.available_bytes()
     device = programs.places[0].home.device_kind
-    count = sum(len(place.devices) for place in programs.places)
-    device = f'{count} x {device}' if count > 1 else device
+    num_devices = sum(len(place.devices) for place in programs.places)
+    device = f'{num_devices} x {device}' if num_devices > 1 else device
     yield f'device   {device}, {"unknown" if free is None else memory.size(free)} free'
     yield f'time     about {_duration(total)}, from a few timed rounds of each program'
 

@@ -68,8 +68,9 @@ class Plan:
     @functools.cached_property
     def draws(self) -> redraws.Draws:
         """Which seed each draw has."""
-        seeds = [*self._experiment.seeds, *self._tuning_seeds()]
-        return redraws.Draws(self._experiment.redraw, seeds, self.columns.get(redraws.GRID, ()))
+        tuning, alone = self._experiment.tuning, self.columns.get(redraws.GRID, ())
+        seeds = [*self._experiment.seeds, *(tuning.seeds if tuning else ())]
+        return redraws.Draws(self._experiment.redraw, seeds, alone)
 
     @functools.cached_property
     def shared_problems(self) -> families.Problems:
@@ -160,9 +161,6 @@ class Plan:
         tuning = self._experiment.tuning
         return (tuning and tuning.pattern) or next(iter(self._experiment.patterns))
 
-    def _tuning_seeds(self) -> Sequence[int]:
-        return self._experiment.tuning.seeds if self._experiment.tuning else ()
-
     def _concerning(self, label: str, pattern: str) -> list[tuple[str, Any]]:
         """The columns that make a pattern, its problem or an algorithm, with their own values."""
         every = self.problems[pattern], self.patterns[pattern], self.algorithms[label]
@@ -239,8 +237,9 @@ class Plan:
         of, ways, tuning = self._experiment, self.draws.ways(), None
         if of.tuning is not None:
             tuning = {**dataclasses.asdict(of.tuning), 'grid': self.tried}
-        known = {self._attainable(k, point) for k in self.patterns for point in self.points}
-        attainable = known.pop() if len(known) == 1 else ''
+        problems = (of.problem_at(k, point) for k in self.patterns for point in self.points)
+        known = {evaluation.attainable_text(problem) for problem in problems}
+        attainable = known.pop() if len(known) == 1 else ''  # of all, or nothing is said
         return {
             'title': of.title,
             'caption': of.caption,
@@ -264,10 +263,6 @@ class Plan:
             **({} if ways == redraws.DEFAULTS else {'redraw': dict(ways)}),
             **({'attainable': attainable} if attainable else {}),
         }
-
-    def _attainable(self, pattern: str, point: Point) -> str:
-        """What is known of the difficulty of a problem."""
-        return evaluation.attainable_text(self._experiment.problem_at(pattern, point))
 
 
 def _own_eval_fn(problem: Problem) -> simulation.EvalFn:

@@ -367,14 +367,27 @@ def test_a_grid_of_what_is_no_stream_is_refused():
 
 
 @pytest.mark.parametrize(
-    'field, message',
+    'field, seed, message',
     [
-        (('links', 'probs', 'seed'), r'^`config\.links\.probs\.seed` must be at most 4294967295'),
-        (('problem', 'partition_seed'), r'^`config\.problem\.partition_seed` must be at most'),
-        (('problem', 'seed'), r'^`config\.problem\.seed` must be at most'),
+        (
+            ('links', 'probs', 'seed'),
+            2**40,
+            r'^`config\.links\.probs\.seed` must be at most 4294967295',
+        ),
+        (
+            ('problem', 'partition_seed'),
+            2**40,
+            r'^`config\.problem\.partition_seed` must be at most',
+        ),
+        (('problem', 'seed'), 2**40, r'^`config\.problem\.seed` must be at most'),
+        (
+            ('links', 'probs', 'seed'),
+            None,
+            r'^`config\.links\.probs\.seed` must be a Python integer',
+        ),
     ],
 )
-def test_a_seed_that_is_replaced_is_looked_at_all_the_same(field, message):
+def test_a_seed_that_is_replaced_is_looked_at_all_the_same(field, seed, message):
     probs = {'name': 'label_dependent', 'seed': 0}
     config = values(links={'name': 'bernoulli', 'probs': probs}, redraw='by_seed')
     *path, name = field
@@ -382,6 +395,6 @@ def test_a_seed_that_is_replaced_is_looked_at_all_the_same(field, message):
     for part in path:
         section[part] = dict(section[part])
         section = section[part]
-    section[name] = 2**40
+    section[name] = seed
     with pytest.raises(ValueError, match=message):
         experiment.build(config)
