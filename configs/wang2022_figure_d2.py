@@ -16,17 +16,19 @@ is run and shown as diverged where it is; the grid is that of the search ({1, .1
 times the initial rate), and for CIFAR-10 includes 5e-6; else as in wang2022_figure1.py.
 """
 
+from typing import Any
+
 from ml_collections import ConfigDict
 
 from fedjax_links.papers import common
 from fedjax_links.papers.wang2022 import presets
 
-FACTORS = {f'rate{k}': factor for k, factor in enumerate((1.0, 0.1, 0.01, 0.001, 0.0001))}
+FACTORS = 1.0, 0.1, 0.01, 0.001, 0.0001
 
 
-def rates(initial: float) -> dict[str, float]:
-    """The local rate of each pattern."""
-    return {label: initial * factor for label, factor in FACTORS.items()}
+def rates(initial: float) -> dict[str, Any]:
+    """The grid of local rates."""
+    return {'client': {'learning_rate': [initial * factor for factor in FACTORS]}}
 
 
 def get_config(argument: str = '') -> ConfigDict:
@@ -39,19 +41,13 @@ def get_config(argument: str = '') -> ConfigDict:
     dataset, code = common.chosen(argument, presets.DATASETS, presets.CODES)
     start, initial = presets.WARM_UP_ROUNDS[dataset], presets.INITIAL_RATES[dataset]
     config = presets.experiment(dataset, code, item='Figure D.2')
-    config['client']['learning_rate'] = rates(initial)
-    config['reports']['curves']['lines'] = 'patterns'
     config |= {
-        'patterns': {label: presets.periodic(code) for label in FACTORS},
+        'grid': rates(initial),
         'algorithms': {
             'plain': presets.amplified(1.0, start),
             'amplified': presets.amplified(10.0, start),
         },
-        'names': (
-            *((label, f'rate {factor:g} x') for label, factor in FACTORS.items()),
-            ('plain', 'eta = 1'),
-            ('amplified', 'eta = 10'),
-        ),
+        'names': (('plain', 'eta = 1'), ('amplified', 'eta = 10')),
         'caption': (
             'Local rates after the warm-up, as multiples of the initial one. The paper reports '
             'that large rates are unstable and that at the smallest one eta = 10 is ahead; it '
@@ -63,9 +59,8 @@ def get_config(argument: str = '') -> ConfigDict:
         ),
     }
     later = {'start_round': presets.QUICK_WARM_UP_ROUNDS, 'period': presets.QUICK_PERIOD}
-    config['quick']['client']['learning_rate'] = rates(0.1)
     config['quick'] |= {
-        'patterns': {label: presets.periodic(code, quick=True) for label in FACTORS},
+        'grid': rates(0.1),
         'algorithms': {'plain': later, 'amplified': later},
         'num_rounds': 403,
     }

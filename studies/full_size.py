@@ -28,7 +28,6 @@ from fedjax_links.base import Problem
 from fedjax_links.core import memory, tree
 from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.looking import preflight
-from fedjax_links.experiment.plan import lanes
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.programs import Programs, lane_bytes
 from fedjax_links.machines import devices
@@ -108,7 +107,7 @@ def costs(planned: Experiment, problem: Problem, batches: Sequence[int]) -> Cost
         seconds[batch] = float(np.median([_seconds(program, *args) for _ in range(STEPS)]))
     some, _ = common.compile_program(problem.metrics, params, _first(problem.data, EVALUATED))
     operations, moved = _operations(some)
-    every, _ = common.compile_program(planned.eval_fn_for(problem), params, key, problem)
+    every, _ = common.compile_program(planned.plan.eval_fn(problem), params, key, problem)
     count = sum(len(jax.tree.leaves(part)[0]) for part in (problem.data, problem.eval_data))
     example = operations / EVALUATED, moved / EVALUATED
     return Costs(step, seconds, example, _seconds(every, params, key, problem), count)
@@ -144,7 +143,7 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
     clock, period = Clock(), num_rounds // 2
     dataclasses.replace(planned, eval_fn=_evaluate_few).run(callbacks=[clock])
     wall, processor = np.subtract(*clock.times[::-1])
-    few = len(planned.models(label)) * 2 * EVALUATED / cost.num_examples
+    few = len(planned.plan.models(label)) * 2 * EVALUATED / cost.num_examples
     training = max(0.0, processor - few * cost.evaluation)
     first, second = clock.trained
     return Measured(wall / period, training / max(second, 1.0), first / period)
@@ -163,13 +162,13 @@ def extrapolated(
     values: Values, planned: Experiment, label: str, measured: Measured, after: float, cost: Costs
 ) -> dict[str, float]:
     """Hours of an algorithm, all lanes and rounds, tuning included."""
-    every = lanes.every_lane(planned, label)
+    every = planned.plan.every_lane(label)
     rounds = sum(lane.num_rounds for lane in every)
     start = values['algorithms'][label].get('start_round', 0)
     warm = sum(min(start, lane.num_rounds) for lane in every)
     trained = warm * measured.before + (rounds - warm) * after
-    evaluated = len(planned.models(label)) * rounds / planned.eval_every
-    problem = planned.problem_at(next(iter(planned.pattern_makers)), planned.grid_points[0])
+    evaluated = len(planned.plan.models(label)) * rounds / planned.eval_every
+    problem = planned.problem_at(next(iter(planned.patterns)), planned.plan.points[0])
     steps = trained * configs.client_of(values, label)['local_steps']
     step = cost.step[configs.batch_of(values, label, problem)]
     operations, moved = (
@@ -266,8 +265,8 @@ def measure(config: str, num_rounds: int, known: Known, *, dry_run: bool = False
     values = known.config(*config.split(':'))
     planned = experiment.build(values)
     report.check(planned)
-    preflight.check(planned)
-    problem = planned.problem_at(next(iter(planned.pattern_makers)), planned.grid_points[0])
+    planned.check()
+    problem = planned.problem_at(next(iter(planned.patterns)), planned.plan.points[0])
     shapes = jax.eval_shape(problem.init_params, jax.random.key(0))
     cost = known.costs(values, planned, problem)
     after = known.clients(values)

@@ -62,25 +62,25 @@ def test_a_run_goes_on_with_the_draws_and_the_rounding_that_it_began_with(
     tmp_path, name, value, there, here
 ):
     planned = in_python()
-    stores.RunFolder(tmp_path, facts=planned.facts()).close()
+    stores.RunFolder(tmp_path, facts=planned.plan.facts()).close()
     before = getattr(jax.config, name)
     jax.config.update(name, value)
     try:
-        facts = planned.facts()
+        facts = planned.plan.facts()
     finally:
         jax.config.update(name, before)
     with pytest.raises(
         ValueError, match=rf'where config\.numerics\.{name} is {there} and not {here}'
     ):
         stores.RunFolder(tmp_path, facts=facts)
-    stores.RunFolder(tmp_path, facts=planned.facts()).close()
+    stores.RunFolder(tmp_path, facts=planned.plan.facts()).close()
 
 
 def test_another_backend_is_refused_and_a_folder_that_names_none_still_reports(tmp_path):
     planned = in_python()
     planned.run(tmp_path)
     report.write(runs.read(tmp_path))
-    written, facts = (tmp_path / 'report.md').read_bytes(), planned.facts()
+    written, facts = (tmp_path / 'report.md').read_bytes(), planned.plan.facts()
     other = {**facts, 'numerics': {**facts['numerics'], 'backend': 'gpu'}}
     with pytest.raises(ValueError, match=r"where config\.numerics\.backend is 'cpu' and not 'gpu'"):
         stores.RunFolder(tmp_path, facts=other)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedjax_links.config import overrides, shipped
+from fedjax_links.config import overrides, plain, shipped
 from fedjax_links.config import quick as sizes
 from fedjax_links.core import errors
 
@@ -112,7 +112,7 @@ def load(given: str, overridden: Mapping[str, str], *, quick: bool = False) -> d
     values = file
     for field, text in overridden.items():
         values = _replaced(values, field.split('.'), text)
-    return overrides.told(values, overrides.between(file, values))
+    return overrides.captioned(file, values)
 
 
 def _file_and_words(given: str) -> tuple[str, list[str]]:
@@ -120,19 +120,17 @@ def _file_and_words(given: str) -> tuple[str, list[str]]:
     return path, words
 
 
-def _replaced(
-    section: Any, path: Sequence[str], text: str, where: str = 'config'
-) -> dict[str, Any]:
-    """A section with another value at a path."""
-    name, *rest = path
-    own = {'name': section} if isinstance(section, str) else {} if section is None else section
-    if not isinstance(own, Mapping) or not name:
-        raise errors.invalid(where, f'be a section, to have {name!r}', errors.shown(section))
-    old = own.get(name)
-    new = _replaced(old, rest, text, f'{where}.{name}') if rest else read(text, old)
+def _replaced(values: Mapping[str, Any], path: Sequence[str], text: str) -> dict[str, Any]:
+    """A config with another value at a path; None takes away what is there."""
+    *around, name = path
+    old = plain.value_at(values, path)
+    new = read(text, old)
+    replaced: dict[str, Any] = plain.with_value(values, path, new)
     if new is None and old is not None:
-        return {field: value for field, value in own.items() if field != name}
-    return {**own, name: new}
+        section = plain.value_at(replaced, around)
+        kept = {field: value for field, value in section.items() if field != name}
+        replaced = plain.with_value(replaced, around, kept)
+    return replaced
 
 
 def read(text: str, old: Any = None) -> Any:

@@ -18,14 +18,14 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
     from fedjax_links.report.screens import configured, partitions
 
     planned = experiment.build(values)
-    pattern, point = next(iter(planned.patterns)), planned.grid_points[0]
+    pattern, point = next(iter(planned.patterns)), planned.plan.points[0]
     report = partitions.of_problem(planned.problem_at(pattern, point))
     section = config_parts.problem_sections(values)[pattern]
     section = config_parts.at_point(section, point, 'problem')
     hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment', 'store')
     options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
     said = ', '.join([str(section.get('dataset', section['name'])), *options])
-    where = configured.first_point(planned, planned.problem_makers[pattern])
+    where = configured.first_point(planned, planned.plan.problems[pattern])
     title = f'{said}, {where}' if where else said
     print(partitions.text(title, report))
     if given.workdir is not None:

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from fedjax_links.experiment import Callback, Experiment, Lane
-from fedjax_links.experiment.plan.lanes import TUNING, count_rounds
+from fedjax_links.experiment.plan.lanes import TUNING
 
 _LIVE = '{desc} |{bar:24}| {n:,}/{total:,} rounds [{elapsed}<{remaining}, {rate_fmt}]'
 _PLAIN = '{desc}: {n:,} of {total:,} rounds, {elapsed}, {remaining} left'
@@ -45,7 +45,7 @@ class Progress(Callback):
         self._is_fresh = False
         kind, form, seconds = (tqdm, _LIVE, 0.5) if self._file.isatty() else (_Lines, _PLAIN, 60)
         self._bar: Any = kind(
-            total=sum(count_rounds(experiment, label) for label in self._labels),
+            total=sum(experiment.plan.count_rounds(label) for label in self._labels),
             unit='round',
             file=self._file,
             bar_format=form,

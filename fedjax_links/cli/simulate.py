@@ -99,7 +99,7 @@ def _plan(
     from fedjax_links.machines import devices, processes
     from fedjax_links.report.screens import theory
 
-    places = devices.places(given.devices, mesh_size)
+    devices.places(given.devices, mesh_size)  # or they are not there, which shows at once
     if given.log:
         values = {**values, 'log': list(dict.fromkeys([*values.get('log', ()), *given.log]))}
     planned = experiment.build(values)
@@ -108,16 +108,16 @@ def _plan(
             for line in debugging.debug_round(planned, folder, given.debug_round):
                 print(line)
         return None
-    on_cpu = places[0].devices[0].platform == 'cpu'
-    if given.devices is None and mesh_size is None and on_cpu and preflight.is_short(planned):
-        places = places[:1]
+    places = preflight.places(planned, given.devices, mesh_size)
     report.check(planned)
-    origin = forking.origin(planned, given.fork_from, given.at_round)
+    origin = None
+    if given.fork_from is not None and given.at_round is not None:
+        origin = forking.Fork(planned, given.fork_from, given.at_round)
     leads = processes.is_leader()
     if leads:
         print(planned.describe())
         print(theory.prediction(planned))
-    preflight.check(planned)
+    planned.check()
     if given.dry_run:
         for line in preflight.dry_run(planned, places):
             print(line)
@@ -148,6 +148,9 @@ def _folder(given: Flags) -> Path:
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not there.is_dir():
         raise errors.invalid('workdir', 'name a folder', f'{folder}, where {there} is a file')
+    if (given.fork_from is None) != (given.at_round is None):
+        absent = 'fork_from' if given.fork_from is None else 'at_round'
+        raise errors.invalid(absent, 'be given too', None)
     if given.fork_from is not None and folder.resolve() == Path(given.fork_from).resolve():
         raise errors.invalid('workdir', 'be another folder than `fork_from`', folder)
     return folder

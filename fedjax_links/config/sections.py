@@ -17,7 +17,7 @@ import numpy as np
 from fedjax_links import local_training
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.config import choices, recordings
+from fedjax_links.config import choices, plain, recordings
 from fedjax_links.config.bound import Bound as Bound
 from fedjax_links.config.bound import Hole as Hole
 from fedjax_links.config.named_imports import import_named
@@ -69,7 +69,7 @@ def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> B
       ValueError: naming the field, its value and the nearest valid name.
     """
     factory, options = lookup(where, section, registry)
-    return Bound(where, _as_mapping(where, section)['name'], factory, options, args)
+    return Bound(where, plain.section(section)['name'], factory, options, args)
 
 
 def named(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Any:
@@ -224,8 +224,8 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     if 'num_clients' in options.keys() & wanted.keys():
         asked = "be left out, as it is the problem's"
         raise errors.invalid(f'{where}.num_clients', asked, options['num_clients'])
-    own = wanted.keys() - {'num_clients', 'schedule'}
-    own |= {'probs', 'schedule'} if 'schedule' in wanted else set()
+    own = wanted.keys() - {'num_clients'}
+    own |= {'probs'} if 'schedule' in wanted else set()
     own |= {'path', 'format'} if 'intervals' in wanted else set()
     collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
     for option in options:
@@ -249,8 +249,8 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     kinds_of = kinds.annotations(getattr(factory, 'factory', factory))
     for parameter, value in options.items():
         kind = kinds_of.get(parameter)
-        if isinstance(value, str) and (kind is Participation or kind == Participation | None):
-            value = {'name': value}
+        if kind is Participation or kind == Participation | None:
+            value = plain.section(value)
         if not isinstance(value, Bound):
             options[parameter] = _link_part(f'{where}.{parameter}', parameter, value, problem)
     return bound._replace(options=options, kind=Participation)
@@ -310,9 +310,8 @@ def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def _as_mapping(where: str, section: Any) -> dict[str, Any]:
-    """A fresh dictionary; a text is a name without options."""
-    if isinstance(section, str):
-        return {'name': section}
+    """A fresh dictionary."""
+    section = plain.section(section)
     if not isinstance(section, Mapping):
         raise errors.invalid(where, 'be a section', errors.shown(section))
     return dict(section)

@@ -13,7 +13,6 @@ from fedjax_links.config import choices, plain, sections
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment.config_parts import RATE, SERVER_LR, algorithm_maker, parts, redraw
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.plan import lanes, limits
 from fedjax_links.experiment.plan.choosing import Tuning
 from fedjax_links.experiment.plan.makers import REQUIRED
 
@@ -46,8 +45,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
     Fields: ``title``; ``problem`` (a section) and ``problems`` (fields that differ, by label of the
     pattern); ``patterns`` (sections by label), or ``links`` for a single one; ``algorithms``
     (sections by label; the label is the name unless there is one; ``client`` in it overrides);
-    ``client`` (``learning_rate``, a number or numbers by pattern, ``decay``, ``local_steps``,
-    ``batch_size``, 0 for the full local data, ...); ``num_rounds``, ``eval_every``, ``num_seeds``,
+    ``client`` (``learning_rate``, ``decay``, ``local_steps``, ``batch_size``, 0 for the full local
+    data, ...); ``num_rounds``, ``eval_every``, ``num_seeds``,
     ``first_seed``; ``redraw`` (``by_seed`` or ``fixed``, by stream of draws, or one for all; by
     default by seed is all to which neither a section nor the grid gives a seed); ``grid`` (nested
     like the config, lists of values at its leaves) and ``grid_mode``; ``tuning``
@@ -68,7 +67,9 @@ def build(config: Mapping[str, Any]) -> Experiment:
     """
     _check_fields(config)
     columns = _columns(config.get('grid', {}), 'config.grid')
-    made, tuning = parts(config), _tuning(config)
+    tuning = _tuning(config)
+    ways = redraw(config)
+    problem, patterns = parts(config, columns, ways)
     every = {**columns, **(tuning.grid if tuning else {})}
     algorithms = {label: algorithm_maker(config, label, every) for label in config['algorithms']}
     untuned = [label for label, maker in algorithms.items() if maker.columns[RATE] is REQUIRED]
@@ -81,8 +82,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
     first = config.get('first_seed', 0)
     try:
         experiment = Experiment(
-            problem=made.problems,
-            patterns=made.patterns,
+            problem=problem,
+            patterns=patterns,
             algorithms=algorithms,
             seeds=range(first, first + config.get('num_seeds', 1)),
             grid=columns,
@@ -90,14 +91,17 @@ def build(config: Mapping[str, Any]) -> Experiment:
             eval_fn=_eval_fn(config),
             config=config,
             caption=plain.filled(config.get('caption', ''), config),
-            redraw=redraw(config),
+            redraw=ways,
             **{field: config[field] for field in _AS_THEY_ARE if field in config},
         )
     except errors.InvalidError as error:
         if error.path.partition('.')[0] in FIELDS:
             raise error.at(f'config.{error.path}') from error
         raise
-    _try(experiment, config)
+    for label, maker in experiment.plan.algorithms.items():
+        every = (lane.point for lane in experiment.plan.every_lane(label))
+        for point in grids.project(every, maker.columns):
+            maker.make_at(point)
     return experiment
 
 
@@ -171,23 +175,3 @@ def _eval_fn(config: Mapping[str, Any]) -> simulation.EvalFn | None:
     if not callable(found):
         raise errors.invalid('config.eval_fn', 'name what returns a function', errors.shown(found))
     return found
-
-
-def _try(experiment: Experiment, config: Mapping[str, Any]) -> None:
-    """Builds every algorithm at every point, and looks at what must fit into the run."""
-    num_rounds, shared = experiment.num_rounds, config.get('client', {})
-    for label, maker in experiment.algorithm_makers.items():
-        main = lanes.main_lanes(experiment, label)
-        every = [maker.at(lane.point) for lane in lanes.every_lane(experiment, label)]
-        for values in {repr(values): values for values in every}.values():
-            experiment.algorithm_at(label, values)
-            limits.check_rounds(maker.resolve(**values), num_rounds)
-        own = config['algorithms'][label].get('client', {})
-        where = f'config.algorithms.{label}.client' if 'batch_size' in own else 'config.client'
-        for lane in main[:: len(experiment.seeds)]:
-            problem = experiment.problem_at(lane.pattern, lane.point)
-            limits.check_batch(where, {**shared, **own}, problem)
-    for pattern in experiment.pattern_makers.values():
-        for point in experiment.grid_points:
-            values = pattern.at({**point, **experiment.draws.columns(None, point)})
-            limits.check_rounds(pattern.resolve(**values), num_rounds)

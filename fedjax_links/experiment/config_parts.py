@@ -1,13 +1,13 @@
 """Makers of the parts of a config: its sections, with the values of columns at their paths."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.config import choices, sections
+from fedjax_links.config import choices, plain, sections
 from fedjax_links.config.sections import Section
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment.plan import makers, redraws
@@ -46,26 +46,19 @@ def problem_sections(config: Mapping[str, Any]) -> dict[str, Section]:
     return {label: {**shared, **own[label]} if label in own else shared for label in labels}
 
 
-class Parts(NamedTuple):
-    """What a config says of problems and links.
+def parts(
+    config: Mapping[str, Any], columns: grids.Columns, ways: Mapping[str, str] | str
+) -> tuple[dict[str, Maker[Problem]], dict[str, Maker[Participation]]]:
+    """Makers of the problems and patterns of a config, by label; nothing is made yet.
 
-    Attributes:
-      problems: by label of the pattern.
-      patterns: by label.
-      first: the values of all columns at the first point of the grid, for the first seed.
+    Args:
+      config: nested dictionaries.
+      columns: of the grid.
+      ways: what `redraw` finds.
     """
-
-    problems: Mapping[str, Maker[Problem]]
-    patterns: Mapping[str, Maker[Participation]]
-    first: Mapping[str, Any]
-
-
-def parts(config: Mapping[str, Any]) -> Parts:
-    """The makers of the problems and patterns of a config; nothing is made yet."""
-    columns = grids.flatten(config.get('grid') or {}, 'config.grid')
     with errors.inside('config'):
         seeds = [config.get('first_seed', 0)]
-        draws = redraws.Draws(redraw(config), seeds, columns.get(redraws.GRID, ())).columns()
+        draws = redraws.Draws(ways, seeds, columns.get(redraws.GRID, ())).columns()
     own, shared = problem_sections(config), problem_maker(config['problem'], columns, draws)
     problems = {
         label: shared if section is config['problem'] else problem_maker(section, columns, draws)
@@ -75,7 +68,7 @@ def parts(config: Mapping[str, Any]) -> Parts:
         label: pattern_maker(path, section, problems[label], columns, draws)
         for label, (path, section) in pattern_sections(config).items()
     }
-    return Parts(problems, patterns, {**draws, **{k: v[0] for k, v in columns.items()}})
+    return problems, patterns
 
 
 def redraw(config: Mapping[str, Any]) -> Mapping[str, str] | str:
@@ -99,7 +92,7 @@ def redraw(config: Mapping[str, Any]) -> Mapping[str, str] | str:
     sections = pattern_sections(config).values()
     links = [at_point(section, point, path) for path, section in sections]
     paths = _seed_paths(links)
-    if paths and all(_value_at(links, path) is REQUIRED for path in paths):
+    if paths and all(plain.value_at(links, path, REQUIRED) is REQUIRED for path in paths):
         by_seed.add('links_quality')
     return dict.fromkeys(sorted(by_seed), redraws.BY_SEED)
 
@@ -116,14 +109,15 @@ def problem_maker(
     """
     axes, options = _axes(columns, 'problem'), _seed_options(section)
     drawn = [name for name in options if name in draws]
-    if drawn:
-        _check_seeds('config.problem', section, [('seed',), *((o,) for o in options.values())])
+    for option in {'seed', *options.values()} & section.keys() if drawn else ():
+        if section[option] is not None:
+            checks.seed(f'config.problem.{option}', section[option])
 
     def make(**values: Any) -> Problem:
-        changed = _replaced(section, axes, values)
+        changed = _replaced('config.problem', section, axes, values)
         for column, option in _seed_options(changed).items():
             if column in drawn:
-                changed = with_value(changed, [option], values[column])
+                changed = plain.with_value(changed, [option], values[column])
         problem: Problem = sections.bind_problem(changed).build()
         return problem
 
@@ -150,15 +144,17 @@ def pattern_maker(
     """
     axes, where = _axes(columns, prefix), f'config.{prefix}'
     drawn = [name for name in problem.columns if name in draws and _is_drawn(section)]
-    if _QUALITY in draws and (paths := _seed_paths(section)):
+    paths = _seed_paths(section) if _QUALITY in draws else []
+    for path in paths:
+        checks.seed('.'.join(map(str, (where, *path))), plain.value_at(section, path, 0))
+    if paths:
         drawn.append(_QUALITY)
-        _check_seeds(where, section, paths)
 
     def bind(**values: Any) -> sections.Bound:
         known = {**draws, **values}
-        changed = _replaced(section, axes, values)
+        changed = _replaced(where, section, axes, values)
         for path in _seed_paths(changed) if _QUALITY in drawn else ():
-            changed = with_value(changed, path, values[_QUALITY])
+            changed = plain.with_value(changed, path, values[_QUALITY])
         data = problem.make(**{name: known[name] for name in problem.columns})
         return sections.bind_links(changed, data, where)
 
@@ -193,10 +189,9 @@ def algorithm_maker(
             paths[name] = ['algorithms', label, name]
     own_rate = 'learning_rate' in own
     paths[RATE] = [*(['algorithms', label] if own_rate else []), *RATE.split('.')]
-    taken = {name: _value_at(tree, path) for name, path in paths.items()}
+    taken = {name: plain.value_at(tree, path, REQUIRED) for name, path in paths.items()}
     if taken[RATE] is not REQUIRED:
-        labels = list(pattern_sections(config))
-        taken[RATE] = _as_rate(f'{where}.client.learning_rate', taken[RATE], labels)
+        taken[RATE] = _as_rate(f'{where}.client.learning_rate', taken[RATE])
     if own_rate and RATE in columns:
         requirement = 'be left out, as `config.grid` or `config.tuning` has rates for all'
         given = errors.shown(own['learning_rate'])
@@ -204,18 +199,14 @@ def algorithm_maker(
     axes = {name: paths[name] for name in (RATE, *paths)}  # a grid's own column counts
 
     def bind(**values: Any) -> sections.Bound:
-        changed: Any = _replaced(tree, axes, values)
+        changed: Any = _replaced('config', tree, axes, values)
         return sections.bind_algorithm(label, changed['algorithms'][label], changed['client'])
 
     return makers.bound(bind, taken, holes=True)
 
 
-def _as_rate(where: str, rate: Any, patterns: Sequence[str] = ()) -> Any:
-    """A rate, or rates by pattern."""
-    if isinstance(rate, Mapping) and patterns:
-        if missing := [pattern for pattern in patterns if pattern not in rate]:
-            raise errors.invalid(where, f'have {missing[0]!r}', sorted(rate))
-        return {pattern: _as_rate(where, rate[pattern]) for pattern in patterns}
+def _as_rate(where: str, rate: Any) -> float:
+    """A number that no program is built around, whichever way it is written."""
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
         raise errors.invalid(where, 'be a number', errors.shown(rate))
     checks.positive(where, rate)
@@ -239,7 +230,7 @@ def _check_section(where: str, section: Any) -> None:
 
 def at_point(section: Any, point: grids.Point, prefix: str) -> Any:
     """A section at a point of the grid, as far as columns are named by its path."""
-    return _replaced(section, _axes(point, prefix), point)
+    return _replaced(f'config.{prefix}', section, _axes(point, prefix), point)
 
 
 def _axes(columns: Iterable[str], prefix: str) -> dict[str, Path]:
@@ -248,32 +239,9 @@ def _axes(columns: Iterable[str], prefix: str) -> dict[str, Path]:
     return {n: n.removeprefix(start).split('.') for n in columns if n.startswith(start)}
 
 
-def _replaced(section: Any, axes: Mapping[str, Path], values: Section) -> Any:
+def _replaced(where: str, section: Any, axes: Mapping[str, Path], values: Section) -> Any:
     for name, path in axes.items():
-        section = with_value(section, path, values[name])
-    return section
-
-
-def with_value(section: Any, path: Path, value: Any) -> Any:
-    """A section with a value at a path, which may lead into sections that are not there."""
-    if not path:
-        return value
-    first, *rest = path
-    if isinstance(first, int):
-        return [with_value(v, rest, value) if k == first else v for k, v in enumerate(section)]
-    inner = {'name': section} if isinstance(section, str) else section or {}
-    if not isinstance(inner, Mapping):
-        raise errors.invalid('config', f'have a section around {first!r}, which varies', inner)
-    return {**inner, first: with_value(inner.get(first), rest, value)}
-
-
-def _value_at(section: Any, path: Path) -> Any:
-    """The value at a path; REQUIRED if there is none."""
-    for part in path:
-        if isinstance(section, Mapping):
-            section = section.get(part, REQUIRED)
-        else:
-            section = section[part] if isinstance(part, int) else REQUIRED
+        section = plain.with_value(section, path, values[name], where)
     return section
 
 
@@ -311,12 +279,3 @@ def _parts(section: Any, path: Path = ()) -> list[tuple[Path, bool, bool]]:
         is_own = factory not in table.values()
         parts.append((inner, is_own, 'seed' in sections.parameters(factory)))
     return parts
-
-
-def _check_seeds(where: str, section: Section, paths: Sequence[Path]) -> None:
-    """Raises unless what is replaced could have been a seed."""
-    for path in paths:
-        seed = _value_at(section, path)
-        if seed is not None and seed is not REQUIRED:
-            place = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in path)
-            checks.static_int(f'{where}{place}', seed, minimum=0, maximum=2**32 - 1)

@@ -2,24 +2,23 @@
 
 import dataclasses
 import functools
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-
-from fedjax_links import evaluation, runs, simulation
-from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
-from fedjax_links.core import checks, describing, errors, grids, prng
+from fedjax_links import runs, simulation
+from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.core import checks, describing, errors, prng
 from fedjax_links.core.grids import Point
-from fedjax_links.experiment.plan import families, limits, makers, redraws
+from fedjax_links.experiment.looking import forking, preflight
+from fedjax_links.experiment.plan import limits, redraws
 from fedjax_links.experiment.plan.choosing import Tuning
 from fedjax_links.experiment.plan.makers import Maker
-from fedjax_links.machines import environment
+from fedjax_links.experiment.plan.plans import Plan
+from fedjax_links.experiment.running import hooks, loop
+from fedjax_links.machines.devices import Devices
 from fedjax_links.results import dataset
-
-LINKS = 'links'
-"""What ``log`` calls the realised links of every seed."""
 
 ProblemPart = Problem | Maker[Problem] | Callable[..., Problem]
 PatternPart = Participation | Maker[Participation] | Callable[..., Participation]
@@ -99,9 +98,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Checks everything but the parts themselves."""
-        from fedjax_links.experiment.running import hooks
-
-        self._describe_copy()
+        self._keep_config_true()
         checks.static_int('num_rounds', self.num_rounds)
         checks.static_int('eval_every', self.eval_every)
         limits.check_multiple('num_rounds', self.num_rounds, self.eval_every)
@@ -120,16 +117,16 @@ class Experiment:
             raise errors.invalid('problem', f'have {min(missing)!r}', sorted(self.problem))
         if self.direction is not None:
             checks.choice('direction', self.direction, ('max', 'min'))
-        checks.choice('baseline', self.baseline_label, list(self.algorithms))
+        checks.choice('baseline', self.plan.baseline, list(self.algorithms))
         hooks.check_log(self.log)
         limits.check_names(self.names, (*self.patterns, *self.algorithms))
         limits.check_columns(self)
-        columns = grids.flatten(self.grid)
-        redraws.check(self.redraw, len(self.seeds), self.columns_taken, columns)
+        taken, columns = self.plan.drawn_columns, self.plan.columns
+        redraws.check(self.redraw, len(self.seeds), taken, columns)
         for pattern in self.patterns:
-            for point in self.grid_points:
-                metrics = self._metrics(pattern, point)
-                checks.choice('metric', self.metric_name, metrics)
+            for point in self.plan.points:
+                metrics = self.plan.metrics(pattern, point)
+                checks.choice('metric', self.plan.metric, metrics)
                 dataset.check_name('metrics', metrics)
                 wanted = self.problem_at(pattern, point).num_clients
                 if (count := self.pattern_at(pattern, point).num_clients) != wanted:
@@ -138,7 +135,7 @@ class Experiment:
         if self.tuning is not None:
             limits.check_tuning(self, self.tuning)
 
-    def _describe_copy(self) -> None:
+    def _keep_config_true(self) -> None:
         """Keeps the config that of the fields, whichever of them a copy was given anew."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         del fields['_copied']
@@ -149,175 +146,118 @@ class Experiment:
             object.__setattr__(self, 'config', config)
         object.__setattr__(self, '_copied', {**fields, 'config': config})
 
-    # What the parts are.
+    def __eq__(self, other: object) -> bool:
+        """Whether both were made from the same config, or else of the same parts."""
+        if not isinstance(other, Experiment):
+            return NotImplemented
+        return self is other or self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        """Equal experiments have equal titles."""
+        return hash(self.title)
+
+    def _identity(self) -> str:
+        """What tells experiments apart: plain values, and objects by which they are."""
+        said = self.config
+        if said is None:
+            parts = 'problem', 'patterns', 'algorithms', 'eval_fn'
+            said = {**self.plan.facts(), **{name: getattr(self, name) for name in parts}}
+        return json.dumps(said, sort_keys=True, default=id)
 
     @functools.cached_property
-    def grid_points(self) -> list[dict[str, Any]]:
-        """The points of the grid."""
-        return grids.points(grids.flatten(self.grid), self.grid_mode)
-
-    @functools.cached_property
-    def algorithm_makers(self) -> Mapping[str, Maker[Algorithm]]:
-        """By label."""
-        return {k: makers.as_maker(f'algorithms.{k}', v) for k, v in self.algorithms.items()}
-
-    @functools.cached_property
-    def pattern_makers(self) -> Mapping[str, Maker[Participation]]:
-        """By label."""
-        every = {k: makers.as_maker(f'patterns.{k}', v) for k, v in self.patterns.items()}
-        return {k: maker._replace(make=makers.remember(maker.make)) for k, maker in every.items()}
-
-    @functools.cached_property
-    def problem_makers(self) -> Mapping[str, Maker[Problem]]:
-        """By label of the pattern."""
-        if not isinstance(self.problem, Mapping):
-            shared = makers.as_maker('problem', self.problem)
-            return dict.fromkeys(self.patterns, shared)
-        return {k: makers.as_maker(f'problem.{k}', self.problem[k]) for k in self.patterns}
+    def plan(self) -> Plan:
+        """What running it takes: makers of its parts, lanes, and how results are judged."""
+        return Plan(self)
 
     def algorithm_at(self, label: str, columns: Point) -> Algorithm:
         """An algorithm at values of columns, which may be traced; the rest is as without a grid."""
-        maker = self.algorithm_makers[label]
-        return maker.make(**maker.at(columns))
+        return self.plan.algorithms[label].make_at(columns)
 
     def pattern_at(self, label: str, point: Point, seed: int | None = None) -> Participation:
         """A pattern at a point, as a seed (the first) draws it; the same for the same values."""
-        maker = self.pattern_makers[label]
-        return maker.make(**maker.at({**point, **self.draws.columns(seed, point)}))
+        drawn = self.plan.draws.columns(seed, point)
+        return self.plan.patterns[label].make_at({**point, **drawn})
 
     def problem_at(self, pattern: str, point: Point, seed: int | None = None) -> Problem:
         """The problem of a pattern at a point, as a seed draws it; likewise."""
-        drawn = self.draws.columns(seed, point)
-        return self._problems.at(self.problem_makers[pattern], point, drawn)
+        plan = self.plan
+        return plan.shared_problems.at(
+            plan.problems[pattern], point, plan.draws.columns(seed, point)
+        )
 
-    @property
-    def columns_taken(self) -> set[str]:
-        """The columns that makers of problems and patterns take."""
-        every: list[Maker[Any]] = [*self.pattern_makers.values(), *self.problem_makers.values()]
-        return {name for maker in every for name in maker.columns}
+    def describe(self) -> str:
+        """A few lines: the problem, the work ahead, draws, and warnings."""
+        return preflight.describe(self)
 
-    @functools.cached_property
-    def draws(self) -> redraws.Draws:
-        """Which seed each draw has."""
-        tuning = self.tuning.seeds if self.tuning else ()
-        alone = grids.flatten(self.grid).get(redraws.GRID, ())
-        return redraws.Draws(self.redraw, [*self.seeds, *tuning], alone)
+    def check(self) -> None:
+        """Traces a period of every program and refuses what cannot fit, in seconds.
 
-    @functools.cached_property
-    def _problems(self) -> families.Problems:
-        return families.Problems(self.draws.every())
+        Raises:
+          ValueError: naming the algorithm that fails, or needs more memory than there is.
+        """
+        preflight.check(self)
 
-    # How results are judged.
-
-    @property
-    def baseline_label(self) -> str:
-        """The algorithm that others are compared with."""
-        default = 'fedavg' if 'fedavg' in self.algorithms else next(iter(self.algorithms))
-        return default if self.baseline is None else self.baseline
-
-    @functools.cached_property
-    def metric_name(self) -> str:
-        """What tables show and tuning goes by."""
-        names = list(self.directions)
-        larger = [name for name in names if self.directions[name] == 'max']
-        return [*larger, *names][0] if self.metric is None else self.metric
-
-    @functools.cached_property
-    def directions(self) -> Mapping[str, str | None]:
-        """``'max'``, ``'min'`` or None for unknown, by metric."""
-        pattern = next(iter(self.pattern_makers))
-        problem = self.problem_at(pattern, self.grid_points[0])
-        stated = _metrics(problem, _own_eval_fn(problem))
-        found = {
-            name: evaluation.direction(problem, name) if name in stated else None
-            for name in self._metrics(pattern, self.grid_points[0])
-        }
-        if self.direction is not None and self.metric in found:
-            found[self.metric] = self.direction
-        return found
-
-    def eval_fn_for(self, problem: Problem) -> simulation.EvalFn:
-        """What is applied to every candidate model."""
-        return self.eval_fn or _own_eval_fn(problem)
-
-    def _metrics(self, pattern: str, point: Point) -> list[str]:
-        problem = self.problem_at(pattern, point)
-        return _metrics(problem, self.eval_fn_for(problem))
-
-    def models(self, label: str) -> list[str]:
-        """Candidate models of an algorithm."""
-        pattern, point = next(iter(self.pattern_makers)), self.grid_points[0]
-        problem = self.problem_at(pattern, point)
-        tried = grids.points(grids.flatten(self.tuning.grid), 'cross')[0] if self.tuning else {}
-        algorithm = self.algorithm_at(label, self.algorithm_makers[label].at({**tried, **point}))
-
-        def named(key: Key) -> Mapping[str, Params]:
-            return algorithm.models(algorithm.init(problem.init_params(key), problem))
-
-        return list(jax.eval_shape(named, jax.random.key(0)))
-
-    # What it does.
-
-    def run(self, folder: str | Path | None = None, callbacks: Sequence[Any] = ()) -> runs.Results:
+    def run(
+        self,
+        folder: str | Path | None = None,
+        callbacks: Sequence[hooks.Callback] = (),
+        *,
+        devices: Devices = None,
+        mesh: int | None = None,
+    ) -> runs.Results:
         """Runs what has not run yet.
 
         Args:
           folder: where everything is kept, and from where an interrupted run goes on; None keeps
             the results in memory alone.
           callbacks: objects with the methods of `hooks.Callback`.
+          devices: how many devices lanes run on at the same time, or which; all by default, or
+            those of one mesh. Changes no bit.
+          mesh: how many devices share the clients of every round of a lane; None for no mesh.
 
         Returns:
           The metrics as columns, tuning included.
 
         Raises:
-          ValueError: if the folder holds another experiment, or every value tried diverges.
+          ValueError: if the folder holds another experiment, devices are not there, or every value
+            tried diverges.
         """
-        from fedjax_links.experiment.running import loop as running
+        places = preflight.places(self, devices, mesh)
+        return loop.run(self, folder, callbacks, places=places)
 
-        return running.run(self, folder, callbacks)
+    def fork(
+        self,
+        fork_from: str | Path,
+        at_round: int,
+        folder: str | Path | None = None,
+        callbacks: Sequence[hooks.Callback] = (),
+        *,
+        devices: Devices = None,
+        mesh: int | None = None,
+    ) -> runs.Results:
+        """As `run`, with lanes that begin where those of another run were after a round.
 
-    def describe(self) -> str:
-        """A few lines: the problem, the links and the bias they give FedAvg, the work ahead."""
-        from fedjax_links.experiment.looking import preflight
+        Args:
+          fork_from: folder of that run, see `forking`.
+          at_round: T, a multiple of ``eval_every`` of both; ``num_rounds`` counts from the run's
+            beginning.
+          folder: as in `run`; new, or of the same fork.
+          callbacks: as in `run`.
+          devices: as in `run`.
+          mesh: as in `run`.
 
-        return preflight.describe(self)
+        Returns:
+          The metrics of the rounds after T.
 
-    def facts(self) -> dict[str, Any]:
-        """What reports need to know of the experiment, as plain values."""
-        return {**self._facts, 'numerics': environment.numerics()}
-
-    @functools.cached_property
-    def _facts(self) -> dict[str, Any]:
-        ways, tuning = self.draws.ways(), None
-        if self.tuning is not None:
-            tried = grids.flatten(self.tuning.grid)
-            tuning = {**dataclasses.asdict(self.tuning), 'grid': tried}
-        return {
-            'title': self.title,
-            'caption': self.caption,
-            'patterns': list(self.pattern_makers),
-            'algorithms': list(self.algorithms),
-            'names': [list(pair) for pair in self.names],
-            'baseline': self.baseline_label,
-            'metric': self.metric_name,
-            'directions': dict(self.directions),
-            'models': {label: self.models(label) for label in self.algorithms},
-            'num_rounds': self.num_rounds,
-            'eval_every': self.eval_every,
-            'evaluate_start': self.evaluate_start,
-            'seeds': [int(seed) for seed in self.seeds],
-            'grid': grids.flatten(self.grid),
-            'grid_mode': self.grid_mode,
-            'tuning': tuning,
-            'reports': dict(self.reports),
-            'log': list(self.log),
-            'draws': prng.DRAWS,
-            **({} if ways == redraws.DEFAULTS else {'redraw': dict(ways)}),
-            **({'attainable': known} if (known := self._attainable()) else {}),
-        }
+        Raises:
+          ValueError: as `run`, and if a lane has no counterpart, or one whose state does not fit.
+        """
+        origin = forking.Fork(self, fork_from, at_round)
+        places = preflight.places(self, devices, mesh)
+        return loop.run(self, folder, callbacks, origin=origin, places=places)
 
     def _summary(self) -> str:
-        columns = grids.flatten(self.grid)
+        columns = self.plan.columns
         count = limits.num_points(columns, self.grid_mode)
         rows = {
             'title': self.title,
@@ -328,23 +268,3 @@ class Experiment:
             'rounds': f'{self.num_rounds:,}, evaluated every {self.eval_every:,}',
         }
         return describing.block('Experiment', rows)
-
-    def _attainable(self) -> str:
-        """What is known of the difficulty, if it is the same everywhere."""
-        problems = (self.problem_at(k, p) for k in self.pattern_makers for p in self.grid_points)
-        known = {evaluation.attainable_text(problem) for problem in problems}
-        return known.pop() if len(known) == 1 else ''
-
-
-def _own_eval_fn(problem: Problem) -> simulation.EvalFn:
-    return evaluation.for_problem(problem) or simulation.problem_metrics
-
-
-def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
-    """The names of what is measured."""
-    key = jax.random.key(0)
-    params = jax.eval_shape(problem.init_params, key)
-    found = jax.eval_shape(eval_fn, params, key, problem)
-    if not isinstance(found, Mapping) or any(leaf.shape for leaf in jax.tree.leaves(found)):
-        raise errors.invalid('eval_fn', 'return numbers by name', found)
-    return list(found)

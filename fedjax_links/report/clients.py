@@ -19,7 +19,6 @@ from fedjax_links.clients.data import client_data
 from fedjax_links.core import errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.experiment.plan import choosing
-from fedjax_links.experiment.plan.lanes import main_lanes
 from fedjax_links.experiment.running.programs import state_shape
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import configured, prediction
@@ -108,11 +107,11 @@ def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Cli
     """
     lanes = {}
     for label in experiment.algorithms:
-        chosen = [e.chosen for e in choosing.tried(run.columns, experiment.facts(), label)]
-        lanes[label] = main_lanes(experiment, label, chosen)
+        chosen = [e.chosen for e in choosing.tried(run.columns, experiment.plan.facts(), label)]
+        lanes[label] = experiment.plan.main_lanes(label, chosen)
     found = {}
-    for pattern in experiment.pattern_makers:
-        problem = experiment.problem_at(pattern, experiment.grid_points[0])
+    for pattern in experiment.patterns:
+        problem = experiment.problem_at(pattern, experiment.plan.points[0])
         law = _law(experiment, pattern)
         losses, missing = {}, {}
         for label, own in lanes.items():
@@ -136,7 +135,7 @@ def _expected(
     experiment: Experiment, pattern: str, problem: Problem
 ) -> dict[str, Mapping[str, float]]:
     """What is predicted of FedAvg and FedPBC, if they run and it is found quickly."""
-    if experiment.config is None or len(experiment.grid_points) > 1:
+    if experiment.config is None or len(experiment.plan.points) > 1:
         return {}
     if not prediction.is_stated(problem):
         return {}
@@ -158,8 +157,7 @@ def _law(experiment: Experiment, pattern: str) -> LinkLaw:
     bound = configured.links_at(experiment, pattern, experiment.seeds[0])
     if bound is None:
         return LinkLaw('made in Python, no config names the links')
-    maker = experiment.pattern_makers[pattern]
-    if maker.columns.keys() & experiment.grid_points[0].keys():
+    if experiment.plan.patterns[pattern].columns.keys() & experiment.plan.columns.keys():
         return LinkLaw('the grid changes links or data')
     return configured.link_law(bound)
 
@@ -173,9 +171,7 @@ def _final_model(experiment: Experiment, folder: Path, lane: Lane) -> Params | s
         state = checkpoints.load(runs.checkpoint_file(folder, lane.name, lane.num_rounds), like)
     except checkpoints.DamagedError:
         return 'its last checkpoint is not there'
-    maker = experiment.algorithm_makers[lane.algorithm]
-    algorithm = experiment.algorithm_at(lane.algorithm, maker.at(lane.point))
-    models = algorithm.models(state.algorithm)
+    models = experiment.algorithm_at(lane.algorithm, lane.point).models(state.algorithm)
     return models.get('client_mean', models['server'])
 
 

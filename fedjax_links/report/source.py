@@ -12,7 +12,7 @@ import numpy as np
 from fedjax_links import evaluation, runs
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment import Experiment
-from fedjax_links.experiment.plan import choosing, lanes
+from fedjax_links.experiment.plan import choosing
 from fedjax_links.report.clients import Clients, kept
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
@@ -296,7 +296,7 @@ def blank(experiment: Experiment) -> Source:
       What its pages will be made of; computing it trains nothing.
     """
     lines: list[str] = []
-    real = experiment.facts()
+    real = experiment.plan.facts()
     facts = {**real, 'eval_every': real['num_rounds'], 'evaluate_start': False}  # one for all
     for label in experiment.algorithms:
         record = {
@@ -304,10 +304,10 @@ def blank(experiment: Experiment) -> Source:
             for model in facts['models'][label]
             for metric in facts['directions']
         }
-        tried = lanes.tuning_lanes(experiment, label)
+        tried = experiment.plan.tuning_lanes(label)
         lines += [runs.line_of(lane.labels, lane.num_rounds, record) for lane in tried]
         chosen = [entry.chosen for entry in choosing.tried(runs.as_columns(lines), facts, label)]
-        for lane in lanes.main_lanes(experiment, label, chosen):
+        for lane in experiment.plan.main_lanes(label, chosen):
             lines.append(runs.line_of(lane.labels, lane.num_rounds, record))
     found = of_run(runs.Results(runs.as_columns(lines), facts), experiment)
     rounds = recorded.rounds_of(real)

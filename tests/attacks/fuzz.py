@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 from fedjax_links import experiment, report
 from fedjax_links.config import quick as sizes
 from fedjax_links.core import errors
-from fedjax_links.experiment.looking import preflight
 from fedjax_links.report.screens import theory
 from tests.attacks import mutations, rules
 
@@ -82,9 +81,9 @@ def _drive(config: dict[str, Any]) -> int:
     report.check(planned)
     planned.describe()
     theory.prediction(planned)
-    preflight.check(planned)
-    pattern = next(iter(planned.pattern_makers))
-    return planned.problem_at(pattern, planned.grid_points[0]).num_clients
+    planned.check()
+    pattern = next(iter(planned.plan.patterns))
+    return planned.problem_at(pattern, planned.plan.points[0]).num_clients
 
 
 def _as_line(message: str) -> Verdict:

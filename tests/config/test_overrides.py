@@ -23,15 +23,7 @@ def test_changes_are_fields_by_path_with_both_values():
         'first_seed': 3,
         'width': 40,
     }
-    changes = overrides.between(FILE, after)
-    assert changes == {
-        'client.learning_rate': (0.2, 0.1),
-        'problem.model.width': (16, 8),
-        'problem.store': ('here', ''),
-        'links.probs': ([0.1, 0.3], [0.1, 0.2]),
-        'first_seed': (3, overrides.NOT_GIVEN),
-    }
-    assert overrides.told(after, changes) == {
+    assert overrides.captioned(FILE, after) == {
         **after,
         'caption': (
             'Changed from the config: client.learning_rate = 0.2 (0.1), problem.model.width = 16 '
@@ -42,6 +34,8 @@ def test_changes_are_fields_by_path_with_both_values():
 
 
 def test_without_changes_a_config_stays_as_it_is():
-    assert overrides.told(FILE, overrides.between(FILE, dict(FILE))) == FILE
-    no_caption = overrides.told({'num_rounds': 3}, {'num_rounds': (3, 10)})
+    assert overrides.captioned(FILE, dict(FILE)) == FILE
+    looks = {**FILE, 'title': 'Another', 'width': 40}
+    assert overrides.captioned(FILE, looks) == looks
+    no_caption = overrides.captioned({'num_rounds': 10}, {'num_rounds': 3})
     assert no_caption['caption'] == 'Changed from the config: num_rounds = 3 (10).'

@@ -9,7 +9,6 @@ import pytest
 
 from fedjax_links import experiment, runs, simulation
 from fedjax_links.config import recordings, sections
-from fedjax_links.experiment.looking import forking
 from tests.experiment.configs import values
 
 MARKOV = {'name': 'markov', 'probs': {'name': 'equal', 'value': 0.5}, 'up_rate': 0.3}
@@ -68,7 +67,7 @@ def test_masks_are_kept_of_the_first_seed_and_probabilities_where_asked_for(tmp_
 def test_links_of_a_fork_stand_at_their_rounds(tmp_path):
     planned = build(links=MARKOV, num_rounds=8, eval_every=2)
     planned.run(tmp_path / 'run')
-    forking.run(planned, tmp_path / 'fork', fork_from=tmp_path / 'run', at_round=6)
+    planned.fork(tmp_path / 'run', 6, tmp_path / 'fork')
     links = [
         simulation.realised_links(
             jax.random.key(0), recordings.recorded(tmp_path / name, num_clients=8), num_rounds=8

@@ -65,7 +65,7 @@ def test_an_algorithm_can_appear_twice_with_its_own_client_program():
             'paused': {'name': 'fedpbc', 'compute': 'active', 'client': {'learning_rate': 0.2}},
         }
     )
-    makers = planned.algorithm_makers
+    makers = planned.plan.algorithms
     rates = {label: makers[label].columns['client.learning_rate'] for label in makers}
     assert rates == {'fedpbc': 0.1, 'paused': 0.2}
 
@@ -93,9 +93,9 @@ def test_a_grid_may_vary_a_rate_that_an_algorithm_has_of_its_own():
     own = {'fedavg': {'client': {'learning_rate': 0.5}}}
     grid = {'algorithms': {'fedavg': {'client': {'learning_rate': [0.1, 0.2]}}}}
     planned = build(algorithms=own, grid=grid)
-    maker, rates = planned.algorithm_makers['fedavg'], []
-    for point in map(maker.at, planned.grid_points):
-        client = maker.resolve(**point).args[0]
+    maker, rates = planned.plan.algorithms['fedavg'], []
+    for point in map(maker.at, planned.plan.points):
+        client = maker.bound_at(point).args[0]
         schedule = client.options['learning_rate'].build(point)
         rates.append(float(schedule(0)))
     assert rates == pytest.approx([0.1, 0.2])
@@ -298,7 +298,7 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
         ),
         (
             {'algorithms': {'fedavg': {'client': {'learning_rate': {'cohort': 0.1}}}}},
-            "`config.algorithms.fedavg.client.learning_rate` must have 'bernoulli', got ['cohort']",
+            '`config.algorithms.fedavg.client.learning_rate` must be a number, got ',
         ),
         ({'patern': {}}, "`config` has no 'patern'; did you mean 'patterns'?"),
         (
@@ -345,6 +345,6 @@ def test_a_metric_of_unknown_direction_is_refused_where_it_decides():
     changes = {'eval_fn': 'tests.experiment.parts:size_of_model', 'metric': 'size'}
     with pytest.raises(ValueError, match=r"`config\.direction` must be 'max' or 'min', as nothing"):
         experiment.build(tuned(**changes))
-    assert experiment.build(tuned(**changes, direction='min')).directions == {'size': 'min'}
+    assert experiment.build(tuned(**changes, direction='min')).plan.directions == {'size': 'min'}
     plain = build(**changes)
-    assert plain.directions == {'size': None}
+    assert plain.plan.directions == {'size': None}

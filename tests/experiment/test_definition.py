@@ -1,13 +1,17 @@
 """What an experiment is: its values, its config, and what it says of itself."""
 
 import dataclasses
+import subprocess
+import sys
 
+import jax
 import numpy as np
 import pytest
 
 import fedjax_links as fl
 from fedjax_links import experiment, participation, problems
-from tests.experiment.configs import tuned
+from tests import ROOT
+from tests.experiment.configs import tuned, values
 from tests.experiment.running.test_loop import in_python
 
 
@@ -30,7 +34,7 @@ def test_objects_are_no_values_of_a_grid():
         num_rounds=4,
         seeds=(0,),
     )
-    assert [point['mask'] for point in planned.grid_points] == [mask.tolist() for mask in masks]
+    assert [point['mask'] for point in planned.plan.points] == [mask.tolist() for mask in masks]
     results = planned.run()
     assert results['mask'].tolist() == [mask.tolist() for mask in masks] * 2
     assert results['rounds/num_active'].tolist() == [0, 12] * 2
@@ -38,9 +42,41 @@ def test_objects_are_no_values_of_a_grid():
 
 def test_experiments_are_compared_as_what_they_are():
     planned = in_python()
-    assert planned == planned
-    assert planned != in_python()
-    assert len({planned, planned}) == 1
+    same, other = dataclasses.replace(planned), dataclasses.replace(planned, seeds=(4, 5))
+    assert planned == same
+    assert planned != other
+    assert planned != in_python()  # of other functions
+    assert planned != 'Made in Python'
+    assert len({planned, same, other}) == 2
+
+
+def test_experiments_of_one_config_are_equal():
+    given = values(links={'name': 'bernoulli', 'probs': np.full(8, 0.5)})
+    first, again = experiment.build(given), experiment.build(given)
+    assert first == again
+    assert hash(first) == hash(again)
+    assert first != experiment.build({**given, 'first_seed': 1})
+    assert first != dataclasses.replace(first, title='other')
+    assert first != in_python()
+    module = {'title': 'One', 'problem': object()}  # as a script puts into a config
+    assert dataclasses.replace(first, config=module) == dataclasses.replace(again, config=module)
+
+
+def test_what_the_command_does_before_a_run_an_experiment_does(tmp_path):
+    planned = experiment.build(values())
+    planned.check()
+    planned.run(tmp_path / 'run')
+    whole = planned.run(tmp_path / 'meshed', mesh=1, devices=1)
+    assert whole.facts[fl.runs.ON_A_MESH]
+    forked = planned.fork(tmp_path / 'run', 2, devices=1)
+    last = forked['round'] == 4
+    assert last.all()
+    whole = fl.runs.read(tmp_path / 'run')
+    name = 'server/eval_loss'
+    np.testing.assert_array_equal(forked[name], whole[name][whole['round'] == 4])
+    most = len(jax.local_devices())
+    with pytest.raises(ValueError, match=rf'^`devices` must be at most {most}, all there are'):
+        planned.run(devices=most + 1)
 
 
 def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
@@ -48,7 +84,7 @@ def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
     assert dataclasses.replace(planned).config is planned.config
     longer = dataclasses.replace(planned, num_rounds=12, title='Longer')
     assert longer.config == {**planned.config, 'num_rounds': 12, 'title': 'Longer'}
-    assert experiment.build(longer.config).facts() == longer.facts()
+    assert experiment.build(longer.config).plan.facts() == longer.plan.facts()
     assert dataclasses.replace(longer, eval_every=2).config['num_rounds'] == 12
     rate = in_python().algorithms['fedavg']
     other = dataclasses.replace(planned, algorithms={'fedavg': rate}, num_rounds=4)
@@ -64,6 +100,24 @@ def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
         ValueError, match=r'must be new or hold a run of one that a config describes'
     ):
         claims.run(tmp_path)
+
+
+@pytest.mark.slow
+def test_what_reads_results_is_not_loaded_by_a_run():
+    """Of a config with reports, too: their pages are made by who looks at the results."""
+    code = """
+import sys
+from fedjax_links import experiment
+from tests import ROOT
+from tests.experiment.configs import tuned
+changes = {'num_seeds': 1, 'algorithms': {'fedavg': {}}}
+experiment.build(tuned(reports={'levels': {'name': 'levels'}}, **changes)).run()
+print(sorted({'xarray', 'matplotlib', 'pandas'} & sys.modules.keys()))
+"""
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout == '[]\n'
 
 
 def test_tuning_is_no_longer_than_the_run():

@@ -15,6 +15,7 @@ PAGE = ROOT / 'docs' / 'papers.md'
 KEPT = sorted(path.name for path in claim_of.ARCHIVES.iterdir())
 FEW = 20  # evaluations of a run that are run again; warm-ups end before
 PATTERN = {'wang2022_figure_d2_gaussians': 'rate1'}
+"""A record's label of one of the rates that the config has in its grid now."""
 
 
 def made(monkeypatch, values):
@@ -129,10 +130,11 @@ def config(run):
     return (get_config(','.join(words)) if words else get_config()).to_dict()
 
 
-def shortened(settings, algorithm, pattern, columns, rows):
-    """One lane of the config at the rates that its tuning chose."""
+def shortened(settings, algorithm, columns, rows):
+    """One lane of the config's first pattern at the rates of the record."""
     section, client = settings['algorithms'][algorithm], settings.get('client', {})
-    if 'tuning' in settings:
+    pattern = next(iter(settings['patterns']))
+    if 'tuning' in settings or 'grid' in settings:
         client = {**client, 'learning_rate': columns['client.learning_rate'][rows][0]}
     if 'server_lrs' in settings.get('tuning', {}):
         section = {**section, 'server_lr': columns['server_lr'][rows][0]}
@@ -144,7 +146,7 @@ def shortened(settings, algorithm, pattern, columns, rows):
         'num_seeds': 1,
         'problems': {k: v for k, v in settings.get('problems', {}).items() if k == pattern},
     }
-    dropped = ('baseline', 'names', 'reports', 'caption', 'quick', 'tuning', *own)
+    dropped = ('baseline', 'names', 'reports', 'caption', 'quick', 'tuning', 'grid', *own)
     kept = {name: value for name, value in settings.items() if name not in dropped}
     return kept | {name: value for name, value in own.items() if value}
 
@@ -160,7 +162,7 @@ def test_the_first_rounds_of_a_run_again(run):
     rows = (columns['stage'] == 'main') & (columns['seed'] == 0)
     rows &= (columns['algorithm'] == algorithm) & (columns['pattern'] == pattern)
     rows &= columns['round'] <= FEW * settings['eval_every']
-    again = experiment.build(shortened(settings, algorithm, pattern, columns, rows)).run().columns
+    again = experiment.build(shortened(settings, algorithm, columns, rows)).run().columns
     np.testing.assert_array_equal(again['round'], columns['round'][rows])
     metrics = [name for name in columns if name.startswith('server/')]
     assert metrics

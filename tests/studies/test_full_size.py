@@ -86,7 +86,7 @@ def test_hours_add_up_training_and_evaluations():
     assert found['hours_on_two_cores'] == pytest.approx((0.5 * trained + 5 * evaluated) / 7200)
     assert found['operations'] == 5 * trained * 100 + evaluated * 1_000 * 7
     assert found['bytes'] == 5 * trained * 10 + evaluated * 1_000 * 3
-    problem = planned.problem_at('periodic', planned.grid_points[0])
+    problem = planned.problem_at('periodic', planned.plan.points[0])
     alone = full_size._by_steps(values, problem, cost, before=10.0)
     assert alone['wait_minibatch'].processor == pytest.approx(5 * 0.1)
     assert alone['wait_full'].processor == pytest.approx(5 * 0.9)

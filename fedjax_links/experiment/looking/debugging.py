@@ -19,8 +19,8 @@ from fedjax_links.base import Array, FederationState, Params, Problem, PyTree
 from fedjax_links.clients.data import BatchLoss, watched
 from fedjax_links.core import checks, errors, prng, tree
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.plan import lanes as lanes_
-from fedjax_links.experiment.plan.lanes import Lane
+from fedjax_links.experiment.looking.preflight import count
+from fedjax_links.experiment.plan.lanes import MAIN, Lane, of_kept
 from fedjax_links.experiment.running.programs import algorithm_of, split
 from fedjax_links.storage import checkpoints
 
@@ -42,7 +42,7 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
     Raises:
       ValueError: if the folder holds another experiment, or no lane has that round behind it.
     """
-    here = json.loads(json.dumps(experiment.facts()))
+    here = json.loads(json.dumps(experiment.plan.facts()))
     for name, value in runs.described(folder)[0].items():
         if name not in (*runs.MAY_DIFFER, runs.ON_A_MESH) and here.get(name) != value:
             requirement = f'hold a run of this experiment, whose {name} is {here.get(name)!r}'
@@ -59,7 +59,7 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
         for lane in there
         if round in {record.get('first_bad_round') for record in lane.records.values()}
     ]
-    main = [lane for lane in there if lane.labels['stage'] == lanes_.MAIN]
+    main = [lane for lane in there if lane.labels['stage'] == MAIN]
     return _look_at_all(experiment, bad or main or there, round)
 
 
@@ -68,8 +68,8 @@ def _look_at_all(
 ) -> Iterator[str]:
     built: dict[Any, _Rounds] = {}
     for found in lanes:
-        lane = lanes_.of_kept(found)
-        problem, pattern = lanes_.problem_of(experiment, lane), lanes_.pattern_of(experiment, lane)
+        lane = of_kept(found)
+        problem, pattern = experiment.plan.problem_of(lane), experiment.plan.pattern_of(lane)
         key = lane.algorithm, repr(split(experiment, lane)[1]), id(pattern), id(problem)
         if key not in built:
             built[key] = _Rounds(experiment, lane)
@@ -83,9 +83,9 @@ class _Rounds:
     def __init__(self, experiment: Experiment, lane: Lane) -> None:
         """Compiles nothing yet."""
         self._experiment = experiment
-        self._problem = lanes_.problem_of(experiment, lane)
+        self._problem = experiment.plan.problem_of(lane)
         self._steps: dict[tuple[int, int], np.ndarray] = {}
-        pattern = lanes_.pattern_of(experiment, lane)
+        pattern = experiment.plan.pattern_of(lane)
         sample = simulation.sample_shapes(pattern)
         algorithm = algorithm_of(experiment, lane)
 
@@ -114,7 +114,7 @@ class _Rounds:
           A clause.
         """
         columns, _ = split(self._experiment, lane)
-        key_of = self._experiment.draws.key_of
+        key_of = self._experiment.plan.draws.key_of
         streams = 'init', 'links', 'batches'
         keys = {stream: key_of(stream, lane.seed, lane.point) for stream in streams}
         inputs = keys, columns, self._problem
@@ -135,7 +135,7 @@ class _Rounds:
             return f'{clients}, but the state after the round is not: {bad}'
         if not np.isfinite(metrics.loss_sum).all():
             return 'the sum of the losses is not finite, while all else is'
-        return f'everything is finite ({_count(num_computing, "client")} trained)'
+        return f'everything is finite ({count(num_computing, "client")} trained)'
 
     def _begin(self, paths: Sequence[Path], inputs: Any) -> FederationState:
         """The first checkpoint that can be read, or the start."""
@@ -183,24 +183,18 @@ class _Rounds:
         data = self._in_data(client)
         listed = ', '.join(map(str, others[:_MOST_LISTED]))
         more = ', ...' if others[_MOST_LISTED:] else ''
-        also = f'; {_count(len(others), "more client")} too: {listed}{more}' if others else ''
+        also = f'; {count(len(others), "more client")} too: {listed}{more}' if others else ''
         return f'client {client}, local step {bad[client]}: {what}{data}{also}'
 
     def _in_step(self, places: np.ndarray, step: int) -> str:
         params = jax.eval_shape(self._problem.init_params, jax.random.key(0))
-        leaves = jax.tree_util.tree_leaves_with_path(params)
-        model, (loss, *gradient) = places[: len(leaves)], places[len(leaves) :]
-
-        def first(own: Iterable[int]) -> str | None:
-            every = zip(leaves, own, strict=True)
-            bad = (_leaf(path, leaf, place) for (path, leaf), place in every if place >= 0)
-            return next(bad, None)
-
-        if bad := first(model):
+        count = len(jax.tree.leaves(params))
+        model, loss, gradient = places[:count], places[count], places[count + 1 :]
+        if bad := _first_in(params, model):
             before = 'it starts from' if step == 0 else 'the step before left'
             return f'the model that {before} is not finite: {bad}'
         found = ['the loss'] if loss >= 0 else []
-        if bad := first(gradient):
+        if bad := _first_in(params, gradient):
             found.append(f'the gradient of {bad}')
         return f'{" and ".join(found)} {"are" if len(found) > 1 else "is"} not finite'
 
@@ -218,18 +212,22 @@ def _first_place(leaf: Array) -> Array:
     return jnp.where(jnp.any(bad), jnp.argmax(bad), -1).astype(jnp.int32)
 
 
-def _first_in(values: PyTree) -> str | None:
-    """The first leaf that is not finite, with its first such entry."""
-    for path, leaf in jax.tree_util.tree_leaves_with_path(values):
-        if jnp.issubdtype(leaf.dtype, jnp.inexact) and (place := int(_first_place(leaf))) >= 0:
-            return _leaf(path, leaf, place)
+def _first_in(values: PyTree, places: Iterable[int] | None = None) -> str | None:
+    """The first leaf that is not finite, with its first such entry.
+
+    Args:
+      values: the leaves, or their shapes alone.
+      places: of each leaf, as `_first_place` finds it.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(values)
+    if places is None:
+        places = [int(_first_place(leaf)) for _, leaf in leaves]
+    for (path, leaf), place in zip(leaves, places, strict=True):
+        if place >= 0:
+            entry = [int(i) for i in np.unravel_index(place, leaf.shape)]
+            where = f' (first entry {entry})' if entry else ''
+            return f'{jax.tree_util.keystr(path) or "the array"}{where}'
     return None
-
-
-def _leaf(path: Any, leaf: Any, place: int) -> str:
-    entry = [int(i) for i in np.unravel_index(place, leaf.shape)]
-    where = f' (first entry {entry})' if entry else ''
-    return f'{jax.tree_util.keystr(path) or "the array"}{where}'
 
 
 def _since(first: FederationState, state: FederationState) -> str:
@@ -241,7 +239,3 @@ def _since(first: FederationState, state: FederationState) -> str:
     else:
         return f'the state of its checkpoint after {int(state.round)} rounds is not finite already'
     return f'the state is not finite since round {since} already'
-
-
-def _count(number: int, word: str) -> str:
-    return f'{number} {word}{"" if number == 1 else "s"}'

@@ -18,82 +18,29 @@ import contextlib
 import functools
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import FederationState, PyTree
+from fedjax_links.config import plain
 from fedjax_links.core import checks, errors, prng
-from fedjax_links.experiment.config import build
 from fedjax_links.experiment.config_parts import pattern_sections
-from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.plan import lanes as lanes_
-from fedjax_links.experiment.plan import redraws
-from fedjax_links.experiment.plan.lanes import Lane
+from fedjax_links.experiment.plan import limits, redraws
+from fedjax_links.experiment.plan.lanes import MAIN, Lane, of_kept
 from fedjax_links.experiment.running import hooks
-from fedjax_links.experiment.running import loop as running
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.programs import Programs, state_shape
 from fedjax_links.machines import devices
 from fedjax_links.storage import checkpoints
 
-_CARRY, _LINKS = 'participation', 'links'
-
-
-def run(
-    experiment: Experiment,
-    folder: str | Path | None = None,
-    callbacks: Sequence[hooks.Callback] = (),
-    *,
-    fork_from: str | Path,
-    at_round: int,
-) -> runs.Results:
-    """As `Experiment.run`, with lanes that begin where another run's lanes were.
-
-    Args:
-      experiment: what happens from then on; its ``num_rounds`` counts from the run's beginning.
-      folder: as in `Experiment.run`; new, or of the same fork.
-      callbacks: likewise.
-      fork_from: folder of the run.
-      at_round: T, a multiple of ``eval_every`` of both.
-
-    Returns:
-      The metrics of the rounds after T.
-
-    Raises:
-      ValueError: as `origin` and `Experiment.run`.
-    """
-    begin = origin(experiment, fork_from, at_round)
-    return running.run(experiment, folder, callbacks, origin=begin)
-
-
-def origin(
-    experiment: Experiment, fork_from: str | Path | None, at_round: int | None
-) -> hooks.Origin:
-    """Where the lanes of an experiment begin.
-
-    Args:
-      experiment: the experiment.
-      fork_from: folder of a run; None for lanes that begin before their first round.
-      at_round: T; None likewise.
-
-    Returns:
-      The origin, for `running.run`.
-
-    Raises:
-      ValueError: if only one of the two is given, the round is none that both have evaluated, a
-        lane has no counterpart, or a state does not fit, with its first such leaf.
-    """
-    if fork_from is None and at_round is None:
-        return hooks.Origin()
-    if fork_from is None or at_round is None:
-        absent = 'fork_from' if fork_from is None else 'at_round'
-        raise errors.invalid(absent, 'be given too', None)
-    return Fork(experiment, fork_from, at_round)
+if TYPE_CHECKING:
+    from fedjax_links.experiment.definition import Experiment
 
 
 class Fork(hooks.Origin):
@@ -104,8 +51,18 @@ class Fork(hooks.Origin):
       facts: ``forked_from`` and ``at_round``.
     """
 
-    def __init__(self, experiment: Experiment, fork_from: str | Path, at_round: int) -> None:
-        """Checks that every lane can begin; errors as in `origin`."""
+    def __init__(self, experiment: 'Experiment', fork_from: str | Path, at_round: int) -> None:
+        """Checks that every lane can begin.
+
+        Args:
+          experiment: what happens from then on.
+          fork_from: folder of a run.
+          at_round: T.
+
+        Raises:
+          ValueError: if the round is none that both have evaluated, a lane has no counterpart, or a
+            state does not fit, with its first such leaf.
+        """
         self._experiment = experiment
         self._folder = Path(fork_from)
         self._theirs, self._config = runs.described(fork_from, 'fork_from')
@@ -116,16 +73,11 @@ class Fork(hooks.Origin):
         self._check_round()
         for label in experiment.algorithms:
             checked: set[str] = set()
-            for lane in lanes_.main_lanes(experiment, label):
+            for lane in experiment.plan.main_lanes(label):
                 name = self._name_of(lane)
                 if lane.pattern not in checked or self._config is None:
                     checked.add(lane.pattern)
-                    leaves = self._stored(name, at_round)
-                    if leaves is None:
-                        past = self._lane(name)
-                        like = state_shape(self._programs.experiment, past)
-                        leaves = checkpoints.leaves_of(like)
-                    self._fitted(lane, name, leaves)
+                    self._fitted(lane, name, self._stored(name, at_round) or self._shapes(name))
 
     def begin(self, lane: Lane) -> FederationState:
         """As `Origin.begin`: read if there is a checkpoint; else the run's lane is advanced again.
@@ -139,7 +91,7 @@ class Fork(hooks.Origin):
 
     def carry(self, pattern: str, seed: int) -> PyTree | None:
         """As `Origin.carry`; all algorithms meet the same links, so any lane knows it."""
-        every = lanes_.main_lanes(self._experiment, next(iter(self._experiment.algorithms)))
+        every = self._experiment.plan.main_lanes(next(iter(self._experiment.algorithms)))
         lane = next(lane for lane in every if (lane.pattern, lane.seed) == (pattern, seed))
         state = self._ready[lane.name] = self.begin(lane)
         return state.participation
@@ -150,19 +102,14 @@ class Fork(hooks.Origin):
         return 'num_rounds' in kept and int(kept['num_rounds']) == num_rounds
 
     def _check_round(self) -> None:
-        checks.static_int('at_round', self.round)
         ours, theirs = self._experiment, self._theirs
-        least, most = theirs.get('at_round', 0), theirs['num_rounds']
-        every, every_there = ours.eval_every, theirs['eval_every']
-        known = f'lie in [{least}, {most}], the rounds of {self._folder}'
-        for is_wrong, requirement in (
-            (self.round % every, f'be a multiple of eval_every = {every}'),
-            (self.round % every_there, f'be a multiple of eval_every = {every_there} of the run'),
-            (not least <= self.round <= most, known),
-            (self.round >= ours.num_rounds, f'be below num_rounds = {ours.num_rounds}'),
-        ):
-            if is_wrong:
-                raise errors.invalid('at_round', requirement, self.round)
+        checks.static_int('at_round', self.round)
+        for period in (ours.eval_every, theirs['eval_every']):
+            limits.check_multiple('at_round', self.round, period)
+        least, most = theirs.get('at_round', 0), min(theirs['num_rounds'], ours.num_rounds - 1)
+        if not least <= self.round <= most:
+            requirement = f'lie in [{least}, {most}], in {self._folder} and below `num_rounds`'
+            raise errors.invalid('at_round', requirement, self.round)
 
     # What fits.
 
@@ -172,23 +119,24 @@ class Fork(hooks.Origin):
         Raises:
           ValueError: naming the first leaf that does not fit.
         """
-        fields: dict[str, PyTree] = {}
         shape = state_shape(self._experiment, lane)
-        for field, like in shape._asdict().items():
-            found, mismatch = _field(leaves, field, like)
-            if mismatch is None:
-                fields[field] = found
-            elif field not in (_CARRY, _LINKS):
+        wanted = checkpoints.leaves_of(shape)
+        wrong = _mismatches(leaves, wanted)
+        for field, said in wrong.items():
+            if field not in ('participation', 'links'):
                 requirement = f'hold states that fit {lane.algorithm}'
                 theirs = f'{self._folder} with {self._kept[name].labels["algorithm"]}'
-                raise errors.invalid('fork_from', requirement, f'{theirs}, whose state {mismatch}')
-        if _LINKS not in fields:  # of another kind, and only reported
-            fields[_LINKS] = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shape.links)
-        if _CARRY not in fields or not self._same_pattern(lane, name):
-            pattern = lanes_.pattern_of(self._experiment, lane)
-            key = self._experiment.draws.key_of('links', lane.seed, lane.point)
-            fields[_CARRY] = pattern.init(prng.pattern_key(key))
-        return FederationState(**fields)
+                raise errors.invalid('fork_from', requirement, f'{theirs}, whose state {said}')
+        there = [leaves.get(place) for place in wanted]
+        state: FederationState = jax.tree.unflatten(jax.tree.structure(shape), there)
+        if 'links' in wrong:  # of another kind, and only reported
+            blank = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shape.links)
+            state = state._replace(links=blank)
+        if 'participation' in wrong or not self._same_pattern(lane, name):
+            pattern = self._experiment.plan.pattern_of(lane)
+            key = self._experiment.plan.draws.key_of('links', lane.seed, lane.point)
+            state = state._replace(participation=pattern.init(prng.pattern_key(key)))
+        return state
 
     def _same_pattern(self, lane: Lane, name: str) -> bool:
         """Whether a lane's pattern has the section and the draws that the run's lane had."""
@@ -205,7 +153,7 @@ class Fork(hooks.Origin):
         facts = self._theirs
         alone = facts['grid'].get(redraws.GRID, ())
         draws = redraws.Draws(facts.get('redraw', {}), facts['seeds'], alone)
-        ours = self._experiment.draws.decisive(lane.seed, lane.point)
+        ours = self._experiment.plan.draws.decisive(lane.seed, lane.point)
         return ours == draws.decisive(lane.seed, labels)
 
     # The run's lanes.
@@ -219,7 +167,7 @@ class Fork(hooks.Origin):
         Raises:
           ValueError: naming what is missing, or that there are several.
         """
-        wanted: dict[str, Any] = {'stage': lanes_.MAIN, 'seed': int(lane.seed)}
+        wanted: dict[str, Any] = {'stage': MAIN, 'seed': int(lane.seed)}
         if lane.seed not in self._theirs['seeds']:
             raise self._lacks(f'seed {lane.seed}', self._theirs['seeds'])
         for kind in ('algorithm', 'pattern'):
@@ -256,6 +204,11 @@ class Fork(hooks.Origin):
                 return checkpoints.leaves(path)
         return None
 
+    def _shapes(self, name: str) -> dict[str, Any]:
+        """What a state would be like of which no checkpoint was kept."""
+        past = self._lane(name)
+        return checkpoints.leaves_of(state_shape(self._programs.experiment, past))
+
     def _advanced(self, name: str) -> dict[str, Any]:
         """The state after the round, of which no checkpoint was kept."""
         lane, past = self._lane(name), self._programs.experiment
@@ -268,7 +221,7 @@ class Fork(hooks.Origin):
             group.restore([jax.tree.unflatten(kind, list(stored.values()))])
         elif 'at_round' in self._theirs:
             facts = self._theirs
-            group.restore([origin(past, facts['forked_from'], facts['at_round']).begin(lane)])
+            group.restore([Fork(past, facts['forked_from'], facts['at_round']).begin(lane)])
         else:
             group.start()
         while group.round < self.round:
@@ -286,7 +239,7 @@ class Fork(hooks.Origin):
             requirement = f'be a round with a checkpoint of {name}, as {self._folder} has no config'
             said = f'{self.round}; there is {", ".join(map(str, kept)) or "none"}'
             raise errors.invalid('at_round', requirement, said)
-        now = self._programs.experiment.facts()
+        now = self._programs.experiment.plan.facts()
         here = {name: now[name] for name in ('draws', 'numerics')}
         theirs = {name: self._theirs.get(name, value) for name, value in here.items()}
         if theirs != here:
@@ -294,11 +247,13 @@ class Fork(hooks.Origin):
             requirement = f'hold the states of round {self.round}, or have run as it would here'
             where = f'{self._folder}, where {field} is {old!r} and not {new!r}'
             raise errors.invalid('fork_from', requirement, where)
-        return lanes_.of_kept(self._kept[name])
+        return of_kept(self._kept[name])
 
     @functools.cached_property
     def _programs(self) -> Programs:
         """Of the run."""
+        from fedjax_links.experiment.config import build  # which makes experiments that fork
+
         assert self._config is not None
         with errors.inside('fork_from'):
             experiment = build(self._config)
@@ -311,26 +266,22 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _field(leaves: Mapping[str, Any], field: str, like: PyTree) -> tuple[PyTree | None, str | None]:
-    """A field of a state from its leaves, and what does not fit, if anything."""
-    starts = (f'.{field}.', f'.{field}[')
-    there = {k: leaf for k, leaf in leaves.items() if k == f'.{field}' or k.startswith(starts)}
-    wanted = {f'.{field}{place}': leaf for place, leaf in checkpoints.leaves_of(like).items()}
-    for place, leaf in wanted.items():
-        if place not in there:
-            return None, f'has no {place}'
-        if (there[place].shape, there[place].dtype) != (leaf.shape, leaf.dtype):
-            theirs, ours = (f'{a.dtype}{list(a.shape)}' for a in (there[place], leaf))
-            return None, f'has {theirs} at {place}, not {ours}'
-    for place in there:
-        if place not in wanted:
-            return None, f'has {place} too'
-    return jax.tree.unflatten(jax.tree.structure(like), [there[place] for place in wanted]), None
+def _mismatches(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, str]:
+    """By field of a state, what of its leaves does not fit, if anything."""
+    wrong = {}
+    for place in (*there, *wanted):
+        theirs, ours = (
+            f'{leaf.dtype}{list(leaf.shape)}' if (leaf := leaves.get(place)) is not None else 'none'
+            for leaves in (there, wanted)
+        )
+        if theirs != ours:
+            field = re.split(r'[.\[]', place)[1]
+            wrong.setdefault(field, f'has {theirs} at {place}, not {ours}')
+    return wrong
 
 
 def _section(config: Mapping[str, Any], label: str, point: Mapping[str, Any]) -> Any:
     """What is said of a pattern at a point, as plain values."""
     path, section = pattern_sections(config)[label]
-    named = {'name': section} if isinstance(section, str) else section
     own = {k.removeprefix(path): v for k, v in point.items() if k.startswith(f'{path}.')}
-    return _plain([named, own])
+    return _plain([plain.section(section), own])

@@ -5,7 +5,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -13,21 +13,23 @@ import numpy as np
 from fedjax_links import evaluation
 from fedjax_links.base import Problem
 from fedjax_links.core import describing, errors, memory, tree
-from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.plan import lanes as lanes_
 from fedjax_links.experiment.plan import redraws
-from fedjax_links.experiment.plan.lanes import Lane
+from fedjax_links.experiment.plan.lanes import MAIN, Lane
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.programs import Programs, lane_bytes, state_shape
-from fedjax_links.machines.devices import Place
+from fedjax_links.machines import devices
+from fedjax_links.machines.devices import Devices, Place
 from fedjax_links.problems import owners, partition
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment.definition import Experiment
 
 _TIMED_SECONDS = 1.0
 _FEW_ROUNDS, _SMALL_MODEL = 50_000, 2**14
 _ENOUGH_PHASES = 10  # of a cycle, evenly spread: as many as the papers' own evaluations see
 
 
-def describe(experiment: Experiment) -> str:
+def describe(experiment: 'Experiment') -> str:
     """Title, problems, the work ahead, draws, and warnings.
 
     Args:
@@ -47,11 +49,11 @@ def describe(experiment: Experiment) -> str:
     return '\n'.join(lines)
 
 
-def _problems(experiment: Experiment) -> list[tuple[Problem, list[str]]]:
+def _problems(experiment: 'Experiment') -> list[tuple[Problem, list[str]]]:
     """The problems at the first point, each with the patterns that have it."""
     found: dict[int, tuple[Problem, list[str]]] = {}
-    for label in experiment.pattern_makers:
-        problem = experiment.problem_at(label, experiment.grid_points[0])
+    for label in experiment.plan.patterns:
+        problem = experiment.problem_at(label, experiment.plan.points[0])
         found.setdefault(id(problem), (problem, []))[1].append(label)
     return list(found.values())
 
@@ -75,28 +77,28 @@ def _describe_problem(problem: Problem, whose: str) -> list[str]:
     return lines
 
 
-def _describe_redraws(experiment: Experiment) -> list[str]:
+def _describe_redraws(experiment: 'Experiment') -> list[str]:
     """Which draws are made anew by every seed, unless that is as always."""
-    ways = experiment.draws.ways()
+    ways = experiment.plan.draws.ways()
     if ways == redraws.DEFAULTS:
         return []
     by_seed = [name for name, way in ways.items() if way == redraws.BY_SEED]
     columns = redraws.COLUMNS
-    drawn = [name for name in ways if columns.get(name) in {None, *experiment.columns_taken}]
+    drawn = [name for name in ways if columns.get(name) in {None, *experiment.plan.drawn_columns}]
     fixed = [name for name in drawn if name not in by_seed]
     also = f'; fixed: {", ".join(fixed)}' if fixed else ''
     return [f'draws    by seed: {", ".join(by_seed)}{also}']
 
 
-def _describe_work(experiment: Experiment) -> list[str]:
+def _describe_work(experiment: 'Experiment') -> list[str]:
     labels = list(experiment.algorithms)
-    total = sum(lanes_.count_rounds(experiment, label) for label in labels)
-    tuned = any(lanes_.tuning_lanes(experiment, label) for label in labels)
+    total = sum(experiment.plan.count_rounds(label) for label in labels)
+    tuned = any(experiment.plan.tuning_lanes(label) for label in labels)
     factors = [
-        _count(labels, 'algorithm'),
-        _count(experiment.pattern_makers, 'pattern'),
-        *([f'{len(experiment.grid_points)} points'] if len(experiment.grid_points) > 1 else []),
-        _count(experiment.seeds, 'seed'),
+        count(len(labels), 'algorithm'),
+        count(len(experiment.patterns), 'pattern'),
+        *([f'{len(experiment.plan.points)} points'] if len(experiment.plan.points) > 1 else []),
+        count(len(experiment.seeds), 'seed'),
         f'{experiment.num_rounds:,} rounds',
     ]
     return [
@@ -104,12 +106,12 @@ def _describe_work(experiment: Experiment) -> list[str]:
     ]
 
 
-def _describe_phases(experiment: Experiment) -> list[str]:
+def _describe_phases(experiment: 'Experiment') -> list[str]:
     """Which patterns repeat so that evaluations see only a few rounds of their cycle."""
     every, last = experiment.eval_every, experiment.num_rounds
     lines = []
-    for label in experiment.pattern_makers:
-        cycle = experiment.pattern_at(label, experiment.grid_points[0]).cycle
+    for label in experiment.plan.patterns:
+        cycle = experiment.pattern_at(label, experiment.plan.points[0]).cycle
         if cycle is None:
             continue
         seen = cycle // math.gcd(cycle, every)
@@ -117,16 +119,17 @@ def _describe_phases(experiment: Experiment) -> list[str]:
             coprime = next(n for n in itertools.count(every + 1) if math.gcd(n, cycle) == 1)
             lines.append(
                 f'warning  {label} repeats every {cycle} rounds: evaluations every {every} see '
-                f'{_count(range(seen), "round")} of them, such as {coprime} would see all'
+                f'{count(seen, "round")} of them, such as {coprime} would see all'
             )
     return lines
 
 
-def _count(things: Any, word: str) -> str:
-    return f'{len(things)} {word}{"" if len(things) == 1 else "s"}'
+def count(number: int, word: str) -> str:
+    """``1 seed``, ``2 seeds``."""
+    return f'{number} {word}{"" if number == 1 else "s"}'
 
 
-def check(experiment: Experiment) -> None:
+def check(experiment: 'Experiment') -> None:
     """Traces a period of every program abstractly, and refuses what cannot fit, in seconds.
 
     Args:
@@ -138,7 +141,7 @@ def check(experiment: Experiment) -> None:
     """
     programs = Programs(experiment)
     for label in experiment.algorithms:
-        for lane in programs.one_of_each(lanes_.every_lane(experiment, label)):
+        for lane in programs.one_of_each(experiment.plan.every_lane(label)):
             try:
                 group = Group(programs, [lane])
                 jax.eval_shape(group.program.advance, *group.inputs())
@@ -156,20 +159,37 @@ def check(experiment: Experiment) -> None:
     memory.refuse_if_above(memory.available_bytes(), needed, label)
 
 
-def largest_lane(experiment: Experiment, programs: Programs, label: str) -> Lane:
+def largest_lane(experiment: 'Experiment', programs: Programs, label: str) -> Lane:
     """The main lane of an algorithm that keeps most."""
-    every = programs.one_of_each(lanes_.main_lanes(experiment, label))
+    every = programs.one_of_each(experiment.plan.main_lanes(label))
     return max(every, key=lambda lane: lane_bytes(experiment, lane))
 
 
-def _has_users_parts(experiment: Experiment, lane: Lane) -> bool:
-    problem = lanes_.problem_of(experiment, lane)
-    columns = experiment.algorithm_makers[lane.algorithm].at(lane.point)
-    algorithm = experiment.algorithm_at(lane.algorithm, columns)
+def _has_users_parts(experiment: 'Experiment', lane: Lane) -> bool:
+    problem = experiment.plan.problem_of(lane)
+    algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
     return any(map(errors.is_users, (*algorithm, problem.loss_fn, problem.init_params)))
 
 
-def is_short(experiment: Experiment) -> bool:
+def places(
+    experiment: 'Experiment', wanted: Devices = None, mesh: int | None = None
+) -> list[Place]:
+    """Where lanes run at the same time.
+
+    Args:
+      experiment: the experiment.
+      wanted: how many devices, or which; by default all, and of a CPU one if that is sooner done.
+      mesh: how many devices share the clients of every round of a lane; None for no mesh.
+
+    Raises:
+      ValueError: as `devices.places`.
+    """
+    found = devices.places(wanted, mesh)
+    is_free = wanted is None and mesh is None and found[0].home.platform == 'cpu'
+    return found[:1] if is_free and is_short(experiment) else found
+
+
+def is_short(experiment: 'Experiment') -> bool:
     """Whether a CPU is done sooner on one device, as every device compiles its own programs.
 
     Args:
@@ -178,13 +198,13 @@ def is_short(experiment: Experiment) -> bool:
     Returns:
       True for small models and few rounds in all: those of a few seconds.
     """
-    rounds = sum(lanes_.count_rounds(experiment, label) for label in experiment.algorithms)
-    problem = experiment.problem_at(next(iter(experiment.patterns)), experiment.grid_points[0])
+    rounds = sum(experiment.plan.count_rounds(label) for label in experiment.algorithms)
+    problem = experiment.problem_at(next(iter(experiment.patterns)), experiment.plan.points[0])
     size = tree.size(jax.eval_shape(problem.init_params, jax.random.key(0)))
     return rounds < _FEW_ROUNDS and size < _SMALL_MODEL
 
 
-def dry_run(experiment: Experiment, places: Sequence[Place] | None = None) -> Iterator[str]:
+def dry_run(experiment: 'Experiment', places: Sequence[Place] | None = None) -> Iterator[str]:
     """Compiles every program and times a few periods, without keeping anything.
 
     Args:
@@ -194,20 +214,20 @@ def dry_run(experiment: Experiment, places: Sequence[Place] | None = None) -> It
     Yields:
       The config, then a line per algorithm on lanes, states, memory and time, and the sum.
     """
-    for name, value in (experiment.config or experiment.facts()).items():
+    for name, value in (experiment.config or experiment.plan.facts()).items():
         yield f'config   {name} = {json.dumps(value, default=str)}'
     programs, total = Programs(experiment, places=places), 0.0
     for label in experiment.algorithms:
-        every = lanes_.every_lane(experiment, label)
-        main = [lane for lane in every if lane.stage == lanes_.MAIN]
+        every = experiment.plan.every_lane(label)
+        main = [lane for lane in every if lane.stage == MAIN]
         kinds = len(programs.one_of_each(every))
         yield (
             f'{label:16s} {len(every) - len(main)} lanes of tuning and {len(main)} lanes in '
-            f'{kinds} program{"" if kinds == 1 else "s"}; a lane keeps '
+            f'{count(kinds, "program")}; a lane keeps '
             f'{_by_part(experiment, main[0])}'
         )
         compiled, took, peak = _time(programs, main)
-        seconds = compiled * kinds + lanes_.count_rounds(experiment, label) * took
+        seconds = compiled * kinds + experiment.plan.count_rounds(label) * took
         total += seconds
         yield (
             f'{"":16s} compiled in {compiled:.1f} s; {1 / took:,.0f} rounds/s, '
@@ -216,13 +236,13 @@ def dry_run(experiment: Experiment, places: Sequence[Place] | None = None) -> It
         programs.forget()
     free = memory.available_bytes()
     device = programs.places[0].home.device_kind
-    count = sum(len(place.devices) for place in programs.places)
-    device = f'{count} x {device}' if count > 1 else device
+    num_devices = sum(len(place.devices) for place in programs.places)
+    device = f'{num_devices} x {device}' if num_devices > 1 else device
     yield f'device   {device}, {"unknown" if free is None else memory.size(free)} free'
     yield f'time     about {_duration(total)}, from a few timed rounds of each program'
 
 
-def _by_part(experiment: Experiment, lane: Lane) -> str:
+def _by_part(experiment: 'Experiment', lane: Lane) -> str:
     """Bytes of a lane's state, part by part."""
     state = state_shape(experiment, lane)
     parts: dict[str, Any] = {'models and memories': state.algorithm}

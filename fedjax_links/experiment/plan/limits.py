@@ -1,18 +1,11 @@
-"""What fits together in an experiment, and how large one can be.
-
-Refused is what cannot happen or would have no effect: an outage or a change of pattern that begins
-after the last round, a period that does not end within the run, a tuning longer than the run. A
-cycle, a turn or a warm-up longer than the run is none of these: its beginning is seen.
-"""
+"""What fits together in an experiment, and how large one can be."""
 
 import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fedjax_links.base import Algorithm, Problem
-from fedjax_links.config.sections import Bound
-from fedjax_links.core import checks, errors, grids
+from fedjax_links.core import checks, errors
 from fedjax_links.experiment.plan import redraws
 from fedjax_links.experiment.plan.choosing import BEST, Tuning
 from fedjax_links.results import dataset
@@ -26,9 +19,7 @@ MOST_EVALUATIONS = 10**7
 MOST_LETTERS = 100
 LINK_PAGES = 'links', 'participation'
 """Pages that every report of a run with kept links has."""
-_PERIODS = 'period', 'start_round'
 _FILE_NAME = re.compile(r'[^/\\. ]([^/\\]*[^/\\ ])?')
-_EVENTS = ('outage', 'start'), ('switch', 'at_rounds')
 
 
 def check_work(
@@ -46,15 +37,11 @@ def check_work(
     Raises:
       ValueError: naming the field to lower.
     """
+    total = num_lanes * num_rounds
     for field, count, most, what in (
         (lanes, num_lanes, MOST_LANES, 'lanes'),
-        (rounds, num_lanes * num_rounds, MOST_ROUNDS, 'rounds in all'),
-        (
-            'eval_every',
-            num_lanes * num_rounds // eval_every,
-            MOST_EVALUATIONS,
-            'evaluations in all',
-        ),
+        (rounds, total, MOST_ROUNDS, 'rounds in all'),
+        ('eval_every', total // eval_every, MOST_EVALUATIONS, 'evaluations in all'),
     ):
         if count > most:
             raise errors.invalid(field, f'give at most {most:,} {what}', f'{count:,}')
@@ -63,14 +50,14 @@ def check_work(
 def check_size(experiment: 'Experiment') -> None:
     """`check_work` for an experiment; problems are no factor, as each belongs to a pattern."""
     tuning, parts = experiment.tuning, len(experiment.patterns) * len(experiment.algorithms)
-    grid = num_points(grids.flatten(experiment.grid), experiment.grid_mode)
+    grid = num_points(experiment.plan.columns, experiment.grid_mode)
     num_seeds, period = len(experiment.seeds), experiment.eval_every
     where = 'grid' if grid > num_seeds else 'num_seeds'
     check_work(grid * parts * num_seeds, experiment.num_rounds, period, lanes=where)
     if tuning is not None:
         checks.static_int('tuning.num_rounds', tuning.num_rounds)
         checks.static_int('tuning.num_seeds', tuning.num_seeds)
-        tried = num_points(grids.flatten(tuning.grid), 'cross')
+        tried = num_points(experiment.plan.tried, 'cross')
         lanes = grid * tried * len(experiment.algorithms) * tuning.num_seeds
         rounds = 'tuning.num_rounds'
         check_work(lanes, tuning.num_rounds, period, lanes='tuning', rounds=rounds)
@@ -84,13 +71,11 @@ def check_multiple(field: str, value: int, period: int) -> None:
 
 def check_columns(experiment: 'Experiment') -> None:
     """Raises for a column of the grid that no maker takes."""
-    makers = experiment.algorithm_makers.values()
-    own = {name for maker in makers for name in maker.columns}
-    taken = {redraws.GRID, *experiment.columns_taken, *own}
-    columns = grids.flatten(experiment.grid)
-    for name in columns:
-        checks.choice('grid', name, taken)
-    dataset.check_name('grid', columns)
+    plan = experiment.plan
+    own = {name for maker in plan.algorithms.values() for name in maker.columns}
+    for name in plan.columns:
+        checks.choice('grid', name, {redraws.GRID, *plan.drawn_columns, *own})
+    dataset.check_name('grid', plan.columns)
 
 
 def check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
@@ -101,17 +86,16 @@ def check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
         raise errors.invalid('tuning.num_rounds', requirement, tuning.num_rounds)
     if tuning.pattern is not None:
         checks.choice('tuning.pattern', tuning.pattern, list(experiment.patterns))
-    makers, grid = experiment.algorithm_makers.values(), grids.flatten(experiment.grid)
-    taken = {name for maker in makers for name in maker.columns}
-    for name in grids.flatten(tuning.grid):
+    plan = experiment.plan
+    taken = {name for maker in plan.algorithms.values() for name in maker.columns}
+    for name in plan.tried:
         checks.choice('tuning.grid', name, taken)
-        if name in grid:
+        if name in plan.columns:
             raise errors.invalid('tuning.grid', 'leave out the columns of `grid`', name)
-    metric = experiment.metric_name
-    if experiment.directions[metric] is None:
-        requirement = f"be 'max' or 'min', as nothing says which way {metric} is better"
+    if plan.directions[plan.metric] is None:
+        requirement = f"be 'max' or 'min', as nothing says which way {plan.metric} is better"
         raise errors.invalid('direction', requirement, None)
-    every = (model for label in experiment.algorithms for model in experiment.models(label))
+    every = (model for label in experiment.algorithms for model in plan.models(label))
     checks.choice('tuning.model', tuning.model, {BEST, *every})
 
 
@@ -163,37 +147,3 @@ def check_names(names: Sequence[Any], labels: Sequence[str]) -> None:
         checks.choice('names', pair[0], labels)
         if not isinstance(pair[1], str) or not pair[1].strip():
             raise errors.invalid('names', 'show texts', errors.shown(pair[1]))
-
-
-def check_batch(where: str, client: Mapping[str, Any], problem: Problem) -> None:
-    """Raises for a batch that is larger than all data together."""
-    size, available = client.get('batch_size'), problem.num_examples
-    if type(size) is int and size > available:
-        requirement = f'be at most the {available:,} examples of all clients'
-        raise errors.invalid(f'{where}.batch_size', requirement, size)
-
-
-def check_rounds(bound: Bound, num_rounds: int) -> None:
-    """Raises for what would begin, or end for the first time, after the last round.
-
-    Args:
-      bound: an algorithm or a pattern of a config.
-      num_rounds: of the run.
-
-    Raises:
-      ValueError: naming the field.
-    """
-    for name, value in bound.options.items():
-        parts = list(value) if isinstance(value, list | tuple) else [value]
-        for part in parts:
-            if isinstance(part, Bound):
-                check_rounds(part, num_rounds)
-        where, last = f'{bound.where}.{name}', parts[-1] if parts else None
-        if not isinstance(last, int | float):
-            continue
-        if bound.kind is Algorithm and name in _PERIODS and max(parts) > num_rounds:
-            requirement = f'be at most config.num_rounds = {num_rounds}'
-            raise errors.invalid(where, requirement, value)
-        if (bound.name, name) in _EVENTS and max(parts) >= num_rounds:
-            requirement = f'come before the end of the run at {num_rounds}'
-            raise errors.invalid(where, requirement, value)

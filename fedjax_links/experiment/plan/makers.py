@@ -20,8 +20,7 @@ class Maker(NamedTuple, Generic[Part]):
 
     Attributes:
       make: returns the part, given values of its columns as keywords.
-      columns: the value of each column where no grid says otherwise; a mapping for values by
-        pattern, ``REQUIRED`` for none.
+      columns: the value of each column where no grid says otherwise, ``REQUIRED`` for none.
       bind: likewise returns what makes the part, as a config's sections say it; None for a part
         that was made in Python.
     """
@@ -30,13 +29,8 @@ class Maker(NamedTuple, Generic[Part]):
     columns: Mapping[str, Any]
     bind: Callable[..., Bound] | None = None
 
-    def resolve(self, **values: Any) -> Bound:
-        """What a config's sections are bound to at values of the columns."""
-        assert self.bind is not None
-        return self.bind(**values)
-
     def at(self, point: Point) -> dict[str, Any]:
-        """The values of this maker's columns at a point; of values by pattern, the first.
+        """The values of this maker's columns at a point.
 
         Raises:
           ValueError: for a column without a value.
@@ -45,9 +39,15 @@ class Maker(NamedTuple, Generic[Part]):
         for name, value in values.items():
             if value is REQUIRED:
                 raise errors.invalid('grid', f'have a column {name!r}', sorted(point))
-            if isinstance(value, Mapping):
-                values[name] = next(iter(value.values()))
         return values
+
+    def make_at(self, point: Point) -> Part:
+        """The part at a point."""
+        return self.make(**self.at(point))
+
+    def bound_at(self, point: Point) -> Bound | None:
+        """What makes the part at a point, where a config says it."""
+        return None if self.bind is None else self.bind(**self.at(point))
 
 
 REQUIRED = object()

@@ -11,7 +11,6 @@ import numpy as np
 from fedjax_links.base import FederationState, Key, Links, PyTree
 from fedjax_links.core import meshes
 from fedjax_links.experiment.plan import families
-from fedjax_links.experiment.plan import lanes as lanes_
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running.programs import LinkProgram, Programs, split
 from fedjax_links.machines import processes
@@ -45,17 +44,17 @@ class Group:
         self.round = 0
         self._programs, self._together = programs, programs.side_by_side
         self._period = experiment.eval_every
-        problems = [lanes_.problem_of(experiment, lane) for lane in lanes]
+        problems = [experiment.plan.problem_of(lane) for lane in lanes]
         varying = families.varying(problems)
         self._is_joint = any(varying)
         self.problem = families.together(problems) if self._is_joint else problems[0]
         self.program = programs.training(lanes[0], self.place, varying)
         self._columns = self._stack([split(experiment, lane)[0] for lane in lanes])
         self._init_keys, self._keys, self._link_keys = (
-            self._stack([experiment.draws.key_of(s, lane.seed, lane.point) for lane in lanes])
+            self._stack([experiment.plan.draws.key_of(s, lane.seed, lane.point) for lane in lanes])
             for s in ('init', 'batches', 'links')
         )
-        self._links = [programs.links(lanes_.pattern_of(experiment, lane)) for lane in lanes]
+        self._links = [programs.links(experiment.plan.pattern_of(lane)) for lane in lanes]
         self._states: FederationState | None = None
         self._carries: list[PyTree] = []
         self._advance: Any = None

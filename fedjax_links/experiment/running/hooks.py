@@ -7,15 +7,20 @@ run's folder, which exists once the run has started and is None for results in m
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.config import sections
 from fedjax_links.core import checks, errors
-from fedjax_links.experiment.definition import LINKS, Experiment
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.machines import processes
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment.definition import Experiment
+
+LINKS = 'links'
+"""What ``log`` calls the realised links of every seed."""
 
 
 class Stop(Exception):  # noqa: N818, it is no error
@@ -29,7 +34,7 @@ class Callback:
     started again. docs/runs.md shows one of a user's own.
     """
 
-    def on_start(self, experiment: Experiment) -> None:
+    def on_start(self, experiment: 'Experiment') -> None:
         """Before anything runs."""
 
     def on_stage(self, algorithm: str, stage: str, num_rounds: int) -> None:

@@ -12,7 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -20,16 +20,17 @@ import numpy as np
 from fedjax_links import base, runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors, memory
-from fedjax_links.experiment.definition import LINKS, Experiment
 from fedjax_links.experiment.plan import choosing, families
-from fedjax_links.experiment.plan import lanes as lanes_
-from fedjax_links.experiment.plan.lanes import Lane
+from fedjax_links.experiment.plan.lanes import MAIN, Lane
 from fedjax_links.experiment.running import hooks, programs, stores
 from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.hooks import Callback, Origin, Stop, tell
+from fedjax_links.experiment.running.hooks import LINKS, Callback, Origin, Stop, tell
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.machines import processes
 from fedjax_links.machines.devices import Place
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment.definition import Experiment
 
 _MOST_LINKS = 2**27
 _SAVE_SECONDS = 5.0
@@ -37,7 +38,7 @@ _Measured = Sequence[tuple[Lane, Mapping[str, Any]]]
 
 
 def run(
-    experiment: Experiment,
+    experiment: 'Experiment',
     folder: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
     *,
@@ -45,7 +46,7 @@ def run(
     origin: Origin | None = None,
     places: Sequence[Place] | None = None,
 ) -> runs.Results:
-    """Runs what has not run yet: the body of `Experiment.run`.
+    """Runs what has not run yet: the body of `Experiment.run` and `Experiment.fork`.
 
     Args:
       experiment: the experiment.
@@ -68,7 +69,7 @@ def run(
     callbacks = [*processes.do_in_all(lambda: hooks.callbacks(log, folder)), *callbacks]
     origin = origin or Origin()
     shared = Programs(experiment, side_by_side=side_by_side, places=places)
-    facts = {**experiment.facts(), **origin.facts}
+    facts = {**experiment.plan.facts(), **origin.facts}
     if shared.places[0].is_mesh:
         facts[runs.ON_A_MESH] = True
     path = None if folder is None else Path(folder)
@@ -86,9 +87,9 @@ def run(
             store.keep_links(_links(experiment, shared, origin))
         stages = _Stages(shared, store, callbacks, origin)
         for label in experiment.algorithms:
-            stages.run(lanes_.tuning_lanes(experiment, label))
+            stages.run(experiment.plan.tuning_lanes(label))
             tried = functools.partial(choose, experiment, label, runs.as_columns(store.lines()))
-            stages.run(lanes_.main_lanes(experiment, label, processes.do_in_all(tried)))
+            stages.run(experiment.plan.main_lanes(label, processes.do_in_all(tried)))
             shared.forget()
     finally:
         store.close()
@@ -98,7 +99,7 @@ def run(
 
 
 def choose(
-    experiment: Experiment, label: str, columns: Mapping[str, np.ndarray]
+    experiment: 'Experiment', label: str, columns: Mapping[str, np.ndarray]
 ) -> list[dict[str, Any]]:
     """The values that did best in tuning.
 
@@ -113,7 +114,7 @@ def choose(
     Raises:
       ValueError: if every value tried diverged.
     """
-    found = choosing.tried(columns, experiment.facts(), label)
+    found = choosing.tried(columns, experiment.plan.facts(), label)
     for tried in found:
         if tried.best is None:
             values = {name: column.tolist() for name, column in tried.columns.items()}
@@ -124,7 +125,7 @@ def choose(
 # Realised links.
 
 
-def _links(experiment: Experiment, shared: Programs, origin: Origin) -> dict[str, np.ndarray]:
+def _links(experiment: 'Experiment', shared: Programs, origin: Origin) -> dict[str, np.ndarray]:
     """The realised links of the first seed, or of every seed where asked for, one bit each."""
     arrays: dict[str, np.ndarray] = {}
     if origin.round:
@@ -132,8 +133,8 @@ def _links(experiment: Experiment, shared: Programs, origin: Origin) -> dict[str
         arrays['num_rounds'] = np.array(experiment.num_rounds)
     is_asked = LINKS in experiment.log
     seeds = experiment.seeds if is_asked else experiment.seeds[:1]
-    for label in experiment.pattern_makers:
-        num_clients = experiment.pattern_at(label, experiment.grid_points[0]).num_clients
+    for label in experiment.plan.patterns:
+        num_clients = experiment.pattern_at(label, experiment.plan.points[0]).num_clients
         arrays['num_clients'] = np.array(num_clients)
         if num_clients * experiment.num_rounds > _MOST_LINKS and not is_asked:
             continue
@@ -152,9 +153,9 @@ def _realised(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Who takes part, bool[T, N], and the reported probabilities float[T, N], from a round on."""
     experiment = shared.experiment
-    point = experiment.grid_points[0]
+    point = experiment.plan.points[0]
     program = shared.links(experiment.pattern_at(label, point, seed))
-    keys, carry = experiment.draws.key_of('links', seed, point), origin.carry(label, seed)
+    keys, carry = experiment.plan.draws.key_of('links', seed, point), origin.carry(label, seed)
     if shared.side_by_side:
         keys, carry = keys[None], jax.tree.map(lambda a: a[None], carry)
     if carry is None:
@@ -266,7 +267,7 @@ class _Stages:
 
     def _restored(self, lanes: list[Lane]) -> _Flight | None:
         """Lanes where they stand, on a device that is free; None if they are done."""
-        experiment, is_main = self._programs.experiment, lanes[0].stage == lanes_.MAIN
+        experiment, is_main = self._programs.experiment, lanes[0].stage == MAIN
         done = self._store.rounds(lanes[0].name)
         is_new, is_done = not done, done >= lanes[0].num_rounds
         if is_new and is_main:
@@ -312,7 +313,7 @@ class _Stages:
 
     def _save(self, flight: _Flight) -> None:
         """Keeps the states of lanes, but of those that were tried in tuning and are done."""
-        needed = flight.group.lanes[0].stage == lanes_.MAIN or not flight.is_done
+        needed = flight.group.lanes[0].stage == MAIN or not flight.is_done
         states = flight.group.states() if needed else [None] * len(flight.group.lanes)
         names = [lane.name for lane in flight.group.lanes]
         self._store.save(dict(zip(names, states, strict=True)), flight.done)
@@ -342,7 +343,7 @@ class _Stages:
         shared, first = self._programs, members[0]
         size = share = math.ceil(len(members) / len(shared.places))
         is_done = self._store.rounds(first.name) >= first.num_rounds
-        data = families.own_bytes([lanes_.problem_of(shared.experiment, x) for x in members])
+        data = families.own_bytes([shared.experiment.plan.problem_of(x) for x in members])
         most = memory.lanes_that_fit(programs.lane_bytes(shared.experiment, first) + data, share)
         while True:
             groups = [members[i : i + size] for i in range(0, len(members), size)]

@@ -15,14 +15,13 @@ import numpy as np
 from fedjax_links import simulation
 from fedjax_links.base import Array, FederationState, Key, Links, Participation, Problem, PyTree
 from fedjax_links.core import errors, memory, meshes, prng, tree
-from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.plan import families, makers
-from fedjax_links.experiment.plan import lanes as lanes_
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.machines import devices, processes
 from fedjax_links.machines.devices import Place
 
 if TYPE_CHECKING:
+    from fedjax_links.experiment.definition import Experiment
     from fedjax_links.experiment.running.groups import Group
 
 
@@ -68,7 +67,7 @@ class Programs:
 
     def __init__(
         self,
-        experiment: Experiment,
+        experiment: 'Experiment',
         *,
         side_by_side: bool | None = None,
         places: Sequence[Place] | None = None,
@@ -92,9 +91,9 @@ class Programs:
     def key(self, lane: Lane) -> Any:
         """Lanes with the same key can share a program."""
         _, built_in = split(self.experiment, lane)
-        leaves, kind = jax.tree.flatten(self.links(lanes_.pattern_of(self.experiment, lane)).sample)
+        leaves, kind = jax.tree.flatten(self.links(self.experiment.plan.pattern_of(lane)).sample)
         shapes = tuple(leaf.shape for leaf in leaves)
-        problem = families.kind_of(lanes_.problem_of(self.experiment, lane))
+        problem = families.kind_of(self.experiment.plan.problem_of(lane))
         return lane.algorithm, repr(built_in), problem, kind, shapes
 
     def one_of_each(self, lanes: Sequence[Lane]) -> list[Lane]:
@@ -111,7 +110,7 @@ class Programs:
         """
         key = self.key(lane), place if place.is_mesh else None, varying
         if key not in self._training:
-            kind = jax.tree.structure(lanes_.problem_of(self.experiment, lane))
+            kind = jax.tree.structure(self.experiment.plan.problem_of(lane))
             axes = jax.tree.unflatten(kind, [0 if varies else None for varies in varying])
             together = axes if self.side_by_side else None
             self._training[key] = _program(self.experiment, lane, place, together)
@@ -170,7 +169,7 @@ class Programs:
         needed = lane_bytes(self.experiment, lane)
         if self.side_by_side:
             return memory.lanes_that_fit(needed, num_lanes)
-        needed += tree.num_bytes(lanes_.problem_of(self.experiment, lane))
+        needed += tree.num_bytes(self.experiment.plan.problem_of(lane))
         wanted = min(num_lanes, len(self.places))
         return memory.lanes_that_fit(self.places[0].num_copies * needed, wanted)
 
@@ -184,31 +183,31 @@ class Programs:
         return group.program.advance, len(group.lanes), group.place
 
 
-def split(experiment: Experiment, lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
+def split(experiment: 'Experiment', lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
     """The columns of a lane's algorithm: arguments of its program, and what is built into it."""
-    values = experiment.algorithm_makers[lane.algorithm].at(lane.point)
+    values = experiment.plan.algorithms[lane.algorithm].at(lane.point)
     traced = {k: np.float32(v) for k, v in values.items() if not makers.is_built_in(v)}
     return traced, {name: v for name, v in values.items() if name not in traced}
 
 
-def algorithm_of(experiment: Experiment, lane: Lane) -> Callable[[Mapping[str, Any]], Any]:
+def algorithm_of(experiment: 'Experiment', lane: Lane) -> Callable[[Mapping[str, Any]], Any]:
     """What makes the algorithm of a lane at values of the columns that are arguments."""
     _, built_in = split(experiment, lane)
     return lambda columns: experiment.algorithm_at(lane.algorithm, {**built_in, **columns})
 
 
-def state_shape(experiment: Experiment, lane: Lane) -> FederationState:
+def state_shape(experiment: 'Experiment', lane: Lane) -> FederationState:
     """The shapes of a lane's state, with the pattern's carry."""
-    algorithm, pattern = algorithm_of(experiment, lane), lanes_.pattern_of(experiment, lane)
+    algorithm, pattern = algorithm_of(experiment, lane), experiment.plan.pattern_of(lane)
 
     def start(key: Key, columns: Mapping[str, Any], problem: Problem) -> FederationState:
         return simulation.init(key, algorithm(columns), pattern, problem)
 
-    columns, problem = split(experiment, lane)[0], lanes_.problem_of(experiment, lane)
+    columns, problem = split(experiment, lane)[0], experiment.plan.problem_of(lane)
     return jax.eval_shape(start, jax.random.key(0), columns, problem)
 
 
-def lane_bytes(experiment: Experiment, lane: Lane) -> int:
+def lane_bytes(experiment: 'Experiment', lane: Lane) -> int:
     """Bytes of a lane's state and of one period of its links, without the work of a round."""
     state = state_shape(experiment, lane)
     return tree.num_bytes(state) + experiment.eval_every * tree.num_bytes(state.links)
@@ -233,7 +232,7 @@ def _link_program(pattern: Participation, length: int, *, side_by_side: bool) ->
     return LinkProgram(jax.jit(start), jax.jit(draw_links), sample)
 
 
-def _program(experiment: Experiment, lane: Lane, place: Place, axes: Any) -> Program:
+def _program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> Program:
     """The program of a lane and of all that share it.
 
     Args:
@@ -244,7 +243,7 @@ def _program(experiment: Experiment, lane: Lane, place: Place, axes: Any) -> Pro
         lanes on their own.
     """
     period, algorithm = experiment.eval_every, algorithm_of(experiment, lane)
-    sample = simulation.sample_shapes(lanes_.pattern_of(experiment, lane))
+    sample = simulation.sample_shapes(experiment.plan.pattern_of(lane))
 
     def start(on: Any, key: Key, columns: Mapping[str, Any], problem: Problem) -> FederationState:
         return simulation.init(key, algorithm(columns), sample, problem, mesh=on)
@@ -263,7 +262,7 @@ def _program(experiment: Experiment, lane: Lane, place: Place, axes: Any) -> Pro
             problem,
             num_rounds=period,
             eval_every=period,
-            eval_fn=experiment.eval_fn_for(problem),
+            eval_fn=experiment.plan.eval_fn(problem),
             initial_state=state,
             mesh=place.mesh,
         )
@@ -273,7 +272,7 @@ def _program(experiment: Experiment, lane: Lane, place: Place, axes: Any) -> Pro
 
     def evaluate(key: Key, own: Key, columns: Mapping[str, Any], problem: Problem) -> Any:
         state = start(None, key, columns, problem)
-        eval_fn = experiment.eval_fn_for(problem)
+        eval_fn = experiment.plan.eval_fn(problem)
         return simulation.evaluate(state, own, algorithm(columns), problem, eval_fn)
 
     begin: Any = functools.partial(start, place.mesh)

@@ -324,17 +324,17 @@ class InStep:
             {k: v for k, v in (values or {}).items() if k not in runs.MAY_DIFFER}
             for values in described
         ]
-        leaders = _told(lambda: own)
+        leaders = _of_leader(lambda: own)
         processes.do_in_all(lambda: _check_same(leaders, json.loads(json.dumps(own))))
 
         def begin() -> None:
             self.own = make()
 
-        _told(begin)
+        _of_leader(begin)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """A method of `Memory`."""
-        return lambda *given: _told(lambda: getattr(self.own, name)(*given))
+        return lambda *given: _of_leader(lambda: getattr(self.own, name)(*given))
 
     def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
         """As `Memory.restore`."""
@@ -362,6 +362,6 @@ def _check_same(leaders: Sequence[Any], own: Sequence[Any]) -> None:
             raise errors.invalid(field, 'be the same in all processes', f'{there!r} and {here!r}')
 
 
-def _told(answer: Callable[[], Any]) -> Any:
+def _of_leader(answer: Callable[[], Any]) -> Any:
     """What the leader answers, as JSON holds it."""
     return json.loads(processes.ask_leader(lambda: json.dumps(answer()).encode()))

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 
 from fedjax_links import experiment, runs
+from fedjax_links.config import plain
 from fedjax_links.core import checks, errors, tree
-from fedjax_links.experiment import Experiment, config_parts
+from fedjax_links.experiment import Experiment
 from fedjax_links.report import pricing, tables
 from fedjax_links.report.layouts.page import Page, labels
 from fedjax_links.report.layouts.progress import Axis, curves, say_when
@@ -138,7 +139,7 @@ def _kept(
     """
     planned = source.experiment
     if source.folder is None and planned is not None and source.links:
-        problem = planned.problem_at(source.patterns[0], planned.grid_points[0])
+        problem = planned.problem_at(source.patterns[0], planned.plan.points[0])
         nobody = np.zeros((int(source.rounds[-1]), problem.num_clients), bool)
         return planned.config or {}, {pattern: {0: nobody} for pattern in source.patterns}, 0
     if source.folder is None:
@@ -169,11 +170,9 @@ def _facts(
         if path.split('.')[0] in _CHANGES_LINKS:
             requirement = 'leave the links alone, as those of its first point are kept'
             raise errors.invalid('grid', requirement, path)
-        config = config_parts.with_value(config, path.split('.'), value)
-    section: Any = config.get('algorithms', {}).get(algorithm) or {}
-    options: dict[str, Any] = (
-        {'name': section} if isinstance(section, str) else {'name': algorithm, **section}
-    )
+        config = plain.with_value(config, path.split('.'), value)
+    section = plain.section(config.get('algorithms', {}).get(algorithm) or {})
+    options: dict[str, Any] = {'name': algorithm, **section}
     client = {**config.get('client', {}), **options.get('client', {})}
     if local_steps is None:
         local_steps = client.get('client_steps', client.get('local_steps'))
@@ -196,6 +195,6 @@ def _bytes(planned: Experiment | None, source: Source, label: str, pattern: str)
     """Bytes of a series' model under a pattern."""
     assert planned is not None
     _, point = source.members[label]
-    at = next(p for p in planned.grid_points if point.items() <= p.items())
+    at = next(p for p in planned.plan.points if point.items() <= p.items())
     problem = planned.problem_at(pattern, at)
     return float(tree.num_bytes(jax.eval_shape(problem.init_params, jax.random.key(0))))

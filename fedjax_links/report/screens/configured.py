@@ -9,7 +9,7 @@ import numpy as np
 from fedjax_links.base import Participation, Problem
 from fedjax_links.config import sections
 from fedjax_links.config.sections import Bound
-from fedjax_links.core import checks, grids
+from fedjax_links.core import checks
 from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.plan import limits
 from fedjax_links.experiment.plan.makers import Maker
@@ -62,7 +62,7 @@ def of_experiment(experiment: Experiment, label: str | None = None) -> Configure
     """
     label = next(iter(experiment.patterns)) if label is None else label
     checks.choice('pattern', label, list(experiment.patterns))
-    bound, point = links_at(experiment, label), experiment.grid_points[0]
+    bound, point = links_at(experiment, label), experiment.plan.points[0]
     assert bound is not None
     return ConfiguredLinks(
         experiment=experiment,
@@ -72,21 +72,20 @@ def of_experiment(experiment: Experiment, label: str | None = None) -> Configure
         participation=experiment.pattern_at(label, point),
         law=link_law(bound),
         time=_time(experiment),
-        where=first_point(experiment, experiment.pattern_makers[label]),
+        where=first_point(experiment, experiment.plan.patterns[label]),
     )
 
 
 def links_at(experiment: Experiment, label: str, seed: int | None = None) -> Bound | None:
     """What a config says of a pattern at the first point; None for one made in Python."""
-    maker = experiment.pattern_makers[label]
-    point = experiment.grid_points[0]
-    values = maker.at({**point, **experiment.draws.columns(seed, point)})
-    return None if maker.bind is None else maker.bind(**values)
+    plan = experiment.plan
+    drawn = plan.draws.columns(seed, plan.points[0])
+    return plan.patterns[label].bound_at({**plan.points[0], **drawn})
 
 
 def first_point(experiment: Experiment, maker: Maker) -> str:
     """Where a part is: ``cohort_size 2, the first of 3 points of the grid``, or nothing."""
-    columns = grids.flatten(experiment.grid)
+    columns = experiment.plan.columns
     own = {name: values for name, values in columns.items() if name in maker.columns}
     count = limits.num_points(own, experiment.grid_mode)
     first = described({name: values[0] for name, values in own.items()})
@@ -98,7 +97,7 @@ def _time(experiment: Experiment) -> float | None:
     config, rounds = experiment.config or {}, experiment.num_rounds
     client = config.get('client', {})
     rate, steps = client.get('learning_rate'), client.get('local_steps')
-    swept = {field.partition('.')[0] for field in grids.flatten(experiment.grid)}
+    swept = {field.partition('.')[0] for field in experiment.plan.columns}
     own = [config['algorithms'].get(label) for label in ('fedavg', 'fedpbc')]
     varies = any(own) or swept & {'client', 'algorithms', 'problem'} or client.keys() - _PLAIN
     if varies or experiment.tuning is not None or rounds > _MOST_ROUNDS:

@@ -6,7 +6,6 @@ import numpy as np
 from fedjax_links import experiment
 from fedjax_links.core import prng
 from fedjax_links.experiment.looking import forking
-from fedjax_links.experiment.plan import lanes
 from tests.experiment.looking.test_forking import by_lane, small
 
 
@@ -28,7 +27,7 @@ def drawn(**changes):
 def test_the_same_ways_may_be_said_otherwise_and_links_go_on_where_they_were(tmp_path):
     drawn().run(tmp_path / 'silent')
     said = drawn(redraw={'data': 'by_seed'})
-    forking.run(said, tmp_path / 'fork', fork_from=tmp_path / 'silent', at_round=2)
+    said.fork(tmp_path / 'silent', 2, tmp_path / 'fork')
     assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'silent', after=2)
 
 
@@ -39,9 +38,9 @@ def test_links_of_other_draws_begin_afresh(tmp_path):
     )  # those of the first seed
     fork = forking.Fork(other, tmp_path, 2)
     goes_on = {}
-    for lane in lanes.main_lanes(other, 'fedpbc'):
-        key = other.draws.key_of('links', lane.seed, lane.point)
-        afresh = lanes.pattern_of(other, lane).init(prng.pattern_key(key))
+    for lane in other.plan.main_lanes('fedpbc'):
+        key = other.plan.draws.key_of('links', lane.seed, lane.point)
+        afresh = other.plan.pattern_of(lane).init(prng.pattern_key(key))
         carry = fork.begin(lane).participation
         pairs = zip(jax.tree.leaves(carry), jax.tree.leaves(afresh), strict=True)
         goes_on[lane.seed] = not all(np.array_equal(a, b) for a, b in pairs)

@@ -10,8 +10,8 @@ import pytest
 import fedjax_links as fl
 from fedjax_links import experiment, report, runs, simulation
 from fedjax_links.experiment.looking import forking
-from fedjax_links.experiment.running import hooks, stores
 from fedjax_links.experiment.running import loop as running
+from fedjax_links.experiment.running import stores
 from fedjax_links.storage import checkpoints
 from tests.experiment.configs import tuned, values
 from tests.experiment.running.test_loop import in_python, run_and_cut
@@ -115,9 +115,9 @@ def test_fewer_rounds_and_other_changes_are_refused(tmp_path, past):
 
 def test_a_state_is_computed_again_only_as_the_run_would_have(past):
     with jax.default_matmul_precision('highest'):
-        assert forking.origin(build(num_rounds=12), past, 6).round == 6  # it was kept
+        assert forking.Fork(build(num_rounds=12), past, 6).round == 6  # it was kept
         with pytest.raises(ValueError, match=r'^`fork_from` must .* round 2.*matmul_precision is'):
-            forking.origin(build(num_rounds=12), past, 2)
+            forking.Fork(build(num_rounds=12), past, 2)
 
 
 def test_a_damaged_end_of_a_finished_lane_is_mended_in_a_longer_run(tmp_path, past, capsys):
@@ -140,7 +140,7 @@ def test_a_damaged_end_of_a_finished_lane_is_mended_in_a_longer_run(tmp_path, pa
 def test_a_fork_with_nothing_changed_is_the_run_itself(tmp_path, past, at_round):
     """From a checkpoint, and from rounds of which none was kept."""
     planned = build(log=('links',))
-    results = forking.run(planned, tmp_path / 'fork', fork_from=past, at_round=at_round)
+    results = planned.fork(past, at_round, tmp_path / 'fork')
     assert_same_future(tmp_path / 'fork', past, 8, after=at_round)
     assert min(results['round']) == at_round + 2
     facts = json.loads((tmp_path / 'fork' / runs.EXPERIMENT).read_text())
@@ -156,7 +156,7 @@ def test_a_fork_with_nothing_changed_is_the_run_itself(tmp_path, past, at_round)
 @pytest.mark.slow
 def test_lanes_of_a_fork_run_side_by_side_too(tmp_path, past):
     planned = build(log=('links',))
-    begin = forking.origin(planned, past, 4)
+    begin = forking.Fork(planned, past, 4)
     results = running.run(planned, tmp_path, side_by_side=True, origin=begin)
     was = runs.read(past)
     order, late = np.lexsort([results['round'], results['seed']]), was['round'] > 4
@@ -173,7 +173,7 @@ def test_a_fork_can_be_made_longer(tmp_path, past):
     for folder, lengths in (('whole', (12,)), ('fork', (8, 12))):
         for num_rounds in lengths:
             planned = build(num_rounds=num_rounds, client=OTHER_RATE)
-            forking.run(planned, tmp_path / folder, fork_from=past, at_round=6)
+            planned.fork(past, 6, tmp_path / folder)
     assert_same_future(tmp_path / 'fork', tmp_path / 'whole', 12)
     assert report_of(tmp_path / 'fork') == report_of(tmp_path / 'whole')
     links = [(tmp_path / name / runs.LINKS).read_bytes() for name in ('fork', 'whole')]
@@ -190,7 +190,7 @@ def test_a_fork_of_an_unfinished_run_advances_what_is_missing(tmp_path, past):
 
     with pytest.raises(experiment.Stop):
         planned.run(tmp_path / 'cut', [Cut()])
-    forking.run(planned, tmp_path / 'fork', fork_from=tmp_path / 'cut', at_round=6)
+    planned.fork(tmp_path / 'cut', 6, tmp_path / 'fork')
     assert_same_future(tmp_path / 'fork', past, 8, after=6)
 
 
@@ -198,19 +198,19 @@ def test_a_damaged_checkpoint_is_computed_again(tmp_path, past):
     folder = shutil.copytree(past, tmp_path / 'past')
     for path in (folder / 'checkpoints').glob('*@6.npz'):
         path.write_bytes(b'')
-    forking.run(build(log=('links',)), tmp_path / 'fork', fork_from=folder, at_round=6)
+    build(log=('links',)).fork(folder, 6, tmp_path / 'fork')
     assert_same_future(tmp_path / 'fork', past, 8, after=6)
 
 
 @pytest.mark.slow
 def test_a_fork_of_a_fork_goes_on_from_what_the_first_one_began_with(tmp_path, past):
     changed = build(client={'learning_rate': 0.05, 'local_steps': 2, 'batch_size': 4})
-    forking.run(changed, tmp_path / 'one', fork_from=past, at_round=4)
+    changed.fork(past, 4, tmp_path / 'one')
     assert {path.stem[-2:] for path in (tmp_path / 'one' / 'checkpoints').iterdir()} == {'@8'}
-    forking.run(changed, tmp_path / 'two', fork_from=tmp_path / 'one', at_round=6)
+    changed.fork(tmp_path / 'one', 6, tmp_path / 'two')
     assert by_lane(tmp_path / 'two') == by_lane(tmp_path / 'one', after=6)
     with pytest.raises(ValueError, match=r'`at_round` must lie in \[4, 8\]'):
-        forking.origin(changed, tmp_path / 'one', 2)
+        forking.Fork(changed, tmp_path / 'one', 2)
 
 
 def state_of(past, seed):
@@ -231,7 +231,7 @@ def state_of(past, seed):
 
 def plain(planned, state, seed, num_rounds):
     """Evaluations of a simulation that begins with a state."""
-    problem, point = planned.problem_at('links', {}), planned.grid_points[0]
+    problem, point = planned.problem_at('links', {}), planned.plan.points[0]
     rate = np.float32(planned.config['client']['learning_rate'])
     run = jax.jit(
         lambda key, problem, rate: simulation.simulate(
@@ -241,7 +241,7 @@ def plain(planned, state, seed, num_rounds):
             problem,
             num_rounds=num_rounds,
             eval_every=2,
-            eval_fn=planned.eval_fn_for(problem),
+            eval_fn=planned.plan.eval_fn(problem),
             initial_state=state,
         )
     )
@@ -270,7 +270,7 @@ def test_a_changed_future_is_the_plain_simulation_from_the_states_of_the_run(
 ):
     """The pattern's carry is the run's where its section is the same, and a fresh one else."""
     planned = build(num_rounds=10, **changes)
-    results = forking.run(planned, tmp_path, fork_from=past, at_round=6)
+    results = planned.fork(past, 6, tmp_path)
     pattern = planned.pattern_at('links', {})
     for seed in planned.seeds:
         state = state_of(past, seed)
@@ -286,7 +286,7 @@ def test_a_changed_future_is_the_plain_simulation_from_the_states_of_the_run(
 def test_an_interrupted_fork_ends_byte_for_byte_like_an_unbroken_one(tmp_path, past, monkeypatch):
     monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
     planned = build(client=OTHER_RATE, num_rounds=12)
-    forking.run(planned, tmp_path / 'whole', fork_from=past, at_round=4)
+    planned.fork(past, 4, tmp_path / 'whole')
 
     class PowerCutError(Exception):
         pass
@@ -297,8 +297,8 @@ def test_an_interrupted_fork_ends_byte_for_byte_like_an_unbroken_one(tmp_path, p
                 raise PowerCutError
 
     with pytest.raises(PowerCutError):
-        forking.run(planned, tmp_path / 'cut', [Cut()], fork_from=past, at_round=4)
-    forking.run(planned, tmp_path / 'cut', fork_from=past, at_round=4)
+        planned.fork(past, 4, tmp_path / 'cut', [Cut()])
+    planned.fork(past, 4, tmp_path / 'cut')
     for name in (runs.METRICS, runs.CONFIG, runs.EXPERIMENT, runs.LINKS):
         assert (tmp_path / 'cut' / name).read_bytes() == (tmp_path / 'whole' / name).read_bytes()
     assert_same_future(tmp_path / 'cut', tmp_path / 'whole', 12)
@@ -308,7 +308,7 @@ def test_an_interrupted_fork_ends_byte_for_byte_like_an_unbroken_one(tmp_path, p
 def test_a_fork_of_a_tuned_run_is_the_run_itself(tmp_path):
     planned = experiment.build(tuned())
     planned.run(tmp_path / 'run')
-    forking.run(planned, tmp_path / 'fork', fork_from=tmp_path / 'run', at_round=4)
+    planned.fork(tmp_path / 'run', 4, tmp_path / 'fork')
     assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'run', after=4)
 
 
@@ -316,40 +316,40 @@ def test_experiments_made_in_python_fork_at_their_checkpoints(tmp_path, monkeypa
     monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
     planned = in_python()
     planned.run(tmp_path / 'run')
-    forking.run(planned, tmp_path / 'fork', fork_from=tmp_path / 'run', at_round=36)
+    planned.fork(tmp_path / 'run', 36, tmp_path / 'fork')
     kept = [json.loads(x) for x in (tmp_path / 'run' / runs.METRICS).open()]
     ours = [json.loads(x) for x in (tmp_path / 'fork' / runs.METRICS).open()]
     assert ours == [row for row in kept if row['round'] > 36]
     assert last_states(tmp_path / 'fork', 40) == last_states(tmp_path / 'run', 40)
     with pytest.raises(ValueError, match=r'has no config, got 20; there is 36, 40\.$'):
-        forking.origin(planned, tmp_path / 'run', 20)
+        forking.Fork(planned, tmp_path / 'run', 20)
 
 
 @pytest.mark.parametrize(
     'changes, at_round, message',
     [
-        ({}, 3, r'`at_round` must be a multiple of eval_every = 2, got 3'),
-        ({'eval_every': 4}, 6, r'`at_round` must be a multiple of eval_every = 4, got 6'),
+        ({}, 3, r'`at_round` must be a multiple of `eval_every` = 2, got 3'),
+        ({'eval_every': 4}, 6, r'`at_round` must be a multiple of `eval_every` = 4, got 6'),
         (
             {'eval_every': 1},
             5,
-            r'`at_round` must be a multiple of eval_every = 2 of the run, got 5',
+            r'`at_round` must be a multiple of `eval_every` = 2, got 5',
         ),
         ({'num_rounds': 20}, 10, r'`at_round` must lie in \[0, 8\]'),
-        ({}, 8, r'`at_round` must be below num_rounds = 8'),
+        ({}, 8, r'`at_round` must lie in \[0, 7\], in .* and below `num_rounds`, got 8'),
         ({}, 0, r'`at_round` must be at least 1, got 0'),
         ({'num_seeds': 3}, 6, r'must hold seed 2, got .* with 0, 1\.'),
         (
             {'algorithms': {'mifa': {}}},
             6,
-            r'fit mifa, got .* with fedavg, whose state has no \.algo',
+            r'fit mifa, got .* with fedavg, whose state has none at \.algo',
         ),
         ({'problem': {'name': 'digits', 'num_clients': 9, 'alpha': 0.5}}, 6, r'has int32\[8\] at '),
     ],
 )
 def test_a_fork_that_cannot_be_is_refused_in_a_line(tmp_path, past, changes, at_round, message):
     with pytest.raises(ValueError, match=message) as caught:
-        forking.run(build(**changes), tmp_path / 'f', fork_from=past, at_round=at_round)
+        build(**changes).fork(past, at_round, tmp_path / 'f')
     assert '\n' not in str(caught.value)
     assert not (tmp_path / 'f').exists()
 
@@ -358,7 +358,7 @@ def test_lanes_are_matched_by_labels_or_the_only_one(tmp_path, past):
     renamed = {'mine': {'name': 'fedavg'}}
     patterns = {'burst': MARKOV, 'calm': {**MARKOV, 'up_rate': 0.2}}
     changed = experiment.build(small(algorithms=renamed, links=None, patterns=patterns))
-    results = forking.run(changed, fork_from=past, at_round=6)
+    results = changed.fork(past, 6)
     same = results['pattern'] == 'burst'
     theirs = runs.read(past)
     late = theirs['round'] > 6
@@ -372,28 +372,25 @@ def test_lanes_are_matched_by_labels_or_the_only_one(tmp_path, past):
     ):
         planned = experiment.build(small(**{'links': None, **wrong}))
         with pytest.raises(ValueError, match=message):
-            forking.origin(planned, tmp_path / 'two', 6)
+            forking.Fork(planned, tmp_path / 'two', 6)
 
 
 def test_points_of_a_grid_go_on_from_their_own_lanes(tmp_path):
     grid = {'client': {'learning_rate': (0.1, 0.05)}}
     planned = build(grid=grid)
     planned.run(tmp_path / 'run')
-    forking.run(planned, tmp_path / 'fork', fork_from=tmp_path / 'run', at_round=6)
+    planned.fork(tmp_path / 'run', 6, tmp_path / 'fork')
     assert_same_future(tmp_path / 'fork', tmp_path / 'run', 8, after=6)
     with pytest.raises(
         ValueError, match=r'hold one lane with .*learning_rate 0\.02, got .* with 0'
     ):
-        forking.origin(build(grid={'client': {'learning_rate': (0.02,)}}), tmp_path / 'run', 6)
+        forking.Fork(build(grid={'client': {'learning_rate': (0.02,)}}), tmp_path / 'run', 6)
 
 
 def test_a_folder_with_another_run_is_no_place_for_a_fork(tmp_path, past):
     folder = shutil.copytree(past, tmp_path / 'there')
     with pytest.raises(ValueError, match=r'where config\.at_round is None and not 6\.$'):
-        forking.run(build(log=('links',)), folder, fork_from=past, at_round=6)
-    forking.run(build(), tmp_path / 'fork', fork_from=past, at_round=6)
+        build(log=('links',)).fork(past, 6, folder)
+    build().fork(past, 6, tmp_path / 'fork')
     with pytest.raises(ValueError, match=r'where config\.at_round is 6 and not None\.$'):
         build().run(tmp_path / 'fork')
-    assert isinstance(forking.origin(build(), None, None), hooks.Origin)
-    with pytest.raises(ValueError, match='`at_round` must be given too'):
-        forking.origin(build(), past, None)

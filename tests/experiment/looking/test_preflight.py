@@ -44,23 +44,23 @@ def test_an_algorithm_that_cannot_run_is_named_before_anything_compiles():
     planned = experiment.build(config)
     message = r'`config\.algorithms\.mine` must run on pattern bernoulli, got TypeError: '
     with pytest.raises(errors.InvalidError, match=message):
-        preflight.check(planned)
+        planned.check()
 
 
 def test_a_bug_of_the_package_stays_what_it_is(monkeypatch):
     planned = experiment.build(tuned())
     monkeypatch.setattr(groups.Group, 'inputs', lambda self: 1 + 'x')
     with pytest.raises(TypeError) as caught:
-        preflight.check(planned)
+        planned.check()
     assert caught.value.__notes__ == ['config.algorithms.fedavg on pattern bernoulli']
 
 
 def test_what_cannot_fit_is_refused(monkeypatch):
     planned = in_python()
-    preflight.check(planned)
+    planned.check()
     monkeypatch.setattr(memory, 'available_bytes', lambda: 100)
     with pytest.raises(ValueError, match=r'must fit into memory: fedpbc needs .* would fit\.'):
-        preflight.check(planned)
+        planned.check()
 
 
 def test_a_run_is_short_where_rounds_are_few_and_models_small():

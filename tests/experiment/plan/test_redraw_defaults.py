@@ -9,7 +9,7 @@ def default_of(problem, probs, **changes):
     """Ways of a comparison that says nothing of them, of the streams whose sections have seeds."""
     settings = config(problem=problem, links={'name': 'bernoulli', 'probs': probs}, **changes)
     del settings['redraw']
-    ways = experiment.build(settings).draws.ways()
+    ways = experiment.build(settings).plan.draws.ways()
     return {stream for stream in redraws.COLUMNS if ways[stream] == 'by_seed'}
 
 
@@ -31,7 +31,7 @@ def test_comparisons_redraw_by_default_what_no_section_gives_a_seed():
         assert default_of(problem, free, grid=path) == left
     # The theory is that of the first seed.
     silent = {name: value for name, value in config(first_seed=5).items() if name != 'redraw'}
-    assert experiment.build(silent).draws.columns() == {
+    assert experiment.build(silent).plan.draws.columns() == {
         'data_seed': 5,
         'partition_seed': 5,
     }
@@ -50,7 +50,7 @@ def test_with_seeds_in_all_sections_nothing_is_drawn_anew_but_runs():
     settings = config(num_seeds=2, problem={**PROBLEMS['gaussians'], 'seed': 1})
     del settings['redraw']
     planned = experiment.build(settings)
-    assert planned.draws.ways() == redraws.DEFAULTS
-    assert 'redraw' not in planned.facts()
+    assert planned.plan.draws.ways() == redraws.DEFAULTS
+    assert 'redraw' not in planned.plan.facts()
     assert planned.problem_at('links', {}, 0) is planned.problem_at('links', {}, 1)
     assert planned.pattern_at('links', {}, 0) is planned.pattern_at('links', {}, 1)

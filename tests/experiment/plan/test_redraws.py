@@ -11,7 +11,7 @@ import fedjax_links as fl
 from fedjax_links import experiment, local_training, participation, problems, simulation
 from fedjax_links.config import sections
 from fedjax_links.experiment.looking import debugging
-from fedjax_links.experiment.plan import families, lanes, redraws
+from fedjax_links.experiment.plan import families, redraws
 from fedjax_links.experiment.running.loop import run
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.machines import devices
@@ -158,12 +158,12 @@ def test_a_stream_alone_follows_the_seed(stream):
     ]
     assert np.array_equal(*probs) == (stream not in ('data', 'partition', 'links_quality'))
     for name in ('init', 'links', 'batches'):
-        assert planned.draws.seed_of(name, 1) == (1 if name == stream else 0)
+        assert planned.plan.draws.seed_of(name, 1) == (1 if name == stream else 0)
 
 
 def test_algorithms_of_a_seed_meet_the_same_problem_and_links():
     planned = experiment.build(config())
-    one, other = (lanes.main_lanes(planned, label) for label in ('fedavg', 'fedpbc'))
+    one, other = (planned.plan.main_lanes(label) for label in ('fedavg', 'fedpbc'))
     for a, b in zip(one, other, strict=True):
         assert planned.problem_at(a.pattern, a.point, a.seed) is planned.problem_at(
             b.pattern, b.point, b.seed
@@ -180,7 +180,7 @@ def test_tuning_has_draws_of_its_own():
         num_seeds=2,
     )
     planned = experiment.build(settings)
-    lane = lanes.tuning_lanes(planned, 'fedavg')[0]
+    lane = planned.plan.tuning_lanes('fedavg')[0]
     problem = planned.problem_at(lane.pattern, lane.point, lane.seed)
     wanted = sections.bind_problem({**settings['problem'], 'seed': 10_000}).build()
     assert_same_leaves(problem, wanted)
@@ -340,7 +340,7 @@ def test_a_grid_of_streams_runs_them_one_at_a_time():
     settings = config(redraw=None, algorithms={'fedavg': {}}, num_seeds=2)
     planned = experiment.build({**settings, 'grid': {'redraw': streams}})
     programs = Programs(planned)
-    assert len({programs.key(lane) for lane in lanes.main_lanes(planned, 'fedavg')}) == 1
+    assert len({programs.key(lane) for lane in planned.plan.main_lanes('fedavg')}) == 1
     results = planned.run()
     (table,) = layouts.spread(source.of_run(results)).tables
     assert table.header[2:] == [stream.replace('_', ' ') for stream in streams]
@@ -367,14 +367,27 @@ def test_a_grid_of_what_is_no_stream_is_refused():
 
 
 @pytest.mark.parametrize(
-    'field, message',
+    'field, seed, message',
     [
-        (('links', 'probs', 'seed'), r'^`config\.links\.probs\.seed` must be at most 4294967295'),
-        (('problem', 'partition_seed'), r'^`config\.problem\.partition_seed` must be at most'),
-        (('problem', 'seed'), r'^`config\.problem\.seed` must be at most'),
+        (
+            ('links', 'probs', 'seed'),
+            2**40,
+            r'^`config\.links\.probs\.seed` must be at most 4294967295',
+        ),
+        (
+            ('problem', 'partition_seed'),
+            2**40,
+            r'^`config\.problem\.partition_seed` must be at most',
+        ),
+        (('problem', 'seed'), 2**40, r'^`config\.problem\.seed` must be at most'),
+        (
+            ('links', 'probs', 'seed'),
+            None,
+            r'^`config\.links\.probs\.seed` must be a Python integer',
+        ),
     ],
 )
-def test_a_seed_that_is_replaced_is_looked_at_all_the_same(field, message):
+def test_a_seed_that_is_replaced_is_looked_at_all_the_same(field, seed, message):
     probs = {'name': 'label_dependent', 'seed': 0}
     config = values(links={'name': 'bernoulli', 'probs': probs}, redraw='by_seed')
     *path, name = field
@@ -382,6 +395,6 @@ def test_a_seed_that_is_replaced_is_looked_at_all_the_same(field, message):
     for part in path:
         section[part] = dict(section[part])
         section = section[part]
-    section[name] = 2**40
+    section[name] = seed
     with pytest.raises(ValueError, match=message):
         experiment.build(config)

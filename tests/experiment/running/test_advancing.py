@@ -6,7 +6,6 @@ import pytest
 
 from fedjax_links import algorithms, experiment
 from fedjax_links.core import memory
-from fedjax_links.experiment.plan import lanes
 from fedjax_links.experiment.running import loop as running
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.programs import Programs
@@ -170,7 +169,7 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
     """As many as fit, halved; only a lane that does not fit alone is refused."""
     planned = in_python(seeds=range(4), **ALONE)
     whole = running.run(planned, side_by_side=True)
-    every, programs = lanes.main_lanes(planned, 'fedavg'), Programs(planned, side_by_side=True)
+    every, programs = planned.plan.main_lanes('fedavg'), Programs(planned, side_by_side=True)
     one, two, four = (
         memory.peak_bytes(programs.compiled(Group(programs, every[:size])), 1) for size in (1, 2, 4)
     )

@@ -8,7 +8,6 @@ import fedjax_links as fl
 from fedjax_links import experiment, participation, problems, simulation
 from fedjax_links.core import prng
 from fedjax_links.experiment import Callback
-from fedjax_links.experiment.plan import lanes
 from fedjax_links.experiment.running import groups, programs, stores
 from fedjax_links.experiment.running import loop as running
 from tests.experiment.configs import tuned, values
@@ -34,7 +33,7 @@ def alone(planned, label, pattern, point):
             problem,
             num_rounds=planned.num_rounds,
             eval_every=planned.eval_every,
-            eval_fn=planned.eval_fn_for(problem),
+            eval_fn=planned.plan.eval_fn(problem),
         )
     )
     return lambda seed: run(jax.random.key(seed), problem, columns)
@@ -91,11 +90,10 @@ def test_two_by_three_by_two_by_four_compile_two_and_two_training_programs(caplo
         ]
 
 
-def test_problems_and_rates_can_differ_by_pattern():
-    rates = {'bernoulli': 0.1, 'cohort': 0.05}
+def test_problems_can_differ_by_pattern():
     planned = experiment.build(
         tuned(
-            algorithms={'fedavg': {'client': {'learning_rate': rates}}},
+            algorithms={'fedavg': {'client': {'learning_rate': 0.1}}},
             problems={'cohort': {'alpha': 100.0}},
             tuning=None,
         )
@@ -103,7 +101,7 @@ def test_problems_and_rates_can_differ_by_pattern():
     results = planned.run()
     first, second = (planned.problem_at(pattern, {}) for pattern in ('bernoulli', 'cohort'))
     assert first is not second
-    points = {label: {'client.learning_rate': rate} for label, rate in rates.items()}
+    points = {pattern: {'client.learning_rate': 0.1} for pattern in planned.patterns}
     assert_lanes_are_plain_simulations(planned, results, 'fedavg', points)
 
 
@@ -227,7 +225,7 @@ def test_a_period_has_the_links_of_its_own_rounds_wherever_it_begins():
 
     def group(eval_every):
         planned = in_python(num_rounds=8, eval_every=eval_every)
-        every = lanes.main_lanes(planned, 'fedavg', [])
+        every = planned.plan.main_lanes('fedavg', [])
         return groups.Group(programs.Programs(planned), every[:1])
 
     def states(group):

@@ -108,7 +108,7 @@ def final_models(built, label):
     problems = [built.problem_at('links', {}, seed) for seed in built.seeds]
     pattern = built.pattern_at('links', {})
     rate = {'client.learning_rate': np.float32(0.1)}
-    algorithm = built.algorithm_at(label, {**built.algorithm_makers[label].columns, **rate})
+    algorithm = built.algorithm_at(label, {**built.plan.algorithms[label].columns, **rate})
     run = jax.jit(
         lambda key, problem: simulation.simulate(key, algorithm, pattern, problem, num_rounds=400)
     )

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis, experiment, report
-from fedjax_links.experiment.looking import preflight
 from fedjax_links.report import clients
 from fedjax_links.report.screens import theory
 from fedjax_links.report.screens.configured import of_experiment
@@ -161,7 +160,7 @@ def test_all_that_looks_at_a_problem_shares_one(tmp_path):
     report.check(planned)
     planned.describe()
     assert len(theory.prediction(planned).splitlines()) > 6
-    preflight.check(planned)
+    planned.check()
     report.write(planned.run(tmp_path / 'run'), planned)
     assert clients.kept(tmp_path / 'run')['bernoulli'].expected
     assert len(parts.loads) == 1

@@ -1,0 +1,278 @@
+"""What an experiment comes down to: makers, the points of its grid, its lanes, how it is judged."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from fedjax_links import evaluation, simulation
+from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
+from fedjax_links.core import errors, grids, prng
+from fedjax_links.core.grids import Point
+from fedjax_links.experiment.plan import families, makers, redraws
+from fedjax_links.experiment.plan.lanes import MAIN, TUNING, Lane
+from fedjax_links.experiment.plan.makers import REQUIRED, Maker
+from fedjax_links.machines import environment
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment.definition import Experiment
+
+_PLAIN = (bool, int, float, str)
+
+
+class Plan:
+    """What else of an experiment those need who run it, look at it or report on it.
+
+    Attributes:
+      columns: of the grid.
+      tried: columns of the grid of tuning; none without tuning.
+    """
+
+    def __init__(self, experiment: 'Experiment') -> None:
+        """Makes nothing yet: what is asked for is found then, and kept."""
+        self._experiment = experiment
+        self.columns = grids.flatten(experiment.grid)
+        self.tried = grids.flatten(experiment.tuning.grid) if experiment.tuning else {}
+
+    # What the parts are.
+
+    @functools.cached_property
+    def points(self) -> list[dict[str, Any]]:
+        """The points of the grid."""
+        return grids.points(self.columns, self._experiment.grid_mode)
+
+    @functools.cached_property
+    def algorithms(self) -> Mapping[str, Maker[Algorithm]]:
+        """Makers by label."""
+        every = self._experiment.algorithms.items()
+        return {label: makers.as_maker(f'algorithms.{label}', part) for label, part in every}
+
+    @functools.cached_property
+    def patterns(self) -> Mapping[str, Maker[Participation]]:
+        """Makers by label, which make a pattern once for the same values."""
+        every = self._experiment.patterns.items()
+        found = {label: makers.as_maker(f'patterns.{label}', part) for label, part in every}
+        return {k: maker._replace(make=makers.remember(maker.make)) for k, maker in found.items()}
+
+    @functools.cached_property
+    def problems(self) -> Mapping[str, Maker[Problem]]:
+        """Makers by label of the pattern."""
+        given, labels = self._experiment.problem, self._experiment.patterns
+        if not isinstance(given, Mapping):
+            return dict.fromkeys(labels, makers.as_maker('problem', given))
+        return {label: makers.as_maker(f'problem.{label}', given[label]) for label in labels}
+
+    @functools.cached_property
+    def draws(self) -> redraws.Draws:
+        """Which seed each draw has."""
+        tuning, alone = self._experiment.tuning, self.columns.get(redraws.GRID, ())
+        seeds = [*self._experiment.seeds, *(tuning.seeds if tuning else ())]
+        return redraws.Draws(self._experiment.redraw, seeds, alone)
+
+    @functools.cached_property
+    def shared_problems(self) -> families.Problems:
+        """The problems that were made."""
+        return families.Problems(self.draws.every())
+
+    @property
+    def drawn_columns(self) -> set[str]:
+        """The columns that makers of problems and patterns take."""
+        every: list[Maker[Any]] = [*self.patterns.values(), *self.problems.values()]
+        return {name for maker in every for name in maker.columns}
+
+    def problem_of(self, lane: Lane) -> Problem:
+        """The problem of a lane."""
+        return self._experiment.problem_at(lane.pattern, lane.point, lane.seed)
+
+    def pattern_of(self, lane: Lane) -> Participation:
+        """The pattern of a lane."""
+        return self._experiment.pattern_at(lane.pattern, lane.point, lane.seed)
+
+    # Its lanes.
+
+    def main_lanes(self, label: str, chosen: Sequence[Point] | None = None) -> list[Lane]:
+        """All patterns, points and seeds of an algorithm.
+
+        Args:
+          label: the algorithm.
+          chosen: what tuning found, one for each point that the algorithm is tuned at; by default
+            the first values that it tries.
+
+        Returns:
+          The lanes, seeds varying fastest.
+        """
+        lanes: list[Lane] = []
+        tuned, tried = self._tuned_at(label)
+        best = list(zip(tuned, tried[:1] * len(tuned) if chosen is None else chosen, strict=True))
+        for pattern in self.patterns:
+            names = [*dict(self._concerning(label, pattern)), redraws.GRID]
+            for point in grids.project(self.points, names):
+                suits = (
+                    values
+                    for at, values in best
+                    if all(point.get(name, value) == value for name, value in at.items())
+                )
+                added = next(suits, {})  # without a column of the tuned pattern, of its first value
+                full = self._complete(label, pattern, {**point, **added})
+                for seed in self._experiment.seeds:
+                    rounds, place = self._experiment.num_rounds, len(lanes)
+                    lanes.append(Lane(MAIN, label, pattern, full, seed, rounds, place))
+        return lanes
+
+    def tuning_lanes(self, label: str) -> list[Lane]:
+        """Every point of the tuning grid at every point of the grid, with seeds of their own."""
+        lanes: list[Lane] = []
+        if (tuning := self._experiment.tuning) is None:
+            return lanes
+        for point, tried in itertools.product(*self._tuned_at(label)):
+            full = self._complete(label, self._tuned_pattern, {**point, **tried})
+            for seed in tuning.seeds:
+                rounds, place = tuning.num_rounds, len(lanes)
+                lanes.append(Lane(TUNING, label, self._tuned_pattern, full, seed, rounds, place))
+        return lanes
+
+    def every_lane(self, label: str) -> list[Lane]:
+        """The lanes of an algorithm, main ones as by default."""
+        return self.tuning_lanes(label) + self.main_lanes(label)
+
+    def count_rounds(self, label: str) -> int:
+        """Rounds that an algorithm simulates, tuning included."""
+        return sum(lane.num_rounds for lane in self.every_lane(label))
+
+    def _tuned_at(self, label: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The points of the grid that an algorithm is tuned at one by one, and what it tries there.
+
+        Points as far as they concern the algorithm, or the problem and the links that it is tuned
+        on; nothing for an algorithm that is not tuned.
+        """
+        own = self.algorithms[label].columns
+        tried = {name: values for name, values in self.tried.items() if name in own}
+        if not tried:
+            return [], []
+        names = dict(self._concerning(label, self._tuned_pattern))
+        return grids.project(self.points, names), grids.points(tried, 'cross')
+
+    @property
+    def _tuned_pattern(self) -> str:
+        """The links that algorithms are tuned on."""
+        tuning = self._experiment.tuning
+        return (tuning and tuning.pattern) or next(iter(self._experiment.patterns))
+
+    def _concerning(self, label: str, pattern: str) -> list[tuple[str, Any]]:
+        """The columns that make a pattern, its problem or an algorithm, with their own values."""
+        every = self.problems[pattern], self.patterns[pattern], self.algorithms[label]
+        return [column for maker in every for column in maker.columns.items()]
+
+    def _complete(self, label: str, pattern: str, point: Point) -> dict[str, Any]:
+        """A point with the fixed values of all columns that it does not give."""
+        drawn = self.draws.columns()  # of the seed, which stands beside the point
+        fixed = {
+            name: value
+            for name, value in self._concerning(label, pattern)
+            if value is not REQUIRED and name not in drawn
+        }
+        shown = {name: v for name, v in fixed.items() if v is None or isinstance(v, _PLAIN)}
+        return {**shown, **point}
+
+    # How results are judged.
+
+    @property
+    def baseline(self) -> str:
+        """The algorithm that others are compared with."""
+        labels = self._experiment.algorithms
+        default = 'fedavg' if 'fedavg' in labels else next(iter(labels))
+        return default if self._experiment.baseline is None else self._experiment.baseline
+
+    @functools.cached_property
+    def metric(self) -> str:
+        """What tables show and tuning goes by."""
+        larger = [name for name, direction in self.directions.items() if direction == 'max']
+        given = self._experiment.metric
+        return [*larger, *self.directions][0] if given is None else given
+
+    @functools.cached_property
+    def directions(self) -> Mapping[str, str | None]:
+        """``'max'``, ``'min'`` or None for unknown, by metric."""
+        pattern, given = next(iter(self.patterns)), self._experiment
+        problem = given.problem_at(pattern, self.points[0])
+        stated = _metrics(problem, _own_eval_fn(problem))
+        found = {
+            name: evaluation.direction(problem, name) if name in stated else None
+            for name in self.metrics(pattern, self.points[0])
+        }
+        if given.direction is not None and given.metric in found:
+            found[given.metric] = given.direction
+        return found
+
+    def eval_fn(self, problem: Problem) -> simulation.EvalFn:
+        """What is applied to every candidate model."""
+        return self._experiment.eval_fn or _own_eval_fn(problem)
+
+    def metrics(self, pattern: str, point: Point) -> list[str]:
+        """The names of what is measured."""
+        problem = self._experiment.problem_at(pattern, point)
+        return _metrics(problem, self.eval_fn(problem))
+
+    def models(self, label: str) -> list[str]:
+        """Candidate models of an algorithm."""
+        point = self.points[0]
+        problem = self._experiment.problem_at(next(iter(self.patterns)), point)
+        tried = grids.points(self.tried, 'cross')[0]
+        algorithm = self._experiment.algorithm_at(label, {**tried, **point})
+
+        def named(key: Key) -> Mapping[str, Params]:
+            return algorithm.models(algorithm.init(problem.init_params(key), problem))
+
+        return list(jax.eval_shape(named, jax.random.key(0)))
+
+    def facts(self) -> dict[str, Any]:
+        """What reports need to know of the experiment, as plain values."""
+        return {**self._facts, 'numerics': environment.numerics()}
+
+    @functools.cached_property
+    def _facts(self) -> dict[str, Any]:
+        of, ways, tuning = self._experiment, self.draws.ways(), None
+        if of.tuning is not None:
+            tuning = {**dataclasses.asdict(of.tuning), 'grid': self.tried}
+        problems = (of.problem_at(k, point) for k in self.patterns for point in self.points)
+        known = {evaluation.attainable_text(problem) for problem in problems}
+        attainable = known.pop() if len(known) == 1 else ''  # of all, or nothing is said
+        return {
+            'title': of.title,
+            'caption': of.caption,
+            'patterns': list(of.patterns),
+            'algorithms': list(of.algorithms),
+            'names': [list(pair) for pair in of.names],
+            'baseline': self.baseline,
+            'metric': self.metric,
+            'directions': dict(self.directions),
+            'models': {label: self.models(label) for label in of.algorithms},
+            'num_rounds': of.num_rounds,
+            'eval_every': of.eval_every,
+            'evaluate_start': of.evaluate_start,
+            'seeds': [int(seed) for seed in of.seeds],
+            'grid': self.columns,
+            'grid_mode': of.grid_mode,
+            'tuning': tuning,
+            'reports': dict(of.reports),
+            'log': list(of.log),
+            'draws': prng.DRAWS,
+            **({} if ways == redraws.DEFAULTS else {'redraw': dict(ways)}),
+            **({'attainable': attainable} if attainable else {}),
+        }
+
+
+def _own_eval_fn(problem: Problem) -> simulation.EvalFn:
+    return evaluation.for_problem(problem) or simulation.problem_metrics
+
+
+def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
+    key = jax.random.key(0)
+    params = jax.eval_shape(problem.init_params, key)
+    found = jax.eval_shape(eval_fn, params, key, problem)
+    if not isinstance(found, Mapping) or any(leaf.shape for leaf in jax.tree.leaves(found)):
+        raise errors.invalid('eval_fn', 'return numbers by name', found)
+    return list(found)
