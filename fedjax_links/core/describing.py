@@ -5,6 +5,7 @@ description never fails: what cannot be said is left out.
 """
 
 import functools
+import html
 import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ _MOST_LETTERS = 160
 
 
 def described(text_of: Callable[[Any], str]) -> Callable[[_Class], _Class]:
-    """Gives a class a ``repr``.
+    """Gives a class a ``repr``, and the same text in notebooks.
 
     Args:
       text_of: what is said of an object; where it fails, the class is named.
@@ -31,7 +32,11 @@ def described(text_of: Callable[[Any], str]) -> Callable[[_Class], _Class]:
             except Exception:  # leaves may be anything under JAX
                 return kind.__name__
 
-        setattr(kind, '__repr__', text)  # noqa: B010
+        def in_notebook(thing: Any) -> str:
+            return f'<pre>{html.escape(text(thing))}</pre>'
+
+        for name, method in (('__repr__', text), ('_repr_html_', in_notebook)):
+            setattr(kind, name, method)
         return kind
 
     return give

@@ -32,7 +32,7 @@ from fedjax_links.participation.periodic_groups import periodic_groups, periodic
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.regularized import regularized, regularized_law
 from fedjax_links.participation.replay import replay
-from fedjax_links.participation.schedules import SCHEDULES, constant, jitter, sine
+from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, jitter, sine
 from fedjax_links.participation.traces import trace_formats
 from fedjax_links.participation.traces.look_alike import look_alike
 from fedjax_links.participation.traces.trace import Intervals, availability, intervals, trace
@@ -116,5 +116,5 @@ PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
     {entry.factory.__name__: entry for entry in _ENTRIES}
 )
 
-__all__ = ['PARTICIPATION', 'SCHEDULES', 'availability', 'constant', 'intervals']
+__all__ = ['PARTICIPATION', 'SCHEDULES', 'availability', 'constant', 'diurnal', 'intervals']
 __all__ += ['jitter', 'label_dependent_probs', 'schedules', 'sine', 'trace_formats', *PARTICIPATION]

@@ -119,6 +119,49 @@ def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     return _deterministic(lambda round: p, p)._replace(probs=probs)
 
 
+def diurnal(
+    peak: ArrayLike,
+    *,
+    trough: Numbers = 0.0,
+    rounds_per_day: Numbers = 24,
+    up_hours: Numbers = 8.0,
+    phase: Numbers = 0.0,
+) -> Schedule:
+    """A daily window: ``p_i^t = peak_i`` during up hours and ``trough_i`` otherwise.
+
+    At the start of round t it is ``24 t / rounds_per_day + phase_i`` o'clock at client i, and its
+    window lasts from 0 to ``up_hours_i`` o'clock. A peak of one and a trough of zero make the links
+    deterministic; `markov` smooths the edges of the window.
+
+    Args:
+      peak: float[N] in [0, 1], probabilities inside the window.
+      trough: probabilities outside it, in [0, 1]; this and what follows one number or float[N].
+      rounds_per_day: rounds in 24 hours, positive.
+      up_hours: length of the window in hours, in [0, 24].
+      phase: hours since the window's start in round 0, in [0, 24]: the time zone.
+
+    Raises:
+      ValueError: for a value out of range.
+    """
+    peak = as_probs(peak, 'peak')
+    checks.within('trough', trough, 0, 1)
+    checks.positive('rounds_per_day', rounds_per_day)
+    checks.within('up_hours', up_hours, 0, 24)
+    checks.within('phase', phase, 0, 24)
+    names = 'trough', 'rounds_per_day', 'up_hours', 'phase'
+    low, day, hours, ahead = (
+        jnp.asarray(one_or_each(name, value, peak.size), peak.dtype)
+        for name, value in zip(names, (trough, rounds_per_day, up_hours, phase), strict=True)
+    )
+
+    def mean(round: Array) -> Array:
+        # In rounds, not hours: with whole numbers of rounds every comparison is exact.
+        time = jnp.mod(jnp.mod(jnp.asarray(round, day.dtype), day) + ahead * day / 24, day)
+        return jnp.where(time < hours * day / 24, peak, low)
+
+    return _deterministic(mean, peak, _whole(rounds_per_day))
+
+
 def as_schedule(schedule: ScheduleLike) -> Schedule:
     """A schedule from a schedule, a vector of probabilities, or a function of (key, round).
 
@@ -177,5 +220,5 @@ def _deterministic(mean: Callable[[Array], Array], p: Array, cycle: int | None =
 
 
 SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
-    schedule.__name__: schedule for schedule in (constant, sine, jitter)
+    schedule.__name__: schedule for schedule in (constant, sine, jitter, diurnal)
 }

@@ -49,6 +49,11 @@ _PATTERNS: dict[str, Any] = {
         'schedule': {'name': 'sine', 'gamma': 0.3, 'period': 8},
     },
     'jitter': {'name': 'bernoulli', 'probs': _PROBS, 'schedule': {'name': 'jitter', 'width': 0.1}},
+    'diurnal': {
+        'name': 'bernoulli',
+        'probs': _PROBS,
+        'schedule': {'name': 'diurnal', 'trough': 0.1, 'rounds_per_day': 6, 'up_hours': 8.0},
+    },
     'markov': {'name': 'markov', 'probs': _PROBS, 'up_rate': 0.1},
     'cyclic': {'name': 'cyclic', 'probs': _PROBS, 'cycle_length': 5, 'reset': True},
     'cohort': {'name': 'uniform_cohort', 'cohort_size': 2},

@@ -124,6 +124,7 @@ def test_a_run_says_what_ran():
     assert 'problem.alpha: 0.1, 1.0' in text
     assert 'fedavg: loss: server 1.5 (1 to 2)' in text
     assert text.endswith('mifa: not finished')
+    assert run._repr_html_().startswith('<pre>Results of &#x27;a &lt;run&gt;&#x27;\n  ')
 
 
 def test_rows_that_say_nothing_are_left_out():

@@ -9,6 +9,7 @@ from fedjax_links.participation import (
     SCHEDULES,
     bernoulli,
     constant,
+    diurnal,
     jitter,
     markov,
     schedules,
@@ -53,6 +54,28 @@ def test_jitter_of_width_zero_is_constant():
     np.testing.assert_array_equal(values(jitter(P, width=0.0), 5), np.float32([P] * 5))
 
 
+def test_diurnal_windows():
+    # 24 rounds per day: client 0 up at 0..7 o'clock, client 1 six hours ahead, client 2 never.
+    schedule = diurnal(np.ones(3), up_hours=[8, 8, 0], phase=[0, 6, 0])
+    hours = np.arange(72)
+    expected = np.stack([hours % 24 < 8, (hours + 6) % 24 < 8, hours < 0], axis=1)
+    np.testing.assert_array_equal(values(schedule, 72), expected)
+    links = roll(bernoulli(schedule), 72)
+    np.testing.assert_array_equal(links.mask, expected)
+    np.testing.assert_array_equal(links.prob, expected)
+
+
+@pytest.mark.parametrize('rounds_per_day', [6, 24, 144, 1440, 7])
+def test_diurnal_share_of_the_day_is_exact_far_out(rounds_per_day):
+    schedule = diurnal([0.8, 0.6], trough=[0.1, 0.0], rounds_per_day=rounds_per_day, up_hours=12)
+    start = 10_000 * rounds_per_day
+    rounds = jnp.arange(start, start + rounds_per_day, dtype=jnp.int32)
+    day = np.asarray(jax.vmap(schedule.mean)(rounds))
+    up = (rounds_per_day + 1) // 2
+    np.testing.assert_allclose(day[:up], np.tile([0.8, 0.6], (up, 1)), rtol=1e-6)
+    np.testing.assert_allclose(day[up:], np.tile([0.1, 0.0], (len(day) - up, 1)), rtol=1e-6)
+
+
 def test_schedules_take_tracers():
     p = np.float32([[0.2, 0.4], [0.5, 0.5]])
     swept = jax.jit(
@@ -75,7 +98,7 @@ def test_plain_functions_are_schedules():
         return jnp.full(3, 0.5) / (1 + round)
 
     np.testing.assert_allclose(as_schedule(ignores).mean(jnp.int32(1)), 0.25)
-    assert set(SCHEDULES) == {'constant', 'sine', 'jitter'}
+    assert set(SCHEDULES) == {'constant', 'sine', 'jitter', 'diurnal'}
 
 
 def fleeting(key, round):
@@ -105,4 +128,9 @@ def test_errors():
         lambda: jitter([0.5, 0.75], width=np.array([0.5, 0.5])),
         '`width` must keep `p` within [0, 1], got 0.5 around 0.75 at client 1.',
     )
+    refuses(lambda: diurnal([0.5], trough=1.2), '`trough` must lie in [0, 1], got 1.2.')
+    refuses(lambda: diurnal([1.5]), '`peak` must lie in [0, 1], got 1.5 at client 0.')
+    refuses(lambda: diurnal([0.5], rounds_per_day=0), '`rounds_per_day` must be positive, got 0.')
+    refuses(lambda: diurnal([0.5], up_hours=25), '`up_hours` must lie in [0, 24], got 25.')
+    refuses(lambda: diurnal([0.5], phase=-1), '`phase` must lie in [0, 24], got -1.')
     refuses(lambda: sine([0.5], gamma=0.6, period=40), '`gamma` must lie in [0, 0.5], got 0.6.')

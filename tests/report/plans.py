@@ -13,6 +13,10 @@ KNOWN = {
     'bernoulli': _BERNOULLI,
     'jitter': {**_BERNOULLI, 'schedule': {'name': 'jitter', 'width': 0.1}},
     'sine': {**_BERNOULLI, 'schedule': _SINE},
+    'diurnal': {
+        **_BERNOULLI,
+        'schedule': {'name': 'diurnal', 'rounds_per_day': 6, 'trough': 0.05},
+    },
     'markov': {'name': 'markov', 'probs': _HALVES, 'up_rate': 0.3},
     'markov_time': {'name': 'markov', 'probs': _HALVES, 'correlation_time': 4.0},
     'uniform_cohort': {'name': 'uniform_cohort', 'cohort_size': 4},
