@@ -204,6 +204,7 @@ def _in_chunks(
     at_once = num_devices * width
     padding = math.ceil(num_chunks / num_devices) * at_once - num_slots
     ids = jnp.concatenate([cohort.ids, jnp.full(padding, num_clients, jnp.int32)])
+    train = meshes.compiled_alike(jax.vmap(fn)) if axis else jax.vmap(fn)
 
     def run_chunk(turn: Array, carry: _Carry) -> _Carry:
         """Stores the rows of the last chunks, then reads and trains its own.
@@ -221,7 +222,7 @@ def _in_chunks(
             rows = meshes.brought(jnp.minimum(of_turn, num_clients - 1), table)
         else:
             rows = gather(chunk, table)
-        contributions, new_rows = jax.vmap(fn)(jnp.minimum(own, num_clients - 1), rows)
+        contributions, new_rows = train(jnp.minimum(own, num_clients - 1), rows)
         chunk_sum, new_rows = weighted_sum(chunk, contributions), tree.cast_like(new_rows, table)
         if axis is None:
             return jax.tree.map(jnp.add, total, chunk_sum), table, ((), of_turn, new_rows)
@@ -255,9 +256,8 @@ def _in_chunks(
         turns_needed = meshes.hidden(jnp.asarray(turns_needed))
     start = (nothing, client_tree, (no_sums, nobody, no_rows))
     total, table, (sums, *finished) = jax.lax.fori_loop(0, turns_needed, run_chunk, start)
-    if axis is not None:  # in a loop, for what follows to be compiled alike on every mesh
-        once = meshes.hidden(jnp.int32(1))
-        total = jax.lax.fori_loop(0, once, lambda _, total: add(total, sums), total)
+    if axis is not None:
+        total = meshes.compiled_alike(add)(total, sums)
     return total, store(table, *finished)
 
 

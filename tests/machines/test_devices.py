@@ -186,6 +186,21 @@ def test_meshes_of_any_size_give_the_same_bits_and_those_of_none_up_to_rounding(
     ]
 
 
+REGISTERED = """
+from fedjax_links import testing
+from fedjax_links.algorithms import ALGORITHMS
+
+for name, entry in ALGORITHMS.items():
+    testing.ALGORITHM_CHECKS['meshes_agree'](testing.Runs(entry))
+    print(name)
+"""
+
+
+@pytest.mark.slow
+def test_meshes_of_any_size_give_the_same_bits_of_every_registered_algorithm():
+    assert in_a_process(REGISTERED) == list(fl.ALGORITHMS)
+
+
 WORK = """
 import collections
 import jax.numpy as jnp

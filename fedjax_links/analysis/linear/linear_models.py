@@ -107,17 +107,9 @@ def _squares_curvature(scores: np.ndarray) -> np.ndarray:
     return np.broadcast_to(2 / size * np.eye(size), (len(scores), size, size))
 
 
-def _sign(scores: np.ndarray) -> np.ndarray:
-    return scores[:, 0] > 0
-
-
-def _largest(scores: np.ndarray) -> np.ndarray:
-    return np.argmax(scores, axis=1)
-
-
 _LOSSES = {
-    SOFTMAX: _Loss(_softmax, _softmax_curvature, lambda _: 0.5, True, _largest),
-    LOGISTIC: _Loss(_logistic, _logistic_curvature, lambda _: 0.25, False, _sign),
+    SOFTMAX: _Loss(_softmax, _softmax_curvature, lambda _: 0.5, True, lambda s: s.argmax(axis=1)),
+    LOGISTIC: _Loss(_logistic, _logistic_curvature, lambda _: 0.25, False, lambda s: s[:, 0] > 0),
     LEAST_SQUARES: _Loss(_squares, _squares_curvature, lambda size: 2 / size, False, None),
 }
 
