@@ -84,7 +84,7 @@ def test_a_data_set_by_one_call(name, write, tmp_path, monkeypatch):
         assert told['asked'] == [f'/{file.name}' for file in recipe.files]
         call()  # what is there and right is not asked for again
         assert len(told['asked']) == len(recipe.files)
-    data = datasets.load(name, data_dir=tmp_path)
+    data = datasets.published(name, data_dir=tmp_path)
     np.testing.assert_array_equal(
         data.train_features, np.float32(parts['train'][0]) / np.float32(255)
     )

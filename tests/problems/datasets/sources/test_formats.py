@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedjax_links import problems
 from fedjax_links.problems import datasets
 from fedjax_links.problems.datasets import sources
 from fedjax_links.problems.datasets.sources import RECIPES
@@ -20,7 +21,7 @@ def assert_holds(data, train, test, name, num_classes=10):
     ):
         np.testing.assert_array_equal(found, np.float32(images) / np.float32(255))
         np.testing.assert_array_equal(classes, labels)
-    assert (data.name, data.num_classes) == (name, num_classes)
+    assert data.num_classes == num_classes
 
 
 def convert(monkeypatch, tmp_path, *names):
@@ -36,7 +37,7 @@ def convert(monkeypatch, tmp_path, *names):
 def test_idx(name, tmp_path, monkeypatch):
     parts = published.write_mnist(tmp_path / 'downloads' / name)
     assert convert(monkeypatch, tmp_path, name) == tmp_path / f'{name}.npz'
-    data = datasets.load(name, data_dir=tmp_path)
+    data = datasets.published(name, data_dir=tmp_path)
     assert_holds(data, parts['train'], parts['test'], name)
     assert sorted(file.name for file in tmp_path.iterdir()) == ['downloads', f'{name}.npz']
 
@@ -93,7 +94,7 @@ def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
 def test_names_of_other_places_lead_to_ours():
     for name, ours in (('svhn_cropped', 'svhn'), ('emnist/balanced', 'emnist')):
         with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
-            datasets.load(name)
+            problems.images(dataset=name, num_clients=2, model='softmax')
         with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
             sources.fetch(name)
 
@@ -104,5 +105,5 @@ def test_every_recipe_has_its_loader(tmp_path, monkeypatch):
     for name in RECIPES:
         command = f'python -m fedjax_links data fetch {name}`'
         with pytest.raises(ValueError, match=command) as caught:
-            datasets.load(name)
+            datasets.published(name)
         assert f'{tmp_path}/{name}.npz' in str(caught.value)
