@@ -148,8 +148,8 @@ class Problem:
       larger_is_better: names of the metrics, as ``metrics`` names them, that are better when
         larger; all others are then better when smaller. None: not stated, so only ``loss`` and
         ``distance`` have a known direction (smaller).
-      attainable: by metric, the best value that any model can have, where it is known; further
-        names for what else is known beforehand. Numbers, float64[] on the host.
+      attainable: by metric, the best value that any model can have, where it is known: numbers,
+        float64[] on the host.
       objective: what is known of the loss; None: nothing, so that no limit is predicted.
       held_out: whether ``eval_data`` are examples like those of ``data`` that nobody trains on;
         False: they are the clients' own; None: they are neither, and ``metrics`` say what they are.

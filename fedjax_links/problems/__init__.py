@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from fedjax_links.base import LinearObjective, Problem
 from fedjax_links.core.registry import Registry
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
-from fedjax_links.problems.classification import digits, federate, images, owners
+from fedjax_links.problems.classification import digits, images, owners
 from fedjax_links.problems.gaussian_regression import gaussian_regression
 from fedjax_links.problems.gaussians import gaussians
 from fedjax_links.problems.generated import generated
@@ -39,7 +39,6 @@ __all__ = [
     'LinearObjective',
     'counterexample',
     'digits',
-    'federate',
     'from_arrays',
     'from_flax',
     'gaussian_regression',

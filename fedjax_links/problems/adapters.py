@@ -98,27 +98,23 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
         ``from_flax(augment=...)``.
       clients: the owner of each item, numbers or names.
     """
-    parts: Mapping[Any, Any]
-    if clients is not None:
-        parts = {None: dataset}
-    elif isinstance(dataset, Mapping | Sequence):
-        parts = dataset if isinstance(dataset, Mapping) else dict(enumerate(dataset))
-    else:
-        requirement = 'be given for a single data set, the owner of each item'
-        raise errors.invalid('clients', requirement, None)
-    items: list[Any] = []
-    owners: list[Any] = []
-    for name, part in parts.items():
-        if not len(part):
-            raise errors.invalid('dataset', 'give every client an example', f'none for {name}')
-        items += [part[place] for place in range(len(part))]
-        owners += [name] * len(part)
+    parts = [dataset]
+    if clients is None:
+        if not isinstance(dataset, Mapping | Sequence):
+            requirement = 'be given for a single data set, the owner of each item'
+            raise errors.invalid('clients', requirement, None)
+        by_name = dataset if isinstance(dataset, Mapping) else dict(enumerate(dataset))
+        for name, part in by_name.items():
+            if not len(part):
+                raise errors.invalid('dataset', 'give every client an example', f'none for {name}')
+        parts = [*by_name.values()]
+        clients = [name for name, part in by_name.items() for _ in range(len(part))]
+    items = [part[place] for part in parts for place in range(len(part))]
     for place, item in enumerate(items):
         if not isinstance(item, tuple | list) or len(item) != 2:
             requirement = 'have items that are pairs (features, label)'
             raise errors.invalid('dataset', requirement, f'item {place}, {type(item).__name__}')
-    features, labels = zip(*items, strict=True)
-    return from_columns(features, labels, owners if clients is None else clients)
+    return from_columns(*([item[k] for item in items] for k in (0, 1)), clients)
 
 
 def from_leaf(
@@ -183,13 +179,12 @@ def _named(known: Collection[Any], **columns: Any) -> Sequence[Any]:
 def _stacked(argument: str, rows: Sequence[Any] | np.ndarray) -> np.ndarray:
     """Rows of numbers of one shape as an array."""
     try:
-        array = rows if isinstance(rows, np.ndarray) else np.stack([np.asarray(r) for r in rows])
-        if array.dtype == object:
-            array = np.stack([np.asarray(row) for row in array])
+        stacked = isinstance(rows, np.ndarray) and rows.dtype != object
+        array = np.asarray(rows) if stacked else np.stack([np.asarray(row) for row in rows])
     except (TypeError, ValueError):
         shapes = sorted({str(np.shape(row)) for row in rows})[:2]
         raise errors.invalid(argument, 'have one shape', ' and '.join(shapes)) from None
-    array_checks.numbers(argument, array)
+    array_checks.check_numbers(argument, array)
     smaller = {'int64': np.int32, 'uint64': np.int32, 'float64': np.float32}.get(array.dtype.name)
     if smaller is np.int32 and array.size and abs(array).max() >= 2**31:
         raise errors.invalid(argument, 'fit into 32 bits', array.max())

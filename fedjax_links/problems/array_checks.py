@@ -13,22 +13,22 @@ from fedjax_links.core import errors
 from fedjax_links.problems import losses
 
 
-def numbers(argument: str, array: np.ndarray) -> None:
+def check_numbers(argument: str, array: np.ndarray) -> None:
     """Raises unless an array holds numbers or flags, naming what makes numbers of text."""
     if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
         requirement = 'hold numbers, as np.unique(..., return_inverse=True)[1] makes of names'
         raise errors.invalid(argument, requirement, array.dtype)
 
 
-def rows(argument: str, array: np.ndarray, whose: str, count: tuple[int, ...]) -> None:
+def check_rows(argument: str, array: np.ndarray, whose: str, count: int) -> None:
     """Raises unless there are as many rows of numbers as there should be."""
-    if not array.shape[:1] == count != ():
-        requirement = f'have one row per {whose} ({count[0] if count else "none"})'
-        raise errors.invalid(argument, requirement, array.shape[0] if array.ndim else array)
-    numbers(argument, array)
+    if not array.ndim or len(array) != count:
+        requirement = f'have one row per {whose} ({count})'
+        raise errors.invalid(argument, requirement, len(array) if array.ndim else array)
+    check_numbers(argument, array)
 
 
-def outputs(
+def eval_outputs(
     argument: str, predict: Callable[[Params, Array], Array], params: Params, rows: np.ndarray
 ) -> jax.ShapeDtypeStruct:
     """What a model says of two examples."""
@@ -39,7 +39,7 @@ def outputs(
     return found
 
 
-def one_by_one(
+def check_pairs(
     loss: Callable[[Array, Array], Array], outputs: jax.ShapeDtypeStruct, labels: np.ndarray
 ) -> None:
     """Raises for a loss of one's own that pairs every output of a column with every label.
@@ -57,8 +57,8 @@ def one_by_one(
         return not off > 1e-4 * sum(map(abs, apart))
 
     if not is_mean(two) and is_mean(two.reshape(said.shape)):
-        requirement = f'have shape {losses.rows(said.shape)}, that of the outputs, for this loss'
-        raise errors.invalid('labels', requirement, losses.rows(two.shape))
+        requirement = f'have shape {losses.shown(said.shape)}, that of the outputs, for this loss'
+        raise errors.invalid('labels', requirement, losses.shown(two.shape))
 
 
 def with_ids_checked(

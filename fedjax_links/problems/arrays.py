@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
-from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, Rows
@@ -83,8 +82,8 @@ def from_arrays(
         idle = int(np.argmin(counts))
         raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
     rows, targets = np.asarray(features), np.asarray(labels)
-    array_checks.rows('features', rows, 'entry of `clients`', owners.shape)
-    array_checks.rows('labels', targets, 'entry of `clients`', owners.shape)
+    array_checks.check_rows('features', rows, 'entry of `clients`', len(owners))
+    array_checks.check_rows('labels', targets, 'entry of `clients`', len(owners))
     held_out = _held_out(eval_data)
     params = jax.eval_shape(init_params, jax.random.key(0))
     if isinstance(loss_fn, str):
@@ -92,14 +91,14 @@ def from_arrays(
             raise errors.invalid('predict', 'be given for a loss by name', None)
         if callable(metrics):
             raise errors.invalid('metrics', 'be names for a loss by name', metrics)
-        by_name, beside, larger = losses.of(loss_fn, metrics)
-        outputs = array_checks.outputs('predict', predict, params, rows)
-        targets = losses.fitting(loss_fn, 'labels', targets, outputs.shape[1:])
+        by_name, measured, larger = losses.look_up(loss_fn, metrics)
+        outputs = array_checks.eval_outputs('predict', predict, params, rows)
+        targets = losses.fit_labels(loss_fn, 'labels', targets, outputs.shape[1:])
         if held_out is not None:
-            fitted = losses.fitting(loss_fn, 'eval_data', held_out[1], outputs.shape[1:])
+            fitted = losses.fit_labels(loss_fn, 'eval_data', held_out[1], outputs.shape[1:])
             held_out = held_out[0], fitted
         larger_is_better = larger if larger_is_better is None else larger_is_better
-        measure = Partial(_measure_by_name, by_name, beside, predict)
+        measure = Partial(_measure_by_name, measured, predict)
         loss_fn = Partial(_loss_of_outputs, by_name, predict)
     elif metrics is not None and not callable(metrics):
         raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
@@ -109,7 +108,7 @@ def from_arrays(
     data = Batch(jnp.asarray(rows[order]), jnp.asarray(targets[order]))
     return Problem(
         data=data,
-        owned=Rows(*(jnp.asarray(a, jnp.int32) for a in (np.cumsum(counts) - counts, counts))),
+        owned=Rows(jnp.int32(np.cumsum(counts) - counts), jnp.int32(counts)),
         eval_data=data if held_out is None else Batch(*map(jnp.asarray, held_out)),
         init_params=init_params,
         loss_fn=loss_fn,
@@ -170,13 +169,13 @@ def from_flax(
       ValueError: for an unknown loss or metric, a module with variables besides parameters, labels
         that do not go with its outputs, or ids that it has no embedding for.
     """
-    outputs_loss, _, _ = losses.of(loss, metrics)
+    outputs_loss, _, larger = losses.look_up(loss, metrics)
     prepare = preprocess or _unchanged
     rows, held_out = np.asarray(features), _held_out(eval_data)
-    array_checks.numbers('features', rows)
+    array_checks.check_numbers('features', rows)
     given = jax.ShapeDtypeStruct((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype)
     example = jax.eval_shape(prepare, given)
-    network = _Network(module, prepare, example.shape, example.dtype)
+    network = _Network(module, prepare, example)
     init_params, predict = Partial(_Network.init, network), Partial(_Network.predict, network)
     try:
         params = jax.eval_shape(init_params, jax.random.key(0))
@@ -188,9 +187,9 @@ def from_flax(
     checks.fits('module', type(module).__name__, tree.num_bytes(params))
     read = {'features': rows} | ({'eval_data': held_out[0]} if held_out else {})
     checked = array_checks.with_ids_checked(predict, read)
-    outputs = array_checks.outputs('module', checked, params, rows)
+    outputs = array_checks.eval_outputs('module', checked, params, rows)
     if callable(loss) and {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
-        array_checks.one_by_one(loss, outputs, np.asarray(labels))
+        array_checks.check_pairs(loss, outputs, np.asarray(labels))
     random_loss = Partial(_Network.random_loss, network, outputs_loss, augment)
     return from_arrays(
         rows,
@@ -202,19 +201,47 @@ def from_flax(
         predict=predict,
         eval_data=held_out,
         random_loss_fn=random_loss if network.options or augment is not None else None,
-        larger_is_better=larger_is_better or (() if callable(loss) else larger_is_better),
+        larger_is_better=larger if larger_is_better is None else larger_is_better,
         objective=None if augment is not None else _linear_objective(module, loss, prepare, params),
     )
 
 
+def vector_regression(
+    features: np.ndarray, labels: np.ndarray, *, loss_fn: Callable[[Params, Batch], Array]
+) -> Problem:
+    """A problem whose model is a vector, from 0, in float64 if x64 is enabled.
+
+    Args:
+      features: float[N, n, d], those of each client's n examples.
+      labels: float[N, n].
+      loss_fn: ``(params, batch) -> []``.
+
+    Returns:
+      The problem, evaluated on the clients' own examples.
+    """
+    num_clients, num_examples, dimension = features.shape
+    return from_arrays(
+        features.reshape(-1, dimension),
+        labels.ravel(),
+        np.repeat(np.arange(num_clients), num_examples),
+        init_params=Partial(_zero_vector, dimension),
+        loss_fn=loss_fn,
+        larger_is_better=(),
+    )
+
+
+def _zero_vector(dimension: int, key: Key) -> Array:
+    del key
+    return jnp.zeros(dimension, jnp.result_type(float))
+
+
 @dataclasses.dataclass(frozen=True)
 class _Network:
-    """A module, and what it is applied to: prepared features of this shape and dtype."""
+    """A module, and what it is applied to: prepared features like this example."""
 
     module: nn.Module
     prepare: Callable[[Array], Array]
-    shape: tuple[int, ...]
-    dtype: DTypeLike
+    example: jax.ShapeDtypeStruct
 
     @property
     def options(self) -> dict[str, Any]:
@@ -223,7 +250,7 @@ class _Network:
         return {'train': False} if takes_train else {}
 
     def init(self, key: Key) -> Params:
-        variables = self.module.init(key, jnp.zeros(self.shape, self.dtype), **self.options)
+        variables = self.module.init(key, jnp.zeros_like(self.example), **self.options)
         if variables.keys() - {'params'}:
             also = f'also {sorted(variables.keys() - {"params"})}'
             raise errors.InvalidError('module', 'have parameters only', also)
@@ -298,12 +325,6 @@ def _layer(treedef: Any, kernel: Array, bias: Array) -> Params:
 _OBJECTIVES = {'cross_entropy': 'softmax', 'squared_error': 'least_squares'}
 
 
-def zero_vector(dimension: int, key: Key) -> Array:
-    """``init_params`` of a vector: zeros, in float64 if x64 is enabled."""
-    del key
-    return jnp.zeros(dimension, jnp.result_type(float))
-
-
 def directions(
     names: Collection[str] | None, measure: Callable[..., Any], params: Params, data: Any
 ) -> tuple[str, ...] | None:
@@ -318,22 +339,19 @@ def directions(
 
 
 def _measure_by_name(
-    loss: losses.Outputs,
-    beside: Mapping[str, losses.Metric],
+    metrics: Mapping[str, losses.Metric],
     predict: Callable[..., Array],
     params: Params,
     examples: Batch,
 ) -> Mapping[str, Array]:
-    """A loss and the metrics beside it, [] each, of what a model says of all examples."""
+    """Metrics, [] each, of what a model says of all examples."""
 
     def of_chunk(params: Params, chunk: Batch) -> dict[str, Array]:
         outputs = predict(params, chunk.features)
-        own = {name: metric.means(outputs, chunk.labels) for name, metric in beside.items()}
-        return {'loss': loss(outputs, chunk.labels), **own}
+        return {name: metric.means(outputs, chunk.labels) for name, metric in metrics.items()}
 
-    found = _measure(of_chunk, params, examples)
-    own = {name: metric.finish(found[name], examples.labels) for name, metric in beside.items()}
-    return {'loss': found['loss'], **own}
+    means = _measure(of_chunk, params, examples)
+    return {name: metric.finish(means[name], examples.labels) for name, metric in metrics.items()}
 
 
 def _measure(per_batch: Metrics, params: Params, examples: Batch) -> Mapping[str, Array]:
@@ -363,6 +381,6 @@ def _held_out(
     if len(eval_data) != 2:
         raise errors.invalid('eval_data', 'be a pair (features, labels)', len(eval_data))
     features, labels = (np.asarray(part) for part in eval_data)
-    array_checks.rows('eval_data', features, 'label', labels.shape[:1])
-    array_checks.numbers('eval_data', labels)
+    array_checks.check_rows('eval_data', features, 'label', len(labels) if labels.ndim else 0)
+    array_checks.check_numbers('eval_data', labels)
     return features, labels

@@ -103,7 +103,7 @@ def crop(key: Key, images: Array, *, padding: int = 4) -> Array:
     corners = jax.random.randint(key, (len(images), 2), 0, 2 * padding + 1)
 
     def cut(image: Array, corner: Array) -> Array:
-        start = (corner[0], corner[1], jnp.int32(0))
+        start = (*corner, jnp.zeros_like(corner[0]))
         return jax.lax.dynamic_slice(image, start, images.shape[1:])
 
     return jax.vmap(cut)(pad(images, padding), corners)

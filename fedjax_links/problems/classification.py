@@ -1,6 +1,6 @@
 """Image classification spread over clients."""
 
-import dataclasses
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -42,7 +42,7 @@ def digits(
 
     Args:
       num_clients: N.
-      model: as in `federate`.
+      model: as in `images`.
       seed: seed of the split, the partition and label noise.
       data_seed: seed of the split and label noise in its place.
       partition_seed: seed of the partition in its place.
@@ -68,7 +68,7 @@ def digits(
 
 def images(
     *,
-    dataset: str,
+    dataset: str | datasets.Dataset,
     num_clients: int,
     model: Model,
     partition: str | Partitioner = 'dirichlet',
@@ -80,90 +80,20 @@ def images(
     label_noise: Mapping[str, Any] | None = None,
     data_seed: int | None = None,
     partition_seed: int | None = None,
-    noise_seed: int | None = None,
     **partition_options: Any,
 ) -> Problem:
-    """A data set by name, spread over clients.
+    """A data set whose training examples are spread over clients; its test examples evaluate.
 
     Mistakes in names are found before anything is read.
 
     Args:
-      dataset: a name in `datasets.DATASETS`.
-      num_clients: N.
-      model: as in `federate`.
-      partition: as in `federate`; by default `partition.dirichlet`, of equal volumes.
-      seed: seed of the partition and label noise.
-      normalise: as in `federate`.
-      augment: as in `federate`.
-      store: as in `federate`.
-      data: options of the data set's loader, such as ``data_dir`` or its own ``seed``.
-      label_noise: as in `federate`.
-      data_seed: seed of label noise in place of ``seed``, and of the loader in place of its own,
-        where it has one.
-      partition_seed: seed of the partition in place of ``seed``.
-      noise_seed: seed of label noise in place of both.
-      **partition_options: passed on to the partition (``alpha``, ``shards_per_client``, ...).
-
-    Returns:
-      A problem with metrics ``loss`` and ``accuracy`` on the test images.
-
-    Raises:
-      ValueError: for an unknown name or option, or data that are not there.
-      ImportError: if the loader needs a package that is not installed.
-    """
-    checks.choice('dataset', dataset, datasets.DATASETS)
-    if not isinstance(data, Mapping | None):
-        raise errors.invalid('data', f'be a section of options of {dataset!r}', repr(data))
-    load, options = datasets.DATASETS[dataset], dict(data or {})
-    checks.options('data', load, options)
-    names.bind(partition, partition_options, names.keywords(images))
-    _build_model(model, 10)
-    _preparation(normalise, store)
-    augmentation.chain(augment)
-    data_draw, partition_seed = draws.seeds(seed, data_seed, partition_seed)
-    if data_seed is not None and 'seed' in names.keywords(load):
-        options['seed'] = data_seed
-    with errors.inside('data'):
-        loaded = load(**options)
-    return federate(
-        loaded,
-        num_clients=num_clients,
-        model=model,
-        partition=partition,
-        seed=partition_seed,
-        normalise=normalise,
-        augment=augment,
-        store=store,
-        label_noise=label_noise,
-        noise_seed=data_draw if noise_seed is None else noise_seed,
-        **partition_options,
-    )
-
-
-def federate(
-    dataset: datasets.Dataset,
-    *,
-    num_clients: int,
-    model: Model,
-    partition: str | Partitioner,
-    seed: int,
-    normalise: augmentation.Statistics | None = None,
-    augment: Sequence[str | augmentation.Augmentation] = (),
-    store: str = 'float32',
-    label_noise: Mapping[str, Any] | None = None,
-    noise_seed: int | None = None,
-    **partition_options: Any,
-) -> Problem:
-    """Spreads a dataset's training examples over clients; the test examples evaluate.
-
-    Args:
-      dataset: images and labels.
+      dataset: a name in `datasets.DATASETS`, or a data set.
       num_clients: N.
       model: a name in `classification.MODELS`, a mapping of that ``name`` and its options, a flax
         linen module, or a function ``num_classes -> module``.
       partition: a name in `names.PARTITIONS`, or a function ``(labels, *, num_clients,
         **options) -> int[E]`` of the owners, which gets ``seed`` if it has such a parameter.
-      seed: seed of the partition.
+      seed: seed of the partition and label noise.
       normalise: a name in `augmentation.CHANNEL_STATISTICS`, or ``mean`` and ``deviation`` of each
         channel, to normalise the images by inside the program; the data stay in [0, 1].
       augment: names in `augmentation.AUGMENTATIONS` or functions ``(key, images) -> images``,
@@ -171,49 +101,68 @@ def federate(
         does; evaluation sees the images as they are.
       store: ``'float32'``, or ``'uint8'`` to hold images as 8-bit pixels in a quarter of the memory
         and scale them to [0, 1] inside the program. Values are the same to a rounding.
-      label_noise: which training labels are wrong: ``rate`` of `problems.label_noise`, and
-        ``test``, whether test labels are too, at the clients' mean rate. The partition goes by the
-        true labels; links that depend on labels see those that clients hold.
-      noise_seed: seed of label noise; ``seed`` by default.
-      **partition_options: passed on to the partition.
+      data: options of the data set's loader, such as ``data_dir`` or its own ``seed``.
+      label_noise: ``rate`` of `problems.label_noise`, to make training labels wrong. The partition
+        goes by the true labels; links that depend on labels see those that clients hold.
+      data_seed: seed of label noise in place of ``seed``, and of the loader in place of its own,
+        where it has one.
+      partition_seed: seed of the partition in place of ``seed``.
+      **partition_options: passed on to the partition (``alpha``, ``shards_per_client``, ...).
 
     Returns:
-      The problem.
+      A problem with metrics ``loss`` and ``accuracy`` on the test images.
 
     Raises:
-      ValueError: for an unknown name or option, for images whose channels do not fit ``normalise``,
-        for ``augment`` without images, for ``'uint8'`` if the data are not 8-bit pixels, and for a
-        partition that leaves a client without examples.
+      ValueError: for an unknown name or option, data that are not there, images whose channels do
+        not fit ``normalise``, ``augment`` without images, ``'uint8'`` if the data are not 8-bit
+        pixels, and a partition that leaves a client without examples.
+      ImportError: if the loader needs a package that is not installed.
     """
-    deal = names.bind(partition, partition_options, names.keywords(federate))
-    preprocess = _preparation(normalise, store)
-    shape = dataset.train_features.shape
-    if augment and len(shape) != 4:
+    deal = names.bind(partition, partition_options, names.keywords(images))
+    preprocess, augmented = _preparation(normalise, store), augmentation.chain(augment)
+    _build_model(model, 10)
+    noise_seed, partition_seed = draws.seeds(seed, data_seed, partition_seed)
+    held = _load(dataset, data, data_seed)
+    train, test = held.train_features, held.test_features
+    if augment and train.ndim != 4:
         requirement = 'be empty for features other than images [height, width, channels]'
-        raise errors.invalid('augment', requirement, f'{tuple(augment)} for {list(shape[1:])}')
-    clients = deal(dataset.train_labels, num_clients, seed)
-    train_labels, test_labels = noise.apply(
-        label_noise,
-        seed if noise_seed is None else noise_seed,
-        (dataset.train_labels, clients),
-        dataset.test_labels,
-        dataset.num_classes,
-    )
-    train, test = dataset.train_features, dataset.test_features
+        got = f'{tuple(augment)} for {list(train.shape[1:])}'
+        raise errors.invalid('augment', requirement, got)
+    clients = deal(held.train_labels, num_clients, partition_seed)
+    labels = noise.apply(label_noise, noise_seed, held.train_labels, held.num_classes)
     if store == 'uint8':
         train, test = _as_pixels(train), _as_pixels(test)
     try:
         return from_flax(
             train,
-            train_labels,
+            labels,
             clients,
-            module=_build_model(model, dataset.num_classes),
-            eval_data=(test, test_labels),
+            module=_build_model(model, held.num_classes),
+            eval_data=(test, held.test_labels),
             preprocess=preprocess,
-            augment=augmentation.chain(augment) if augment else None,
+            augment=augmented if augment else None,
         )
     except errors.InvalidError as error:  # a module is a model here
         raise error.at(re.sub('^module', 'model', error.path)) from error
+
+
+def _load(
+    dataset: str | datasets.Dataset, data: Mapping[str, Any] | None, seed: int | None
+) -> datasets.Dataset:
+    """A data set by name; a seed takes the place of that of a loader which has one."""
+    if isinstance(dataset, datasets.Dataset):
+        if data:
+            raise errors.invalid('data', 'go with a data set by name', data)
+        return dataset
+    checks.choice('dataset', dataset, datasets.DATASETS)
+    if not isinstance(data, Mapping | None):
+        raise errors.invalid('data', f'be a section of options of {dataset!r}', repr(data))
+    load, options = datasets.DATASETS[dataset], dict(data or {})
+    checks.options('data', load, options)
+    if seed is not None and 'seed' in inspect.signature(load).parameters:
+        options['seed'] = seed
+    with errors.inside('data'):
+        return load(**options)
 
 
 def owners(problem: Problem) -> np.ndarray:
@@ -224,7 +173,6 @@ def owners(problem: Problem) -> np.ndarray:
 def _build_model(model: Model, num_classes: int) -> nn.Module:
     """The flax module that a name, a section with a name and options, or a function stands for."""
     options: dict[str, Any] = {}
-    make: Callable[..., nn.Module]
     if isinstance(model, Mapping):
         options = dict(model)
         model = options.pop('name', None)
@@ -233,18 +181,12 @@ def _build_model(model: Model, num_classes: int) -> nn.Module:
         return model
     if isinstance(model, str):
         checks.choice('model', model, MODELS)
-        make = MODELS[model]
-    elif callable(model):
-        make = model
-    else:
+        model = MODELS[model]
+    if not callable(model):
         requirement = 'be a name, a section, a flax module or a function that makes one'
         raise errors.invalid('model', requirement, repr(model))
-    if isinstance(make, type):  # whose signature has what flax adds to any module
-        fields = {field.name for field in dataclasses.fields(make)}
-        for option in options:
-            checks.choice('model', option, fields - {'name', 'num_classes', 'parent'})
-    checks.options('model', make, options, None)
-    module = make(num_classes, **options)
+    checks.options('model', model, options, None)
+    module = model(num_classes, **options)
     if not isinstance(module, nn.Module):
         raise errors.invalid('model', 'make a flax module', f'a {type(module).__name__}')
     return module

@@ -22,7 +22,6 @@ def generated(
     seed: int = 0,
     metrics: Callable[[Params, PyTree], Mapping[str, Array]] | None = None,
     eval_data: PyTree | None = None,
-    random_loss_fn: Callable[[Params, PyTree, Key], Array] | None = None,
     larger_is_better: Collection[str] | None = None,
 ) -> Problem:
     """A federated problem of any number of clients, whose data are a function of the client.
@@ -39,7 +38,6 @@ def generated(
       metrics: ``(params, eval_data) -> {name: []}``; the loss alone by default.
       eval_data: what ``metrics`` reads; by default the examples of the first 100 clients, and what
         experiments measure there is called ``train_...``.
-      random_loss_fn: ``(params, batch, key) -> []``, to train on instead of ``loss_fn``.
       larger_is_better: names of the metrics that are better when larger; None: not stated.
 
     Returns:
@@ -55,13 +53,13 @@ def generated(
     shapes = jax.tree.leaves(jax.eval_shape(make, key, jnp.int32(0)))
     lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in shapes}
     if len(lengths) != 1 or 0 in lengths:
-        found = [list(leaf.shape) for leaf in shapes]
-        raise errors.invalid('examples', 'give leaves of one length, at least 1', found)
+        given = [list(leaf.shape) for leaf in shapes]
+        raise errors.invalid('examples', 'give leaves of one length, at least 1', given)
     own = eval_data is None
     if own:
         clients = jnp.arange(min(num_clients, _EVALUATED), dtype=jnp.int32)
-        made = jax.vmap(make, in_axes=(None, 0))(key, clients)
-        eval_data = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), made)
+        by_client = jax.vmap(make, in_axes=(None, 0))(key, clients)
+        eval_data = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), by_client)
     measure = metrics or Partial(loss_alone, loss_fn)
     params = jax.eval_shape(init_params, key)
     (length,) = lengths
@@ -74,7 +72,6 @@ def generated(
         metrics=measure,
         min_examples=length,
         max_examples=length,
-        random_loss_fn=random_loss_fn,
         larger_is_better=directions(larger_is_better, measure, params, eval_data),
         held_out=False if own else None,
     )

@@ -75,12 +75,11 @@ def like_outputs(
         return labels
     if given == (*shape, 1) or (*given, 1) == shape:
         return labels.reshape(shape)
-    what = 'one class for scores' if classes else 'that of the outputs'
-    wanted = f'have shape {rows(shape)}, {what}' + (f' {rows(outputs)}' if classes else '')
-    raise errors.invalid(argument, wanted, rows(given))
+    what = f'one class for scores {shown(outputs)}' if classes else 'that of the outputs'
+    raise errors.invalid(argument, f'have shape {shown(shape)}, {what}', shown(given))
 
 
-def rows(shape: Sequence[int]) -> str:
+def shown(shape: Sequence[int]) -> str:
     """A shape whose first axis is that of the examples: ``[E, 3]``."""
     return f'[{", ".join(["E", *map(str, shape[1:])])}]'
 
@@ -177,7 +176,7 @@ LOSSES: Mapping[str, Loss] = {
 """``loss`` of `from_arrays` and `from_flax`."""
 
 
-def fitting(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[int]) -> np.ndarray:
+def fit_labels(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[int]) -> np.ndarray:
     """Labels as a loss by name reads them beside outputs.
 
     Args:
@@ -206,17 +205,17 @@ def fitting(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[int]
     return labels
 
 
-def of(
+def look_up(
     loss: str | Outputs, metrics: Collection[str] | None
 ) -> tuple[Outputs, Mapping[str, Metric], tuple[str, ...]]:
-    """What a name stands for.
+    """The loss and the metrics that names stand for.
 
     Args:
       loss: a name in `LOSSES`, or ``(outputs, labels) -> []``.
       metrics: names of the loss's metrics; None for all of classes and tokens, and no others.
 
     Returns:
-      The loss, the metrics beside it by name, and which of these are better when larger.
+      The loss, what is measured by name, the loss first, and what of it is better when larger.
 
     Raises:
       ValueError: for an unknown loss or metric.
@@ -224,7 +223,7 @@ def of(
     if callable(loss):
         if metrics:
             raise errors.invalid('metrics', 'go with a loss by name', sorted(metrics))
-        return loss, {}, ()
+        return loss, {'loss': Metric(loss)}, ()
     checks.choice('loss', loss, LOSSES)
     known = LOSSES[loss]
     if metrics is None:
@@ -232,5 +231,5 @@ def of(
     names = checks.names('metrics', metrics)
     for name in names:
         checks.choice('metrics', name, known.metrics)
-    chosen = {name: known.metrics[name] for name in names}
-    return known.loss, chosen, tuple(name for name in names if chosen[name].larger)
+    chosen = {'loss': Metric(known.loss), **{name: known.metrics[name] for name in names}}
+    return known.loss, chosen, tuple(name for name, metric in chosen.items() if metric.larger)

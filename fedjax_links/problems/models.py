@@ -14,8 +14,6 @@ from fedjax_links.core import checks
 from fedjax_links.problems.kernels.convolution import conv_as_matmul, max_pool
 from fedjax_links.problems.kernels.products import dense_product
 
-Initializer = Callable[[Key, Sequence[int], DTypeLike], Array]
-
 
 class Softmax(nn.Module):
     """Multinomial logistic regression.
@@ -143,7 +141,7 @@ def kaiming_normal(key: Key, shape: Sequence[int], dtype: DTypeLike = jnp.float3
     return (flat * math.sqrt(2 / math.prod(shape[:-1]))).reshape(shape)
 
 
-def fan_in_uniform(fan_in: int) -> Initializer:
+def fan_in_uniform(fan_in: int) -> nn.initializers.Initializer:
     """Uniform on ``(-1 / sqrt(fan_in), 1 / sqrt(fan_in))``: PyTorch's default weights and biases.
 
     Args:

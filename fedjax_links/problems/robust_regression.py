@@ -9,75 +9,11 @@ from numpy.typing import NDArray
 
 from fedjax_links.base import Array, Params, Problem
 from fedjax_links.core import checks
-from fedjax_links.problems.arrays import Batch, from_arrays, zero_vector
-from fedjax_links.problems.partials import Partial
+from fedjax_links.problems.arrays import Batch, vector_regression
 
 _Doubles = NDArray[np.float64]
 
 _STREAM = 0x5253  # keeps these draws independent of others that use the same seed
-
-
-class RobustDraw(NamedTuple):
-    """What the generator of the robust regression draws for N clients.
-
-    Attributes:
-      features: float64[N, n, d], A_i.
-      labels: float64[N, n], b_i.
-      references: float64[N, d], theta_i.
-      reference_means: float64[N], mu_i.
-      common_mean: alpha.
-    """
-
-    features: NDArray[np.float64]
-    labels: NDArray[np.float64]
-    references: NDArray[np.float64]
-    reference_means: NDArray[np.float64]
-    common_mean: float
-
-
-def draw_robust_regression(
-    *,
-    num_clients: int = 100,
-    dimension: int = 20,
-    examples_per_client: int = 100,
-    seed: int = 0,
-) -> RobustDraw:
-    """Draws the data of the robust regression.
-
-    ``b_i = A_i theta_i + e_i``, entries of A_i from N(0, (i / 2)^-2) for i = 1..N (standard
-    deviation 2 / i), theta_i from N(mu_i, I), mu_i from N(alpha, 1), alpha from N(0, 100) (standard
-    deviation 10), entries of e_i from N(0, 1/4).
-
-    Args:
-      num_clients: N.
-      dimension: d.
-      examples_per_client: n.
-      seed: integer in ``[0, 2**32)``.
-
-    Returns:
-      The draw.
-
-    Raises:
-      ValueError: if an argument is out of range.
-
-    References:
-      Sun et al. 2025, section 6.
-    """
-    checks.static_int('num_clients', num_clients)
-    checks.static_int('dimension', dimension)
-    checks.static_int('examples_per_client', examples_per_client)
-    checks.seed('seed', seed)
-    checks.fits('num_clients', num_clients, 16 * num_clients * examples_per_client * dimension)
-    rng = np.random.default_rng([int(seed), _STREAM])
-    common_mean = 10 * rng.standard_normal()
-    reference_means = common_mean + rng.standard_normal(num_clients)
-    references = reference_means[:, None] + rng.standard_normal((num_clients, dimension))
-    deviations = 2 / np.arange(1, num_clients + 1)
-    shape = (num_clients, examples_per_client, dimension)
-    features = deviations[:, None, None] * rng.standard_normal(shape)
-    noise = 0.5 * rng.standard_normal(shape[:2])
-    labels = np.einsum('ijk,ik->ij', features, references) + noise
-    return RobustDraw(features, labels, references, reference_means, float(common_mean))
 
 
 class RobustEvaluation(NamedTuple):
@@ -103,13 +39,17 @@ def robust_regression(
 
     ``f_i(x) = mean_j log(1 + (<A_i[j], x> + b_i[j])^2 / 2)``, the global objective is the mean of
     the f_i, and x^0 = 0. The loss is not convex; the signs are as printed, so that
-    the optimum is near minus the reference points.
+    the optimum is near minus the reference points theta_i.
+
+    ``b_i = A_i theta_i + e_i``, entries of A_i from N(0, (i / 2)^-2) for i = 1..N (standard
+    deviation 2 / i), theta_i from N(mu_i, I), mu_i from N(alpha, 1), alpha from N(0, 100) (standard
+    deviation 10), entries of e_i from N(0, 1/4).
 
     Args:
       num_clients: N.
       dimension: d.
       examples_per_client: n, equal for all clients.
-      seed: integer in ``[0, 2**32)``, see `robust_regression.draw_robust_regression`.
+      seed: integer in ``[0, 2**32)``.
 
     Returns:
       A problem whose parameters are a vector float[d], in float64 if x64 is enabled. Its metrics
@@ -122,25 +62,26 @@ def robust_regression(
     References:
       Sun et al. 2025, section 6.
     """
-    draw = draw_robust_regression(
-        num_clients=num_clients,
-        dimension=dimension,
-        examples_per_client=examples_per_client,
-        seed=seed,
-    )
-    features, labels = draw.features.reshape(-1, dimension), draw.labels.ravel()
-    starts = -np.concatenate([draw.references[:3], draw.references.mean(axis=0)[None]])
-    optimum = robust_optimum(features, labels, starts=starts)
-    problem = from_arrays(
-        features,
-        labels,
-        np.repeat(np.arange(num_clients), examples_per_client),
-        init_params=Partial(zero_vector, dimension),
-        loss_fn=_robust_loss,
-    )
+    checks.static_int('num_clients', num_clients)
+    checks.static_int('dimension', dimension)
+    checks.static_int('examples_per_client', examples_per_client)
+    checks.seed('seed', seed)
+    checks.fits('num_clients', num_clients, 16 * num_clients * examples_per_client * dimension)
+    rng = np.random.default_rng([int(seed), _STREAM])
+    common_mean = 10 * rng.standard_normal()
+    reference_means = common_mean + rng.standard_normal(num_clients)
+    references = reference_means[:, None] + rng.standard_normal((num_clients, dimension))
+    deviations = 2 / np.arange(1, num_clients + 1)
+    shape = (num_clients, examples_per_client, dimension)
+    features = deviations[:, None, None] * rng.standard_normal(shape)
+    noise = 0.5 * rng.standard_normal(shape[:2])
+    labels = np.einsum('ijk,ik->ij', features, references) + noise
+    starts = -np.concatenate([references[:3], references.mean(axis=0)[None]])
+    optimum = robust_optimum(features.reshape(-1, dimension), labels.ravel(), starts=starts)
+    problem = vector_regression(features, labels, loss_fn=_robust_loss)
     evaluation = RobustEvaluation(problem.data, jnp.asarray(optimum, jnp.result_type(float)))
     return dataclasses.replace(
-        problem, eval_data=evaluation, metrics=_robust_metrics, larger_is_better=(), held_out=None
+        problem, eval_data=evaluation, metrics=_robust_metrics, held_out=None
     )
 
 

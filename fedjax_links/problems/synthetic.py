@@ -1,10 +1,9 @@
 """Synthetic(alpha, beta): clients whose models and whose features differ, to chosen degrees."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedjax_links.base import Problem
 from fedjax_links.core import checks
@@ -17,39 +16,16 @@ _CLASSES = 10
 _STREAM = 0x5341  # keeps these draws independent of others that use the same seed
 
 
-class SyntheticDraw(NamedTuple):
-    """What the generator of Synthetic(alpha, beta) draws for N clients.
-
-    Attributes:
-      features: float64[E, 60], client by client.
-      labels: int32[E].
-      counts: int64[N], examples of each client.
-      weights: float64[N, 60, 10], W_i.
-      biases: float64[N, 10], b_i.
-      model_means: float64[N], u_i.
-      centres: float64[N, 60], v_i.
-      centre_means: float64[N], B_i.
-    """
-
-    features: NDArray[np.float64]
-    labels: NDArray[np.int32]
-    counts: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    biases: NDArray[np.float64]
-    model_means: NDArray[np.float64]
-    centres: NDArray[np.float64]
-    centre_means: NDArray[np.float64]
-
-
-def draw_synthetic(
+def synthetic(
     alpha: float = 1.0,
     beta: float = 1.0,
     *,
     num_clients: int = 30,
     max_examples: int | None = None,
     seed: int = 0,
-) -> SyntheticDraw:
-    """Draws the data of Synthetic(alpha, beta).
+    label_noise: Mapping[str, Any] | None = None,
+) -> Problem:
+    """Synthetic(alpha, beta) for multinomial logistic regression, 610 parameters.
 
     Client i has ``n_i = int(exp(4 + 2 z_i)) + 50`` examples, z_i standard normal, and
     ``y = argmax(W_i^T x + b_i)`` with
@@ -60,6 +36,9 @@ def draw_synthetic(
     a_i and c_i standard normal. Alpha and beta are standard deviations, as in the generator that is
     in common use; written N(0, alpha), they may be read as variances, which agrees at 0 and 1.
 
+    Of the n_i examples of client i the first ``floor(0.9 n_i)`` are for training, and the rest of
+    all clients together are for testing.
+
     Args:
       alpha: how much models differ between clients, at least 0.
       beta: how much features differ between clients, at least 0.
@@ -67,9 +46,10 @@ def draw_synthetic(
       max_examples: cap on n_i, at least 51; none by default. Counts are heavy-tailed: their mean is
         453, and one in ten thousand is above 90000.
       seed: integer in ``[0, 2**32)``; counts, models and centres do not depend on the cap.
+      label_noise: as in `images`.
 
     Returns:
-      The draw.
+      A problem with metrics ``loss`` and ``accuracy`` on the test data.
 
     Raises:
       ValueError: if an argument is out of range.
@@ -100,61 +80,17 @@ def draw_synthetic(
     deviations = np.arange(1, _FEATURES + 1) ** -0.6
     features = rng.standard_normal((int(counts.sum()), _FEATURES)) * deviations
     labels = np.empty(len(features), np.int32)
+    train = np.zeros(len(features), bool)
     ends = np.cumsum(counts)
     for i, (start, end) in enumerate(zip(ends - counts, ends, strict=True)):
         features[start:end] += centres[i]
         labels[start:end] = np.argmax(features[start:end] @ weights[i] + biases[i], axis=1)
-    return SyntheticDraw(
-        features, labels, counts, weights, biases, model_means, centres, centre_means
-    )
-
-
-def synthetic(
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    *,
-    num_clients: int = 30,
-    max_examples: int | None = None,
-    seed: int = 0,
-    label_noise: Mapping[str, Any] | None = None,
-) -> Problem:
-    """Synthetic(alpha, beta) for multinomial logistic regression, 610 parameters.
-
-    Of the n_i examples of client i the first ``floor(0.9 n_i)`` are for training, and the rest of
-    all clients together are for testing.
-
-    Args:
-      alpha: how much models differ between clients, see `synthetic.draw_synthetic`.
-      beta: how much features differ between clients.
-      num_clients: N.
-      max_examples: cap on n_i, at least 51; none by default.
-      seed: integer in ``[0, 2**32)``.
-      label_noise: as in `federate`.
-
-    Returns:
-      A problem with metrics ``loss`` and ``accuracy`` on the test data.
-
-    Raises:
-      ValueError: if an argument is out of range.
-
-    References:
-      Li et al., Federated optimization in heterogeneous networks, MLSys 2020, section 5.1;
-      Xiang et al. 2023, section VI.
-    """
-    draw = draw_synthetic(
-        alpha, beta, num_clients=num_clients, max_examples=max_examples, seed=seed
-    )
-    owners = np.repeat(np.arange(num_clients), draw.counts)
-    position = np.arange(len(owners)) - np.repeat(np.cumsum(draw.counts) - draw.counts, draw.counts)
-    train = position < (9 * draw.counts // 10)[owners]
-    features = draw.features.astype(np.float32)
-    labels, test_labels = noise.apply(
-        label_noise, seed, (draw.labels[train], owners[train]), draw.labels[~train], _CLASSES
-    )
+        train[start : start + 9 * counts[i] // 10] = True
+    features = features.astype(np.float32)
     return from_flax(
         features[train],
-        labels,
-        owners[train],
+        noise.apply(label_noise, seed, labels[train], _CLASSES),
+        np.repeat(np.arange(num_clients), counts)[train],
         module=models.Softmax(_CLASSES),
-        eval_data=(features[~train], test_labels),
+        eval_data=(features[~train], labels[~train]),
     )

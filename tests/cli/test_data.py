@@ -32,7 +32,7 @@ def test_fetch_list_and_use(tmp_path, monkeypatch):
         assert again.stdout == f'mnist: {file} is there, {size}\n'
         assert len(told['asked']) == asked
     assert run('data').stdout.splitlines()[1] == f'  mnist            mnist.npz, {size}'
-    assert len(datasets.load('mnist').train_labels) == TRAIN
+    assert len(datasets.published('mnist').train_labels) == TRAIN
 
 
 def test_mistakes_cost_one_line(tmp_path):

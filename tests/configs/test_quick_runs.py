@@ -11,9 +11,9 @@ from fedjax_links import analysis, experiment, report, simulation
 from fedjax_links.config import quick as sizes
 from fedjax_links.config import sections
 from fedjax_links.papers.sun2025 import presets as sun2025
-from fedjax_links.problems.robust_regression import draw_robust_regression
 from fedjax_links.report import layouts, source
 from tests.configs import shipped
+from tests.problems.generators import draw_robust_regression
 
 
 def values(name, argument=None, **changes):

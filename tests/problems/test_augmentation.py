@@ -45,6 +45,14 @@ def test_each_image_is_cropped_at_a_place_of_its_own():
     assert chi_squared(pairs, 81) < 5
 
 
+def test_double_precision_crops_too(x64):
+    images = jnp.asarray(IMAGES, jnp.float64)
+    cropped = np.asarray(augmentation.crop(jax.random.key(0), images, padding=1))
+    assert cropped.dtype == np.float64
+    for b in (0, 1):
+        assert any(np.array_equal(cropped[b], window[b]) for window in windows(1).values())
+
+
 def test_each_image_is_mirrored_independently():
     flipped = IMAGES[:, :, ::-1]
     draws = many(augmentation.mirror)

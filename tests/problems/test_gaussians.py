@@ -8,11 +8,11 @@ import pytest
 from scipy.spatial import distance as distances
 
 from fedjax_links import analysis, experiment, problems
-from fedjax_links.problems.gaussian_regression import draw_clients
 from fedjax_links.problems.gaussians import simplex
 from fedjax_links.problems.partition import dirichlet_shares
 from fedjax_links.report import source
 from fedjax_links.report.screens import configured, recording, theory
+from tests.problems.generators import draw_regression_clients
 
 LIMIT = 4.5
 
@@ -52,26 +52,14 @@ def test_clients_follow_their_shares_and_features_their_classes():
     assert np.all(np.bincount(problem.eval_data.labels) == 2500)
 
 
-@pytest.mark.statistical
-def test_sizes_are_lognormal_of_one_sum():
-    problem = problems.gaussians(
-        num_clients=2000, examples_per_client=500, num_classes=2, test_examples=2, size_sigma=0.5
-    )
-    counts = np.asarray(problem.counts)
-    assert counts.sum() == 2000 * 500
-    logs = np.log(counts)
-    assert abs(logs.std() - 0.5) < LIMIT * 0.5 / np.sqrt(2 * 2000) + 0.002  # and rounding
-    assert abs(np.mean((logs - logs.mean()) ** 3)) < LIMIT * 0.5**3 * np.sqrt(6 / 2000)
-
-
 def test_data_and_partition_have_seeds_of_their_own():
     def made(**seeds):
-        return problems.gaussians(num_clients=5, num_classes=3, size_sigma=0.3, **seeds)
+        return problems.gaussians(num_clients=5, num_classes=3, **seeds)
 
     base, data, parts = made(seed=1), made(seed=1, data_seed=2), made(seed=1, partition_seed=2)
     np.testing.assert_array_equal(base.counts, data.counts)
     assert not np.array_equal(base.data.features, data.data.features)
-    assert not np.array_equal(base.counts, parts.counts)
+    assert not np.array_equal(base.data.labels, parts.data.labels)
     np.testing.assert_array_equal(base.eval_data.features, made(seed=1).eval_data.features)
     both = made(data_seed=2, partition_seed=2)
     np.testing.assert_array_equal(both.data.features, made(seed=2).data.features)
@@ -104,15 +92,15 @@ def test_regression_on_fresh_draws_has_the_stated_error():
     problem = problems.gaussian_regression(
         num_clients=50, examples_per_client=2000, sigma=0.3, seed=4, **settings
     )
-    clients = draw_clients(num_clients=50, seed=4, **settings)
-    fit = analysis.best_linear_fit(clients.vectors, clients.shifts, sigma=0.3)
+    vectors, shifts = draw_regression_clients(num_clients=50, seed=4, **settings)
+    fit = analysis.best_linear_fit(vectors, shifts, sigma=0.3)
     x, y = (np.asarray(part, float) for part in problem.data)
     for model in (fit.vector, np.zeros(3)):
         squares = np.square(x @ model - y)
         found = problem.metrics(np.float32(model), problem.eval_data)
         error = np.sqrt(np.mean(squares.reshape(50, -1).var(axis=1)) / len(y))
         assert abs(squares.mean() - found['loss']) < LIMIT * error
-    assert float(problem.attainable['loss']) == fit.error
+    assert float(problem.attainable['loss']) == pytest.approx(fit.error, rel=1e-12)
     np.testing.assert_allclose(
         problem.metrics(np.float32(fit.vector), problem.eval_data)['loss'], fit.error, rtol=1e-6
     )
@@ -146,12 +134,7 @@ def test_what_is_known_is_printed_before_a_run():
             {'bayes_accuracy': 0.1},
             '`bayes_accuracy` must lie in [0.1, 1], got 0.1.',
         ),
-        ({'size_sigma': -1}, '`size_sigma` must lie in [0, 100], got -1.'),
         ({'alpha': 0}, '`alpha` must be positive, got 0.'),
-        (
-            {'partition': 'similarity', 'size_sigma': 1.0},
-            '`size_sigma` must be 0 beside partition, got 1.0.',
-        ),
         ({'modle': 'mlp'}, "`partition` has no 'modle'; did you mean 'model'?"),
         (
             {'partition': 'similarity', 'similarty': 0.1},
@@ -160,8 +143,8 @@ def test_what_is_known_is_printed_before_a_run():
         (
             {'partition': 'similarity', 'alpha': 0.1},
             "`partition` has no 'alpha'; valid names: bayes_accuracy, data_seed, "
-            'examples_per_client, label_noise, min_examples, model, num_classes, num_clients, '
-            'partition, partition_seed, seed, similarity, size_sigma, test_examples.',
+            'examples_per_client, label_noise, model, num_classes, num_clients, '
+            'partition, partition_seed, seed, similarity, test_examples.',
         ),
         ({'data_seed': -1}, '`data_seed` must be at least 0, got -1.'),
         (

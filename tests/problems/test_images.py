@@ -23,14 +23,12 @@ def pixels(seed=0, number=24):
 
 def dataset(number=24):
     labels = np.arange(number) % CLASSES
-    return datasets.make_dataset(
-        pixels(0, number), labels, pixels(1), np.arange(24) % CLASSES, name='noise'
-    )
+    return datasets.make_dataset(pixels(0, number), labels, pixels(1), np.arange(24) % CLASSES)
 
 
 def build(data=None, **options):
     settings = {'num_clients': CLIENTS, 'model': 'softmax', 'partition': 'iid', 'seed': 0}
-    return problems.federate(data or dataset(), **settings | options)
+    return problems.images(dataset=data or dataset(), **settings | options)
 
 
 def train(problem, *, seed=5, batch_size=BATCH, num_rounds=NUM_ROUNDS):
@@ -186,7 +184,7 @@ def moves(problem, key):
 @pytest.mark.parametrize('name, least', [('crop', 16), ('mirror', 2)])
 def test_images_of_a_minibatch_have_draws_of_their_own(name, least):
     same = np.repeat(pixels(3, 1), 30, axis=0)
-    data = datasets.make_dataset(same, np.arange(30) % CLASSES, same, np.zeros(30, int), name='one')
+    data = datasets.make_dataset(same, np.arange(30) % CLASSES, same, np.zeros(30, int))
     kinds = [
         moves(lambda module: build(data, model=module, augment=(name,)), jax.random.key(i))
         for i in range(3)
@@ -198,7 +196,7 @@ def test_images_of_a_minibatch_have_draws_of_their_own(name, least):
 def test_full_data_of_unequal_clients_are_augmented_one_by_one():
     """As documented: there is no batch to draw for."""
     labels = np.arange(23) % CLASSES
-    data = datasets.make_dataset(pixels(0, 23), labels, pixels(1), np.zeros(24, int), name='odd')
+    data = datasets.make_dataset(pixels(0, 23), labels, pixels(1), np.zeros(24, int))
     at_once, alone, plain = (
         train(build(data, augment=names), batch_size=None, num_rounds=1)
         for names in ((together,), ('mirror',), ())
@@ -286,16 +284,13 @@ def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
     digits = problems.digits(num_clients=10, model='mlp')
     np.testing.assert_array_equal(default.data.features, digits.data.features)
     np.testing.assert_array_equal(default.counts, digits.counts)
-    noisy, likewise, other = (
-        make(num_clients=10, model='mlp', label_noise={'rate': 0.3}, noise_seed=seed, **more)
-        for make, seed, more in (
-            (problems.images, 3, {'dataset': 'digits', 'data': {'seed': 0}}),
-            (problems.digits, 3, {}),
-            (problems.digits, 0, {}),
-        )
-    )
+    options = {'num_clients': 10, 'model': 'mlp', 'data_seed': 3}
+    noise = {'label_noise': {'rate': 0.3}}
+    noisy = problems.images(dataset='digits', **options, **noise)
+    likewise, clean = problems.digits(**options, **noise), problems.digits(**options)
     np.testing.assert_array_equal(noisy.data.labels, likewise.data.labels)
-    assert not np.array_equal(noisy.data.labels, other.data.labels)
+    np.testing.assert_array_equal(noisy.data.features, clean.data.features)
+    assert not np.array_equal(noisy.data.labels, clean.data.labels)
 
 
 @pytest.mark.parametrize(
@@ -337,8 +332,9 @@ def test_mistakes_cost_one_line_and_no_reading(changes, message):
         ({'normalise': 'svhn'}, '`images` must have 3 channels, got shape (1, 12, 12, 1).'),
         (
             {'partition': 'iid', 'alpha': 1.0},
-            "`partition` has no 'alpha'; valid names: augment, label_noise, model, "
-            'noise_seed, normalise, num_clients, partition, seed, store.',
+            "`partition` has no 'alpha'; valid names: augment, data, data_seed, dataset, "
+            'label_noise, model, normalise, num_clients, partition, partition_seed, '
+            'seed, store.',
         ),
     ],
 )
@@ -348,10 +344,13 @@ def test_options_must_suit_the_images(options, message):
     assert str(caught.value) == message
 
 
+def test_options_of_a_loader_are_refused_beside_a_data_set():
+    with pytest.raises(ValueError, match=r"^`data` must go with a data set by name, got \{'seed'"):
+        problems.images(dataset=dataset(), data={'seed': 1}, num_clients=2, model='softmax')
+
+
 def test_only_images_are_cropped_and_only_pixels_are_stored_in_eight_bits():
-    flat = datasets.make_dataset(
-        np.ones((9, 4)), np.arange(9) % 3, np.ones((3, 4)), np.arange(3), name='flat'
-    )
+    flat = datasets.make_dataset(np.ones((9, 4)), np.arange(9) % 3, np.ones((3, 4)), np.arange(3))
     with pytest.raises(ValueError, match=r"`augment` must be empty .*, got \('crop',\) for \[4\]"):
         build(flat, augment=('crop',))
     assert build(flat, store='uint8').data.features.dtype == np.uint8

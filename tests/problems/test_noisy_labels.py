@@ -12,7 +12,6 @@ LIMIT = 4.5
 DRAWS = 60_000
 
 LABELS = np.random.default_rng(0).integers(4, size=DRAWS)
-OWNERS = np.arange(DRAWS) % 3
 
 
 def assert_rate(hits, rate):
@@ -29,18 +28,6 @@ def test_labels_follow_the_confusion(rate):
     for true in range(4):
         for label in range(4):
             assert_rate(noisy[true == LABELS] == label, table[true, label])
-
-
-@pytest.mark.statistical
-def test_rates_by_client():
-    rates = [0.0, 0.5, 0.2]
-    noisy = problems.label_noise(
-        jax.random.key(0), LABELS, num_classes=4, clients=OWNERS, rate=rates
-    )
-    for client, rate in enumerate(rates):
-        own = client == OWNERS
-        assert_rate(noisy[own] != LABELS[own], rate)
-        assert_rate(noisy[own] == (LABELS[own] + 1) % 4, rate / 3)
 
 
 def test_it_is_a_function_of_the_key_and_grows_with_the_rate():
@@ -67,26 +54,12 @@ def shared(**noise):
 
 @pytest.mark.statistical
 def test_every_classification_problem_takes_the_same_section():
-    clean, train, both = (
-        shared(),
-        shared(label_noise={'rate': 0.4}),
-        shared(label_noise={'rate': np.linspace(0.2, 0.4, 4).tolist(), 'test': True}),
-    )
+    clean, noisy = shared(), shared(label_noise={'rate': 0.4})
     for name, problem in clean.items():
-        for noisy, rate in ((train[name], 0.4), (both[name], 0.3)):
-            np.testing.assert_array_equal(problem.data.features, noisy.data.features)
-            if name != 'images':  # equal volumes, so that the mean rate is the clients' mean
-                changed = np.asarray(problem.data.labels != noisy.data.labels)
-                weights = np.asarray(problem.counts) / len(changed)
-                mean = rate if noisy is train[name] else np.linspace(0.2, 0.4, 4) @ weights
-                assert_rate(changed, mean)
-        unchanged = np.asarray(problem.eval_data.labels)
-        np.testing.assert_array_equal(unchanged, train[name].eval_data.labels)
-        assert_rate(unchanged != np.asarray(both[name].eval_data.labels), 0.3)
-    known = both['gaussians'].attainable
-    np.testing.assert_allclose(float(known['clean_accuracy']), 0.75, atol=1e-12)
-    np.testing.assert_allclose(float(known['accuracy']), 0.75 * 0.7 + 0.25 * 0.3 / 9, atol=1e-12)
-    assert train['gaussians'].attainable['accuracy'] == pytest.approx(0.75, abs=1e-12)
+        np.testing.assert_array_equal(problem.data.features, noisy[name].data.features)
+        assert_rate(np.asarray(problem.data.labels != noisy[name].data.labels), 0.4)
+        np.testing.assert_array_equal(problem.eval_data.labels, noisy[name].eval_data.labels)
+    assert noisy['gaussians'].attainable['accuracy'] == pytest.approx(0.75, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -94,12 +67,8 @@ def test_every_classification_problem_takes_the_same_section():
     [
         ({'rat': 0.1}, "`label_noise` has no 'rat'; did you mean 'rate'?"),
         ({'rate': 1.2}, '`label_noise.rate` must lie in [0, 1], got 1.2.'),
-        (
-            {'rate': [0.1, 0.2]},
-            '`label_noise.rate` must be a number, or one for each of 4 clients, got [0.1, 0.2].',
-        ),
-        ({'test': True}, '`label_noise.rate` must be given, got None.'),
-        ({'rate': 0.1, 'test': 1}, '`label_noise.test` must be True or False, got 1.'),
+        ({'rate': [0.1, 0.2]}, '`label_noise.rate` must be a number, got [0.1, 0.2].'),
+        ({}, '`label_noise.rate` must be given, got None.'),
     ],
 )
 def test_sections_that_say_no_noise_are_refused(section, message):

@@ -13,8 +13,8 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from fedjax_links import problems
-from fedjax_links.problems.robust_regression import draw_robust_regression, robust_optimum
-from fedjax_links.problems.synthetic import draw_synthetic
+from fedjax_links.problems.robust_regression import robust_optimum
+from tests.problems.generators import draw_robust_regression, draw_synthetic
 
 LIMIT = 4.5
 
@@ -80,18 +80,11 @@ def test_equal_clients_at_zero_differ_in_their_draws_only():
     assert (draw.weights[0] != draw.weights[1]).all()
 
 
-def test_the_cap_leaves_models_and_smaller_clients_alone():
-    free, capped = draw_synthetic(seed=5), draw_synthetic(seed=5, max_examples=200)
-    np.testing.assert_array_equal(capped.counts, np.minimum(free.counts, 200))
-    for name in ('weights', 'biases', 'centres'):
-        np.testing.assert_array_equal(getattr(free, name), getattr(capped, name))
-    other = draw_synthetic(seed=6, max_examples=200)
-    assert (other.weights != capped.weights).all()
-
-
-def test_synthetic_problem_splits_every_client_and_has_610_parameters():
-    options = {'num_clients': 7, 'max_examples': 333, 'seed': 3}
-    draw, problem = draw_synthetic(**options), problems.synthetic(**options)
+@pytest.mark.parametrize('max_examples', [333, 60, None])
+def test_synthetic_problem_splits_every_client_and_has_610_parameters(max_examples):
+    """Counts, models and centres do not depend on the cap: the draws have them before it."""
+    options = {'num_clients': 7, 'max_examples': max_examples, 'seed': 3}
+    draw, problem = draw_synthetic(0.5, 2.0, **options), problems.synthetic(0.5, 2.0, **options)
     np.testing.assert_array_equal(problem.counts, [int(np.floor(0.9 * n)) for n in draw.counts])
     start, test = 0, []
     for i, n in enumerate(draw.counts):
@@ -163,6 +156,8 @@ SMALL = {'num_clients': 6, 'dimension': 4, 'examples_per_client': 30}
 def test_robust_loss_and_gradient(x64):
     problem = problems.robust_regression(**SMALL, seed=1)
     draw = draw_robust_regression(**SMALL, seed=1)
+    np.testing.assert_array_equal(problem.data.features, draw.features.reshape(-1, 4))
+    np.testing.assert_allclose(problem.data.labels, draw.labels.ravel(), rtol=1e-12)
     x = np.array([0.3, -1.0, 2.0, 0.7])
     value_and_gradient = jax.jit(jax.value_and_grad(problem.loss_fn))
     losses = []

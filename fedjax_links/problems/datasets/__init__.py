@@ -18,9 +18,8 @@ a network. `DATASETS` names every loader, the published image sets as ``data lis
 import functools
 import shlex
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from fedjax_links.core import checks, errors
+from fedjax_links.core import errors
 from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
 from fedjax_links.problems.datasets.digits import digits
 from fedjax_links.problems.datasets.npz import PathLike, from_npz, npz_file, save_npz
@@ -34,7 +33,6 @@ __all__ = [
     'digits',
     'from_npz',
     'from_tfds',
-    'load',
     'make_dataset',
     'published',
     'save_npz',
@@ -62,7 +60,7 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
         command = f'python -m fedjax_links data fetch {name}{place}'
         raise errors.invalid('data_dir', f'hold the data set (run `{command}`)', f'no {file}')
     with errors.inside('data_dir'):
-        return from_npz(file, name=name)
+        return from_npz(file)
 
 
 DATASETS: Mapping[str, Callable[..., Dataset]] = {
@@ -72,21 +70,4 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = {
     'synthetic_images': synthetic_images,
     'tfds': from_tfds,
 }
-
-
-def load(name: str, /, **options: Any) -> Dataset:
-    """Loads a data set by name.
-
-    Args:
-      name: one of `DATASETS`.
-      **options: keywords of that loader.
-
-    Returns:
-      The data set.
-
-    Raises:
-      ValueError: if there is no such name or option, or an option is out of range.
-    """
-    checks.choice('name', name, DATASETS)
-    checks.options(name, DATASETS[name], options)
-    return DATASETS[name](**options)
+"""``dataset`` of `problems.images`."""

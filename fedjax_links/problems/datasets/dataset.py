@@ -17,7 +17,6 @@ class Dataset(NamedTuple):
       test_features: float32[T, ...].
       test_labels: int32[T].
       num_classes: C.
-      name: what the data set is called, for a loader of its own its name in `DATASETS`.
     """
 
     train_features: NDArray[np.float32]
@@ -25,7 +24,6 @@ class Dataset(NamedTuple):
     test_features: NDArray[np.float32]
     test_labels: NDArray[np.int32]
     num_classes: int
-    name: str
 
 
 def make_dataset(
@@ -35,7 +33,6 @@ def make_dataset(
     test_labels: ArrayLike,
     *,
     num_classes: int | None = None,
-    name: str,
 ) -> Dataset:
     """Builds a data set from arrays and checks that they belong together.
 
@@ -46,7 +43,6 @@ def make_dataset(
       test_features: [T, ...], examples of the same shape.
       test_labels: integers [T] from 0.
       num_classes: C; one more than the largest label by default.
-      name: what to call the data set.
 
     Returns:
       The data set.
@@ -54,33 +50,35 @@ def make_dataset(
     Raises:
       ValueError: if shapes or dtypes do not fit, a label is no class, or a feature is not finite.
     """
-    parts = {}
-    for part, features, labels in (
-        ('train', train_features, train_labels),
-        ('test', test_features, test_labels),
-    ):
-        rows = _features(f'{part}_features', features)
-        classes = checks.ids(f'{part}_labels', labels).astype(np.int32)
-        if len(classes) != len(rows):
-            requirement = f'have one entry per row of `{part}_features` ({len(rows)})'
-            raise errors.invalid(f'{part}_labels', requirement, len(classes))
-        parts[part] = rows, classes
-    (train, classes), (test, test_classes) = parts['train'], parts['test']
+    train, classes = _check_part('train', train_features, train_labels)
+    test, test_classes = _check_part('test', test_features, test_labels)
     if train.shape[1:] != test.shape[1:]:
         requirement = f'have examples of shape {list(train.shape[1:])}'
         raise errors.invalid('test_features', requirement, list(test.shape[1:]))
     if num_classes is None:
         num_classes = int(max(classes.max(), test_classes.max())) + 1
     checks.static_int('num_classes', num_classes)
-    for part, (_, given) in parts.items():
+    for argument, given in (('train_labels', classes), ('test_labels', test_classes)):
         if given.max() >= num_classes:
             got = f'{given.max()} at {np.argmax(given)}'
-            raise errors.invalid(f'{part}_labels', f'lie below num_classes ({num_classes})', got)
-    return Dataset(train, classes, test, test_classes, int(num_classes), name)
+            raise errors.invalid(argument, f'lie below num_classes ({num_classes})', got)
+    return Dataset(train, classes, test, test_classes, int(num_classes))
 
 
-def _features(argument: str, value: ArrayLike) -> NDArray[np.float32]:
-    array = np.asarray(value)
+def _check_part(
+    part: str, features: ArrayLike, labels: ArrayLike
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Features and labels of one part, that belong together."""
+    rows = _check_features(f'{part}_features', np.asarray(features))
+    classes = checks.ids(f'{part}_labels', labels).astype(np.int32)
+    if len(classes) != len(rows):
+        requirement = f'have one entry per row of `{part}_features` ({len(rows)})'
+        raise errors.invalid(f'{part}_labels', requirement, len(classes))
+    return rows, classes
+
+
+def _check_features(argument: str, array: np.ndarray) -> NDArray[np.float32]:
+    """Pixels scaled to [0, 1], and finite numbers as they are."""
     if array.ndim < 2 or 0 in array.shape:
         raise errors.invalid(argument, 'have shape [examples, ...]', list(array.shape))
     if array.dtype == np.uint8:

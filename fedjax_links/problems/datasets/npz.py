@@ -13,10 +13,10 @@ from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
 Arrays = Mapping[str, np.ndarray]
 PathLike = str | os.PathLike[str]
 
-_REQUIRED = ('train_features', 'train_labels', 'test_features', 'test_labels')
+_KEYS = Dataset._fields  # the last of them may be missing from a file
 
 
-def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
+def from_npz(path: PathLike) -> Dataset:
     """Reads a data set from an npz file, compressed or not.
 
     Keys of the file:
@@ -30,7 +30,6 @@ def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
 
     Args:
       path: the file.
-      name: what to call the data set; the file's name without its ending by default.
 
     Returns:
       The data set.
@@ -43,21 +42,18 @@ def from_npz(path: PathLike, *, name: str | None = None) -> Dataset:
         raise errors.invalid('path', 'name an npz file', file)
     try:
         with np.load(file, allow_pickle=False) as loaded:
-            keys = {*_REQUIRED, 'num_classes'} & {*loaded.files}
-            arrays = {key: loaded[key] for key in sorted(keys)}
+            arrays: dict[str, Any] = {key: loaded[key] for key in _KEYS if key in loaded}
     except Exception as error:  # whatever the reader makes of changed bytes
         requirement = f'name an intact npz file of numbers ({errors.described(error)})'
         raise errors.invalid('path', requirement, file) from error
     try:
-        for key in _REQUIRED:
+        for key in _KEYS[:-1]:
             if key not in arrays:
                 held = ', '.join(sorted(arrays)) or 'none'
                 raise errors.invalid('path', f'hold the array {key}', f'only: {held}')
-        return make_dataset(
-            *(arrays[key] for key in _REQUIRED),
-            num_classes=arrays['num_classes'].tolist() if 'num_classes' in arrays else None,
-            name=file.stem if name is None else name,
-        )
+        if 'num_classes' in arrays:
+            arrays['num_classes'] = arrays['num_classes'].tolist()
+        return make_dataset(**arrays)
     except errors.InvalidError as error:
         said = f'{error.clause} in {file}'
         raise errors.InvalidError(error.path, error.requirement, error.value, said) from None
@@ -67,14 +63,13 @@ def save_npz(dataset: Dataset, path: PathLike) -> None:
     """Writes a data set so that `from_npz` reads it back bit for bit.
 
     Args:
-      dataset: what to write; its name is not stored.
+      dataset: what to write.
       path: the file to write, replaced as a whole if it exists.
 
     Raises:
       ValueError: if its folder does not exist.
     """
-    arrays = {key: getattr(dataset, key) for key in (*_REQUIRED, 'num_classes')}
-    write_arrays(pathlib.Path(path), arrays)
+    write_arrays(pathlib.Path(path), dataset._asdict())
 
 
 def write_arrays(file: pathlib.Path, arrays: Mapping[str, Any]) -> None:

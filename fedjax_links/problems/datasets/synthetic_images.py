@@ -65,7 +65,7 @@ def synthetic_images(
     patterns = _patterns(streams[0], num_classes, (height, width, channels), difficulty)
     train = _draw(streams[1], num_train, patterns, difficulty)
     test = _draw(streams[2], num_test, patterns, difficulty)
-    return Dataset(*train, *test, num_classes, 'synthetic_images')
+    return Dataset(*train, *test, num_classes)
 
 
 def _patterns(

@@ -70,7 +70,7 @@ def from_tfds(
         raise errors.invalid(
             'data_dir', requirement, f'{folder}: {errors.described(error)}'
         ) from error
-    return make_dataset(*parts, num_classes=num_classes, name=name)
+    return make_dataset(*parts, num_classes=num_classes)
 
 
 def _folder(place: pathlib.Path) -> pathlib.Path | None:

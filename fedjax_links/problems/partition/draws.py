@@ -27,17 +27,16 @@ def seeds(seed: int, data_seed: int | None, partition_seed: int | None) -> tuple
     return data_seed, partition_seed
 
 
-def at_least(
-    min_examples: int, num_clients: int, num_examples: int, draw: Callable[[], NDArray[np.int32]]
+def until_all_own(
+    num_clients: int, num_examples: int, draw: Callable[[], NDArray[np.int32]]
 ) -> NDArray[np.int32]:
-    """Draws partitions until every client owns ``min_examples``, at most `MAX_TRIES` times.
+    """Draws partitions until every client owns an example, at most `MAX_TRIES` times.
 
     A first draw that satisfies is returned as it is; otherwise the result follows the law of the
-    partition given that all clients have enough.
+    partition given that all clients own something.
 
     Args:
-      min_examples: fewest examples that a client may own, at most ``num_examples / num_clients``.
-      num_clients: N.
+      num_clients: N, at most E.
       num_examples: E.
       draw: returns a fresh partition int32[E].
 
@@ -45,18 +44,12 @@ def at_least(
       The first satisfying partition, int32[E].
 
     Raises:
-      ValueError: if ``min_examples`` is out of range or no draw satisfies it.
+      ValueError: if there are more clients than examples or no draw satisfies.
     """
-    if min_examples:
-        checks.static_int('num_clients', num_clients, maximum=num_examples)
-    most = num_examples // num_clients
-    checks.static_int('min_examples', min_examples, minimum=0, maximum=most)
-    best = 0
+    checks.static_int('num_clients', num_clients, maximum=num_examples)
     for _ in range(MAX_TRIES):
         clients = draw()
-        smallest = int(np.bincount(clients, minlength=num_clients).min())
-        if smallest >= min_examples:
+        if np.bincount(clients, minlength=num_clients).all():
             return clients
-        best = max(best, smallest)
-    requirement = f'be at most {best}, the best of {MAX_TRIES} draws'
-    raise errors.invalid('min_examples', requirement, min_examples)
+    requirement = f'leave every client an example in one of {MAX_TRIES} draws'
+    raise errors.invalid('num_clients', requirement, num_clients)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_links.core import checks, errors, kinds
 from fedjax_links.problems import partition
@@ -15,18 +14,13 @@ Partitioner = Callable[..., np.ndarray]
 """``(labels, *, num_clients, **options) -> int[E]``; gets ``seed`` if it has such a parameter."""
 
 
-def _iid(labels: ArrayLike, *, num_clients: int, seed: int) -> np.ndarray:
-    """Deals shuffled examples out in equal volumes."""
-    return partition.iid(np.size(labels), num_clients=num_clients, seed=seed)
-
-
 PARTITIONS: Mapping[str, Partitioner] = {
     'dirichlet': partition.dirichlet,
     'dirichlet_unequal': partition.dirichlet_unequal,
     'dirichlet_per_class': partition.dirichlet_per_class,
     'label_shards': partition.label_shards,
     'similarity': partition.similarity,
-    'iid': _iid,
+    'iid': partition.iid,
 }
 
 
@@ -49,23 +43,25 @@ def bind(
     """
     if isinstance(partition, str):
         checks.choice('partition', partition, PARTITIONS)
-    elif not callable(partition):
+        partition = PARTITIONS[partition]
+    if not callable(partition):
         raise errors.invalid('partition', 'be a name or a function', repr(partition))
-    function = PARTITIONS[partition] if isinstance(partition, str) else partition
-    names = keywords(function)
+    function, names = partition, keywords(partition)
     for option in options:
         if option not in names:
             raise errors.unknown_name('partition', option, {*others, *names} - {option})
     kinds.check('', function, options)
     bound = function.keywords if isinstance(function, functools.partial) else {}
-    seeds = ['seed'] if 'seed' in names - bound.keys() else []
-    complete = {'num_clients': 1, **dict.fromkeys(seeds, 0), **options}
-    checks.options('partition', function, complete, None)
+
+    def complete(num_clients: int, seed: int) -> dict[str, Any]:
+        drawn = {'seed': seed} if 'seed' in names - bound.keys() else {}
+        return {'num_clients': num_clients, **drawn, **options}
+
+    checks.options('partition', function, complete(1, 0), None)
 
     def deal(labels: np.ndarray, num_clients: int, seed: int) -> np.ndarray:
         checks.static_int('num_clients', num_clients, maximum=len(labels))
-        given = {'num_clients': num_clients, **dict.fromkeys(seeds, seed), **options}
-        clients = np.asarray(function(labels, **given))
+        clients = np.asarray(function(labels, **complete(num_clients, seed)))
         if clients.shape != labels.shape:
             requirement = f'give each of the {len(labels)} examples an owner'
             raise errors.invalid('partition', requirement, f'shape {clients.shape}')

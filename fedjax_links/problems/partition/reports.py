@@ -8,25 +8,24 @@ from numpy.typing import ArrayLike, NDArray
 from fedjax_links.core import checks, errors
 
 
-def class_mix(clients: ArrayLike, labels: ArrayLike, **sizes: int | None) -> NDArray[np.float64]:
+def class_mix(clients: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
     """The class shares that clients actually hold, ``nu_ic = n_ic / n_i``.
 
     Args:
       clients: int[E], owner of each example.
       labels: int[E], class of each example, numbered from 0.
-      **sizes: ``num_clients`` and ``num_classes``, as in `report`.
 
     Returns:
       Shares float64[N, C]. Rows sum to one; the row of a client without examples is zero.
 
     Raises:
-      ValueError: if the two vectors differ in length, or a count is too small for them.
+      ValueError: if the two vectors differ in length.
     """
-    return report(clients, labels, **sizes).class_mix
+    return report(clients, labels).class_mix
 
 
 class PartitionReport(NamedTuple):
-    """A partition in numbers; `text` shows them on a terminal. C is 0 where nothing has a class.
+    """A partition in numbers; ``str`` shows them on a terminal. C is 0 where nothing has a class.
 
     Attributes:
       counts: int64[N], examples of each client.
@@ -43,7 +42,7 @@ class PartitionReport(NamedTuple):
     total_variation: NDArray[np.float64]
     classes_held: NDArray[np.int64]
 
-    def text(self) -> str:
+    def __str__(self) -> str:
         """A table of one screen, at most 80 columns wide however many clients there are."""
         owning, num_classes = self.counts > 0, self.global_mix.size
         classes = f', {num_classes} classes' if num_classes else ''
@@ -70,10 +69,6 @@ class PartitionReport(NamedTuple):
                 lines.append(f'{name:<15}' + ''.join(f'{cell:{form}}' for cell in cells))
         return '\n'.join(lines)
 
-    def __str__(self) -> str:
-        """The same as `text`."""
-        return self.text()
-
 
 def volumes(counts: ArrayLike) -> PartitionReport:
     """Describes how many examples clients have where these have no classes.
@@ -82,45 +77,31 @@ def volumes(counts: ArrayLike) -> PartitionReport:
       counts: int[N].
     """
     counts = np.asarray(counts, np.int64)
-    return _report(np.zeros((counts.size, 0), np.int64), counts)
+    return _describe(np.zeros((counts.size, 0), np.int64), counts)
 
 
-def report(
-    clients: ArrayLike,
-    labels: ArrayLike,
-    *,
-    num_clients: int | None = None,
-    num_classes: int | None = None,
-) -> PartitionReport:
+def report(clients: ArrayLike, labels: ArrayLike) -> PartitionReport:
     """Describes a partition: ``print(report(clients, labels))``.
 
     Args:
       clients: int[E], owner of each example.
       labels: int[E], class of each example, numbered from 0.
-      num_clients: N; one more than the largest owner by default, which misses clients at the end
-        that own nothing.
-      num_classes: C; one more than the largest class by default.
 
     Returns:
       Counts, mixes and distances; see `PartitionReport`.
 
     Raises:
-      ValueError: if the two vectors differ in length, or a count is too small for them.
+      ValueError: if the two vectors differ in length.
     """
     clients, labels = checks.ids('clients', clients), checks.ids('labels', labels)
     if clients.size != labels.size:
         raise errors.invalid('clients', f'have {labels.size} entries, as labels do', clients.size)
-    least_clients, least_classes = int(clients.max()) + 1, int(labels.max()) + 1
-    num_clients = least_clients if num_clients is None else num_clients
-    num_classes = least_classes if num_classes is None else num_classes
-    checks.static_int('num_clients', num_clients, minimum=least_clients)
-    checks.static_int('num_classes', num_classes, minimum=least_classes)
-    cells = np.bincount(clients * num_classes + labels, minlength=num_clients * num_classes)
-    table = cells.reshape(num_clients, num_classes)
-    return _report(table, table.sum(axis=1))
+    table = np.zeros((clients.max() + 1, labels.max() + 1), np.int64)
+    np.add.at(table, (clients, labels), 1)
+    return _describe(table, table.sum(axis=1))
 
 
-def _report(table: NDArray[np.int64], counts: NDArray[np.int64]) -> PartitionReport:
+def _describe(table: NDArray[np.int64], counts: NDArray[np.int64]) -> PartitionReport:
     """Of examples int64[N, C] of each client in each class, and of each client."""
     mix = table / np.maximum(counts, 1)[:, None]
     global_mix = table.sum(axis=0) / counts.sum()

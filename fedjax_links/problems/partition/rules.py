@@ -1,4 +1,4 @@
-"""Label skew by rule: shards of sorted data, a block of clients per class, and client groups."""
+"""Partitions by rule: no skew, sorted shards, a block of clients per class; and client groups."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,26 @@ def contiguous_groups(num_clients: int, *, num_groups: int) -> NDArray[np.int32]
     checks.static_int('num_groups', num_groups, maximum=num_clients)
     stops = np.rint(np.arange(1, num_groups + 1) * num_clients / num_groups)
     return np.searchsorted(stops, np.arange(num_clients), side='right').astype(np.int32)
+
+
+def iid(labels: ArrayLike, *, num_clients: int, seed: int) -> NDArray[np.int32]:
+    """Deals shuffled examples out in equal volumes.
+
+    Args:
+      labels: int[E], class of each example; only their number matters.
+      num_clients: N, at most E.
+      seed: integer in ``[0, 2**32)``.
+
+    Returns:
+      Owner of each example, int32[E]. Sizes differ by at most one.
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    num_examples = checks.ids('labels', labels).size
+    checks.static_int('num_clients', num_clients, maximum=num_examples)
+    dealt = np.arange(num_examples) % num_clients
+    return draws.generator(seed).permutation(dealt).astype(np.int32)
 
 
 def label_shards(
@@ -65,12 +85,7 @@ def label_shards(
 
 
 def similarity(
-    labels: ArrayLike,
-    *,
-    num_clients: int,
-    similarity: float = 0.05,
-    seed: int,
-    min_examples: int = 1,
+    labels: ArrayLike, *, num_clients: int, similarity: float = 0.05, seed: int
 ) -> NDArray[np.int32]:
     """Gives every client a majority class and a share ``similarity`` of everything.
 
@@ -84,14 +99,13 @@ def similarity(
       num_clients: N.
       similarity: share of the examples that are spread at random, in [0, 1].
       seed: integer in ``[0, 2**32)``. One uniform per example is drawn first, then one client.
-      min_examples: redraw until every client owns so many, at most 100 times. With 0 the first
-        draw stands, and clients may own nothing.
 
     Returns:
       Owner of each example, int32[E].
 
     Raises:
-      ValueError: if an argument is out of range, or no draw gives every client ``min_examples``.
+      ValueError: if an argument is out of range, or none of 100 draws gives every client an
+        example.
 
     References:
       Wang and Ji, A unified analysis of federated learning with arbitrary client participation,
@@ -119,4 +133,4 @@ def similarity(
             sizes[clients[example]] += 1
         return clients
 
-    return draws.at_least(min_examples, num_clients, labels.size, draw)
+    return draws.until_all_own(num_clients, labels.size, draw)

@@ -85,7 +85,7 @@ def dirichlet(
 
 
 def dirichlet_unequal(
-    labels: ArrayLike, *, num_clients: int, alpha: float = 0.1, seed: int, min_examples: int = 1
+    labels: ArrayLike, *, num_clients: int, alpha: float = 0.1, seed: int
 ) -> NDArray[np.int32]:
     """Gives clients Dirichlet class shares and whatever volumes these imply.
 
@@ -98,14 +98,13 @@ def dirichlet_unequal(
       num_clients: N.
       alpha: concentration, positive: small is one class per client, large is the uniform mix.
       seed: integer in ``[0, 2**32)``.
-      min_examples: redraw until every client owns so many, at most 100 times. With 0 the first
-        draw stands, and clients may own nothing.
 
     Returns:
       Owner of each example, int32[E].
 
     Raises:
-      ValueError: if an argument is out of range, or no draw gives every client ``min_examples``.
+      ValueError: if an argument is out of range, or none of 100 draws gives every client an
+        example.
 
     References:
       Xiang et al., FedPBC, 2024 (journal version), released code.
@@ -118,11 +117,11 @@ def dirichlet_unequal(
         ends[:, ends[-1] == 0] = np.arange(1, num_clients + 1)[:, None]
         return _cut(labels, ends, ends[-1], np.rint)
 
-    return draws.at_least(min_examples, num_clients, labels.size, draw)
+    return draws.until_all_own(num_clients, labels.size, draw)
 
 
 def dirichlet_per_class(
-    labels: ArrayLike, *, num_clients: int, alpha: float = 0.5, seed: int, min_examples: int = 1
+    labels: ArrayLike, *, num_clients: int, alpha: float = 0.5, seed: int
 ) -> NDArray[np.int32]:
     """Deals each class out to all clients in Dirichlet shares.
 
@@ -134,14 +133,13 @@ def dirichlet_per_class(
       num_clients: N.
       alpha: concentration, positive: small is one client per class, large is equal shares.
       seed: integer in ``[0, 2**32)``.
-      min_examples: redraw until every client owns so many, at most 100 times. With 0 the first
-        draw stands, and clients may own nothing.
 
     Returns:
       Owner of each example, int32[E].
 
     Raises:
-      ValueError: if an argument is out of range, or no draw gives every client ``min_examples``.
+      ValueError: if an argument is out of range, or none of 100 draws gives every client an
+        example.
 
     References:
       Sun et al., ICLR 2025, released notebook (alpha 0.5, 100 clients).
@@ -152,7 +150,7 @@ def dirichlet_per_class(
         ends = np.cumsum(_shares(rng, num_classes, num_clients, alpha), axis=1).T
         return _cut(labels, ends, np.ones(num_classes), np.floor)
 
-    return draws.at_least(min_examples, num_clients, labels.size, draw)
+    return draws.until_all_own(num_clients, labels.size, draw)
 
 
 def _begin(

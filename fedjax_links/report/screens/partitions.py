@@ -18,7 +18,7 @@ def of_problem(problem: Problem) -> PartitionReport:
     labels = getattr(problem.data, 'labels', None)
     if labels is None or not np.issubdtype(labels.dtype, np.integer):
         return reports.volumes(problem.counts)
-    return partition.report(owners(problem), np.asarray(labels), num_clients=problem.num_clients)
+    return partition.report(owners(problem), np.asarray(labels))
 
 
 def text(title: str, report: PartitionReport) -> str:
@@ -37,7 +37,7 @@ def text(title: str, report: PartitionReport) -> str:
     if report.global_mix.size:
         classes = effective_number(report.class_mix[report.counts > 0]).mean()
         effective += f', {classes:.2f} classes per client (mean)'
-    return '\n'.join([title[:80], report.text(), effective])
+    return '\n'.join([title[:80], str(report), effective])
 
 
 def effective_number(shares: np.ndarray) -> Any:

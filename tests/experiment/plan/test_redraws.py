@@ -27,7 +27,8 @@ PROBLEMS = {
         'num_clients': 6,
         'examples_per_client': 30,
         'num_classes': 3,
-        'size_sigma': 0.5,
+        'partition': 'dirichlet_unequal',
+        'alpha': 0.5,
         'test_examples': 60,
         'label_noise': {'rate': 0.1},
     },
@@ -317,7 +318,7 @@ def test_what_cannot_be_redrawn_is_refused(changes, message):
 
 def test_points_that_change_arrays_alone_share_a_program_and_keep_their_bits(caplog):
     grid = {'problem': {'label_noise': {'rate': [0.1, 0.3]}, 'alpha': [0.1, 1.0]}}
-    equal = {**PROBLEMS['gaussians'], 'size_sigma': 0.0}
+    equal = {**PROBLEMS['gaussians'], 'partition': 'dirichlet'}
     settings = config(problem=equal, num_seeds=2, grid=grid)
     caplog.set_level('WARNING', logger='jax')
     with jax.log_compiles():

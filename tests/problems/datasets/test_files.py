@@ -26,29 +26,29 @@ def assert_raises(message, call):
 @pytest.mark.parametrize('save', [np.savez, np.savez_compressed])
 def test_npz_pixels_are_scaled(arrays, save, tmp_path):
     save(tmp_path / 'mine.npz', **arrays, comment='more keys do no harm')
-    data = datasets.load('npz', path=tmp_path / 'mine.npz')
+    data = datasets.from_npz(tmp_path / 'mine.npz')
     for part in ('train', 'test'):
         features, labels = getattr(data, f'{part}_features'), getattr(data, f'{part}_labels')
         assert (features.dtype, labels.dtype) == (np.float32, np.int32)
         expected = np.float32(arrays[f'{part}_features'] / 255)
         np.testing.assert_allclose(features, expected, rtol=1e-7)
         np.testing.assert_array_equal(labels, arrays[f'{part}_labels'])
-    assert (data.num_classes, data.name) == (4, 'mine')
+    assert data.num_classes == 4
 
 
-def test_npz_real_numbers_stay_and_names_can_be_given(arrays, tmp_path):
+def test_npz_real_numbers_stay(arrays, tmp_path):
     arrays |= {k: -3.5 * v for k, v in arrays.items() if k.endswith('features')}
     np.savez(tmp_path / 'mine.npz', **arrays, num_classes=7)
-    data = datasets.from_npz(tmp_path / 'mine.npz', name='yours')
+    data = datasets.from_npz(tmp_path / 'mine.npz')
     np.testing.assert_array_equal(data.train_features, arrays['train_features'])
-    assert (data.num_classes, data.name) == (7, 'yours')
+    assert data.num_classes == 7
 
 
 def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
     data = datasets.synthetic_images(num_train=12, num_test=3, shape=(5, 6, 3), num_classes=4)
     for _ in range(2):  # also over an older file
         datasets.save_npz(data, tmp_path / 'drawn.npz')
-    again = datasets.from_npz(tmp_path / 'drawn.npz', name=data.name)
+    again = datasets.from_npz(tmp_path / 'drawn.npz')
     for a, b in zip(data, again, strict=True):
         np.testing.assert_array_equal(a, b)
     assert [file.name for file in tmp_path.iterdir()] == ['drawn.npz']

@@ -20,16 +20,15 @@ def test_each_published_set_has_a_file_of_its_own(name, tmp_path):
     root = tmp_path / 'my data'
     root.mkdir()
     with pytest.raises(ValueError) as caught:  # noqa: PT011
-        datasets.load(name, data_dir=root)
+        datasets.published(name, data_dir=root)
     file = root / f'{name}.npz'
     assert str(caught.value) == (
         f'`data_dir` must hold the data set (run `python -m fedjax_links data fetch {name} '
         f"--data_dir='{root}'`), got no {file}."
     )
     datasets.save_npz(drawn(), file)
-    data = datasets.load(name, data_dir=root)
+    data = datasets.published(name, data_dir=root)
     np.testing.assert_array_equal(data.train_features, drawn().train_features)
-    assert data.name == name
     file.write_bytes(b'PK')
     with pytest.raises(ValueError, match=r'^`data_dir.path` must name an intact npz file'):
         datasets.published(name, data_dir=root)

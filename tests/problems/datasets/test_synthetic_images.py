@@ -13,8 +13,8 @@ DIFFICULTIES = (0.0, 0.25, 0.5, 0.75, 1.0)
 @pytest.mark.parametrize('shape', [(28, 28, 1), (32, 32, 3), (5, 9, 2)])
 @pytest.mark.parametrize('num_classes', [1, 10])
 def test_shapes_ranges_and_balance(shape, num_classes):
-    data = datasets.load(
-        'synthetic_images', num_train=603, num_test=47, shape=shape, num_classes=num_classes
+    data = datasets.synthetic_images(
+        num_train=603, num_test=47, shape=shape, num_classes=num_classes
     )
     for number, features, labels in (
         (603, data.train_features, data.train_labels),

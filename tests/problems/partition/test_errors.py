@@ -11,16 +11,16 @@ LABELS = np.random.default_rng(1).integers(7, size=1003)
 
 ERRORS = [
     (
-        lambda: partition.iid(10, num_clients=11, seed=0),
+        lambda: partition.iid([0] * 10, num_clients=11, seed=0),
         '`num_clients` must be at most 10, got 11.',
     ),
     (
-        lambda: partition.iid(10, num_clients=2, seed=-1),
+        lambda: partition.iid([0] * 10, num_clients=2, seed=-1),
         '`seed` must be at least 0, got -1.',
     ),
     (
-        lambda: partition.iid(10.0, num_clients=2, seed=0),
-        '`num_examples` must be a Python integer, got 10.0.',
+        lambda: partition.iid(10, num_clients=2, seed=0),
+        '`labels` must be a non-empty vector, got shape ().',
     ),
     (
         lambda: partition.dirichlet(LABELS, num_clients=True, alpha=0.1, seed=0),
@@ -47,16 +47,10 @@ ERRORS = [
         '`num_clients` must be at most 1003, got 1004.',
     ),
     (
-        lambda: partition.dirichlet_unequal(
-            LABELS, num_clients=10, alpha=1.0, seed=0, min_examples=101
-        ),
-        '`min_examples` must be at most 100, got 101.',
-    ),
-    (
         lambda: partition.dirichlet_per_class(
             np.zeros(100, int), num_clients=10, alpha=1e-3, seed=0
         ),
-        '`min_examples` must be at most 0, the best of 100 draws, got 1.',
+        '`num_clients` must leave every client an example in one of 100 draws, got 10.',
     ),
     (
         lambda: partition.label_shards(LABELS, num_clients=100, shards_per_client=11, seed=0),
@@ -85,14 +79,6 @@ ERRORS = [
     (
         lambda: partition.class_mix([0, 1], [0, 1, 2]),
         '`clients` must have 3 entries, as labels do, got 2.',
-    ),
-    (
-        lambda: partition.report([0, 3], [0, 1], num_clients=3),
-        '`num_clients` must be at least 4, got 3.',
-    ),
-    (
-        lambda: partition.class_mix([0, 3], [0, 1], num_classes=1),
-        '`num_classes` must be at least 2, got 1.',
     ),
 ]
 

@@ -14,7 +14,7 @@ Z = 4.5
 LABELS = np.random.default_rng(1).integers(7, size=1003)  # neither balanced nor divisible
 
 PARTITIONERS = {
-    'iid': lambda n, seed: partition.iid(LABELS.size, num_clients=n, seed=seed),
+    'iid': lambda n, seed: partition.iid(LABELS, num_clients=n, seed=seed),
     'dirichlet': lambda n, seed: partition.dirichlet(LABELS, num_clients=n, alpha=0.1, seed=seed),
     'dirichlet_unequal': lambda n, seed: partition.dirichlet_unequal(
         LABELS, num_clients=n, alpha=0.3, seed=seed
@@ -56,7 +56,7 @@ def test_dirichlet_volumes_are_equal_at_any_alpha(num_clients, alpha):
 
 
 def test_iid_volumes_are_equal():
-    sizes = np.bincount(partition.iid(1003, num_clients=20, seed=0), minlength=20)
+    sizes = np.bincount(partition.iid(LABELS, num_clients=20, seed=0), minlength=20)
     np.testing.assert_array_equal(sizes, [51] * 3 + [50] * 17)
 
 
@@ -190,38 +190,51 @@ def test_small_alpha_concentrates():
     assert held.max() == 0.8
 
 
-@pytest.mark.parametrize('num_clients', [1, 3, 25])
-@pytest.mark.parametrize('alpha', [0.1, 1.0])
-def test_dirichlet_unequal_cuts_as_the_rule_says(num_clients, alpha):
-    shares = partition.dirichlet_shares(num_clients, 7, alpha=alpha, seed=6)
-    expected = np.full(LABELS.size, -1)
+def cut_unequal(labels, rng, num_clients, alpha):
+    """One draw of `dirichlet_unequal`: shares by client."""
+    shares = rng.dirichlet(np.full(7, alpha), num_clients)
+    clients = np.full(labels.size, -1)
     for c in range(7):
-        members = [e for e in range(LABELS.size) if LABELS[e] == c]
+        members = [e for e in range(labels.size) if labels[e] == c]
         start = 0
         for i in range(num_clients):
             stop = round(len(members) * sum(shares[: i + 1, c]) / sum(shares[:, c]))
             for e in members[start:stop]:
-                expected[e] = i
+                clients[e] = i
             start = stop
-    clients = partition.dirichlet_unequal(
-        LABELS, num_clients=num_clients, alpha=alpha, seed=6, min_examples=0
-    )
-    np.testing.assert_array_equal(clients, expected)
+    return clients
 
 
-def test_dirichlet_per_class_cuts_as_the_rule_says():
-    rng = draws.generator(6)
-    shares = rng.dirichlet(np.full(30, 0.5), 7)
-    expected = np.full(LABELS.size, -1)
+def cut_per_class(labels, rng, num_clients, alpha):
+    """One draw of `dirichlet_per_class`: shares by class."""
+    shares = rng.dirichlet(np.full(num_clients, alpha), 7)
+    clients = np.full(labels.size, -1)
     for c in range(7):
-        members = [e for e in range(LABELS.size) if LABELS[e] == c]
-        stops = [int(len(members) * sum(shares[c, : i + 1])) for i in range(29)] + [len(members)]
+        members = [e for e in range(labels.size) if labels[e] == c]
+        stops = [int(len(members) * sum(shares[c, : i + 1])) for i in range(num_clients - 1)]
+        stops.append(len(members))
         for i, (start, stop) in enumerate(zip([0, *stops[:-1]], stops, strict=True)):
             for e in members[start:stop]:
-                expected[e] = i
-    clients = partition.dirichlet_per_class(
-        LABELS, num_clients=30, alpha=0.5, seed=6, min_examples=0
-    )
+                clients[e] = i
+    return clients
+
+
+@pytest.mark.parametrize('num_clients', [1, 3, 25])
+@pytest.mark.parametrize('alpha', [0.1, 1.0])
+@pytest.mark.parametrize(
+    'rule, cut',
+    [
+        (partition.dirichlet_unequal, cut_unequal),
+        (partition.dirichlet_per_class, cut_per_class),
+    ],
+)
+def test_classes_are_cut_as_the_rule_says_until_every_client_owns_an_example(
+    rule, cut, num_clients, alpha
+):
+    rng, expected = draws.generator(6), np.empty(0)
+    while set(expected.tolist()) != set(range(num_clients)):
+        expected = cut(LABELS, rng, num_clients, alpha)
+    clients = rule(LABELS, num_clients=num_clients, alpha=alpha, seed=6)
     np.testing.assert_array_equal(clients, expected)
 
 
@@ -229,9 +242,7 @@ def test_dirichlet_per_class_cuts_as_the_rule_says():
 def test_dirichlet_unequal_survives_classes_that_nobody_wants(alpha):
     labels = np.repeat(np.arange(10), 40)
     shares = partition.dirichlet_shares(3, 10, alpha=alpha, seed=1)
-    clients = partition.dirichlet_unequal(
-        labels, num_clients=3, alpha=alpha, seed=1, min_examples=0
-    )
+    clients = partition.dirichlet_unequal(labels, num_clients=3, alpha=alpha, seed=1)
     unwanted = np.flatnonzero(shares.sum(axis=0) == 0)
     if alpha == 1e-300:
         assert unwanted.size >= 7
@@ -351,24 +362,28 @@ def test_contiguous_groups():
 
 
 @pytest.mark.parametrize(
-    'draw, alpha', [(partition.dirichlet_unequal, 0.1), (partition.dirichlet_per_class, 1.0)]
+    'rule, cut, alpha',
+    [
+        (partition.dirichlet_unequal, cut_unequal, 0.3),
+        (partition.dirichlet_per_class, cut_per_class, 2.0),
+    ],
 )
-def test_min_examples_redraws_only_where_needed(draw, alpha):
-    # The smallest of 6 clients usually owns between 70 and 120 of the 1003 examples.
-    fewest = []
+def test_partitions_are_redrawn_only_where_a_client_owns_nothing(rule, cut, alpha):
+    labels, everybody = LABELS[:60], set(range(20))
+    kept = []
     for seed in range(40):
-        first = draw(LABELS, num_clients=6, alpha=alpha, seed=seed, min_examples=0)
-        asked = draw(LABELS, num_clients=6, alpha=alpha, seed=seed, min_examples=90)
-        fewest.append(np.bincount(first, minlength=6).min())
-        assert np.bincount(asked, minlength=6).min() >= 90
-        assert np.array_equal(first, asked) == (fewest[-1] >= 90)
-    assert min(fewest) < 90 <= max(fewest)
+        first = cut(labels, draws.generator(seed), 20, alpha)
+        clients = rule(labels, num_clients=20, alpha=alpha, seed=seed)
+        assert set(clients.tolist()) == everybody
+        kept.append(set(first.tolist()) == everybody)
+        assert np.array_equal(first, clients) == kept[-1]
+    assert 0 < sum(kept) < 40
 
 
 def test_small_partitions_stay_as_they_are():
     labels = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2])
     golden = {
-        'iid': partition.iid(12, num_clients=3, seed=0),
+        'iid': partition.iid(labels, num_clients=3, seed=0),
         'dirichlet': partition.dirichlet(labels, num_clients=3, alpha=0.5, seed=0),
         'dirichlet_unequal': partition.dirichlet_unequal(labels, num_clients=3, alpha=0.5, seed=0),
         'dirichlet_per_class': partition.dirichlet_per_class(

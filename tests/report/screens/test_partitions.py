@@ -21,7 +21,7 @@ def test_effective_numbers_are_between_one_and_all():
     assert partitions.effective_number(np.eye(5)[2]) == 1
     lines = partitions.text('title', REPORT).splitlines()
     assert lines[0] == 'title'
-    assert lines[1:-1] == REPORT.text().splitlines()
+    assert lines[1:-1] == str(REPORT).splitlines()
     clients = 16**2 / (4**2 + 2**2 + 6**2 + 4**2)
     classes = np.mean([1 / (0.75**2 + 0.25**2), 1, 3, 1])
     assert lines[-1] == (

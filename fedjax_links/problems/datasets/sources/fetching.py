@@ -38,8 +38,7 @@ def fetch(
         import pooch  # needed by nothing else
         import requests  # which pooch brings
     except ImportError as error:
-        packages = "'fedjax_links[data]'"
-        raise errors.missing_package('downloads need pooch', packages) from error
+        raise errors.missing_package('downloads need pooch', "'fedjax_links[data]'") from error
     recipe, file = RECIPES[name], npz.npz_file(name, data_dir)
     folder = file.parent / 'downloads' / name
     pooch.get_logger().setLevel('ERROR')

@@ -8,6 +8,7 @@ import gzip
 import pathlib
 import tarfile
 import zipfile
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,26 +17,16 @@ from fedjax_links.problems.datasets.npz import Arrays
 
 def read_mnist(folder: pathlib.Path) -> Arrays:
     """Four IDX files: MNIST, and what was published in its likeness."""
-    parts = {'train': 'train', 'test': 't10k'}
-    return {
-        key: _idx((folder / f'{stem}-{kind}-ubyte.gz').read_bytes())
-        for part, stem in parts.items()
-        for key, kind in ((f'{part}_features', 'images-idx3'), (f'{part}_labels', 'labels-idx1'))
-    }
+    return _read_idx(lambda name: (folder / name).read_bytes(), train='train', test='t10k')
 
 
 def read_emnist(folder: pathlib.Path) -> Arrays:
     """The balanced part of EMNIST, four IDX files in ``gzip.zip`` of images that are transposed."""
-    arrays = {}
+    stem = 'gzip/emnist-balanced'
     with zipfile.ZipFile(folder / 'gzip.zip') as archive:
-        for split in ('train', 'test'):
-            stem = f'gzip/emnist-balanced-{split}'
-            images, labels = (
-                _idx(archive.read(f'{stem}-{kind}-ubyte.gz'))
-                for kind in ('images-idx3', 'labels-idx1')
-            )
-            arrays[f'{split}_features'] = np.ascontiguousarray(images.swapaxes(1, 2))
-            arrays[f'{split}_labels'] = labels
+        arrays = _read_idx(archive.read, train=f'{stem}-train', test=f'{stem}-test')
+    for key in ('train_features', 'test_features'):
+        arrays[key] = np.ascontiguousarray(arrays[key].swapaxes(1, 2))
     return arrays
 
 
@@ -91,13 +82,16 @@ def read_cinic10(folder: pathlib.Path) -> Arrays:
     return arrays
 
 
-def _idx(data: bytes) -> np.ndarray:
-    """IDX: two zeros, 8 for unsigned bytes, the rank, big-endian dimensions, then the entries.
+def _read_idx(read: Callable[[str], bytes], **stems: str) -> dict[str, np.ndarray]:
+    """Gzipped IDX files of images and labels, by the stem of each part's names.
 
-    Images come out as [E, height, width, 1], labels as int32[E].
+    IDX: two zeros, 8 for unsigned bytes, the rank, big-endian dimensions, then the entries. Images
+    come out as [E, height, width, 1], labels as int32[E].
     """
-    data = gzip.decompress(data)
-    rank = data[3]
-    shape = np.frombuffer(data, '>u4', rank, offset=4)
-    array = np.frombuffer(data, np.uint8, offset=4 + 4 * rank).reshape(shape)
-    return array.astype(np.int32) if rank == 1 else array[..., None]
+    arrays = {}
+    for part, stem in stems.items():
+        images = np.frombuffer(gzip.decompress(read(f'{stem}-images-idx3-ubyte.gz')), np.uint8)
+        labels = np.frombuffer(gzip.decompress(read(f'{stem}-labels-idx1-ubyte.gz')), np.uint8)
+        arrays[f'{part}_features'] = images[16:].reshape(*images[:16].view('>u4')[1:], 1)
+        arrays[f'{part}_labels'] = labels[8:].astype(np.int32)
+    return arrays

@@ -44,24 +44,22 @@ class Recipe(NamedTuple):
     read: Callable[[pathlib.Path], Arrays]
 
 
-def _files() -> Mapping[str, tuple[File, ...]]:
-    """By name, those of ``files.csv``."""
-    found: dict[str, tuple[File, ...]] = {}
-    with open(pathlib.Path(__file__).with_name('files.csv'), newline='', encoding='utf-8') as file:
-        for row in csv.DictReader(file):
-            published = File(row['url'], int(row['size']), row['digest'])
-            found[row['name']] = (*found.get(row['name'], ()), published)
-    return found
+_LISTED = pathlib.Path(__file__).with_name('files.csv').read_text(encoding='utf-8')
 
 
-_FILES = _files()
+def _recipe(name: str, read: Callable[[pathlib.Path], Arrays]) -> Recipe:
+    """Of the files that ``files.csv`` lists under a name."""
+    rows = [row for row in csv.DictReader(_LISTED.splitlines()) if row['name'] == name]
+    files = tuple(File(row['url'], int(row['size']), row['digest']) for row in rows)
+    return Recipe(files, read)
+
 
 RECIPES: Mapping[str, Recipe] = {
-    'mnist': Recipe(_FILES['mnist'], formats.read_mnist),
-    'fashion_mnist': Recipe(_FILES['fashion_mnist'], formats.read_mnist),
-    'emnist': Recipe(_FILES['emnist'], formats.read_emnist),
-    'cifar10': Recipe(_FILES['cifar10'], formats.read_cifar10),
-    'svhn': Recipe(_FILES['svhn'], formats.read_svhn),
-    'cinic10': Recipe(_FILES['cinic10'], formats.read_cinic10),
+    'mnist': _recipe('mnist', formats.read_mnist),
+    'fashion_mnist': _recipe('fashion_mnist', formats.read_mnist),
+    'emnist': _recipe('emnist', formats.read_emnist),
+    'cifar10': _recipe('cifar10', formats.read_cifar10),
+    'svhn': _recipe('svhn', formats.read_svhn),
+    'cinic10': _recipe('cinic10', formats.read_cinic10),
 }
 """By name; ``emnist`` is its balanced part."""

@@ -85,7 +85,7 @@ def test_a_data_set_by_one_call(name, write, num_classes, tmp_path, monkeypatch)
         assert told['asked'] == [f'/{file.name}' for file in recipe.files]
         call()  # what is there and right is not asked for again
         assert len(told['asked']) == len(recipe.files)
-    data = datasets.load(name, data_dir=tmp_path)
+    data = datasets.published(name, data_dir=tmp_path)
     for split, features, labels in (
         ('train', data.train_features, data.train_labels),
         ('test', data.test_features, data.test_labels),
@@ -93,7 +93,7 @@ def test_a_data_set_by_one_call(name, write, num_classes, tmp_path, monkeypatch)
         images, classes = parts[split]
         np.testing.assert_array_equal(features, np.float32(images) / np.float32(255))
         np.testing.assert_array_equal(labels, classes)
-    assert (data.name, data.num_classes) == (name, num_classes)
+    assert data.num_classes == num_classes
     served = {file.name: file.read_bytes() for file in (tmp_path / 'served').iterdir()}
     assert {
         file.name: file.read_bytes() for file in (tmp_path / 'downloads' / name).iterdir()

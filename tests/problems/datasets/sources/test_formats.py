@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedjax_links import problems
 from fedjax_links.problems import datasets
 from fedjax_links.problems.datasets import sources
 from fedjax_links.problems.datasets.sources import RECIPES
@@ -33,7 +34,7 @@ def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
 def test_names_of_other_places_lead_to_ours():
     for name, ours in (('svhn_cropped', 'svhn'), ('emnist/balanced', 'emnist')):
         with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
-            datasets.load(name)
+            problems.images(dataset=name, num_clients=2, model='softmax')
         with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
             sources.fetch(name)
 
@@ -44,5 +45,5 @@ def test_every_recipe_has_its_loader(tmp_path, monkeypatch):
     for name in RECIPES:
         command = f'python -m fedjax_links data fetch {name}`'
         with pytest.raises(ValueError, match=command) as caught:
-            datasets.load(name)
+            datasets.published(name)
         assert f'{tmp_path}/{name}.npz' in str(caught.value)
