@@ -26,8 +26,9 @@ class Reference(NamedTuple):
 
     def field(self, name: str) -> str | None:
         """What a field says, such as ``'title'`` or ``'eprint'``; None where it is absent."""
-        found = re.search(rf'^ *{name} = {{+(.*?)}}+,?$', self.bibtex, re.MULTILINE)
-        return found and found[1]
+        braced = rf'^ *{name} = {{(?:{{(.*)}}|(.*))}},?$'  # twice, to keep the capitals of titles
+        found = re.search(braced, self.bibtex, re.MULTILINE)
+        return found and (found[1] or found[2])
 
     @property
     def authors(self) -> list[str]:
