@@ -268,7 +268,7 @@ def _plain(value: Any) -> Any:
 
 def _mismatches(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, str]:
     """By field of a state, what of its leaves does not fit, if anything."""
-    wrong = {}
+    wrong: dict[str, str] = {}
     for place in (*there, *wanted):
         theirs, ours = (
             f'{leaf.dtype}{list(leaf.shape)}' if (leaf := leaves.get(place)) is not None else 'none'
