@@ -59,7 +59,7 @@ def tables() -> dict[str, dict[str, str]]:
     """
     from fedjax_links import algorithms, participation, problems
     from fedjax_links.config import choices
-    from fedjax_links.experiment import definition
+    from fedjax_links.experiment.running import hooks
     from fedjax_links.problems import augmentation, classification, datasets
     from fedjax_links.problems.partition.names import PARTITIONS
     from fedjax_links.report import layouts, pricing
@@ -82,8 +82,8 @@ def tables() -> dict[str, dict[str, str]]:
         title: {name: _purpose(factory) for name, factory in table.items()}
         for title, table in found.items()
     }
-    log = {definition.LINKS: 'The realised links of every seed, with the run.'}
-    return {**lines, 'log': log}
+    lines['log'] = {hooks.LINKS: 'The realised links of every seed, with the run.'}
+    return lines
 
 
 def main(argv: list[str]) -> int:

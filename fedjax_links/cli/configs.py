@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedjax_links.config import overrides, plain, shipped
+from fedjax_links.config import overrides, shipped, trees
 from fedjax_links.config import quick as sizes
 from fedjax_links.core import errors
 
@@ -123,13 +123,13 @@ def _file_and_words(given: str) -> tuple[str, list[str]]:
 def _replaced(values: Mapping[str, Any], path: Sequence[str], text: str) -> dict[str, Any]:
     """A config with another value at a path; None takes away what is there."""
     *around, name = path
-    old = plain.value_at(values, path)
+    old = trees.value_at(values, path)
     new = read(text, old)
-    replaced: dict[str, Any] = plain.with_value(values, path, new)
+    replaced: dict[str, Any] = trees.with_value(values, path, new)
     if new is None and old is not None:
-        section = plain.value_at(replaced, around)
+        section = trees.value_at(replaced, around)
         kept = {field: value for field, value in section.items() if field != name}
-        replaced = plain.with_value(replaced, around, kept)
+        replaced = trees.with_value(replaced, around, kept)
     return replaced
 
 

@@ -67,12 +67,21 @@ OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
 """``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
 
 
+def _train_and_eval() -> simulation.EvalFn:
+    """The problem's metrics on all clients' data and on its evaluation data."""
+    return evaluation.train_and_eval
+
+
+def _problem_metrics() -> simulation.EvalFn:
+    """The problem's metrics on its evaluation data."""
+    return simulation.problem_metrics
+
+
 EVAL_FNS: Mapping[str, Callable[..., simulation.EvalFn]] = {
-    'problem_metrics': lambda: simulation.problem_metrics,
-    'train_and_eval': lambda: evaluation.train_and_eval,
+    'problem_metrics': _problem_metrics,
+    'train_and_eval': _train_and_eval,
 }
-"""``eval_fn``: returns ``(params, key, problem) -> metrics``, those of the problem: on its
-evaluation data alone, or on all clients' data too."""
+"""``eval_fn``: returns ``(params, key, problem) -> metrics``."""
 
 
 def _label_dependent(

@@ -1,12 +1,13 @@
 """The values of a config before anything is made of them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_links.config import trees
 from fedjax_links.core import errors
 
 _MAY_BE_UNKNOWN = 'prob'  # of `replay`, where NaN says that a probability is not known
@@ -49,44 +50,6 @@ def check(where: str, value: Any) -> None:
             raise errors.invalid(where, f'be at most {largest:.2g}, to be finite here', value)
 
 
-def section(value: Any) -> Any:
-    """A part of a config: of a text, which is a name without options, the section."""
-    return {'name': value} if isinstance(value, str) else value
-
-
-def value_at(config: Any, path: Sequence[str | int], default: Any = None) -> Any:
-    """The value at a path; a default if there is none."""
-    for name in path:
-        try:
-            config = config[name]
-        except (KeyError, TypeError, IndexError):
-            return default
-    return config
-
-
-def with_value(config: Any, path: Sequence[str | int], value: Any, where: str = 'config') -> Any:
-    """A config with a value at a path, which may lead into sections that are not there.
-
-    Args:
-      config: itself, or one of its parts.
-      path: names, and places in lists.
-      value: what will be there.
-      where: the part's place in the config, for errors.
-
-    Raises:
-      ValueError: for a path through what is no section.
-    """
-    if not path:
-        return value
-    name, *rest = path
-    if isinstance(name, int):
-        return [with_value(v, rest, value) if k == name else v for k, v in enumerate(config)]
-    own = {} if config is None else section(config)
-    if not isinstance(own, Mapping) or not name:
-        raise errors.invalid(where, f'be a section, to have {name!r}', errors.shown(config))
-    return {**own, name: with_value(own.get(name), rest, value, f'{where}.{name}')}
-
-
 def filled(text: str, config: Mapping[str, Any]) -> str:
     """A text with ``{config.problem.num_clients}`` and the like replaced by the value.
 
@@ -103,7 +66,7 @@ def filled(text: str, config: Mapping[str, Any]) -> str:
 
 
 def _shown(path: str, config: Mapping[str, Any]) -> str:
-    value = value_at(config, path.split('.'), _ABSENT)
+    value = trees.value_at(config, path.split('.'), _ABSENT)
     if value is _ABSENT:
         raise errors.invalid('config.caption', 'name fields of the config', f'config.{path}')
     if isinstance(value, list | tuple):

@@ -17,7 +17,7 @@ import numpy as np
 from fedjax_links import local_training
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.config import choices, plain, recordings
+from fedjax_links.config import choices, recordings, trees
 from fedjax_links.config.bound import Bound as Bound
 from fedjax_links.config.bound import Hole as Hole
 from fedjax_links.config.named_imports import import_named
@@ -69,7 +69,7 @@ def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> B
       ValueError: naming the field, its value and the nearest valid name.
     """
     factory, options = lookup(where, section, registry)
-    return Bound(where, plain.section(section)['name'], factory, options, args)
+    return Bound(where, trees.section(section)['name'], factory, options, args)
 
 
 def named(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Any:
@@ -250,7 +250,7 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     for parameter, value in options.items():
         kind = kinds_of.get(parameter)
         if kind is Participation or kind == Participation | None:
-            value = plain.section(value)
+            value = trees.section(value)
         if not isinstance(value, Bound):
             options[parameter] = _link_part(f'{where}.{parameter}', parameter, value, problem)
     return bound._replace(options=options, kind=Participation)
@@ -311,7 +311,7 @@ def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
 
 def _as_mapping(where: str, section: Any) -> dict[str, Any]:
     """A fresh dictionary."""
-    section = plain.section(section)
+    section = trees.section(section)
     if not isinstance(section, Mapping):
         raise errors.invalid(where, 'be a section', errors.shown(section))
     return dict(section)

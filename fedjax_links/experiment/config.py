@@ -99,8 +99,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
             raise error.at(f'config.{error.path}') from error
         raise
     for label, maker in experiment.plan.algorithms.items():
-        every = (lane.point for lane in experiment.plan.every_lane(label))
-        for point in grids.project(every, maker.columns):
+        points = (lane.point for lane in experiment.plan.every_lane(label))
+        for point in grids.project(points, maker.columns):
             maker.make_at(point)
     return experiment
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.config import choices, plain, sections
+from fedjax_links.config import choices, sections, trees
 from fedjax_links.config.sections import Section
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment.plan import makers, redraws
@@ -92,7 +92,7 @@ def redraw(config: Mapping[str, Any]) -> Mapping[str, str] | str:
     sections = pattern_sections(config).values()
     links = [at_point(section, point, path) for path, section in sections]
     paths = _seed_paths(links)
-    if paths and all(plain.value_at(links, path, REQUIRED) is REQUIRED for path in paths):
+    if paths and all(trees.value_at(links, path, REQUIRED) is REQUIRED for path in paths):
         by_seed.add('links_quality')
     return dict.fromkeys(sorted(by_seed), redraws.BY_SEED)
 
@@ -117,7 +117,7 @@ def problem_maker(
         changed = _replaced('config.problem', section, axes, values)
         for column, option in _seed_options(changed).items():
             if column in drawn:
-                changed = plain.with_value(changed, [option], values[column])
+                changed = trees.with_value(changed, [option], values[column])
         problem: Problem = sections.bind_problem(changed).build()
         return problem
 
@@ -146,7 +146,7 @@ def pattern_maker(
     drawn = [name for name in problem.columns if name in draws and _is_drawn(section)]
     paths = _seed_paths(section) if _QUALITY in draws else []
     for path in paths:
-        checks.seed('.'.join(map(str, (where, *path))), plain.value_at(section, path, 0))
+        checks.seed('.'.join(map(str, (where, *path))), trees.value_at(section, path, 0))
     if paths:
         drawn.append(_QUALITY)
 
@@ -154,7 +154,7 @@ def pattern_maker(
         known = {**draws, **values}
         changed = _replaced(where, section, axes, values)
         for path in _seed_paths(changed) if _QUALITY in drawn else ():
-            changed = plain.with_value(changed, path, values[_QUALITY])
+            changed = trees.with_value(changed, path, values[_QUALITY])
         data = problem.make(**{name: known[name] for name in problem.columns})
         return sections.bind_links(changed, data, where)
 
@@ -189,7 +189,7 @@ def algorithm_maker(
             paths[name] = ['algorithms', label, name]
     own_rate = 'learning_rate' in own
     paths[RATE] = [*(['algorithms', label] if own_rate else []), *RATE.split('.')]
-    taken = {name: plain.value_at(tree, path, REQUIRED) for name, path in paths.items()}
+    taken = {name: trees.value_at(tree, path, REQUIRED) for name, path in paths.items()}
     if taken[RATE] is not REQUIRED:
         taken[RATE] = _as_rate(f'{where}.client.learning_rate', taken[RATE])
     if own_rate and RATE in columns:
@@ -241,7 +241,7 @@ def _axes(columns: Iterable[str], prefix: str) -> dict[str, Path]:
 
 def _replaced(where: str, section: Any, axes: Mapping[str, Path], values: Section) -> Any:
     for name, path in axes.items():
-        section = plain.with_value(section, path, values[name], where)
+        section = trees.with_value(section, path, values[name], where)
     return section
 
 

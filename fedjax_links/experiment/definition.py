@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedjax_links import runs, simulation
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.core import checks, describing, errors, prng
@@ -157,12 +159,12 @@ class Experiment:
         return hash(self.title)
 
     def _identity(self) -> str:
-        """What tells experiments apart: plain values, and objects by which they are."""
+        """What tells experiments apart: plain values, and which objects its parts are."""
         said = self.config
         if said is None:
             parts = 'problem', 'patterns', 'algorithms', 'eval_fn'
             said = {**self.plan.facts(), **{name: getattr(self, name) for name in parts}}
-        return json.dumps(said, sort_keys=True, default=id)
+        return json.dumps(said, sort_keys=True, default=_by_value_or_place)
 
     @functools.cached_property
     def plan(self) -> Plan:
@@ -211,8 +213,9 @@ class Experiment:
           folder: where everything is kept, and from where an interrupted run goes on; None keeps
             the results in memory alone.
           callbacks: objects with the methods of `hooks.Callback`.
-          devices: how many devices lanes run on at the same time, or which; all by default, or
-            those of one mesh. Changes no bit.
+          devices: how many devices lanes run on at the same time, or which; by default those
+            of one mesh, or all, but of a CPU one for a short run. Changes no bit. A CPU has as many
+            as `devices.prepare` gave it.
           mesh: how many devices share the clients of every round of a lane; None for no mesh.
 
         Returns:
@@ -268,3 +271,8 @@ class Experiment:
             'rounds': f'{self.num_rounds:,}, evaluated every {self.eval_every:,}',
         }
         return describing.block('Experiment', rows)
+
+
+def _by_value_or_place(value: Any) -> Any:
+    """Arrays and NumPy's numbers by value, all other objects by which they are."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else id(value)

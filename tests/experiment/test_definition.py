@@ -52,7 +52,8 @@ def test_experiments_are_compared_as_what_they_are():
 
 def test_experiments_of_one_config_are_equal():
     given = values(links={'name': 'bernoulli', 'probs': np.full(8, 0.5)})
-    first, again = experiment.build(given), experiment.build(given)
+    copied = {**given, 'links': {'name': 'bernoulli', 'probs': np.full(8, 0.5)}}
+    first, again = experiment.build(given), experiment.build(copied)
     assert first == again
     assert hash(first) == hash(again)
     assert first != experiment.build({**given, 'first_seed': 1})

@@ -28,7 +28,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import FederationState, PyTree
-from fedjax_links.config import plain
+from fedjax_links.config import trees
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.experiment.plan import limits, redraws
@@ -268,7 +268,7 @@ def _plain(value: Any) -> Any:
 
 def _mismatches(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, str]:
     """By field of a state, what of its leaves does not fit, if anything."""
-    wrong = {}
+    wrong: dict[str, str] = {}
     for place in (*there, *wanted):
         theirs, ours = (
             f'{leaf.dtype}{list(leaf.shape)}' if (leaf := leaves.get(place)) is not None else 'none'
@@ -284,4 +284,4 @@ def _section(config: Mapping[str, Any], label: str, point: Mapping[str, Any]) ->
     """What is said of a pattern at a point, as plain values."""
     path, section = pattern_sections(config)[label]
     own = {k.removeprefix(path): v for k, v in point.items() if k.startswith(f'{path}.')}
-    return _plain([plain.section(section), own])
+    return _plain([trees.section(section), own])

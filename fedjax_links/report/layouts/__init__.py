@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedjax_links.config import plain, sections
+from fedjax_links.config import sections, trees
 from fedjax_links.experiment.plan import limits, redraws
 from fedjax_links.report import style
 from fedjax_links.report.layouts.final import bars, best, levels, metrics, spread
@@ -69,7 +69,7 @@ def build(source: Source, reports: Mapping[str, Any]) -> dict[str, Page]:
     pages = []
     for file, section in sorted((reports or default(source)).items()):
         page = sections.named(f'config.reports.{file}', section, LAYOUTS, source)
-        name = plain.section(section)['name']
+        name = trees.section(section)['name']
         pages.append((order.index(name) if name in order else len(order), file, page))
     found = {file: page for _, file, page in sorted(pages, key=lambda entry: entry[:2])}
     if source.links:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from fedjax_links import experiment, runs
-from fedjax_links.config import plain
+from fedjax_links.config import trees
 from fedjax_links.core import checks, errors, tree
 from fedjax_links.experiment import Experiment
 from fedjax_links.report import pricing, tables
@@ -170,8 +170,8 @@ def _facts(
         if path.split('.')[0] in _CHANGES_LINKS:
             requirement = 'leave the links alone, as those of its first point are kept'
             raise errors.invalid('grid', requirement, path)
-        config = plain.with_value(config, path.split('.'), value)
-    section = plain.section(config.get('algorithms', {}).get(algorithm) or {})
+        config = trees.with_value(config, path.split('.'), value)
+    section = trees.section(config.get('algorithms', {}).get(algorithm) or {})
     options: dict[str, Any] = {'name': algorithm, **section}
     client = {**config.get('client', {}), **options.get('client', {})}
     if local_steps is None:
