@@ -3,9 +3,9 @@
 python -m fedjax_links links --config=configs/quickstart.py --workdir=runs/links
 python -m fedjax_links links --log=cached_timers.json --format=flash --tick=600 --workdir=runs/log
 
-On the terminal always; with a folder also as a picture. A log of availability in a config's place
-is looked at at the times of rounds: its day, its absences, and the bias that averaging over whoever
-is there would have.
+Prints how often, after which gaps and with which weights clients take part; with a folder draws the
+picture. A log of availability in a config's place is looked at at the times of rounds: its day, its
+absences, and the bias that averaging over whoever is there would have.
 """
 
 import functools
@@ -47,7 +47,7 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
     """Draws the links of a config, or a log."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
-    from fedjax_links.report.screens import configured, links, recording, terminal
+    from fedjax_links.report.screens import configured, links, recording
 
     if given.rounds is not None:
         checks.static_int('rounds', given.rounds, minimum=2)
@@ -60,7 +60,7 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
         record = recording.record_links(found.participation, num_rounds=rounds, seed=seed)
         what = [found.name, *([found.where] if found.where else []), f'seed {seed}']
         title = f'{found.experiment.title} ({", ".join(what)})'
-    print(terminal.picture(title, record, law))
+    print(links.text(title, record, law))
     if given.workdir is not None:
         path = app.output_folder(given.workdir) / 'links.png'
         links.picture(path, title, record, law)

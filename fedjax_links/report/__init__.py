@@ -4,9 +4,9 @@
 pages that an experiment asks for can be made of it. A page is made by a layout
 (`report.layouts`).
 
-What takes the problem itself, losses of the clients at final models and the exact laws of links, is
-computed where `write` is given the experiment, as the command ``simulate`` does at the end of a
-run, and kept in the folder (``clients.npz``). Reports of the folder alone show what was kept, and
+Losses of the clients at final models and the exact laws of links need the problem itself: `write`
+computes them where it is given the experiment, as by the command ``simulate`` at the end of a run,
+and keeps them in the folder (``clients.npz``). Reports of the folder alone show what was kept, and
 say where nothing was.
 """
 
@@ -29,8 +29,8 @@ def write(
 
     Args:
       run: from `runs.read`, or `Experiment.run` with a folder.
-      experiment: what ran, if it is at hand: then what takes its problem and its links to know is
-        found anew and kept (`clients`), for this report and all later ones.
+      experiment: what ran, if it is at hand: then losses and laws (`clients`) are computed anew and
+        kept, for this report and all later ones.
       added: further pages, in the form of the config's section ``reports``.
 
     Returns:

@@ -41,8 +41,8 @@ class Cells(NamedTuple):
 def of_source(
     source: Source,
     *,
-    x: str | None,
-    y: str | None,
+    x: str,
+    y: str,
     best_over: Sequence[str],
     metric: str | None = None,
     tail: float = 0.1,
@@ -51,8 +51,8 @@ def of_source(
 
     Args:
       source: what ran, over a grid.
-      x: the column along the horizontal axis, or `ROUND`; the last one by default.
-      y: the column along the vertical axis, or `ROUND`; the last of the others by default.
+      x: the column along the horizontal axis, or `ROUND`.
+      y: the column along the vertical axis, or `ROUND`.
       best_over: columns of which every algorithm takes the best value at a cell.
       metric: which metric; that of the run by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over.
@@ -62,53 +62,50 @@ def of_source(
       a quarter, ... as long as there are any.
 
     Raises:
-      ValueError: for an unknown column, or a grid of other than two or three columns beside
-        `best_over`.
+      ValueError: for an unknown column, or a grid of more than one column beside all these.
     """
     kind = source.metric(metric)
     checks.within('tail', tail, 0, 1)
     points = [point for _, point in source.members.values()]
+    names = dict.fromkeys(name for point in points for name in point)
     axes: dict[str, list[Any]] = {
         name: list(dict.fromkeys(point[name] for point in points if name in point))
-        for name in dict.fromkeys(name for point in points for name in point)
+        for name in names
     }
     for name in best_over:
         checks.choice('best_over', name, list(axes))
-    places = _halving(source.rounds)
     columns = [name for name in axes if name not in best_over]
     for argument, asked in (('x', x), ('y', y)):
-        if asked is not None:
-            checks.choice(argument, asked, [*columns, ROUND])
-    if x is not None and x == y:
+        checks.choice(argument, asked, [*columns, ROUND])
+    if x == y:
         raise errors.invalid('y', 'be another column than x', y)
     free = [name for name in columns if name not in (x, y)]
-    across, up = (name or (free.pop() if free else None) for name in (x, y))
-    if across is None or up is None or len(free) > 1:
-        requirement = f'have two or three columns beside {", ".join(best_over) or "none"}'
+    if len(free) > 1:
+        requirement = f'have at most one column beside {", ".join((x, y, *best_over))}'
         raise errors.invalid('grid', requirement, sorted(axes))
-    axes[ROUND] = [int(source.rounds[place]) for place in places]
-    main = source.data[kind.name].sel(model=source.data['main_model']).values  # [L, P, S, E]
-    order = [name for name in (*best_over, *free, up, across) if name != ROUND]
-    over_rounds = ROUND in (up, across)
-    levels = main[..., places] if over_rounds else dataset.tail(main, tail)
+    tried = {name: axes[name] for name in (*best_over, *free, y, x) if name != ROUND}
+    levels = source.data[kind.name].sel(model=source.data['main_model']).values  # [L, P, S, E]
+    dims = [*tried, 'pattern', 'seed']
+    if ROUND in (x, y):
+        places = _halving(source.rounds)
+        axes[ROUND], levels = source.rounds[places].tolist(), levels[..., places]
+        dims.append(ROUND)
+    else:
+        levels = dataset.tail(levels, tail)
+    order = [dims.index(name) for name in (*best_over, 'pattern', *free, y, x, 'seed')]
     found, at_edge = {}, 0
     for algorithm in source.algorithms:
-        tried = {name: axes[name] for name in order}
-        table = dataset.over_grid(source.data, algorithm, tried, levels)
-        if over_rounds:  # behind the last column that is not drawn
-            table = np.moveaxis(table, -1, len(order) if across == ROUND else len(order) - 1)
+        table = dataset.over_grid(source.data, algorithm, tried, levels).transpose(order)
         table, edges = _best(table, [axes[name] for name in best_over], kind.sign)
+        found[algorithm] = table.reshape(-1, *table.shape[-3:])
         at_edge += edges
-        table = table if free else table[None]
-        table = np.moveaxis(table, 3, 0)  # [P, T, Y, X, S]
-        found[algorithm] = table.reshape(-1, *table.shape[2:])
     thirds = axes[free[0]] if free else [None]
     return Cells(
         metric=kind,
         values=found,
         panels=[(pattern, third) for pattern in source.patterns for third in thirds],
-        x=(across, axes[across]),
-        y=(up, axes[up]),
+        x=(x, axes[x]),
+        y=(y, axes[y]),
         third=free[0] if free else None,
         at_edge=at_edge if any(len(axes[name]) > 2 for name in best_over) else None,
     )

@@ -22,6 +22,7 @@ from fedjax_links.experiment.plan import choosing
 from fedjax_links.experiment.running.programs import state_shape
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import configured, prediction
+from fedjax_links.results import dataset
 from fedjax_links.storage import archives, checkpoints, packing
 
 FILE = 'clients.npz'
@@ -59,22 +60,16 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
     """
     if run.folder is None or (run.folder / archives.METRICS).exists():
         return
-    arrays: dict[str, np.ndarray] = {}
-    for pattern, found in of(experiment, run, run.folder).items():
-        for kind, value in found._asdict().items():
-            arrays |= _as_arrays(f'{kind}/{pattern}', value)
+    found = compute(experiment, run, run.folder)
+    by_kind = {
+        kind: {pattern: getattr(own, kind) for pattern, own in found.items()}
+        for kind in Clients._fields
+    }
     with errors.on_disk(run.folder):
-        checkpoints.write_whole(run.folder / FILE, packing.npz(arrays))
+        checkpoints.write_whole(run.folder / FILE, packing.npz(dataset.leaves(by_kind)))
 
 
-def _as_arrays(path: str, value: Any) -> dict[str, np.ndarray]:
-    if not isinstance(value, Mapping):
-        return {path: np.asarray(value)}
-    parts = [_as_arrays(f'{path}/{name}', inner) for name, inner in value.items()]
-    return {name: array for part in parts for name, array in part.items()}
-
-
-def kept(folder: Path) -> dict[str, Clients]:
+def read(folder: Path) -> dict[str, Clients]:
     """What was kept, by pattern; empty where nothing was.
 
     Args:
@@ -82,22 +77,19 @@ def kept(folder: Path) -> dict[str, Clients]:
     """
     if not (folder / FILE).exists():
         return {}
-    nested: dict[str, Any] = {}
+    found: dict[str, dict[str, Any]] = {}
     with np.load(folder / FILE, allow_pickle=False) as stored:
-        for name in stored.files:
+        for name, array in stored.items():
             kind, pattern, *labels = name.split('/')
-            parts = [pattern, kind, *labels]
-            at = nested
-            for part in parts[:-1]:
-                at = at.setdefault(part, {})
-            at[parts[-1]] = stored[name] if stored[name].ndim else stored[name].item()
-    return {
-        pattern: Clients(**{kind: own[kind] for kind in Clients._fields if kind in own})
-        for pattern, own in nested.items()
-    }
+            *outer, last = kind, *labels
+            at = found.setdefault(pattern, {})
+            for label in outer:
+                at = at.setdefault(label, {})
+            at[last] = array if array.ndim else array.item()
+    return {pattern: Clients(**own) for pattern, own in found.items()}
 
 
-def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Clients]:
+def compute(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Clients]:
     """Everything, by pattern.
 
     Args:
@@ -105,43 +97,38 @@ def of(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Cli
       run: its results.
       folder: where its checkpoints are.
     """
-    lanes = {}
-    for label in experiment.algorithms:
-        chosen = [e.chosen for e in choosing.tried(run.columns, experiment.plan.facts(), label)]
-        lanes[label] = experiment.plan.main_lanes(label, chosen)
     found = {}
+    lanes = {label: _first_lanes(experiment, run, label) for label in experiment.algorithms}
     for pattern in experiment.patterns:
         problem = experiment.problem_at(pattern, experiment.plan.points[0])
         law = _law(experiment, pattern)
-        losses, missing = {}, {}
-        for label, own in lanes.items():
-            lane = next(lane for lane in own if lane.pattern == pattern)
-            result = _losses(experiment, folder, lane, problem)
-            if isinstance(result, str):
-                missing[label] = result
-            else:
-                losses[label] = result
+        known = law.weights is not None
+        ends = {k: _losses(experiment, folder, own[pattern], problem) for k, own in lanes.items()}
         found[pattern] = Clients(
-            np.zeros(0) if law.weights is None else law.weights,
-            f'not known: {law.description}' if law.weights is None else law.weights_source,
-            losses,
-            missing,
-            _expected(experiment, pattern, problem),
+            weights=np.zeros(0) if law.weights is None else law.weights,
+            source=law.weights_source if known else f'not known: {law.description}',
+            losses={k: end for k, end in ends.items() if not isinstance(end, str)},
+            missing={k: end for k, end in ends.items() if isinstance(end, str)},
+            expected=_expected(experiment, pattern),
         )
     return found
 
 
-def _expected(
-    experiment: Experiment, pattern: str, problem: Problem
-) -> dict[str, Mapping[str, float]]:
+def _first_lanes(experiment: Experiment, run: runs.Results, label: str) -> dict[str, Lane]:
+    """By pattern, the lane of an algorithm at the first point of the grid and the first seed."""
+    chosen = [entry.chosen for entry in choosing.tried(run.columns, experiment.plan.facts(), label)]
+    first: dict[str, Lane] = {}
+    for lane in experiment.plan.main_lanes(label, chosen):
+        first.setdefault(lane.pattern, lane)
+    return first
+
+
+def _expected(experiment: Experiment, pattern: str) -> dict[str, Mapping[str, float]]:
     """What is predicted of FedAvg and FedPBC, if they run and it is found quickly."""
     if experiment.config is None or len(experiment.plan.points) > 1:
         return {}
-    if not prediction.is_stated(problem):
-        return {}
-    if prediction.work(problem) > prediction.MOST_WORK / len(experiment.patterns):
-        return {}
-    found = prediction.under(configured.of_experiment(experiment, pattern))
+    links = configured.of_experiment(experiment, pattern)
+    found = prediction.under(links, prediction.MOST_WORK / len(experiment.patterns))
     if found is None:
         return {}
     every = {'fedavg': found.fedavg, 'fedpbc': found.fedpbc}
@@ -198,5 +185,4 @@ def _client_losses(params: Params, key: Key, problem: Problem) -> Array:
         _, loss = client_data(problem, client, key, 1, None)
         return loss(params, None)
 
-    found: Any = jax.lax.map(one, jnp.arange(problem.num_clients))
-    return found
+    return jnp.asarray(jax.lax.map(one, jnp.arange(problem.num_clients)))

@@ -74,10 +74,9 @@ class Comparison(NamedTuple):
         sections = {**self.around, 'first difference': [each.text() for each in found]}
         lines: list[str] = []
         for title, listed in sections.items():
-            most = _MOST_LANES if title in ALONE else len(listed)
-            more = [f'and {len(listed) - most} more'] if len(listed) > most else []
-            if listed:
-                lines += [title, *(f'  {each}' for each in (*listed[:most], *more))]
+            if title in ALONE and len(listed) > _MOST_LANES:
+                listed = [*listed[:_MOST_LANES], f'and {len(listed) - _MOST_LANES} more']
+            lines += [title, *(f'  {each}' for each in listed)] if listed else []
         return '\n'.join([*lines, f'{"equal" if self.equal else "different"} ({self.compared})'])
 
 
@@ -199,10 +198,10 @@ def _leaf_difference(
             return Difference(round, lane, path, first, second)
         a, b = one[path], other[path]
         bits = f'u{a.dtype.itemsize}'
-        differ = a.view(bits) != b.view(bits)
-        if differ.any():
-            place, count = tuple(np.argwhere(differ)[0].tolist()), int(differ.sum())
-            return Difference(round, lane, path, str(a[place]), str(b[place]), place, count)
+        places = np.argwhere(a.view(bits) != b.view(bits))
+        if len(places):
+            place = tuple(places[0].tolist())
+            return Difference(round, lane, path, str(a[place]), str(b[place]), place, len(places))
     return None
 
 

@@ -13,7 +13,8 @@ from fedjax_links import evaluation, runs
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.plan import choosing
-from fedjax_links.report.clients import Clients, kept
+from fedjax_links.report import clients
+from fedjax_links.report.clients import Clients
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 
@@ -86,8 +87,7 @@ class Source:
     @functools.cached_property
     def patterns(self) -> list[str]:
         """Labels of the patterns."""
-        found: list[str] = self.data['pattern'].values.tolist()
-        return found
+        return list(self.data['pattern'].values.tolist())
 
     @functools.cached_property
     def members(self) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -127,8 +127,7 @@ class Source:
     @property
     def rounds(self) -> np.ndarray:
         """int[E], rounds completed at each evaluation."""
-        found: np.ndarray = self.data['round'].values
-        return found
+        return np.asarray(self.data['round'])
 
     @property
     def num_seeds(self) -> int:
@@ -165,9 +164,12 @@ class Source:
 
     def curve(self, metric: str, key: Key) -> np.ndarray:
         """float[S, E]."""
-        found = self.data[metric].sel(dict(zip(('pattern', 'series', 'model'), key, strict=True)))
-        values: np.ndarray = found.values
-        return values
+        dims = 'pattern', 'series', 'model'
+        pattern, series, model = map(self._place, dims, key)
+        return np.asarray(self.data[metric].values[series, model, pattern])
+
+    def _place(self, dim: str, label: str) -> int:
+        return int(self.data.indexes[dim].get_loc(label))
 
     def ends(self, metric: str | None = None, tail: float = 0.1) -> Ends:
         """Final levels of every series and model.
@@ -181,14 +183,8 @@ class Source:
         """
         found = self.metric(metric)
         checks.within('tail', tail, 0, 1)
-        means = dataset.tail(self.data[found.name].values, tail)
-        series, models = list(self.members), self.data['model'].values.tolist()
-        values = {
-            (pattern, label, model): means[series.index(label), models.index(model), place]
-            for place, pattern in enumerate(self.patterns)
-            for label in series
-            for model in self.models[label]
-        }
+        rows = self.rows(every_model=True)
+        values = {key: dataset.tail(self.curve(found.name, key), tail) for key in rows}
         return Ends(found, values, self.span(tail))
 
     def span(self, tail: float) -> str:
@@ -223,22 +219,20 @@ class Source:
           ends: the levels, of which those of the main models count.
           patterns: labels; the mean over all of them by default.
 
-        Raises:
-          ValueError: if nothing says which way the metric is better.
+        Returns:
+          Labels; those of first series if nothing says which way the metric is better.
         """
-        sign = ends.metric.sign
 
         def score(label: str) -> float:
             keys = [(p, label, self.main_models[label]) for p in patterns or self.patterns]
-            mean = sign * float(np.mean([ends.values[key] for key in keys]))
-            return -math.inf if math.isnan(mean) else mean
+            mean = float(np.mean([ends.values[key] for key in keys]))
+            known = ends.metric.direction is not None and not math.isnan(mean)
+            return ends.metric.sign * mean if known else -math.inf
 
-        return {
-            algorithm: max(
-                (k for k, (own, _) in self.members.items() if own == algorithm), key=score
-            )
-            for algorithm in self.algorithms
-        }
+        best: dict[str, str] = {}
+        for label, (algorithm, _) in self.members.items():
+            best[algorithm] = max(best.get(algorithm, label), label, key=score)
+        return best
 
 
 def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
@@ -254,7 +248,7 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
     facts, every, names = run.facts, run.dataset, dict(run.facts['names'])
     members = dataset.points(every)
     done = dict(zip(members, every['complete'].values.tolist(), strict=True))
-    kept_series: list[str] = []
+    series: list[str] = []
     tuning, missing = {}, []
     for algorithm in _in_order(sorted(facts['algorithms']), names):
         own = {label: point for label, (owner, point) in members.items() if owner == algorithm}
@@ -262,16 +256,18 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
             progress = choosing.progress(run.columns, facts, algorithm)
             missing.append(f'{algorithm} ({progress})' if progress else algorithm)
             continue
-        kept_series += own
+        series += own
         for entry in choosing.tried(run.columns, facts, algorithm):
-            for label, point in own.items():
-                if all(point.get(name) == dataset.as_tuple(v) for name, v in entry.at.items()):
-                    tuning[label] = {**entry.columns, 'score': entry.scores}
-    if not kept_series:
+            at = {name: dataset.as_tuple(value) for name, value in entry.at.items()}
+            columns = {**entry.columns, 'score': entry.scores}
+            tuning |= {
+                label: columns for label, point in own.items() if at.items() <= point.items()
+            }
+    if not series:
         value = f'{run.folder}; not finished: {", ".join(missing)}'
         raise errors.invalid('workdir', 'hold at least one finished algorithm', value)
     patterns, rounds = _in_order(facts['patterns'], names), recorded.rounds_of(facts)
-    data = every.sel(series=kept_series, pattern=patterns, round=rounds)
+    data = every.sel(series=series, pattern=patterns, round=rounds)
     return Source(
         title=facts['title'],
         caption=_caption(facts),
@@ -279,8 +275,8 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
         tuning=tuning,
         missing=missing,
         links={} if run.folder is None else kept_links(run.folder, patterns),
-        clients={} if run.folder is None else kept(run.folder),
-        diverged=_diverged(run.columns, data),
+        clients={} if run.folder is None else clients.read(run.folder),
+        diverged=_diverged(run, data),
         folder=run.folder,
         experiment=experiment,
     )
@@ -342,22 +338,19 @@ def _in_order(labels: Sequence[str], names: Mapping[str, str]) -> list[str]:
     return sorted(labels, key=lambda label: places.get(label, len(places)))
 
 
-def _diverged(columns: Mapping[str, np.ndarray], data: Any) -> list[str]:
+def _diverged(run: runs.Results, data: Any) -> list[str]:
     """Which simulations are not finite, seeds with the same round together, as they ran."""
-    if 'first_bad_round' not in columns:
+    if 'first_bad_round' not in run.columns:
         return []
-    names, points = data.attrs['names'], dict(dataset.points(data).values())
+    rows = dataset.rows_of(run.columns, run.facts, dataset.MAIN)
+    _, owner = recorded.members_of(rows, run.facts, dataset.MAIN)
+    names, series = dataset.names(data), run.dataset['series'].values
     seeds: dict[tuple[str, int], dict[str, None]] = {}
-    for place in np.flatnonzero(
-        (columns['stage'] == dataset.MAIN) & ~columns['finite'].astype(bool)
-    ):
-        row = {name: column[[place]].tolist()[0] for name, column in columns.items()}
-        if row['algorithm'] in points:
-            point = {name: row[name] for name in points[row['algorithm']]}
-            label = dataset.label(names.get(row['algorithm'], row['algorithm']), point)
-            where = f'{label}, {names.get(row["pattern"], row["pattern"])}'
-            own = seeds.setdefault((where, int(row['first_bad_round'])), {})
-            own[str(row['seed'])] = None
+    for place in np.flatnonzero(~rows['finite'].astype(bool)):
+        label, pattern = series[owner[place]], rows['pattern'][place]
+        if label in names:
+            where = f'{names[label]}, {names[pattern]}', int(rows['first_bad_round'][place])
+            seeds.setdefault(where, {})[str(rows['seed'][place])] = None
     return [
         f'{where}, seed{"s" if len(own) > 1 else ""} {", ".join(own)} in round {round}'
         for (where, round), own in seeds.items()

@@ -42,6 +42,17 @@ class Table(NamedTuple):
         )
 
 
+def of_rows(rows: Sequence[Mapping[str, str]], caption: str) -> Table:
+    """A table from rows.
+
+    Args:
+      rows: what stands in it, by title; a row that lacks a title has nothing there.
+      caption: what the numbers are.
+    """
+    titles = list(dict.fromkeys(title for row in rows for title in row))
+    return Table(titles, [[row.get(title, '') for title in titles] for row in rows], caption)
+
+
 def fill(
     rows: Iterable[Any], columns: Mapping[str, Callable[[Any], str] | None], caption: str
 ) -> Table:

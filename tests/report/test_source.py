@@ -118,7 +118,7 @@ def test_what_diverged_at_a_list_of_a_grid_is_named():
         bad = {'finite': False, 'first_bad_round': 1} if row['probs'] == [0.3, 0.4] else {}
         text.append(json.dumps({**row, **bad}) + '\n')
     found = of(text, grid={'probs': probs}, patterns=['first'])
-    assert list(found.diverged) == ['fedavg (probs [0.3, 0.4]), first, seeds 5, 6 in round 1']
+    assert list(found.diverged) == ['fedavg (probs (0.3, 0.4)), first, seeds 5, 6 in round 1']
 
 
 def test_every_point_of_a_grid_is_a_series_and_meets_the_baseline_at_its_own_point():

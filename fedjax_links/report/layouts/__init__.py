@@ -65,12 +65,12 @@ def build(source: Source, reports: Mapping[str, Any]) -> dict[str, Page]:
       ValueError: naming the field, its value and the nearest valid name.
     """
     limits.check_report_names(list(reports))
-    order = list(LAYOUTS)
+    order = {name: place for place, name in enumerate(LAYOUTS)}
     pages = []
     for file, section in sorted((reports or default(source)).items()):
         page = sections.named(f'config.reports.{file}', section, LAYOUTS, source)
         name = trees.section(section)['name']
-        pages.append((order.index(name) if name in order else len(order), file, page))
+        pages.append((order.get(name, len(order)), file, page))
     found = {file: page for _, file, page in sorted(pages, key=lambda entry: entry[:2])}
     if source.links:
         kept = link_maps(source), participation(source)

@@ -5,20 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import plot
+from fedjax_links import evaluation, plot
 from fedjax_links.core import errors
 from fedjax_links.experiment.plan import redraws
 from fedjax_links.plot import panels
 from fedjax_links.plot.levels import LETTERS_PER_INCH
 from fedjax_links.report import tables
-from fedjax_links.report.layouts.page import Page, labels
+from fedjax_links.report.layouts.page import Page, labels, with_panels
 from fedjax_links.report.layouts.rates import edge, mark_edges
 from fedjax_links.report.published import Level, printed
 from fedjax_links.report.source import Ends, Key, Source
 from fedjax_links.report.tables import Table
-from fedjax_links.results.metric import numbers_of
+from fedjax_links.results import dataset
+from fedjax_links.results.metric import Metric, numbers_of
 
-_COLUMNS = 3
 _MOST_ROWS = 40
 _MOST_INCHES = 15.0
 
@@ -39,16 +39,15 @@ def metrics(source: Source, *, tail: float = 0.1) -> Page:
       ValueError: for a share that is none.
     """
     every = [source.ends(name, tail) for name in source.metrics]
-    span = every[0].span
-    columns = labels(source, model=True) | {ends.metric.title: ends.level for ends in every}
+    rows = [
+        labels(source, key, model=True) | {ends.metric.title: ends.level(key) for ends in every}
+        for key in source.rows(every_model=True)
+    ]
     if len(source.patterns) == 1:
-        del columns['pattern']
-    table = tables.fill(
-        source.rows(every_model=True),
-        columns,
-        f'{span[0].upper()}{span[1:]}; ± is the 95 % interval over seeds (Student t).',
-    )
-    return Page('All metrics', [table])
+        rows = [{title: row[title] for title in row if title != 'pattern'} for row in rows]
+    span = every[0].span
+    caption = f'{span[0].upper()}{span[1:]}; ± is the 95 % interval over seeds (Student t).'
+    return Page('All metrics', [tables.of_rows(rows, caption)])
 
 
 def levels(
@@ -79,107 +78,107 @@ def levels(
     bases = {label: source.baseline_of(label) for label in source.members}
     compared = any(bases.values()) and len(keys) > len(source.patterns)
     marks = {label: mark_edges(source, label) for label in source.members}
-
-    def level_of_paper(key: Key) -> str:
-        level = _printed(source, paper, key, key[1])
-        if level is None:
-            return ''
-        shown = ends.metric.number(level.mean)
-        spread = level.deviation
-        return shown if spread is None else f'{shown} (sd {ends.metric.number(spread)})'
-
-    def difference_of_paper(key: Key) -> str:
-        level, base = (_printed(source, paper, key, k) for k in (key[1], source.baseline))
-        if level is None or base is None or key[1] == source.baseline:
-            return ''
-        gap = level.mean - base.mean
-        return ('+' if gap >= 0 else '') + ends.metric.number(gap)
-
-    def difference(key: Key) -> str:
-        found = source.paired(ends, key, bases[key[1]])
-        return '' if found is None else ends.metric.difference(found)
-
-    arrow = (
-        ' An arrow: the rate was tuned and lies at the upper (↑) or lower (↓) edge of what was '
-        'tried, so that a better one may lie outside.'
-    )
-    table = tables.fill(
-        keys,
-        {
-            **labels(source, model=True),
-            'algorithm': lambda key: source.name(key[1]) + marks[key[1]],
-            'paper': level_of_paper if paper else None,
-            f'paper, minus {baseline}': difference_of_paper if paper else None,
-            'ours': ends.level,
-            f'ours, minus {baseline}': difference if compared else None,
-        },
+    rows = []
+    for key in keys:
+        row = labels(source, key, model=True)
+        row['algorithm'] += marks[key[1]]
+        if paper:
+            theirs, gap = _printed(source, ends.metric, paper, key)
+            row |= {'paper': theirs, f'paper, minus {baseline}': gap}
+        row['ours'] = ends.level(key)
+        if compared:
+            found = source.paired(ends, key, bases[key[1]])
+            row[f'ours, minus {baseline}'] = ends.metric.difference(found) if found else ''
+        rows.append(row)
+    caption = (
         f'{ends.caption()}, and behind a difference that of differences between runs with the '
-        f'same links and batches; * where zero is outside.{arrow if any(marks.values()) else ""}',
+        'same links and batches; * where zero is outside.'
     )
-    found = [table]
+    if any(marks.values()):
+        caption += (
+            ' An arrow: the rate was tuned and lies at the upper (↑) or lower (↓) edge of what was '
+            'tried, so that a better one may lie outside.'
+        )
+    found = [tables.of_rows(rows, caption)]
     if paper:
-        found.append(_orderings(source, ends, paper))
-        if any(model != 'server' for model in source.main_models.values()):
-            found.append(_orderings(source, ends, paper, by_server=True))
+        models = source.main_models
+        at_main, at_server = 'client means where clients keep models', 'server models'
+        found += _orderings(source, ends, paper, models, at_main)
+        if any(model != 'server' for model in models.values()):
+            found += _orderings(source, ends, paper, dict.fromkeys(models, 'server'), at_server)
+    page = Page(f'Final {ends.metric.words}', found)
     against = [label for label, base in bases.items() if base not in (None, label)]
-    heading = f'Final {ends.metric.words}'
     if not 0 < len(against) <= _MOST_ROWS:
-        return Page(heading, found)
-    models, rows = source.main_models, -(-len(source.patterns) // _COLUMNS)
-    columns = -(-len(source.patterns) // rows)
-    letters = max(len(panels.named(source.name(label), models[label])) for label in against)
-    width = max(2.6 * columns + 0.08 * letters + 0.2, 5.0)
-    size = (width, (0.24 * len(against) + 0.6) * rows + 0.7)
+        return page
 
-    def draw(figure: Any) -> None:
-        grid = panels.grid(figure, len(source.patterns), columns, sharey=True)
-        plot.paired_differences(source.data, metric=ends.metric.name, tail=tail, ax=grid)
-        figure.supxlabel(grid[0].get_xlabel(), fontsize=10)
-        for axes, pattern in zip(grid, source.patterns, strict=True):
-            axes.set_xlabel('')
-            axes.set_title(source.name(pattern), fontsize=10)
-            axes.locator_params(axis='x', nbins=4)
-            axes.ticklabel_format(axis='x', scilimits=(-3, 4), useMathText=True)
+    def draw(axes: Any, pattern: str) -> None:
+        data = source.data.sel(pattern=[pattern])
+        plot.paired_differences(data, metric=ends.metric.name, tail=tail, ax=axes)
+        axes.set_title(source.name(pattern), fontsize=10)
+        axes.figure.supxlabel(axes.get_xlabel(), fontsize=10)
+        axes.set_xlabel('')
+        axes.locator_params(axis='x', nbins=4)
+        axes.ticklabel_format(axis='x', scilimits=(-3, 4), useMathText=True)
 
-    return Page(heading, found, draw, size)
-
-
-def _printed(source: Source, paper: Paper, key: Key, label: str) -> Level | None:
-    """What is printed of a series, beside the model that papers evaluate."""
-    if key[2] != source.main_models[key[1]]:
-        return None
-    return paper.get((source.name(key[0]), source.name(label)))
+    letters = max(len(panels.named(source.name(k), source.main_models[k])) for k in against)
+    return with_panels(
+        page,
+        source.patterns,
+        draw,
+        panel=(2.6, 0.24 * len(against) + 0.6),
+        around=(0.08 * letters + 0.2, 0.7),
+        sharey=True,
+    )
 
 
-def _orderings(source: Source, ends: Ends, paper: Paper, by_server: bool = False) -> Table:
-    """Best to worst here and in the paper, and how far they agree."""
+def _printed(source: Source, metric: Metric, paper: Paper, key: Key) -> tuple[str, str]:
+    """What is printed of a row, and its difference to the baseline's, if that is another one."""
+    pattern, label, model = key
+    level = paper.get((source.name(pattern), source.name(label)))
+    if level is None or model != source.main_models[label]:
+        return '', ''
+    shown = metric.number(level.mean)
+    if level.deviation is not None:
+        shown += f' (sd {metric.number(level.deviation)})'
+    base = paper.get((source.name(pattern), source.name(source.baseline)))
+    if base is None or label == source.baseline:
+        return shown, ''
+    gap = evaluation.seed_interval([level.mean - base.mean])
+    return shown, metric.interval(gap, signed=True)
+
+
+def _orderings(
+    source: Source, ends: Ends, paper: Paper, models: Mapping[str, str], whose: str
+) -> list[Table]:
+    """Best to worst here, at some models, and in the paper, and how far they agree."""
     from scipy import stats  # 0.3 s, and only this table needs it
 
-    sign = ends.metric.sign
     rows = []
     for pattern in source.patterns:
-        names = {label: (source.name(pattern), source.name(label)) for label in source.members}
+        names = {label: (source.name(pattern), source.name(label)) for label in models}
         theirs = {label: paper[name].mean for label, name in names.items() if name in paper}
+        ours = {k: ends.metric.sign * ends.values[pattern, k, models[k]].mean() for k in theirs}
+        ours = {label: np.nan_to_num(score, nan=-np.inf) for label, score in ours.items()}
         if len(theirs) < 2:
             continue
-        models = {label: 'server' if by_server else source.main_models[label] for label in theirs}
-        ours = {
-            label: sign * float(ends.values[pattern, label, model].mean())
-            for label, model in models.items()
-        }
-        ours = {label: -np.inf if np.isnan(score) else score for label, score in ours.items()}
         tau = stats.kendalltau(list(ours.values()), list(theirs.values())).statistic
         orders = [
-            ', '.join(map(source.name, sorted(scores, key=lambda label: -scores[label])))
+            ', '.join(map(source.name, sorted(scores, key=scores.__getitem__, reverse=True)))
             for scores in (theirs, ours)
         ]
-        rows.append([source.name(pattern), *orders, '' if np.isnan(tau) else f'{tau:+.2f}'])
-    whose = 'server models' if by_server else 'client means where clients keep models'
+        rows.append(
+            {
+                'pattern': source.name(pattern),
+                'order in the paper': orders[0],
+                'order here': orders[1],
+                'tau': '' if np.isnan(tau) else f'{tau:+.2f}',
+            }
+        )
     caption = (
         f'Best to worst by the mean, {whose}; who diverged is last. '
         "Kendall's tau is 1 for the same order and -1 for the reverse."
     )
-    return Table(['pattern', 'order in the paper', 'order here', 'tau'], rows, caption)
+    return [tables.of_rows(rows, caption)] if rows else []
 
 
 def best(source: Source, *, metric: str | None = None, tail: float = 0.1) -> Page:
@@ -197,33 +196,32 @@ def best(source: Source, *, metric: str | None = None, tail: float = 0.1) -> Pag
       ValueError: for an unknown metric, or one whose direction is unknown.
     """
     ends = source.ends(metric, tail)
-    winners = {pattern: source.best_series(ends, [pattern]) for pattern in source.patterns}
-    keys = [
-        (pattern, label, source.main_models[label])
-        for pattern, labels in winners.items()
-        for label in labels.values()
-    ]
-
-    def paired(key: Key) -> str:
-        found = source.paired(ends, key, winners[key[0]].get(source.baseline))
-        return '' if found is None else ends.metric.interval(found, signed=True)
-
-    table = tables.fill(
-        keys,
-        {
-            'pattern': lambda key: source.name(key[0]),
-            'algorithm': lambda key: source.name(source.members[key[1]][0]),
-            'best point': lambda key: _point(source, key[1]),
-            'ours': ends.level,
-            f"ours, minus {source.name(source.baseline)}'s best": paired,
-        },
+    _ = ends.metric.sign  # or nothing is best
+    baseline = f"ours, minus {source.name(source.baseline)}'s best"
+    rows = []
+    for pattern in source.patterns:
+        winners = source.best_series(ends, [pattern])
+        for algorithm, label in winners.items():
+            key = pattern, label, source.main_models[label]
+            difference = source.paired(ends, key, winners.get(source.baseline))
+            rows.append(
+                {
+                    'pattern': source.name(pattern),
+                    'algorithm': source.name(algorithm),
+                    'best point': _point(source, label),
+                    'ours': ends.level(key),
+                    baseline: ends.metric.interval(difference, signed=True) if difference else '',
+                }
+            )
+    caption = (
         f'{ends.caption()}, which does not know that the best was picked. An arrow marks a value '
-        'at the upper (↑) or lower (↓) edge of the grid.',
+        'at the upper (↑) or lower (↓) edge of the grid.'
     )
-    return Page('Best points of the grid', [table])
+    return Page('Best points of the grid', [tables.of_rows(rows, caption)])
 
 
 def _point(source: Source, label: str) -> str:
+    """The values of a series, marked where they are at an edge of its algorithm's."""
     algorithm, point = source.members[label]
     others = [at for owner, at in source.members.values() if owner == algorithm]
     return ', '.join(
@@ -267,11 +265,12 @@ def bars(source: Source, *, metric: str | None = None, tail: float = 0.1) -> Pag
         )
         panels.legend_below(figure, list(names.values()), inches)
 
-    heights = {
-        source.name(pattern): lambda k, pattern=pattern: ends.level((pattern, k, models[k]))
-        for pattern in source.patterns
-    }
-    table = tables.fill(models, {'algorithm': source.name, **heights}, f'{ends.caption()}.')
+    rows = [
+        {'algorithm': source.name(label)}
+        | {source.name(p): ends.level((p, label, models[label])) for p in source.patterns}
+        for label in models
+    ]
+    table = tables.of_rows(rows, f'{ends.caption()}.')
     return Page(f'Final {ends.metric.words} as bars', [table], draw, (inches, 4.2))
 
 
@@ -295,39 +294,26 @@ def spread(source: Source, *, metric: str | None = None, tail: float = 0.1) -> P
     ends = source.ends(metric, tail)
     if source.num_seeds < 2:
         raise errors.invalid('num_seeds', 'be at least 2 to show a spread', source.num_seeds)
-    found: dict[str, dict[str, str]] = {}
-    for label, (algorithm, point) in source.members.items():
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for pattern, label, model in source.rows():
+        algorithm, point = source.members[label]
         if redraws.GRID not in point:
             streams = ', '.join((*redraws.STREAMS, redraws.BY_SEED))
             raise errors.invalid('grid', f"have a column 'redraw' of several of {streams}", point)
-        rest = [f'{k.rsplit(".", 1)[-1]} {v}' for k, v in point.items() if k != redraws.GRID]
-        shown = ', '.join([source.name(algorithm), *rest])
-        found.setdefault(shown, {})[point[redraws.GRID]] = label
-    order = dict.fromkeys(stream for own in found.values() for stream in own)
-
-    def deviation(row: tuple[str, str], stream: str) -> str:
-        if (label := found[row[1]].get(stream)) is None:
-            return ''
-        width = float(np.std(ends.values[row[0], label, source.main_models[label]], ddof=1))
-        if np.isnan(width):
-            return ends.metric.number(width)
-        return f'{100 * width:.2f}' if ends.metric.is_share else f'{width:.3g}'
-
-    cells: dict[str, Any] = {_word(k): lambda row, k=k: deviation(row, k) for k in order}
+        rest = {name: value for name, value in point.items() if name != redraws.GRID}
+        names = source.name(pattern), dataset.label(source.name(algorithm), rest)
+        row = rows.setdefault(names, {'pattern': names[0], 'algorithm': names[1]})
+        width = np.std(ends.values[pattern, label, model], ddof=1)
+        shown = f'{100 * width:.2f}' if ends.metric.is_share else f'{width:.3g}'
+        row[_word(point[redraws.GRID])] = 'diverged' if np.isnan(width) else shown
     error = 1 / np.sqrt(2 * (source.num_seeds - 1))
-    table = tables.fill(
-        [(pattern, name) for pattern in source.patterns for name in found],
-        {
-            'pattern': lambda row: source.name(row[0]),
-            'algorithm': lambda row: row[1],
-            **cells,
-        },
+    caption = (
         f'Standard deviation over seeds of {ends.metric.title}: {ends.span}. In each column '
         'that stream alone follows the seed and all others are those of the first seed; under '
         f'{_word(redraws.BY_SEED)}, all do. The relative standard error of a column is {error:.0%} '
-        'for normal values; squares add up only where streams do not interact.',
+        'for normal values; squares add up only where streams do not interact.'
     )
-    return Page('Spread by stream of draws', [table])
+    return Page('Spread by stream of draws', [tables.of_rows([*rows.values()], caption)])
 
 
 def _word(stream: str) -> str:

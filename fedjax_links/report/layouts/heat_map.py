@@ -1,21 +1,21 @@
 """Who is ahead where: differences to the baseline over two columns of the grid."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedjax_links import evaluation, plot
-from fedjax_links.plot import heat, panels
-from fedjax_links.report import cells
+from fedjax_links.plot import heat
+from fedjax_links.report import cells, tables
 from fedjax_links.report.cells import ROUND, Cells
-from fedjax_links.report.layouts.page import Page
+from fedjax_links.report.layouts.page import Page, with_panels
 from fedjax_links.report.source import Source
 from fedjax_links.report.tables import Table
 from fedjax_links.results.metric import numbers_of
 
-_NARROWEST, _WIDEST, _LOWEST = 1.7, 5.5, 3.6  # inches: of a panel's width, of the picture
+_NARROWEST, _WIDEST = 1.7, 5.5  # inches: of a panel's width
 _BETWEEN, _BESIDE = 0.25, 1.6  # inches: of panels, of the colours' scale and the axes' words
 _PAGE = 11.0  # inches: of a picture whose numbers can be read on a page
 _CELL, _HEIGHT = 0.46, 0.3  # inches: of a cell
@@ -24,8 +24,8 @@ _CELL, _HEIGHT = 0.46, 0.3  # inches: of a cell
 def heat_map(
     source: Source,
     *,
-    x: str | None = None,
-    y: str | None = None,
+    x: str,
+    y: str,
     best_over: Sequence[str] = (),
     metric: str | None = None,
     tail: float = 0.1,
@@ -37,9 +37,9 @@ def heat_map(
 
     Args:
       source: what ran, over a grid.
-      x: the column along the horizontal axis; the last one by default. ``'round'`` for rounds: the
-        last evaluation, that at half its round, at a quarter, ... as long as there are any.
-      y: the column along the vertical axis, or ``'round'``; the last of the others by default.
+      x: the column along the horizontal axis, or ``'round'`` for rounds: the last evaluation, that
+        at half its round, at a quarter, ... as long as there are any.
+      y: the column along the vertical axis, or ``'round'``.
       best_over: columns, such as rates, of which every algorithm takes the value that is best at a
         cell by its mean over seeds.
       metric: which metric; that of the run by default.
@@ -50,48 +50,43 @@ def heat_map(
       The picture, a table of the best and one of differences.
 
     Raises:
-      ValueError: for an unknown column or metric, a grid of other than two or three columns beside
-        `best_over`, or a metric that nothing says which way is better.
+      ValueError: for an unknown column or metric, a grid of more than one column beside all these,
+        or a metric that nothing says which way is better.
     """
     found = cells.of_source(source, x=x, y=y, best_over=best_over, metric=metric, tail=tail)
     drawn = _Map(source, found)
+    shown = list(itertools.product(range(len(found.panels)), [None, *drawn.compared]))
     width = min(max(_CELL * len(found.x[1]), _NARROWEST), _WIDEST)
-    rows, columns = _arrange(len(found.panels), 1 + len(drawn.compared), width)
-    height = rows * (_HEIGHT * len(found.y[1]) + 0.35) + 1.3
-    return Page(
-        'Who is ahead where',
-        drawn.tables(_caption(source, found, best_over, tail)),
-        lambda figure: drawn.draw(figure, width / len(found.x[1]), columns),
-        (columns * (width + _BETWEEN) + _BESIDE, max(height, _LOWEST)),
+    if len(found.panels) == 1:  # as many columns as a page is wide
+        columns = max(1, int((_PAGE - _BESIDE) // (width + _BETWEEN)))
+    else:  # whatever is more stands below each other
+        columns = min(len(found.panels), 1 + len(drawn.compared))
+        if columns == len(found.panels):
+            shown.sort(key=lambda pair: [None, *drawn.compared].index(pair[1]))
+    return with_panels(
+        Page('Who is ahead where', drawn.tables(_caption(source, found, best_over, tail))),
+        shown,
+        lambda axes, pair: drawn.draw(axes, *pair, width / len(found.x[1])),
+        columns=columns,
+        panel=(width + _BETWEEN, _HEIGHT * len(found.y[1]) + 0.35),
+        around=(_BESIDE, 1.3),
+        finish=drawn.explain,
+        sharex=True,
+        sharey=True,
     )
 
 
 def _caption(source: Source, found: Cells, best_over: Sequence[str], tail: float) -> str:
     over_rounds = ROUND in (found.x[0], found.y[0])
     when = f'mean over {source.seeds}' if over_rounds else source.span(tail)
-    if not best_over:
-        return f'{found.metric.title}: {when}.'
-    at_edge = ''
+    caption = f'{found.metric.title}: {when}'
+    if best_over:
+        shown = ' and '.join(map(_short, best_over))
+        caption += f'. Every algorithm has the {shown} that is best at the cell, by the same seeds'
     if found.at_edge is not None:
         count = sum(int(np.prod(values.shape[:-1])) for values in found.values.values())
-        at_edge = f'; in {found.at_edge} of {count} cells that is an edge of what was tried'
-    shown = ' and '.join(map(_short, best_over))
-    return (
-        f'{found.metric.title}: {when}. Every algorithm has the {shown} that is best at the cell, '
-        f'by the same seeds{at_edge}.'
-    )
-
-
-def _arrange(num_panels: int, algorithms: int, width: float) -> tuple[int, int]:
-    """Rows and columns of the picture.
-
-    Of one panel, as many columns as a page is wide. Of several, an algorithm has a row, or a column
-    where they are more than algorithms.
-    """
-    if num_panels == 1:
-        columns = min(algorithms, max(1, int((_PAGE - _BESIDE) // (width + _BETWEEN))))
-        return -(-algorithms // columns), columns
-    return max(num_panels, algorithms), min(num_panels, algorithms)
+        caption += f'; in {found.at_edge} of {count} cells that is an edge of what was tried'
+    return f'{caption}.'
 
 
 def _short(name: str) -> str:
@@ -129,122 +124,114 @@ class _Map:
             lead = evaluation.paired_interval(ranked[0], ranked[1])
             self.clear &= (np.isnan(lead.mean) & (lead.num_seeds > 1)) | lead.excludes_zero
 
+    @np.errstate(invalid='ignore')  # where all diverged
     def tables(self, caption: str) -> list[Table]:
         """Who is best at every cell, and the differences to the baseline."""
-
-        def best(_: str, at: tuple[int, int, int]) -> str:
-            level, mark = float(self.level[at]), '' if self.clear[at] else ' ~'
-            number = self.metric.number(level)
-            return '' if np.isnan(level) else f'{self.names[self.leader[at]]} {number}{mark}'
-
-        def difference(label: str, at: tuple[int, int, int]) -> str:
-            found = self.compared[label]
-            pair = found.mean[at], found.half_width[at]
-            return self.metric.difference(evaluation.Interval(*pair, found.num_seeds))
-
         lead = self.undecided.format('the paired 95 % interval of its lead over the second')
         caption += f' ~ where {lead}. Empty where all diverged or nothing ran.'
-        tables = [self._table([''], [], best, caption)]
-        if self.compared:
-            caption = (
-                f'Difference to {self.source.name(self.source.baseline)} at the same cell; ± is '
-                'the 95 % interval over seeds (Student t) of differences between runs with the '
-                'same links and batches; * where zero is outside.'
-            )
-            tables.append(self._table([*self.compared], ['algorithm'], difference, caption))
-        return tables
-
-    def _table(self, labels: Sequence[str], title: list[str], cell: Any, caption: str) -> Table:
-        """A row per label, panel and value of y; ``cell`` is a function of label and place."""
+        best = np.vectorize(self._best, otypes=[object])(self.leader, self.level, self.clear)
+        found = [tables.of_rows([*self._rows(best)], caption)]
         rows = [
-            [*([self.source.name(label)] if title else []), *words.values(), y]
-            + [cell(label, (panel, row, column)) for column in range(len(self.x[1]))]
-            for label in labels
-            for panel, words in enumerate(self.panels)
-            for row, y in enumerate(self.y[1])
+            row
+            for label, difference in self.compared.items()
+            for row in self._rows(self._texts(difference), algorithm=self.source.name(label))
         ]
-        start, *others = self.x[1]
-        return Table(
-            [*title, *self.panels[0], self.y[0], f'{self.x[0]} {start}', *others], rows, caption
+        caption = (
+            f'Difference to {self.source.name(self.source.baseline)} at the same cell; ± is '
+            'the 95 % interval over seeds (Student t) of differences between runs with the '
+            'same links and batches; * where zero is outside.'
         )
+        return [*found, tables.of_rows(rows, caption)] if rows else found
 
-    def draw(self, figure: Any, cell: float, columns: int) -> None:
-        """Who is best, and all differences on one scale; cells are ``cell`` inches wide."""
-        scale, baseline = self.metric.scale, self.source.name(self.source.baseline)
-        shown = list(itertools.product(range(len(self.panels)), [None, *self.compared]))
-        if len(self.panels) == columns:
-            shown.sort(key=lambda pair: [None, *self.compared].index(pair[1]))
-        grid = panels.grid(figure, len(shown), columns, sharex=True, sharey=True)
-        means = [scale * difference.mean for difference in self.compared.values()]
-        most = np.nanmax(np.abs([0.0, *np.ravel(means)]))
-        form = '+.1f' if self.metric.is_share else '+.2g'
-        image = None
-        for place, (axes, (panel, algorithm)) in enumerate(zip(grid, shown, strict=True)):
-            if algorithm is None:
-                self._draw_leaders(axes, panel, cell)
-                title = 'best'
-            else:
-                values = scale * self.compared[algorithm].mean[panel]
-                texts = [[heat.formatted(value, form) for value in line] for line in values]
-                plot.heat_map(
-                    values,
-                    most=most,
-                    texts=texts if heat.fits(texts, cell) else None,
-                    unclear=~self.compared[algorithm].excludes_zero[panel],
-                    reverse=self.metric.sign < 0,
-                    colorbar=False,
-                    ax=axes,
-                )
-                image = axes.images[0]
-                title = f'{self.source.name(algorithm)} - {baseline}'
-            heads = self.panels[panel].items()
-            words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
-            axes.set_title(', '.join([title, *words]), fontsize=9)
-            bottom, left = place + columns >= len(shown), place % columns == 0
-            heat.label_axes(axes, (self.x[0] if bottom else '', self.x[1]), ('', self.y[1]))
-            axes.tick_params(labelbottom=bottom, labelleft=left)
+    def _rows(self, texts: np.ndarray, **heads: str) -> Iterator[dict[str, str]]:
+        """A row per panel and value of y, of texts [K, Y, X]."""
+        start, *others = self.x[1]
+        titles = [f'{self.x[0]} {start}', *others]
+        for words, panel in zip(self.panels, texts, strict=True):
+            for y, line in zip(self.y[1], panel, strict=True):
+                yield {**heads, **words, self.y[0]: y, **dict(zip(titles, line, strict=True))}
+
+    def _best(self, leader: int, level: float, clear: bool) -> str:
+        shown = f'{self.names[leader]} {self.metric.number(level)}{"" if clear else " ~"}'
+        return '' if np.isnan(level) else shown
+
+    def _texts(self, found: evaluation.Interval) -> np.ndarray:
+        def text(mean: float, half: float) -> str:
+            each = evaluation.Interval(np.float64(mean), np.float64(half), found.num_seeds)
+            return self.metric.difference(each)
+
+        return np.vectorize(text, otypes=[object])(found.mean, found.half_width)
+
+    def draw(self, axes: Any, panel: int, algorithm: str | None, cell: float) -> None:
+        """Who is best, or an algorithm's differences, on one scale for all.
+
+        Args:
+          axes: of the panel.
+          panel: which.
+          algorithm: of the differences; None for the best.
+          cell: inches of a cell's width.
+        """
+        if algorithm is None:
+            title, levels, clear = 'best', self.level[panel], self.clear[panel]
+            colours = np.where(clear[..., None], self.faces[self.leader[panel]], 1.0)
+            texts = [['' if v != v else self.metric.number(v) for v in line] for line in levels]
+            shown = texts if heat.fits(texts, cell) else None
+            heat.draw_colours(axes, colours, np.isnan(levels), shown, unclear=~clear)
+        else:
+            title = f'{self.source.name(algorithm)} - {self.source.name(self.source.baseline)}'
+            scale, form = self.metric.scale, '+.1f' if self.metric.is_share else '+.2g'
+            difference = self.compared[algorithm]
+            means = [each.mean for each in self.compared.values()]
+            values = scale * difference.mean[panel]
+            texts = [[heat.formatted(value, form) for value in line] for line in values]
+            plot.heat_map(
+                values,
+                most=scale * np.nanmax(np.abs([0.0, *np.ravel(means)])),
+                texts=texts if heat.fits(texts, cell) else None,
+                unclear=~difference.excludes_zero[panel],
+                reverse=self.metric.sign < 0,
+                colorbar=False,
+                ax=axes,
+            )
+        heads = self.panels[panel].items()
+        words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
+        axes.set_title(', '.join([title, *words]), fontsize=9)
+        heat.label_axes(axes, self.x, ('', self.y[1]))
+
+    def explain(self, figure: Any) -> None:
+        """What holds for all panels: the scale of differences, and the colours of the best."""
+        from matplotlib.patches import Patch
+
         figure.supylabel(self.y[0], fontsize=9)
-        if image is not None:
+        images = [axes.images[0] for axes in figure.axes if axes.images]
+        if self.compared:
             figure.colorbar(
-                image,
+                images[-1],
                 ax=[axes for axes in figure.axes if axes.get_subplotspec().is_last_col()],
                 label=self.metric.difference_title(f'difference, {self.metric.words}'),
                 fraction=0.06,
             )
-        self._draw_legend(figure)
-
-    def _draw_leaders(self, axes: Any, panel: int, cell: float) -> None:
-        """The best algorithm's colour in every cell where that is clear, and its level."""
-        levels, clear = self.level[panel], self.clear[panel]
-        missing = np.isnan(levels)
-        texts = [['' if np.isnan(v) else self.metric.number(v) for v in line] for line in levels]
-        colours = np.where(clear[..., None], self.faces[self.leader[panel]], 1.0)
-        heat.draw_colours(
-            axes, colours, missing, texts if heat.fits(texts, cell) else None, unclear=~clear
-        )
-
-    def _draw_legend(self, figure: Any) -> None:
-        """The colours of the best, and who is shown at another model than the server's."""
-        from matplotlib.patches import Patch
-
-        source = self.source
-        seen = sorted(set(self.leader[self.clear].tolist()))
-        models = {owner: source.main_models[label] for label, (owner, _) in source.members.items()}
+        models = {
+            owner: self.source.main_models[k] for k, (owner, _) in self.source.members.items()
+        }
         other = [
-            f'{source.name(algorithm)} at its {model.replace("_", " ")}'
+            f'{self.source.name(algorithm)} at its {model.replace("_", " ")}'
             for algorithm, model in models.items()
             if model != 'server'
         ]
+        seen = sorted(set(self.leader[self.clear].tolist()))
+        line: dict[str, Any] = {'edgecolor': 'black', 'linewidth': 0.5}
+        patches = {self.names[k]: Patch(facecolor=self.faces[k], **line) for k in seen}
+        line['edgecolor'] = '#00000060'
+        patches['not decided'] = Patch(facecolor='white', hatch='////', **line)
         undecided = self.undecided.format('a 95 % interval')
-        open_ = Patch(facecolor='white', hatch='////', edgecolor='#00000060', linewidth=0.5)
-        patches = [Patch(facecolor=self.faces[k], edgecolor='black', linewidth=0.5) for k in seen]
         figure.legend(
-            [*patches, open_],
-            [*(self.names[k] for k in seen), 'not decided'],
+            patches.values(),
+            patches.keys(),
             loc='outside lower center',
             title='; '.join(['best', f'hatched where {undecided}', *other]),
             title_fontsize=9,
             fontsize=9,
-            ncols=len(seen) + 1,
+            ncols=len(patches),
             frameon=False,
         )

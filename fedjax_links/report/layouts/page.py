@@ -26,46 +26,68 @@ class Page(NamedTuple):
 
 
 MOST_SERIES = 24
+_NARROWEST = 6.4  # inches, for titles and legends
 
 
-def labels(source: Source, *, model: bool = False) -> dict[str, Callable[[Key], str]]:
-    """The columns that say what a row is about: pattern, algorithm, and candidate model.
-
-    Args:
-      source: what ran.
-      model: whether rows are of all models.
-    """
-    columns: dict[str, Callable[[Key], str]] = {
-        'pattern': lambda key: source.name(key[0]),
-        'algorithm': lambda key: source.name(key[1]),
-    }
-    return columns | ({'model': lambda key: key[2].replace('_', ' ')} if model else {})
+def labels(source: Source, key: Key, *, model: bool = False) -> dict[str, str]:
+    """The cells that say what a row is about: pattern, series and, where asked for, model."""
+    pattern, label, candidate = key
+    cells = {'pattern': source.name(pattern), 'algorithm': source.name(label)}
+    return cells | ({'model': candidate.replace('_', ' ')} if model else {})
 
 
-def draw_panels(
-    source: Source,
-    shown: Sequence[str],
-    draw: Callable[[Any, str], None],
+def with_panels(
+    page: Page,
+    shown: Sequence[Any],
+    draw: Callable[[Any, Any], None],
+    *,
     columns: int = 3,
+    panel: tuple[float, float] = (3.6, 2.6),
+    around: tuple[float, float] = (0.6, 0.6),
+    legend: Sequence[str] = (),
+    finish: Callable[[Any], None] | None = None,
     **options: Any,
-) -> Callable[[Any], None]:
-    """What draws a panel for each of some labels, under its name.
+) -> Page:
+    """A page with a picture of one panel for each of several things; as it is for none.
 
     Args:
-      source: what ran.
-      shown: the labels.
-      draw: draws on axes what belongs to a label.
+      page: with the tables.
+      shown: what panels are of.
+      draw: draws on axes what belongs to one of them, and its title.
       columns: panels side by side, at most.
-      **options: of ``figure.subplots``.
+      panel: inches of a panel.
+      around: inches beside and below all panels.
+      legend: names of lines, for one legend below all panels.
+      finish: draws on the figure what belongs to all panels.
+      **options: of ``figure.subplots``; axes that are shared are named at the outer panels alone.
     """
+    if not shown:
+        return page
+    rows = -(-len(shown) // columns)
+    columns = -(-len(shown) // rows)  # rows of equal lengths
+    width = max(panel[0] * columns + around[0], _NARROWEST)
+    height = panel[1] * rows + around[1]
+    if legend:
+        height += 0.22 * -(-len(legend) // panels.legend_columns(legend, width))
 
-    def on(figure: Any) -> None:
+    def draw_all(figure: Any) -> None:
         grid = panels.grid(figure, len(shown), columns, **options)
-        for axes, label in zip(grid, shown, strict=True):
-            draw(axes, label)
-            axes.set_title(source.name(label), fontsize=10)
+        for place, (axes, thing) in enumerate(zip(grid, shown, strict=True)):
+            draw(axes, thing)
+            if options.get('sharex'):
+                is_last = place + columns >= len(shown)
+                axes.set_xlabel(axes.get_xlabel() if is_last else '')
+                axes.tick_params(labelbottom=is_last)
+            if options.get('sharey'):
+                is_first = place % columns == 0
+                axes.set_ylabel(axes.get_ylabel() if is_first else '')
+                axes.tick_params(labelleft=is_first)
+        if legend:
+            panels.legend_below(figure, legend, width)
+        if finish is not None:
+            finish(figure)
 
-    return on
+    return page._replace(draw=draw_all, size=(width, height))
 
 
 def limit_series(
@@ -85,12 +107,10 @@ def limit_series(
     """
     if len(source.members) <= MOST_SERIES:
         return source, heading
-    if ends.metric.direction:
-        chosen, which = source.best_series(ends, patterns), 'best'
-        by = f' by {ends.metric.words}, {ends.span}'
-    else:
-        chosen, which = {owner: k for k, (owner, _) in [*source.members.items()][::-1]}, 'first'
-        by = ''
+    chosen = source.best_series(ends, patterns)
+    which, by = 'best', f' by {ends.metric.words}, {ends.span}'
+    if ends.metric.direction is None:
+        which, by = 'first', ''
     kept = [label for label in source.members if label in chosen.values()]
     if len(kept) == len(source.members):
         return source, heading

@@ -1,5 +1,6 @@
 """Hours and gigabytes in the round's place: totals, prices of levels, and curves against either."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,11 +10,10 @@ import numpy as np
 from fedjax_links import experiment, runs
 from fedjax_links.config import trees
 from fedjax_links.core import checks, errors, tree
-from fedjax_links.experiment import Experiment
 from fedjax_links.report import pricing, tables
 from fedjax_links.report.layouts.page import Page, labels
-from fedjax_links.report.layouts.progress import Axis, curves, say_when
-from fedjax_links.report.source import Key, Source
+from fedjax_links.report.layouts.progress import curves, say_when
+from fedjax_links.report.source import Source
 
 _AXES = {'hours': 'hours', 'gigabytes': 'gigabytes, up and down'}
 _UNITS = {'hours': 3600, 'GB up': 1e9, 'GB down': 1e9, 'compute': 3600}
@@ -69,65 +69,44 @@ def price(
     config, masks, begin = _kept(source)
     num_clients = next(iter(masks[source.patterns[0]].values())).shape[1]
     devices = pricing.devices(num_clients, step=step, uplink=uplink, downlink=downlink)
-    planned = source.experiment
-    if model_bytes is None and planned is None:
-        if not config:
-            raise errors.invalid('model_bytes', 'be given for a run made in Python', None)
-        planned = experiment.build(config)
-    units = np.array([*_UNITS.values()])[:, None]
-    traffics, spent = {}, {}
-    for label in source.members:
+    sizes = dict.fromkeys(source.patterns, model_bytes) if model_bytes else _sizes(source, config)
+    rows, spent = [], {}
+    for key in source.rows():
+        pattern, label, _ = key
         model, options, steps = _facts(source, config, label, local_steps, traffic or {})
         if begin and model.asked is not None:
             requirement = f'be whole to price {label}, which looks at earlier rounds'
             raise errors.invalid('links', requirement, f'from round {begin} on')
-        traffics[label] = f'{model.up} / {model.down}'
-        for pattern, by_seed in masks.items():
-            terms: dict[str, Any] = {
-                'model_bytes': model_bytes or _bytes(planned, source, label, pattern),
-                **{'local_steps': steps, 'overhead': overhead, 'options': options},
-            }
-            prices = [pricing.price(mask, model, devices, **terms) for mask in by_seed.values()]
-            spent[label, pattern] = np.array(prices)[..., source.rounds - begin] / units
-
-    def cost(label: str, pattern: str, by_hours: bool) -> np.ndarray:
-        """float[S, E], hours, or gigabytes both ways."""
-        own = spent[label, pattern]
-        found: np.ndarray = own[:, 0] if by_hours else own[:, 1] + own[:, 2]
-        return found
-
-    def first(key: Key, level: float, by_hours: bool) -> str:
-        values = source.curve(kind.name, key)[list(masks[key[0]])]
-        return say_when(kind, level, values, cost(key[1], key[0], by_hours), '.3g')
-
+        terms: dict[str, Any] = {'model_bytes': sizes[pattern], 'local_steps': steps}
+        terms |= {'overhead': overhead, 'options': options}
+        prices = [pricing.price(mask, model, devices, **terms) for mask in masks[pattern].values()]
+        totals = {
+            title: np.array([each[place] for each in prices])[:, source.rounds - begin] / unit
+            for place, (title, unit) in enumerate(_UNITS.items())
+        }
+        row = labels(source, key) | {'models up / down': f'{model.up} / {model.down}'}
+        row |= {title: f'{total[:, -1].mean():.3g}' for title, total in totals.items()}
+        costs = {'hours': totals['hours'], 'GB': totals['GB up'] + totals['GB down']}
+        values = source.curve(kind.name, key)[list(masks[pattern])]
+        for level, unit in itertools.product(targets, costs):
+            when = say_when(kind, float(level), values, costs[unit], '.3g')
+            row[f'{kind.number(level)}: {unit}'] = when
+        rows.append(row)
+        spent[label, pattern] = costs['hours' if against == 'hours' else 'GB'].mean(axis=0)
     count = min(map(len, masks.values()))
     priced = f'mean over {"" if count == source.num_seeds else f"{count} of "}{source.seeds}'
-    totals = {
-        title: lambda key, k=k: f'{spent[key[1], key[0]][:, k, -1].mean():.3g}'
-        for k, title in enumerate(_UNITS)
-    }
-    reached = {
-        f'{kind.number(level)}: {"hours" if by_hours else "GB"}': (
-            lambda key, level=level, by_hours=by_hours: first(key, float(level), by_hours)
-        )
-        for level in targets
-        for by_hours in (True, False)
-    }
     caption = (
         f'What {int(source.rounds[-1]):,} rounds cost, {priced}: simulated hours, each round as '
         'long as its slowest awaited client; bytes that all clients sent and received (GB: 1e9), '
         'models per message; hours that all clients trained.'
     )
-    if reached:
+    if targets:
         caption += (
             f' Behind a level, hours, and gigabytes up and down, until {kind.title} reaches it; in '
             'brackets the range over seeds.'
         )
-    sent = {'models up / down': lambda key: traffics[key[1]]}
-    table = tables.fill(source.rows(), {**labels(source), **sent, **totals, **reached}, caption)
-    axis = {key: cost(*key, against == 'hours').mean(axis=0) for key in spent}
-    drawn = curves(source, metrics=(kind.name,), against=Axis(_AXES[against], axis))
-    return Page(f'Price in {against}', [table], drawn.draw, drawn.size)
+    drawn = curves(source, metrics=(kind.name,), against=(_AXES[against], spent))
+    return drawn._replace(heading=f'Price in {against}', tables=[tables.of_rows(rows, caption)])
 
 
 def _kept(
@@ -191,10 +170,14 @@ def _facts(
     return sent, options, local_steps
 
 
-def _bytes(planned: Experiment | None, source: Source, label: str, pattern: str) -> float:
-    """Bytes of a series' model under a pattern."""
-    assert planned is not None
-    _, point = source.members[label]
-    at = next(p for p in planned.plan.points if point.items() <= p.items())
-    problem = planned.problem_at(pattern, at)
-    return float(tree.num_bytes(jax.eval_shape(problem.init_params, jax.random.key(0))))
+def _sizes(source: Source, config: Mapping[str, Any]) -> dict[str, float]:
+    """Bytes of a model by pattern, the same at all points of a grid that leaves problems alone."""
+    if source.experiment is None and not config:
+        raise errors.invalid('model_bytes', 'be given for a run made in Python', None)
+    planned = source.experiment or experiment.build(config)
+    found = {}
+    for pattern in source.patterns:
+        problem = planned.problem_at(pattern, planned.plan.points[0])
+        params = jax.eval_shape(problem.init_params, jax.random.key(0))
+        found[pattern] = float(tree.num_bytes(params))
+    return found

@@ -1,7 +1,8 @@
 """How runs went: learning curves, an overview of them, when levels are reached."""
 
+import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,28 +11,15 @@ from fedjax_links.core import checks, describing, errors
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
 from fedjax_links.report import tables
-from fedjax_links.report.layouts.page import Page, labels, limit_series
+from fedjax_links.report.layouts.page import Page, labels, limit_series, with_panels
 from fedjax_links.report.published import printed
-from fedjax_links.report.source import Key, Source
+from fedjax_links.report.source import Source
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
 _LINES = ('algorithms', 'patterns')
 
-_NARROWEST = 6.4  # inches, for titles and legends
 _WIDTH = 10.0  # inches, of the overview
-
-
-class Axis(NamedTuple):
-    """What curves are drawn against in the round's place.
-
-    Attributes:
-      label: of the axis.
-      values: float[E], one for each evaluation, by series and pattern.
-    """
-
-    label: str
-    values: Mapping[tuple[str, str], np.ndarray]
 
 
 def curves(
@@ -46,7 +34,7 @@ def curves(
     log_rounds: bool = False,
     columns: int = 3,
     tail: float = 0.1,
-    against: Axis | None = None,
+    against: tuple[str, Mapping[tuple[str, str], np.ndarray]] | None = None,
 ) -> Page:
     """Curves against the round, or what it cost.
 
@@ -63,7 +51,8 @@ def curves(
       columns: panels side by side.
       tail: share of the evaluations, the last ones, by whose mean in the first metric a point is
         best.
-      against: another horizontal axis, as `price` makes it.
+      against: another horizontal axis, as `price` makes it: its name, and float[E] by series and
+        pattern.
 
     Returns:
       A page without tables. Of more than 24 series each algorithm's best is drawn.
@@ -78,52 +67,46 @@ def curves(
     metrics = [source.metric(metric, 'metrics').name for metric in metrics or (None,)]
     heading = f'Learning curves of {lines}'
     source, heading = limit_series(source, heading, source.ends(metrics[0], tail))
-    by_pattern = lines == 'algorithms'
-    every, labels = source.patterns, list(source.members)
-    every, labels = (every, labels) if by_pattern else (labels, every)
-    shown = [(metric, panel) for metric in metrics for panel in every]
-    columns = min(columns, len(shown))
-    looks = {label: source.main_models[label] if by_pattern else 'server' for label in labels}
+    by_pattern, models = lines == 'algorithms', source.main_models
+    every, labels = source.patterns, list(models)
+    if not by_pattern:
+        every, labels = labels, every
+    looks = {label: models[label] if by_pattern else 'server' for label in labels}
     names = list(dict.fromkeys(panels.named(source.name(k), look) for k, look in looks.items()))
-    width = max(3.6 * columns + 0.6, _NARROWEST)
-    rows, below = -(-len(shown) // columns), panels.legend_columns(names, width)
-    size = (width, 2.6 * rows + 0.7 + 0.22 * -(-len(names) // below))
 
-    def draw(figure: Any) -> None:
-        one_scale = len(metrics) == 1
-        grid = panels.grid(figure, len(shown), columns, sharex=True, sharey=one_scale)
-        for place, (axes, (metric, panel)) in enumerate(zip(grid, shown, strict=True)):
-            keys = {k: (panel, k) if by_pattern else (k, panel) for k in labels}
-            plot.learning_curves(
-                {
-                    k: {looks[k]: source.curve(metric, (*key, source.main_models[key[1]]))}
-                    for k, key in keys.items()
-                },
-                metric,
-                model=dataset.ALL,
-                rounds=source.rounds,
-                names={label: source.name(label) for label in labels},
-                band=band,
-                window=dataset.num_last(len(source.rounds), smoothing),
-                above=above,
-                log=log,
-                log_rounds=log_rounds,
-                against=against and {k: against.values[key[::-1]] for k, key in keys.items()},
-                legend=False,
-                ax=axes,
-            )
-            title = source.name(panel)
-            if not by_pattern:  # its lines are like all others
-                title = panels.named(title, source.main_models[panel])
-            axes.set_title(title, fontsize=10)
-            if one_scale and not axes.get_subplotspec().is_first_col():
-                axes.set_ylabel('')
-            is_last = place + columns >= len(shown)
-            axes.set_xlabel((against.label if against else 'round') if is_last else '')
-            axes.tick_params(labelbottom=is_last)
-        panels.legend_below(figure, names, width)
+    def draw(axes: Any, shown: tuple[str, str]) -> None:
+        metric, panel = shown
+        keys = {k: (panel, k) if by_pattern else (k, panel) for k in labels}
+        found = {k: source.curve(metric, (*key, models[key[1]])) for k, key in keys.items()}
+        plot.learning_curves(
+            {k: {looks[k]: values} for k, values in found.items()},
+            metric,
+            model=dataset.ALL,
+            rounds=source.rounds,
+            names={label: source.name(label) for label in labels},
+            band=band,
+            window=dataset.num_last(len(source.rounds), smoothing),
+            above=above,
+            log=log,
+            log_rounds=log_rounds,
+            against=against and {k: against[1][key[::-1]] for k, key in keys.items()},
+            x_name=against[0] if against else 'round',
+            legend=False,
+            ax=axes,
+        )
+        look = 'server' if by_pattern else models[panel]  # a series' lines are like all others
+        axes.set_title(panels.named(source.name(panel), look), fontsize=10)
 
-    return Page(heading, [], draw, size)
+    return with_panels(
+        Page(heading, []),
+        list(itertools.product(metrics, every)),
+        draw,
+        columns=columns,
+        around=(0.6, 0.7),
+        legend=names,
+        sharex=True,
+        sharey=len(metrics) == 1,
+    )
 
 
 def overview(source: Source, *, pattern: str | None = None, tail: float = 0.1) -> Page:
@@ -148,35 +131,32 @@ def overview(source: Source, *, pattern: str | None = None, tail: float = 0.1) -
     metrics, kept = list(dict.fromkeys(metrics)), source.links.get(pattern)
 
     def draw(figure: Any) -> None:
-        grid = figure.add_gridspec(2 if kept else 1, 6)
-        width = 6 // len(metrics)
-        for panel, metric in enumerate(metrics):
-            axes = figure.add_subplot(grid[0, panel * width : (panel + 1) * width])
+        rows = [[metric for metric in metrics for _ in range(6 // len(metrics))]]
+        rows += [['the links'] * 4 + ['their rates'] * 2] if kept else []
+        axes = figure.subplot_mosaic(rows)
+        for metric in metrics:
             plot.learning_curves(
                 shown.data.sel(pattern=[pattern]),
                 metric,
                 model=dataset.ALL,
                 levels=_expected(shown, pattern, metric),
                 legend=False,
-                ax=axes,
+                ax=axes[metric],
             )
-            if panel == 0:
-                names = axes.get_legend_handles_labels()[1]
-        panels.legend_below(figure, names, _WIDTH)
+        panels.legend_below(figure, axes[metrics[0]].get_legend_handles_labels()[1], _WIDTH)
         if kept:
-            plot.link_map(kept.mask, ax=figure.add_subplot(grid[1, :4]))
-            plot.participation_rates(kept.mask, kept.mean_prob, ax=figure.add_subplot(grid[1, 4:]))
+            plot.link_map(kept.mask, ax=axes['the links'])
+            plot.participation_rates(kept.mask, kept.mean_prob, ax=axes['their rates'])
 
     return Page(heading, [], draw, (_WIDTH, 7.0 if kept else 4.0))
 
 
 def _expected(source: Source, pattern: str, metric: str) -> dict[str, float]:
     """Where algorithms were expected to end, before the run."""
-    held_out = any(name.startswith('eval_') for name in source.metrics)
-    if pattern not in source.clients or (held_out and metric.startswith('train_')):
-        return {}
-    known = metric.removeprefix('eval_' if held_out else 'train_')
-    expected = source.clients[pattern].expected
+    is_held_out = any(name.startswith('eval_') for name in source.metrics)
+    known = metric.removeprefix('eval_' if is_held_out else 'train_')
+    clients = source.clients.get(pattern)
+    expected = clients.expected if clients else {}
     return {
         label: expected[algorithm][known]
         for label, (algorithm, _) in source.members.items()
@@ -214,33 +194,25 @@ def first_rounds(
     kind, sign = ends.metric, ends.metric.sign
     if bool(targets) == bool(shares):
         raise errors.invalid('targets', 'be given, or `shares`, not both', (targets, shares))
-    paper = printed(published)
-    every = {p: [key for key in source.rows() if key[0] == p] for p in source.patterns}
-    best = {
-        pattern: sign * np.fmax.reduce([sign * ends.values[key].mean() for key in keys])
-        for pattern, keys in every.items()
-    }
-
-    def first(key: Key, level: float) -> str:
-        ours = say_when(kind, level, source.curve(kind.name, key), source.rounds, '.0f')
-        theirs = paper.get((source.name(key[0]), source.name(key[1]), level))
-        return ours if theirs is None else f'{theirs} / {ours}'
-
-    levels: dict[str, Any] = {
-        f'{100 * share:g} % of it': lambda key, share=share: first(key, share * best[key[0]])
-        for share in shares
-    }
-    levels |= {
-        kind.number(target): lambda key, target=target: first(key, float(target))
-        for target in targets
-    }
-    table = tables.fill(
-        source.rows(),
-        {
-            **labels(source),
-            'best': (lambda key: kind.number(best[key[0]])) if shares else None,
-            **levels,
-        },
+    paper, rows = printed(published), []
+    best: dict[str, float] = {}
+    for key in source.rows():
+        level = sign * ends.values[key].mean()
+        best[key[0]] = np.fmax(best.get(key[0], np.nan), level)
+    for key in source.rows():
+        row = labels(source, key)
+        top = sign * best[key[0]]
+        if shares:
+            row['best'] = kind.number(top)
+        levels = {f'{100 * share:g} % of it': share * top for share in shares}
+        levels |= {kind.number(target): float(target) for target in targets}
+        for title, level in levels.items():
+            ours = say_when(kind, level, source.curve(kind.name, key), source.rounds, '.0f')
+            theirs = paper.get((row['pattern'], row['algorithm'], level))
+            row[title] = ours if theirs is None else f'{theirs} / {ours}'
+        rows.append(row)
+    table = tables.of_rows(
+        rows,
         f'First multiple of {np.gcd.reduce(source.rounds)} rounds at which {kind.title}, averaged '
         f'over {source.seeds}, reaches the level above; in brackets the range over seeds.'
         f'{f" Best: of all algorithms, {ends.span}." if shares else ""}'

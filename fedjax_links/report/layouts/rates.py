@@ -13,8 +13,6 @@ from fedjax_links.report.source import Source
 from fedjax_links.results.metric import numbers_of
 
 CLIENT_RATE = 'client.learning_rate'
-SHORT = {'server_lr': 'server'}
-"""What tables call a column, where not by its name."""
 
 
 def rates(source: Source, *, published: Mapping[str, Any] | None = None) -> Page:
@@ -30,21 +28,17 @@ def rates(source: Source, *, published: Mapping[str, Any] | None = None) -> Page
     Raises:
       ValueError: for an unknown printed table.
     """
-    paper, metric = printed(published), source.metric()
-    table = tables.fill(
-        source.members,
-        {
-            'algorithm': source.name,
-            'paper': None
-            if published is None
-            else lambda label: numbers_of(paper.get(source.name(label), '')),
-            'chosen': lambda label: _chosen(source, label),
-            'scores': lambda label: _scores(source, label),
-        },
+    paper, metric, rows = printed(published), source.metric(), []
+    for label in source.members:
+        row = {'algorithm': source.name(label)}
+        if published is not None:
+            row['paper'] = numbers_of(paper.get(row['algorithm'], ''))
+        rows.append(row | {'chosen': _chosen(source, label), 'scores': _scores(source, label)})
+    caption = (
         f'Scores: {metric.title} at the end of tuning, mean over its seeds. '
-        'An arrow marks a choice at the upper (↑) or lower (↓) edge of the grid.',
+        'An arrow marks a choice at the upper (↑) or lower (↓) edge of the grid.'
     )
-    return Page('Learning rates', [table])
+    return Page('Learning rates', [tables.of_rows(rows, caption)])
 
 
 def _chosen(source: Source, label: str) -> str:
@@ -55,8 +49,9 @@ def _chosen(source: Source, label: str) -> str:
         given = np.unique(source.data[CLIENT_RATE].sel(series=label).values.astype(float))
         shown = ', '.join(f'{rate:g}' for rate in given[~np.isnan(given)])
         return f'{shown} (given)' if shown else ''
+    names = {CLIENT_RATE: '', 'server_lr': 'server '}
     return ', '.join(
-        ('' if name == CLIENT_RATE else f'{SHORT.get(name, name)} ') + numbers_of(value) + arrow
+        f'{names.get(name, f"{name} ")}{numbers_of(value)}{arrow}'
         for name, (value, arrow) in tuned.items()
     )
 

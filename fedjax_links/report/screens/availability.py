@@ -42,7 +42,10 @@ def bias(mask: np.ndarray) -> tuple[float, float]:
     """L1 distance of FedAvg's implicit weights from equal, as realised, and its standard error.
 
     Args:
-      mask: bool[T, N], who takes part; NaN are told of less than two rounds, and of nobody.
+      mask: bool[T, N], who takes part.
+
+    Returns:
+      Both; NaN of less than two rounds, or where nobody ever takes part.
     """
     if not mask.any() or len(mask) < 2:
         return np.nan, np.nan

@@ -1,11 +1,12 @@
-"""The page of recorded links."""
+"""The page of recorded links, and its numbers as text."""
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedjax_links import base, plot
+from fedjax_links import analysis, base, plot
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.plot.links import MAP_ROUNDS
 from fedjax_links.report import style
@@ -14,6 +15,27 @@ from fedjax_links.report.screens.recording import LinkRecord
 
 _MOST_MAP_ROUNDS = 600
 _LAGS, _MOST_LAGS = 40, 300
+_WIDTH = 80
+
+
+def text(title: str, record: LinkRecord, law: LinkLaw) -> str:
+    """Counts, gaps, staleness and weights, by quantiles over clients.
+
+    Args:
+      title: first line.
+      record: the links.
+      law: what is known exactly.
+
+    Returns:
+      Lines of at most 80 columns.
+    """
+    lines = [title[:_WIDTH], *textwrap.wrap(f'links: {law.description}', _WIDTH)]
+    if record.duplex:
+        masks = {'takes part': record.participates, 'delivers': record.delivers}
+        masks |= {'hears': record.hears, 'can train': record.computes}
+        means = (f'{name} {mask.mean():.3f}' for name, mask in masks.items())
+        lines.append(f'means: {", ".join(means)}')
+    return '\n'.join([*lines, analysis.participation_report(record.participates).text()])
 
 
 def picture(path: Path, title: str, record: LinkRecord, law: LinkLaw) -> None:
@@ -31,36 +53,33 @@ def picture(path: Path, title: str, record: LinkRecord, law: LinkLaw) -> None:
 
 
 def _draw(figure: Any, record: LinkRecord, law: LinkLaw) -> None:
-    grid = figure.add_gridspec(2, 6, height_ratios=[1.15, 1])
-
-    def panel(row: int, columns: slice, title: str) -> Any:
-        axes = figure.add_subplot(grid[row, columns])
-        axes.set_title(title, fontsize=10)
-        return axes
-
     active, num_rounds = record.participates, len(record.participates)
-    rates = chain(law)
-    period = foldable(law, num_rounds)
+    rates, period = chain(law), foldable(law, num_rounds)
     rounds = min(max(MAP_ROUNDS, 2 * (period or 0)), _MOST_MAP_ROUNDS)
+    titles = {
+        'map': f'Who takes part in which of the first {rounds:,} rounds',
+        'rates': f'Rates over {num_rounds:,} rounds',
+        'gaps': 'Rounds from one participation to the next',
+        'memory': 'Autocorrelation of participation',
+        'sizes': 'Participants by round' + (f', folded at {period}' if period else ''),
+    }
+    axes = figure.subplot_mosaic(
+        [['map'] * 4 + ['rates'] * 2, ['gaps'] * 2 + ['memory'] * 2 + ['sizes'] * 2],
+        height_ratios=[1.15, 1],
+    )
+    for name, title in titles.items():
+        axes[name].set_title(title, fontsize=10)
     links: Any = active
     if record.duplex:
         parts: list[Any] = [record.delivers, record.prob, record.hears, record.computes]
         links = base.DuplexLinkSample(*parts)
-    axes = panel(0, slice(4), f'Who takes part in which of the first {rounds:,} rounds')
-    plot.link_map(links, num_rounds=rounds, ax=axes)
+    plot.link_map(links, num_rounds=rounds, ax=axes['map'])
     name, probs = stated_rates(law, record)
-    axes = panel(0, slice(4, 6), f'Rates over {num_rounds:,} rounds')
-    plot.participation_rates(active, probs, name=name, ax=axes)
-    axes = panel(1, slice(2), 'Rounds from one participation to the next')
-    plot.gap_law(active, rates, ax=axes)
+    plot.participation_rates(active, probs, name=name, ax=axes['rates'])
+    plot.gap_law(active, rates, ax=axes['gaps'])
     lags = min(max(_LAGS, 2 * (law.period or 0)), _MOST_LAGS)
-    axes = panel(1, slice(2, 4), 'Autocorrelation of participation')
-    plot.link_memory(active, rates, num_lags=lags, ax=axes)
-    expected, folded = None, ''
-    if period is not None:
-        sums, folded = record.prob[:period].sum(axis=1), f', folded at {period}'
-        if not np.isnan(sums).any() and np.ptp(sums) > 0:
-            expected = sums
+    plot.link_memory(active, rates, num_lags=lags, ax=axes['memory'])
+    expected = record.prob[:period].sum(axis=1) if period else np.zeros(1)
+    expected = None if np.isnan(expected).any() or np.ptp(expected) == 0 else expected
     mean = None if law.probs is None else float(law.probs.sum())
-    axes = panel(1, slice(4, 6), f'Participants by round{folded}')
-    plot.participants(active, period=period, expected=expected, mean=mean, ax=axes)
+    plot.participants(active, period=period, expected=expected, mean=mean, ax=axes['sizes'])

@@ -66,26 +66,25 @@ def _draw_volumes(figure: Any, report: PartitionReport) -> None:
 
 
 def _draw(figure: Any, report: PartitionReport) -> None:
-    grid = figure.add_gridspec(3, 12, height_ratios=[1.5, 0.8, 1])
     order = clients.by_largest_class(report.class_mix)
-    map_axes = figure.add_subplot(grid[0, :10])
-    pooled_axes = figure.add_subplot(grid[0, 10:], sharey=map_axes)
-    volume_axes = figure.add_subplot(grid[1, :10], sharex=map_axes)
-    plot.partition(report, order=order, colorbar=False, ax=map_axes)
-    map_axes.set(title='Classes of each client', xlabel='')
-    map_axes.tick_params(labelbottom=False)
-    plot.pooled_classes(report.global_mix, ax=pooled_axes)
-    pooled_axes.set(title='All clients', ylabel='')
-    pooled_axes.tick_params(labelleft=False)
+    upper = [['map'] * 10 + ['pooled'] * 2, ['volumes'] * 10 + ['.'] * 2]
+    lower = ['distances'] * 6 + ['held'] * 6
+    axes = figure.subplot_mosaic([*upper, lower], height_ratios=[1.5, 0.8, 1])
+    axes['pooled'].sharey(axes['map'])
+    axes['volumes'].sharex(axes['map'])
+    plot.partition(report, order=order, colorbar=False, ax=axes['map'])
+    axes['map'].set(title='Classes of each client', xlabel='')
+    axes['map'].tick_params(labelbottom=False)
+    plot.pooled_classes(report.global_mix, ax=axes['pooled'])
+    axes['pooled'].set(title='All clients', ylabel='')
+    axes['pooled'].tick_params(labelleft=False)
     shares = "share of the client's examples"
-    figure.colorbar(map_axes.images[0], ax=pooled_axes, label=shares)
-    plot.volumes(report.counts, order=order, ax=volume_axes)
-    volume_axes.set_xlabel(f'{volume_axes.get_xlabel()}, by their largest class')
-    axes = figure.add_subplot(grid[2, :6])
-    plot.label_distances(report.total_variation[report.counts > 0], ax=axes)
-    axes.set_title('Total variation from the mix of all clients')
-    axes = figure.add_subplot(grid[2, 6:])
-    plot.classes_held(report.classes_held, report.global_mix.size, ax=axes)
-    axes.set_title('Classes held by a client')
-    for axes in figure.axes:
-        axes.title.set_fontsize(10)
+    figure.colorbar(axes['map'].images[0], ax=axes['pooled'], label=shares)
+    plot.volumes(report.counts, order=order, ax=axes['volumes'])
+    axes['volumes'].set_xlabel(f'{axes["volumes"].get_xlabel()}, by their largest class')
+    plot.label_distances(report.total_variation[report.counts > 0], ax=axes['distances'])
+    axes['distances'].set_title('Total variation from the mix of all clients')
+    plot.classes_held(report.classes_held, report.global_mix.size, ax=axes['held'])
+    axes['held'].set_title('Classes held by a client')
+    for each in axes.values():
+        each.title.set_fontsize(10)

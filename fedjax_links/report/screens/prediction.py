@@ -142,87 +142,83 @@ def predictions(
     return Predictions(predicted(weights, non_empty), predicted(equal, 1.0), exact)
 
 
-def of_links(
-    links: ConfiguredLinks, masks: np.ndarray | None = None, most_work: float = MOST_WORK
-) -> list[str]:
+def of_links(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
     """The predictions for a pattern of a config, in words.
 
     Args:
       links: the pattern.
-      masks: as in `under`.
       most_work: the most `work` of a problem that is still predicted.
 
     Returns:
       Lines of 80 columns at most, none where nothing can be told.
     """
-    if not is_stated(links.problem):
-        return []
-    if work(links.problem) > most_work:
+    if is_stated(links.problem) and work(links.problem) > most_work:
         return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
-    found = under(links, masks)
+    found = under(links, most_work)
     return [] if found is None else _lines(found, links)
 
 
-def under(links: ConfiguredLinks, masks: np.ndarray | None = None) -> Predictions | None:
-    """The predictions for a pattern of a config whose problem states its objective.
+def under(links: ConfiguredLinks, most_work: float = MOST_WORK) -> Predictions | None:
+    """The predictions for a pattern of a config.
 
     Args:
       links: the pattern.
-      masks: bool[T, N], who took part, if that has been simulated.
+      most_work: the most `work` of a problem that is still predicted.
 
     Returns:
-      The predictions; None where nothing can be told. Weights are exact where they are known, and
-      otherwise those of the masks, or of as many rounds of the first seed as the config has, 10,000
-      at most. Without masks they are computed once.
+      The predictions, computed once; None where nothing can be told. Weights are exact where they
+      are known, and otherwise those of as many rounds of the first seed as the config has, 10,000
+      at most.
     """
-    known = _known.setdefault(links.experiment, {}) if masks is None else {}
+    if not is_stated(links.problem) or work(links.problem) > most_work:
+        return None
+    known = _known.setdefault(links.experiment, {})
     if links.label not in known:
-        known[links.label] = _computed(links, masks)
+        known[links.label] = _computed(links)
     return known[links.label]
 
 
-def _computed(links: ConfiguredLinks, masks: np.ndarray | None) -> Predictions | None:
+def _computed(links: ConfiguredLinks) -> Predictions | None:
     problem, law, seed = links.problem, links.law, links.experiment.seeds[0]
-    weights = law.weights
-    if weights is not None and law.never_empty:
+    weights, exact = law.weights, law.weights is not None
+    if exact and law.never_empty:
         non_empty = 1.0
-    elif weights is not None and law.probs is not None:
+    elif exact and law.probs is not None:
         non_empty = float(1 - np.prod(1 - law.probs))
     else:
-        if masks is None:
-            wanted = _MOST_ROUNDS if links.time is None else links.experiment.num_rounds
-            rounds = min(wanted, _MOST_ROUNDS, max(_MOST_CELLS // problem.num_clients, 1))
-            record = record_links(links.participation, num_rounds=rounds, seed=seed)
-            masks = record.participates
-        if not masks.any():
+        wanted = _MOST_ROUNDS if links.time is None else links.experiment.num_rounds
+        rounds = min(wanted, _MOST_ROUNDS, max(_MOST_CELLS // problem.num_clients, 1))
+        record = record_links(links.participation, num_rounds=rounds, seed=seed)
+        sizes = record.participates.sum(axis=1, keepdims=True)
+        if not sizes.any():
             return None
-        non_empty = float(masks.any(axis=1).mean())
+        non_empty = float((sizes > 0).mean())
         if weights is None:
-            sizes = masks.sum(axis=1, keepdims=True)
-            weights = (masks / np.maximum(sizes, 1)).sum(axis=0) / (sizes > 0).sum()
-    exact = law.weights is not None
+            shares = record.participates / np.maximum(sizes, 1)
+            weights = shares.sum(axis=0) / (sizes > 0).sum()
     return predictions(
         problem, weights, non_empty=non_empty, time=links.time, seed=seed, exact=exact
     )
 
 
 def _lines(found: Predictions, links: ConfiguredLinks) -> list[str]:
-    """The predictions in a line or two."""
-    told = []
+    """The predictions in a few lines."""
+    lines = []
     source = '' if found.exact else ', simulated links'
     if found.fedavg.reached and found.fedpbc.reached:
         rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
-        told += [_pair(found.fedavg.reached, found.fedpbc.reached), f'  {rounds}{source}']
+        lines += [_pair(found.fedavg.reached, found.fedpbc.reached), f'  {rounds}{source}']
     elif links.time is not None:
-        told.append(f'no end predicted: rate x steps x rounds = {links.time:.3g} takes too long')
+        lines.append(f'no end predicted: rate x steps x rounds = {links.time:.3g} takes too long')
     if found.fedavg.limit and found.fedpbc.limit:
-        told += [_pair(found.fedavg.limit, found.fedpbc.limit), f'  in the long run{source}']
+        lines += [_pair(found.fedavg.limit, found.fedpbc.limit), f'  in the long run{source}']
     else:
-        told.append('no limit in the long run: a linear model separates some labels')
-    return told
+        lines.append('no limit in the long run: a linear model separates some labels')
+    return lines
 
 
 def _pair(*metrics: Mapping[str, float]) -> str:
+    """What is expected of both, by their accuracies or whatever the problem measures first."""
     if 'accuracy' in metrics[0]:
         fedavg, fedpbc = (f'{100 * each["accuracy"]:.1f} %' for each in metrics)
     else:

@@ -10,7 +10,7 @@ from fedjax_links.base import Problem
 from fedjax_links.core import describing
 from fedjax_links.experiment import Experiment
 from fedjax_links.participation.laws import LinkLaw, SeparationLaw
-from fedjax_links.report.screens import configured, deciding, partitions
+from fedjax_links.report.screens import configured, partitions
 from fedjax_links.report.screens import prediction as expected
 from fedjax_links.report.screens.configured import ConfiguredLinks
 from fedjax_links.report.screens.link_statistics import chain, standard_errors, stated_rates
@@ -55,9 +55,8 @@ def text(links: ConfiguredLinks, record: LinkRecord) -> str:
       record: the same, simulated.
 
     Returns:
-      Lines of at most 80 columns: rates, effective weights, FedAvg's bias, gossip, what is special
-      to the pattern, what decides which algorithm to take, and the participation report of the
-      record.
+      Lines of at most 80 columns: for how long links remember, rates, effective weights, FedAvg's
+      bias, gossip, what is special to the pattern, and the participation report of the record.
     """
     law, active = links.law, record.participates
     if law.weights is None:
@@ -69,11 +68,9 @@ def text(links: ConfiguredLinks, record: LinkRecord) -> str:
         _rates(law, record),
         _weights(law, weights, active),
         _bias(links.problem, law, weights, active),
-        [f'  {line}' for line in expected.of_links(links, active)],
-        _gossip(law, active),
-        _separation(law.separation, law.weights_source),
-        _memory(law),
-        deciding.lines(links, record),
+        [f'  {line}' for line in expected.of_links(links)],
+        _gossip(law),
+        _separation(law.separation),
         [f'As simulated ({len(active):,} rounds of seed {record.seed})']
         + ['  ' + line for line in analysis.participation_report(active).text().splitlines()],
     ]
@@ -86,9 +83,24 @@ def _header(links: ConfiguredLinks, record: LinkRecord) -> list[str]:
     lines = [f'problem  {name}: {links.problem.num_clients:,} clients']
     lines += [f"best     {known} (the population's best model, exact)"] if known else []
     lines += _described(links, f'{links.name}: {links.law.description}')
+    lines.append(f'memory   {_memory(links.law, links.participation.cycle)}')
     if record.duplex:
         lines.append('         taking part = hearing the server, training and delivering')
     return [links.experiment.title, *(line[:80] for line in lines)]
+
+
+def _memory(law: LinkLaw, cycle: int | None) -> str:
+    """For how long links are as they were."""
+    if cycle is not None and cycle > 1:
+        return f'links repeat every {cycle:,} rounds'
+    if law.memoryless:
+        return 'none: rounds are independent'
+    if (rates := chain(law)) is None:
+        return 'not known'
+    kept = 1 - sum(rates)  # the correlation of a round with the next
+    scales = np.where(kept >= 1, np.inf, -1 / np.log(np.clip(kept, 1e-300, 1 - 1e-16)))
+    scale = float(np.median(scales))
+    return 'less than a round' if scale < 1 else f'{scale:.3g} rounds (median client)'
 
 
 def _described(links: ConfiguredLinks, text: str) -> list[str]:
@@ -154,20 +166,12 @@ def _label_bias(shares: np.ndarray, found: EffectiveWeights, active: np.ndarray)
     return [*lines, line]
 
 
-def _gossip(law: LinkLaw, active: np.ndarray) -> list[str]:
-    num_clients = active.shape[1]
-    if num_clients > _MAX_MATRIX_CLIENTS or num_clients < 2:
+def _gossip(law: LinkLaw) -> list[str]:
+    if law.probs is None or not 2 <= law.probs.size <= _MAX_MATRIX_CLIENTS:
         return []
-    known = 'Gossip: 1 - lambda_2(E[W]) ='
-    if law.probs is not None:
-        rho, bound = analysis.mixing_rate(law.probs), analysis.mixing_rate_bound(law.probs)
-        return [f'{known} {1 - rho:.4g}, exact; published lower bound {1 - bound:.2g}']
-    shares = active / np.maximum(active.sum(axis=1, keepdims=True), 1)
-    matrix = shares.T @ active / len(active) + np.diag(1 - active.mean(axis=0))
-    rho = np.linalg.eigvalsh(matrix)[-2]
-    if rho > 1 - 1e-9:
-        return [f'{known} 0, there are clients that never meet']
-    return [f'{known} {1 - rho:.4g}, estimated (noise makes it smaller)']
+    rate, bound = analysis.mixing_rate(law.probs), analysis.mixing_rate_bound(law.probs)
+    known = f'{1 - rate:.4g}, exact; published lower bound {1 - bound:.2g}'
+    return [f'Gossip: 1 - lambda_2(E[W]) = {known}']
 
 
 def _separation(law: SeparationLaw | None, source: str) -> list[str]:
@@ -180,21 +184,6 @@ def _separation(law: SeparationLaw | None, source: str) -> list[str]:
     return [
         f'pi_R over {shares.size} {unit}: {_range(shares)}, L1 from uniform {distance}',
         f'  debiasing weights 1/(M pi_R): {scale}; {source}',
-    ]
-
-
-def _memory(law: LinkLaw) -> list[str]:
-    if law.rates is None or law.memoryless or (rates := chain(law)) is None:
-        return []
-    moving = (sum(rates) > 0) & (law.rates > 0) & (law.rates < 1)
-    if not moving.any():
-        return []
-    up, down = (rate[moving] for rate in rates)
-    return [
-        _heading('Markov links'),
-        _row('stationary P(up)', analysis.markov_stationary(up, down)),
-        _row('autocorr. lag 1', analysis.markov_autocorrelation(up, down, 1)),
-        _row('autocorr. lag 10', analysis.markov_autocorrelation(up, down, 10)),
     ]
 
 

@@ -115,7 +115,7 @@ def test_better_is_blue_whichever_way_a_metric_is_better(drawn):
             members[label] = algorithm, {'x': x, 'y': y}
             level = 0.5 + sign * 0.2 * (algorithm == 'fedpbc')
             curves[label] = {'server': {metric: np.full((1, 1, 1), level)}}
-        page = heat_map(results(curves, members=members, metric=metric))
+        page = heat_map(results(curves, members=members, metric=metric), x='y', y='x')
         image = drawn(page).axes[1].images[0]
         red, _, blue, _ = image.to_rgba(image.get_array())[0, 0]
         assert blue > red
@@ -156,7 +156,7 @@ def test_a_third_column_and_patterns_have_panels_below_each_other(drawn):
     )
     twice = {label: np.concatenate([values, values + 0.4]) for label, values in curves.items()}
     found = results(twice, members=members, patterns=['one', 'two'])
-    page = heat_map(found)
+    page = heat_map(found, x=X, y=Y)
     best = page.tables[0]
     assert list(best.header) == ['pattern', 'third', 'bayes accuracy', 'sigma 0', '1', '2']
     told = [(row[0], row[1], row[3].split()[1]) for row in best.rows[::2]]
@@ -194,17 +194,25 @@ def test_the_client_mean_stands_for_an_algorithm_that_keeps_client_models(drawn)
     'options, message',
     [
         ({'x': 'links.sigma'}, "`x` has no 'links.sigma'; did you mean 'links.probs.sigma'?"),
-        ({'x': X, 'y': X}, '`y` must be another column than x, got links.probs.sigma.'),
+        ({'y': X}, '`y` must be another column than x, got links.probs.sigma.'),
         ({'best_over': ('rate',)}, "`best_over` has no 'rate'"),
-        ({'best_over': (X,)}, '`grid` must have two or three columns beside links.probs.sigma'),
+        ({'best_over': (X,)}, "`x` has no 'links.probs.sigma'"),
+        (
+            {'x': 'round', 'y': 'round'},
+            '`y` must be another column than x, got round.',
+        ),
+        (
+            {'x': 'round', 'y': 'third'},
+            '`grid` must have at most one column beside round, third, got [',
+        ),
         ({'metric': 'loss'}, '`metric`'),
         ({'tail': 2}, '`tail` must lie in [0, 1], got 2.'),
     ],
 )
 def test_errors(options, message):
-    found = over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
+    found = over(lambda a, x, y, third: 0.5, x=(0, 1), y=(0, 1), third=(0, 1))
     with pytest.raises(ValueError, match='`') as caught:
-        heat_map(found, **options)
+        heat_map(found, **{'x': X, 'y': Y, **options})
     assert str(caught.value).startswith(message)
     assert '\n' not in str(caught.value)
 
@@ -224,7 +232,7 @@ def test_every_panel_shows_what_stands_above_it(drawn, num_third, shape):
         y=(0, 1),
         x=tuple(range(6)),
     )
-    figure = drawn(heat_map(found, x=X, y=Y) if num_third == 1 else heat_map(found))
+    figure = drawn(heat_map(found, x=X, y=Y))
     panels = [axes for axes in figure.axes if axes.get_title()]
     assert len(panels) == 5 * num_third
     grid = panels[0].get_gridspec()

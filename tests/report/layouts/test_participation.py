@@ -124,7 +124,7 @@ def final_models(built, label):
 )
 def test_losses_are_those_of_plain_simulations(finished):
     built, folder = finished
-    kept = clients.kept(folder)['links']
+    kept = clients.read(folder)['links']
     targets = np.asarray(built.problem_at('links', {}, built.seeds[0]).data, float)
     for label, name in (('fedavg', 'server'), ('fedpbc', 'client_mean')):
         model = final_models(built, label)[name][0]
@@ -192,7 +192,7 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
         eval_every=4,
     )
     run = built.run(tmp_path / 'python')
-    found = clients.of(built, run, tmp_path / 'python')['some']
+    found = clients.compute(built, run, tmp_path / 'python')['some']
     assert found.source == 'not known: made in Python, no config names the links'
     assert found.missing == {'fedavg': 'diverged'}
     assert not found.losses
@@ -202,7 +202,7 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
     run = changing.run(tmp_path / 'grid')
     for path in (tmp_path / 'grid' / runs.CHECKPOINTS).glob('*fedpbc*.npz'):
         path.unlink()
-    found = clients.of(changing, run, tmp_path / 'grid')['links']
+    found = clients.compute(changing, run, tmp_path / 'grid')['links']
     assert found.source == 'not known: the grid changes links or data'
     assert found.missing == {'fedpbc': 'its last checkpoint is not there'}
     assert list(found.losses) == ['fedavg']
@@ -224,5 +224,5 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
     )
     normalising = experiment.build(batches)
     run = normalising.run(tmp_path / 'normalising')
-    found = clients.of(normalising, run, tmp_path / 'normalising')['links']
+    found = clients.compute(normalising, run, tmp_path / 'normalising')['links']
     assert found.missing == {'fedavg': 'its loss needs batches'}

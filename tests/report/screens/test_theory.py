@@ -14,6 +14,8 @@ from tests.experiment import parts
 from tests.report import plans
 from tests.tiers import cases
 
+PROBS = {'name': 'equal', 'value': 0.2}
+
 
 def screen(links, problem=None, num_rounds=640):
     plan = plans.plan(links, problem)
@@ -95,15 +97,20 @@ def test_groups_of_the_paper():
     law = analysis.minimum_separation_stationary(np.arange(1.0, 21) ** -1.5, 5)
     scale = analysis.debiasing_weights(law)
     assert f'1/(M pi_R): {scale.min():.4g} to {scale.max():.4g}' in text
-    assert 'there are clients that never meet' in text
 
 
-def test_markov_links_report_their_memory():
-    _, text = screen(plans.KNOWN['markov'])
-    assert '  stationary P(up)        0.15' in text
-    lag = re.search(r'autocorr. lag 1 +(.*)', text)[1].split()
-    up, down = 0.3, 0.3 * (1 - 0.7) / 0.7
-    assert float(lag[4]) == pytest.approx(1 - up - down, abs=1e-4)
+@pytest.mark.parametrize(
+    'links, memory',
+    [
+        ({'name': 'bernoulli', 'probs': PROBS}, 'none: rounds are independent'),
+        ({'name': 'markov', 'probs': PROBS, 'correlation_time': 30.0}, '30 rounds (median client)'),
+        ({'name': 'cyclic', 'probs': PROBS, 'cycle_length': 50}, 'links repeat every 50 rounds'),
+        (plans.UNKNOWN['duplex_markov'], 'not known'),
+    ],
+)
+def test_how_long_links_remember(links, memory):
+    _, text = screen(links)
+    assert f'\nmemory   {memory}\n' in text
 
 
 def test_what_a_grid_sweeps_is_predicted_at_its_first_point_and_said_so():
@@ -162,5 +169,5 @@ def test_all_that_looks_at_a_problem_shares_one(tmp_path):
     assert len(theory.prediction(planned).splitlines()) > 6
     planned.check()
     report.write(planned.run(tmp_path / 'run'), planned)
-    assert clients.kept(tmp_path / 'run')['bernoulli'].expected
+    assert clients.read(tmp_path / 'run')['bernoulli'].expected
     assert len(parts.loads) == 1
