@@ -185,7 +185,12 @@ def hatch(axes: Any, cells: np.ndarray) -> None:
     from matplotlib.patches import Rectangle
 
     for row, column in np.argwhere(cells):
-        look = {'fill': False, 'hatch': '////', 'edgecolor': '#00000030', 'linewidth': 0}
+        look: dict[str, Any] = {
+            'fill': False,
+            'hatch': '////',
+            'edgecolor': '#00000030',
+            'linewidth': 0,
+        }
         axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
 
 
