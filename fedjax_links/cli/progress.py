@@ -77,12 +77,12 @@ class Progress(Callback):
         pattern = f', {lane.pattern}' if self._several else ''
         words = f'{self._words(lane.algorithm, lane.stage)}{pattern}'
         self._bar.set_description_str(words, refresh=False)
-        if not earlier:
+        if earlier:  # no credit for its speed
+            self._bar.initial += new
+            self._bar.n += new
+            self._bar.last_print_n += new
+        else:
             self._bar.update(new)
-            return
-        self._bar.initial += new  # done before: no credit for its speed
-        self._bar.n += new
-        self._bar.last_print_n += new
 
     def on_end(self, results: Any) -> None:
         """Leaves the last line."""

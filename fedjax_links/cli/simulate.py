@@ -56,10 +56,8 @@ def main(values: dict[str, Any], given: Flags) -> None:
     folder = _folder(given)
     mesh_size = devices.mesh_size(given.mesh)
     joined = processes.join(given.coordinator, given.num_processes, given.process_id)
-    if given.coordinator is None:
-        devices.prepare(given.devices or mesh_size)
-    else:
-        devices.prepare(_share_of_each(mesh_size, given))
+    alone = given.coordinator is None
+    devices.prepare(given.devices or mesh_size if alone else _share_of_each(mesh_size, given))
     with joined:
         status = _simulate(values, given, folder, mesh_size)
     sys.exit(status)

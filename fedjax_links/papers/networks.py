@@ -70,18 +70,19 @@ def _layers(label: str, where: str, section: sections.Section) -> list[dict[str,
 
     def init(key: Any) -> Any:
         images = jnp.zeros((2, *section['image']))
-        made = module.init(key, images, mutable=True, capture_intermediates=True)
-        names.extend(made['params'])  # in the order of creation, which an abstract evaluation sorts
-        return made
+        found = module.init(key, images, mutable=True, capture_intermediates=True)
+        names.extend(found['params'])  # as they were created, which an abstract evaluation sorts
+        return found
 
-    made = jax.eval_shape(init, jax.random.key(0))
+    variables = jax.eval_shape(init, jax.random.key(0))
+    params, outputs = variables['params'], variables['intermediates']
     return [
         {
             'network': label,
             'layer': name,
-            'kernel': _shape(max((p.shape for p in made['params'][name].values()), key=np.prod)),
-            'output': _shape(made['intermediates'][name]['__call__'][0].shape[1:]),
-            'parameters': tree.size(made['params'][name]),
+            'kernel': _shape(max((p.shape for p in params[name].values()), key=np.prod)),
+            'output': _shape(outputs[name]['__call__'][0].shape[1:]),
+            'parameters': tree.size(params[name]),
         }
         for name in names
     ]

@@ -48,16 +48,8 @@ def participation_loss(
         if values.shape != rounds.shape:
             found = f'shape {list(values.shape)}'
             raise errors.invalid('losses', f'have one entry for each of {rounds.size}', found)
-        axes.plot(
-            rounds,
-            values,
-            look.marker,
-            color=look.colour,
-            alpha=0.75,
-            markersize=4,
-            linestyle='none',
-            label=(names or {}).get(label, label),
-        )
+        points = {'linestyle': 'none', 'markersize': 4, 'alpha': 0.75, 'color': look.colour}
+        axes.plot(rounds, values, look.marker, label=(names or {}).get(label, label), **points)
     if legend:
         panels.legend(axes, outside=True)
     x_name = 'rounds in which the client took part'

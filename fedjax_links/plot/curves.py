@@ -93,7 +93,7 @@ def learning_curves(
         for label, models in found.items():
             look, name = look_of[label], shown[label]
             places = at if against is None else np.asarray(against[label])
-            kept = (places > 0) | (not log_rounds)
+            kept = places > 0 if log_rounds else slice(None)
             for kind, values in models.items():
                 mean, half = (part[kept] for part in _band(values - above, window, band))
                 axes.plot(
@@ -118,10 +118,9 @@ def learning_curves(
                 axes.axhline(levels[label] - above, label=f'{name}, predicted', **line)
         if pattern and results.sizes['pattern'] > 1:
             axes.set_title(shown[pattern], fontsize=10)
-        axes.set_xlabel(x_name)
         minus = f' minus {above:g}' if above else ''
-        axes.set_ylabel(f'{of_metric.words}{minus}', fontsize=9)
-        axes.grid(alpha=0.25)
+        panels.finish(axes, x_name, f'{of_metric.words}{minus}', grid=True)
+        axes.yaxis.label.set_size(9)
         if log:
             panels.logarithmic(axes.yaxis, per_cent=of_metric.is_share)
         elif of_metric.is_share:

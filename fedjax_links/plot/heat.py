@@ -81,19 +81,13 @@ def heat_map(
         least = -most if around_zero else float(seen.min())
     most = most if least < most else least + 1.0
     name = (_REVERSED if reverse else _AROUND_ZERO) if around_zero else _LEVELS
-    image = axes.imshow(
-        np.ma.masked_invalid(values),
-        origin='lower',
-        aspect='auto',
-        cmap=colormaps[name].with_extremes(bad=_MISSING),
-        vmin=least,
-        vmax=most,
-    )
+    colours = colormaps[name].with_extremes(bad=_MISSING)
+    cells = {'origin': 'lower', 'aspect': 'auto', 'cmap': colours, 'vmin': least, 'vmax': most}
+    image = axes.imshow(np.ma.masked_invalid(values), **cells)
     if isinstance(texts, str):
         texts = [[formatted(v, texts) for v in row] for row in values]
     if texts is not None:
-        colours = image.cmap(image.norm(np.nan_to_num(values)))[..., :3]
-        write_cells(axes, texts, colours)
+        write_cells(axes, texts, image.to_rgba(np.nan_to_num(values))[..., :3])
     if unclear is not None:
         hatch(axes, np.asarray(unclear, bool) & ~np.isnan(values))
     label_axes(axes, across, up)
@@ -191,10 +185,13 @@ def hatch(axes: Any, cells: np.ndarray) -> None:
     from matplotlib.patches import Rectangle
 
     for row, column in np.argwhere(cells):
-        corner = column - 0.5, row - 0.5
-        axes.add_patch(
-            Rectangle(corner, 1, 1, fill=False, hatch='////', edgecolor='#00000030', linewidth=0)
-        )
+        look: dict[str, Any] = {
+            'fill': False,
+            'hatch': '////',
+            'edgecolor': '#00000030',
+            'linewidth': 0,
+        }
+        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
 
 
 def label_axes(axes: Any, x: Axis, y: Axis) -> None:

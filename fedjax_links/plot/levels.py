@@ -76,18 +76,12 @@ def paired_differences(
             if label not in ends or base not in ends:
                 continue  # an empty row
             difference = evaluation.paired_interval(ends[label], ends[base])
-            half = of_metric.scale * float(difference.half_width)
+            mean, half = of_metric.scale * difference.mean, of_metric.scale * difference.half_width
             colour = look_of[label].colour
-            axes.errorbar(
-                of_metric.scale * float(difference.mean),
-                place,
-                xerr=None if np.isnan(half) else half,
-                fmt='o',
-                markersize=6,
-                color=colour,
-                markerfacecolor=colour if difference.excludes_zero else 'white',
-                capsize=3,
-            )
+            look = {'fmt': 'o', 'markersize': 6, 'capsize': 3, 'color': colour}
+            if not difference.excludes_zero:
+                look['markerfacecolor'] = 'white'
+            axes.errorbar(mean, place, xerr=None if np.isnan(half) else half, **look)
         axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
         axes.set_yticks(range(len(rows)), [titles[label] for label in rows])
         axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
@@ -145,7 +139,6 @@ def level_bars(
     Raises:
       ValueError: for levels of the wrong shape.
     """
-    names = names or {}
     width = 0.84 / max(1, len(levels))
     axes = panels.own(ax)
     inches = 1.25 * axes.bbox.width / axes.figure.dpi  # the layout has yet to widen them
@@ -166,7 +159,7 @@ def level_bars(
             linewidth=0,
             hatch=look.hatch,
             error_kw={'linewidth': 0.8, 'capsize': 2},
-            label=names.get(label, label),
+            label=(names or {}).get(label, label),
         )
     letters = max(8, int(LETTERS_PER_INCH * inches / max(1, len(groups))))
     axes.set_xticks(places, [textwrap.fill(group, letters) for group in groups])

@@ -51,7 +51,7 @@ def link_map(
     duplex = isinstance(links, base.DuplexLinkSample)
     sampled = isinstance(links, base.DuplexLinkSample | base.LinkSample | base.CohortLinkSample)
     mask = _mask(base.participants(links) if sampled else links, 'links')
-    by_rate = np.argsort(-mask.mean(axis=0), kind='stable') if order is None else order
+    shown = np.argsort(-mask.mean(axis=0), kind='stable') if order is None else order
     axes = panels.own(ax, (7.2, 4.2))
     state, options = mask, {'cmap': 'Greys', 'vmin': 0, 'vmax': 1.2}
     if duplex:
@@ -61,16 +61,10 @@ def link_map(
         state = np.select(parts, [1, 2, 3], 0)
         colours = colors.ListedColormap(['white', *(colour for _, colour in _STATES)])
         options = {'cmap': colours, 'vmin': -0.5, 'vmax': 3.5}
-        axes.legend(
-            handles=[patches.Patch(color=colour, label=label) for label, colour in _STATES],
-            fontsize=8,
-            loc='upper center',
-            bbox_to_anchor=(0.5, -0.12),
-            ncols=3,
-            frameon=False,
-        )
-    shown = state[:num_rounds, by_rate].T
-    axes.imshow(shown, aspect='auto', interpolation='nearest', **options)
+        handles = [patches.Patch(color=colour, label=label) for label, colour in _STATES]
+        below = {'loc': 'upper center', 'bbox_to_anchor': (0.5, -0.12), 'ncols': 3}
+        axes.legend(handles=handles, fontsize=8, frameon=False, **below)
+    axes.imshow(state[:num_rounds, shown].T, aspect='auto', interpolation='nearest', **options)
     first = 'most rounds first' if duplex else 'best link first'
     clients = f'client, {first}' if order is None else 'client'
     panels.finish(axes, 'round', clients, whole='y')

@@ -32,7 +32,7 @@ _LINES: Mapping[str, Sequence[Any]] = {
 """By candidate model and rank."""
 _RANKS = 3
 _HATCHES = (None, '///', '...')
-_BLENDS = (0.3, 0.65, -0.3)  # towards white, or below zero towards black
+_BLENDS = (1.0, 0.3), (1.0, 0.65), (0.0, 0.3)  # towards white or black, and how far
 _MARKERS = ('o', 's', '^', 'D', 'v', 'P', 'X', '*', '<', '>')
 
 _FAMILIES = (
@@ -86,13 +86,10 @@ class Look(NamedTuple):
         """Red, green and blue of areas that text stands on."""
         from matplotlib import colors
 
-        blend = _BLENDS[self.rank]
-        end, share = float(blend > 0), abs(blend)
+        end, share = _BLENDS[self.rank]
         grey = min(0.25 * self.variant, 0.75)
-        return tuple(
-            (1 - grey) * ((1 - share) * part + share * end) + grey * 0.8
-            for part in colors.to_rgb(self.colour)
-        )
+        parts = ((1 - share) * part + share * end for part in colors.to_rgb(self.colour))
+        return tuple((1 - grey) * part + grey * 0.8 for part in parts)
 
 
 def looks(labels: Iterable[str]) -> dict[str, Look]:

@@ -167,10 +167,7 @@ def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
             return ''
         return f'{100 * value:.6g} %' if per_cent else f'{value:.6g}'
 
-    if axis.axis_name == 'x':
-        axis.axes.set_xscale('log')
-    else:
-        axis.axes.set_yscale('log')
+    axis.axes.set(**{f'{axis.axis_name}scale': 'log'})
     axis.set_major_formatter(FuncFormatter(text))
     axis.set_minor_formatter(FuncFormatter(text))
     axis.set_tick_params(which='minor', labelsize=8)
@@ -207,13 +204,8 @@ def legend_below(figure: Any, names: Sequence[str], width: float) -> None:
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(
-        [handles[name] for name in names],
-        names,
-        loc='outside lower center',
-        ncols=legend_columns(names, width),
-        frameon=False,
-    )
+    where = {'loc': 'outside lower center', 'ncols': legend_columns(names, width)}
+    figure.legend([handles[name] for name in names], names, frameon=False, **where)
 
 
 def note(axes: Any, text: str) -> None:

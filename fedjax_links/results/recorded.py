@@ -128,7 +128,7 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
         patterns=patterns,
         seeds=seeds,
         rounds=rounds,
-        lanes=np.broadcast_to(ran.any(axis=(2, 3))[..., None], shape[:3]),
+        lanes=np.broadcast_to(np.expand_dims(ran.any(axis=(2, 3)), -1), shape[:3]),
         complete=ran.sum(axis=(1, 2, 3)) == shape[1] * shape[2] * expected,
         chosen=chosen,
         more=more,

@@ -143,16 +143,16 @@ def methods(
     Returns:
       Sections of algorithms.
     """
-    waiting = {'name': 'wait_for_all', 'period': period, 'start_round': warm_up_rounds}
-    rate = {name: {'learning_rate': value} for name, value in (rates or {}).items()}
+    waits = {'name': 'wait_for_all', 'period': period, 'start_round': warm_up_rounds}
+    waiting, plain, jumping = (
+        {'learning_rate': rates[name]} if rates else {}
+        for name in ('waiting', 'plain', 'amplified')
+    )
     return {
-        'wait_minibatch': {**waiting, 'client': rate.get('waiting', {})},
-        'wait_full': {**waiting, 'client': {**rate.get('waiting', {}), 'batch_size': 0}},
-        'plain': {**amplified(1.0, warm_up_rounds, period), 'client': rate.get('plain', {})},
-        'amplified': {
-            **amplified(10.0, warm_up_rounds, period),
-            'client': rate.get('amplified', {}),
-        },
+        'wait_minibatch': {**waits, 'client': waiting},
+        'wait_full': {**waits, 'client': {**waiting, 'batch_size': 0}},
+        'plain': {**amplified(1.0, warm_up_rounds, period), 'client': plain},
+        'amplified': {**amplified(10.0, warm_up_rounds, period), 'client': jumping},
     }
 
 

@@ -219,18 +219,18 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
         finish(right, '$p_i$', 'clients of 100', legend='best')
 
     top = np.sort(weights, axis=1)
-    shares = {
+    ratios = {
         'clients with p_i < 0.1': np.array(below),
         'largest class weight': top[:, -1],
         'second largest': top[:, -2],
     }
-    errors = {name: values.std(ddof=1) / np.sqrt(num_draws) for name, values in shares.items()}
+    errors = {name: values.std(ddof=1) / np.sqrt(num_draws) for name, values in ratios.items()}
     table = tables.fill(
-        shares,
+        ratios,
         {
             'share': str,
             'mean ± 1.96 standard errors': lambda name: (
-                f'{shares[name].mean():.3f} ± {1.96 * errors[name]:.3f}'
+                f'{ratios[name].mean():.3f} ± {1.96 * errors[name]:.3f}'
             ),
         },
         f'{num_draws} draws, m = 100, alpha = 0.1, sigma = 10, delta = 0.',
