@@ -11,6 +11,7 @@ import pytest
 from fedjax_links import report, runs
 from fedjax_links.core import errors
 from fedjax_links.experiment.running import stores
+from tests.experiment.configs import files_of
 from tests.experiment.running.test_loop import in_python
 
 FACTS = {'title': 'before', 'num_rounds': 40, 'algorithms': ['fedavg']}
@@ -76,6 +77,7 @@ def test_a_run_goes_on_with_the_draws_and_the_rounding_that_it_began_with(
     stores.RunFolder(tmp_path, facts=planned.plan.facts()).close()
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_another_backend_is_refused_and_a_folder_that_names_none_still_reports(tmp_path):
     planned = in_python()
     planned.run(tmp_path)
@@ -157,6 +159,7 @@ def test_a_damaged_save_takes_back_the_lines_of_its_own_lane(tmp_path):
     assert shown(tmp_path) == ['a1', 'a2', 'b1', 'b2', 'c1', 'c2']
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_changed_descriptions_and_links_are_refused(tmp_path):
     in_python().run(tmp_path)
     for name in (runs.EXPERIMENT, runs.LINKS):
@@ -198,7 +201,7 @@ def test_a_flipped_bit_anywhere_in_a_lanes_file_is_told_and_mended(tmp_path, cap
     """Also in what is passed over by whoever unpacks it."""
     in_python().run(tmp_path)
     path = sorted((tmp_path / runs.CHECKPOINTS).glob('main-fedpbc-*@40.npz'))[1]
-    size, before = path.stat().st_size, files(tmp_path)
+    size, before = path.stat().st_size, files_of(tmp_path)
     step = size // 40
     for place in range(size - 80, size, 8) if end else range(0, size, step):
         flip(path, place)
@@ -208,13 +211,7 @@ def test_a_flipped_bit_anywhere_in_a_lanes_file_is_told_and_mended(tmp_path, cap
     flip(path, size - 1 if end else 12)
     in_python().run(tmp_path)
     assert capsys.readouterr().err.count(f'{path} is damaged') == 1
-    assert files(tmp_path) == before
-
-
-def files(folder):
-    """The content of all files but the one that says where and when."""
-    paths = [path for path in folder.rglob('*') if path.is_file()]
-    return {path: path.read_bytes() for path in paths if path.name != runs.ENVIRONMENT}
+    assert files_of(tmp_path) == before
 
 
 def flip(path, place=None):

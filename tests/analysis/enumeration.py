@@ -45,6 +45,15 @@ def elementary(values, degree):
     return sum(math.prod(subset) for subset in itertools.combinations(values, degree))
 
 
+def elementary_of_many(values, degree):
+    """The same of more fractions than have all their subsets listed, value by value."""
+    sums = [1] + [0] * degree
+    for value in values:
+        for k in range(degree, 0, -1):
+            sums[k] += value * sums[k - 1]
+    return sums[degree]
+
+
 def one_round(weights, size, design):
     """Law of a cohort by its definition, draw by draw where the design draws."""
     law = {}

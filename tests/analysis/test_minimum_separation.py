@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_links import analysis
 from tests.analysis import enumeration
+from tests.analysis.enumeration import elementary_of_many
 from tests.analysis.refusals import refuses
 
 GROUP_WEIGHTS = np.arange(1.0, 21.0) ** -1.5
@@ -18,17 +19,9 @@ FIRST_GROUP = {0: 0.4607, 5: 0.1521, 8: 0.1066, 10: 0.0886, 15: 0.0621, 18: 0.05
 def exact_inclusion(weights, size):
     """Inclusion probabilities in rational arithmetic: no rounding, no range."""
     exact = [Fraction(float(weight)) for weight in weights]
-
-    def elementary(values, degree):
-        sums = [Fraction(1)] + [Fraction(0)] * degree
-        for value in values:
-            for k in range(degree, 0, -1):
-                sums[k] += value * sums[k - 1]
-        return sums[degree]
-
-    whole = elementary(exact, size)
+    whole = elementary_of_many(exact, size)
     return [
-        float(exact[i] * elementary(exact[:i] + exact[i + 1 :], size - 1) / whole)
+        float(exact[i] * elementary_of_many(exact[:i] + exact[i + 1 :], size - 1) / whole)
         for i in range(len(exact))
     ]
 

@@ -14,6 +14,7 @@ from fedjax_links.papers.sun2025 import presets as sun2025
 from fedjax_links.report import layouts, source
 from tests.configs import shipped
 from tests.problems.generators import draw_robust_regression
+from tests.tiers import cases
 
 
 def values(name, argument=None, **changes):
@@ -143,13 +144,7 @@ WITH_THEIR_NETWORK = (TINY[3],)
 """One of each paper; the others, all slow, take a network that compiles in no time."""
 
 
-@pytest.mark.parametrize(
-    'name, argument',
-    [
-        pytest.param(*case, marks=() if case in WITH_THEIR_NETWORK else pytest.mark.slow)
-        for case in TINY
-    ],
-)
+@pytest.mark.parametrize('name, argument', cases(TINY, WITH_THEIR_NETWORK))
 def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
     """With the baseline alone, and what was released instead of what is published."""
     config = values(name, argument)

@@ -1,4 +1,4 @@
-"""Configs of a few small experiments."""
+"""Configs of a few small experiments, and what their runs keep."""
 
 
 def values(**changes):
@@ -41,3 +41,13 @@ def tuned(**changes):
         'first_seed': 5,
     }
     return values(**{**base, **changes})
+
+
+def files_of(folder):
+    """All that a run keeps, by path, but what says where and when it took place."""
+    left_out = 'environment.json', '.lock'
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob('*'))
+        if path.is_file() and path.name not in left_out
+    }

@@ -1,18 +1,14 @@
-"""Runs of two processes that share a mesh, as commands; and how often they keep what one keeps.
-
-NUM_ROUNDS=400 python -m tests.experiment.several --count=50
-"""
+"""Runs of two processes that share a mesh, as commands."""
 
 import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 from tests import ROOT
+from tests.experiment.configs import files_of
 
 CONFIG = """
 import os
@@ -51,7 +47,7 @@ def get_config():
         'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
         'client': {'local_steps': 2, 'learning_rate': 0.1},
         'algorithms': {'mifa': {}, 'fedpbc': {}},
-        'num_rounds': int(os.environ.get('NUM_ROUNDS', 300)),
+        'num_rounds': 300,
         'eval_every': 1,
         'num_seeds': 1,
     }
@@ -137,15 +133,11 @@ def pause(process, seconds):
 
 
 def kept(folder):
-    """All files but those that say where and when a run took place, and of states the last."""
-    left_out = 'environment.json', '.lock'
-    files = [path for path in sorted(folder.rglob('*')) if path.is_file()]
-    last = max(int(path.stem.rpartition('@')[2]) for path in files if '@' in path.name)
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in files
-        if path.name not in left_out and ('@' not in path.name or path.stem.endswith(f'@{last}'))
-    }
+    """All that a run keeps, of states the last."""
+    files = files_of(folder)
+    rounds = {name: int(name.split('@')[1].removesuffix('.npz')) for name in files if '@' in name}
+    last = max(rounds.values())
+    return {name: content for name, content in files.items() if rounds.get(name, last) == last}
 
 
 def num_saves(folder):
@@ -160,24 +152,3 @@ def run_with_a_slow_disk(folder):
         wait_for(folder, 50 * (place + 1), both)
         pause(process, 2)
     return ended(both)
-
-
-def main(count):
-    """Repeats this, and prints how each came out."""
-    alike, saves = 0, []
-    with tempfile.TemporaryDirectory() as scratch:
-        run_alone(Path(scratch) / 'alone')
-        whole = kept(Path(scratch) / 'alone')
-        for place in range(count):
-            folder, began = Path(scratch) / str(place), time.monotonic()
-            statuses, said = run_with_a_slow_disk(folder)
-            same = statuses == [0, 0] and kept(folder) == whole
-            alike, saves = alike + same, [*saves, num_saves(folder)]
-            took = time.monotonic() - began
-            print(f'{place + 1:3d} {saves[-1]} saves, {took:.0f} s: {same or (statuses, said)}')
-    print(f'{alike} of {count} runs kept what one process keeps; saves: at least {min(saves)}')
-    return alike != count
-
-
-if __name__ == '__main__':
-    sys.exit(main(int(sys.argv[1].removeprefix('--count='))))

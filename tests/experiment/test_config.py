@@ -151,7 +151,6 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         ({'patterns': {}}, "`config` must have either 'links' or 'patterns', got "),
         ({'direction': 'up'}, "`config.direction` has no 'up'; valid names: max, min."),
         ({'log': ('link',)}, "`config.log` has no 'link'; did you mean 'links'?"),
-        ({'title': 3}, '`config.title` must be text, got 3.'),
         ({'client': 3}, '`config.client` must be a section, got 3.'),
         (
             {'problem': {'name': 'digts'}},
@@ -190,10 +189,6 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
             "`config.algorithms.fedavg.client.decay` has no 'sqrt'; did you mean 'inverse_sqrt'?",
         ),
         (
-            {'client': {'learning_rate': 0.1, 'local_steps': 1, 'decay': {'name': 'warm'}}},
-            "`config.algorithms.fedavg.client.decay.name` has no 'warm'; did you mean 'warmup'?",
-        ),
-        (
             {'client': {'learning_rate': 0.1, 'local_steps': 1, 'decay': 'warmup'}},
             '`config.algorithms.fedavg.client.decay.initial` must be given, got None.',
         ),
@@ -218,10 +213,6 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
             '`config.algorithms.fedavg.client.decay.initial` must be positive, got -1.0.',
         ),
         (
-            {'client': {'learning_rate': 0.0, 'local_steps': 1, 'decay': 'inverse'}},
-            '`config.algorithms.fedavg.client.learning_rate` must be positive, got 0.0.',
-        ),
-        (
             {'client': {'learning_rate': 0.1, 'local_steps': 1, 'decay': 3}},
             '`config.algorithms.fedavg.client.decay` must be a section, got 3.',
         ),
@@ -242,10 +233,6 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
             '`config.links.probs` must be a number, a list or a section, got None.',
         ),
         ({'links': 'cyclic'}, '`config.links.probs` must be given, got None.'),
-        (
-            {'links': {'name': 'bernoulli', 'probs': [0.5, 0.5]}},
-            '`config.links.probs.values` must have ',
-        ),
     ],
 )
 def test_a_mistake_costs_one_line_that_names_it(changes, message):
@@ -300,18 +287,9 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
             {'algorithms': {'fedavg': {'client': {'learning_rate': {'cohort': 0.1}}}}},
             '`config.algorithms.fedavg.client.learning_rate` must be a number, got ',
         ),
-        ({'patern': {}}, "`config` has no 'patern'; did you mean 'patterns'?"),
         (
             {'patterns': {'bernoulli': {'name': 'bernouli'}}},
             "`config.patterns.bernoulli.name` has no 'bernouli'; did you mean 'bernoulli'?",
-        ),
-        (
-            {'algorithms': {'fedavg': {'server_lr': -1.0}}},
-            '`config.algorithms.fedavg.server_lr` must be positive, got -1.0.',
-        ),
-        (
-            {'algorithms': {'a/b': {'name': 'fedavg'}}},
-            "`config.algorithms` must have labels that are file names without '/' and '..'",
         ),
         (
             {'grid': {'client': {'lerning_rate': (0.1,)}}},

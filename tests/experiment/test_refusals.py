@@ -78,7 +78,8 @@ REFUSED = [
     ({'': 1}, "`config` has no ''; valid names: "),
     ({'algorithms': {'fedavg': {'client': {1: 2}}}}, 'must have texts as names of its fields'),
     ({'algorithms': {'fedavg': {}, 'FedAvg': {'name': 'fedpbc'}}}, "got 'fedavg' and 'FedAvg'."),
-    ({'algorithms': {'..': {'name': 'fedavg'}}}, 'must have labels that are file names'),
+    ({'algorithms': {'..': {'name': 'fedavg'}}}, "labels that are file names without '/' and '..'"),
+    ({'algorithms': {'a/b': {'name': 'fedavg'}}}, 'must have labels that are file names'),
     ({'algorithms': {'x' * 101: {'name': 'fedavg'}}}, 'must have labels of at most 100 letters'),
     *(
         (

@@ -19,6 +19,7 @@ from fedjax_links.participation import (
     uniform_cohort,
 )
 from tests.participation.sampling import advance
+from tests.tiers import cases
 
 N = 1_000_000
 PROBS = np.linspace(0.001, 0.9, N, dtype=np.float32)
@@ -51,13 +52,7 @@ PATTERNS = {
 }
 
 
-@pytest.mark.parametrize(
-    'name',
-    [
-        pytest.param(name, marks=() if name in ('uniform', 'markov') else pytest.mark.slow)
-        for name in PATTERNS
-    ],
-)
+@pytest.mark.parametrize('name', cases(PATTERNS, ['uniform', 'markov']))
 def test_a_million_clients(name):
     make, cohort_size = PATTERNS[name]
     pattern = make()

@@ -9,6 +9,7 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.participation import minimum_separation, selection
+from tests.analysis.enumeration import elementary_of_many
 from tests.participation.sampling import advance, assert_frequencies, masks, refuses, roll
 from tests.tiers import cases
 
@@ -196,19 +197,12 @@ def test_ratio_recursion_against_exact_fractions(x64):
     uniforms = np.asarray(jax.random.uniform(jax.random.key(8), (12,), 'float32'))
     mask = selection.product_subset(jax.random.key(8), jnp.ones(12, bool), scaled, 4)
 
-    def elementary(values, degree):
-        sums = [Fraction(1)] + [Fraction(0)] * degree
-        for value in values:
-            for k in range(degree, 0, -1):
-                sums[k] += value * sums[k - 1]
-        return sums[degree]
-
     left = 4
     for i in range(12):
         chance = Fraction(0)
         if left:
-            chance = weights[i] * elementary(weights[i + 1 :], left - 1)
-            chance /= elementary(weights[i:], left)
+            chance = weights[i] * elementary_of_many(weights[i + 1 :], left - 1)
+            chance /= elementary_of_many(weights[i:], left)
         taken = uniforms[i] < float(chance)
         assert mask[i] == taken
         left -= int(taken)

@@ -22,7 +22,7 @@ from fedjax_links import experiment
 from fedjax_links.experiment.running import stores
 from fedjax_links.machines.devices import places
 from fedjax_links.experiment.running import loop as running
-from tests.experiment.configs import tuned
+from tests.experiment.configs import files_of, tuned
 
 folder, saving = Path(sys.argv[1]), sys.argv[2]
 stores.SaveClock.is_due = lambda clock: saving == 'always'
@@ -45,12 +45,7 @@ def run(name, devices, *callbacks):
         print(name, type(error).__name__)
 
 def kept(name):
-    left_out = 'environment.json', '.lock'
-    files = sorted(path for path in (folder / name).rglob('*') if path.is_file())
-    return {
-        str(path.relative_to(folder / name)): path.read_bytes()
-        for path in files if path.name not in left_out
-    }
+    return files_of(folder / name)
 
 for devices in (1, 2, 4):
     run(f'on {devices}', devices)
@@ -91,7 +86,7 @@ from fedjax_links.experiment.running import stores
 from fedjax_links.machines.devices import places
 from fedjax_links.experiment.looking import forking
 from fedjax_links.experiment.running import loop as running
-from tests.experiment.configs import values
+from tests.experiment.configs import files_of, values
 
 folder = Path(sys.argv[1])
 stores.SaveClock.is_due = lambda clock: True
@@ -100,12 +95,7 @@ config = values(algorithms={'fedpbc': {}}, client=clients)
 planned = experiment.build(config)
 
 def kept(name):
-    left_out = 'environment.json', '.lock'
-    files = sorted(path for path in (folder / name).rglob('*') if path.is_file())
-    return {
-        str(path.relative_to(folder / name)): path.read_bytes()
-        for path in files if path.name not in left_out
-    }
+    return files_of(folder / name)
 
 meshes = {'1': places(1, 1), '2': places(2, 2), '4': places(4, 4), '2 x 2': places(4, 2)}
 for name, used in {'none': places(1), **meshes}.items():
