@@ -114,7 +114,8 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
         if not isinstance(item, tuple | list) or len(item) != 2:
             requirement = 'have items that are pairs (features, label)'
             raise errors.invalid('dataset', requirement, f'item {place}, {type(item).__name__}')
-    return from_columns(*([item[k] for item in items] for k in (0, 1)), clients)
+    features, labels = ([item[k] for item in items] for k in (0, 1))
+    return from_columns(features, labels, clients)
 
 
 def from_leaf(
