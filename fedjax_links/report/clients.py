@@ -81,11 +81,11 @@ def read(folder: Path) -> dict[str, Clients]:
     with np.load(folder / FILE, allow_pickle=False) as stored:
         for name, array in stored.items():
             kind, pattern, *labels = name.split('/')
-            *outer, last = kind, *labels
+            path = [kind, *labels]
             at = found.setdefault(pattern, {})
-            for label in outer:
+            for label in path[:-1]:
                 at = at.setdefault(label, {})
-            at[last] = array if array.ndim else array.item()
+            at[path[-1]] = array if array.ndim else array.item()
     return {pattern: Clients(**own) for pattern, own in found.items()}
 
 

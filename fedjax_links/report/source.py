@@ -249,7 +249,8 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
     members = dataset.points(every)
     done = dict(zip(members, every['complete'].values.tolist(), strict=True))
     series: list[str] = []
-    tuning, missing = {}, []
+    tuning: dict[str, dict[str, np.ndarray]] = {}
+    missing: list[str] = []
     for algorithm in _in_order(sorted(facts['algorithms']), names):
         own = {label: point for label, (owner, point) in members.items() if owner == algorithm}
         if not own or not all(done[label] for label in own):

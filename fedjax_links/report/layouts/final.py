@@ -87,8 +87,8 @@ def levels(
             row |= {'paper': theirs, f'paper, minus {baseline}': gap}
         row['ours'] = ends.level(key)
         if compared:
-            found = source.paired(ends, key, bases[key[1]])
-            row[f'ours, minus {baseline}'] = ends.metric.difference(found) if found else ''
+            gained = source.paired(ends, key, bases[key[1]])
+            row[f'ours, minus {baseline}'] = ends.metric.difference(gained) if gained else ''
         rows.append(row)
     caption = (
         f'{ends.caption()}, and behind a difference that of differences between runs with the '

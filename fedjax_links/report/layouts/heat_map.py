@@ -66,7 +66,7 @@ def heat_map(
     return with_panels(
         Page('Who is ahead where', drawn.tables(_caption(source, found, best_over, tail))),
         shown,
-        lambda axes, pair: drawn.draw(axes, *pair, width / len(found.x[1])),
+        lambda axes, pair: drawn.draw(axes, pair, width / len(found.x[1])),
         columns=columns,
         panel=(width + _BETWEEN, _HEIGHT * len(found.y[1]) + 0.35),
         around=(_BESIDE, 1.3),
@@ -157,26 +157,26 @@ class _Map:
 
     def _texts(self, found: evaluation.Interval) -> np.ndarray:
         def text(mean: float, half: float) -> str:
-            each = evaluation.Interval(np.float64(mean), np.float64(half), found.num_seeds)
+            each = evaluation.Interval(np.asarray(mean), np.asarray(half), found.num_seeds)
             return self.metric.difference(each)
 
         return np.vectorize(text, otypes=[object])(found.mean, found.half_width)
 
-    def draw(self, axes: Any, panel: int, algorithm: str | None, cell: float) -> None:
+    def draw(self, axes: Any, shown: tuple[int, str | None], cell: float) -> None:
         """Who is best, or an algorithm's differences, on one scale for all.
 
         Args:
           axes: of the panel.
-          panel: which.
-          algorithm: of the differences; None for the best.
+          shown: which panel, and the algorithm of the differences; None for the best.
           cell: inches of a cell's width.
         """
+        panel, algorithm = shown
         if algorithm is None:
             title, levels, clear = 'best', self.level[panel], self.clear[panel]
             colours = np.where(clear[..., None], self.faces[self.leader[panel]], 1.0)
             texts = [['' if v != v else self.metric.number(v) for v in line] for line in levels]
-            shown = texts if heat.fits(texts, cell) else None
-            heat.draw_colours(axes, colours, np.isnan(levels), shown, unclear=~clear)
+            written = texts if heat.fits(texts, cell) else None
+            heat.draw_colours(axes, colours, np.isnan(levels), written, unclear=~clear)
         else:
             title = f'{self.source.name(algorithm)} - {self.source.name(self.source.baseline)}'
             scale, form = self.metric.scale, '+.1f' if self.metric.is_share else '+.2g'

@@ -180,10 +180,10 @@ def under(links: ConfiguredLinks, most_work: float = MOST_WORK) -> Predictions |
 
 def _computed(links: ConfiguredLinks) -> Predictions | None:
     problem, law, seed = links.problem, links.law, links.experiment.seeds[0]
-    weights, exact = law.weights, law.weights is not None
-    if exact and law.never_empty:
+    weights = law.weights
+    if weights is not None and law.never_empty:
         non_empty = 1.0
-    elif exact and law.probs is not None:
+    elif weights is not None and law.probs is not None:
         non_empty = float(1 - np.prod(1 - law.probs))
     else:
         wanted = _MOST_ROUNDS if links.time is None else links.experiment.num_rounds
@@ -196,6 +196,7 @@ def _computed(links: ConfiguredLinks) -> Predictions | None:
         if weights is None:
             shares = record.participates / np.maximum(sizes, 1)
             weights = shares.sum(axis=0) / (sizes > 0).sum()
+    exact = law.weights is not None
     return predictions(
         problem, weights, non_empty=non_empty, time=links.time, seed=seed, exact=exact
     )
