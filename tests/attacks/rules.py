@@ -44,27 +44,9 @@ _OPTIONS = (
     | _MAY_BE_NONE
     | {
         *('name', 'probs', 'schedule', 'client', 'decay', 'optimizer', 'server_optimizer', 'mu'),
-        *(
-            'gamma',
-            'width',
-            'alpha',
-            'beta',
-            'sigma',
-            'mean',
-            'model',
-            'partition',
-            'targets',
-            'value',
-        ),
-        *(
-            'values',
-            'exponent',
-            'separation',
-            'uplink',
-            'patterns',
-            'at_rounds',
-            'intervals',
-        ),
+        *('gamma', 'width', 'alpha', 'beta', 'sigma', 'mean', 'model', 'partition', 'targets'),
+        *('value', 'values', 'exponent', 'separation', 'uplink', 'patterns', 'at_rounds'),
+        'intervals',
         *('hidden', 'channels', 'shape', 'augment', 'metrics', 'shares', 'learning_rates', 'wrap'),
         *('server_lrs', 'grid', 'b1', 'b2', 'eps', 'eps_root', 'weight_decay'),
         *(

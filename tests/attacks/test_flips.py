@@ -1,0 +1,124 @@
+"""Single bits that are flipped in the files of a run: each is overcome, or refused in a line."""
+
+import functools
+import random
+import shutil
+
+import pytest
+
+from fedjax_links import experiment, report, runs
+from fedjax_links.core import errors
+from fedjax_links.experiment.running import stores
+from fedjax_links.report import exporting
+
+NUM_FLIPS = 60
+CONFIG = {
+    'title': 'To be damaged',
+    'problem': {'name': 'counterexample', 'num_clients': 6, 'dimension': 4},
+    'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+    'client': {'local_steps': 2},
+    'algorithms': {'fedpbc': {}},
+    'tuning': {
+        'learning_rates': (0.05, 0.1),
+        'pattern': 'links',
+        'num_rounds': 8,
+        'num_seeds': 1,
+    },
+    'metric': 'loss',
+    'num_rounds': 16,
+    'eval_every': 4,
+    'num_seeds': 2,
+}
+DERIVED = (runs.ENVIRONMENT, '.lock')
+"""Files that are written anew at every start and say nothing of results."""
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """The folder of an unbroken run."""
+    experiment.build(CONFIG).run(tmp_path / 'whole')
+    return tmp_path / 'whole'
+
+
+def contents(folder):
+    """What must not depend on damage that was overcome."""
+    names = (runs.METRICS, runs.CONFIG, runs.EXPERIMENT, runs.LINKS)
+    paths = [*(folder / name for name in names), *sorted(folder.glob('checkpoints/*@16.npz'))]
+    return {path.name: path.read_bytes() for path in paths}
+
+
+def damaged(folder, seed):
+    """A copy of a folder with one bit of one file flipped, and where that is."""
+    rng, copy = random.Random(seed), folder.with_name('case')
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(folder, copy)
+    paths = [p for p in sorted(copy.rglob('*')) if p.is_file() and p.name not in DERIVED]
+    path = rng.choice([p for p in paths if p.stat().st_size])
+    content = bytearray(path.read_bytes())
+    place, bit = rng.randrange(len(content)), rng.randrange(8)
+    content[place] ^= 1 << bit
+    path.write_bytes(bytes(content))
+    return copy, f'{path.relative_to(copy)} byte {place} bit {bit}'
+
+
+def unless_refused(call):
+    """What a call returns, or None where it is refused in one line."""
+    try:
+        return call()
+    except errors.InvalidError as error:
+        said = str(error)
+    assert '\n' not in said
+    return None
+
+
+class CutAt(experiment.Callback):
+    """Stops in the second lane of the main part, with two saves behind it."""
+
+    def on_period(self, lane, record):
+        """Stops there."""
+        if (lane.stage, lane.seed, record['round']) == ('main', 1, 12):
+            raise experiment.Stop
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_ends_like_an_unbroken_one_or_is_refused(whole, monkeypatch):
+    """The state of a lane that was done is not looked at until somebody wants it."""
+    expected, cut = contents(whole), whole.with_name('cut')
+    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    with pytest.raises(experiment.Stop):
+        experiment.build(CONFIG).run(cut, [CutAt()])
+    overcome = 0
+    for seed in range(NUM_FLIPS):
+        folder, where = damaged(cut, seed)
+        planned = experiment.build(CONFIG)
+        if unless_refused(functools.partial(planned.run, folder)) is None:
+            continue
+        found = contents(folder)
+        changed = [name for name in expected if found[name] != expected[name]]
+        overcome += not changed
+        if changed:
+            assert all('@' in name for name in changed), where
+            export = functools.partial(exporting.export, folder, folder.with_name(f'to{seed}'))
+            assert unless_refused(export) is None, where
+    assert 0 < overcome < NUM_FLIPS
+
+
+def read(folder):
+    """The report, and the links that were kept."""
+    text = report.write(runs.read(folder))
+    runs.links(folder)
+    return text
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
+def test_the_report_of_a_finished_run_is_the_same_or_refused(whole):
+    expected = report.write(runs.read(whole)).split('Wrote')[0]
+    same = 0
+    for seed in range(NUM_FLIPS):
+        folder, where = damaged(whole, seed)
+        text = unless_refused(functools.partial(read, folder))
+        if text is not None:
+            assert text.split('Wrote')[0] == expected, where
+            same += 1
+    assert 0 < same < NUM_FLIPS
