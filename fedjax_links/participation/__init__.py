@@ -19,6 +19,7 @@ from fedjax_links.participation.algebra import (
     cap,
     either,
     either_law,
+    mixture,
     outage,
     switch,
 )
@@ -98,6 +99,7 @@ _ENTRIES = (
         _third,
         law=minimum_separation_law,
     ),
+    _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
     _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
     _E(
         periodic_groups,

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import base
 from fedjax_links.base import Array, DuplexLinkSample, Key, MaskLinks, Number, Participation, PyTree
-from fedjax_links.core import checks, errors
-from fedjax_links.participation import selection
+from fedjax_links.core import checks, errors, prng
+from fedjax_links.participation import schedules, selection
 from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw, independent
 
 Samples = Sequence[MaskLinks]
@@ -65,6 +65,37 @@ def either(first: Participation, second: Participation) -> Participation:
       ValueError: if the numbers of clients differ.
     """
     return combine([first, second], _join)
+
+
+def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participation:
+    """Each round one of the patterns is in force, drawn independently of everything else.
+
+    Args:
+      patterns: K patterns over the same N clients.
+      probs: float[K], non-negative, of sum one.
+
+    Returns:
+      The pattern; ``prob`` is the mean of the parts' under ``probs``, exact where theirs are.
+
+    Raises:
+      ValueError: if numbers do not fit or ``probs`` is no distribution.
+    """
+    _check_some(patterns)
+    law = schedules.as_probs(probs, 'probs')
+    if np.shape(probs) != (len(patterns),):
+        raise errors.invalid('probs', f'have {len(patterns)} entries', np.shape(probs)[0])
+    if checks.is_concrete(probs) and abs(np.sum(np.asarray(probs, np.float64)) - 1) > 1e-5:
+        raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
+
+    def pick(key: Key, round: Array, samples: Samples) -> MaskLinks:
+        uniform = prng.uniform(key)
+        last = jnp.max(jnp.where(law > 0, jnp.arange(len(patterns)), 0))
+        which = jnp.minimum(jnp.sum(uniform >= jnp.cumsum(law)), last)
+        parts = jnp.stack([sample.prob for sample in samples])
+        weighted = jnp.where(law[:, None] > 0, law[:, None] * parts, 0)
+        return _choose(samples, which)._replace(prob=weighted.sum(axis=0))
+
+    return combine(patterns, pick)
 
 
 def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participation:

@@ -76,6 +76,11 @@ _PATTERNS: dict[str, Any] = {
         'patterns': [{'name': 'always'}, {'name': 'markov', 'probs': _PROBS}],
         'at_rounds': 4,
     },
+    'mixture': {
+        'name': 'mixture',
+        'patterns': [{'name': 'always'}, {'name': 'bernoulli', 'probs': _PROBS}],
+        'probs': [0.5, 0.5],
+    },
     'both': {
         'name': 'both',
         'first': {'name': 'bernoulli', 'probs': _PROBS},

@@ -18,6 +18,7 @@ from fedjax_links.participation import (
     either,
     markov,
     minimum_separation,
+    mixture,
     outage,
     regularized,
     replay,
@@ -66,6 +67,20 @@ def test_unknown_probabilities_stay_unknown():
     unknown = minimum_separation(np.ones(3), separation=1)
     for pattern in (both(bernoulli(P), unknown), cap(bernoulli(P), 2), either(unknown, UP)):
         assert np.isnan(roll(pattern, 2).prob).all()
+    mixed = mixture([unknown, bernoulli(P)], [0.0, 1.0])
+    np.testing.assert_allclose(roll(mixed, 2).prob[1], P, rtol=1e-6)
+
+
+@pytest.mark.statistical
+def test_mixture_draws_one_pattern_per_round():
+    pattern = mixture([UP, DOWN, bernoulli(P)], [0.25, 0.25, 0.5])
+    mask = masks(pattern, 2, SEEDS)
+    law = 0.25 + 0.5 * P
+    np.testing.assert_allclose(roll(pattern, 1).prob[0], law, rtol=1e-6)
+    assert_frequencies(mask[:, 0].sum(axis=0), law, SEEDS)
+    assert_frequencies(np.array(mask[:, 0].all(axis=1).sum()), 0.25 + 0.5 * P.prod(), SEEDS)
+    twice = (mask[:, 0] & mask[:, 1]).sum(axis=0)
+    assert_frequencies(twice, law**2, SEEDS)
 
 
 def test_switch_at_exact_rounds_with_carries_advanced():
@@ -180,6 +195,7 @@ def test_combinations_nest_and_mix_kinds():
     plain, split = bernoulli(P), duplex(uplink=markov(P), compute=bernoulli(Q))
     for pattern in (
         both(plain, split),
+        mixture([split, plain], [0.5, 0.5]),
         switch([plain, split], 2),
         cap(split, 1, rule='permutation'),
         by_group([0, 0, 0, 1, 1, 1], [split, plain]),
@@ -200,11 +216,22 @@ def test_in_pieces():
     np.testing.assert_array_equal(np.concatenate([first, second]), whole)
 
 
+def test_traced_mixture_probabilities():
+    def prob(weight):
+        pattern = mixture([UP, DOWN], jnp.stack([weight, 1 - weight]))
+        return pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), 0)[1].prob
+
+    swept = jax.jit(jax.vmap(prob))(jnp.array([0.0, 0.25, 1.0]))
+    np.testing.assert_allclose(swept[:, 0], [0.0, 0.25, 1.0])
+
+
 def test_errors():
     two: Participation = always(2)
     refuses(lambda: both(UP, two), '`patterns` must have the same number of clients, got [3, 2].')
-    for empty in (lambda: switch([], []), lambda: by_group([0], [])):
+    for empty in (lambda: mixture([], []), lambda: switch([], []), lambda: by_group([0], [])):
         refuses(empty, '`patterns` must name at least one pattern, got [].')
+    refuses(lambda: mixture([UP, DOWN], [1.0]), '`probs` must have 2 entries, got 1.')
+    refuses(lambda: mixture([UP, DOWN], [0.5, 0.6]), '`probs` must sum to one, got 1.1.')
     refuses(
         lambda: switch([UP, DOWN], [1, 2]), '`at_rounds` must name 1 rounds for 2 patterns, got 2.'
     )

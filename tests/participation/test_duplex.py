@@ -12,6 +12,7 @@ from fedjax_links.participation import (
     both,
     duplex,
     either,
+    mixture,
     outage,
     replay,
     unavailable,
@@ -59,9 +60,10 @@ def test_duplex_parts_are_independent():
         lambda split: split,
         lambda split: both(split, split),
         lambda split: either(split, bernoulli(Q)),
+        lambda split: mixture([bernoulli(P), split], [0.25, 0.75]),
         lambda split: outage(unavailable(split), start=10**6, stop=10**6 + 1),
     ],
-    ids=['alone', 'both', 'either', 'unavailable'],
+    ids=['alone', 'both', 'either', 'mixture', 'unavailable'],
 )
 def test_clients_take_part_as_often_as_the_probability_says(combine):
     split = duplex(uplink=bernoulli(P), downlink=bernoulli(Q), compute=bernoulli([0.9, 0.7]))
