@@ -38,6 +38,7 @@ CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment
 METRICS, LINKS, CHECKPOINTS = 'metrics.jsonl', 'links.npz', 'checkpoints'
 _DIGEST = 'sha256'
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed')
+_OLDER = f'{CHECKPOINTS}/journal.jsonl'
 ON_A_MESH = 'on_a_mesh'
 MAY_DIFFER = ('baseline', 'caption', 'log', 'names', 'reports', 'title')
 """What changes how results are shown or kept, but no result."""
@@ -172,6 +173,7 @@ def described(
     facts = read_json(Path(folder), EXPERIMENT)
     if facts is None:
         raise errors.invalid(argument, f'hold a run ({EXPERIMENT})', folder)
+    refuse_older(folder, argument)
     return facts, read_json(Path(folder), CONFIG)
 
 
@@ -293,6 +295,13 @@ def read_json(folder: Path, name: str) -> Any:
     if digest is not None and digest != _digest_of(values):
         raise _changed(path, 'hold files as they were written')
     return values
+
+
+def refuse_older(folder: str | Path, argument: str) -> None:
+    """Refuses a run that an older version of this package kept in another form."""
+    if (Path(folder) / _OLDER).exists():
+        requirement = 'be kept by this version, not by an older one, which reads it and goes on'
+        raise errors.invalid(argument, f'{requirement} (--start_over sets it aside)', folder)
 
 
 def _digest_of(values: Mapping[str, Any]) -> str:

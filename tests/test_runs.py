@@ -263,6 +263,14 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(tmp_path, c
             opened(tmp_path)
 
 
+def test_a_run_of_an_older_version_is_refused_in_a_line(tmp_path):
+    opened(tmp_path).close()
+    (tmp_path / runs.CHECKPOINTS / 'journal.jsonl').touch()
+    for use in (opened, runs.read):
+        with pytest.raises(errors.InvalidError, match='be kept by this version, not by an older'):
+            use(tmp_path)
+
+
 def test_a_folder_that_cannot_be_one_costs_a_line(tmp_path):
     path = tmp_path / 'file'
     path.touch()

@@ -17,7 +17,7 @@ _COUNTS = {  # at least one
     *('shards_per_client', 'chunk_size', 'kernel_size', 'every', 'buffer_size'),
 }
 _FROM_ZERO = {'first_seed', 'batch_size', 'separation', 'start_round', 'seed', 'from_round'} | {
-    *('min_examples', 'rounds', 'start', 'stop', 'times', 'cycle_length'),
+    *('rounds', 'start', 'stop', 'times', 'cycle_length'),
 }
 _POSITIVE = {'learning_rate', 'server_lr', 'amplification', 'initial', 'innovation_clip', 'tick'}
 _SHARES = {'up_rate', 'beta', 'tail', 'smoothing', 'minimum', 'trough', 'similarity', 'share'} | {
@@ -59,10 +59,10 @@ _OPTIONS = (
             'shapes',
             'initial_scale',
         ),
-        *('initial_accumulator_value', 'max_deviation', 'test_fraction', 'models', 'deviations'),
-        *('above', 'x', 'y', 'bayes_accuracy', 'size_sigma', 'test_examples', 'test'),
+        *('initial_accumulator_value', 'max_deviation', 'models', 'deviations'),
+        *('above', 'x', 'y', 'bayes_accuracy', 'test_examples', 'test'),
         *('label_noise', 'rate'),
-        *('data_seed', 'partition_seed', 'noise_seed', 'heterogeneity', 'shift', 'redraw'),
+        *('data_seed', 'partition_seed', 'heterogeneity', 'shift', 'redraw'),
     }
 )
 _LARGEST = 2**32

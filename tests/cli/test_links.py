@@ -7,7 +7,7 @@ import numpy as np
 from tests.cli.command import refused, run
 
 
-def test_links_are_counted_and_drawn_into_the_folder(tmp_path):
+def test_links_are_drawn_on_the_terminal_and_into_the_folder(tmp_path):
     folder = tmp_path / 'new' / 'links'
     done = run('links', '--config=configs/quickstart.py', '--rounds=500', f'--workdir={folder}')
     assert done.returncode == 0, done.stderr
@@ -65,6 +65,7 @@ def test_a_log_is_looked_at_without_a_config(tmp_path):
     few = run(*log, '--clients=3', '--rounds=100', '--tick=1000')
     assert '100 rounds of 1000 s (1.16 days)' in few.stdout
     assert 'clients 3, rounds 100, ' in few.stdout
+    assert 'clients, best first (3 bands), by round 0 to 67' in few.stdout
 
 
 def test_the_times_of_a_log_are_in_a_unit(tmp_path):

@@ -140,6 +140,7 @@ class RunFolder(Memory):
         if (self.path / archives.METRICS).exists():
             requirement = 'be the folder of a run, not of an archive, which has no states'
             raise errors.invalid('workdir', requirement, folder)
+        runs.refuse_older(self.path, 'workdir')
         with errors.on_disk(self.path):
             (self.path / runs.CHECKPOINTS).mkdir(parents=True, exist_ok=True)
             self._lock = (self.path / _LOCK).open('a+')

@@ -15,11 +15,12 @@ from fedjax_links.report.screens.recording import LinkRecord
 
 _MOST_MAP_ROUNDS = 600
 _LAGS, _MOST_LAGS = 40, 300
-_WIDTH = 80
+_WIDTH, _LABEL, _MAP_ROWS = 80, 10, 10
+_SHADES = ' ░▒▓█'
 
 
 def text(title: str, record: LinkRecord, law: LinkLaw) -> str:
-    """Counts, gaps, staleness and weights, by quantiles over clients.
+    """A map of who takes part when; counts, gaps, staleness and weights, by quantiles over clients.
 
     Args:
       title: first line.
@@ -35,7 +36,27 @@ def text(title: str, record: LinkRecord, law: LinkLaw) -> str:
         masks |= {'hears': record.hears, 'can train': record.computes}
         means = (f'{name} {mask.mean():.3f}' for name, mask in masks.items())
         lines.append(f'means: {", ".join(means)}')
-    return '\n'.join([*lines, analysis.participation_report(record.participates).text()])
+    active = record.participates
+    lines += _map(active, foldable(law, len(active)))
+    return '\n'.join([*lines, analysis.participation_report(active).text()])
+
+
+def _map(active: np.ndarray, period: int | None) -> list[str]:
+    """Clients by rate downwards, rounds to the right, the darker the more take part."""
+    most = _WIDTH - _LABEL - 2
+    per_cell = max(1, -(-2 * (period or 0) // most))
+    columns = min(most, len(active) // per_cell)
+    shown = active[: columns * per_cell, np.argsort(-active.mean(axis=0), kind='stable')]
+    cells = shown.reshape(columns, per_cell, -1).mean(axis=1)
+    bands = np.array_split(np.arange(active.shape[1]), min(_MAP_ROWS, active.shape[1]))
+    beside = f', {per_cell} rounds a cell' if per_cell > 1 else ''
+    rounds = f'by round 0 to {columns * per_cell - 1}{beside}'
+    lines = [f'clients, best first ({len(bands)} bands), {rounds}']
+    for band in bands:
+        darkness = np.ceil(cells[:, band].mean(axis=1) * (len(_SHADES) - 1)).astype(int)
+        label = f'{band[0] + 1}-{band[-1] + 1}' if len(band) > 1 else f'{band[0] + 1}'
+        lines.append(f'{label:>{_LABEL}} |{"".join(_SHADES[k] for k in darkness)}'.rstrip())
+    return lines
 
 
 def picture(path: Path, title: str, record: LinkRecord, law: LinkLaw) -> None:

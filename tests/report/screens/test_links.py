@@ -26,9 +26,24 @@ def test_the_text_counts_who_took_part():
     record = recording.record_links(replay(mask), num_rounds=4, seed=0)
     lines = links.text('title', record, LinkLaw('by hand')).splitlines()
     assert lines[:2] == ['title', 'links: by hand']
-    assert lines[2] == 'clients 3, rounds 4, empty rounds 1, clients never active 1'
+    assert lines[6] == 'clients 3, rounds 4, empty rounds 1, clients never active 1'
     counts = next(line for line in lines if line.startswith('participations'))
     assert counts.split()[1:] == ['0', '1', '2', '2.5', '3']
+
+
+def test_the_map_shows_who_and_when():
+    mask = np.array([[1, 1, 0], [0, 1, 0], [1, 1, 0], [0, 1, 1]], bool)
+    record = recording.record_links(replay(mask), num_rounds=4, seed=0)
+    lines = links.text('title', record, LinkLaw('by hand')).splitlines()
+    assert lines[2] == 'clients, best first (3 bands), by round 0 to 3'
+    assert lines[3:6] == ['         1 |████', '         2 |█ █', '         3 |   █']
+
+
+def test_many_clients_become_bands_of_mean_shade():
+    mask = np.zeros((3, 40), bool)
+    mask[0, :4], mask[1, :2], mask[2, 0] = True, True, True
+    record = recording.record_links(replay(mask), num_rounds=3, seed=0)
+    assert '       1-4 |█▒░' in links.text('t', record, LinkLaw('')).splitlines()
 
 
 def test_directions_are_told_apart():
