@@ -113,7 +113,7 @@ from tests import ROOT
 from tests.experiment.configs import tuned
 changes = {'num_seeds': 1, 'algorithms': {'fedavg': {}}}
 experiment.build(tuned(reports={'levels': {'name': 'levels'}}, **changes)).run()
-print(sorted({'xarray', 'matplotlib', 'pandas'} & sys.modules.keys()))
+print(sorted({'xarray', 'matplotlib'} & sys.modules.keys()))
 """
     done = subprocess.run(
         [sys.executable, '-c', code], capture_output=True, text=True, check=True, cwd=ROOT
