@@ -22,7 +22,7 @@ from fedjax_links.experiment.plan import choosing
 from fedjax_links.experiment.running.programs import state_shape
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import configured, prediction
-from fedjax_links.results import dataset
+from fedjax_links.results import evaluations
 from fedjax_links.storage import archives, checkpoints, packing
 
 FILE = 'clients.npz'
@@ -66,7 +66,7 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
         for kind in Clients._fields
     }
     with errors.on_disk(run.folder):
-        checkpoints.write_whole(run.folder / FILE, packing.npz(dataset.leaves(by_kind)))
+        checkpoints.write_whole(run.folder / FILE, packing.npz(evaluations.leaves(by_kind)))
 
 
 def read(folder: Path) -> dict[str, Clients]:

@@ -70,7 +70,7 @@ def text(links: ConfiguredLinks, record: LinkRecord) -> str:
         _bias(links.problem, law, weights, active),
         [f'  {line}' for line in expected.of_links(links)],
         _gossip(law),
-        _separation(law.separation),
+        _separation(law.separation, law.weights_source),
         [f'As simulated ({len(active):,} rounds of seed {record.seed})']
         + ['  ' + line for line in analysis.participation_report(active).text().splitlines()],
     ]
