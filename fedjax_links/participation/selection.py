@@ -189,10 +189,16 @@ class Order(NamedTuple):
 
 def random_order(key: Key, num_clients: int) -> Order:
     """A fresh permutation, uniformly random: the ranking of 64 random bits per client."""
-    bits = jax.random.bits(key, (2, num_clients), 'uint32')
-    ids = jnp.arange(num_clients, dtype=jnp.int32)
-    position = jax.lax.sort((bits[0], bits[1], ids), num_keys=2)[2]
-    return Order(position=position, start=jnp.zeros((), jnp.int32))
+    return Order(position=_ranking(_bits(key, num_clients)), start=jnp.zeros((), jnp.int32))
+
+
+def _bits(key: Key, num_clients: int) -> Array:
+    return jax.random.bits(key, (2, num_clients), 'uint32')
+
+
+def _ranking(bits: Array) -> Array:
+    ids = jnp.arange(bits.shape[1], dtype=jnp.int32)
+    return jax.lax.sort((bits[0], bits[1], ids), num_keys=2)[2]
 
 
 def consume(
@@ -217,10 +223,8 @@ def consume(
     first, last = _front(order.position, ahead, size)
     missing = size - first.sum(dtype=jnp.int32)
 
-    def draw() -> Array:  # a key that a branch uses must be the branch's own
-        return random_order(jax.random.clone(key), len(eligible)).position
-
-    fresh = jax.lax.cond(missing > 0, draw, lambda: order.position)
+    bits = _bits(key, len(eligible))  # here, as side by side both branches would use the key
+    fresh = jax.lax.cond(missing > 0, lambda: _ranking(bits), lambda: order.position)
     second, fresh_last = _front(fresh, eligible & ~first if distinct else eligible, missing)
     left = Order(position=fresh, start=jnp.where(missing > 0, fresh_last, last))
     return left, first | second

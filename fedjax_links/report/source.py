@@ -343,7 +343,7 @@ def _diverged(run: runs.Results, data: Any) -> list[str]:
     """Which simulations are not finite, seeds with the same round together, as they ran."""
     if 'first_bad_round' not in run.columns:
         return []
-    rows = dataset.rows_of(run.columns, run.facts, dataset.MAIN)
+    rows = recorded.rows_of(run.columns, run.facts, dataset.MAIN)
     _, owner = recorded.members_of(rows, run.facts, dataset.MAIN)
     names, series = dataset.names(data), run.dataset['series'].values
     seeds: dict[tuple[str, int], dict[str, None]] = {}
