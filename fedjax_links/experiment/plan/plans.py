@@ -110,13 +110,7 @@ class Plan:
         for pattern in self.patterns:
             names = [*dict(self._concerning(label, pattern)), redraws.GRID]
             for point in grids.project(self.points, names):
-                suits = (
-                    values
-                    for at, values in best
-                    if all(point.get(name, value) == value for name, value in at.items())
-                )
-                added = next(suits, {})  # without a column of the tuned pattern, of its first value
-                full = self._complete(label, pattern, {**point, **added})
+                full = self._complete(label, pattern, {**point, **_found_for(point, best)})
                 for seed in self._experiment.seeds:
                     rounds, place = self._experiment.num_rounds, len(lanes)
                     lanes.append(Lane(MAIN, label, pattern, full, seed, rounds, place))
@@ -263,6 +257,19 @@ class Plan:
             **({} if ways == redraws.DEFAULTS else {'redraw': dict(ways)}),
             **({'attainable': attainable} if attainable else {}),
         }
+
+
+def _found_for(point: Point, tuned: Sequence[tuple[Point, Point]]) -> Point:
+    """What tuning found for a point: at the first of its own that differs in no column of both.
+
+    The pattern that was tuned on may have columns that another lacks; of these the first values.
+    """
+    agreeing = (
+        found
+        for at, found in tuned
+        if all(point.get(name, value) == value for name, value in at.items())
+    )
+    return next(agreeing, {})
 
 
 def _own_eval_fn(problem: Problem) -> simulation.EvalFn:
