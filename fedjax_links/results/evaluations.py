@@ -30,14 +30,14 @@ def by_model(result: Any) -> dict[str, dict[str, np.ndarray]]:
     """Evaluations float[G, S, E] of a simulation by candidate model and metric; NaN once diverged.
 
     Raises:
-      ValueError: if there are none.
+      ValueError: if there are none, or of a model none that is a single number.
     """
     if not result.evals:
         raise errors.invalid('data', 'have evaluations (`eval_every`)', 'a result without any')
     shape, (ends, _) = np.shape(result.state.round), rounds_of(result)
     full = shape[0] if len(shape) == 2 else 1, shape[-1] if shape else 1, len(ends)
     bad = np.asarray(result.state.first_bad_round).reshape(*full[:2], 1)
-    return {
+    found = {
         model: {
             name: np.where((bad < 0) | (ends <= bad), leaf.reshape(full), np.nan)
             for name, leaf in leaves(measured).items()
@@ -45,3 +45,8 @@ def by_model(result: Any) -> dict[str, dict[str, np.ndarray]]:
         }
         for model, measured in result.evals.items()
     }
+    for model, own in found.items():
+        if not own:
+            shapes = jax.tree.map(np.shape, result.evals[model])
+            raise errors.invalid('data', 'have evaluations that are single numbers', shapes)
+    return found

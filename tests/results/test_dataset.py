@@ -103,6 +103,14 @@ def test_one_lane_has_no_columns_of_lanes_and_goes_on_counting(swept):
         silent.to_pandas()
 
 
+def test_evaluations_that_are_all_vectors_have_no_labelled_form(swept):
+    problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
+    args = jax.random.key(0), fedavg(0.1), participation.always(4), problem
+    result = fl.simulate(*args, num_rounds=2, eval_fn=lambda params, key, problem: params)
+    with pytest.raises(ValueError, match=r'^`data` must have evaluations that are single numbers'):
+        result.to_dataset()
+
+
 def test_rounds_after_a_failure_are_not_finite(swept):
     bad = swept.state.first_bad_round.at[1, 2].set(3)
     table = swept._replace(state=swept.state._replace(first_bad_round=bad)).to_pandas()
