@@ -95,7 +95,7 @@ def read(folder: str | Path) -> Results:
     Raises:
       ValueError: if the folder holds no run, or its files were changed.
     """
-    path, (facts, _) = Path(folder), described(folder)
+    path, (facts, _) = Path(folder), read_description(folder)
     archive = path / archives.METRICS
     if archive.exists():
         return Results(archives.read(archive), facts, path)
@@ -115,7 +115,7 @@ def lanes(folder: str | Path) -> list[KeptLane]:
     Raises:
       ValueError: if the folder holds no run, or the last save of a lane was changed.
     """
-    facts, _ = described(folder)
+    facts, _ = read_description(folder)
     with errors.on_disk(folder):
         return in_order([lane_of(files) for files in saves(Path(folder)).values()], facts)
 
@@ -155,7 +155,7 @@ def in_order(lanes: Iterable[KeptLane], facts: Mapping[str, Any]) -> list[KeptLa
     return sorted(lanes, key=key)
 
 
-def described(
+def read_description(
     folder: str | Path, argument: str = 'folder'
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """What a run folder says of its experiment.
@@ -226,7 +226,7 @@ def links(folder: str | Path) -> Links:
     Raises:
       ValueError: if the folder holds no run, or the file was changed.
     """
-    facts, _ = described(folder)
+    facts, _ = read_description(folder)
     arrays = read_links(folder)
     found: dict[str, dict[str, dict[int, np.ndarray]]] = {'mask': {}, 'mean_prob': {}, 'prob': {}}
     for name, array in arrays.items():

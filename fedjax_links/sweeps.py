@@ -70,7 +70,7 @@ def sweep(
     for name, maker in zip(_MAKERS, (make_algorithm, make_participation), strict=True):
         if not callable(maker):
             requirement = 'be a function of its grid columns, of none as `lambda: ...`'
-            raise errors.invalid(f'make_{name}', requirement, errors.shown(maker))
+            raise errors.invalid(f'make_{name}', requirement, errors.text_of(maker))
     seed_column = prng.seed_column(seeds)
     points, num_points = _columns(grid or {})
     num_seeds = len(seed_column)

@@ -46,7 +46,7 @@ def explained() -> Iterator[None]:
             said = f'{type(error).__name__}{": " * bool(said)}{said}'.rstrip('.')
             fail(f'`{Path(place[0]).name}` must run, got {said} on {_line_of(*place)}{notes}.')
         if isinstance(error, OSError):
-            fail(errors.refused(error))
+            fail(errors.of_system(error))
         traceback.print_exception(error)
         print(
             'This is a bug of fedjax_links, no mistake of yours: please report it with the lines '

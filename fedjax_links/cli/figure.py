@@ -21,7 +21,7 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
     folder = app.output_folder(given.workdir)
     result = figure.build(values)
     figure.write(folder, values, result)
-    caption = tables.wrapped(values['caption'], 80)
+    caption = tables.wrap(values['caption'], 80)
     print(f'{values["title"]}\n\n{result.table.text()}\n\n{caption}')
     print(f'\nWrote {figure.PICTURE}, {figure.NUMBERS} and {figure.TEXT} to {folder}')
 

@@ -48,7 +48,7 @@ def _options(given: str) -> dict[str, Any]:
     except ValueError as error:
         raise errors.invalid('price', 'be JSON', f'{given}: {error}') from None
     if not isinstance(found, dict):
-        raise errors.invalid('price', 'hold options by name', errors.shown(found))
+        raise errors.invalid('price', 'hold options by name', errors.text_of(found))
     return found
 
 

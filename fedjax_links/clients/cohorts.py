@@ -219,14 +219,14 @@ def _in_chunks(
         own = jax.lax.dynamic_slice_in_dim(ids, index * width, width) if axis else of_turn
         chunk = Cohort(own, cohort.size - index * width, num_clients)
         if isinstance(table, meshes.Share):
-            rows = meshes.brought(jnp.minimum(of_turn, num_clients - 1), table)
+            rows = meshes.bring_rows(jnp.minimum(of_turn, num_clients - 1), table)
         else:
             rows = gather(chunk, table)
         contributions, new_rows = train(jnp.minimum(own, num_clients - 1), rows)
         chunk_sum, new_rows = weighted_sum(chunk, contributions), tree.cast_like(new_rows, table)
         if axis is None:
             return jax.tree.map(jnp.add, total, chunk_sum), table, ((), of_turn, new_rows)
-        sums, new_rows = meshes.gathered((chunk_sum, new_rows))
+        sums, new_rows = meshes.gather((chunk_sum, new_rows))
         new_rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), new_rows)
         return total, table, (sums, of_turn, new_rows)
 
@@ -242,18 +242,18 @@ def _in_chunks(
 
     def store(table: PyTree, ids: Array, new_rows: PyTree) -> PyTree:
         if isinstance(table, meshes.Share):
-            return meshes.stored(table, ids, new_rows)
+            return meshes.store_rows(table, ids, new_rows)
         return scatter(Cohort(ids, at_once, num_clients), table, new_rows)
 
     nobody = jnp.full(at_once, num_clients, jnp.int32)
     no_rows = jax.tree.map(
-        lambda a: jnp.zeros((at_once, *a.shape[1:]), a.dtype), meshes.kept(client_tree)
+        lambda a: jnp.zeros((at_once, *a.shape[1:]), a.dtype), meshes.rows_of(client_tree)
     )
     turns_needed = (cohort.size + at_once - 1) // at_once
     nothing, no_sums = _no_contribution(fn, client_tree), ()
     if axis is not None:
         no_sums = jax.tree.map(lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), nothing)
-        turns_needed = meshes.hidden(jnp.asarray(turns_needed))
+        turns_needed = meshes.hide(jnp.asarray(turns_needed))
     start = (nothing, client_tree, (no_sums, nobody, no_rows))
     total, table, (sums, *finished) = jax.lax.fori_loop(0, turns_needed, run_chunk, start)
     if axis is not None:
@@ -291,7 +291,7 @@ def _one_by_one(fn: PerClient, cohort: Cohort, client_tree: PyTree) -> tuple[PyT
 
 def _no_contribution(fn: PerClient, client_tree: PyTree) -> PyTree:
     row = jax.tree.map(
-        lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), meshes.kept(client_tree)
+        lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), meshes.rows_of(client_tree)
     )
     contribution, _ = jax.eval_shape(fn, jax.ShapeDtypeStruct((), jnp.int32), row)
     return tree.zero_sums(contribution)

@@ -69,10 +69,10 @@ class Bound(NamedTuple):
             if str(getattr(own, '__module__', None)).startswith(ours) or errors.users_place(error):
                 raise
             requirement = f'suit {_name_of(self.factory)}'
-            raise errors.invalid(self.where, requirement, errors.described(error)) from error
+            raise errors.invalid(self.where, requirement, errors.describe(error)) from error
         if not isinstance(built, self.kind):
             requirement = f'name what returns a {self.kind.__name__}'
-            shown = f'{_name_of(self.factory)}, {errors.shown(built)}'
+            shown = f'{_name_of(self.factory)}, {errors.text_of(built)}'
             raise errors.invalid(self.where, requirement, shown)
         return functools.partial(self.factory, **options) if self.is_function else built
 

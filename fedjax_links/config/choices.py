@@ -54,7 +54,7 @@ def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
             if options[option] is not None and not callable(options[option]):
                 checks.within(option, options[option], *_RANGES[option])
                 if np.ndim(options[option]):
-                    raise errors.invalid(option, 'be a number', errors.shown(options[option]))
+                    raise errors.invalid(option, 'be a number', errors.text_of(options[option]))
         return factory(*args, **options)
 
     return make

@@ -42,4 +42,4 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, s
 
 
 def _text(value: Any) -> str:
-    return value if value and isinstance(value, str) else errors.shown(value)
+    return value if value and isinstance(value, str) else errors.text_of(value)

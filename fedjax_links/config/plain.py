@@ -30,27 +30,27 @@ def check(where: str, value: Any) -> None:
         for name, part in value.items():
             if not isinstance(name, str) or not name.strip():
                 requirement = 'have texts as names of its fields'
-                raise errors.invalid(where, requirement, errors.shown(name))
+                raise errors.invalid(where, requirement, errors.text_of(name))
             check(f'{where}.{name}', part)
     elif isinstance(value, list | tuple):
         for place, part in enumerate(value):
             check(where if isinstance(part, int | float) else f'{where}[{place}]', part)
     elif isinstance(value, _NOT_PLAIN):
-        raise errors.invalid(where, 'be a number, text, list or section', errors.shown(value))
+        raise errors.invalid(where, 'be a number, text, list or section', errors.text_of(value))
     elif isinstance(value, int) and abs(value) >= 2**63:
-        raise errors.invalid(where, 'be within 64 bits', errors.shown(value))
+        raise errors.invalid(where, 'be within 64 bits', errors.text_of(value))
     elif isinstance(value, float | np.ndarray | np.generic) and np.asarray(value).dtype.kind == 'f':
         known = np.asarray(value)
         if where.partition('[')[0].endswith(f'.{_MAY_BE_UNKNOWN}'):
             known = known[~np.isnan(known)]
         if not np.isfinite(known).all():
-            raise errors.invalid(where, 'be finite', errors.shown(value))
+            raise errors.invalid(where, 'be finite', errors.text_of(value))
         largest = float(np.finfo(jnp.result_type(float)).max)
         if (abs(known) > largest).any():
             raise errors.invalid(where, f'be at most {largest:.2g}, to be finite here', value)
 
 
-def filled(text: str, config: Mapping[str, Any]) -> str:
+def fill_in(text: str, config: Mapping[str, Any]) -> str:
     """A text with ``{config.problem.num_clients}`` and the like replaced by the value.
 
     So a caption tells what runs, whatever flags or a section ``quick`` made of it.

@@ -47,7 +47,7 @@ def check_fields(config: Section, fields: Mapping[str, Kind], required: Sequence
             raise errors.unknown_name('config', name, fields)
         kind = fields[name]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise errors.invalid(f'config.{name}', f'be {kinds.words(kind)}', errors.shown(value))
+            raise errors.invalid(f'config.{name}', f'be {kinds.words(kind)}', errors.text_of(value))
     for name in required:
         if name not in config:
             raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
@@ -72,7 +72,7 @@ def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> B
     return Bound(where, trees.section(section)['name'], factory, options, args)
 
 
-def named(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Any:
+def build_named(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Any:
     """What a section stands for: `bind`, and `Bound.build`."""
     return bind(where, section, registry, *args).build()
 
@@ -83,9 +83,9 @@ def lookup(
     """What a section names, and its options.
 
     Args:
-      where: as in `named`.
-      section: as in `named`.
-      registry: as in `named`.
+      where: as in `build_named`.
+      section: as in `build_named`.
+      registry: as in `build_named`.
 
     Returns:
       The factory or entry, and the options without the name.
@@ -123,7 +123,7 @@ def bind_problem(section: Any, where: str = 'config.problem') -> Bound:
     bound = bind(where, section, PROBLEMS)
     options = dict(bound.options)
     for name in options.keys() & {'model', 'partition', 'augment'}:
-        options[name] = imported(f'{where}.{name}', options[name])
+        options[name] = import_object(f'{where}.{name}', options[name])
     return bound._replace(options=options, kind=Problem)
 
 
@@ -194,7 +194,7 @@ def _rate(learning_rate: Any) -> Any:
     """A client's rate, if it is one number."""
     checks.positive('learning_rate', learning_rate)
     if np.ndim(learning_rate):
-        raise errors.invalid('learning_rate', 'be a number', errors.shown(learning_rate))
+        raise errors.invalid('learning_rate', 'be a number', errors.text_of(learning_rate))
     return learning_rate
 
 
@@ -281,7 +281,7 @@ def _draw_probs(where: str, given: Any, problem: Problem) -> Any:
         given = {'name': 'listed', 'values': given}
     elif not isinstance(given, Mapping | str):
         return given
-    probs = checks.numbers(where, named(where, given, choices.PROBS, problem))
+    probs = checks.numbers(where, build_named(where, given, choices.PROBS, problem))
     checks.probabilities(where, probs)
     return probs
 
@@ -297,7 +297,7 @@ def _link_part(where: str, parameter: str, value: Any, problem: Problem) -> Any:
     if not isinstance(value, Mapping):
         return value
     if parameter in choices.DRAWN:
-        return named(where, value, choices.DRAWN[parameter], problem)
+        return build_named(where, value, choices.DRAWN[parameter], problem)
     return bind_links(value, problem, where)
 
 
@@ -313,11 +313,11 @@ def _as_mapping(where: str, section: Any) -> dict[str, Any]:
     """A fresh dictionary."""
     section = trees.section(section)
     if not isinstance(section, Mapping):
-        raise errors.invalid(where, 'be a section', errors.shown(section))
+        raise errors.invalid(where, 'be a section', errors.text_of(section))
     return dict(section)
 
 
-def imported(where: str, value: Any) -> Any:
+def import_object(where: str, value: Any) -> Any:
     """A value; what ``module:factory`` names, with the options of its section bound.
 
     Args:
@@ -328,7 +328,7 @@ def imported(where: str, value: Any) -> Any:
       What is named, or the value if it names nothing.
     """
     if isinstance(value, list | tuple):
-        return [imported(where, part) for part in value]
+        return [import_object(where, part) for part in value]
     name = value.get('name') if isinstance(value, Mapping) else value
     if not isinstance(name, str) or ':' not in name:
         return value

@@ -40,5 +40,5 @@ def with_value(config: Any, path: Sequence[str | int], value: Any, where: str = 
         return [with_value(v, rest, value) if k == name else v for k, v in enumerate(config)]
     own = {} if config is None else section(config)
     if not isinstance(own, Mapping) or not name:
-        raise errors.invalid(where, f'be a section, to have {name!r}', errors.shown(config))
+        raise errors.invalid(where, f'be a section, to have {name!r}', errors.text_of(config))
     return {**own, name: with_value(own.get(name), rest, value, f'{where}.{name}')}

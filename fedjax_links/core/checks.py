@@ -26,11 +26,11 @@ def numbers(argument: str, value: Any) -> np.ndarray:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, OverflowError):  # rows of unequal length
-        raise errors.invalid(argument, 'hold numbers', errors.shown(value)) from None
+        raise errors.invalid(argument, 'hold numbers', errors.text_of(value)) from None
     dtype = array.dtype
     if not (jnp.issubdtype(dtype, np.floating) or jnp.issubdtype(dtype, np.integer)):
         requirement = 'hold numbers' if isinstance(value, list | tuple) else 'be a number'
-        raise errors.invalid(argument, requirement, errors.shown(value))
+        raise errors.invalid(argument, requirement, errors.text_of(value))
     if isinstance(value, int) and abs(value) > LARGEST_INT:  # more than JAX takes for a number
         requirement = f'be at most {LARGEST_INT} or have a decimal point'
         raise errors.invalid(argument, requirement, value)
@@ -73,7 +73,7 @@ def probabilities(argument: str, value: Any) -> None:
 def static_int(argument: str, value: Any, *, minimum: int = 1, maximum: int = LARGEST_INT) -> None:
     """Raises unless ``value`` is a Python integer in range: it sets a shape or a loop length."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise errors.invalid(argument, 'be a Python integer', errors.shown(value))
+        raise errors.invalid(argument, 'be a Python integer', errors.text_of(value))
     if value < minimum:
         raise errors.invalid(argument, f'be at least {minimum}', value)
     if value > maximum:
@@ -115,7 +115,7 @@ def fits(argument: str, value: Any, num_bytes: float) -> None:
     free = memory.host_bytes()
     if free is not None and num_bytes > free:
         sizes = f'{memory.size(num_bytes)}, where {memory.size(free)} are free'
-        raise errors.invalid(argument, 'fit into memory', f'{errors.shown(value)}: {sizes}')
+        raise errors.invalid(argument, 'fit into memory', f'{errors.text_of(value)}: {sizes}')
 
 
 def names(argument: str, value: Any) -> tuple[str, ...]:

@@ -90,11 +90,11 @@ def unknown_name(argument: str, value: Any, valid: Iterable[str]) -> InvalidErro
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     listed = ', '.join(names)
     hint = f'did you mean {near[0]!r}?' if near and value is not None else f'valid names: {listed}'
-    said = 'must be given' if value is None else f'has no {shown(value)}'
+    said = 'must be given' if value is None else f'has no {text_of(value)}'
     return InvalidError(argument, f'be one of {listed}', value, f'{said}; {hint}')
 
 
-def shown(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A value as an error shows it: short, and on one line."""
     text = ' '.join(repr(value).split())
     return text if len(text) <= _MOST_SHOWN else f'{text[:_MOST_SHOWN]}...'
@@ -106,7 +106,7 @@ def one_line(message: str) -> str:
     return text if len(text) <= _MOST_SAID else f'{text[:_MOST_SAID]}...'
 
 
-def described(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """An error of another's code in one line: its kind and what it says."""
     return one_line(f'{type(error).__name__}: {error}' if str(error) else type(error).__name__)
 
@@ -133,10 +133,10 @@ def on_disk(path: object) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise refused(error, path) from None
+        raise of_system(error, path) from None
 
 
-def refused(error: OSError, path: object = 'a file') -> InvalidError:
+def of_system(error: OSError, path: object = 'a file') -> InvalidError:
     """Builds the error for what the operating system refuses; ``path`` if it names no file."""
     where, reason = str(error.filename or path), str(error.strerror or error)
     return InvalidError(where, 'be usable', reason, f'cannot be used: {reason}')

@@ -29,7 +29,7 @@ def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]
     columns: dict[str, list[Any]] = {}
     for name, values in grid.items():
         if not isinstance(name, str):
-            raise errors.invalid(where, 'have texts as names of its columns', errors.shown(name))
+            raise errors.invalid(where, 'have texts as names of its columns', errors.text_of(name))
         place = f'{where}.{name}'
         if isinstance(values, Mapping):
             if not values:
@@ -37,13 +37,13 @@ def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]
             inner = flatten(values, place)
             columns |= {f'{name}.{path}': column for path, column in inner.items()}
         elif isinstance(values, str) or not isinstance(values, Iterable):
-            raise errors.invalid(place, 'be a list of values', errors.shown(values))
+            raise errors.invalid(place, 'be a list of values', errors.text_of(values))
         else:
             column = [value.tolist() if hasattr(value, 'tolist') else value for value in values]
             for value in column:
                 if not _is_plain(value):
                     requirement = 'hold numbers, names or lists'
-                    raise errors.invalid(place, requirement, errors.shown(value))
+                    raise errors.invalid(place, requirement, errors.text_of(value))
             if not column:
                 raise errors.invalid(place, 'be a list of at least one value', '[]')
             if any(isinstance(value, float) for value in column):
@@ -82,7 +82,7 @@ def points(columns: Columns, mode: str) -> list[dict[str, Any]]:
         rows = zip(*columns.values(), strict=True) if columns else iter([()])
     found = [dict(zip(columns, row, strict=True)) for row in rows]
     if len(set(map(repr, found))) < len(found):
-        raise errors.invalid('grid', 'have no point twice', errors.shown(dict(columns)))
+        raise errors.invalid('grid', 'have no point twice', errors.text_of(dict(columns)))
     return found
 
 

@@ -45,7 +45,7 @@ def check(where: str, factory: Callable[..., Any], given: Mapping[str, Any]) -> 
     for option, kind in annotations(factory).items():
         if option in given and not suits(given[option], kind):
             path = f'{where}.{option}' if where else option
-            raise errors.invalid(path, f'be {words(kind)}', errors.shown(given[option]))
+            raise errors.invalid(path, f'be {words(kind)}', errors.text_of(given[option]))
 
 
 def annotations(factory: Callable[..., Any]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def table(num_clients: int, make: Callable[[int], Any]) -> Any:
     return Share(make(_share_size(num_clients)), num_clients)
 
 
-def kept(table: Any) -> Any:
+def rows_of(table: Any) -> Any:
     """The rows of a table, or of what this device keeps of it."""
     return table.rows if isinstance(table, Share) else table
 
@@ -80,7 +80,7 @@ def _own_places(ids: jax.Array, num_clients: int) -> jax.Array:
     return jnp.where(is_own, places, size)
 
 
-def brought(ids: jax.Array, share: Share) -> Any:
+def bring_rows(ids: jax.Array, share: Share) -> Any:
     """Clients' rows, on the devices that are to have them, whoever keeps them.
 
     Args:
@@ -97,17 +97,17 @@ def brought(ids: jax.Array, share: Share) -> Any:
     received = _packed(lambda a: jax.lax.all_to_all(a, AXIS, 0, 0), sent, kept_axes=1)
     own = jax.lax.dynamic_slice_in_dim(ids, jax.lax.axis_index(AXIS) * width, width)
     keepers, slots = own // _share_size(share.num_clients), jnp.arange(width)
-    return hidden(jax.tree.map(lambda a: a[keepers, slots], received))
+    return hide(jax.tree.map(lambda a: a[keepers, slots], received))
 
 
-def stored(share: Share, ids: jax.Array, new_rows: Any) -> Share:
+def store_rows(share: Share, ids: jax.Array, new_rows: Any) -> Share:
     """A share with the rows of clients replaced, of those that this device keeps."""
     places = _own_places(ids, share.num_clients)
     rows = jax.tree.map(lambda a, r: a.at[places].set(r, mode='drop'), share.rows, new_rows)
     return Share(rows, share.num_clients)
 
 
-def gathered(values: Any) -> Any:
+def gather(values: Any) -> Any:
     """What all devices have: leaves [D, ...] of leaves [...]."""
     return _packed(lambda a: jax.lax.all_gather(a, AXIS), values, kept_axes=0)
 
@@ -128,14 +128,14 @@ def mean(share: Share, dtypes: Any) -> Any:
             half = 1 << (total.shape[0] - 1).bit_length() - 1
             pairs = total.shape[0] - half
             total = jnp.concatenate([total[:pairs] + total[half:], total[pairs:half]])
-        divisor = hidden(jnp.full(total.shape[1:], count, dtype))
+        divisor = hide(jnp.full(total.shape[1:], count, dtype))
         means: jax.Array = jax.lax.all_gather(total[0] / divisor, AXIS, tiled=True)
         return means[:num_columns].reshape(a.shape[1:])
 
     return jax.tree.map(leaf_mean, share.rows, dtypes)
 
 
-def hidden(value: Any) -> Any:
+def hide(value: Any) -> Any:
     """A value that the compiler knows nothing of.
 
     It treats programs of one device and of several differently: it dissolves a loop that it knows
@@ -159,7 +159,7 @@ def compiled_alike(fn: Callable[..., Any]) -> Callable[..., Any]:
         def turn(_: Any, carry: Any) -> Any:
             return carry[0], fn(*carry[0])
 
-        return jax.lax.fori_loop(0, hidden(jnp.int32(1)), turn, (arguments, zeros))[1]
+        return jax.lax.fori_loop(0, hide(jnp.int32(1)), turn, (arguments, zeros))[1]
 
     return run
 
@@ -202,7 +202,7 @@ class Layout:
     def make(self, *arguments: Any) -> Any:
         """The pytree as its maker makes it on the mesh, tables with D * K rows."""
         run = on_each(lambda *of: jax.tree.leaves(self._make(*of)), self._mesh, WHOLE, self.specs)
-        return self.left(run(*arguments), in_shares=True)
+        return self.leave(run(*arguments), in_shares=True)
 
     def advance(self, run: Callable[..., Any], values: Any, *arguments: Any) -> tuple[Any, ...]:
         """Runs a function of such a pytree on the mesh.
@@ -224,17 +224,17 @@ class Layout:
 
         start, specs, in_shares = None, None, False
         if values is not None:
-            start, specs = self.entered(values), self.specs
+            start, specs = self.enter(values), self.specs
             in_shares = any(a.shape[0] > n for a, n in self.tables(values))
         in_specs, out_specs = (specs, *(WHOLE for _ in arguments)), (self.specs, WHOLE, WHOLE)
         leaves, *outputs = on_each(run_share, self._mesh, in_specs, out_specs)(start, *arguments)
-        return self.left(leaves, in_shares=in_shares), *outputs
+        return self.leave(leaves, in_shares=in_shares), *outputs
 
-    def entered(self, values: Any) -> list[Any]:
+    def enter(self, values: Any) -> list[Any]:
         """The leaves of the pytree from outside, tables with D * K rows."""
         return self._with_tables(values, self._filled)
 
-    def left(self, leaves: Sequence[Any], *, in_shares: bool = False) -> Any:
+    def leave(self, leaves: Sequence[Any], *, in_shares: bool = False) -> Any:
         """The pytree as seen from outside.
 
         Args:
@@ -244,7 +244,7 @@ class Layout:
         found = leaves if in_shares else self._with_tables(leaves, self._without_rest)
         return jax.tree.unflatten(self._outside, found)
 
-    def whole(self, values: Any, read: Callable[[jax.Array], np.ndarray]) -> Any:
+    def join(self, values: Any, read: Callable[[jax.Array], np.ndarray]) -> Any:
         """The pytree with tables of N rows.
 
         Args:

@@ -36,7 +36,7 @@ def check(key: Key) -> None:
     """Raises unless ``key`` is one of JAX's, with a type of its own or as raw numbers."""
     dtype = getattr(key, 'dtype', None)
     if dtype is None or not (jnp.issubdtype(dtype, jax.dtypes.prng_key) or dtype == np.uint32):
-        raise errors.invalid('key', 'be a key such as jax.random.key(0)', errors.shown(key))
+        raise errors.invalid('key', 'be a key such as jax.random.key(0)', errors.text_of(key))
 
 
 def model_key(key: Key) -> Key:
@@ -116,7 +116,7 @@ def seed_column(seeds: Iterable[int]) -> np.ndarray:
         silently reuses small seeds.
     """
     if not isinstance(seeds, Iterable):
-        raise errors.invalid('seeds', 'be a list of seeds', errors.shown(seeds))
+        raise errors.invalid('seeds', 'be a list of seeds', errors.text_of(seeds))
     seeds = list(seeds)
     for seed in seeds:
         checks.seed('seeds', seed)

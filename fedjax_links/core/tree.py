@@ -70,7 +70,7 @@ def divide(x: PyTree, count: Array) -> PyTree:
     def quotient(a: Array) -> Array:
         divisor = safe.astype(a.dtype)
         if meshes.is_inside():
-            divisor = meshes.hidden(jnp.broadcast_to(divisor, a.shape))
+            divisor = meshes.hide(jnp.broadcast_to(divisor, a.shape))
         return jnp.where(count > 0, a / divisor, jnp.zeros_like(a))
 
     return jax.tree.map(quotient, x)
@@ -78,7 +78,7 @@ def divide(x: PyTree, count: Array) -> PyTree:
 
 def cast_like(x: PyTree, like: PyTree) -> PyTree:
     """``x`` in the dtypes of ``like``."""
-    return jax.tree.map(lambda a, b: a.astype(b.dtype), x, meshes.kept(like))
+    return jax.tree.map(lambda a, b: a.astype(b.dtype), x, meshes.rows_of(like))
 
 
 def select(condition: Array, x: PyTree, y: PyTree) -> PyTree:
@@ -111,7 +111,7 @@ def fill_rows(mask: Array, value: PyTree, client_tree: PyTree) -> PyTree:
 
 def client_mean(client_tree: PyTree, like: PyTree | None = None) -> PyTree:
     """Mean over the leading client axis, in the dtypes of ``like``; in its own by default."""
-    like = meshes.kept(client_tree) if like is None else like
+    like = meshes.rows_of(client_tree) if like is None else like
     dtypes = jax.tree.map(lambda x: sum_dtype(x.dtype), like)
     if isinstance(client_tree, meshes.Share):
         return cast_like(meshes.mean(client_tree, dtypes), like)

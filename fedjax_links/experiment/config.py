@@ -90,7 +90,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
             tuning=tuning,
             eval_fn=_eval_fn(config),
             config=config,
-            caption=plain.filled(config.get('caption', ''), config),
+            caption=plain.fill_in(config.get('caption', ''), config),
             redraw=ways,
             **{field: config[field] for field in _AS_THEY_ARE if field in config},
         )
@@ -145,7 +145,7 @@ def _tuning(config: Mapping[str, Any]) -> Tuning | None:
         raise errors.invalid('config.tuning', requirement, sorted(tuning))
     if RATE in tried and given is not None:
         requirement = f'be left out, or else `config.{RATE}`'
-        value = f'{tried[RATE]} beside {errors.shown(given)}'
+        value = f'{tried[RATE]} beside {errors.text_of(given)}'
         raise errors.invalid('config.tuning.learning_rates', requirement, value)
     tried = tried or _columns(tuning.get('grid', {}), 'config.tuning.grid')
     if not tried:
@@ -160,18 +160,21 @@ def _rates(option: str, values: Any) -> list[float]:
     """Different positive numbers."""
     where = f'config.tuning.{option}'
     if not isinstance(values, list | tuple | np.ndarray) or not len(values):
-        raise errors.invalid(where, 'be a list of at least one number', errors.shown(values))
+        raise errors.invalid(where, 'be a list of at least one number', errors.text_of(values))
     for rate in values:
         checks.positive(where, rate)
     if any(np.ndim(rate) for rate in values) or len({*values}) < len(values):
-        raise errors.invalid(where, 'hold each number once', errors.shown(values))
+        raise errors.invalid(where, 'hold each number once', errors.text_of(values))
     return [float(rate) for rate in values]
 
 
 def _eval_fn(config: Mapping[str, Any]) -> simulation.EvalFn | None:
     if 'eval_fn' not in config:
         return None
-    found: simulation.EvalFn = sections.named('config.eval_fn', config['eval_fn'], choices.EVAL_FNS)
+    found: simulation.EvalFn = sections.build_named(
+        'config.eval_fn', config['eval_fn'], choices.EVAL_FNS
+    )
     if not callable(found):
-        raise errors.invalid('config.eval_fn', 'name what returns a function', errors.shown(found))
+        requirement = 'name what returns a function'
+        raise errors.invalid('config.eval_fn', requirement, errors.text_of(found))
     return found

@@ -194,7 +194,7 @@ def algorithm_maker(
         taken[RATE] = _as_rate(f'{where}.client.learning_rate', taken[RATE])
     if own_rate and RATE in columns:
         requirement = 'be left out, as `config.grid` or `config.tuning` has rates for all'
-        given = errors.shown(own['learning_rate'])
+        given = errors.text_of(own['learning_rate'])
         raise errors.invalid(f'{where}.client.learning_rate', requirement, given)
     axes = {name: paths[name] for name in (RATE, *paths)}  # a grid's own column counts
 
@@ -208,7 +208,7 @@ def algorithm_maker(
 def _as_rate(where: str, rate: Any) -> float:
     """A number that no program is built around, whichever way it is written."""
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
-        raise errors.invalid(where, 'be a number', errors.shown(rate))
+        raise errors.invalid(where, 'be a number', errors.text_of(rate))
     checks.positive(where, rate)
     return float(rate)
 
@@ -222,7 +222,7 @@ def _may_tune_server_lr(where: str, section: Section) -> bool:
 def _check_section(where: str, section: Any) -> None:
     """Raises unless a value is a section with fields."""
     if not isinstance(section, Mapping):
-        raise errors.invalid(where, 'be a section', errors.shown(section))
+        raise errors.invalid(where, 'be a section', errors.text_of(section))
 
 
 # Values at paths.

@@ -68,8 +68,8 @@ def choose(devices: Devices = None) -> list[jax.Device]:
     found = list(devices)
     wrong = [device for device in found if device not in here]
     if wrong or not found or len(set(found)) < len(found):
-        requirement = f'hold different devices among {errors.shown(here)}'
-        raise errors.invalid('devices', requirement, errors.shown(wrong or found))
+        requirement = f'hold different devices among {errors.text_of(here)}'
+        raise errors.invalid('devices', requirement, errors.text_of(wrong or found))
     return found
 
 

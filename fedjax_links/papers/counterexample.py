@@ -90,7 +90,7 @@ def counterexample_error(
         client = local_training.local_sgd(learning_rate, local_steps=local_steps)
         section = {'name': name, 'compute': compute}
         result = sweeps.sweep(
-            lambda: sections.named(f'config.figure.panels.{label}', section, _RULES, client),
+            lambda: sections.build_named(f'config.figure.panels.{label}', section, _RULES, client),
             bernoulli,
             problem,
             seeds=range(num_seeds),

@@ -65,7 +65,7 @@ def network_sizes(*, networks: Mapping[str, sections.Section]) -> FigureResult:
 
 def _layers(label: str, where: str, section: sections.Section) -> list[dict[str, Any]]:
     """The layers of one network, in the order in which they act."""
-    module = sections.named(f'{where}.model', section['model'], MODELS, _CLASSES)
+    module = sections.build_named(f'{where}.model', section['model'], MODELS, _CLASSES)
     names: list[str] = []
 
     def init(key: Any) -> Any:

@@ -49,7 +49,7 @@ def duplex(
             raise errors.invalid(name, requirement, part.num_clients)
         if _is_duplex(part):
             requirement = 'have one state per client (`both` joins patterns that tell more apart)'
-            raise errors.invalid(name, requirement, errors.shown(part))
+            raise errors.invalid(name, requirement, errors.text_of(part))
 
     def merge(key: Key, round: Array, samples: Samples) -> DuplexLinkSample:
         up, down, work = samples

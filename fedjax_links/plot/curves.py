@@ -105,7 +105,7 @@ def learning_curves(
                     marker=look.marker if count > 1 else '',
                     markersize=4,
                     markevery=_marked(places[kept], log_rounds, drawn, count),
-                    label=panels.named(name, kind, always=len(models) > 1),
+                    label=panels.name_of(name, kind, always=len(models) > 1),
                 )
                 if np.isfinite(half).any():
                     low, high = np.clip([mean - half, mean + half], *limits)

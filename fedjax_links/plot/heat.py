@@ -85,7 +85,7 @@ def heat_map(
     cells = {'origin': 'lower', 'aspect': 'auto', 'cmap': colours, 'vmin': least, 'vmax': most}
     image = axes.imshow(np.ma.masked_invalid(values), **cells)
     if isinstance(texts, str):
-        texts = [[formatted(v, texts) for v in row] for row in values]
+        texts = [[format_value(v, texts) for v in row] for row in values]
     if texts is not None:
         write_cells(axes, texts, image.to_rgba(np.nan_to_num(values))[..., :3])
     if unclear is not None:
@@ -152,7 +152,7 @@ def draw_colours(
         hatch(axes, unclear & ~missing)
 
 
-def formatted(value: float, form: str) -> str:
+def format_value(value: float, form: str) -> str:
     """A value as it stands in a cell: what rounds to zero has no sign; '' for NaN."""
     if np.isnan(value):
         return ''

@@ -66,7 +66,7 @@ def paired_differences(
     rows = {label: base for label, base in against.items() if base not in (None, label)}
     every = dataset.curves(results, model)
     kinds = {label: next(iter(m)) for found in every.values() for label, m in found.items()}
-    titles = {label: panels.named(shown[label], kind) for label, kind in kinds.items()}
+    titles = {label: panels.name_of(shown[label], kind) for label, kind in kinds.items()}
     look_of = looks(titles)
     longest = max((len(titles[label]) for label in rows), default=0)
     drawn_on = panels.several(ax, len(every), len(rows), longest)
@@ -89,7 +89,7 @@ def paired_differences(
         if pattern and results.sizes['pattern'] > 1:
             axes.set_title(shown[pattern], fontsize=10)
     kind = next((kinds[base] for base in rows.values()), 'server')
-    whose = panels.named(shown[baseline], kind)
+    whose = panels.name_of(shown[baseline], kind)
     label = of_metric.difference_title(f'{of_metric.words or "value"} minus that of {whose}')
     if ax is None and len(drawn_on) > 1:  # one label, and names at the left alone
         drawn_on[0].figure.supxlabel(label, fontsize=10)

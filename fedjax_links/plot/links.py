@@ -242,7 +242,7 @@ def _mask(data: Any, argument: str = 'mask') -> np.ndarray:
         shape = f'shape {list(array.shape)}'
         raise errors.invalid(argument, 'be a mask of shape [T, N]', shape)
     if array.dtype != bool and not np.isin(array, (0, 1)).all():
-        raise errors.invalid(argument, 'hold truth values', errors.shown(data))
+        raise errors.invalid(argument, 'hold truth values', errors.text_of(data))
     return array.astype(bool)
 
 

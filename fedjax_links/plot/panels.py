@@ -29,7 +29,7 @@ def own(ax: Any, size: tuple[float, float] = _SINGLE) -> Any:
 
         return pyplot.subplots(figsize=size, layout='constrained')[1]
     if not hasattr(ax, 'get_subplotspec'):
-        raise errors.invalid('ax', 'be matplotlib axes or None', errors.shown(ax))
+        raise errors.invalid('ax', 'be matplotlib axes or None', errors.text_of(ax))
     return ax
 
 
@@ -82,7 +82,7 @@ def as_returned(found: Sequence[Any]) -> Any:
     return found[0] if len(found) == 1 else np.array(found, object)
 
 
-def named(name: str, model: str, *, always: bool = False) -> str:
+def name_of(name: str, model: str, *, always: bool = False) -> str:
     """What a curve is called: of another candidate model than the server's it says which.
 
     Args:

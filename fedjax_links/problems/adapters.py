@@ -154,7 +154,7 @@ def from_leaf(
                 if len(x) != len(y):
                     raise ValueError(f'user {user} has {len(x)} x, {len(y)} y')
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            said = f'{file}: {errors.described(error)}'
+            said = f'{file}: {errors.describe(error)}'
             raise errors.invalid('path', "name JSON of LEAF's form", said) from None
         for user, x, y in held:
             if x:

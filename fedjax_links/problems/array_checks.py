@@ -57,8 +57,10 @@ def check_pairs(
         return not off > 1e-4 * sum(map(abs, apart))
 
     if not is_mean(two) and is_mean(two.reshape(said.shape)):
-        requirement = f'have shape {losses.shown(said.shape)}, that of the outputs, for this loss'
-        raise errors.invalid('labels', requirement, losses.shown(two.shape))
+        requirement = (
+            f'have shape {losses.show_shape(said.shape)}, that of the outputs, for this loss'
+        )
+        raise errors.invalid('labels', requirement, losses.show_shape(two.shape))
 
 
 def with_ids_checked(

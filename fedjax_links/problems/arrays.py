@@ -183,7 +183,7 @@ def from_flax(
         raise error.under('module') from error
     except Exception as error:  # whatever the layers say
         requirement = f'suit features of shape {list(example.shape[1:])}'
-        raise errors.invalid('module', requirement, errors.described(error)) from error
+        raise errors.invalid('module', requirement, errors.describe(error)) from error
     checks.fits('module', type(module).__name__, tree.num_bytes(params))
     read = {'features': rows} | ({'eval_data': held_out[0]} if held_out else {})
     checked = array_checks.with_ids_checked(predict, read)

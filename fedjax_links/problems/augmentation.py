@@ -59,7 +59,7 @@ def statistics(given: Statistics) -> ChannelStatistics:
     checks.positive('normalise.deviation', deviation)
     if mean.ndim != 1 or mean.shape != deviation.shape or not np.isfinite(mean).all():
         requirement = 'have a finite mean and deviation of each channel'
-        raise errors.invalid('normalise', requirement, errors.shown(tuple(given)))
+        raise errors.invalid('normalise', requirement, errors.text_of(tuple(given)))
     return given
 
 

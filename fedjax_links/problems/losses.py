@@ -75,11 +75,11 @@ def like_outputs(
         return labels
     if given == (*shape, 1) or (*given, 1) == shape:
         return labels.reshape(shape)
-    what = f'one class for scores {shown(outputs)}' if classes else 'that of the outputs'
-    raise errors.invalid(argument, f'have shape {shown(shape)}, {what}', shown(given))
+    what = f'one class for scores {show_shape(outputs)}' if classes else 'that of the outputs'
+    raise errors.invalid(argument, f'have shape {show_shape(shape)}, {what}', show_shape(given))
 
 
-def shown(shape: Sequence[int]) -> str:
+def show_shape(shape: Sequence[int]) -> str:
     """A shape whose first axis is that of the examples: ``[E, 3]``."""
     return f'[{", ".join(["E", *map(str, shape[1:])])}]'
 

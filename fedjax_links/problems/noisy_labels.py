@@ -62,7 +62,7 @@ def apply(
     if section is None:
         return labels
     if not isinstance(section, Mapping):
-        raise errors.invalid('label_noise', 'be a section', errors.shown(section))
+        raise errors.invalid('label_noise', 'be a section', errors.text_of(section))
     key = jax.random.fold_in(jax.random.key(np.uint32(seed)), _STREAM)
     key = jax.random.fold_in(key, 0)  # of training labels
     noisy = functools.partial(label_noise, key, labels, num_classes=num_classes)

@@ -97,7 +97,7 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
       ValueError: if either holds no run, or its files were changed.
     """
     sides = Path(first), Path(second)
-    facts, configs = zip(*map(runs.described, sides), strict=True)
+    facts, configs = zip(*map(runs.read_description, sides), strict=True)
     both = None not in configs
     environments = (runs.read_json(side, runs.ENVIRONMENT) or {} for side in sides)
     a, b = (

@@ -69,7 +69,7 @@ def build(config: Mapping[str, Any]) -> FigureResult:
       ValueError: naming the field, its value and the nearest valid name.
     """
     check(config)
-    return sections.named('config.figure', config['figure'], {})
+    return sections.build_named('config.figure', config['figure'], {})
 
 
 def check(config: Mapping[str, Any]) -> None:

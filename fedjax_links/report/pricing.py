@@ -82,7 +82,7 @@ def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devic
     columns = {'step': step, 'uplink': uplink, 'downlink': downlink}
     for name, given in columns.items():
         if isinstance(given, str | Mapping):
-            columns[name] = sections.named(name, given, DEVICE_SPEEDS, num_clients)
+            columns[name] = sections.build_named(name, given, DEVICE_SPEEDS, num_clients)
     checks.within('step', columns['step'], 0, _LARGEST)
     checks.positive('uplink', columns['uplink'])
     checks.positive('downlink', columns['downlink'])

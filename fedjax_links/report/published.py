@@ -18,7 +18,7 @@ class Level(NamedTuple):
     deviation: float | None
 
 
-def printed(section: sections.Section | None) -> Mapping[Any, Any]:
+def load_levels(section: sections.Section | None) -> Mapping[Any, Any]:
     """What a paper prints.
 
     Args:
@@ -31,4 +31,4 @@ def printed(section: sections.Section | None) -> Mapping[Any, Any]:
     Raises:
       ValueError: for unknown options and names.
     """
-    return {} if section is None else sections.named('published', section, {})
+    return {} if section is None else sections.build_named('published', section, {})

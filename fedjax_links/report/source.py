@@ -258,7 +258,7 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
             missing.append(f'{algorithm} ({progress})' if progress else algorithm)
             continue
         series += own
-        for entry in choosing.tried(run.columns, facts, algorithm):
+        for entry in choosing.read_tries(run.columns, facts, algorithm):
             at = {name: dataset.as_tuple(value) for name, value in entry.at.items()}
             columns = {**entry.columns, 'score': entry.scores}
             tuning |= {
@@ -303,7 +303,9 @@ def blank(experiment: Experiment) -> Source:
         }
         tried = experiment.plan.tuning_lanes(label)
         lines += [runs.line_of(lane.labels, lane.num_rounds, record) for lane in tried]
-        chosen = [entry.chosen for entry in choosing.tried(runs.as_columns(lines), facts, label)]
+        chosen = [
+            entry.chosen for entry in choosing.read_tries(runs.as_columns(lines), facts, label)
+        ]
         for lane in experiment.plan.main_lanes(label, chosen):
             lines.append(runs.line_of(lane.labels, lane.num_rounds, record))
     found = of_run(runs.Results(runs.as_columns(lines), facts), experiment)
@@ -315,7 +317,7 @@ def blank(experiment: Experiment) -> Source:
 
 def kept_links(folder: Path, patterns: Sequence[str]) -> dict[str, Links]:
     """The realised links of the first seed, by pattern; empty if none were kept."""
-    found, first = runs.links(folder), runs.described(folder)[0]['seeds'][0]
+    found, first = runs.links(folder), runs.read_description(folder)[0]['seeds'][0]
     return {
         pattern: Links(found.masks[pattern][first], found.mean_probs[pattern][first])
         for pattern in patterns

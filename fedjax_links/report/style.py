@@ -27,9 +27,9 @@ def save_page(
     from matplotlib.figure import Figure
 
     width, height = size
-    title = tables.wrapped(title, int(width * _TITLE_LETTERS_PER_INCH))
+    title = tables.wrap(title, int(width * _TITLE_LETTERS_PER_INCH))
     height += _TITLE_LINE_INCHES * title.count('\n')
-    wrapped = tables.wrapped(caption, int(width * _LETTERS_PER_INCH))
+    wrapped = tables.wrap(caption, int(width * _LETTERS_PER_INCH))
     below = _LINE_INCHES * (wrapped.count('\n') + 2) if wrapped else 0.01
     page = Figure(figsize=(width, height + below), layout='constrained')
     parts: Any = page.subfigures(2, 1, height_ratios=[height, below])

@@ -80,6 +80,6 @@ def write_csv(path: Path, columns: Mapping[str, Any]) -> None:
     table.to_csv(path, index=False, float_format='%.10g', na_rep='nan', lineterminator='\n')
 
 
-def wrapped(text: str, width: int) -> str:
+def wrap(text: str, width: int) -> str:
     """Paragraphs, between which the text has empty lines, in lines of at most some letters."""
     return '\n'.join(textwrap.fill(part, width) for part in text.split('\n\n'))

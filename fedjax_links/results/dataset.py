@@ -33,10 +33,10 @@ Columns = Mapping[str, np.ndarray]
 
 def label(algorithm: str, point: grids.Point) -> str:
     """An algorithm with the values that tell its series apart."""
-    return f'{algorithm} ({described(point)})' if point else algorithm
+    return f'{algorithm} ({describe_point(point)})' if point else algorithm
 
 
-def described(point: grids.Point) -> str:
+def describe_point(point: grids.Point) -> str:
     """Values with the last part of their names: ``learning_rate 0.1, cutoff 50``."""
     return ', '.join(f'{name.rsplit(".", 1)[-1]} {numbers_of(v)}' for name, v in point.items())
 

@@ -46,7 +46,7 @@ class Results:
       columns: of equal length, one row per lane and evaluation: ``stage`` (``'main'`` or
         ``'tuning'``), ``algorithm``, ``pattern``, ``seed``, ``round``, the columns of the grid, and
         ``<model>/<metric>``; NaN, None or '' where a line has no such field.
-      facts: labels, metrics and their directions, grid, seeds: `Experiment.facts`.
+      facts: labels, metrics and their directions, grid, seeds, as `Experiment.plan` has them.
       folder: where they were read from; None for results in memory.
     """
 

@@ -62,7 +62,7 @@ def _among(argument: str, some: Any, valid: Sequence[Any]) -> list[Any]:
             if isinstance(value, str):
                 raise errors.unknown_name(argument, value, map(str, valid))
             shown = ', '.join(map(str, valid))
-            raise errors.invalid(argument, f'be among {shown}', errors.shown(value))
+            raise errors.invalid(argument, f'be among {shown}', errors.text_of(value))
     return [value for value in valid if value in wanted]
 
 

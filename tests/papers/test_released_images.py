@@ -54,6 +54,6 @@ def test_the_paper_prepares_images_plainly_and_its_released_code_does_not(make, 
         if not section['augment']:
             assert dataset == 'fashion_mnist'
             continue
-        functions = sections.imported('problem.augment', section['augment'])
+        functions = sections.import_object('problem.augment', section['augment'])
         seen = {np.asarray(image).tobytes() for image in augmentation.chain(functions)(key, batch)}
         assert (len(seen) == 1) == together

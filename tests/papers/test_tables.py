@@ -105,15 +105,17 @@ def test_an_installation_has_the_tables():
     'call, message',
     [
         (
-            lambda: published.printed({'name': f'{xiang2024.__name__}:tabel1'}),
+            lambda: published.load_levels({'name': f'{xiang2024.__name__}:tabel1'}),
             "`published.name` has no 'tabel1'; did you mean 'table1'?",
         ),
         (
-            lambda: published.printed({'name': f'{xiang2024.__name__}:table2', 'split': 'test'}),
+            lambda: published.load_levels(
+                {'name': f'{xiang2024.__name__}:table2', 'split': 'test'}
+            ),
             "`published` has no 'split'; valid names: dataset.",
         ),
         (
-            lambda: published.printed({'name': 'table1', 'dataset': 'SVHN'}),
+            lambda: published.load_levels({'name': 'table1', 'dataset': 'SVHN'}),
             '`published.name` must be module:factory, got table1.',
         ),
         (

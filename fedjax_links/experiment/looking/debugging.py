@@ -43,7 +43,7 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
       ValueError: if the folder holds another experiment, or no lane has that round behind it.
     """
     here = json.loads(json.dumps(experiment.plan.facts()))
-    for name, value in runs.described(folder)[0].items():
+    for name, value in runs.read_description(folder)[0].items():
         if name not in (*runs.MAY_DIFFER, runs.ON_A_MESH) and here.get(name) != value:
             requirement = f'hold a run of this experiment, whose {name} is {here.get(name)!r}'
             raise errors.invalid('workdir', requirement, f'{value!r} in {folder}')

@@ -65,7 +65,7 @@ class Fork(hooks.Origin):
         """
         self._experiment = experiment
         self._folder = Path(fork_from)
-        self._theirs, self._config = runs.described(fork_from, 'fork_from')
+        self._theirs, self._config = runs.read_description(fork_from, 'fork_from')
         self._kept = {lane.name: lane for lane in runs.lanes(fork_from)}
         self._ready: dict[str, FederationState] = {}
         self.round = at_round

@@ -151,7 +151,7 @@ def check(experiment: 'Experiment') -> None:
                 if errors.users_place(error) is None and _has_users_parts(experiment, lane):
                     requirement = f'run on pattern {lane.pattern}'
                     where = f'config.algorithms.{label}'
-                    raise errors.invalid(where, requirement, errors.described(error)) from error
+                    raise errors.invalid(where, requirement, errors.describe(error)) from error
                 error.add_note(f'config.algorithms.{label} on pattern {lane.pattern}')
                 raise
     largest = [largest_lane(experiment, programs, label) for label in experiment.algorithms]

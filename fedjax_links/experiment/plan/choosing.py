@@ -64,7 +64,9 @@ class Tried(NamedTuple):
         return {} if best is None else {name: v[best] for name, v in self.columns.items()}
 
 
-def tried(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str) -> list[Tried]:
+def read_tries(
+    columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str
+) -> list[Tried]:
     """What an algorithm tried.
 
     Args:

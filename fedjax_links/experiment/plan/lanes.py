@@ -53,7 +53,7 @@ class Lane(NamedTuple):
         """For a person: ``fedavg, links, seed 3, learning_rate 0.1``."""
         values = {name: value for name, value in self.point.items() if value is not None}
         tuning = TUNING if self.stage == TUNING else ''
-        parts = [self.algorithm, self.pattern, f'seed {self.seed}', dataset.described(values)]
+        parts = [self.algorithm, self.pattern, f'seed {self.seed}', dataset.describe_point(values)]
         return ', '.join(part for part in [*parts, tuning] if part)
 
 

@@ -120,10 +120,10 @@ def check_labels(field: str, labels: Sequence[Any]) -> None:
         is_text = isinstance(label, str) and label.isprintable()
         if not is_text or not _FILE_NAME.fullmatch(label) or '..' in label:
             requirement = "have labels that are file names without '/' and '..'"
-            raise errors.invalid(field, requirement, errors.shown(label))
+            raise errors.invalid(field, requirement, errors.text_of(label))
         if len(label) > MOST_LETTERS:
             requirement = f'have labels of at most {MOST_LETTERS} letters'
-            raise errors.invalid(field, requirement, errors.shown(label))
+            raise errors.invalid(field, requirement, errors.text_of(label))
         other = seen.setdefault(label.casefold(), label)
         if other != label:
             requirement = 'have labels that differ by more than capitals, as they name files'
@@ -143,7 +143,7 @@ def check_names(names: Sequence[Any], labels: Sequence[str]) -> None:
     """Raises unless names are pairs of a label and what to show."""
     for pair in names:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise errors.invalid('names', 'be pairs (label, name)', errors.shown(pair))
+            raise errors.invalid('names', 'be pairs (label, name)', errors.text_of(pair))
         checks.choice('names', pair[0], labels)
         if not isinstance(pair[1], str) or not pair[1].strip():
-            raise errors.invalid('names', 'show texts', errors.shown(pair[1]))
+            raise errors.invalid('names', 'show texts', errors.text_of(pair[1]))

@@ -60,7 +60,7 @@ def resolve(redraw: Mapping[str, str] | str) -> dict[str, str]:
         checks.choice('redraw', redraw, (BY_SEED, FIXED))
         return dict.fromkeys(STREAMS, redraw)
     if not isinstance(redraw, Mapping):
-        raise errors.invalid('redraw', 'be ways by stream, or one for all', errors.shown(redraw))
+        raise errors.invalid('redraw', 'be ways by stream, or one for all', errors.text_of(redraw))
     for stream, way in redraw.items():
         checks.choice('redraw', stream, STREAMS)
         checks.choice(f'redraw.{stream}', way, (BY_SEED, FIXED))

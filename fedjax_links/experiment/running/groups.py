@@ -90,8 +90,8 @@ class Group:
         if self.layout is None:
             self._states = self._stack(self.place.put(alone))
             return
-        leaves = self.place.put(self.layout.entered(alone[0]), self.layout.shardings)
-        self._states = self.layout.left(leaves, in_shares=True)
+        leaves = self.place.put(self.layout.enter(alone[0]), self.layout.shardings)
+        self._states = self.layout.leave(leaves, in_shares=True)
 
     def inputs(self) -> tuple[Any, ...]:
         """The shapes of what one period of these lanes takes."""
@@ -120,7 +120,7 @@ class Group:
             lanes = range(len(self.lanes))
             alone = [jax.tree.map(lambda a, i=i: a[i], self._states) for i in lanes]
         if self.layout is not None:
-            alone = [self.layout.whole(self._states, processes.whole)]
+            alone = [self.layout.join(self._states, processes.whole)]
         return [
             state._replace(participation=carry)
             for state, carry in zip(alone, self._carries, strict=True)

@@ -129,7 +129,7 @@ def callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
         if name == LINKS:
             continue
         path = None if folder is None else Path(folder)
-        made = sections.named('log', name, {}, path)
+        made = sections.build_named('log', name, {}, path)
         if not isinstance(made, Callback):
             raise errors.invalid('log', f'name what returns a Callback ({name})', repr(made))
         found.append(made)

@@ -114,7 +114,7 @@ def choose(
     Raises:
       ValueError: if every value tried diverged.
     """
-    found = choosing.tried(columns, experiment.plan.facts(), label)
+    found = choosing.read_tries(columns, experiment.plan.facts(), label)
     for tried in found:
         if tried.best is None:
             values = {name: column.tolist() for name, column in tried.columns.items()}

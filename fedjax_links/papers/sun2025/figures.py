@@ -58,7 +58,7 @@ def selection_weights(where: str, section: sections.Section, num_units: int) -> 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    weights = sections.named(where, section, SELECTION_WEIGHTS, num_units)
+    weights = sections.build_named(where, section, SELECTION_WEIGHTS, num_units)
     return weights / weights.sum()
 
 

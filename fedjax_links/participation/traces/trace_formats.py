@@ -159,7 +159,7 @@ def _descriptions(path: Path) -> Mapping[str, Mapping[str, Any]]:
         raise errors.invalid('path', 'be a JSON file', f'{path}: {reason}') from None
     fields = list(held.values()) if isinstance(held, Mapping) else []
     if not fields or not all(isinstance(each, Mapping) for each in fields):
-        raise errors.invalid('path', 'hold a description by client', errors.shown(held))
+        raise errors.invalid('path', 'hold a description by client', errors.text_of(held))
     return held
 
 
@@ -170,5 +170,5 @@ def _numbers(name: str, fields: Mapping[str, Any], field: str, *shape: int) -> n
     fits = values.ndim == len(shape) and values.shape[1:] == shape[1:]
     if not fits and (values.size or not shape):  # no pairs at all may be an empty list
         kind = 'a list of pairs of numbers' if shape else 'a number'
-        raise errors.invalid(path, f'be {kind}', errors.shown(fields[field]))
+        raise errors.invalid(path, f'be {kind}', errors.text_of(fields[field]))
     return values.reshape(shape)

@@ -44,7 +44,7 @@ def from_npz(path: PathLike) -> Dataset:
         with np.load(file, allow_pickle=False) as loaded:
             arrays: dict[str, Any] = {key: loaded[key] for key in _KEYS if key in loaded}
     except Exception as error:  # whatever the reader makes of changed bytes
-        requirement = f'name an intact npz file of numbers ({errors.described(error)})'
+        requirement = f'name an intact npz file of numbers ({errors.describe(error)})'
         raise errors.invalid('path', requirement, file) from error
     try:
         for key in _KEYS[:-1]:

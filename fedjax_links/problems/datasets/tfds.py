@@ -68,7 +68,7 @@ def from_tfds(
         num_classes = builder.info.features['label'].num_classes
     except Exception as error:  # whatever the reader makes of other formats and changed bytes
         raise errors.invalid(
-            'data_dir', requirement, f'{folder}: {errors.described(error)}'
+            'data_dir', requirement, f'{folder}: {errors.describe(error)}'
         ) from error
     return make_dataset(*parts, num_classes=num_classes)
 

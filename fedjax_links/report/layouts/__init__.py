@@ -68,7 +68,7 @@ def build(source: Source, reports: Mapping[str, Any]) -> dict[str, Page]:
     order = {name: place for place, name in enumerate(LAYOUTS)}
     pages = []
     for file, section in sorted((reports or default(source)).items()):
-        page = sections.named(f'config.reports.{file}', section, LAYOUTS, source)
+        page = sections.build_named(f'config.reports.{file}', section, LAYOUTS, source)
         name = trees.section(section)['name']
         pages.append((order.get(name, len(order)), file, page))
     found = {file: page for _, file, page in sorted(pages, key=lambda entry: entry[:2])}

@@ -13,7 +13,7 @@ from fedjax_links.plot.levels import LETTERS_PER_INCH
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page, labels, with_panels
 from fedjax_links.report.layouts.rates import edge, mark_edges
-from fedjax_links.report.published import Level, printed
+from fedjax_links.report.published import Level, load_levels
 from fedjax_links.report.source import Ends, Key, Source
 from fedjax_links.report.tables import Table
 from fedjax_links.results import dataset
@@ -73,7 +73,7 @@ def levels(
     Raises:
       ValueError: for an unknown metric or printed table, or a share that is none.
     """
-    ends, paper = source.ends(metric, tail), printed(published)
+    ends, paper = source.ends(metric, tail), load_levels(published)
     keys, baseline = source.rows(every_model=True), source.name(source.baseline)
     bases = {label: source.baseline_of(label) for label in source.members}
     compared = any(bases.values()) and len(keys) > len(source.patterns)
@@ -120,7 +120,7 @@ def levels(
         axes.locator_params(axis='x', nbins=4)
         axes.ticklabel_format(axis='x', scilimits=(-3, 4), useMathText=True)
 
-    letters = max(len(panels.named(source.name(k), source.main_models[k])) for k in against)
+    letters = max(len(panels.name_of(source.name(k), source.main_models[k])) for k in against)
     return with_panels(
         page,
         source.patterns,
@@ -245,7 +245,7 @@ def bars(source: Source, *, metric: str | None = None, tail: float = 0.1) -> Pag
       ValueError: for an unknown metric or a share that is none.
     """
     ends, models = source.ends(metric, tail), source.main_models
-    names = {label: panels.named(source.name(label), models[label]) for label in models}
+    names = {label: panels.name_of(source.name(label), models[label]) for label in models}
     words = ' '.join(source.name(pattern) for pattern in source.patterns).split()
     longest = max(map(len, words)) / LETTERS_PER_INCH
     inches = len(source.patterns) * max(0.28 * len(names), longest + 0.2)

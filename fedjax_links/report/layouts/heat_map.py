@@ -183,7 +183,7 @@ class _Map:
             difference = self.compared[algorithm]
             means = [each.mean for each in self.compared.values()]
             values = scale * difference.mean[panel]
-            texts = [[heat.formatted(value, form) for value in line] for line in values]
+            texts = [[heat.format_value(value, form) for value in line] for line in values]
             plot.heat_map(
                 values,
                 most=scale * np.nanmax(np.abs([0.0, *np.ravel(means)])),

@@ -123,7 +123,7 @@ def _kept(
         return planned.config or {}, {pattern: {0: nobody} for pattern in source.patterns}, 0
     if source.folder is None:
         raise errors.invalid('folder', 'be given to price a run, as its links are kept there', None)
-    facts, config = runs.described(source.folder)
+    facts, config = runs.read_description(source.folder)
     kept = runs.links(source.folder)
     if missing := [pattern for pattern in source.patterns if pattern not in kept.masks]:
         requirement = f"have kept the links of {missing[0]} (log: ('links',))"

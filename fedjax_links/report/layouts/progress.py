@@ -12,7 +12,7 @@ from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page, labels, limit_series, with_panels
-from fedjax_links.report.published import printed
+from fedjax_links.report.published import load_levels
 from fedjax_links.report.source import Source
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
@@ -72,7 +72,7 @@ def curves(
     if not by_pattern:
         every, labels = labels, every
     looks = {label: models[label] if by_pattern else 'server' for label in labels}
-    names = list(dict.fromkeys(panels.named(source.name(k), look) for k, look in looks.items()))
+    names = list(dict.fromkeys(panels.name_of(source.name(k), look) for k, look in looks.items()))
 
     def draw(axes: Any, shown: tuple[str, str]) -> None:
         metric, panel = shown
@@ -95,7 +95,7 @@ def curves(
             ax=axes,
         )
         look = 'server' if by_pattern else models[panel]  # a series' lines are like all others
-        axes.set_title(panels.named(source.name(panel), look), fontsize=10)
+        axes.set_title(panels.name_of(source.name(panel), look), fontsize=10)
 
     return with_panels(
         Page(heading, []),
@@ -194,7 +194,7 @@ def first_rounds(
     kind, sign = ends.metric, ends.metric.sign
     if bool(targets) == bool(shares):
         raise errors.invalid('targets', 'be given, or `shares`, not both', (targets, shares))
-    paper, rows = printed(published), []
+    paper, rows = load_levels(published), []
     best: dict[str, float] = {}
     for key in source.rows():
         level = sign * ends.values[key].mean()

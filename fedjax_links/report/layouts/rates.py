@@ -8,7 +8,7 @@ import numpy as np
 from fedjax_links.experiment.plan import choosing
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page
-from fedjax_links.report.published import printed
+from fedjax_links.report.published import load_levels
 from fedjax_links.report.source import Source
 from fedjax_links.results.metric import numbers_of
 
@@ -28,7 +28,7 @@ def rates(source: Source, *, published: Mapping[str, Any] | None = None) -> Page
     Raises:
       ValueError: for an unknown printed table.
     """
-    paper, metric, rows = printed(published), source.metric(), []
+    paper, metric, rows = load_levels(published), source.metric(), []
     for label in source.members:
         row = {'algorithm': source.name(label)}
         if published is not None:

@@ -15,7 +15,7 @@ from fedjax_links.experiment.plan import limits
 from fedjax_links.experiment.plan.makers import Maker
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw
-from fedjax_links.results.dataset import described
+from fedjax_links.results.dataset import describe_point
 
 _MOST_ROUNDS = 10**7  # whose rates are added up
 _PLAIN = {'learning_rate', 'decay', 'local_steps', 'batch_size'}
@@ -88,7 +88,7 @@ def first_point(experiment: Experiment, maker: Maker) -> str:
     columns = experiment.plan.columns
     own = {name: values for name, values in columns.items() if name in maker.columns}
     count = limits.num_points(own, experiment.grid_mode)
-    first = described({name: values[0] for name, values in own.items()})
+    first = describe_point({name: values[0] for name, values in own.items()})
     return f'{first}, the first of {count} points of the grid' if count > 1 else first
 
 

@@ -113,7 +113,7 @@ def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
                 labels |= {'cutoff': cutoff, 'cutoffs': cutoffs}
                 loss = {'server/loss': 0.1 * cutoff - cutoffs[0] + seed}
                 lines.append(runs.line_of(labels, 4, loss))
-    (found,) = choosing.tried(runs.as_columns(lines), facts, 'mine')
+    (found,) = choosing.read_tries(runs.as_columns(lines), facts, 'mine')
     np.testing.assert_allclose(found.scores, [0.5, -1.5, 4.5, 2.5])
     assert repr(found.chosen) == "{'cutoff': 10, 'cutoffs': (3, 4)}"
 
@@ -128,7 +128,7 @@ def test_who_has_not_begun_to_tune_has_tried_nothing():
         'tuning': {'model': 'best', 'num_rounds': 2, 'num_seeds': 1, 'grid': {'rate': [0.2, 0.1]}},
     }
     columns = runs.as_columns(lines)
-    (found,) = choosing.tried(columns, facts, 'fedavg')
+    (found,) = choosing.read_tries(columns, facts, 'fedavg')
     assert found.chosen == {'rate': 0.1}
-    assert choosing.tried(columns, facts, 'fedpbc') == []
+    assert choosing.read_tries(columns, facts, 'fedpbc') == []
     assert choosing.progress(columns, facts, 'fedpbc') == ''

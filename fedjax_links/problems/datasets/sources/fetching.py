@@ -51,7 +51,7 @@ def fetch(
                 pooch.retrieve(url, part.digest, fname=part.name, path=folder, downloader=load)
             except requests.RequestException as error:
                 requirement = f'get {url} (or try another place by --mirror=URL)'
-                raise errors.invalid('fetch', requirement, errors.described(error)) from None
+                raise errors.invalid('fetch', requirement, errors.describe(error)) from None
             except ValueError:  # pooch's word for another checksum
                 requirement = f'get the published {part.name} from {url}'
                 raise errors.invalid('fetch', requirement, 'a file of another checksum') from None
