@@ -85,19 +85,22 @@ def group_distances(*, weights: sections.Section, num_seeds: int = 64) -> Figure
         share = r'share of the selections $\pi_R$'
         panels.finish(right, 'group (lines exact, dots simulated)', share, grid=True)
 
-    table = tables.fill(
-        parts,
+    rows = [
         {
-            'R': '{separation}'.format_map,
-            'exact': '{exact:.4f}'.format_map,
-            'simulated': '{simulated:.4f}'.format_map,
-            'standard error': '{standard_error:.4f}'.format_map,
-            'z': lambda part: _z_text(part['simulated'] - part['exact'], part['standard_error']),
-        },
+            'R': str(part['separation']),
+            **{
+                name.replace('_', ' '): f'{part[name]:.4f}'
+                for name in ('exact', 'simulated', 'standard_error')
+            },
+            'z': _z_text(part['simulated'] - part['exact'], part['standard_error']),
+        }
+        for part in parts
+    ]
+    caption = (
         f'||pi_R - 1/M||_1, M = {_GROUPS} groups of {_GROUP_SIZE} clients; '
-        f'{num_seeds} seeds x {_ROUNDS:,} rounds after {_SKIPPED}.',
+        f'{num_seeds} seeds x {_ROUNDS:,} rounds after {_SKIPPED}.'
     )
-    return FigureResult(columns, table, draw)
+    return FigureResult(columns, tables.of_rows(rows, caption), draw)
 
 
 def _shares(pattern: Participation, keys: Any) -> np.ndarray:

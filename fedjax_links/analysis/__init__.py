@@ -14,11 +14,9 @@ from fedjax_links.analysis.cohort_chain import (
 )
 from fedjax_links.analysis.cohort_sizes import poisson_binomial_pmf
 from fedjax_links.analysis.equidistant_classes import (
-    accuracy_on_noisy_labels,
     equidistant_accuracy,
     equidistant_distance,
     equidistant_skewed_accuracy,
-    symmetric_confusion,
 )
 from fedjax_links.analysis.finite_steps import fedavg_finite_steps
 from fedjax_links.analysis.implicit_objective import EffectiveWeights, effective_weights

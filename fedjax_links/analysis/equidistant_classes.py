@@ -115,56 +115,6 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
     return float(optimize.brentq(excess, 0.0, _FARTHEST, xtol=1e-13, rtol=1e-14))
 
 
-def symmetric_confusion(rates: ArrayLike, num_classes: int) -> np.ndarray:
-    """Confusion of labels that are replaced, at some rate, by one of the others at random.
-
-    Args:
-      rates: the rate, or float[K], one per true class; in [0, 1].
-      num_classes: K, at least 2.
-
-    Returns:
-      float64[K, K], row c the law of the label of an example of class c.
-
-    Raises:
-      ValueError: if an argument is out of range.
-    """
-    classes = _checks.checked_int('num_classes', num_classes, minimum=2)
-    flipped = np.broadcast_to(_checks.checked_rate('rates', rates), (classes,))
-    off = np.broadcast_to(flipped[:, None] / (classes - 1), (classes, classes)).copy()
-    np.fill_diagonal(off, 1 - flipped)
-    return off
-
-
-def accuracy_on_noisy_labels(accuracy: float, confusion: ArrayLike) -> float:
-    """Accuracy, counted on noisy labels, of a model whose accuracy on clean ones is known.
-
-    For K equally likely classes and a model that errs towards all other classes alike, as Bayes'
-    rule does on equidistant Gaussian classes:
-    ``a q + (1 - a) (1 - q) / (K - 1)`` with q the mean of the confusion's diagonal. Under symmetric
-    noise below a rate of ``(K - 1) / K`` it increases with a, and Bayes' rule for clean labels is
-    that for noisy ones: then this is what is attainable where a is. Under other noise it is what
-    the best model for clean labels has, and a model made for noisy ones may have more.
-
-    Args:
-      accuracy: a, on clean labels, in [0, 1].
-      confusion: float[K, K], row c the law of the label of an example of class c.
-
-    Returns:
-      A probability.
-
-    Raises:
-      ValueError: if an argument is out of range.
-    """
-    clean = float(_checks.checked_rate('accuracy', accuracy))
-    table = _checks.checked_rate('confusion', confusion)
-    if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
-        raise errors.invalid('confusion', 'have shape [K, K]', list(table.shape))
-    if not np.allclose(table.sum(axis=1), 1.0, rtol=0, atol=1e-6):
-        raise errors.invalid('confusion', 'have rows of sum 1', table.sum(axis=1))
-    kept = np.trace(table) / len(table)
-    return float(clean * kept + (1 - clean) * (1 - kept) / (len(table) - 1))
-
-
 def _normal_rule(num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights, of any scale, of the trapezoidal rule for the mean of h(z)."""
     z = np.linspace(-_REACH, _REACH, num_nodes)

@@ -134,22 +134,24 @@ def counterexample_error(
         lines = row[0].get_legend_handles_labels()
         figure.legend(*lines, loc='outside right upper', frameon=False, fontsize=9)
 
-    table = tables.fill(
-        parts,
+    rows = [
         {
-            'panel': '{panel}'.format_map,
-            'algorithm': lambda part: _LOOKS[part['algorithm']][0],
-            'p0, p1': '{first_prob:g}, {second_prob:g}'.format_map,
-            'simulated': lambda part: f'{part["mean"][-1]:.2g} ± {part["deviation"][-1]:.1g}',
-            'bias': lambda part: _digits(part['exact_bias']),
-            'rms': lambda part: _digits(part['exact_rms']),
-            'client mean': lambda part: _digits(part['client_mean'][-1]),
-        },
+            'panel': part['panel'],
+            'algorithm': _LOOKS[part['algorithm']][0],
+            'p0, p1': f'{part["first_prob"]:g}, {part["second_prob"]:g}',
+            'simulated': f'{part["mean"][-1]:.2g} ± {part["deviation"][-1]:.1g}',
+            'bias': _digits(part['exact_bias']),
+            'rms': _digits(part['exact_rms']),
+            'client mean': _digits(part['client_mean'][-1]),
+        }
+        for part in parts
+    ]
+    caption = (
         f'||x^T - x*|| after T = {num_rounds:,} rounds: server model, mean ± standard '
         f'deviation over {num_seeds} seeds;\nexact distance of E[x^T] (bias) and root mean '
-        'square (rms); simulated mean of the client models.',
+        'square (rms); simulated mean of the client models.'
     )
-    return FigureResult(stack(parts), table, draw)
+    return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
 
 
 def _checked_pairs(pairs: Any) -> np.ndarray:

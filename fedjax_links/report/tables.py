@@ -1,7 +1,7 @@
 """Small tables, for a terminal and for a document."""
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,20 +51,6 @@ def of_rows(rows: Sequence[Mapping[str, str]], caption: str) -> Table:
     """
     titles = list(dict.fromkeys(title for row in rows for title in row))
     return Table(titles, [[row.get(title, '') for title in titles] for row in rows], caption)
-
-
-def fill(
-    rows: Iterable[Any], columns: Mapping[str, Callable[[Any], str] | None], caption: str
-) -> Table:
-    """A table from columns.
-
-    Args:
-      rows: what each row is about.
-      columns: by title, what stands in a row; None for a column that is left out.
-      caption: what the numbers are.
-    """
-    cells = {title: cell for title, cell in columns.items() if cell is not None}
-    return Table([*cells], [[cell(row) for cell in cells.values()] for row in rows], caption)
 
 
 def write_csv(path: Path, columns: Mapping[str, Any]) -> None:

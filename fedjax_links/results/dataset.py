@@ -5,7 +5,8 @@ NaN where a run diverged (a model of NaN has an accuracy too) or nothing ran. Al
 ``algorithm``, ``main_model`` (that papers evaluate), ``complete`` (whether every evaluation is
 there) and every column of the grid, NaN for an algorithm without it; ``begun`` says which lanes
 there are. Columns that are none of the grid, such as rates that tuning chose, stand along series
-and patterns. xarray is imported where results are looked at, never when a run starts.
+and patterns. xarray is imported where results are looked at, never by `Experiment.run`; a command
+tries the pages of its config on zeros before it runs.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

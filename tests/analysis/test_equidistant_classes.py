@@ -53,26 +53,6 @@ def test_distance_is_the_inverse(num_classes):
 
 
 @pytest.mark.statistical
-def test_accuracy_on_noisy_labels_is_that_of_bayes_rule():
-    rng, classes, draws = np.random.default_rng(1), 3, 200_000
-    table = np.array([[0.7, 0.2, 0.1], [0.0, 1.0, 0.0], [0.3, 0.3, 0.4]])
-    means = np.eye(classes) * 1.5 / np.sqrt(2)
-    labels = rng.integers(classes, size=draws)
-    points = means[labels] + rng.standard_normal((draws, classes))
-    noisy = (rng.random(draws)[:, None] >= np.cumsum(table, axis=1)[labels]).sum(axis=1)
-    hits = np.mean(np.argmax(points, axis=1) == noisy)
-    exact = analysis.accuracy_on_noisy_labels(analysis.equidistant_accuracy(1.5, classes), table)
-    assert abs(hits - exact) < LIMIT * np.sqrt(exact * (1 - exact) / draws)
-
-
-def test_symmetric_confusion():
-    table = analysis.symmetric_confusion([0.3, 0.0, 1.0], 3)
-    np.testing.assert_allclose(table, [[0.7, 0.15, 0.15], [0, 1, 0], [0.5, 0.5, 0]])
-    chance = analysis.accuracy_on_noisy_labels(0.9, analysis.symmetric_confusion(2 / 3, 3))
-    np.testing.assert_allclose(chance, 1 / 3)  # labels that say nothing
-
-
-@pytest.mark.statistical
 def test_linear_fit_agrees_with_least_squares_on_draws():
     rng, clients, dimension, draws, sigma = np.random.default_rng(2), 4, 3, 50_000, 0.7
     vectors, shifts = rng.standard_normal((2, clients, dimension))
@@ -134,10 +114,6 @@ def test_skewed_accuracy_agrees_with_the_accuracy_of_the_minimiser(num_classes):
         (
             lambda: analysis.equidistant_distance(1.0, 4),
             '`accuracy` must lie in [0.25, 1), chance and below certainty, got 1.0.',
-        ),
-        (
-            lambda: analysis.accuracy_on_noisy_labels(0.5, [[0.5, 0.6], [0, 1]]),
-            '`confusion` must have rows of sum 1, got [1.1 1. ].',
         ),
         (
             lambda: analysis.best_linear_fit([[1.0]], [[1.0]], sigma=-1),

@@ -1,6 +1,5 @@
 """Figures of Sun et al. 2025, redone: how far the selection law is from uniform, how it mixes."""
 
-import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -167,20 +166,22 @@ def selection_mixing(
         panels.finish(right, 'rounds', '', legend='best', grid=True)
 
     listed = [t for t in _LISTED_ROUNDS if t < num_rounds]
-    table = tables.fill(
-        parts,
+    rows = [
         {
-            'R': '{separation}'.format_map,
-            'law': lambda part: 'exact' if part['exact'] else 'simulated',
-            **{f't = {t}': functools.partial(_bracket, round=t) for t in listed},
-            f'last > {_CLOSE:g}': _last_far,
-            'shares': lambda part: f'{part["running"][-1]:.3f}',
-        },
+            'R': str(part['separation']),
+            'law': 'exact' if part['exact'] else 'simulated',
+            **{f't = {t}': _bracket(part, t) for t in listed},
+            f'last > {_CLOSE:g}': _last_far(part),
+            'shares': f'{part["running"][-1]:.3f}',
+        }
+        for part in parts
+    ]
+    caption = (
         f'Total variation to pi_R, N = {_CLIENTS}, B = 1, {num_seeds:,} runs: law of round t '
         f'(lower-upper estimate),\nlast round with a distance surely above {_CLOSE:g}, and shares '
-        f'of one run after {num_rounds} rounds.',
+        f'of one run after {num_rounds} rounds.'
     )
-    return FigureResult(stack(parts), table, draw)
+    return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
 
 
 def _mixing(

@@ -92,18 +92,20 @@ def toy_trajectories(
         handles, labels = all_axes[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc='outside lower center', ncols=6, frameon=False)
 
-    table = tables.fill(
-        parts,
+    rows = [
         {
-            'gamma': '{learning_rate:g}'.format_map,
-            'eta': '{amplification:g}'.format_map,
-            f'x^{_ROUNDS}': lambda part: f'({part["x"][-1]:.3f}, {part["y"][-1]:.3f})',
-            'distance': lambda part: f'{part["distance"][-1]:.4f}',
-        },
+            'gamma': f'{part["learning_rate"]:g}',
+            'eta': f'{part["amplification"]:g}',
+            f'x^{_ROUNDS}': f'({part["x"][-1]:.3f}, {part["y"][-1]:.3f})',
+            'distance': f'{part["distance"][-1]:.4f}',
+        }
+        for part in parts
+    ]
+    caption = (
         f'x^{_ROUNDS} and its distance to the optimum ({optimum[0]:.3f}, {optimum[1]:.3f}); '
-        f'P = {_PERIOD}, I = {local_steps}.',
+        f'P = {_PERIOD}, I = {local_steps}.'
     )
-    return FigureResult(stack(parts), table, draw)
+    return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
 
 
 def _path(models: np.ndarray, optimum: np.ndarray, factor: float) -> dict[str, np.ndarray]:

@@ -224,18 +224,16 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
         'largest class weight': top[:, -1],
         'second largest': top[:, -2],
     }
-    errors = {name: values.std(ddof=1) / np.sqrt(num_draws) for name, values in ratios.items()}
-    table = tables.fill(
-        ratios,
+    half_width = {k: 1.96 * v.std(ddof=1) / np.sqrt(num_draws) for k, v in ratios.items()}
+    rows = [
         {
-            'share': str,
-            'mean ± 1.96 standard errors': lambda name: (
-                f'{ratios[name].mean():.3f} ± {1.96 * errors[name]:.3f}'
-            ),
-        },
-        f'{num_draws} draws, m = 100, alpha = 0.1, sigma = 10, delta = 0.',
-    )
-    return FigureResult(columns, table, draw)
+            'share': name,
+            'mean ± 1.96 standard errors': f'{values.mean():.3f} ± {half_width[name]:.3f}',
+        }
+        for name, values in ratios.items()
+    ]
+    caption = f'{num_draws} draws, m = 100, alpha = 0.1, sigma = 10, delta = 0.'
+    return FigureResult(columns, tables.of_rows(rows, caption), draw)
 
 
 def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureResult:
