@@ -122,7 +122,7 @@ for path in (folder / '2' / 'checkpoints').glob('*@2.npz'):
     path.unlink()
 longer = experiment.build({**config, 'num_rounds': 6})
 whole = running.run(longer, folder / 'whole', places=places(1, 1))
-origin = forking.origin(longer, folder / '2', 2)
+origin = forking.Fork(longer, folder / '2', 2)
 forked = running.run(longer, folder / 'forked', places=places(2, 2), origin=origin)
 lines = whole.columns['round'] > 2
 print('forked', all(

@@ -38,16 +38,20 @@ def assert_close(actual, expected):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=2e-6)
 
 
-PADDINGS = ['SAME', 'VALID', [(1, 1), (1, 1)], [(2, 0), (0, 3)], [(-1, 0), (2, -1)]]
+PADDINGS = ['SAME', 'VALID', [(1, 1), (1, 1)], [(2, 0), (0, 3)]]
+CROP = [(-1, 0), (2, -1)]
 SHAPES = [((1, 4), (7, 6)), ((3, 2), (8, 8)), ((4, 3), (5, 9))]
 
 
 @pytest.mark.parametrize(
     'padding, kernel_size, channels_and_size',
     cases(
-        itertools.product(PADDINGS, [(3, 3), (5, 5), (2, 3)], SHAPES),
         [
-            *((padding, (3, 3), SHAPES[1]) for padding in PADDINGS),
+            *itertools.product(PADDINGS, [(3, 3), (5, 5), (2, 3)], SHAPES),
+            *((CROP, (3, 3), shape) for shape in SHAPES),
+        ],
+        [
+            *((padding, (3, 3), SHAPES[1]) for padding in (*PADDINGS, CROP)),
             *(('SAME', size, shape) for size, shape in (((5, 5), SHAPES[2]), ((2, 3), SHAPES[0]))),
         ],
     ),
