@@ -77,7 +77,7 @@ def toy_trajectories(
     )
     start = problem.init_params(jax.random.key(0))
     models = np.asarray(result.evals['server'], np.float64)[:, 0]
-    parts = []
+    parts: list[dict[str, Any]] = []
     for points, (rate, factor) in zip(models, settings, strict=True):
         part = {'learning_rate': rate, 'amplification': factor}
         parts.append({**part, **_path(np.vstack([start, points]), optimum, factor)})
