@@ -18,7 +18,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Network of Sun et al. 2025, section 6',
             'figure': {
-                'name': 'fedjax_links.papers.networks:network_sizes',
+                'name': 'figures.networks:network_sizes',
                 'networks': {
                     'MNIST': {
                         'model': 'fedjax_links.papers.architectures:sun_mnist',

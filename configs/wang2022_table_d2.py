@@ -18,7 +18,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Networks of Wang and Ji 2022, Table D.2',
             'figure': {
-                'name': 'fedjax_links.papers.networks:network_sizes',
+                'name': 'figures.networks:network_sizes',
                 'networks': {
                     'FashionMNIST': {
                         'model': 'fedjax_links.papers.architectures:wang_fashion_mnist',

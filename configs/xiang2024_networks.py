@@ -23,7 +23,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Networks of Xiang et al. 2024, appendix B',
             'figure': {
-                'name': 'fedjax_links.papers.networks:network_sizes',
+                'name': 'figures.networks:network_sizes',
                 'networks': {
                     'SVHN': network('xiang_svhn'),
                     'CIFAR-10': network('xiang_cifar10'),

@@ -50,6 +50,7 @@ def test_every_figure_is_shipped_in_two_sizes():
     assert shipped >= figures_of_papers()
     assert {found.__name__ for found in shipped - figures_of_papers()} == {
         'group_distances',
+        'network_sizes',
         'predicted_map',
     }
 
@@ -171,7 +172,7 @@ def test_most_label_dependent_probabilities_are_small():
 
 
 SUN, XIANG = (f'fedjax_links.papers.{paper}.figures' for paper in ('sun2025', 'xiang2024'))
-NETWORKS = 'fedjax_links.papers.networks:network_sizes'
+NETWORKS = 'figures.networks:network_sizes'
 COUNTEREXAMPLE = {
     'name': 'fedjax_links.papers.counterexample:counterexample_error',
     'panels': {'a': {'algorithms': ('fedpcb',), 'compute': 'all'}},
