@@ -49,9 +49,9 @@ def get_config(argument: str = '') -> ConfigDict:
         },
         'names': (('plain', 'eta = 1'), ('amplified', 'eta = 10')),
         'caption': (
-            'Local rates after the warm-up, as multiples of the initial one. The paper reports '
-            'that large rates are unstable and that at the smallest one eta = 10 is ahead; it '
-            'leaves out FashionMNIST at 0.1 (NaN). Deviations: nothing is left out; '
+            'Local rates are those after the warm-up. The paper reports that large rates are '
+            'unstable and that at the smallest one eta = 10 is ahead; it leaves out FashionMNIST '
+            'at 0.1 (NaN). Deviations: nothing is left out; '
             f'{presets.replaced(dataset)}'
             f'{presets.selection(code, dataset)}; minibatches with replacement; '
             f'loss as the mean over examples. With --quick: {presets.quick_data(dataset)}, cycles '
