@@ -16,7 +16,7 @@ from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, tree
+from fedjax_links.core import checks, errors, tree
 from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, sum_updates
 
@@ -67,8 +67,8 @@ def f3ast(
       Ribero et al. 2022, Algorithm 1; budget and beta of Xiang et al. 2024, appendix B.
     """
     checks.static_int('budget', budget)
-    checks.positive('beta', beta)
-    checks.within('beta', beta, 0, 1)
+    if checks.is_concrete(beta) and not 0 < beta <= 1:
+        raise errors.invalid('beta', 'lie in (0, 1]', beta)
     checks.positive('server_lr', server_lr)
 
     def init(params: Params, problem: Problem) -> F3astState:

@@ -141,7 +141,7 @@ def outage(
       The pattern; ``prob`` is zero where an outage is on. Who can compute still can.
 
     Raises:
-      ValueError: if the window is empty or an id is unknown.
+      ValueError: if the window is empty, or ``clients`` are no ids or unknown.
 
     Example:
       >>> import jax
@@ -157,9 +157,8 @@ def outage(
     if checks.is_concrete(start) and checks.is_concrete(stop) and not 0 <= start < stop:
         raise errors.invalid('start', f'lie in [0, `stop` = {stop})', start)
     everyone = np.arange(pattern.num_clients)
-    ids = everyone if clients is None else np.asarray(clients, np.int64)
-    for end in (ids.min(initial=0), ids.max(initial=0)):
-        checks.within('clients', end, 0, pattern.num_clients - 1)
+    ids = everyone if clients is None else checks.ids('clients', clients)
+    checks.within('clients', ids.max(), 0, pattern.num_clients - 1)
     hit = np.isin(everyone, ids)
 
     def silence(key: Key, round: Array, samples: Samples) -> MaskLinks:

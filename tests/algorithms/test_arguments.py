@@ -62,7 +62,7 @@ def test_what_must_be_a_count(name, argument, minimum):
 
 @pytest.mark.parametrize('beta', [0.0, -0.1, 1.5, float('nan')])
 def test_the_rate_of_forgetting_lies_in_0_1(beta):
-    with refusals.names('beta'):
+    with pytest.raises(ValueError, match=rf'^`beta` must lie in \(0, 1\], got {beta}\.$'):
         algorithms.f3ast(PROGRAM, beta=beta)
 
 

@@ -62,7 +62,10 @@ class Predictions(NamedTuple):
 
 
 _known: weakref.WeakKeyDictionary[Any, dict[str, Predictions | None]] = weakref.WeakKeyDictionary()
-"""By experiment and pattern, what was predicted: before a run, and of the same one at its end."""
+"""By plan and pattern, what was predicted: before a run, and at its end.
+
+An experiment equals others of the same config, whose own modules may have changed; its plan is its.
+"""
 
 
 def is_stated(problem: Problem) -> bool:
@@ -172,7 +175,7 @@ def under(links: ConfiguredLinks, most_work: float = MOST_WORK) -> Predictions |
     """
     if not is_stated(links.problem) or work(links.problem) > most_work:
         return None
-    known = _known.setdefault(links.experiment, {})
+    known = _known.setdefault(links.experiment.plan, {})
     if links.label not in known:
         known[links.label] = _computed(links)
     return known[links.label]

@@ -1,5 +1,8 @@
 """Predicted limits and accuracies: from statements that hold, and against runs of the engine."""
 
+import sys
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -244,3 +247,32 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(problem, predicted, tmp_
     for axes, metric in zip(figure.axes, predicted, strict=False):
         lines = [x.get_ydata() for x in axes.lines if x.get_label() == 'fedavg, predicted']
         assert [set(line) for line in lines] == ([{expected['fedavg'][metric]}] if metric else [])
+
+
+def test_an_equal_config_of_a_changed_module_is_predicted_anew(monkeypatch):
+    module = types.ModuleType('module_of_ones_own')
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    config = {
+        'title': 'Mine',
+        'problem': {'name': f'{module.__name__}:make'},
+        'links': {'name': 'always'},
+        'client': {'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 0},
+        'algorithms': {'fedavg': {}, 'fedpbc': {}},
+        'num_rounds': 40,
+        'eval_every': 20,
+    }
+    found = []
+    for accuracy in (0.6, 0.9):
+        module.make = lambda accuracy=accuracy: problems.gaussians(
+            num_clients=4,
+            examples_per_client=50,
+            num_classes=3,
+            bayes_accuracy=accuracy,
+            alpha=10.0,
+        )
+        planned = experiment.build(config)
+        (label,) = planned.patterns
+        found.append((planned, prediction.under(of_experiment(planned, label))))
+    (first, low), (second, high) = found
+    assert first == second
+    assert high.fedpbc.limit['accuracy'] - low.fedpbc.limit['accuracy'] > 0.2
