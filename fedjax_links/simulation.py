@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from fedjax_links import base
 from fedjax_links.base import Algorithm, FederationState, Key, Links, Participation, Problem, Step
 from fedjax_links.core import checks, errors, meshes, prng, tree
+from fedjax_links.links.samples import all_down
 from fedjax_links.results.simulation import SimulationResult as SimulationResult
 
 EvalFn = Callable[[base.Params, Key, Problem], base.PyTree]
@@ -215,7 +216,7 @@ def _init(
         round=jnp.zeros((), jnp.int32),
         algorithm=algorithm.init(problem.init_params(prng.model_key(key)), problem),
         participation=carry,
-        links=tree.zeros_like(links),
+        links=all_down(links),
         counters=base.ParticipationCounters(
             participation_count=jnp.zeros(num_clients, jnp.int32),
             last_active=jnp.full(num_clients, -1, jnp.int32),

@@ -56,29 +56,34 @@ class CohortLinkSample:
 
     Attributes:
       ids: int32[B], clients whose uplink delivers, in increasing order; an empty slot holds N.
-      size: int32[], number of them.
       chance: float32[] (float64 under x64), P(mask_i) of every client that was available; NaN where
         unknown.
       available: int32[2], first available client and the one after the last; others have no chance.
       num_clients: N.
+      is_full: whether no slot is ever empty, so that the compiler knows the size.
     """
 
     ids: Array
-    size: Array
     chance: Array
     available: Array
     num_clients: int = dataclasses.field(metadata={'static': True})
+    is_full: bool = dataclasses.field(default=False, metadata={'static': True})
+
+    @property
+    def size(self) -> Array | int:
+        """Number of clients whose uplink delivers: B where no slot is empty, else int32[]."""
+        if self.is_full:
+            return self.ids.shape[-1]
+        return jnp.sum(self.ids < self.num_clients, axis=-1, dtype=jnp.int32)
 
     @property
     def mask(self) -> Array:
         """bool[N], whether client i's uplink delivers."""
 
-        def of_round(ids: Array, size: Array) -> Array:
-            filled = jnp.arange(len(ids)) < size
-            nobody = jnp.zeros(self.num_clients, bool)
-            return nobody.at[jnp.where(filled, ids, self.num_clients)].set(True, mode='drop')
+        def of_round(ids: Array) -> Array:
+            return jnp.zeros(self.num_clients, bool).at[ids].set(True, mode='drop')
 
-        return jnp.vectorize(of_round, signature='(b),()->(n)')(self.ids, self.size)
+        return jnp.vectorize(of_round, signature='(b)->(n)')(self.ids)
 
     @property
     def prob(self) -> Array:
@@ -90,6 +95,14 @@ class CohortLinkSample:
 
 MaskLinks = LinkSample | DuplexLinkSample
 Links = MaskLinks | CohortLinkSample
+
+
+def all_down(shapes: Links) -> Links:
+    """A sample in which nothing delivers, of the shapes and dtypes of another."""
+    down = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+    if isinstance(down, CohortLinkSample):
+        return dataclasses.replace(down, ids=jnp.full_like(down.ids, down.num_clients))
+    return down
 
 
 def as_masks(links: Links) -> MaskLinks:

@@ -77,7 +77,9 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
         _, deck = jax.lax.while_loop(lambda c: c[0], shuffle, (turn == 0, carry.deck))
         ids = jax.lax.dynamic_slice_in_dim(deck, turn * cohort_size, cohort_size)
         size = jnp.minimum(cohort_size, num_clients - turn * cohort_size)
-        links: Links = rejection.sample(jnp.sort(ids), num_clients, size / num_clients)
+        links: Links = rejection.sample(
+            jnp.sort(ids), num_clients, size / num_clients, is_full=not num_clients % cohort_size
+        )
         if num_clients < rejection.FEWEST_CLIENTS:
             links = as_masks(links)
         return RegularizedState(deck=deck), links

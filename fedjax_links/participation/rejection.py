@@ -86,23 +86,25 @@ def distinct(
 
 
 def sample(
-    ids: Array, num_clients: int, chance: Array | float, available: Span | None = None
+    ids: Array,
+    num_clients: int,
+    chance: Array | float,
+    available: Span | None = None,
+    *,
+    is_full: bool = True,
 ) -> CohortLinkSample:
     """A link sample of a cohort.
-
-    Its size is counted even where it is known: a compiler that knew how often the loop over a
-    cohort turns would dissolve it, and round differently than for the same links from a record.
 
     Args:
       ids: int32[B], in increasing order; an empty slot holds N.
       num_clients: N.
       chance: probability of each available client, NaN where unknown.
       available: the first available client and the one after the last; all by default.
+      is_full: whether no slot is ever empty.
     """
-    size = jnp.sum(ids < num_clients, dtype=jnp.int32)
     bounds = jnp.stack([jnp.asarray(end, jnp.int32) for end in available or (0, num_clients)])
     chance = jnp.asarray(chance, jnp.result_type(float))
-    return CohortLinkSample(ids, size, chance, bounds, num_clients)
+    return CohortLinkSample(ids, chance, bounds, num_clients, is_full)
 
 
 def uniform_cohort(key: Key, size: int, num_clients: int, available: Span) -> CohortLinkSample:

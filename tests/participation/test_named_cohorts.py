@@ -1,5 +1,6 @@
 """Cohorts that are named instead of marked: the same laws, clients and probabilities."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -208,8 +209,7 @@ def test_marginals_do_not_change_with_the_bound():
 
 def test_a_sample_reads_as_masks_and_probabilities():
     links = CohortLinkSample(
-        ids=jnp.array([[1, 3, 5], [0, 5, 5], [0, 0, 0]], jnp.int32),
-        size=jnp.array([2, 1, 0], jnp.int32),
+        ids=jnp.array([[1, 3, 5], [0, 5, 5], [5, 5, 5]], jnp.int32),
         chance=jnp.array([0.5, 0.25, jnp.nan]),
         available=jnp.array([[1, 5], [0, 2], [0, 0]], jnp.int32),
         num_clients=5,
@@ -225,6 +225,8 @@ def test_a_sample_reads_as_masks_and_probabilities():
         found = read(sample)
         np.testing.assert_array_equal(found[0], mask)
         np.testing.assert_array_equal(found[1], probs)
+    np.testing.assert_array_equal(links.size, [2, 1, 0])
+    assert dataclasses.replace(links, is_full=True).size == 3
 
 
 @pytest.mark.slow
