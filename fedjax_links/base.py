@@ -18,6 +18,7 @@ from fedjax_links.links.samples import DuplexLinkSample as DuplexLinkSample
 from fedjax_links.links.samples import Links as Links
 from fedjax_links.links.samples import LinkSample as LinkSample
 from fedjax_links.links.samples import MaskLinks as MaskLinks
+from fedjax_links.links.samples import all_down as all_down
 from fedjax_links.links.samples import as_masks as as_masks
 from fedjax_links.links.samples import computes as computes
 from fedjax_links.links.samples import delivers as delivers

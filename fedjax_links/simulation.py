@@ -9,15 +9,17 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.base import Algorithm, FederationState, Key, Links, Participation, Problem, Step
-from fedjax_links.core import checks, errors, meshes, prng, tree
-from fedjax_links.links.samples import all_down
+from fedjax_links.core import checks, drawing, errors, meshes, prng, tree
+from fedjax_links.core.drawing import draw as draw
+from fedjax_links.core.drawing import realised_links as realised_links
+from fedjax_links.core.drawing import sample_shapes as sample_shapes
 from fedjax_links.results.simulation import SimulationResult as SimulationResult
 
 EvalFn = Callable[[base.Params, Key, Problem], base.PyTree]
 """``(params, key, problem) -> pytree``: what to measure of a candidate model."""
 
 _Turned = tuple[FederationState, base.PyTree]
-_Advance = Callable[[FederationState, Any], _Turned]
+_Advance = Callable[[base.PyTree, Any], tuple[base.PyTree, Any]]
 
 
 def simulate(
@@ -96,21 +98,24 @@ def simulate(
     def run(state: FederationState | None, problem: Problem, key: Key) -> SimulationResult:
         state = make(problem, key) if state is None else state
 
-        def turn(state: FederationState, links: Links | None) -> Step[FederationState]:
-            return run_round(state, key, algorithm, kind if links is None else links, problem)
+        def rounds_of(state: FederationState, links: Links | None, count: int) -> _Turned:
+            if links is None:
+                return _draw_and_advance(state, key, algorithm, kind, problem, count)
+            return advance(state, key, links, algorithm, problem)
 
         if eval_every is None and eval_fn is None:
-            return SimulationResult(*_scan(turn, state, given, num_rounds), {})
+            return SimulationResult(*rounds_of(state, given, num_rounds), {})
         period = eval_every or num_rounds
 
         def advance_period(state: FederationState, links: Links | None) -> _Turned:
-            state, rounds = _scan(turn, state, links, period)
+            state, rounds = rounds_of(state, links, period)
             return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
 
         by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), given)
-        state, (rounds, evals) = _scan(advance_period, state, by_period, num_rounds // period)
-        rounds = jax.tree.map(lambda a: a.reshape(num_rounds, *a.shape[2:]), rounds)
-        return SimulationResult(state, rounds, evals)
+        state, (rounds, evals) = _scan(
+            advance_period, state, by_period, num_rounds // period, state.round
+        )
+        return SimulationResult(state, _flat(rounds), evals)
 
     if mesh is None:
         return run(initial_state, problem, key)
@@ -149,14 +154,56 @@ def advance(
       >>> print(rounds.num_active, bool((state.algorithm.server == same.algorithm.server).all()))
       [0 0 0 2 2 0] True
     """
+    count = len(jax.tree.leaves(links)[0])
+    rounds = state.round + jnp.arange(count, dtype=jnp.int32)
+    keys = [
+        jax.vmap(functools.partial(prng.round_key, key, of))(rounds) for of in ('client', 'server')
+    ]
 
-    def turn(state: FederationState, links: Links) -> Step[FederationState]:
-        return run_round(state, key, algorithm, links, problem)
+    def turn(at: base.PyTree, inputs: Any) -> tuple[base.PyTree, Any]:
+        after, metrics = algorithm.round_step(at, base.RoundContext(*inputs), problem)
+        return after, (metrics, _is_healthy(algorithm, after, metrics))
 
-    return _scan(turn, state, links, len(jax.tree.leaves(links)[0]))
+    inputs = rounds, links, *keys
+    after, (metrics, healthy) = _scan(turn, state.algorithm, inputs, count, state.round)
+    return _kept_count(state._replace(algorithm=after), links, healthy), metrics
 
 
-def _scan(step: _Advance, state: FederationState, inputs: base.PyTree, length: int) -> _Turned:
+def _draw_and_advance(
+    state: FederationState,
+    key: Key,
+    algorithm: Algorithm,
+    participation: Participation,
+    problem: Problem,
+    num_rounds: int,
+) -> _Turned:
+    """Rounds of a pattern, whose links are drawn a block at a time."""
+    block = drawing.block_length(participation, num_rounds)
+
+    def one_round(state: FederationState, _: None) -> _Turned:
+        return run_round(state, key, algorithm, participation, problem)
+
+    def one_block(state: FederationState, _: None) -> _Turned:
+        rounds = state.round + jnp.arange(block, dtype=jnp.int32)
+        carry, links = draw(state.participation, key, participation, rounds)
+        return advance(state._replace(participation=carry), key, links, algorithm, problem)
+
+    if block == 1:
+        return _scan(one_round, state, None, num_rounds, state.round)
+    if block == num_rounds:
+        return one_block(state, None)
+    state, metrics = _scan(one_block, state, None, num_rounds // block, state.round)
+    return state, _flat(metrics)
+
+
+def _flat(outputs: base.PyTree) -> base.PyTree:
+    """Leaves [T, ...] of leaves [blocks, length, ...]."""
+    return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), outputs)
+
+
+def _scan(
+    step: _Advance, state: base.PyTree, inputs: base.PyTree, length: int, round: base.Array
+) -> tuple[base.PyTree, Any]:
     """`jax.lax.scan` over rounds, with the same bits for any length.
 
     The compiler dissolves a loop that it knows to turn once into its surroundings, and then rounds
@@ -165,13 +212,14 @@ def _scan(step: _Advance, state: FederationState, inputs: base.PyTree, length: i
     if length > 1:
         return jax.lax.scan(step, state, inputs, length=length)
     only = jax.tree.map(lambda a: a[0], inputs)
+    step = jax.jit(step, inline=True)  # which is traced once
     _, output = jax.eval_shape(step, state, only)
 
-    def turn(_: base.Array, carry: _Turned) -> _Turned:
+    def turn(_: base.Array, carry: Any) -> Any:
         return step(carry[0], only)
 
     state, output = jax.lax.fori_loop(
-        0, 1 + jnp.minimum(state.round, 0), turn, (state, tree.zeros_like(output))
+        0, 1 + jnp.minimum(round, 0), turn, (state, tree.zeros_like(output))
     )
     return state, jax.tree.map(lambda a: a[None], output)
 
@@ -216,7 +264,7 @@ def _init(
         round=jnp.zeros((), jnp.int32),
         algorithm=algorithm.init(problem.init_params(prng.model_key(key)), problem),
         participation=carry,
-        links=all_down(links),
+        links=base.all_down(links),
         counters=base.ParticipationCounters(
             participation_count=jnp.zeros(num_clients, jnp.int32),
             last_active=jnp.full(num_clients, -1, jnp.int32),
@@ -224,13 +272,6 @@ def _init(
         finite=jnp.array(True),
         first_bad_round=jnp.full((), -1, jnp.int32),
     )
-
-
-def sample_shapes(participation: Participation) -> Links:
-    """What a pattern draws in a round, by shapes and dtypes."""
-    key = jax.random.key(0)
-    carry = jax.eval_shape(participation.init, key)
-    return jax.eval_shape(participation.sample, carry, key, jnp.int32(0))[1]
 
 
 def run_round(
@@ -260,32 +301,51 @@ def run_round(
         links = participation
     ctx = round_context(key, round, links)
     algorithm_state, metrics = algorithm.round_step(state.algorithm, ctx, problem)
-    healthy = tree.all_finite((algorithm.models(algorithm_state)['server'], metrics.loss_sum))
-    first_failure = state.finite & ~healthy
-    next_state = state._replace(
-        round=round + 1,
-        algorithm=algorithm_state,
-        participation=carry,
-        links=links,
-        counters=_counted(state.counters, links, round),
-        finite=state.finite & healthy,
-        first_bad_round=jnp.where(first_failure, round, state.first_bad_round),
+    healthy = _is_healthy(algorithm, algorithm_state, metrics)
+    after = state._replace(algorithm=algorithm_state, participation=carry)
+    one = jax.tree.map(lambda a: a[None], (links, healthy))
+    return _kept_count(after, *one), metrics
+
+
+def _is_healthy(
+    algorithm: Algorithm, algorithm_state: base.PyTree, metrics: base.RoundMetrics
+) -> base.Array:
+    return tree.all_finite((algorithm.models(algorithm_state)['server'], metrics.loss_sum))
+
+
+def _kept_count(state: FederationState, links: Links, healthy: base.Array) -> FederationState:
+    """The state after T rounds of which the algorithm has taken note already.
+
+    Args:
+      state: of which the rest is that before them.
+      links: leaves [T, ...].
+      healthy: bool[T], whether the server model and the losses were finite.
+    """
+    count, all_healthy = len(healthy), jnp.all(healthy)
+    rounds = state.round + jnp.arange(count, dtype=jnp.int32)
+    first_bad = rounds[jnp.argmin(healthy)]
+    return state._replace(
+        round=state.round + count,
+        links=jax.tree.map(lambda a: a[-1], links),
+        counters=_counted(state.counters, links, rounds),
+        finite=state.finite & all_healthy,
+        first_bad_round=jnp.where(state.finite & ~all_healthy, first_bad, state.first_bad_round),
     )
-    return next_state, metrics
 
 
 def _counted(
-    counters: base.ParticipationCounters, links: Links, round: base.Array
+    counters: base.ParticipationCounters, links: Links, rounds: base.Array
 ) -> base.ParticipationCounters:
-    """The counters after a round; in place, at the cost of the cohort, where links name one."""
+    """The counters after rounds; in place, at the cost of the cohorts, where links name them."""
     count, last = counters
-    if not isinstance(links, base.CohortLinkSample):
-        mask = links.mask
-        return base.ParticipationCounters(count + mask, jnp.where(mask, round, last))
-    named: Any = {'mode': 'drop', 'indices_are_sorted': True}
-    return base.ParticipationCounters(
-        count.at[links.ids].add(1, **named), last.at[links.ids].set(round, **named)
-    )
+    if isinstance(links, base.CohortLinkSample):
+        when = jnp.broadcast_to(rounds[:, None], links.ids.shape)
+        return base.ParticipationCounters(
+            count.at[links.ids].add(1, mode='drop'), last.at[links.ids].max(when, mode='drop')
+        )
+    latest = jnp.max(jnp.where(links.mask, rounds[:, None], -1), axis=0)
+    times = jnp.sum(links.mask, axis=0, dtype=jnp.int32)
+    return base.ParticipationCounters(count + times, jnp.maximum(last, latest))
 
 
 def round_context(key: Key, round: base.Array | int, links: Links) -> base.RoundContext:
@@ -336,52 +396,3 @@ def problem_metrics(params: base.Params, key: Key, problem: Problem) -> Mapping[
     """The problem's own metrics on its evaluation data."""
     del key
     return problem.metrics(params, problem.eval_data)
-
-
-def realised_links(key: Key, participation: Participation, *, num_rounds: int) -> Links:
-    """The links that `simulate` meets with this key, without training anything.
-
-    Args:
-      key: the run's key.
-      participation: the pattern.
-      num_rounds: T, at least 1.
-
-    Returns:
-      The sample of every round, leaves [T, ...], ``mask`` bool[T, N]; its mask replays in any run
-      (`fedjax_links.participation.replay`).
-
-    Example:
-      >>> import jax
-      >>> from fedjax_links import participation, simulation
-      >>> pattern = participation.replay([[True, False], [False, True]])
-      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=3)
-      >>> print(links.mask.astype(int))
-      [[1 0]
-       [0 1]
-       [1 0]]
-    """
-    prng.check(key)
-    checks.static_int('num_rounds', num_rounds)
-    rounds = jnp.arange(num_rounds, dtype=jnp.int32)
-    return draw(participation.init(prng.pattern_key(key)), key, participation, rounds)[1]
-
-
-def draw(
-    carry: base.PyTree, key: Key, participation: Participation, rounds: base.Array
-) -> tuple[base.PyTree, Links]:
-    """A pattern's links in consecutive rounds, for `advance`.
-
-    Args:
-      carry: the pattern's, before these rounds.
-      key: the run's key.
-      participation: the pattern.
-      rounds: int32[T], their indices.
-
-    Returns:
-      The carry after them, and the links, leaves [T, ...].
-    """
-
-    def sample(carry: base.PyTree, round: base.Array) -> tuple[base.PyTree, Links]:
-        return participation.sample(carry, prng.round_key(key, 'participation', round), round)
-
-    return jax.lax.scan(sample, carry, rounds)
