@@ -212,7 +212,6 @@ def _scan(
     if length > 1:
         return jax.lax.scan(step, state, inputs, length=length)
     only = jax.tree.map(lambda a: a[0], inputs)
-    step = jax.jit(step, inline=True)  # which is traced once
     _, output = jax.eval_shape(step, state, only)
 
     def turn(_: base.Array, carry: Any) -> Any:

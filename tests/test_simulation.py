@@ -10,6 +10,7 @@ import pytest
 
 from fedjax_links import algorithms, base, local_training, participation, problems, simulation
 from fedjax_links.base import RoundMetrics
+from fedjax_links.core import drawing
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.testing import federation
 from tests.reference import quadratic_loops
@@ -103,6 +104,25 @@ def test_a_run_in_pieces_is_the_unbroken_run_bit_for_bit(make, pieces):
         rounds.append(piece.rounds)
     assert_identical(state, whole.state)
     assert_identical(jax.tree.map(lambda *a: jnp.concatenate(a), *rounds), whole.rounds)
+
+
+@pytest.mark.parametrize(
+    'links',
+    [
+        pytest.param(BERNOULLI, id='masks'),
+        pytest.param(MARKOV, id='with-memory', marks=AS_USERS_COMPILE),
+        pytest.param(NAMED, id='named', marks=AS_USERS_COMPILE),
+    ],
+)
+def test_no_bit_depends_on_how_many_rounds_links_are_drawn_at_a_time(links, monkeypatch):
+    """One, three and twelve of twelve: those of one are rounds drawn and counted one by one."""
+    whole = run(algorithms.mifa, links, eval_every=6)
+    for block, length in ((1, 1), (300, 3)):
+        monkeypatch.setattr(drawing, '_BLOCK_BYTES', block)
+        compiled.cache_clear()
+        assert drawing.block_length(links, 6) == length
+        assert_identical(run(algorithms.mifa, links, eval_every=6), whole)
+    compiled.cache_clear()
 
 
 def test_evaluations_hold_the_states_after_every_period():
