@@ -15,6 +15,7 @@ import numpy as np
 from fedjax_links.core import describing
 from fedjax_links.links.samples import CohortLinkSample as CohortLinkSample
 from fedjax_links.links.samples import DuplexLinkSample as DuplexLinkSample
+from fedjax_links.links.samples import Kinds as Kinds
 from fedjax_links.links.samples import Links as Links
 from fedjax_links.links.samples import LinkSample as LinkSample
 from fedjax_links.links.samples import MaskLinks as MaskLinks
@@ -22,6 +23,7 @@ from fedjax_links.links.samples import all_down as all_down
 from fedjax_links.links.samples import as_masks as as_masks
 from fedjax_links.links.samples import computes as computes
 from fedjax_links.links.samples import delivers as delivers
+from fedjax_links.links.samples import mask_of as mask_of
 from fedjax_links.links.samples import participants as participants
 from fedjax_links.links.samples import prob_of as prob_of
 from fedjax_links.links.samples import receives as receives

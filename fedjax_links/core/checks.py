@@ -21,6 +21,11 @@ def is_concrete(value: Any) -> bool:
     return not isinstance(value, jax.core.Tracer)
 
 
+def array_module(*values: Any) -> Any:
+    """NumPy, whose operations need no compiler, or JAX's where one of the values is traced."""
+    return np if all(map(is_concrete, values)) else jnp
+
+
 def numbers(argument: str, value: Any) -> np.ndarray:
     """A concrete number, list or array as an array; raises for flags, text and whatever else."""
     try:

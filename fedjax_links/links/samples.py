@@ -4,11 +4,11 @@ Shapes use ``N`` for the number of clients. `fedjax_links.base` offers all names
 """
 
 import dataclasses
-import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 
@@ -45,10 +45,26 @@ class DuplexLinkSample(NamedTuple):
     compute: Array
 
 
+@dataclasses.dataclass(frozen=True)
+class Kinds:
+    """Which kind each client is of, by values that a pytree may hold as a static part.
+
+    Attributes:
+      values: int32[N] as bytes.
+    """
+
+    values: bytes = dataclasses.field(repr=False)
+
+    @property
+    def of_clients(self) -> np.ndarray:
+        """int32[N], read-only."""
+        return np.frombuffer(self.values, np.int32)
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class CohortLinkSample:
-    """A sample that lists who delivers: a small cohort of many clients, held in O(B).
+    """A sample that lists who delivers: a cohort whose size is known beforehand, held in O(B).
 
     It says what a `LinkSample` says, and `mask` and `prob` read the same; they are made when asked
     for, which costs O(N). `fedjax_links.clients.cohorts.participating` costs nothing. Leaves may
@@ -56,18 +72,18 @@ class CohortLinkSample:
 
     Attributes:
       ids: int32[B], clients whose uplink delivers, in increasing order; an empty slot holds N.
-      chance: float32[] (float64 under x64), P(mask_i) of every client that was available; NaN where
-        unknown.
-      available: int32[2], first available client and the one after the last; others have no chance.
+      chance: float32[K] (float64 under x64), P(mask_i) of a client of each kind; NaN where unknown.
       num_clients: N.
       is_full: whether no slot is ever empty, so that the compiler knows the size.
+      kinds: the kind of each client; by default all are of one where K = 1, and else, for K = N,
+        each is of its own.
     """
 
     ids: Array
     chance: Array
-    available: Array
     num_clients: int = dataclasses.field(metadata={'static': True})
     is_full: bool = dataclasses.field(default=False, metadata={'static': True})
+    kinds: Kinds | None = dataclasses.field(default=None, metadata={'static': True})
 
     @property
     def size(self) -> Array | int:
@@ -79,18 +95,15 @@ class CohortLinkSample:
     @property
     def mask(self) -> Array:
         """bool[N], whether client i's uplink delivers."""
-
-        def of_round(ids: Array) -> Array:
-            return jnp.zeros(self.num_clients, bool).at[ids].set(True, mode='drop')
-
-        return jnp.vectorize(of_round, signature='(b)->(n)')(self.ids)
+        of_round = jnp.vectorize(lambda ids: mask_of(ids, self.num_clients), signature='(b)->(n)')
+        return of_round(self.ids)
 
     @property
     def prob(self) -> Array:
         """float[N], P(mask_i) as in `LinkSample`."""
-        clients = jnp.arange(self.num_clients, dtype=jnp.int32)
-        of_round = functools.partial(_chance_of, clients)
-        return jnp.vectorize(of_round, signature='(),(e)->(n)')(self.chance, self.available)
+        if self.kinds is not None:
+            return self.chance[..., self.kinds.of_clients]
+        return jnp.broadcast_to(self.chance, (*self.chance.shape[:-1], self.num_clients))
 
 
 MaskLinks = LinkSample | DuplexLinkSample
@@ -112,17 +125,19 @@ def as_masks(links: Links) -> MaskLinks:
     return links
 
 
+def mask_of(ids: Array, num_clients: int) -> Array:
+    """bool[N]: whether a client is among ids int32[B], of which those from N on are nobody's."""
+    return jnp.zeros(num_clients, bool).at[ids].set(True, mode='drop')
+
+
 def prob_of(links: Links, client: Array) -> Array:
     """float[]: the probability that one client, int32[], is a participant; NaN where unknown."""
-    if isinstance(links, CohortLinkSample):
-        return _chance_of(client, links.chance, links.available)
-    return links.prob[client]
-
-
-def _chance_of(clients: Array, chance: Array, available: Array) -> Array:
-    """P(mask_i) of clients int32[...] in one round of a `CohortLinkSample`."""
-    first, stop = available
-    return jnp.where((clients >= first) & (clients < stop), chance, 0)
+    if not isinstance(links, CohortLinkSample):
+        return links.prob[client]
+    if links.chance.shape[-1] == 1:
+        return links.chance[0]
+    kind = client if links.kinds is None else jnp.asarray(links.kinds.of_clients)[client]
+    return links.chance[kind]
 
 
 def participants(links: Links) -> Array:

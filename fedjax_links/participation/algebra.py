@@ -92,7 +92,8 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
         last = jnp.max(jnp.where(law > 0, jnp.arange(len(patterns)), 0))
         which = jnp.minimum(jnp.sum(uniform >= jnp.cumsum(law)), last)
         parts = jnp.stack([sample.prob for sample in samples])
-        weighted = jnp.where(law[:, None] > 0, law[:, None] * parts, 0)
+        # The minimum changes nothing but forbids fused multiply-adds: same bits however compiled.
+        weighted = jnp.where(law[:, None] > 0, jnp.minimum(law[:, None] * parts, 1), 0)
         return _choose(samples, which)._replace(prob=weighted.sum(axis=0))
 
     return combine(patterns, pick)
@@ -113,7 +114,8 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
       ValueError: if numbers do not fit or rounds do not increase.
     """
     _check_some(patterns)
-    rounds = jnp.atleast_1d(jnp.asarray(at_rounds, jnp.int32))
+    xp = checks.array_module(at_rounds)
+    rounds = xp.atleast_1d(xp.asarray(at_rounds, np.int32))
     if rounds.shape != (len(patterns) - 1,):
         requirement = f'name {len(patterns) - 1} rounds for {len(patterns)} patterns'
         raise errors.invalid('at_rounds', requirement, rounds.shape[0])
@@ -222,7 +224,8 @@ def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Particip
         return cap_in_order(pattern, size, distinct=True)
 
     def keep(key: Key, round: Array, samples: Samples) -> MaskLinks:
-        return _kept(samples[0], selection.uniform_subset(key, samples[0].mask, size))
+        ids = selection.uniform_subset(key, samples[0].mask, size)
+        return _kept(samples[0], base.mask_of(ids, pattern.num_clients))
 
     return combine([pattern], keep)
 
@@ -309,7 +312,7 @@ def _join(key: Key, round: Array, samples: Samples) -> MaskLinks:
     def union(x: Array, y: Array) -> Array:
         if x.dtype == bool:
             return x | y
-        # The minimum changes nothing but forbids a fused multiply-add: same bits however compiled.
+        # As in `mixture`.
         return 1 - jnp.minimum((1 - x) * (1 - y), 1)
 
     joined: MaskLinks = jax.tree.map(union, *_alike(samples))

@@ -61,10 +61,13 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
     """
     probs = schedules.as_probs(probs, 'probs')
     checks.static_int('cycle_length', cycle_length, minimum=2, maximum=2**24)
-    active = jnp.maximum(1, jnp.rint(cycle_length * probs)).astype(jnp.int32)
-    inactive = jnp.maximum(1, cycle_length - active)
-    period = cycle_length if reset else active + inactive
-    share = (active / period).astype(probs.dtype)
+    xp = checks.array_module(probs)
+    active = xp.maximum(1, xp.rint(cycle_length * probs)).astype(np.int32)
+    inactive = xp.maximum(1, cycle_length - active)
+    period, share = active + inactive, active / (active + inactive)
+    if reset:  # the quotient as compilers round it, who know the divisor
+        period, share = cycle_length, active * (1 / probs.dtype.type(cycle_length))
+    share = share.astype(probs.dtype)
 
     def draw(key: Key) -> CyclicState:
         return CyclicState(offset=jax.random.randint(key, probs.shape, 0, inactive, 'int32'))
@@ -74,7 +77,7 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
             renew = jnp.mod(round, cycle_length) == 0
             carry = CyclicState(offset=jnp.where(renew, draw(key).offset, carry.offset))
         mask = jnp.mod(round - carry.offset, period) < active
-        return carry, LinkSample(mask=mask, prob=share)
+        return carry, LinkSample(mask=mask, prob=jnp.asarray(share))
 
     cycle = cycle_length
     if checks.is_concrete(period):

@@ -6,7 +6,7 @@ touched.
 """
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from fedjax_links.base import Array, DuplexLinkSample, Key, Participation, PyTree, participants
 from fedjax_links.core import errors
@@ -61,9 +61,9 @@ def duplex(
 
 def _is_duplex(pattern: Participation) -> bool:
     """Whether a pattern tells directions apart, seen by the shapes of a sample."""
-    key = jax.random.key(0)
+    key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), np.int32)
     carry = jax.eval_shape(pattern.init, key)
-    _, links = jax.eval_shape(pattern.sample, carry, key, jnp.int32(0))
+    _, links = jax.eval_shape(pattern.sample, carry, key, round)
     return isinstance(links, DuplexLinkSample)
 
 

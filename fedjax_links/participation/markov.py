@@ -100,7 +100,7 @@ def as_up_rate(up_rate: ArrayLike, num_clients: int) -> Array:
 def _positive(argument: str, value: ArrayLike, num_clients: int) -> Array:
     checks.positive(argument, value)
     each = schedules.one_or_each(argument, value, num_clients)
-    return jnp.asarray(each, jnp.result_type(float))
+    return schedules.as_floats(each)
 
 
 def move(up: Array, uniforms: Array, rise: Array, fall: Array) -> Array:

@@ -2,14 +2,14 @@
 
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.base import Array, CohortLinkSample, Key, LinkSample, Participation
+from fedjax_links.base import Array, CohortLinkSample, Key, Kinds, Participation
 from fedjax_links.core import checks, describing, errors
 from fedjax_links.core.references import cite
 from fedjax_links.participation import rejection, schedules, selection
@@ -17,6 +17,12 @@ from fedjax_links.participation.laws import Given, LinkLaw, SeparationLaw
 
 _MAX_ENUMERATED_UNITS = 10
 _NEVER = np.iinfo(np.int32).max
+
+Free = Callable[[Any], Array]
+"""Whether some units, int32[K] or all of them by ``slice(None)``, are selectable: bool[K]."""
+
+Draw = Callable[[Key, Free], Array]
+"""A cohort among those that are free: int32[B], in increasing order; U for nobody."""
 
 
 class MinimumSeparationState(NamedTuple):
@@ -62,9 +68,9 @@ def minimum_separation(
     Returns:
       The pattern. It reports ``w / sum w`` as ``prob`` for B = 1 and R = 0, where rounds are
       independent; NaN otherwise. Where traced values leave fewer than B eligible, all of those
-      participate. Clients that are many and of which few wait are not all looked at: the cohort is
-      named, in O(B) (`rejection`). That takes one integer for R, no groups and concrete weights, in
-      the product design equal ones.
+      participate. Units that are many, of concrete weights and waits, and of which few wait are not
+      all looked at: a draw costs O(B) then (`rejection`), in the product design unless so few weigh
+      so much that B draws by weight seldom differ.
 
     Raises:
       ValueError: for values out of range, or a separation that can leave fewer than B eligible.
@@ -90,77 +96,87 @@ def minimum_separation(
     checks.static_int('cohort_size', cohort_size, maximum=num_units)
     checks.choice('design', design, selection.DESIGNS)
     _check_separation(separation, weights, cohort_size)
-    labels = None if groups is None else selection.group_labels(groups, num_units)
-    independent = cohort_size == 1 and checks.is_concrete(separation) and not np.any(separation)
-    if labels is None and not independent:
-        named = _by_name(weights, separation, cohort_size, design)
-        if named is not None:
-            return named
-    draw = selection.DESIGNS[design if cohort_size > 1 else 'successive']
-    prob = scaled / scaled.sum() if independent else jnp.full_like(scaled, jnp.nan)
-    num_clients = num_units if labels is None else len(labels)
-    members = slice(None) if labels is None else labels
+    is_certain = checks.is_concrete(weights) and checks.is_concrete(separation)
+    waits = checks.array_module(separation).asarray(separation, np.int32)
+    draw = _drawn(scaled, cohort_size, design)
+    if is_certain:
+        draw = _by_rejection(weights, int(waits.max()), cohort_size, design) or draw
 
-    def sample(
-        carry: MinimumSeparationState, key: Key, round: Array
-    ) -> tuple[MinimumSeparationState, LinkSample]:
-        selected = draw(key, carry.free_from <= round, scaled, cohort_size)
-        again = round + jnp.asarray(separation, jnp.int32) + 1
-        free_from = jnp.where(selected, again, carry.free_from)
-        links = LinkSample(mask=selected[members], prob=prob[members])
-        return MinimumSeparationState(free_from=free_from), links
-
-    return Participation(lambda key: _clocks(positive), sample, num_clients)
-
-
-def _clocks(positive: Array | np.ndarray) -> MinimumSeparationState:
-    """Everybody of positive weight may be selected from the start, nobody else ever."""
-    return MinimumSeparationState(free_from=jnp.where(positive, 0, _NEVER).astype(jnp.int32))
-
-
-def _by_name(
-    weights: ArrayLike, separation: ArrayLike, cohort_size: int, design: str
-) -> Participation | None:
-    """`minimum_separation` in O(B) per round; None where it is not to be had."""
-    concrete = checks.is_concrete(separation) and checks.is_concrete(weights)
-    if not concrete or np.ndim(separation) > 0:
-        return None
-    masses = np.asarray(weights, np.float64)
-    masses = np.where(masses > 0, np.maximum(masses / masses.max(), selection.SMALLEST_WEIGHT), 0)
-    equal = bool(masses.min() == masses.max())
-    if cohort_size > 1 and design == 'product' and not equal:
-        return None
-    num_clients, wait = len(masses), int(np.asarray(separation))
-    most_away = min((wait + 1) * cohort_size, num_clients)  # waiting, or in the cohort already
-    share = np.partition(masses, -most_away)[-most_away:].sum() / masses.sum()
-    if design == 'sum':
-        share = max(share, most_away / num_clients + np.mean(masses == 0))
-    if not rejection.pays(num_clients, share):
-        return None
-    by_weight, uniform = rejection.by_weight(masses), rejection.uniform(num_clients)
-    is_midzuno = design == 'sum' and cohort_size > 1 and not equal
-
-    def draw(key: Key, free: Callable[[Array], Array]) -> Array:
-        if not is_midzuno:
-            return rejection.distinct(key, by_weight, cohort_size, num_clients, free)
-        first_key, rest_key = jax.random.split(key)
-        first = rejection.distinct(first_key, by_weight, 1, num_clients, free)
-        rest = rejection.distinct(
-            rest_key, uniform, cohort_size - 1, num_clients, lambda ids: free(ids) & (ids != first)
-        )
-        return jnp.sort(jnp.concatenate([first, rest]))
+    chance: Any = np.nan
+    if cohort_size == 1 and checks.is_concrete(separation) and not waits.any():
+        chance = scaled / jnp.sum(scaled)
+        if checks.is_concrete(weights) and np.ptp(scaled) == 0:
+            chance = chance[:1]
+    num_clients, members, kinds = num_units, None, None
+    if groups is not None:
+        labels = selection.group_labels(groups, num_units)
+        num_clients, members = len(labels), _members(labels)
+        is_certain = is_certain and bool((members[:-1] < num_clients).all())  # of one size
+        kinds = Kinds(labels.tobytes()) if np.size(chance) > 1 else None
 
     def sample(
         carry: MinimumSeparationState, key: Key, round: Array
     ) -> tuple[MinimumSeparationState, CohortLinkSample]:
-        ids = draw(key, lambda clients: carry.free_from[clients] <= round)
-        free_from = carry.free_from.at[ids].set(
-            round + wait + 1, mode='promise_in_bounds', indices_are_sorted=True, unique_indices=True
-        )
-        links = rejection.sample(ids, num_clients, jnp.nan)
+        units = draw(key, lambda some: carry.free_from[some] <= round)
+        again = round + 1 + (jnp.asarray(waits)[units] if waits.ndim else waits)
+        free_from = carry.free_from.at[units].set(again, mode='drop', indices_are_sorted=True)
+        ids = units if members is None else jnp.sort(jnp.asarray(members)[units].ravel())
+        links = rejection.sample(ids, num_clients, chance, kinds, is_full=is_certain)
         return MinimumSeparationState(free_from=free_from), links
 
-    return Participation(lambda key: _clocks(masses > 0), sample, num_clients)
+    def init(key: Key) -> MinimumSeparationState:
+        """Everybody of positive weight may be selected from the start, nobody else ever."""
+        return MinimumSeparationState(jnp.where(positive, 0, _NEVER).astype(jnp.int32))
+
+    return Participation(init, sample, num_clients)
+
+
+def _members(labels: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Clients int32[G + 1, K] of each group, and at last of none; what is empty holds N."""
+    sizes = np.bincount(labels)
+    members = np.full((len(sizes) + 1, sizes.max()), len(labels), np.int32)
+    members[:-1][np.arange(sizes.max()) < sizes[:, None]] = np.argsort(labels, kind='stable')
+    return members
+
+
+def _drawn(scaled: Any, cohort_size: int, design: str) -> Draw:
+    """The draw of a design that looks at all units."""
+    subset = selection.DESIGNS[design if cohort_size > 1 else 'successive']
+    return lambda key, free: subset(key, free(slice(None)), scaled, cohort_size)
+
+
+def _by_rejection(weights: ArrayLike, wait: int, cohort_size: int, design: str) -> Draw | None:
+    """The draw in O(B) per round; None where it does not pay (`rejection`)."""
+    masses = np.asarray(weights, np.float64)
+    masses = np.where(masses > 0, np.maximum(masses / masses.max(), selection.SMALLEST_WEIGHT), 0)
+    equal = bool(masses.min() == masses.max())
+    num_units = len(masses)
+    most_away = min((wait + 1) * cohort_size, num_units)  # waiting, or in the cohort already
+    share = np.partition(masses, -most_away)[-most_away:].sum() / masses.sum()
+    if cohort_size == 1 or equal:
+        design = 'successive'
+    if design == 'sum':
+        share = max(share, most_away / num_units + np.mean(masses == 0))
+    if not rejection.pays(num_units, share):
+        return None
+    left = float((1 - share) * masses.sum())
+    if design == 'product' and not rejection.seldom_meet(cohort_size, masses, left):
+        return None
+    by_weight, uniform = rejection.by_weight(masses), rejection.uniform(num_units)
+
+    def draw(key: Key, free: Free) -> Array:
+        if design == 'product':
+            return rejection.all_at_once(key, by_weight, cohort_size, num_units, free)
+        if design == 'successive':
+            return rejection.distinct(key, by_weight, cohort_size, num_units, free)
+        first_key, rest_key = jax.random.split(key)
+        first = rejection.distinct(first_key, by_weight, 1, num_units, free)
+        rest = rejection.distinct(
+            rest_key, uniform, cohort_size - 1, num_units, lambda ids: free(ids) & (ids != first)
+        )
+        return jnp.sort(jnp.concatenate([first, rest]))
+
+    return draw
 
 
 def _check_separation(separation: ArrayLike, weights: ArrayLike, cohort_size: int) -> None:

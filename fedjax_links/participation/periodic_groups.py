@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Array, Key, Links, LinkSample, Participation
-from fedjax_links.core import checks
+from fedjax_links.base import Array, CohortLinkSample, Key, Kinds, Participation
+from fedjax_links.core import checks, prng
 from fedjax_links.core.references import cite
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.laws import Given, LinkLaw
@@ -38,8 +38,7 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
 
     Returns:
       The pattern; given the offset it reports ``S / |group|`` for the available group, zero for the
-      others. Where each group is a range of many clients, its cohort is named, in O(S)
-      (`rejection`).
+      others. Few of many clients are drawn in O(S) (`rejection`).
 
     Raises:
       ValueError: for labels with gaps or a cohort larger than a group.
@@ -62,28 +61,34 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
     checks.static_int('active_rounds', active_rounds, maximum=2**30)
     sizes = np.bincount(labels)
     checks.static_int('cohort_size', cohort_size, maximum=int(sizes.min()))
-    group = jnp.asarray(labels)
-    shares = cohort_size / sizes
-    share = jnp.asarray(shares[labels], jnp.result_type(float))
-    named = rejection.pays(len(labels), shares.max()) and (np.diff(labels) >= 0).all()
-    bounds = jnp.asarray(np.concatenate([[0], np.cumsum(sizes)]), jnp.int32)
+    num_clients, shares, kinds = len(labels), cohort_size / sizes, Kinds(labels.tobytes())
+    few_of_many = rejection.pays(num_clients, shares.max())
+    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    is_in_order = bool((np.diff(labels) >= 0).all())
+    by_group = None if is_in_order else np.argsort(labels, kind='stable').astype(np.int32)
 
     def init(key: Key) -> PeriodicGroupsState:
         return PeriodicGroupsState(offset=jax.random.randint(key, (), 0, active_rounds, 'int32'))
 
     def sample(
         carry: PeriodicGroupsState, key: Key, round: Array
-    ) -> tuple[PeriodicGroupsState, Links]:
+    ) -> tuple[PeriodicGroupsState, CohortLinkSample]:
         turn = jnp.mod((round + carry.offset) // active_rounds, len(sizes))
-        if named:
-            members = bounds[turn], bounds[turn + 1]
-            return carry, rejection.uniform_cohort(key, cohort_size, len(labels), members)
-        available = group == turn
-        mask = selection.uniform_subset(key, available, cohort_size)
-        return carry, LinkSample(mask=mask, prob=jnp.where(available, share, 0))
+        if few_of_many:
+            first, stop = jnp.asarray(bounds)[turn], jnp.asarray(bounds)[turn + 1]
+
+            def propose(key: Key, count: int) -> Array:
+                place = first + prng.integers(key, (count,), stop - first)
+                return place if by_group is None else jnp.asarray(by_group)[place]
+
+            ids = rejection.distinct(key, propose, cohort_size, num_clients)
+        else:
+            ids = selection.uniform_subset(key, labels == turn, cohort_size)
+        chance = jnp.where(np.arange(len(sizes)) == turn, shares, 0)
+        return carry, rejection.sample(ids, num_clients, chance, kinds)
 
     cycle = active_rounds * len(sizes)
-    return Participation(init, sample, num_clients=len(labels), cycle=cycle)
+    return Participation(init, sample, num_clients, cycle=cycle)
 
 
 def periodic_groups_law(given: Given) -> LinkLaw:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links.base import Array, Key, Links, Participation, as_masks
+from fedjax_links.base import Array, CohortLinkSample, Key, Participation
 from fedjax_links.core import checks
 from fedjax_links.core.references import cite
 from fedjax_links.participation import rejection, selection
@@ -36,8 +36,8 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
       cohort_size: S, from 1 to N.
 
     Returns:
-      The pattern; it reports the size of the round's cohort over N as ``prob``. A cohort of many
-      clients is named, in O(S) but for the shuffle once per period.
+      The pattern; it reports the size of the round's cohort over N as ``prob``. It costs
+      O(S) but for the shuffle once per period.
 
     Raises:
       ValueError: for a cohort larger than the federation.
@@ -65,7 +65,9 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
         clients = jnp.arange(num_clients, dtype=jnp.int32)
         return empty.at[position].set(clients, unique_indices=True)
 
-    def sample(carry: RegularizedState, key: Key, round: Array) -> tuple[RegularizedState, Links]:
+    def sample(
+        carry: RegularizedState, key: Key, round: Array
+    ) -> tuple[RegularizedState, CohortLinkSample]:
         turn = jnp.mod(round, period)
 
         def shuffle(_: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -77,11 +79,8 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
         _, deck = jax.lax.while_loop(lambda c: c[0], shuffle, (turn == 0, carry.deck))
         ids = jax.lax.dynamic_slice_in_dim(deck, turn * cohort_size, cohort_size)
         size = jnp.minimum(cohort_size, num_clients - turn * cohort_size)
-        links: Links = rejection.sample(
-            jnp.sort(ids), num_clients, size / num_clients, is_full=not num_clients % cohort_size
-        )
-        if num_clients < rejection.FEWEST_CLIENTS:
-            links = as_masks(links)
+        chance, is_full = size / num_clients, num_clients % cohort_size == 0
+        links = rejection.sample(jnp.sort(ids), num_clients, chance, is_full=is_full)
         return RegularizedState(deck=deck), links
 
     return Participation(lambda key: RegularizedState(deck=shuffled(key)), sample, num_clients)

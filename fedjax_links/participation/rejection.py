@@ -5,10 +5,10 @@ the cohort already are passed over until it is full. That is successive sampling
 exactly: given those taken, the next one taken is any other eligible client in proportion to its
 weight. A draw costs O(B) as long as few draws are passed over.
 
-So the patterns that can name their cohort do so under one rule: there are at least
-`FEWEST_CLIENTS` clients, and the share of the weight that can be out of reach at any time is at
-most `LARGEST_SHARE`. Otherwise they look at all clients (`selection`). The law is the same, the
-draws are not. The rule reads values that set shapes: what is traced is drawn by looking at all.
+So patterns draw their cohorts under one rule: there are at least `FEWEST_CLIENTS` clients, and the
+share of the weight that can be out of reach at any time is at most `LARGEST_SHARE`. Otherwise they
+look at all clients (`selection`). The law is the same, the draws are not. The rule reads values
+that set shapes: what is traced is drawn by looking at all.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,15 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.base import Array, CohortLinkSample, Key
+from fedjax_links.base import Array, CohortLinkSample, Key, Kinds
 from fedjax_links.core import prng
 
 FEWEST_CLIENTS = 4096
 LARGEST_SHARE = 0.5
+MOST_MEETINGS = 3.0
 _SPARE = 6  # draws of a turn beyond twice the cohort, so that small cohorts seldom take two
-
-Span = tuple[Array | int, Array | int]
-"""First client of a range, and the one after the last."""
 
 Proposal = Callable[[Key, int], Array]
 """``(key, K) -> int32[K]``, independent draws of clients, with replacement."""
@@ -40,6 +38,17 @@ def pays(num_clients: int, share: float) -> bool:
       share: the largest share of the weight that can be ineligible or taken, in [0, 1].
     """
     return num_clients >= FEWEST_CLIENTS and share <= LARGEST_SHARE
+
+
+def seldom_meet(size: int, weights: NDArray[np.float64], left: float) -> bool:
+    """Whether `all_at_once` pays: of about e^3 whole sets of draws, one at least is all different.
+
+    Args:
+      size: B.
+      weights: float64[N].
+      left: the least weight that is ever eligible.
+    """
+    return size * (size - 1) / 2 * float(weights @ weights) <= MOST_MEETINGS * left**2
 
 
 def distinct(
@@ -85,11 +94,50 @@ def distinct(
     return jnp.sort(taken)
 
 
+def all_at_once(
+    key: Key,
+    propose: Proposal,
+    size: int,
+    num_clients: int,
+    eligible: Callable[[Array], Array],
+) -> Array:
+    """Independent draws among the eligible, as a whole again and again until all of them differ.
+
+    So ``P(S)`` is proportional to the product of its clients' weights: conditional Poisson sampling
+    (`selection.product_subset`), exactly.
+
+    Args:
+      key: the draw's key.
+      propose: draws clients.
+      size: B.
+      num_clients: N.
+      eligible: ``int32[K] -> bool[K]``, as in `distinct`.
+
+    Returns:
+      int32[B], in increasing order.
+    """
+    width = 2 * size + _SPARE
+
+    def turn(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        drawn = propose(jax.random.fold_in(key, carry[2]), width)
+        # Those passed over say nothing of who is drawn, nor does it whether enough are left.
+        rank = jnp.cumsum(eligible(drawn), dtype=jnp.int32)
+        is_new = jnp.diff(rank, prepend=0) > 0
+        slots = jnp.where(is_new, rank - 1, size)
+        taken = jnp.full(size, num_clients, jnp.int32).at[slots].set(drawn, mode='drop')
+        taken = jnp.sort(taken)
+        differ = (rank[-1] >= size) & (taken[1:] != taken[:-1]).all()
+        return taken, differ, carry[2] + 1
+
+    nobody = jnp.full(size, num_clients, jnp.int32), jnp.array(False), jnp.int32(0)
+    return jax.lax.while_loop(lambda carry: ~carry[1], turn, nobody)[0]
+
+
 def sample(
     ids: Array,
     num_clients: int,
-    chance: Array | float,
-    available: Span | None = None,
+    chance: ArrayLike,
+    kinds: Kinds | None = None,
     *,
     is_full: bool = True,
 ) -> CohortLinkSample:
@@ -98,28 +146,12 @@ def sample(
     Args:
       ids: int32[B], in increasing order; an empty slot holds N.
       num_clients: N.
-      chance: probability of each available client, NaN where unknown.
-      available: the first available client and the one after the last; all by default.
+      chance: float[K], probability of a client of each kind, NaN where unknown; or one number.
+      kinds: the kind of each client, as in `CohortLinkSample`.
       is_full: whether no slot is ever empty.
     """
-    bounds = jnp.stack([jnp.asarray(end, jnp.int32) for end in available or (0, num_clients)])
-    chance = jnp.asarray(chance, jnp.result_type(float))
-    return CohortLinkSample(ids, chance, bounds, num_clients, is_full)
-
-
-def uniform_cohort(key: Key, size: int, num_clients: int, available: Span) -> CohortLinkSample:
-    """The links of a cohort that is drawn uniformly without replacement.
-
-    Args:
-      key: the draw's key.
-      size: B.
-      num_clients: N.
-      available: as in `sample`.
-    """
-    first, stop = available
-    propose = uniform(stop - first)
-    ids = distinct(key, lambda key, count: first + propose(key, count), size, num_clients)
-    return sample(ids, num_clients, size / (stop - first), available)
+    chance = jnp.atleast_1d(jnp.asarray(chance, jnp.result_type(float)))
+    return CohortLinkSample(ids, chance, num_clients, is_full, kinds)
 
 
 def uniform(num_clients: Array | int) -> Proposal:
@@ -139,9 +171,10 @@ def by_weight(weights: NDArray[np.float64]) -> Proposal:
     num_clients = len(weights)
     if weights.min() == weights.max():
         return uniform(num_clients)
-    threshold, alias = map(jnp.asarray, alias_table(weights))
+    table = alias_table(weights)
 
     def propose(key: Key, count: int) -> Array:
+        threshold, alias = map(jnp.asarray, table)
         own, other = jax.random.split(key)
         column = prng.integers(own, (count,), num_clients)
         stays = jax.random.bits(other, (count,), 'uint32') < threshold[column]

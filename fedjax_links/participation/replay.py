@@ -4,14 +4,16 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
+from fedjax_links.base import Array, Key, Links, LinkSample, Participation, PyTree
 from fedjax_links.core import checks, errors
+from fedjax_links.participation import rejection, schedules
 
 
 def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
     """Round t has the links of row ``t mod T`` of a recording.
 
-    The masks of a run (`fedjax_links.simulation.realised_links`) replay bit for bit.
+    The masks of a run (`fedjax_links.simulation.realised_links`) replay bit for bit; those of
+    cohorts of one size, with no probabilities, name these as the run did.
 
     Args:
       mask: bool[T, N], who delivered in each recorded round; integers 0 and 1 count as booleans.
@@ -33,27 +35,34 @@ def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
        [1 1]
        [1 0]]
     """
-    masks = jnp.asarray(mask)
+    xp = checks.array_module(mask)
+    masks = xp.asarray(mask)
     if masks.ndim != 2 or 0 in masks.shape:
         raise errors.invalid('mask', 'have shape [rounds, clients]', list(masks.shape))
     if masks.dtype != bool and not jnp.issubdtype(masks.dtype, jnp.integer):
         got = f'dtype {masks.dtype}'
         raise errors.invalid('mask', 'be boolean, or integers 0 and 1', got)
-    if checks.is_concrete(masks) and not (binary := np.isin(masks, (0, 1))).all():
-        got = np.asarray(masks)[~binary][0]
+    if xp is np and not (binary := np.isin(masks, (0, 1))).all():
+        got = masks[~binary][0]
         raise errors.invalid('mask', 'be boolean, or integers 0 and 1', got)
     if prob is not None and np.shape(prob) != masks.shape:
         requirement = f'have the shape of `mask` {list(masks.shape)}'
         raise errors.invalid('prob', requirement, list(np.shape(prob)))
     if prob is not None and checks.is_concrete(prob):
         checks.within('prob', np.nan_to_num(np.asarray(prob)), 0, 1)
-    masks, dtype = masks.astype(bool), jnp.result_type(float)
-    num_rounds, num_clients = masks.shape
-    probs = None if prob is None else jnp.asarray(prob, dtype)
+    masks, (num_rounds, num_clients) = masks.astype(bool), masks.shape
+    probs = None if prob is None else schedules.as_floats(prob)
+    cohorts = None
+    if xp is np and prob is None and masks[0].any() and np.ptp(masks.sum(axis=1)) == 0:
+        cohorts = np.nonzero(masks)[1].astype(np.int32).reshape(num_rounds, -1)
 
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         row = jnp.mod(round, num_rounds)
-        known = jnp.full(num_clients, jnp.nan, dtype) if probs is None else probs[row]
-        return carry, LinkSample(mask=masks[row], prob=known)
+        if probs is not None:
+            return carry, LinkSample(mask=jnp.asarray(masks)[row], prob=jnp.asarray(probs)[row])
+        if cohorts is not None:
+            return carry, rejection.sample(jnp.asarray(cohorts)[row], num_clients, jnp.nan)
+        unknown = jnp.full(num_clients, jnp.nan, jnp.result_type(float))
+        return carry, LinkSample(mask=jnp.asarray(masks)[row], prob=unknown)
 
     return Participation(lambda key: (), sample, num_clients, cycle=num_rounds)

@@ -54,7 +54,7 @@ def constant(p: ArrayLike) -> Schedule:
       ValueError: for a probability outside [0, 1] or NaN, or if ``p`` is no vector.
     """
     p = as_probs(p)
-    return _deterministic(lambda round: p, p)
+    return _deterministic(lambda round: jnp.asarray(p), p)
 
 
 def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
@@ -116,7 +116,7 @@ def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     def probs(key: Key, round: Array) -> Array:
         return p + width * (2 * prng.uniform(key, p.shape) - 1).astype(p.dtype)
 
-    return _deterministic(lambda round: p, p)._replace(probs=probs)
+    return _deterministic(lambda round: jnp.asarray(p), p)._replace(probs=probs)
 
 
 def diurnal(
@@ -149,13 +149,14 @@ def diurnal(
     checks.within('up_hours', up_hours, 0, 24)
     checks.within('phase', phase, 0, 24)
     names = 'trough', 'rounds_per_day', 'up_hours', 'phase'
-    low, day, hours, ahead = (
-        jnp.asarray(one_or_each(name, value, peak.size), peak.dtype)
+    low, *window = (
+        as_floats(one_or_each(name, value, peak.size))
         for name, value in zip(names, (trough, rounds_per_day, up_hours, phase), strict=True)
     )
 
     def mean(round: Array) -> Array:
         # In rounds, not hours: with whole numbers of rounds every comparison is exact.
+        day, hours, ahead = map(jnp.asarray, window)
         time = jnp.mod(jnp.mod(jnp.asarray(round, day.dtype), day) + ahead * day / 24, day)
         return jnp.where(time < hours * day / 24, peak, low)
 
@@ -173,12 +174,13 @@ def as_schedule(schedule: ScheduleLike) -> Schedule:
         return schedule
     if not callable(schedule):
         return constant(schedule)
-    shape = jax.eval_shape(schedule, jax.random.key(0), jnp.int32(0))
+    round = jax.ShapeDtypeStruct((), np.int32)
+    shape = jax.eval_shape(schedule, jax.eval_shape(jax.random.key, 0), round)
     if len(shape.shape) != 1:
         raise errors.invalid('schedule', 'return a vector with one entry per client', shape.shape)
     draws = False
     try:
-        jax.eval_shape(lambda round: schedule(cast(Key, None), round), jnp.int32(0))
+        jax.eval_shape(lambda round: schedule(cast(Key, None), round), round)
     except Exception:  # with a key it has just run, so whatever went wrong is that it draws
         draws = True
 
@@ -190,10 +192,15 @@ def as_schedule(schedule: ScheduleLike) -> Schedule:
     return Schedule(probs=schedule, mean=mean, num_clients=shape.shape[0])
 
 
-def as_probs(p: ArrayLike, argument: str = 'p') -> Array:
-    """Validated probabilities float[N] in the default float dtype."""
+def as_probs(p: ArrayLike, argument: str = 'p') -> Any:
+    """Validated probabilities float[N], as `as_floats`."""
     checks.probabilities(argument, p)
-    return jnp.asarray(p, jnp.result_type(float))
+    return as_floats(p)
+
+
+def as_floats(value: Any) -> Any:
+    """Numbers in the default float dtype; in NumPy unless they are traced."""
+    return checks.array_module(value).asarray(value, jnp.result_type(float))
 
 
 def one_or_each(argument: str, value: Any, num_clients: int) -> Numbers:

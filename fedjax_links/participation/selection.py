@@ -1,8 +1,9 @@
 """Drawing a cohort among eligible clients: the random subsets that patterns are built from.
 
-Every function returns a mask bool[N] of exactly ``size`` of the eligible clients, or of all of them
-where fewer are eligible. Where draws take the best of N priorities they cost O(N): priorities are
-float32, for which XLA selects the top entries without a full sort.
+Every function returns ids int32[B] of exactly ``size`` = B of the eligible clients in increasing
+order, or of all of them where fewer are eligible: an empty slot then holds N. Where draws take the
+best of N priorities they cost O(N): priorities are float32, for which XLA selects the top entries
+without a full sort.
 """
 
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ def uniform_subset(key: Key, eligible: Array, size: int) -> Array:
       size: cohort size, from 1 to N.
 
     Returns:
-      bool[N].
+      int32[B].
     """
     bits = jax.random.bits(key, eligible.shape, 'uint32')
     # Floats are ordered as their bits: 30 random bits, all of them normal numbers.
@@ -48,7 +49,7 @@ def successive_subset(key: Key, eligible: Array, weights: Array, size: int) -> A
       size: cohort size B, from 1 to N.
 
     Returns:
-      bool[N].
+      int32[B].
 
     References:
       Efraimidis & Spirakis, Weighted random sampling with a reservoir, 2006.
@@ -75,7 +76,7 @@ def product_subset(key: Key, eligible: Array, weights: Array, size: int) -> Arra
       size: cohort size B, from 1 to N.
 
     Returns:
-      bool[N]. Costs O(N B) time and memory in 2 N sequential steps.
+      int32[B]. Costs O(N B) time and memory in 2 N sequential steps.
 
     References:
       Chen, Dempster & Liu, Weighted finite population sampling to maximize entropy, 1994.
@@ -95,7 +96,8 @@ def product_subset(key: Key, eligible: Array, weights: Array, size: int) -> Arra
     _, ratios = jax.lax.scan(extend, jnp.zeros(size, weights.dtype), weights, reverse=True)
     uniforms = prng.uniform(key, weights.shape)
     places = jnp.minimum(eligible.sum(dtype=jnp.int32), size)
-    return jax.lax.scan(take, places, (weights, ratios, uniforms))[1]
+    _, taken = jax.lax.scan(take, places, (weights, ratios, uniforms))
+    return jnp.nonzero(taken, size=size, fill_value=len(taken))[0].astype(jnp.int32)
 
 
 def sum_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
@@ -110,21 +112,22 @@ def sum_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
       size: cohort size B, from 1 to N.
 
     Returns:
-      bool[N].
+      int32[B].
 
     References:
       Midzuno, On the sampling system with probability proportionate to sum of sizes, 1952.
     """
     first = successive_subset(jax.random.fold_in(key, _FIRST), eligible, weights, 1)
-    rest = uniform_subset(jax.random.fold_in(key, _REST), eligible & ~first, size - 1)
-    return first | rest
+    others = eligible.at[first].set(False, mode='drop')
+    rest = uniform_subset(jax.random.fold_in(key, _REST), others, size - 1)
+    return jnp.sort(jnp.concatenate([first, rest]))
 
 
 DESIGNS = {'product': product_subset, 'successive': successive_subset, 'sum': sum_subset}
 
 
-def relative_weights(weights: ArrayLike) -> tuple[Array, Array]:
-    """Weights of any scale, made safe for the designs.
+def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
+    """Weights of any scale, made safe for the designs; in NumPy unless they are traced.
 
     Args:
       weights: float[N], non-negative; validated where concrete.
@@ -148,10 +151,10 @@ def relative_weights(weights: ArrayLike) -> tuple[Array, Array]:
         if not values.any():
             raise errors.invalid('weights', 'have a positive entry', 'zeros only')
         values = values / values.max()
-    positive = jnp.asarray(values > 0)
-    scaled = jnp.asarray(values, jnp.result_type(float))
+    xp = checks.array_module(values)
+    positive, scaled = values > 0, xp.asarray(values, jnp.result_type(float))
     scaled = scaled / scaled.max()
-    return jnp.where(positive, jnp.maximum(scaled, SMALLEST_WEIGHT), 0), positive
+    return xp.where(positive, xp.maximum(scaled, SMALLEST_WEIGHT), 0), positive
 
 
 def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np.int32]:
@@ -240,4 +243,4 @@ def _front(position: Array, eligible: Array, count: Array | int) -> tuple[Array,
 
 def _best(scores: Array, eligible: Array, size: int) -> Array:
     _, ids = jax.lax.top_k(jnp.where(eligible, scores, -jnp.inf), size)
-    return jnp.zeros(eligible.shape, bool).at[ids].set(True) & eligible
+    return jnp.sort(jnp.where(eligible[ids], ids, len(eligible)).astype(jnp.int32))

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links.base import Array, Key, Links, LinkSample, Participation, PyTree
+from fedjax_links.base import Array, CohortLinkSample, Key, Participation, PyTree
 from fedjax_links.core import checks
 from fedjax_links.core.references import cite
 from fedjax_links.participation import rejection, selection
@@ -19,8 +19,8 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
       cohort_size: S, from 1 to N.
 
     Returns:
-      The pattern; it has no carry and reports S/N as ``prob``. A cohort of many clients is named,
-      in O(S) (`rejection`).
+      The pattern; it has no carry and reports S/N as ``prob``. Few of many clients are drawn in
+      O(S) (`rejection`).
 
     Raises:
       ValueError: for a cohort larger than the federation.
@@ -41,15 +41,16 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     checks.static_int('num_clients', num_clients)
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
 
-    everyone, share = (0, num_clients), cohort_size / num_clients
-    named = rejection.pays(num_clients, share)
+    share = cohort_size / num_clients
+    few_of_many = rejection.pays(num_clients, share)
 
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
-        if named:
-            return carry, rejection.uniform_cohort(key, cohort_size, num_clients, everyone)
-        mask = selection.uniform_subset(key, jnp.ones(num_clients, bool), cohort_size)
-        prob = jnp.full(num_clients, share, jnp.result_type(float))
-        return carry, LinkSample(mask=mask, prob=prob)
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, CohortLinkSample]:
+        if few_of_many:
+            propose = rejection.uniform(num_clients)
+            ids = rejection.distinct(key, propose, cohort_size, num_clients)
+        else:
+            ids = selection.uniform_subset(key, jnp.ones(num_clients, bool), cohort_size)
+        return carry, rejection.sample(ids, num_clients, share)
 
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
 

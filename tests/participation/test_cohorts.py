@@ -38,7 +38,7 @@ def test_replay_takes_integers_for_a_mask_if_they_are_0_and_1(kind):
     [
         ([[0, 1], [1, 2]], '2'),
         (np.array([[-1, 1]]), '-1'),
-        ([[0.0, 1.0]], 'dtype float32'),  # probabilities, more likely than a mask
+        ([[0.0, 1.0]], 'dtype float64'),  # probabilities, more likely than a mask
         (jnp.ones((2, 3)), 'dtype float32'),
     ],
 )

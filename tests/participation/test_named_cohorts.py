@@ -1,4 +1,7 @@
-"""Cohorts that are named instead of marked: the same laws, clients and probabilities."""
+"""Cohorts that are named instead of marked, and those that are drawn by rejection: their laws.
+
+Rejection is for many clients; the fixture has it draw among few, where laws can be listed.
+"""
 
 import dataclasses
 import itertools
@@ -8,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import analysis
-from fedjax_links.base import CohortLinkSample, LinkSample
+from fedjax_links import analysis, simulation
+from fedjax_links.base import CohortLinkSample, Kinds, LinkSample, prob_of
 from fedjax_links.participation import (
     always,
     both,
@@ -20,6 +23,7 @@ from fedjax_links.participation import (
     periodic_groups,
     regularized,
     rejection,
+    replay,
     switch,
     unavailable,
     uniform_cohort,
@@ -32,50 +36,99 @@ BOUND = rejection.FEWEST_CLIENTS
 
 
 @pytest.fixture
-def named(monkeypatch):
-    """Cohorts of few clients, too, are named, whatever it costs."""
+def rejecting(monkeypatch):
+    """Cohorts of few clients, too, are drawn by rejection, whatever it costs."""
     monkeypatch.setattr(rejection, 'FEWEST_CLIENTS', 1)
     monkeypatch.setattr(rejection, 'LARGEST_SHARE', 1.0)
+    monkeypatch.setattr(rejection, 'seldom_meet', lambda *of: True)
 
 
-def names(pattern):
+def rejects(pattern):
+    """Whether a round draws until it has a cohort: no other draw here has a loop without end."""
     carry = jax.eval_shape(pattern.init, jax.random.key(0))
-    _, links = jax.eval_shape(pattern.sample, carry, jax.random.key(0), jnp.int32(0))
-    return isinstance(links, CohortLinkSample)
+    return 'while' in str(jax.make_jaxpr(pattern.sample)(carry, jax.random.key(0), jnp.int32(0)))
 
 
 def codes(mask):
     return mask @ (1 << np.arange(mask.shape[-1]))
 
 
-def test_who_names_a_cohort():
+def test_every_cohort_of_known_size_is_named():
+    few, many = 12, BOUND
+    for n in (few, many):
+        steep = np.arange(1.0, n + 1) ** -1.5
+        for pattern in (
+            uniform_cohort(n, 3),
+            uniform_cohort(n, n - 1),
+            regularized(n, 4),
+            periodic_groups(np.arange(n) % 2, active_rounds=2, cohort_size=3),
+            minimum_separation(steep, separation=0),
+            minimum_separation(steep, separation=3, cohort_size=3),
+            minimum_separation(steep, separation=np.arange(n) % 3, cohort_size=2, design='sum'),
+            minimum_separation([1.0, 2.0], separation=1, groups=np.arange(n) % 2),
+            replay(np.arange(n) == np.arange(5)[:, None]),
+        ):
+            assert simulation.sample_shapes(pattern).is_full
+        for pattern in (
+            regularized(n, 5),
+            minimum_separation([1.0, 2.0], separation=1, groups=np.minimum(np.arange(n), 1)),
+        ):
+            links = simulation.sample_shapes(pattern)
+            assert isinstance(links, CohortLinkSample)
+            assert not links.is_full
+    found = []
+
+    def traced(weights, separation):
+        pattern = minimum_separation(weights, separation=separation, cohort_size=3)
+        found.append(simulation.sample_shapes(pattern).is_full)
+
+    jax.eval_shape(traced, np.ones(few), np.int32(1))
+    assert found == [False]  # nothing was checked, and fewer may be left
+
+
+@pytest.mark.parametrize('prob', [None, np.full((4, 5), 0.4)])
+def test_a_record_of_cohorts_names_them(prob):
+    mask = np.array([[0, 1, 0, 0, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 1, 0, 1, 0]], bool)
+    links = roll(replay(mask, prob), 9)
+    np.testing.assert_array_equal(links.mask, np.tile(mask, (3, 1))[:9])
+    np.testing.assert_array_equal(links.prob, np.full((9, 5), np.nan if prob is None else 0.4, 'f'))
+    assert isinstance(links, CohortLinkSample if prob is None else LinkSample)
+    for other in (mask ^ (np.arange(4) == 2)[:, None], np.zeros_like(mask)):
+        links = roll(replay(other), 4)
+        assert isinstance(links, LinkSample)
+        np.testing.assert_array_equal(links.mask, other)
+
+
+def test_who_draws_by_rejection():
     n, falling = BOUND, np.arange(1.0, BOUND + 1) ** -0.5
     for pattern in (
         uniform_cohort(n, n // 2),
-        regularized(n, n),
         periodic_groups(np.arange(n) * 4 // n, active_rounds=2, cohort_size=n // 8),
         minimum_separation(np.ones(n), separation=3, cohort_size=n // 8),
         minimum_separation(falling, separation=3, cohort_size=10, design='successive'),
         minimum_separation(falling, separation=3, cohort_size=10, design='sum'),
         minimum_separation(falling, separation=3),
+        minimum_separation(np.ones(n), separation=0),
+        minimum_separation(falling, separation=3, cohort_size=10),
+        minimum_separation(falling, separation=np.arange(n) % 4, cohort_size=10),
+        minimum_separation(np.ones(n), separation=3, groups=np.arange(2 * n) // 2),
+        periodic_groups(np.arange(n) % 4, active_rounds=2, cohort_size=10),
     ):
-        assert names(pattern)
+        assert rejects(pattern)
     steep = np.arange(1.0, n + 1) ** -1.5  # one client has more than a third of the weight
     for pattern in (
         uniform_cohort(n - 1, 10),
         uniform_cohort(n, n // 2 + 1),
-        regularized(n - 1, 10),
-        periodic_groups(np.arange(n) % 4, active_rounds=2, cohort_size=10),
+        periodic_groups(np.arange(n) % 4, active_rounds=2, cohort_size=n // 8 + 1),
         minimum_separation(np.ones(n), separation=3, cohort_size=n // 8 + 1),
-        minimum_separation(np.ones(n), separation=0),
-        minimum_separation(falling, separation=3, cohort_size=10),
+        minimum_separation(falling, separation=0, cohort_size=200),  # some would meet, mostly
         minimum_separation(steep, separation=3, cohort_size=10, design='successive'),
-        minimum_separation(falling, separation=np.full(n, 3)),
+        minimum_separation(falling, separation=np.where(np.arange(n) == 9, n // 2, 3)),
         minimum_separation(np.ones(n // 2), separation=3, groups=np.arange(n) // 2),
     ):
-        assert not names(pattern)
+        assert not rejects(pattern)
     traced = []
-    jax.eval_shape(lambda w: traced.append(names(minimum_separation(w, separation=3))), falling)
+    jax.eval_shape(lambda w: traced.append(rejects(minimum_separation(w, separation=3))), falling)
     assert traced == [False]
 
 
@@ -103,7 +156,7 @@ def test_alias_table_has_the_law_of_the_weights(kind):
 
 
 @pytest.mark.statistical
-def test_uniform_cohorts_are_uniform_over_sets(named):
+def test_uniform_cohorts_are_uniform_over_sets(rejecting):
     mask = masks(uniform_cohort(5, 2), 2, SEEDS)
     assert (mask.sum(axis=2) == 2).all()
     found = codes(mask)
@@ -115,12 +168,15 @@ def test_uniform_cohorts_are_uniform_over_sets(named):
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     'size, design',
-    cases(itertools.product([2, 3, 5], ['successive', 'sum']), [(3, 'successive'), (3, 'sum')]),
+    cases(
+        [*itertools.product([2, 3, 5], ['successive', 'sum']), (2, 'product'), (3, 'product')],
+        [(3, 'successive'), (3, 'sum'), (3, 'product')],
+    ),
 )
-def test_first_cohort_against_enumeration(named, design, size):
+def test_first_cohort_against_enumeration(rejecting, design, size):
     weights = np.array([0.1, 1.0, 2.0, 5.0, 0.5])
     pattern = minimum_separation(weights, separation=0, cohort_size=size, design=design)
-    assert names(pattern)
+    assert rejects(pattern)
     found = codes(masks(pattern, 1, SEEDS)[:, 0])
     law = analysis.cohort_law(weights, size, design)
     sets = (1 << law.cohorts).sum(axis=1)
@@ -129,12 +185,12 @@ def test_first_cohort_against_enumeration(named, design, size):
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize('design', ['successive', 'sum'])
-def test_marginals_of_the_enumerated_chain(named, design):
+@pytest.mark.parametrize('design', ['product', 'successive', 'sum'])
+def test_marginals_of_the_enumerated_chain(rejecting, design):
     weights = np.array([4.0, 2.0, 1.0, 0.5, 0.5, 1.0])
     chain = analysis.minimum_separation_chain(weights, 1, 2, design)
     pattern = minimum_separation(weights, separation=1, cohort_size=2, design=design)
-    assert names(pattern)
+    assert rejects(pattern)
     mask = masks(pattern, 61, SEEDS)
     assert (mask.sum(axis=2) == 2).all()
     assert not (mask[:, 1:] & mask[:, :-1]).any()
@@ -144,58 +200,95 @@ def test_marginals_of_the_enumerated_chain(named, design):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize('size, separation, burn_in', cases([(1, 2, 100), (3, 1, 40)], []))
-def test_stationary_law_in_closed_form(named, size, separation, burn_in):
+def test_stationary_law_in_closed_form(rejecting, size, separation, burn_in):
     # One client by falling weights, and cohorts by equal ones: there all designs are one.
     weights = np.arange(1.0, 10) ** (-1.5 if size == 1 else 0)
     pattern = minimum_separation(weights, separation=separation, cohort_size=size)
-    assert names(pattern)
+    assert rejects(pattern)
     mask = masks(pattern, burn_in + 1, SEEDS)
     law = size * analysis.minimum_separation_stationary(weights, separation, size)
     assert_frequencies(mask[:, burn_in].sum(axis=0), law, SEEDS)
 
 
-@pytest.mark.parametrize('design', ['successive', 'sum'])
-def test_weight_zero_is_never(named, design):
+@pytest.mark.parametrize('design', ['product', 'successive', 'sum'])
+def test_weight_zero_is_never(rejecting, design):
     weights = np.array([1.0, 0.0, 0.5, 0.0, 2.0, 1.0])
     pattern = minimum_separation(weights, separation=1, cohort_size=2, design=design)
     mask = masks(pattern, 50, 50)
-    assert names(pattern)
+    assert rejects(pattern)
     assert not mask[..., [1, 3]].any()
     assert (mask.sum(axis=2) == 2).all()
 
 
-@pytest.mark.parametrize(
-    'num_clients, cohort_size', cases([(12, 4), (10, 4), (7, 7), (5, 1)], [(10, 4), (5, 1)])
-)
-def test_the_deck_deals_the_cohorts_of_the_permutation(monkeypatch, num_clients, cohort_size):
-    marked = roll(regularized(num_clients, cohort_size), 30)
-    monkeypatch.setattr(rejection, 'FEWEST_CLIENTS', 1)
-    listed = roll(regularized(num_clients, cohort_size), 30)
-    assert isinstance(marked, LinkSample)
-    assert isinstance(listed, CohortLinkSample)
-    np.testing.assert_array_equal(listed.mask, marked.mask)
-    np.testing.assert_array_equal(listed.prob, marked.prob)
-    np.testing.assert_array_equal(listed.size, marked.mask.sum(axis=1))
+@pytest.mark.statistical
+@pytest.mark.parametrize('design', cases(['product', 'successive', 'sum'], ['product']))
+def test_second_cohort_given_the_first(rejecting, design):
+    # Who waits is passed over: the joint law of two rounds, of weights for which most sets of
+    # independent draws are no sets.
+    weights = np.array([1.0, 3.0, 0.3, 2.0, 6.0])
+    pattern = minimum_separation(weights, separation=1, cohort_size=2, design=design)
+    assert rejects(pattern)
+    mask = masks(pattern, 2, 2 * SEEDS)
+    found = 32 * codes(mask[:, 0]) + codes(mask[:, 1])
+    pairs, probs = [], []
+    first = analysis.cohort_law(weights, 2, design)
+    for cohort, prob in zip(first.cohorts, first.probs, strict=True):
+        left = np.setdiff1d(np.arange(5), cohort)
+        second = analysis.cohort_law(weights[left], 2, design)
+        pairs += [32 * (1 << cohort).sum() + code for code in (1 << left[second.cohorts]).sum(1)]
+        probs += list(prob * second.probs)
+    assert len(pairs) == 30
+    assert_frequencies((found[:, None] == np.array(pairs)).sum(axis=0), probs, 2 * SEEDS)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_whole_groups_wait_as_long_as_each_of_them_must(rejecting):
+    weights, separation = np.array([5.0, 4.0, 1.0, 1.0, 1.0, 1.0]), np.array([4, 2, 0, 0, 1, 1])
+    chain = analysis.minimum_separation_chain(weights, separation)
+    groups = np.array([5, 0, 1, 2, 2, 3, 4, 0, 1, 1])
+    pattern = minimum_separation(weights, separation=separation, groups=groups)
+    assert rejects(pattern)
+    mask = masks(pattern, 61, SEEDS)
+    for group in range(6):
+        members = mask[..., groups == group]
+        assert (members.all(axis=2) == members.any(axis=2)).all()
+    assert_frequencies(mask[:, 60].sum(axis=0), chain.marginal[groups], SEEDS)
+
+
+@pytest.mark.parametrize('num_clients, cohort_size', [(12, 4), (10, 4), (7, 7), (5, 1)])
+def test_the_deck_deals_everybody_once(num_clients, cohort_size):
+    links = roll(regularized(num_clients, cohort_size), 24)
+    period = -(-num_clients // cohort_size)
+    turns = links.mask[: 24 // period * period].reshape(-1, period, num_clients)
+    np.testing.assert_array_equal(turns.sum(axis=1), 1)
+    last = num_clients - (period - 1) * cohort_size
+    sizes = np.where(np.arange(24) % period == period - 1, last, cohort_size)
+    assert links.is_full == (last == cohort_size)
+    np.testing.assert_array_equal(np.broadcast_to(links.size, 24), sizes)
+    np.testing.assert_allclose(links.prob, np.tile(sizes[:, None] / num_clients, num_clients))
 
 
 GROUPS = np.repeat(np.arange(3), [4, 6, 5])
 
 
 @pytest.mark.statistical
-def test_periodic_groups_are_available_in_turn_and_uniform(named):
-    pattern = periodic_groups(GROUPS, active_rounds=2, cohort_size=2)
+@pytest.mark.parametrize('mixed', [False, True])
+def test_periodic_groups_are_available_in_turn_and_uniform(rejecting, mixed):
+    groups = np.random.default_rng(0).permutation(GROUPS) if mixed else GROUPS
+    pattern = periodic_groups(groups, active_rounds=2, cohort_size=2)
+    assert rejects(pattern)
     links = roll(pattern, 24)
-    assert isinstance(links, CohortLinkSample)
     offset = int(pattern.init(jax.random.key(0)).offset)
     for t in range(24):
-        group = GROUPS[np.flatnonzero(links.mask[t])]
+        group = groups[np.flatnonzero(links.mask[t])]
         assert len(group) == 2
         assert group[0] == group[1]
-        expected = np.where(group[0] == GROUPS, 2 / (group[0] == GROUPS).sum(), 0)
+        expected = np.where(group[0] == groups, 2 / (group[0] == groups).sum(), 0)
         np.testing.assert_allclose(links.prob[t], expected, rtol=1e-6)
     assert 0 <= offset < 2
     mask = masks(pattern, 1, SEEDS)[:, 0]
-    assert_frequencies(mask.sum(axis=0), np.where(GROUPS == 0, 0.5, 0), SEEDS)
+    assert_frequencies(mask.sum(axis=0), np.where(groups == 0, 0.5, 0), SEEDS)
 
 
 def test_marginals_do_not_change_with_the_bound():
@@ -207,33 +300,41 @@ def test_marginals_do_not_change_with_the_bound():
     assert_frequencies(counts, np.full(8, 1 / 8), 200 * 4 * 64)
 
 
-def test_a_sample_reads_as_masks_and_probabilities():
+@pytest.mark.parametrize('kinds', [None, [0, 2, 2, 2, 1]])
+@pytest.mark.parametrize('num_kinds', [1, 5])
+def test_a_sample_reads_as_masks_and_probabilities(num_kinds, kinds):
+    chance = np.random.default_rng(0).random((3, num_kinds if kinds is None else 3), np.float32)
+    chance[1, 0] = np.nan
     links = CohortLinkSample(
         ids=jnp.array([[1, 3, 5], [0, 5, 5], [5, 5, 5]], jnp.int32),
-        chance=jnp.array([0.5, 0.25, jnp.nan]),
-        available=jnp.array([[1, 5], [0, 2], [0, 0]], jnp.int32),
+        chance=jnp.asarray(chance),
         num_clients=5,
+        kinds=None if kinds is None else Kinds(np.array(kinds, np.int32).tobytes()),
     )
     expected = np.array([[0, 1, 0, 1, 0], [1, 0, 0, 0, 0], [0] * 5], bool)
-    prob = [[0, 0.5, 0.5, 0.5, 0.5], [0.25, 0.25, 0, 0, 0], [0] * 5]
+    prob = np.broadcast_to(chance, (3, 5)) if kinds is None else chance[:, kinds]
     read = jax.jit(lambda links: (links.mask, links.prob))
     for sample, mask, probs in (
         (links, expected, prob),
         (jax.tree.map(lambda a: a[0], links), expected[0], prob[0]),
         (jax.tree.map(lambda a: np.stack([a, a]), links), [expected] * 2, [prob] * 2),
     ):
-        found = read(sample)
-        np.testing.assert_array_equal(found[0], mask)
-        np.testing.assert_array_equal(found[1], probs)
+        for found in (read(sample), (sample.mask, sample.prob)):
+            np.testing.assert_array_equal(found[0], mask)
+            np.testing.assert_array_equal(found[1], probs)
+    of_round = jax.tree.map(lambda a: a[1], links)
+    each = [prob_of(of_round, jnp.int32(client)) for client in range(5)]
+    np.testing.assert_array_equal(each, prob[1])
     np.testing.assert_array_equal(links.size, [2, 1, 0])
     assert dataclasses.replace(links, is_full=True).size == 3
 
 
 @pytest.mark.slow
-def test_in_pieces_and_side_by_side(named):
+def test_in_pieces_and_side_by_side(rejecting):
     for pattern in (
         minimum_separation(np.ones(9), separation=2, cohort_size=2),
         regularized(9, 2),
+        minimum_separation(np.arange(1.0, 10), separation=1, cohort_size=3),
         periodic_groups(GROUPS, active_rounds=2, cohort_size=2),
     ):
         key = jax.random.key(1)
@@ -247,7 +348,7 @@ def test_in_pieces_and_side_by_side(named):
             np.testing.assert_array_equal(together[seed], roll(pattern, 6, seed).mask)
 
 
-def test_the_algebra_takes_named_cohorts(named):
+def test_the_algebra_takes_named_cohorts(rejecting):
     cohort, everyone = uniform_cohort(6, 2), always(6)
     np.testing.assert_array_equal(roll(cap(cohort, 2), 9).mask.sum(axis=1), 2)
     np.testing.assert_array_equal(roll(cap(cohort, 1, rule='permutation'), 9).mask.sum(axis=1), 1)

@@ -5,15 +5,19 @@ import numpy as np
 import pytest
 
 from fedjax_links import participation, simulation
+from fedjax_links.base import LinkSample
 from fedjax_links.participation import PARTICIPATION
 
 
 @pytest.mark.parametrize('name', PARTICIPATION)
 def test_double_precision_throughout(name, x64):
     pattern = PARTICIPATION[name].example(8)
-    links = jax.eval_shape(
-        lambda key: simulation.realised_links(key, pattern, num_rounds=3), jax.random.key(0)
-    )
+
+    def realised(key):
+        links = simulation.realised_links(key, pattern, num_rounds=3)
+        return LinkSample(links.mask, links.prob)
+
+    links = jax.eval_shape(realised, jax.random.key(0))
     assert links.prob.dtype == np.float64
     assert links.mask.dtype == bool
 

@@ -98,7 +98,7 @@ class Programs:
 
     def one_of_each(self, lanes: Sequence[Lane]) -> list[Lane]:
         """The first lane of each program."""
-        return list({self.key(lane): lane for lane in reversed(lanes)}.values())
+        return list({self.key(lane): lane for lane in reversed(lanes)}.values())[::-1]
 
     def training(self, lane: Lane, place: Place, varying: Sequence[bool]) -> Program:
         """The program of a lane; one device is like another, a mesh is not.

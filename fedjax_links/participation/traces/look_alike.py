@@ -77,7 +77,7 @@ def look_alike(
     chosen = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
     by_client = fitted.rise[chosen], fitted.fall[chosen]
     rise, fall, up_by, down_by, marginal = (
-        jnp.asarray(array, jnp.result_type(float)) for array in (*by_client, *fitted[2:])
+        np.asarray(array, jnp.result_type(float)) for array in (*by_client, *fitted[2:])
     )
 
     def uniforms(key: Key) -> Array:
@@ -88,8 +88,9 @@ def look_alike(
 
     def sample(carry: MarkovState, key: Key, round: Array) -> tuple[MarkovState, LinkSample]:
         time = jnp.mod(round, length)
-        up = move(carry.up, uniforms(key), rise * up_by[time], fall * down_by[time])
-        return MarkovState(up=up), LinkSample(mask=up, prob=marginal[time][chosen])
+        ups, downs = rise * jnp.asarray(up_by)[time], fall * jnp.asarray(down_by)[time]
+        up = move(carry.up, uniforms(key), ups, downs)
+        return MarkovState(up=up), LinkSample(mask=up, prob=jnp.asarray(marginal)[time][chosen])
 
     return Participation(init, sample, num_clients, cycle=length)
 

@@ -143,16 +143,16 @@ def trace(
         packed = pack_rounds(
             availability(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
         )
-    edges, offsets, period = (jnp.asarray(array, jnp.int32) for array in packed)
+    edges, offsets, period = (array.astype(np.int32) for array in packed)
     steps = int(np.diff(packed.offsets).max(initial=0)).bit_length()
     dtype = jnp.result_type(float)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
         time = jnp.mod(round, period)
-        low, high = offsets[:-1], offsets[1:]  # the first later edge lies in [low, high]
-        for _ in range(steps):
+        every, low, high = map(jnp.asarray, (edges, offsets[:-1], offsets[1:]))
+        for _ in range(steps):  # the first later edge lies in [low, high]
             middle = (low + high) // 2
-            passed = (low < high) & (edges[jnp.minimum(middle, len(edges) - 1)] <= time)
+            passed = (low < high) & (every[jnp.minimum(middle, len(edges) - 1)] <= time)
             low, high = jnp.where(passed, middle + 1, low), jnp.where(passed, high, middle)
         mask = (low - offsets[:-1]) % 2 == 1
         return carry, LinkSample(mask=mask, prob=mask.astype(dtype))
