@@ -192,15 +192,16 @@ def as_schedule(schedule: ScheduleLike) -> Schedule:
     return Schedule(probs=schedule, mean=mean, num_clients=shape.shape[0])
 
 
-def as_probs(p: ArrayLike, argument: str = 'p') -> Any:
+def as_probs(p: ArrayLike, argument: str = 'p') -> Array:
     """Validated probabilities float[N], as `as_floats`."""
     checks.probabilities(argument, p)
     return as_floats(p)
 
 
-def as_floats(value: Any) -> Any:
+def as_floats(value: Any) -> Array:
     """Numbers in the default float dtype; in NumPy unless they are traced."""
-    return checks.array_module(value).asarray(value, jnp.result_type(float))
+    floats: Array = checks.array_module(value).asarray(value, jnp.result_type(float))
+    return floats
 
 
 def one_or_each(argument: str, value: Any, num_clients: int) -> Numbers:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.participation.markov import MarkovState, move
+from fedjax_links.participation.schedules import as_floats
 from fedjax_links.participation.traces.trace import WRAPS, Intervals, availability
 
 _LINKS = 0
@@ -76,9 +77,7 @@ def look_alike(
     fitted = daily_rates(mask, rounds_per_day=length)
     chosen = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
     by_client = fitted.rise[chosen], fitted.fall[chosen]
-    rise, fall, up_by, down_by, marginal = (
-        np.asarray(array, jnp.result_type(float)) for array in (*by_client, *fitted[2:])
-    )
+    rise, fall, up_by, down_by, marginal = map(as_floats, (*by_client, *fitted[2:]))
 
     def uniforms(key: Key) -> Array:
         return prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))

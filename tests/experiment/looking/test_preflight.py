@@ -24,7 +24,7 @@ def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
     assert 'fedpbc           4 lanes of tuning and 4 lanes in 2 programs; a lane keeps' in text
     # Softmax regression on 64 pixels has 650 parameters; every one of 8 clients keeps them.
     assert 'server 2.5 KiB, clients 20.3 KiB' in text
-    assert len(re.findall(r'compiled in [\d.]+ s; [\d,]+ rounds/s', text)) == 4  # masks, and cohorts
+    assert len(re.findall(r'compiled in [\d.]+ s; [\d,]+ rounds/s', text)) == 2
     assert lines[-1].startswith('time     about ')
 
 
