@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from benchmarks import common, micro, summary
-from fedjax_links import participation, sweeps
+from fedjax_links import participation
 from fedjax_links.base import Problem
 from fedjax_links.machines import devices, lanes
 
@@ -61,8 +61,7 @@ def _compiled(settings: micro.Settings, data: Problem, count: int) -> Any:
         return micro.engine(jax.random.key(seed), data, settings, links)
 
     seeds, places = np.arange(NUM_SEEDS, dtype=np.uint32), devices.places(count)
-    run = sweeps.over_lanes(lane, 'map')
-    return lanes.spread(run, seeds, data, places, (NUM_SEEDS,), side_by_side=False)
+    return lanes.spread(lane, seeds, data, places, (NUM_SEEDS,), side_by_side=False)
 
 
 if __name__ == '__main__':

@@ -1,5 +1,6 @@
 """Sweeps: a grid of hyper-parameters times seeds, in one compiled program."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -8,7 +9,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Algorithm, Array, Participation, Problem, PyTree
+from fedjax_links.base import Algorithm, Array, Participation, Problem
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.machines import devices as devices_
 from fedjax_links.machines import lanes as lanes_
@@ -91,48 +92,15 @@ def sweep(
             eval_fn=eval_fn,
         )
 
-    batching = _known(batching)
-    run_lanes, shape = over_lanes(lane, batching), (num_points, num_seeds)
-    if any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(problem)):
-        results = jax.jit(run_lanes)(lanes, problem, np.int32(len(lanes[1])))
-        return jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), results)
-    places, together = devices_.places(devices), batching == 'vmap'
-    return lanes_.spread(run_lanes, lanes, problem, places, shape, side_by_side=together)()
-
-
-def _known(batching: str | None) -> str:
-    """How lanes run; the device's default is filled in."""
     batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
     checks.choice('batching', batching, ('map', 'vmap'))
-    return batching
-
-
-def over_lanes(
-    fn: Callable[[PyTree, Problem], PyTree], batching: str | None = None
-) -> Callable[..., PyTree]:
-    """Runs independent simulations in one program.
-
-    Args:
-      fn: ``(lane inputs, problem) -> outputs`` of one simulation.
-      batching: ``'map'``, ``'vmap'``, or None for the device's default; see `sweep`.
-
-    Returns:
-      ``(lanes, problem, count=None) -> outputs``, the same function over inputs and outputs with a
-      leading lane axis; the problem is shared. Of the outputs the first ``count`` are good, all of
-      them by default.
-
-    Raises:
-      ValueError: for an unknown batching.
-    """
-    batching = _known(batching)
-
-    def run(lanes: PyTree, problem: Problem, count: Array | int | None = None) -> PyTree:
-        if batching == 'vmap':
-            return jax.vmap(fn, in_axes=(0, None))(lanes, problem)
-        count = len(jax.tree.leaves(lanes)[0]) if count is None else count
-        return lanes_.in_turn(lambda inputs: fn(inputs, problem), lanes, count)
-
-    return run
+    places, shape = devices_.places(devices), (num_points, num_seeds)
+    side_by_side = batching == 'vmap'
+    if any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(problem)):
+        run = functools.partial(lanes_.in_one_program, lane, side_by_side=side_by_side)
+        results = jax.jit(run)(lanes, problem, np.int32(len(lanes[1])))
+        return jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), results)
+    return lanes_.spread(lane, lanes, problem, places, shape, side_by_side=side_by_side)()
 
 
 def product(

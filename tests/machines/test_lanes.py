@@ -12,15 +12,6 @@ from fedjax_links.machines import devices, lanes
 from tests.machines.test_devices import in_a_process
 
 
-@pytest.mark.parametrize('num_lanes', [1, 2, 5, 8, 9])
-@pytest.mark.parametrize('num_devices', [1, 2, 3, 8])
-def test_shares_are_contiguous_whole_and_equal(num_lanes, num_devices):
-    shares = lanes.shares(num_lanes, num_devices)
-    assert [lane for share in shares for lane in share] == list(range(num_lanes))
-    assert len(shares) == min(num_lanes, num_devices)
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
 def test_lanes_in_turn_are_those_asked_for():
     keys = jax.random.split(jax.random.key(0), 4)
     rows = {'shift': np.arange(4.0, dtype=np.float32), 'key': keys}
@@ -47,20 +38,17 @@ def top(inputs, table):
     return jnp.sort(table * inputs['scale'])[::-1][:3], inputs['scale']
 
 
-def together(rows, table, count):
-    return jax.vmap(top, in_axes=(0, None))(rows, table)
-
-
-def widths_of(run_lanes, *, side_by_side):
+def widths_of(monkeypatch, *, side_by_side):
     """How wide the programs of five lanes are, whose results are checked."""
-    widths = []
+    widths, in_one_program = [], lanes.in_one_program
 
-    def noted(rows, table, count):
+    def noted(fn, rows, *given, **which):
         widths.append(len(rows['scale']))
-        return run_lanes(rows, table, count)
+        return in_one_program(fn, rows, *given, **which)
 
+    monkeypatch.setattr(lanes, 'in_one_program', noted)
     rows = {'scale': np.arange(1, 6, dtype=np.float32)}
-    run = lanes.spread(noted, rows, TABLE, devices.places(1), (5,), side_by_side=side_by_side)
+    run = lanes.spread(top, rows, TABLE, devices.places(1), (5,), side_by_side=side_by_side)
     tops, scales = run()
     np.testing.assert_array_equal(tops, -np.sort(-np.outer(rows['scale'], TABLE))[:, :3])
     np.testing.assert_array_equal(scales, rows['scale'])
@@ -70,7 +58,8 @@ def widths_of(run_lanes, *, side_by_side):
 def bytes_of(width):
     """What a program of so many lanes needs at once."""
     rows = {'scale': np.ones(width, np.float32)}
-    found = jax.jit(together).lower(rows, TABLE, np.int32(width)).compile().memory_analysis()
+    run = jax.jit(jax.vmap(top, in_axes=(0, None)))
+    found = run.lower(rows, TABLE).compile().memory_analysis()
     return sum(getattr(found, f'{part}_size_in_bytes') for part in ('argument', 'output', 'temp'))
 
 
@@ -83,15 +72,12 @@ def test_lanes_that_do_not_fit_together_run_in_groups_of_one_width(monkeypatch, 
     if fitting is not None:
         free = (bytes_of(fitting) + bytes_of(fitting + 1)) // 2 if fitting else 1
     monkeypatch.setattr(memory, 'available_bytes', lambda: free)
-    assert widths_of(together, side_by_side=True) == widths
+    assert widths_of(monkeypatch, side_by_side=True) == widths
 
 
 def test_lanes_in_turn_need_the_memory_of_one(monkeypatch):
-    def in_turn(rows, table, count):
-        return lanes.in_turn(lambda inputs: top(inputs, table), rows, count)
-
     monkeypatch.setattr(memory, 'available_bytes', lambda: 1)
-    assert widths_of(in_turn, side_by_side=False) == [5]
+    assert widths_of(monkeypatch, side_by_side=False) == [5]
 
 
 SPREAD = """
@@ -111,13 +97,10 @@ def lane(inputs, start):
     key = jax.random.fold_in(jax.random.key(3), inputs['name'])
     return {'end': jax.lax.fori_loop(0, 40, turn, start), 'key': key}
 
-def run_lanes(rows, start, count):
-    return lanes.in_turn(lambda inputs: lane(inputs, start), rows, count)
-
 start = np.linspace(0, 1, 1000, dtype=np.float32)
 rows = {'shift': np.linspace(0, 1, 6, dtype=np.float32), 'name': np.arange(6)}
 for count in (1, 2, 4):
-    run = lanes.spread(run_lanes, rows, start, devices.places(count), (2, 3), side_by_side=False)
+    run = lanes.spread(lane, rows, start, devices.places(count), (2, 3), side_by_side=False)
     result = run()
     if count == 1:
         alone = result
