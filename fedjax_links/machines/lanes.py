@@ -104,7 +104,7 @@ def spread(
         own, count = jax.device_put(own, home)
         return own, shared_at[home], count
 
-    def compiled(width: int) -> dict[jax.Device, Any]:
+    def compiled(width: int) -> tuple[Any, dict[jax.Device, Any]]:
         lead = shape if width == num_lanes else (width,)
 
         @jax.jit
@@ -113,23 +113,24 @@ def spread(
             return jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), outputs)
 
         lowered = [run.lower(*inputs(home, 0, width)) for home in homes]
-        return dict(zip(homes, devices.compile_all(lowered), strict=True))
+        return run, dict(zip(homes, devices.compile_all(lowered), strict=True))
 
     def fits(program: Any) -> bool:
         turns = math.ceil(math.ceil(num_lanes / width) / len(places))
         needed = memory.peak_bytes(program, len(places) // len(homes), num_outputs=turns)
         return free is None or needed is None or needed <= free
 
-    programs = compiled(width)
+    run, programs = compiled(width)
     while side_by_side and width > 1 and not fits(programs[homes[0]]):
         width = math.ceil(width / 2)
-        programs = compiled(width)
+        run, programs = compiled(width)
 
     def run_all() -> PyTree:
-        outputs = [
-            place.start(programs[place.home], *inputs(place.home, first, width))
-            for first, place in zip(range(0, num_lanes, width), itertools.cycle(places))
-        ]
+        outputs = []
+        for first, place in zip(range(0, num_lanes, width), itertools.cycle(places)):
+            # What is jitted finds the program again, and where a NaN arose if JAX is to say so.
+            program = run if place.thread is None else programs[place.home]
+            outputs.append(place.start(program, *inputs(place.home, first, width)))
         if len(outputs) == 1:
             return outputs[0]
         return jax.tree.map(lambda *rows: jax.device_put(_join(rows, shape), homes[0]), *outputs)
