@@ -1,5 +1,6 @@
 """Sweeps: a grid of hyper-parameters times seeds, in one compiled program."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -8,9 +9,10 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Algorithm, Array, Participation, Problem, PyTree
+from fedjax_links.base import Algorithm, Array, Participation, Problem
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.machines import devices as devices_
+from fedjax_links.machines import lanes as lanes_
 from fedjax_links.simulation import EvalFn, SimulationResult, simulate
 
 Grid = Mapping[str, Mapping[str, ArrayLike]]
@@ -34,7 +36,7 @@ def sweep(
     batching: str | None = None,
     devices: devices_.Devices = None,
 ) -> SimulationResult:
-    """Runs every grid point with every seed, compiled once per device.
+    """Runs every grid point with every seed, compiled once, or on several GPUs once for each.
 
     The same seed gives the same links and batches at every point, so differences between points are
     paired. What is swept is traced: it may scale things, but not set shapes or loop lengths, and
@@ -57,7 +59,8 @@ def sweep(
         CPU, where side by side gains nothing, and ``'vmap'`` elsewhere.
       devices: how many devices of this process to use, or which; all by default. Lanes are split
         over them and advance at the same time. Under ``'map'`` the devices change no bit; under
-        ``'vmap'`` more of them are fewer lanes side by side, equal up to rounding.
+        ``'vmap'`` more of them are fewer lanes side by side, equal up to rounding, and so are lanes
+        that do not fit into memory together: they run in as few groups as fit.
 
     Returns:
       A `SimulationResult` with leaves [G, S, ...], on the first device; lane ``[g, s]`` is
@@ -89,52 +92,15 @@ def sweep(
             eval_fn=eval_fn,
         )
 
-    run_lanes = over_lanes(lane, batching)
-
-    def by_point_and_seed(results: PyTree) -> PyTree:
-        return jax.tree.map(lambda a: a.reshape(num_points, num_seeds, *a.shape[1:]), results)
-
-    used = devices_.choose(devices)[: len(lanes[1])]
-    is_traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(problem))
-    if len(used) == 1 or is_traced:
-        if devices is not None and not is_traced:
-            problem = jax.device_put(problem, used[0])
-
-        @jax.jit
-        def run(*given: Any) -> PyTree:
-            return by_point_and_seed(run_lanes(*given))
-
-        return run(lanes, problem, np.int32(len(lanes[1])))
-    return by_point_and_seed(devices_.spread(jax.jit(run_lanes), lanes, problem, used))
-
-
-def over_lanes(
-    fn: Callable[[PyTree, Problem], PyTree], batching: str | None = None
-) -> Callable[..., PyTree]:
-    """Runs independent simulations in one program.
-
-    Args:
-      fn: ``(lane inputs, problem) -> outputs`` of one simulation.
-      batching: ``'map'``, ``'vmap'``, or None for the device's default; see `sweep`.
-
-    Returns:
-      ``(lanes, problem, count=None) -> outputs``, the same function over inputs and outputs with a
-      leading lane axis; the problem is shared. Of the outputs the first ``count`` are good, all of
-      them by default.
-
-    Raises:
-      ValueError: for an unknown batching.
-    """
     batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
     checks.choice('batching', batching, ('map', 'vmap'))
-
-    def run(lanes: PyTree, problem: Problem, count: Array | int | None = None) -> PyTree:
-        if batching == 'vmap':
-            return jax.vmap(fn, in_axes=(0, None))(lanes, problem)
-        count = len(jax.tree.leaves(lanes)[0]) if count is None else count
-        return devices_.in_turn(lambda inputs: fn(inputs, problem), lanes, count)
-
-    return run
+    places, shape = devices_.places(devices), (num_points, num_seeds)
+    side_by_side = batching == 'vmap'
+    if any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(problem)):
+        run = functools.partial(lanes_.in_one_program, lane, side_by_side=side_by_side)
+        results = jax.jit(run)(lanes, problem, np.int32(len(lanes[1])))
+        return jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), results)
+    return lanes_.spread(lane, lanes, problem, places, shape, side_by_side=side_by_side)()
 
 
 def product(

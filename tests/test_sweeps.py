@@ -208,15 +208,3 @@ def test_product_crosses_values_with_the_last_name_fastest():
 def test_impossible_products_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
         sweeps.product(values)
-
-
-def test_lanes_of_any_function_share_the_problem():
-    problem = problems.quadratic(TARGETS)
-
-    def shifted(shift, problem):
-        return problem.data[0] + shift
-
-    expected = np.float32(TARGETS[0]) + np.arange(3.0)[:, None]
-    for batching in ('map', 'vmap', None):
-        lanes = sweeps.over_lanes(shifted, batching)(jnp.arange(3.0), problem)
-        np.testing.assert_allclose(lanes, expected, rtol=1e-6)

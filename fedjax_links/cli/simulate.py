@@ -97,7 +97,7 @@ def _plan(
     from fedjax_links.machines import devices, processes
     from fedjax_links.report.screens import theory
 
-    devices.places(given.devices, mesh_size)  # or they are not there, which shows at once
+    places = devices.places(given.devices, mesh_size)  # refused at once where there are none
     if given.log:
         values = {**values, 'log': list(dict.fromkeys([*values.get('log', ()), *given.log]))}
     planned = experiment.build(values)
@@ -106,7 +106,6 @@ def _plan(
             for line in debugging.debug_round(planned, folder, given.debug_round):
                 print(line)
         return None
-    places = preflight.places(planned, given.devices, mesh_size)
     report.check(planned)
     origin = None
     if given.fork_from is not None and given.at_round is not None:

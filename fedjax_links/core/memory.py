@@ -59,12 +59,13 @@ def _left_in_groups(root: Path) -> Iterator[int]:
                 yield max(0, int(most) - int((folder / usage).read_text()) + dropped)
 
 
-def peak_bytes(compiled: Any, num_copies: int) -> int | None:
+def peak_bytes(compiled: Any, num_copies: int, *, num_outputs: int = 1) -> int | None:
     """What a program needs at once: states, data and work space; None where nothing says.
 
     Args:
       compiled: the program, as one device runs it.
-      num_copies: devices that run it in one memory.
+      num_copies: how many run it at the same time in one memory.
+      num_outputs: how many times each of them does, where all outputs are kept.
 
     Returns:
       Bytes of that memory.
@@ -72,8 +73,8 @@ def peak_bytes(compiled: Any, num_copies: int) -> int | None:
     found = compiled.memory_analysis()
     if not found:
         return None
-    sizes = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-    return num_copies * int(sizes - found.alias_size_in_bytes)
+    outputs = num_outputs * found.output_size_in_bytes - found.alias_size_in_bytes
+    return num_copies * int(found.argument_size_in_bytes + outputs + found.temp_size_in_bytes)
 
 
 def size(num_bytes: float) -> str:

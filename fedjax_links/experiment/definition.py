@@ -19,7 +19,7 @@ from fedjax_links.experiment.plan.choosing import Tuning
 from fedjax_links.experiment.plan.makers import Maker
 from fedjax_links.experiment.plan.plans import Plan
 from fedjax_links.experiment.running import hooks, loop
-from fedjax_links.machines.devices import Devices
+from fedjax_links.machines import devices as devices_
 from fedjax_links.results import dataset
 
 ProblemPart = Problem | Maker[Problem] | Callable[..., Problem]
@@ -204,7 +204,7 @@ class Experiment:
         folder: str | Path | None = None,
         callbacks: Sequence[hooks.Callback] = (),
         *,
-        devices: Devices = None,
+        devices: devices_.Devices = None,
         mesh: int | None = None,
     ) -> runs.Results:
         """Runs what has not run yet.
@@ -214,8 +214,7 @@ class Experiment:
             the results in memory alone.
           callbacks: objects with the methods of `hooks.Callback`.
           devices: how many devices lanes run on at the same time, or which; by default those
-            of one mesh, or all, but of a CPU one for a short run. Changes no bit. A CPU has as many
-            as `devices.prepare` gave it.
+            of one mesh, or all. Changes no bit. A CPU has as many as `devices.prepare` gave it.
           mesh: how many devices share the clients of every round of a lane; None for no mesh.
 
         Returns:
@@ -225,7 +224,7 @@ class Experiment:
           ValueError: if the folder holds another experiment, devices are not there, or every value
             tried diverges.
         """
-        places = preflight.places(self, devices, mesh)
+        places = devices_.places(devices, mesh)
         return loop.run(self, folder, callbacks, places=places)
 
     def fork(
@@ -235,7 +234,7 @@ class Experiment:
         folder: str | Path | None = None,
         callbacks: Sequence[hooks.Callback] = (),
         *,
-        devices: Devices = None,
+        devices: devices_.Devices = None,
         mesh: int | None = None,
     ) -> runs.Results:
         """As `run`, with lanes that begin where those of another run were after a round.
@@ -256,7 +255,7 @@ class Experiment:
           ValueError: as `run`, and if a lane has no counterpart, or one whose state does not fit.
         """
         origin = forking.Fork(self, fork_from, at_round)
-        places = preflight.places(self, devices, mesh)
+        places = devices_.places(devices, mesh)
         return loop.run(self, folder, callbacks, origin=origin, places=places)
 
     def _summary(self) -> str:

@@ -1,21 +1,20 @@
-"""Several devices: which ones, and independent lanes spread over them.
+"""Several devices: which ones, and the places that programs run at.
 
-Lanes are spread by running the same program once per device, each on its own contiguous share of
-the lanes. Dispatch does not wait, so the devices work at the same time. Nothing is exchanged and
-nothing is rounded differently: a lane does not know on which device it runs, or beside which.
+A place is a device, or a mesh of several. Places of a CPU are threads that start programs on its
+first device: cores work at the same time on one compiled program and one copy of the data. A
+program that is partitioned over devices would be rounded differently than a single one; here what
+runs is the same program, wherever it runs and beside whatever.
 """
 
 import contextlib
 import dataclasses
 import functools
-import itertools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
@@ -90,15 +89,18 @@ def mesh(devices: Devices = None) -> jax.sharding.Mesh:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a lane runs: a device, or a mesh of several.
+    """Where a lane runs: a device, a thread of a CPU, or a mesh of several devices.
 
     Attributes:
       devices: at least one; of other processes, too.
       is_mesh: whether they share the clients of each round; one device may be a mesh.
+      thread: of places that share a device, the number of the one that starts programs here; None
+        for the caller's.
     """
 
     devices: tuple[jax.Device, ...]
     is_mesh: bool = False
+    thread: int | None = None
 
     @functools.cached_property
     def home(self) -> jax.Device:
@@ -127,6 +129,16 @@ class Place:
             return None
         return jax.sharding.NamedSharding(self.mesh, PartitionSpec())
 
+    def start(self, program: Callable[..., Any], *arguments: Any) -> Any:
+        """Starts a compiled program here, and does not wait.
+
+        A CPU runs what one thread starts one after the other, and what several start at the same
+        time.
+        """
+        if self.thread is None:
+            return program(*arguments)
+        return _thread(self.thread).submit(program, *arguments).result()
+
     def put(self, values: PyTree, shardings: PyTree | None = None) -> PyTree:
         """Arrays of this process, the same in all, on the devices of the place.
 
@@ -146,6 +158,11 @@ class Place:
             return jax.make_array_from_callback(np.shape(a), sharding, part)
 
         return jax.tree.map(lay, values, shardings)
+
+
+@functools.cache
+def _thread(number: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, f'place_{number}')
 
 
 def mesh_size(text: str | None) -> int | None:
@@ -169,7 +186,7 @@ def mesh_size(text: str | None) -> int | None:
 
 
 def places(devices: Devices = None, mesh_size: int | None = None) -> list[Place]:
-    """Where lanes run at the same time: devices, or meshes of several.
+    """Where lanes run at the same time: devices, as many threads of a CPU, or meshes of several.
 
     Args:
       devices: a number of them, or themselves; by default as many as one mesh has, or all of this
@@ -184,7 +201,10 @@ def places(devices: Devices = None, mesh_size: int | None = None) -> list[Place]
       ValueError: as `choose`, or if meshes of this size do not fill the devices.
     """
     if mesh_size is None:
-        return [Place((device,)) for device in choose(devices)]
+        found = choose(devices)
+        if len(found) == 1 or found[0].platform != 'cpu':
+            return [Place((device,)) for device in found]
+        return [Place((found[0],), thread=number) for number in range(len(found))]
     checks.static_int('mesh', mesh_size)
     if jax.process_count() > 1:
         return [_across_processes(mesh_size)]
@@ -213,81 +233,6 @@ def _across_processes(mesh_size: int) -> Place:
             raise errors.invalid('mesh', requirement, mesh_size // count)
         found += own[: mesh_size // count]
     return Place(tuple(found), is_mesh=True)
-
-
-def shares(num_lanes: int, num_devices: int) -> list[range]:
-    """Contiguous shares of lanes, as equal as can be; devices without a lane are left out.
-
-    Args:
-      num_lanes: at least 1.
-      num_devices: at least 1.
-
-    Returns:
-      Of each device, its lanes.
-    """
-    used = min(num_lanes, num_devices)
-    ends = [num_lanes * place // used for place in range(used + 1)]
-    return [range(first, end) for first, end in itertools.pairwise(ends)]
-
-
-def in_turn(fn: Callable[[PyTree], PyTree], lanes: PyTree, count: Array | int) -> PyTree:
-    """Runs the first lanes one after the other.
-
-    As `jax.lax.map`, but the compiler does not know how many there are: shares of different sizes
-    are one program, and a single lane is compiled as many are.
-
-    Args:
-      fn: of one lane's inputs.
-      lanes: leaves [W, ...].
-      count: how many of the W to run.
-
-    Returns:
-      Leaves [W, ...]; those of lanes that did not run are zero.
-    """
-    width = len(jax.tree.leaves(lanes)[0])
-
-    def turn(place: Array) -> PyTree:
-        row = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, place, keepdims=False), lanes)
-        return fn(row)
-
-    def advance(place: Array, outputs: PyTree) -> PyTree:
-        return jax.tree.map(lambda a, row: a.at[place].set(row), outputs, turn(place))
-
-    shapes = jax.eval_shape(turn, jnp.int32(0))
-    start = jax.tree.map(lambda a: jnp.zeros((width, *a.shape), a.dtype), shapes)
-    return jax.lax.fori_loop(0, count, advance, start)
-
-
-def spread(run: Any, lanes: PyTree, shared: PyTree, devices: Sequence[jax.Device]) -> PyTree:
-    """Runs shares of lanes on several devices at the same time.
-
-    Every device has a program of its own; they are compiled at the same time, too.
-
-    Args:
-      run: jitted ``(lanes, shared, count) -> outputs`` of the first ``count`` of W lanes; inputs
-        and outputs have leaves [W, ...].
-      lanes: NumPy leaves [L, ...].
-      shared: what all lanes take; it is copied to every device.
-      devices: at least one.
-
-    Returns:
-      The outputs, leaves [L, ...], on the first device. Nothing is waited for.
-    """
-    parts = shares(len(jax.tree.leaves(lanes)[0]), len(devices))
-    width = max(map(len, parts))
-    inputs = []
-    for part, device in zip(parts, devices, strict=False):
-        rows = np.minimum(part.start + np.arange(width), part.stop - 1)
-        own = jax.tree.map(lambda a, rows=rows: a[rows], lanes)
-        inputs.append(jax.device_put((own, shared, np.int32(len(part))), device))
-    programs = compile_all([run.lower(*given) for given in inputs])
-    outputs = [program(*given) for program, given in zip(programs, inputs, strict=True)]
-
-    def join(*leaves: Array) -> Array:
-        return jnp.concatenate([a[: len(part)] for a, part in zip(leaves, parts, strict=True)])
-
-    gathered = jax.device_put(outputs, devices[0])
-    return jax.jit(lambda outputs: jax.tree.map(join, *outputs))(gathered)
 
 
 def compile_all(lowered: Sequence[Any]) -> list[Any]:

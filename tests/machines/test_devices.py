@@ -73,33 +73,6 @@ def test_the_number_of_devices_changes_no_bit_of_a_sweep():
     ]
 
 
-@pytest.mark.parametrize('num_lanes', [1, 2, 5, 8, 9])
-@pytest.mark.parametrize('num_devices', [1, 2, 3, 8])
-def test_shares_are_contiguous_whole_and_equal(num_lanes, num_devices):
-    shares = devices.shares(num_lanes, num_devices)
-    assert [lane for share in shares for lane in share] == list(range(num_lanes))
-    assert len(shares) == min(num_lanes, num_devices)
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
-def test_lanes_in_turn_are_those_asked_for():
-    keys = jax.random.split(jax.random.key(0), 4)
-    lanes = {'shift': np.arange(4.0, dtype=np.float32), 'key': keys}
-
-    def fn(lane):
-        key, other = (jax.random.fold_in(lane['key'], place) for place in (1, 2))
-        return {'shifted': lane['shift'] + 1, 'key': key, 'drawn': jax.random.normal(other)}
-
-    expected = jax.vmap(fn)(lanes)
-    for count in (0, 3, 4):
-        found = jax.jit(lambda lanes, count: devices.in_turn(fn, lanes, count))(lanes, count)
-        for name in ('shifted', 'drawn'):
-            np.testing.assert_allclose(found[name][:count], expected[name][:count], rtol=1e-6)
-            np.testing.assert_array_equal(found[name][count:], 0)
-        data, same = (jax.random.key_data(r['key'])[:count] for r in (found, expected))
-        np.testing.assert_array_equal(data, same)
-
-
 @pytest.mark.parametrize(
     'given, message',
     [

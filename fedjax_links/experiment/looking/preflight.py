@@ -17,15 +17,13 @@ from fedjax_links.experiment.plan import redraws
 from fedjax_links.experiment.plan.lanes import MAIN, Lane
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.programs import Programs, lane_bytes, state_shape
-from fedjax_links.machines import devices
-from fedjax_links.machines.devices import Devices, Place
+from fedjax_links.machines.devices import Place
 from fedjax_links.problems import owners, partition
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
 _TIMED_SECONDS = 1.0
-_FEW_ROUNDS, _SMALL_MODEL = 50_000, 2**14
 _ENOUGH_PHASES = 10  # of a cycle, evenly spread: as many as the papers' own evaluations see
 
 
@@ -169,39 +167,6 @@ def _has_users_parts(experiment: 'Experiment', lane: Lane) -> bool:
     problem = experiment.plan.problem_of(lane)
     algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
     return any(map(errors.is_users, (*algorithm, problem.loss_fn, problem.init_params)))
-
-
-def places(
-    experiment: 'Experiment', wanted: Devices = None, mesh: int | None = None
-) -> list[Place]:
-    """Where lanes run at the same time.
-
-    Args:
-      experiment: the experiment.
-      wanted: how many devices, or which; by default all, and of a CPU one if that is sooner done.
-      mesh: how many devices share the clients of every round of a lane; None for no mesh.
-
-    Raises:
-      ValueError: as `devices.places`.
-    """
-    found = devices.places(wanted, mesh)
-    is_free = wanted is None and mesh is None and found[0].home.platform == 'cpu'
-    return found[:1] if is_free and is_short(experiment) else found
-
-
-def is_short(experiment: 'Experiment') -> bool:
-    """Whether a CPU is done sooner on one device, as every device compiles its own programs.
-
-    Args:
-      experiment: the experiment.
-
-    Returns:
-      True for small models and few rounds in all: those of a few seconds.
-    """
-    rounds = sum(experiment.plan.count_rounds(label) for label in experiment.algorithms)
-    problem = experiment.problem_at(next(iter(experiment.patterns)), experiment.plan.points[0])
-    size = tree.size(jax.eval_shape(problem.init_params, jax.random.key(0)))
-    return rounds < _FEW_ROUNDS and size < _SMALL_MODEL
 
 
 def dry_run(experiment: 'Experiment', places: Sequence[Place] | None = None) -> Iterator[str]:

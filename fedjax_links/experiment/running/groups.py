@@ -142,8 +142,8 @@ class Group:
             links = self.place.put(links)
         if self._advance is None:
             self._advance = self._programs.compiled(self)
-        self._states, self._outputs = self._advance(
-            self._states, self._keys, links, self._columns, self.problem
+        self._states, self._outputs = self.place.start(
+            self._advance, self._states, self._keys, links, self._columns, self.problem
         )
         self.round += self._period
 

@@ -159,7 +159,7 @@ class Programs:
 
     def placed(self, problem: Problem, place: Place) -> Problem:
         """A problem where a lane runs."""
-        key = id(problem), place
+        key = id(problem), place.devices
         if key not in self._placed:
             self._placed[key] = place.put(problem)
         return self._placed[key]
@@ -180,7 +180,7 @@ class Programs:
         self._placed.clear()
 
     def _whose(self, group: 'Group') -> Any:
-        return group.program.advance, len(group.lanes), group.place
+        return group.program.advance, len(group.lanes), group.place.devices
 
 
 def split(experiment: 'Experiment', lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:

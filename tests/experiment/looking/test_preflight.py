@@ -1,13 +1,11 @@
 """What is known before a run starts."""
 
-import dataclasses
 import re
 
 import jax
-import numpy as np
 import pytest
 
-from fedjax_links import algorithms, experiment, problems
+from fedjax_links import algorithms, experiment
 from fedjax_links.core import errors, memory
 from fedjax_links.experiment.looking import preflight
 from fedjax_links.experiment.running import groups
@@ -61,12 +59,3 @@ def test_what_cannot_fit_is_refused(monkeypatch):
     monkeypatch.setattr(memory, 'available_bytes', lambda: 100)
     with pytest.raises(ValueError, match=r'must fit into memory: fedpbc needs .* would fit\.'):
         planned.check()
-
-
-def test_a_run_is_short_where_rounds_are_few_and_models_small():
-    """Then a CPU compiles for one device alone, unless it is told otherwise."""
-    few = in_python(grid={})
-    assert preflight.is_short(few)
-    assert not preflight.is_short(dataclasses.replace(few, num_rounds=20_000))
-    large = problems.quadratic(np.zeros((6, 2**14)))
-    assert not preflight.is_short(dataclasses.replace(few, problem=large))

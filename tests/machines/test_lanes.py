@@ -1,0 +1,121 @@
+"""Lanes over places: which runs what, one compilation for all, and as many together as fit."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links.core import memory
+from fedjax_links.machines import devices, lanes
+from tests.machines.test_devices import in_a_process
+
+
+def test_lanes_in_turn_are_those_asked_for():
+    keys = jax.random.split(jax.random.key(0), 4)
+    rows = {'shift': np.arange(4.0, dtype=np.float32), 'key': keys}
+
+    def fn(lane):
+        key, other = (jax.random.fold_in(lane['key'], place) for place in (1, 2))
+        return {'shifted': lane['shift'] + 1, 'key': key, 'drawn': jax.random.normal(other)}
+
+    expected = jax.vmap(fn)(rows)
+    for count in (0, 3, 4):
+        found = jax.jit(functools.partial(lanes.in_turn, fn))(rows, count)
+        for name in ('shifted', 'drawn'):
+            np.testing.assert_allclose(found[name][:count], expected[name][:count], rtol=1e-6)
+            np.testing.assert_array_equal(found[name][count:], 0)
+        data, same = (jax.random.key_data(r['key'])[:count] for r in (found, expected))
+        np.testing.assert_array_equal(data, same)
+
+
+TABLE = np.random.default_rng(0).normal(size=50_000).astype(np.float32)
+
+
+def top(inputs, table):
+    """A lane that sorts a row of its own: together, lanes need memory for all rows."""
+    return jnp.sort(table * inputs['scale'])[::-1][:3], inputs['scale']
+
+
+def widths_of(monkeypatch, *, side_by_side):
+    """How wide the programs of five lanes are, whose results are checked."""
+    widths, in_one_program = [], lanes.in_one_program
+
+    def noted(fn, rows, *given, **which):
+        widths.append(len(rows['scale']))
+        return in_one_program(fn, rows, *given, **which)
+
+    monkeypatch.setattr(lanes, 'in_one_program', noted)
+    rows = {'scale': np.arange(1, 6, dtype=np.float32)}
+    run = lanes.spread(top, rows, TABLE, devices.places(1), (5,), side_by_side=side_by_side)
+    tops, scales = run()
+    np.testing.assert_array_equal(tops, -np.sort(-np.outer(rows['scale'], TABLE))[:, :3])
+    np.testing.assert_array_equal(scales, rows['scale'])
+    return widths
+
+
+def bytes_of(width):
+    """What a program of so many lanes needs at once."""
+    rows = {'scale': np.ones(width, np.float32)}
+    run = jax.jit(jax.vmap(top, in_axes=(0, None)))
+    found = run.lower(rows, TABLE).compile().memory_analysis()
+    return sum(getattr(found, f'{part}_size_in_bytes') for part in ('argument', 'output', 'temp'))
+
+
+@pytest.mark.parametrize(
+    'fitting, widths', [(5, [5]), (4, [5, 3]), (2, [5, 3, 2]), (0, [5, 3, 2, 1]), (None, [5])]
+)
+def test_lanes_that_do_not_fit_together_run_in_groups_of_one_width(monkeypatch, fitting, widths):
+    """A lane that does not fit alone is left to the device."""
+    free = None
+    if fitting is not None:
+        free = (bytes_of(fitting) + bytes_of(fitting + 1)) // 2 if fitting else 1
+    monkeypatch.setattr(memory, 'available_bytes', lambda: free)
+    assert widths_of(monkeypatch, side_by_side=True) == widths
+
+
+def test_lanes_in_turn_need_the_memory_of_one(monkeypatch):
+    monkeypatch.setattr(memory, 'available_bytes', lambda: 1)
+    assert widths_of(monkeypatch, side_by_side=False) == [5]
+
+
+SPREAD = """
+import logging, re
+import numpy as np
+from fedjax_links.machines import devices, lanes
+
+names = []
+
+class Names(logging.Handler):
+    def emit(self, record):
+        found = re.match(r'Finished XLA compilation of (\\S+)', record.getMessage())
+        names.extend(found.groups() if found else [])
+
+def lane(inputs, start):
+    turn = lambda _, x: jax.numpy.cos(x) + inputs['shift']
+    key = jax.random.fold_in(jax.random.key(3), inputs['name'])
+    return {'end': jax.lax.fori_loop(0, 40, turn, start), 'key': key}
+
+start = np.linspace(0, 1, 1000, dtype=np.float32)
+rows = {'shift': np.linspace(0, 1, 6, dtype=np.float32), 'name': np.arange(6)}
+for count in (1, 2, 4):
+    run = lanes.spread(lane, rows, start, devices.places(count), (2, 3), side_by_side=False)
+    result = run()
+    if count == 1:
+        alone = result
+        logging.getLogger('jax').addHandler(Names())
+        jax.config.update('jax_log_compiles', True)
+        continue
+    same = np.asarray(result['end']).tobytes() == np.asarray(alone['end']).tobytes()
+    keys = [np.asarray(jax.random.key_data(each['key'])).tolist() for each in (result, alone)]
+    where = {str(d) for a in jax.tree.leaves(result) for d in a.devices()}
+    print(count, same, keys[0] == keys[1], result['end'].shape, result['key'].shape, len(where),
+          names.count('jit(run)'), sorted(set(names) - {'jit(run)'}))
+    names.clear()
+"""
+
+
+def test_one_compilation_serves_the_places_of_a_cpu():
+    found = in_a_process(SPREAD)
+    assert found == [f'{count} True True (2, 3, 1000) (2, 3) 1 1 []' for count in (2, 4)]
