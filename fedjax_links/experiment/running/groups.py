@@ -11,15 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import FederationState, PyTree
-from fedjax_links.core import meshes, tree
+from fedjax_links.core import meshes
 from fedjax_links.experiment.plan import families
 from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running.programs import Measured, Programs, split
+from fedjax_links.experiment.running.programs import Measured, Programs, most_periods, split
 from fedjax_links.machines import processes
 from fedjax_links.machines.devices import Place
-
-_MOST_PERIODS = 64
-_LINK_BYTES = 2**24
 
 
 class Group:
@@ -72,8 +69,7 @@ class Group:
         self._links = list({id(program): program for program in links}.values())
         self._parts = [[i for i, x in enumerate(links) if x is own] for own in self._links]
         self._link_keys = [self._stack([link_keys[i] for i in part]) for part in self._parts]
-        size = self.width * self._period * tree.num_bytes(links[0].sample)
-        self.most = max(1, min(_MOST_PERIODS, _LINK_BYTES // max(1, size)))
+        self.most = most_periods(links[0].sample, self._period, self.width)
         self._states: FederationState | None = None
         self._carries: list[PyTree] = []
         self._advance: Any = None

@@ -15,17 +15,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
-from fedjax_links import base, runs
+from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors, memory
 from fedjax_links.experiment.plan import choosing, families
 from fedjax_links.experiment.plan.lanes import MAIN, Lane
-from fedjax_links.experiment.running import hooks, programs, stores
+from fedjax_links.experiment.running import hooks, programs, recordings, stores
 from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.hooks import LINKS, Callback, Origin, Stop, tell
+from fedjax_links.experiment.running.hooks import Callback, Origin, Stop, tell
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.machines import processes
 from fedjax_links.machines.devices import Place
@@ -33,7 +32,6 @@ from fedjax_links.machines.devices import Place
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
-_MOST_LINKS = 2**27
 _SAVE_SECONDS = 5.0
 _DISPATCH_SECONDS = 0.2
 _MOST_GROWTH = 8
@@ -88,7 +86,7 @@ def run(
     try:
         tell(callbacks, 'on_start', experiment)
         if path is not None and not origin.has_links(path, experiment.num_rounds):
-            store.keep_links(_links(experiment, shared, origin))
+            store.keep_links(recordings.realised(shared, origin))
         stages = _Stages(shared, store, callbacks, origin)
         for label in experiment.algorithms:
             stages.run(experiment.plan.tuning_lanes(label))
@@ -124,53 +122,6 @@ def choose(
             values = {name: column.tolist() for name, column in tried.columns.items()}
             raise errors.invalid('tuning', f'hold a value at which {label} converges', values)
     return [tried.chosen for tried in found]
-
-
-# Realised links.
-
-
-def _links(experiment: 'Experiment', shared: Programs, origin: Origin) -> dict[str, np.ndarray]:
-    """The realised links of the first seed, or of every seed where asked for, one bit each."""
-    arrays: dict[str, np.ndarray] = {}
-    if origin.round:
-        arrays['first_round'] = np.array(origin.round)
-        arrays['num_rounds'] = np.array(experiment.num_rounds)
-    is_asked = LINKS in experiment.log
-    seeds = experiment.seeds if is_asked else experiment.seeds[:1]
-    for label in experiment.plan.patterns:
-        num_clients = experiment.pattern_at(label, experiment.plan.points[0]).num_clients
-        arrays['num_clients'] = np.array(num_clients)
-        if num_clients * experiment.num_rounds > _MOST_LINKS and not is_asked:
-            continue
-        for place, seed in enumerate(seeds):
-            name = f'{label}/{seed}' if place else label
-            masks, probs = _realised(shared, label, seed, origin)
-            arrays[f'mask/{name}'] = np.packbits(masks, axis=-1)
-            if is_asked:
-                arrays[f'prob/{name}'] = probs
-            arrays[f'mean_prob/{name}'] = probs.mean(axis=0)
-    return arrays
-
-
-def _realised(
-    shared: Programs, label: str, seed: int, origin: Origin
-) -> tuple[np.ndarray, np.ndarray]:
-    """Who takes part, bool[T, N], and the reported probabilities float[T, N], from a round on."""
-    experiment = shared.experiment
-    point = experiment.plan.points[0]
-    program = shared.links(experiment.pattern_at(label, point, seed))
-    keys, carry = experiment.plan.draws.key_of('links', seed, point), origin.carry(label, seed)
-    if shared.side_by_side:
-        keys, carry = keys[None], jax.tree.map(lambda a: a[None], carry)
-    if carry is None:
-        carry = program.start(keys)
-    masks, probs = [], []
-    for first in range(origin.round, experiment.num_rounds, experiment.eval_every):
-        carry, links = program.draw(carry, keys, np.int32(first), np.int32(1), most=1)
-        rounds = jax.tree.map(lambda a: a[(0,) * (1 + shared.side_by_side)], links)
-        masks.append(np.asarray(base.participants(rounds)))
-        probs.append(np.asarray(rounds.prob))
-    return np.concatenate(masks), np.concatenate(probs)
 
 
 # Stages of algorithms.

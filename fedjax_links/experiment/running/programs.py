@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
     from fedjax_links.experiment.running.groups import Group
 
+_MOST_PERIODS = 64
+_LINK_BYTES = 2**24
+
 
 class LinkProgram(NamedTuple):
     """What draws the links of one pattern.
@@ -229,6 +232,18 @@ def lane_bytes(experiment: 'Experiment', lane: Lane) -> int:
     """Bytes of a lane's state and of one period of its links, without the work of a round."""
     state = state_shape(experiment, lane)
     return tree.num_bytes(state) + experiment.eval_every * tree.num_bytes(state.links)
+
+
+def most_periods(sample: Links, period: int, width: int = 1) -> int:
+    """K, how many periods a program can advance at once: their links are all there before.
+
+    Args:
+      sample: what a pattern draws in a round, or its shapes.
+      period: rounds of one.
+      width: lanes side by side.
+    """
+    size = width * period * tree.num_bytes(sample)
+    return max(1, min(_MOST_PERIODS, _LINK_BYTES // max(1, size)))
 
 
 def _link_program(pattern: Participation, period: int, *, side_by_side: bool) -> LinkProgram:
