@@ -201,7 +201,7 @@ class Group:
 
     def _filled(self, of_lanes: Sequence[Any]) -> list[Any]:
         """What the lanes have, for all of the width."""
-        return [*of_lanes, *of_lanes[-1:] * (self.width - len(of_lanes))]
+        return [*of_lanes, *[of_lanes[-1]] * (self.width - len(of_lanes))]
 
     def _stack(self, trees: Sequence[PyTree]) -> PyTree:
         """What lanes have, as their program takes it."""
