@@ -13,7 +13,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopOnSignal(Callback):
-    """Ends the run at the next period after SIGINT or SIGTERM; a second SIGINT leaves at once.
+    """Ends the run after SIGINT or SIGTERM, once the periods under way are done.
+
+    A second SIGINT leaves at once.
 
     Attributes:
       received: the number of the signal; None before any.

@@ -1,18 +1,20 @@
-"""Lanes that run together, a period at a time."""
+"""Lanes that run together, some periods at a time."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links.base import FederationState, Key, Links, PyTree
+from fedjax_links.base import FederationState, PyTree
 from fedjax_links.core import meshes
 from fedjax_links.experiment.plan import families
 from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running.programs import LinkProgram, Programs, split
+from fedjax_links.experiment.running.programs import Measured, Programs, most_periods, split
 from fedjax_links.machines import processes
 from fedjax_links.machines.devices import Place
 
@@ -23,13 +25,19 @@ class Group:
     Attributes:
       lanes: themselves.
       place: where they run.
+      width: how many lanes their program has, those among them that stand in for none.
       program: what trains them.
       problem: theirs, side by side where they differ.
-      round: rounds behind every lane, those of a period that was started among them.
+      most: how many periods can be started at once.
+      round: rounds behind every lane, those of periods that were started among them.
     """
 
     def __init__(
-        self, programs: Programs, lanes: Sequence[Lane], place: Place | None = None
+        self,
+        programs: Programs,
+        lanes: Sequence[Lane],
+        place: Place | None = None,
+        width: int | None = None,
     ) -> None:
         """Prepares the lanes; their states come with `start` or `restore`.
 
@@ -37,28 +45,35 @@ class Group:
           programs: where their program is kept.
           lanes: with one program.
           place: where they run; the first of the programs' by default.
+          width: of their program; that of wider groups serves fewer lanes, and the last one fills
+            it up. As many as there are by default.
         """
-        experiment = programs.experiment
-        self.lanes = list(lanes)
-        self.place = place or programs.places[0]
+        experiment, self.lanes = programs.experiment, list(lanes)
+        self.place, self.width = place or programs.places[0], width or len(lanes)
         self.round = 0
         self._programs, self._together = programs, programs.side_by_side
         self._period = experiment.eval_every
-        problems = [experiment.plan.problem_of(lane) for lane in lanes]
+        every = self._filled(self.lanes)
+        problems = [experiment.plan.problem_of(lane) for lane in every]
         varying = families.varying(problems)
         self._is_joint = any(varying)
         self.problem = families.together(problems) if self._is_joint else problems[0]
         self.program = programs.training(lanes[0], self.place, varying)
-        self._columns = self._stack([split(experiment, lane)[0] for lane in lanes])
-        self._init_keys, self._keys, self._link_keys = (
-            self._stack([experiment.plan.draws.key_of(s, lane.seed, lane.point) for lane in lanes])
+        self._columns = self._stack([split(experiment, lane)[0] for lane in every])
+        self._init_keys, self._keys, link_keys = (
+            [experiment.plan.draws.key_of(s, lane.seed, lane.point) for lane in every]
             for s in ('init', 'batches', 'links')
         )
-        self._links = [programs.links(experiment.plan.pattern_of(lane)) for lane in lanes]
+        self._init_keys, self._keys = self._stack(self._init_keys), self._stack(self._keys)
+        links = [programs.links(experiment.plan.pattern_of(lane)) for lane in every]
+        self._links = list({id(program): program for program in links}.values())
+        self._parts = [[i for i, x in enumerate(links) if x is own] for own in self._links]
+        self._link_keys = [self._stack([link_keys[i] for i in part]) for part in self._parts]
+        self.most = most_periods(links[0].sample, self._period, self.width)
         self._states: FederationState | None = None
         self._carries: list[PyTree] = []
         self._advance: Any = None
-        self._outputs: tuple[Any, Any] = {}, {}
+        self._started: deque[tuple[int, Measured]] = deque()
         self._is_settled = False
 
     def settle(self) -> None:
@@ -78,15 +93,17 @@ class Group:
         """Puts every lane before its first round."""
         self.settle()
         self._states = self.program.start(*self._beginning())
-        self._carries = self._by_pattern(lambda links, keys, _: links.start(keys))
+        pairs = zip(self._links, self._link_keys, strict=True)
+        self._carries = [links.start(keys) for links, keys in pairs]
 
     def restore(self, states: Sequence[FederationState]) -> None:
         """Puts every lane where an earlier process left it."""
         self.settle()
         (self.round,) = {int(state.round) for state in states}
-        carries = [state.participation for state in states]
+        every = self._filled(states)
+        carries = [self._stack([every[i].participation for i in part]) for part in self._parts]
         self._carries = jax.device_put(carries, self.place.home)
-        alone = [state._replace(participation=()) for state in states]
+        alone = [state._replace(participation=()) for state in every]
         if self.layout is None:
             self._states = self._stack(self.place.put(alone))
             return
@@ -94,17 +111,18 @@ class Group:
         self._states = self.layout.leave(leaves, in_shares=True)
 
     def inputs(self) -> tuple[Any, ...]:
-        """The shapes of what one period of these lanes takes."""
+        """The shapes of what the program of these lanes takes."""
         states = jax.eval_shape(self.program.start, *self._beginning())
         if self.layout is not None:
             lying = jax.tree.unflatten(jax.tree.structure(states), self.layout.shardings)
             states = jax.tree.map(lambda a, s: _shape(a.shape, a.dtype, s), states, lying)
-        lead = (len(self.lanes), self._period) if self._together else (self._period,)
+        lead = (*((self.width,) if self._together else ()), self.most, self._period)
         links = jax.tree.map(
             lambda a: _shape((*lead, *a.shape), a.dtype, self.place.sharding),
             self._links[0].sample,
         )
-        return states, self._keys, links, self._columns, self.problem
+        count = _shape((), np.int32, self.place.sharding)
+        return states, self._keys, links, count, self._columns, self.problem
 
     @functools.cached_property
     def layout(self) -> meshes.Layout | None:
@@ -115,92 +133,106 @@ class Group:
     def states(self) -> list[FederationState]:
         """The lanes' states, with the patterns' carries."""
         assert self._states is not None
-        alone = [self._states]
-        if self._together:
-            lanes = range(len(self.lanes))
-            alone = [jax.tree.map(lambda a, i=i: a[i], self._states) for i in lanes]
-        if self.layout is not None:
-            alone = [self.layout.join(self._states, processes.whole)]
+        if not self._together:
+            alone = self._states
+            if self.layout is not None:
+                alone = self.layout.join(alone, processes.whole)
+            return [alone._replace(participation=self._carries[0])]
+        states, carries = jax.device_get((self._states, self._carries))
+        carry_of = {
+            lane: jax.tree.map(lambda a, k=k: a[k], carry)
+            for carry, part in zip(carries, self._parts, strict=True)
+            for k, lane in enumerate(part)
+        }
         return [
-            state._replace(participation=carry)
-            for state, carry in zip(alone, self._carries, strict=True)
+            jax.tree.map(lambda a, i=i: a[i], states)._replace(participation=carry_of[i])
+            for i in range(len(self.lanes))
         ]
 
     def period(self) -> list[dict[str, Any]]:
         """Advances every lane by a period: `dispatch`, then `collect`."""
         self.dispatch()
-        return self.collect()
+        return self.collect()[0]
 
-    def dispatch(self) -> None:
-        """Starts a period on the device, and does not wait."""
-        drawn = self._by_pattern(
-            lambda links, keys, carries: links.draw(carries, keys, np.int32(self.round))
-        )
+    def dispatch(self, periods: int = 1) -> None:
+        """Starts periods on the device, `most` at the most, and does not wait."""
+        first, count = jax.device_put((np.int32(self.round), np.int32(periods)), self.place.home)
+        drawn = [
+            links.draw(carry, keys, first, count, most=self.most)
+            for links, carry, keys in zip(self._links, self._carries, self._link_keys, strict=True)
+        ]
         self._carries = [carry for carry, _ in drawn]
-        links: Links = self._stack([links for _, links in drawn])
+        links = drawn[0][1]
+        if len(drawn) > 1:
+            links = _joined([links for _, links in drawn], tuple(itertools.chain(*self._parts)))
         if self.place.is_mesh:
-            links = self.place.put(links)
+            links, count = self.place.put((links, count))
         if self._advance is None:
             self._advance = self._programs.compiled(self)
-        self._states, self._outputs = self.place.start(
-            self._advance, self._states, self._keys, links, self._columns, self.problem
-        )
-        self.round += self._period
+        arguments = self._states, self._keys, links, count, self._columns, self.problem
+        self._states, measured = self.place.start(self._advance, *arguments)
+        self._started.append((periods, measured))
+        self.round += periods * self._period
 
-    def collect(self) -> list[dict[str, Any]]:
-        """Waits for the period that was started.
+    def collect(self) -> list[list[dict[str, Any]]]:
+        """Waits for the periods that were started first.
 
         Returns:
-          One record per lane: sums over the rounds, evaluations, and whether all is finite; where
-          it is not, ``first_bad_round``, the round (from 0) since which.
+          Of each period one record per lane: sums over the rounds, evaluations, and whether all is
+          finite; where it is not, ``first_bad_round``, the round (from 0) since which.
         """
-        sums, evals = self._outputs
-        named = {name: value for name, value in sums._asdict().items() if name != 'extra'}
-        return self._records({f'rounds/{k}': v for k, v in {**named, **sums.extra}.items()}, evals)
+        periods, measured = self._started.popleft()
+        columns = _columns(measured)
+        return [[_record(columns, (*lane, k)) for lane in self._places()] for k in range(periods)]
 
     def evaluate(self) -> list[dict[str, Any]]:
         """The lanes' models as they are: records without sums over rounds."""
-        evals = self.program.evaluate(self._init_keys, self._keys, self._columns, self.problem)
-        return self._records({}, evals)
+        given = self._init_keys, self._keys, self._columns, self.problem
+        columns = _columns(self.program.evaluate(*given))
+        return [_record(columns, lane) for lane in self._places()]
 
-    def _records(self, sums: Mapping[str, Any], evals: Any) -> list[dict[str, Any]]:
-        assert self._states is not None
-        record = {
-            'finite': self._states.finite,
-            **sums,
-            **{f'{m}/{name}': value for m, named in evals.items() for name, value in named.items()},
-            'first_bad_round': self._states.first_bad_round,
-        }
-        host = {name: np.asarray(value) for name, value in record.items()}
-        rows = [host]
-        if self._together:
-            rows = [{k: v[i] for k, v in host.items()} for i in range(len(self.lanes))]
-        for row in rows:
-            if row['finite']:
-                del row['first_bad_round']
-        return rows
-
-    def _by_pattern(self, do: Callable[[LinkProgram, Key, PyTree], PyTree]) -> list[PyTree]:
-        """What a pattern's program does for the keys and carries of its lanes, lane by lane."""
-        carries = self._carries or [()] * len(self.lanes)
-        if not self._together:
-            return [do(self._links[0], self._link_keys, carries[0])]
-        found: dict[int, PyTree] = {}
-        for program in {id(links): links for links in self._links}.values():
-            places = [i for i, links in enumerate(self._links) if links is program]
-            together = self._stack([carries[i] for i in places])
-            done = do(program, self._link_keys[jnp.array(places)], together)
-            found |= {i: jax.tree.map(lambda a, k=k: a[k], done) for k, i in enumerate(places)}
-        return [found[place] for place in range(len(self.lanes))]
+    def _places(self) -> list[tuple[int, ...]]:
+        """Where the lanes stand in what their program gives."""
+        return [(i,) for i in range(len(self.lanes))] if self._together else [()]
 
     def _beginning(self) -> tuple[Any, ...]:
         return self._init_keys, self._columns, self.problem
+
+    def _filled(self, of_lanes: Sequence[Any]) -> list[Any]:
+        """What the lanes have, for all of the width."""
+        return [*of_lanes, *[of_lanes[-1]] * (self.width - len(of_lanes))]
 
     def _stack(self, trees: Sequence[PyTree]) -> PyTree:
         """What lanes have, as their program takes it."""
         if not self._together:
             return trees[0]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+@functools.partial(jax.jit, static_argnames='places')
+def _joined(parts: Sequence[PyTree], places: tuple[int, ...]) -> PyTree:
+    """What lanes of several patterns have, in the order of lanes, of which the places are given."""
+    order = np.argsort(places)
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[order], *parts)
+
+
+def _columns(measured: Measured) -> dict[str, np.ndarray]:
+    """What was measured, by the names that it has in a line of metrics."""
+    host = jax.device_get(measured)
+    sums = {} if host.sums is None else {**host.sums._asdict(), **host.sums.extra}
+    return {
+        'finite': host.finite,
+        **{f'rounds/{name}': a for name, a in sums.items() if name != 'extra'},
+        **{f'{model}/{name}': a for model, of in host.evals.items() for name, a in of.items()},
+        'first_bad_round': host.first_bad_round,
+    }
+
+
+def _record(columns: Mapping[str, np.ndarray], place: tuple[int, ...]) -> dict[str, Any]:
+    record = {name: column[place] for name, column in columns.items()}
+    if record['finite']:
+        del record['first_bad_round']
+    return record
 
 
 def _shape(shape: tuple[int, ...], dtype: Any, sharding: Any = None) -> jax.ShapeDtypeStruct:

@@ -24,7 +24,7 @@ LINKS = 'links'
 
 
 class Stop(Exception):  # noqa: N818, it is no error
-    """Raised by a callback, it ends a run after its state was saved."""
+    """Raised by a callback, it ends a run once what was started is done, told, and saved."""
 
 
 class Callback:

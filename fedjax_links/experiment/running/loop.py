@@ -9,22 +9,22 @@ import dataclasses
 import functools
 import math
 import sys
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
-from fedjax_links import base, runs
+from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors, memory
 from fedjax_links.experiment.plan import choosing, families
 from fedjax_links.experiment.plan.lanes import MAIN, Lane
-from fedjax_links.experiment.running import hooks, programs, stores
+from fedjax_links.experiment.running import hooks, programs, recordings, stores
 from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.hooks import LINKS, Callback, Origin, Stop, tell
+from fedjax_links.experiment.running.hooks import Callback, Origin, Stop, tell
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.machines import processes
 from fedjax_links.machines.devices import Place
@@ -32,9 +32,11 @@ from fedjax_links.machines.devices import Place
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
-_MOST_LINKS = 2**27
 _SAVE_SECONDS = 5.0
-_Measured = Sequence[tuple[Lane, Mapping[str, Any]]]
+_DISPATCH_SECONDS = 0.2
+_MOST_GROWTH = 8
+_Measured = Sequence[tuple[int, Lane, Mapping[str, Any]]]
+"""Records of lanes after rounds."""
 
 
 def run(
@@ -84,7 +86,7 @@ def run(
     try:
         tell(callbacks, 'on_start', experiment)
         if path is not None and not origin.has_links(path, experiment.num_rounds):
-            store.keep_links(_links(experiment, shared, origin))
+            store.keep_links(recordings.realised(shared, origin))
         stages = _Stages(shared, store, callbacks, origin)
         for label in experiment.algorithms:
             stages.run(experiment.plan.tuning_lanes(label))
@@ -122,54 +124,6 @@ def choose(
     return [tried.chosen for tried in found]
 
 
-# Realised links.
-
-
-def _links(experiment: 'Experiment', shared: Programs, origin: Origin) -> dict[str, np.ndarray]:
-    """The realised links of the first seed, or of every seed where asked for, one bit each."""
-    arrays: dict[str, np.ndarray] = {}
-    if origin.round:
-        arrays['first_round'] = np.array(origin.round)
-        arrays['num_rounds'] = np.array(experiment.num_rounds)
-    is_asked = LINKS in experiment.log
-    seeds = experiment.seeds if is_asked else experiment.seeds[:1]
-    for label in experiment.plan.patterns:
-        num_clients = experiment.pattern_at(label, experiment.plan.points[0]).num_clients
-        arrays['num_clients'] = np.array(num_clients)
-        if num_clients * experiment.num_rounds > _MOST_LINKS and not is_asked:
-            continue
-        for place, seed in enumerate(seeds):
-            name = f'{label}/{seed}' if place else label
-            masks, probs = _realised(shared, label, seed, origin)
-            arrays[f'mask/{name}'] = np.packbits(masks, axis=-1)
-            if is_asked:
-                arrays[f'prob/{name}'] = probs
-            arrays[f'mean_prob/{name}'] = probs.mean(axis=0)
-    return arrays
-
-
-def _realised(
-    shared: Programs, label: str, seed: int, origin: Origin
-) -> tuple[np.ndarray, np.ndarray]:
-    """Who takes part, bool[T, N], and the reported probabilities float[T, N], from a round on."""
-    experiment = shared.experiment
-    point = experiment.plan.points[0]
-    program = shared.links(experiment.pattern_at(label, point, seed))
-    keys, carry = experiment.plan.draws.key_of('links', seed, point), origin.carry(label, seed)
-    if shared.side_by_side:
-        keys, carry = keys[None], jax.tree.map(lambda a: a[None], carry)
-    if carry is None:
-        carry = program.start(keys)
-    masks, probs = [], []
-    for first in range(origin.round, experiment.num_rounds, experiment.eval_every):
-        carry, links = program.draw(carry, keys, np.int32(first))
-        if shared.side_by_side:
-            links = jax.tree.map(lambda a: a[0], links)
-        masks.append(np.asarray(base.participants(links)))
-        probs.append(np.asarray(links.prob))
-    return np.concatenate(masks), np.concatenate(probs)
-
-
 # Stages of algorithms.
 
 
@@ -182,12 +136,17 @@ class _Flight:
       done: rounds behind them.
       saved: rounds behind them at their last save.
       clock: says when to save.
+      pace: periods that the device advances in a moment; 0 if a period takes longer, or nobody
+        has looked since the last save.
+      began: when the device began with what is collected next.
     """
 
     group: Group
     done: int
     saved: int
     clock: stores.SaveClock
+    pace: int = 0
+    began: float = 0.0
 
     @property
     def is_done(self) -> bool:
@@ -211,6 +170,7 @@ class _Stages:
         """
         self._programs, self._store = shared, store
         self._callbacks, self._origin = callbacks, origin
+        self._period = shared.experiment.eval_every
         self._flights: deque[_Flight] = deque()  # in the order of dispatch
         self._free: deque[Place] = deque()
 
@@ -241,38 +201,40 @@ class _Stages:
             while waiting or self._flights:
                 self._begin(waiting)
                 if self._flights:
-                    self._land(self._flights[0])
-                    flight = self._flights.popleft()
+                    flight = self._flights[0]
+                    if flight.pace and not self._store.is_due(flight.clock):
+                        self._dispatch(flight)  # so that the device never waits for what follows
+                    self._land(flight)
+                    self._flights.rotate(-1)
                     if flight.is_done:
-                        self._free.append(flight.group.place)
-                    else:
-                        flight.group.dispatch()
-                        self._flights.append(flight)
+                        self._free.append(self._flights.pop().group.place)
+                    elif flight.done == flight.group.round:
+                        self._dispatch(flight)
         except Stop:
             self._stop()
             raise
 
-    def _begin(self, waiting: deque[list[Lane]]) -> None:
+    def _begin(self, waiting: deque[tuple[list[Lane], int]]) -> None:
         """Begins lanes on the devices that are free."""
         begun = []
         while waiting and self._free:
-            flight = self._restored(waiting.popleft())
+            flight = self._restored(*waiting.popleft())
             if flight is not None:
                 begun.append(flight)
         if begun:
             self._programs.compile([flight.group for flight in begun])
         for flight in begun:
-            flight.group.dispatch()
+            self._dispatch(flight)
             self._flights.append(flight)
 
-    def _restored(self, lanes: list[Lane]) -> _Flight | None:
+    def _restored(self, lanes: list[Lane], width: int) -> _Flight | None:
         """Lanes where they stand, on a device that is free; None if they are done."""
         experiment, is_main = self._programs.experiment, lanes[0].stage == MAIN
         done = self._store.rounds(lanes[0].name)
         is_new, is_done = not done, done >= lanes[0].num_rounds
         if is_new and is_main:
             done = self._origin.round
-        group = None if is_done else Group(self._programs, lanes, self._free.popleft())
+        group = None if is_done else Group(self._programs, lanes, self._free.popleft(), width)
         states: list[PyTree] = []
         if group and is_new:
             states = [self._origin.begin(lane) for lane in lanes if done]
@@ -280,7 +242,7 @@ class _Stages:
             shapes = {lane.name: programs.state_shape(experiment, lane) for lane in lanes}
             states = list(self._store.restore(shapes).values())
         if done:
-            self._tell([(lane, {}) for lane in lanes], done)
+            self._tell([(done, lane, {}) for lane in lanes])
         if group is None:
             return None
         if done:
@@ -288,28 +250,57 @@ class _Stages:
         else:
             group.start()
             if is_main and experiment.evaluate_start:
-                measured = list(zip(lanes, group.evaluate(), strict=True))
-                self._append(measured, 0)
-                self._tell(measured, 0)
+                measured = [(0, *of) for of in zip(lanes, group.evaluate(), strict=True)]
+                self._append(measured)
+                self._tell(measured)
         return _Flight(group, done, done, stores.SaveClock(_SAVE_SECONDS, self._sharers))
 
+    def _dispatch(self, flight: _Flight) -> None:
+        """Starts as many periods as take a moment, or one that takes longer, if any are left."""
+        group = flight.group
+        if flight.done == group.round:
+            flight.began = time.monotonic()
+        left = (group.lanes[0].num_rounds - group.round) // self._period
+        if left:
+            group.dispatch(min(left, max(1, flight.pace)))
+
     def _land(self, flight: _Flight) -> None:
-        """Waits for a period that was started; keeps and tells what it gave."""
-        measured = list(zip(flight.group.lanes, flight.group.collect(), strict=True))
-        flight.done = flight.group.round
-        self._append(measured, flight.done)
-        if self._store.is_due(flight.clock) or flight.is_done:
+        """Waits for periods that were started; keeps and tells what they gave."""
+        group, first = flight.group, flight.done + self._period
+        periods = group.collect()
+        began, flight.began = flight.began, time.monotonic()
+        pace = len(periods) * min(_DISPATCH_SECONDS / (flight.began - began + 1e-9), _MOST_GROWTH)
+        flight.pace = int(processes.ask_leader(lambda: b'%d' % min(pace, group.most)))
+        measured = [
+            (first + k * self._period, *of)
+            for k, records in enumerate(periods)
+            for of in zip(group.lanes, records, strict=True)
+        ]
+        flight.done += len(periods) * self._period
+        self._append(measured)
+        is_whole = flight.done == group.round  # nothing has changed the state since
+        if is_whole and (self._store.is_due(flight.clock) or flight.is_done):
             with flight.clock:
                 self._save(flight)
-        self._tell(measured, flight.done)
+        self._tell(measured)
 
-    def _append(self, measured: _Measured, round: int) -> None:
-        for lane, record in measured:
-            self._store.append(lane.name, [runs.line_of(lane.labels, round, record)])
+    def _append(self, measured: _Measured) -> None:
+        lines: dict[str, list[str]] = {}
+        for round, lane, record in measured:
+            lines.setdefault(lane.name, []).append(runs.line_of(lane.labels, round, record))
+        for name, new in lines.items():
+            self._store.append(name, new)
 
-    def _tell(self, measured: _Measured, round: int) -> None:
-        for lane, record in measured:
-            tell(self._callbacks, 'on_period', lane, {'round': round, **record})
+    def _tell(self, measured: _Measured) -> None:
+        """Tells everything, then stops if anyone has said so."""
+        stops = []
+        for round, lane, record in measured:
+            try:
+                tell(self._callbacks, 'on_period', lane, {'round': round, **record})
+            except Stop as stop:
+                stops.append(stop)
+        if stops:
+            raise stops[0]
 
     def _save(self, flight: _Flight) -> None:
         """Keeps the states of lanes, but of those that were tried in tuning and are done."""
@@ -317,42 +308,50 @@ class _Stages:
         states = flight.group.states() if needed else [None] * len(flight.group.lanes)
         names = [lane.name for lane in flight.group.lanes]
         self._store.save(dict(zip(names, states, strict=True)), flight.done)
-        flight.saved = flight.done
+        flight.saved, flight.pace = flight.done, 0
 
     def _stop(self) -> None:
         """Waits for what was started, and saves everything."""
         for flight in self._flights:
-            if flight.done < flight.group.round:
+            while flight.done < flight.group.round:
                 with contextlib.suppress(Stop):
                     self._land(flight)
             if flight.saved < flight.done:
                 self._save(flight)
 
-    def _groups(self, lanes: Sequence[Lane]) -> list[list[Lane]]:
-        """Lanes that run together: one each, or as many with one program as memory allows."""
+    def _groups(self, lanes: Sequence[Lane]) -> list[tuple[list[Lane], int]]:
+        """Lanes that run together, and the width of their program.
+
+        One each, or as many with one program as memory allows.
+        """
         if not self._programs.side_by_side:
-            return [[lane] for lane in lanes]
+            return [([lane], 1) for lane in lanes]
         alike: dict[Any, list[Lane]] = {}
         for lane in lanes:
             key = self._programs.key(lane), self._store.rounds(lane.name)
             alike.setdefault(key, []).append(lane)
         return [group for members in alike.values() for group in self._cut(members)]
 
-    def _cut(self, members: list[Lane]) -> list[list[Lane]]:
-        """Lanes with one program and one past: all of a device's, halved until they fit."""
+    def _cut(self, members: list[Lane]) -> list[tuple[list[Lane], int]]:
+        """Lanes with one program and one past: all of a device's, halved until they fit.
+
+        All groups are equally wide, so that one program serves them.
+        """
         shared, first = self._programs, members[0]
-        size = share = math.ceil(len(members) / len(shared.places))
+        count = len(shared.places)
+        share = math.ceil(len(members) / count)
         is_done = self._store.rounds(first.name) >= first.num_rounds
         data = families.own_bytes([shared.experiment.plan.problem_of(x) for x in members])
         most = memory.lanes_that_fit(programs.lane_bytes(shared.experiment, first) + data, share)
         while True:
+            size = math.ceil(len(members) / count)
             groups = [members[i : i + size] for i in range(0, len(members), size)]
             placed = zip(groups, shared.places, strict=False)
-            fits = size <= most and (is_done or shared.fit([Group(shared, *x) for x in placed]))
-            if size == 1 or fits:
+            made = (Group(shared, *of, size) for of in placed)
+            if size == 1 or (size <= most and (is_done or shared.fit(list(made)))):
                 break
-            size = math.ceil(size / 2)
+            count *= 2
         if size < share:
             said = f'{first.algorithm}: {size} at a time, as more lanes do not fit into memory'
             print(said, file=sys.stderr)
-        return groups
+        return [(group, size) for group in groups]

@@ -1,7 +1,8 @@
-"""The compiled programs of an experiment: one period of a pattern's links, and of an algorithm.
+"""The compiled programs of an experiment: of a pattern's links, and of an algorithm.
 
-The links of a period are drawn by the pattern's own small program and handed to the algorithm's,
-so there are as many programs as algorithms plus patterns, and memory holds one period of links.
+The links of some periods are drawn by the pattern's own small program and handed to the
+algorithm's, so there are as many programs as algorithms plus patterns. How many periods they
+advance is an argument: it changes no bit, and nothing is compiled again for it.
 """
 
 import functools
@@ -24,19 +25,39 @@ if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
     from fedjax_links.experiment.running.groups import Group
 
+_MOST_PERIODS = 64
+_LINK_BYTES = 2**24
+
 
 class LinkProgram(NamedTuple):
     """What draws the links of one pattern.
 
     Attributes:
       start: ``key -> carry`` before the first round, jitted.
-      draw: ``(carry, key, first round) -> (carry, links)``, the links of one period, jitted.
+      draw: ``(carry, key, first round, count, most=K) -> (carry, links)``, those of ``count``
+        periods of E rounds, leaves [K, E, ...], jitted; a lane's axis comes before.
       sample: shapes and dtypes of a round's links.
     """
 
     start: Callable[[Key], PyTree]
-    draw: Callable[[PyTree, Key, Any], tuple[PyTree, Links]]
+    draw: Callable[..., tuple[PyTree, Links]]
     sample: Links
+
+
+class Measured(NamedTuple):
+    """What a period gives.
+
+    Attributes:
+      finite: bool[], whether the server model and all losses so far are finite.
+      first_bad_round: int32[], the first round after which they are not; -1 if they are.
+      sums: a `RoundMetrics` of sums over the rounds; None for no round.
+      evals: what was measured of each model, by names.
+    """
+
+    finite: Any
+    first_bad_round: Any
+    sums: Any
+    evals: Any
 
 
 class Program(NamedTuple):
@@ -44,10 +65,10 @@ class Program(NamedTuple):
 
     Attributes:
       start: ``(key, columns, problem) -> state`` before the first round, jitted.
-      advance: ``(state, key, links, columns, problem) -> (state, record)``, one period, jitted;
-        the state is donated.
-      evaluate: ``(key, keys of training, columns, problem) -> evals`` of the state that ``start``
-        makes, jitted.
+      advance: ``(state, key, links, count, columns, problem) -> (state, measured)``, ``count`` of K
+        periods, whose `Measured` has leaves [K, ...], jitted; the state is donated.
+      evaluate: ``(key, keys of training, columns, problem) -> Measured`` of the state that
+        ``start`` makes, jitted.
       layout: ``(key, columns, problem) -> how the state lies on a mesh``; None without one.
     """
 
@@ -124,7 +145,7 @@ class Programs:
         return self._links[id(pattern)]
 
     def compile(self, groups: Sequence['Group']) -> None:
-        """Compiles a period of each group's lanes, for all their devices at the same time.
+        """Compiles what trains each group's lanes, for all their devices at the same time.
 
         Raises:
           ValueError: if one is known not to fit.
@@ -153,7 +174,7 @@ class Programs:
         return True
 
     def compiled(self, group: 'Group') -> Any:
-        """One period of a group's lanes, compiled; refused if it is known not to fit."""
+        """What trains a group's lanes, compiled; refused if it is known not to fit."""
         self.compile([group])
         return self._compiled[self._whose(group)]
 
@@ -180,7 +201,7 @@ class Programs:
         self._placed.clear()
 
     def _whose(self, group: 'Group') -> Any:
-        return group.program.advance, len(group.lanes), group.place.devices
+        return group.program.advance, group.width, group.place.devices
 
 
 def split(experiment: 'Experiment', lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
@@ -213,8 +234,20 @@ def lane_bytes(experiment: 'Experiment', lane: Lane) -> int:
     return tree.num_bytes(state) + experiment.eval_every * tree.num_bytes(state.links)
 
 
-def _link_program(pattern: Participation, length: int, *, side_by_side: bool) -> LinkProgram:
-    """What draws the links of a pattern, ``length`` rounds at a time.
+def most_periods(sample: Links, period: int, width: int = 1) -> int:
+    """K, how many periods a program can advance at once: their links are all there before.
+
+    Args:
+      sample: what a pattern draws in a round, or its shapes.
+      period: rounds of one.
+      width: lanes side by side.
+    """
+    size = width * period * tree.num_bytes(sample)
+    return max(1, min(_MOST_PERIODS, _LINK_BYTES // max(1, size)))
+
+
+def _link_program(pattern: Participation, period: int, *, side_by_side: bool) -> LinkProgram:
+    """What draws the links of a pattern, ``period`` rounds at a time.
 
     Carries, keys and links of lanes side by side have a leading axis.
     """
@@ -222,14 +255,21 @@ def _link_program(pattern: Participation, length: int, *, side_by_side: bool) ->
     def start(key: Key) -> PyTree:
         return pattern.init(prng.pattern_key(key))
 
-    def draw_links(carry: PyTree, key: Key, first: Array) -> tuple[PyTree, Links]:
-        rounds = first + jnp.arange(length, dtype=jnp.int32)
-        return simulation.draw(carry, key, pattern, rounds)
+    def draw_links(
+        carry: PyTree, key: Key, first: Array, count: Array, *, most: int
+    ) -> tuple[PyTree, Links]:
+        def turn(key: Key, carry: PyTree, place: Array) -> tuple[PyTree, Links]:
+            rounds = first + place * period + jnp.arange(period, dtype=jnp.int32)
+            return simulation.draw(carry, key, pattern, rounds)
 
-    sample = simulation.sample_shapes(pattern)
-    if side_by_side:
-        start, draw_links = jax.vmap(start), jax.vmap(draw_links, in_axes=(0, 0, None))
-    return LinkProgram(jax.jit(start), jax.jit(draw_links), sample)
+        def of_lane(carry: PyTree, key: Key) -> tuple[PyTree, Links]:
+            return _in_turn(functools.partial(turn, key), carry, count, most)
+
+        return (jax.vmap(of_lane) if side_by_side else of_lane)(carry, key)
+
+    begin = jax.vmap(start) if side_by_side else start
+    draw = jax.jit(draw_links, static_argnames='most')
+    return LinkProgram(jax.jit(begin), draw, simulation.sample_shapes(pattern))
 
 
 def _program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> Program:
@@ -242,46 +282,75 @@ def _program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> P
       axes: where problems of lanes side by side have their lane, as `jax.vmap` takes it; None for
         lanes on their own.
     """
-    period, algorithm = experiment.eval_every, algorithm_of(experiment, lane)
+    algorithm, eval_fn = algorithm_of(experiment, lane), experiment.plan.eval_fn
     sample = simulation.sample_shapes(experiment.plan.pattern_of(lane))
 
     def start(on: Any, key: Key, columns: Mapping[str, Any], problem: Problem) -> FederationState:
         return simulation.init(key, algorithm(columns), sample, problem, mesh=on)
 
-    def train_period(
+    def measure(state: FederationState, sums: Any, key: Key, own: Any, problem: Problem) -> Any:
+        evals = simulation.evaluate(state, key, own, problem, eval_fn(problem))
+        return Measured(state.finite, state.first_bad_round, sums, evals)
+
+    def train(
         state: FederationState,
         key: Key,
         links: Links,
+        count: Array,
         columns: Mapping[str, Any],
         problem: Problem,
     ) -> tuple[FederationState, Any]:
-        result = simulation.simulate(
-            key,
-            algorithm(columns),
-            links,
-            problem,
-            num_rounds=period,
-            eval_every=period,
-            eval_fn=experiment.plan.eval_fn(problem),
-            initial_state=state,
-            mesh=place.mesh,
-        )
-        sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), result.rounds)
-        evals = jax.tree.map(lambda a: a[0], result.evals)
-        return result.state, (sums, evals)
+        own = algorithm(columns)
+
+        def turn(state: FederationState, place: Array) -> tuple[FederationState, Measured]:
+            drawn = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, place, 0, False), links)
+            state, rounds = simulation.advance(state, key, drawn, own, problem)
+            sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), rounds)
+            return state, measure(state, sums, key, own, problem)
+
+        return _in_turn(turn, state, count, len(jax.tree.leaves(links)[0]))
 
     def evaluate(key: Key, own: Key, columns: Mapping[str, Any], problem: Problem) -> Any:
         state = start(None, key, columns, problem)
-        eval_fn = experiment.plan.eval_fn(problem)
-        return simulation.evaluate(state, own, algorithm(columns), problem, eval_fn)
+        return measure(state, None, own, algorithm(columns), problem)
 
     begin: Any = functools.partial(start, place.mesh)
-    advance: Any = train_period
+    advance: Any = train
+    layout = None
+    if place.mesh is not None:
+        layout = functools.partial(meshes.Layout, functools.partial(start, None), place.mesh)
+        lies, share = layout, lambda *given: (*train(*given), ())
+
+        def advance(state: FederationState, key: Key, *given: Any) -> Any:
+            return lies(key, *given[2:]).advance(share, state, key, *given)[:2]
+
     if axes is not None:
         begin = jax.vmap(begin, in_axes=(0, 0, axes))
-        advance = jax.vmap(advance, in_axes=(0, 0, 0, 0, axes))
+        advance = jax.vmap(advance, in_axes=(0, 0, 0, None, 0, axes))
         evaluate = jax.vmap(evaluate, in_axes=(0, 0, 0, axes))
-    layout = place.mesh and functools.partial(
-        meshes.Layout, functools.partial(start, None), place.mesh
-    )
     return Program(jax.jit(begin), jax.jit(advance, donate_argnums=0), jax.jit(evaluate), layout)
+
+
+def _in_turn(
+    step: Callable[[PyTree, Array], tuple[PyTree, PyTree]], carry: PyTree, count: Array, most: int
+) -> tuple[PyTree, PyTree]:
+    """The first turns of a scan, whose number the compiler does not know.
+
+    Args:
+      step: ``(carry, place) -> (carry, output)``.
+      carry: before the first.
+      count: int32[], how many to take.
+      most: K, at least as many.
+
+    Returns:
+      The carry after them, and the outputs, leaves [K, ...]; zero where none was taken.
+    """
+    _, shapes = jax.eval_shape(step, carry, jnp.int32(0))
+    outputs = jax.tree.map(lambda a: jnp.zeros((most, *a.shape), a.dtype), shapes)
+
+    def turn(place: Array, so_far: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
+        carry, output = step(so_far[0], place)
+        return carry, jax.tree.map(lambda a, new: a.at[place].set(new), so_far[1], output)
+
+    done: tuple[PyTree, PyTree] = jax.lax.fori_loop(0, count, turn, (carry, outputs))
+    return done

@@ -324,7 +324,7 @@ def test_points_that_change_arrays_alone_share_a_program_and_keep_their_bits(cap
     with jax.log_compiles():
         together = experiment.build(settings).run()
     compiled = [record.getMessage() for record in caplog.records]
-    started = [m for m in compiled if m.startswith('Compiling') and 'jit(train_period)' in m]
+    started = [m for m in compiled if m.startswith('Compiling') and 'jit(train)' in m]
     assert len(started) == 2, started  # FedAvg and FedPBC, not each of four points
     last = {'problem': {'label_noise': {'rate': [0.3]}, 'alpha': [1.0]}}
     alone = experiment.build({**settings, 'grid': last}).run()

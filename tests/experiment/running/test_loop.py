@@ -80,7 +80,7 @@ def test_two_by_three_by_two_by_four_compile_one_program_per_algorithm_and_form_
         results = planned.run()
     compiled = [record.getMessage() for record in caplog.records]
     # Masks are one form, and cohorts of one size are another.
-    for program, count in (('train_period', 2 * 2), ('draw_links', 2)):
+    for program, count in (('train', 2 * 2), ('draw_links', 2)):
         started = [m for m in compiled if m.startswith('Compiling') and f'jit({program})' in m]
         assert len(started) == count, started
     assert len(results['round']) == 2 * 3 * 2 * 4 * 2

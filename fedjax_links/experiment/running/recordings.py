@@ -1,0 +1,66 @@
+"""The realised links of an experiment, as a run's folder keeps them."""
+
+import jax
+import numpy as np
+
+from fedjax_links.experiment.running.hooks import LINKS, Origin
+from fedjax_links.experiment.running.programs import Programs, most_periods
+from fedjax_links.links import samples
+
+_MOST_LINKS = 2**27
+
+
+def realised(shared: Programs, origin: Origin) -> dict[str, np.ndarray]:
+    """The realised links of the first seed, or of every seed where asked for, one bit each.
+
+    Args:
+      shared: the programs of the experiment.
+      origin: what the lanes of its main stage begin with.
+
+    Returns:
+      What `links.npz` holds.
+    """
+    experiment, arrays = shared.experiment, dict[str, np.ndarray]()
+    if origin.round:
+        arrays['first_round'] = np.array(origin.round)
+        arrays['num_rounds'] = np.array(experiment.num_rounds)
+    is_asked = LINKS in experiment.log
+    seeds = experiment.seeds if is_asked else experiment.seeds[:1]
+    for label in experiment.plan.patterns:
+        num_clients = experiment.pattern_at(label, experiment.plan.points[0]).num_clients
+        arrays['num_clients'] = np.array(num_clients)
+        if num_clients * experiment.num_rounds > _MOST_LINKS and not is_asked:
+            continue
+        for place, seed in enumerate(seeds):
+            name = f'{label}/{seed}' if place else label
+            masks, probs = _of_seed(shared, label, seed, origin)
+            arrays[f'mask/{name}'] = np.packbits(masks, axis=-1)
+            if is_asked:
+                arrays[f'prob/{name}'] = probs
+            arrays[f'mean_prob/{name}'] = probs.mean(axis=0)
+    return arrays
+
+
+def _of_seed(
+    shared: Programs, label: str, seed: int, origin: Origin
+) -> tuple[np.ndarray, np.ndarray]:
+    """Who takes part, bool[T, N], and the reported probabilities float[T, N], from a round on."""
+    experiment = shared.experiment
+    point, period = experiment.plan.points[0], experiment.eval_every
+    program = shared.links(experiment.pattern_at(label, point, seed))
+    keys, carry = experiment.plan.draws.key_of('links', seed, point), origin.carry(label, seed)
+    if shared.side_by_side:
+        keys, carry = keys[None], jax.tree.map(lambda a: a[None], carry)
+    if carry is None:
+        carry = program.start(keys)
+    most, lead = most_periods(program.sample, period), 2 + shared.side_by_side
+    masks, probs = [], []
+    for first in range(origin.round, experiment.num_rounds, most * period):
+        rounds = min(most * period, experiment.num_rounds - first)
+        given = np.int32(first), np.int32(rounds // period)
+        carry, drawn = program.draw(carry, keys, *given, most=most)
+        host = jax.device_get(drawn)
+        links = jax.tree.map(lambda a, n=rounds: a.reshape(-1, *a.shape[lead:])[:n], host)
+        masks.append(np.asarray(samples.participants(links)))
+        probs.append(np.asarray(links.prob))
+    return np.concatenate(masks), np.concatenate(probs)

@@ -1,0 +1,151 @@
+"""How many periods a dispatch advances, and how many lanes beside each other, changes nothing."""
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import experiment, participation
+from fedjax_links.core import memory
+from fedjax_links.experiment.running import loop as running
+from fedjax_links.experiment.running.groups import Group
+from fedjax_links.experiment.running.programs import Programs
+from tests.experiment.running.test_loop import in_python
+
+MIXED = {
+    'some': participation.bernoulli(np.linspace(0.2, 0.9, 6)),
+    'bursts': participation.markov(np.linspace(0.2, 0.9, 6)),
+}
+
+
+def interleaved(planned, label):
+    """Its lanes at the first point, of one pattern and of the other in turn."""
+    lanes = planned.plan.main_lanes(label, [])
+    lanes = [lane for lane in lanes if lane.point == lanes[0].point]
+    return sorted(lanes, key=lambda lane: (lane.seed, lane.pattern))
+
+
+@pytest.mark.parametrize('side_by_side', [False, True])
+@pytest.mark.parametrize('eval_every', [1, 4])
+@pytest.mark.parametrize('label', ['fedavg', 'fedpbc'])
+def test_the_number_of_periods_in_a_dispatch_changes_no_bit(label, eval_every, side_by_side):
+    planned = in_python(eval_every=eval_every, patterns=MIXED)
+    programs = Programs(planned, side_by_side=side_by_side)
+    lanes = interleaved(planned, label)
+    lanes = lanes if side_by_side else lanes[:1]
+    one_by_one, at_once = (Group(programs, lanes) for _ in range(2))
+    for group in (one_by_one, at_once):
+        group.start()
+    records = [one_by_one.period() for _ in range(7)]
+    at_once.dispatch(4)
+    at_once.dispatch(3)  # before the first four are collected
+    again = at_once.collect() + at_once.collect()
+    assert again == records
+    assert [len(lanes)] * 7 == [len(period) for period in records]
+    assert one_by_one.round == at_once.round == 7 * eval_every
+    states = [jax.tree.map(np.array, group.states()) for group in (one_by_one, at_once)]
+    jax.tree.map(np.testing.assert_array_equal, *states)
+
+
+def test_lanes_of_several_patterns_have_the_links_of_their_own():
+    planned = in_python(patterns=MIXED)
+    lanes = interleaved(planned, 'fedavg')
+    together = Group(Programs(planned, side_by_side=True), lanes)
+    alone = Programs(planned, side_by_side=False)
+    together.start()
+    together.dispatch(3)
+    found = together.states()
+    for lane, state in zip(lanes, found, strict=True):
+        own = Group(alone, [lane])
+        own.start()
+        own.dispatch(3)
+        (expected,) = own.states()
+        for part in ('links', 'counters', 'participation', 'round'):
+            pair = getattr(state, part), getattr(expected, part)
+            jax.tree.map(np.testing.assert_array_equal, *pair)
+
+
+@pytest.mark.parametrize('side_by_side', [False, True])
+def test_nothing_is_transferred_during_a_dispatch_but_what_is_asked_for(side_by_side):
+    planned = in_python(patterns=MIXED)
+    lanes = interleaved(planned, 'fedpbc')
+    group = Group(
+        Programs(planned, side_by_side=side_by_side), lanes if side_by_side else lanes[:1]
+    )
+    group.start()
+    group.period()  # compiles, which brings its constants
+    with jax.transfer_guard('disallow'):
+        group.dispatch(2)
+        assert len(group.collect()) == 2
+    with pytest.raises(Exception, match='Disallowed'), jax.transfer_guard('disallow'):
+        jax.numpy.sin(np.float32(1.0))  # the guard guards
+
+
+@pytest.fixture
+def dispatches(monkeypatch):
+    """The numbers of periods that were started."""
+    started = []
+    dispatch = Group.dispatch
+
+    def note(group, periods=1):
+        started.append(periods)
+        dispatch(group, periods)
+
+    monkeypatch.setattr(Group, 'dispatch', note)
+    return started
+
+
+ONE_LANE = {'seeds': (0,), 'grid': {}, 'num_rounds': 80}
+
+
+@pytest.mark.parametrize('seconds, expected', [(0.0, [1] * 20), (1e9, [1, 8, 8, 3])])
+def test_periods_that_take_a_moment_are_started_together(
+    tmp_path, monkeypatch, dispatches, seconds, expected
+):
+    """Everyone hears of each; whoever says stop at one of them is told of what was started."""
+    monkeypatch.setattr(running, '_DISPATCH_SECONDS', seconds)
+    algorithms = {'fedavg': in_python().algorithms['fedavg']}
+    planned = in_python(algorithms=algorithms, **ONE_LANE)
+    heard = []
+
+    class Listen(experiment.Callback):
+        def on_period(self, lane, record):
+            heard.append((record['round'], float(record['server/loss'])))
+
+    results = planned.run(tmp_path / 'whole', [Listen()])
+    assert dispatches == expected
+    assert heard == [*zip(results['round'].tolist(), results['server/loss'].tolist(), strict=True)]
+    assert [round for round, _ in heard] == [*range(4, 84, 4)]
+
+    class End(Listen):
+        def on_period(self, lane, record):
+            super().on_period(lane, record)
+            if record['round'] == 8:
+                raise experiment.Stop
+
+    del heard[:]
+    with pytest.raises(experiment.Stop):
+        planned.run(tmp_path / 'ended', [End()])
+    last = 68 if seconds else 8  # what was under way when it was said
+    assert [round for round, _ in heard] == [*range(4, last + 4, 4)]
+    (lane,) = planned.plan.main_lanes('fedavg', [])
+    assert (tmp_path / 'ended' / 'checkpoints' / f'{lane.name}@{last}.npz').exists()
+    planned.run(tmp_path / 'ended')
+    lines = [(tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')]
+    assert lines[0] == lines[1]
+
+
+def test_groups_of_lanes_that_do_not_fit_together_share_one_program(monkeypatch, caplog, capsys):
+    """Five lanes of which three fit: three and two, and the second has a place that stays empty."""
+    algorithms = {'fedavg': in_python().algorithms['fedavg']}
+    planned = in_python(algorithms=algorithms, grid={}, seeds=range(5))
+    whole = running.run(planned)
+    monkeypatch.setattr(memory, 'lanes_that_fit', lambda size, wanted: min(wanted, 4))
+    with jax.log_compiles():
+        cut = running.run(planned, side_by_side=True)
+    compiled = [record.getMessage() for record in caplog.records]
+    assert len([m for m in compiled if m.startswith('Compiling') and 'jit(train)' in m]) == 1
+    assert capsys.readouterr().err == 'fedavg: 3 at a time, as more lanes do not fit into memory\n'
+    assert cut['seed'].tolist() == np.repeat(range(5), 10).tolist()
+    for name in ('round', 'rounds/num_active'):
+        np.testing.assert_array_equal(cut[name], whole[name])
+    np.testing.assert_allclose(cut['server/loss'], whole['server/loss'], rtol=2e-5)
