@@ -94,6 +94,7 @@ def _plan(
     """The experiment, and where it runs; None if it is not to be run."""
     from fedjax_links import experiment, report
     from fedjax_links.experiment.looking import debugging, forking, preflight
+    from fedjax_links.experiment.running import loop, programs
     from fedjax_links.machines import devices, processes
     from fedjax_links.report.screens import theory
 
@@ -111,18 +112,22 @@ def _plan(
     origin = None
     if given.fork_from is not None and given.at_round is not None:
         origin = forking.Fork(planned, given.fork_from, given.at_round)
-    leads = processes.is_leader()
+    shared, leads = programs.Programs(planned, places=places), processes.is_leader()
     if leads:
         print(planned.describe())
+    preflight.check(planned, shared)
+    if not given.dry_run and (given.start_over or not folder.exists()):
+        first = next(iter(planned.algorithms))
+        loop.compile_ahead(shared, planned.plan.every_lane(first))
+    if leads:
         print(theory.prediction(planned))
-    planned.check()
     if given.dry_run:
-        for line in preflight.dry_run(planned, places):
+        for line in preflight.dry_run(planned, shared):
             print(line)
         return None
     if given.start_over and leads:
         _set_aside(folder)
-    return planned, {'origin': origin, 'places': places}
+    return planned, {'origin': origin, 'shared': shared}
 
 
 def _share_of_each(mesh_size: int | None, given: Flags) -> int:

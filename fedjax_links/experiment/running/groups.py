@@ -77,7 +77,7 @@ class Group:
     def start(self) -> None:
         """Puts every lane before its first round."""
         self.settle()
-        self._states = self.program.start(*self._beginning())
+        self._states = self._programs.start(self, *self.beginning())
         self._carries = self._by_pattern(lambda links, keys, _: links.start(keys))
 
     def restore(self, states: Sequence[FederationState]) -> None:
@@ -95,7 +95,7 @@ class Group:
 
     def inputs(self) -> tuple[Any, ...]:
         """The shapes of what one period of these lanes takes."""
-        states = jax.eval_shape(self.program.start, *self._beginning())
+        states = jax.eval_shape(self.program.start, *self.beginning())
         if self.layout is not None:
             lying = jax.tree.unflatten(jax.tree.structure(states), self.layout.shardings)
             states = jax.tree.map(lambda a, s: _shape(a.shape, a.dtype, s), states, lying)
@@ -106,11 +106,15 @@ class Group:
         )
         return states, self._keys, links, self._columns, self.problem
 
+    def beginning(self) -> tuple[Any, ...]:
+        """What the states of these lanes before their first round are made of."""
+        return self._init_keys, self._columns, self.problem
+
     @functools.cached_property
     def layout(self) -> meshes.Layout | None:
         """How the state of these lanes, of which a mesh has one, lies on it."""
         make = self.program.layout
-        return None if make is None else make(*self._beginning())
+        return None if make is None else make(*self.beginning())
 
     def states(self) -> list[FederationState]:
         """The lanes' states, with the patterns' carries."""
@@ -192,9 +196,6 @@ class Group:
             done = do(program, self._link_keys[jnp.array(places)], together)
             found |= {i: jax.tree.map(lambda a, k=k: a[k], done) for k, i in enumerate(places)}
         return [found[place] for place in range(len(self.lanes))]
-
-    def _beginning(self) -> tuple[Any, ...]:
-        return self._init_keys, self._columns, self.problem
 
     def _stack(self, trees: Sequence[PyTree]) -> PyTree:
         """What lanes have, as their program takes it."""
