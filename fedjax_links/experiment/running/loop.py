@@ -174,6 +174,7 @@ def _realised(
     point = experiment.plan.points[0]
     program = shared.links(experiment.pattern_at(label, point, seed))
     keys, carry = experiment.plan.draws.key_of('links', seed, point), origin.carry(label, seed)
+    keys = jax.device_put(keys, shared.places[0].home)  # as those of lanes: one program for both
     if shared.side_by_side:
         keys, carry = keys[None], jax.tree.map(lambda a: a[None], carry)
     if carry is None:
