@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedjax_links.config import fields, overrides, shipped, trees
+from fedjax_links.config import overrides, shipped, trees
 from fedjax_links.config import quick as sizes
 from fedjax_links.core import errors
 
@@ -87,6 +87,8 @@ def of_flags(given: Flags, overridden: Mapping[str, str], kind: str) -> dict[str
         value = f'{given.config}, which `python -m fedjax_links {does}'
         raise errors.invalid('config', f'be of {article} {kind}', value)
     if kind == 'experiment':
+        from fedjax_links.config import fields  # and with it NumPy
+
         fields.check(values, fields.FIELDS, ())
     return values
 
