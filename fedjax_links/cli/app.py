@@ -116,10 +116,7 @@ def output_folder(path: str) -> Path:
 
 
 def _use_compilation_cache() -> None:
-    """Makes the second start of the same program fast; JAX_COMPILATION_CACHE_DIR overrides."""
-    import jax
-
-    if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
-        home = Path(os.environ.get('XDG_CACHE_HOME', Path.home() / '.cache'))
-        jax.config.update('jax_compilation_cache_dir', str(home / 'fedjax_links'))
-    jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)
+    """Makes the second start of the same program fast, by what JAX reads when it is imported."""
+    home = Path(os.environ.get('XDG_CACHE_HOME', Path.home() / '.cache'))
+    os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(home / 'fedjax_links'))
+    os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')

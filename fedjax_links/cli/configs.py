@@ -75,10 +75,8 @@ def of_flags(given: Flags, overridden: Mapping[str, str], kind: str) -> dict[str
 
     Raises:
       ValueError: as `load`, for the config of another command, and for fields that no experiment
-        has.
+        has, or of another type.
     """
-    from fedjax_links.experiment.config import FIELDS
-
     if not given.config:
         requirement = 'name a config or its file, such as --config=quickstart'
         raise errors.invalid('config', requirement, given.config or None)
@@ -88,8 +86,10 @@ def of_flags(given: Flags, overridden: Mapping[str, str], kind: str) -> dict[str
         article, does = ('an', 'figure` draws') if found == 'figure' else ('a', 'simulate` runs')
         value = f'{given.config}, which `python -m fedjax_links {does}'
         raise errors.invalid('config', f'be of {article} {kind}', value)
-    for name in values.keys() - FIELDS.keys() if kind == 'experiment' else ():
-        raise errors.unknown_name('config', name, FIELDS)
+    if kind == 'experiment':
+        from fedjax_links.config import fields  # and with it NumPy
+
+        fields.check(values, fields.FIELDS, ())
     return values
 
 

@@ -7,8 +7,10 @@ with a larger --config.num_rounds. With --fork_from=RUN --at_round=T the lanes o
 at round T of another one.
 """
 
+import importlib
 import itertools
 import sys
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,9 +53,9 @@ class Flags(NamedTuple):
 
 def main(values: dict[str, Any], given: Flags) -> None:
     """Builds, predicts, runs and reports."""
+    folder = _folder(given)
     from fedjax_links.machines import devices, processes
 
-    folder = _folder(given)
     mesh_size = devices.mesh_size(given.mesh)
     joined = processes.join(given.coordinator, given.num_processes, given.process_id)
     alone = given.coordinator is None
@@ -77,6 +79,7 @@ def _simulate(values: dict[str, Any], given: Flags, folder: Path, mesh_size: int
     signals = stopping.StopOnSignal()
     leads = processes.is_leader()
     heard = [progress.Progress()] if leads else []
+    threading.Thread(target=_import_late).start()
     try:
         results = running.run(planned, folder, [*heard, signals], **options)
     except experiment.Stop:
@@ -88,14 +91,20 @@ def _simulate(values: dict[str, Any], given: Flags, folder: Path, mesh_size: int
     return 0
 
 
+def _import_late() -> None:
+    """Imports what the report takes, most of a second, while lanes run."""
+    for name in ('matplotlib.figure', 'xarray'):
+        importlib.import_module(name)
+
+
 def _plan(
     values: dict[str, Any], given: Flags, folder: Path, mesh_size: int | None
 ) -> tuple[Any, dict[str, Any]] | None:
     """The experiment, and where it runs; None if it is not to be run."""
     from fedjax_links import experiment, report
     from fedjax_links.experiment.looking import debugging, forking, preflight
+    from fedjax_links.experiment.running import loop, programs
     from fedjax_links.machines import devices, processes
-    from fedjax_links.report.screens import theory
 
     places = devices.places(given.devices, mesh_size)  # refused at once where there are none
     if given.log:
@@ -110,18 +119,24 @@ def _plan(
     origin = None
     if given.fork_from is not None and given.at_round is not None:
         origin = forking.Fork(planned, given.fork_from, given.at_round)
-    leads = processes.is_leader()
+    shared, leads = programs.Programs(planned, places=places), processes.is_leader()
     if leads:
         print(planned.describe())
+    preflight.check(planned, shared)
+    if not given.dry_run and (given.start_over or not folder.exists()):
+        first = next(iter(planned.algorithms))
+        loop.compile_ahead(shared, planned.plan.every_lane(first))
+    if leads:
+        from fedjax_links.report.screens import theory  # while the compiler works
+
         print(theory.prediction(planned))
-    planned.check()
     if given.dry_run:
-        for line in preflight.dry_run(planned, places):
+        for line in preflight.dry_run(planned, shared):
             print(line)
         return None
     if given.start_over and leads:
         _set_aside(folder)
-    return planned, {'origin': origin, 'places': places}
+    return planned, {'origin': origin, 'shared': shared}
 
 
 def _share_of_each(mesh_size: int | None, given: Flags) -> int:

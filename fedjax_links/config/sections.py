@@ -9,7 +9,7 @@ factory, so a new algorithm or pattern needs no edit here.
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,28 +29,6 @@ from fedjax_links.problems import PROBLEMS
 Section = Mapping[str, Any]
 Kind = Any
 """A type, or a union of types, as ``isinstance`` takes it."""
-
-
-def check_fields(config: Section, fields: Mapping[str, Kind], required: Sequence[str]) -> None:
-    """Checks names and types of the top level of a config.
-
-    Args:
-      config: nested dictionaries.
-      fields: the types of fields that it may have.
-      required: those that it must have.
-
-    Raises:
-      ValueError: naming the field, its value and the nearest valid name.
-    """
-    for name, value in config.items():
-        if name not in fields:
-            raise errors.unknown_name('config', name, fields)
-        kind = fields[name]
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise errors.invalid(f'config.{name}', f'be {kinds.words(kind)}', errors.text_of(value))
-    for name in required:
-        if name not in config:
-            raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
 
 
 def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Bound:

@@ -9,25 +9,13 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import simulation
-from fedjax_links.config import choices, plain, sections
+from fedjax_links.config import choices, fields, plain, sections
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment.config_parts import RATE, SERVER_LR, algorithm_maker, parts, redraw
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.plan.choosing import Tuning
 from fedjax_links.experiment.plan.makers import REQUIRED
 
-FIELDS: Mapping[str, sections.Kind] = {
-    **dict.fromkeys(('title', 'grid_mode', 'metric', 'direction', 'baseline', 'caption'), str),
-    **dict.fromkeys(('num_rounds', 'eval_every', 'num_seeds', 'first_seed'), int),
-    **dict.fromkeys(('problem', 'problems', 'patterns', 'algorithms', 'client'), Mapping),
-    **dict.fromkeys(('grid', 'tuning', 'reports'), Mapping),
-    **dict.fromkeys(('links', 'redraw', 'eval_fn'), Mapping | str),
-    **dict.fromkeys(('names', 'log'), list | tuple),
-    'evaluate_start': bool,
-}
-"""Names and kinds of all fields of a config."""
-
-_REQUIRED = 'title', 'problem', 'algorithms', 'num_rounds', 'eval_every'
 _AS_THEY_ARE = (
     *('title', 'num_rounds', 'eval_every', 'grid_mode', 'evaluate_start', 'metric', 'direction'),
     *('baseline', 'names', 'reports', 'log'),
@@ -95,7 +83,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
             **{field: config[field] for field in _AS_THEY_ARE if field in config},
         )
     except errors.InvalidError as error:
-        if error.path.partition('.')[0] in FIELDS:
+        if error.path.partition('.')[0] in fields.FIELDS:
             raise error.at(f'config.{error.path}') from error
         raise
     for label, maker in experiment.plan.algorithms.items():
@@ -106,7 +94,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
 
 
 def _check_fields(config: Mapping[str, Any]) -> None:
-    sections.check_fields(config, FIELDS, _REQUIRED)
+    fields.check(config, fields.FIELDS, fields.REQUIRED)
     plain.check('config', config)
     if 'num_seeds' in config:
         checks.static_int('config.num_seeds', config['num_seeds'])

@@ -32,7 +32,7 @@ def eval_outputs(
     argument: str, predict: Callable[[Params, Array], Array], params: Params, rows: np.ndarray
 ) -> jax.ShapeDtypeStruct:
     """What a model says of two examples."""
-    two = jnp.zeros((2, *rows.shape[1:]), jnp.asarray(rows[:0]).dtype)
+    two = np.zeros((2, *rows.shape[1:]), jax.dtypes.canonicalize_dtype(rows.dtype))
     found: jax.ShapeDtypeStruct = jax.eval_shape(predict, params, two)
     if getattr(found, 'shape', ())[:1] != (2,):
         raise errors.invalid(argument, 'give a row of outputs for each example', f'{found} for 2')

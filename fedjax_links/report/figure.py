@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links.config import sections
+from fedjax_links.config import fields, sections
 from fedjax_links.core import checks
 from fedjax_links.report import style
 from fedjax_links.report.tables import Table, write_csv
@@ -74,7 +74,7 @@ def build(config: Mapping[str, Any]) -> FigureResult:
 
 def check(config: Mapping[str, Any]) -> None:
     """Raises unless a figure's config has the fields that `build` names, without computing it."""
-    sections.check_fields(config, {**_REQUIRED, **dict.fromkeys(_SIZES, int)}, [*_REQUIRED])
+    fields.check(config, {**_REQUIRED, **dict.fromkeys(_SIZES, int)}, [*_REQUIRED])
     for name in _SIZES.keys() & config.keys():
         checks.static_int(f'config.{name}', config[name])
     factory, options = sections.lookup('config.figure', config['figure'], {})

@@ -3,11 +3,11 @@
 import contextlib
 import dataclasses
 import io
+import os
 import subprocess
 import sys
 import warnings
 
-import jax
 from absl import app as absl_app
 from absl import flags
 from absl import logging as absl_logging
@@ -62,12 +62,11 @@ def in_a_process(*arguments, cwd=ROOT):
 
 @contextlib.contextmanager
 def _untouched():
-    """Takes back what a command does to the process: arguments, flags, path and JAX's settings."""
+    """Takes back what a command does to the process: arguments, flags, path and environment."""
     absl_app.define_help_flags()
     known, verbosity = set(flags.FLAGS), absl_logging.get_verbosity()
     argv, path = sys.argv, list(sys.path)
-    smallest = jax.config.jax_persistent_cache_min_compile_time_secs
-    folder = jax.config.jax_compilation_cache_dir
+    environment = dict(os.environ)
     try:
         yield
     finally:
@@ -78,8 +77,8 @@ def _untouched():
         flags.FLAGS.unparse_flags()
         sys.argv, sys.path[:] = argv, path
         absl_logging.set_verbosity(verbosity)
-        jax.config.update('jax_persistent_cache_min_compile_time_secs', smallest)
-        jax.config.update('jax_compilation_cache_dir', folder)
+        os.environ.clear()
+        os.environ.update(environment)
 
 
 def probe(module, *libraries):

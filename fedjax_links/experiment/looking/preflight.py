@@ -17,7 +17,6 @@ from fedjax_links.experiment.plan import redraws
 from fedjax_links.experiment.plan.lanes import MAIN, Lane
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.programs import Programs, lane_bytes, state_shape
-from fedjax_links.machines.devices import Place
 from fedjax_links.problems import owners, partition
 
 if TYPE_CHECKING:
@@ -127,17 +126,18 @@ def count(number: int, word: str) -> str:
     return f'{number} {word}{"" if number == 1 else "s"}'
 
 
-def check(experiment: 'Experiment') -> None:
+def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
     """Traces a period of every program abstractly, and refuses what cannot fit, in seconds.
 
     Args:
       experiment: the experiment.
+      programs: its programs, if there are any yet: none is traced again when it is compiled.
 
     Raises:
       InvalidError: naming the algorithm that needs more than there is. Whatever a user's own part
         raises has a note that names algorithm and pattern.
     """
-    programs = Programs(experiment)
+    programs = programs or Programs(experiment)
     for label in experiment.algorithms:
         for lane in programs.one_of_each(experiment.plan.every_lane(label)):
             try:
@@ -169,19 +169,19 @@ def _has_users_parts(experiment: 'Experiment', lane: Lane) -> bool:
     return any(map(errors.is_users, (*algorithm, problem.loss_fn, problem.init_params)))
 
 
-def dry_run(experiment: 'Experiment', places: Sequence[Place] | None = None) -> Iterator[str]:
+def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Iterator[str]:
     """Compiles every program and times a few periods, without keeping anything.
 
     Args:
       experiment: the experiment.
-      places: as in `loop.run`.
+      programs: as in `check`.
 
     Yields:
       The config, then a line per algorithm on lanes, states, memory and time, and the sum.
     """
     for name, value in (experiment.config or experiment.plan.facts()).items():
         yield f'config   {name} = {json.dumps(value, default=str)}'
-    programs, total = Programs(experiment, places=places), 0.0
+    programs, total = programs or Programs(experiment), 0.0
     for label in experiment.algorithms:
         every = experiment.plan.every_lane(label)
         main = [lane for lane in every if lane.stage == MAIN]
@@ -198,7 +198,7 @@ def dry_run(experiment: 'Experiment', places: Sequence[Place] | None = None) -> 
             f'{"":16s} compiled in {compiled:.1f} s; {1 / took:,.0f} rounds/s, '
             f'{_duration(seconds)} in all; needs {peak} at its peak'
         )
-        programs.forget()
+        programs.forget(label)
     free = memory.available_bytes()
     device = programs.places[0].home.device_kind
     num_devices = sum(len(place.devices) for place in programs.places)

@@ -92,7 +92,7 @@ class Group:
     def start(self) -> None:
         """Puts every lane before its first round."""
         self.settle()
-        self._states = self.program.start(*self._beginning())
+        self._states = self._programs.start(self, *self.beginning())
         pairs = zip(self._links, self._link_keys, strict=True)
         self._carries = [links.start(keys) for links, keys in pairs]
 
@@ -112,7 +112,7 @@ class Group:
 
     def inputs(self) -> tuple[Any, ...]:
         """The shapes of what the program of these lanes takes."""
-        states = jax.eval_shape(self.program.start, *self._beginning())
+        states = jax.eval_shape(self.program.start, *self.beginning())
         if self.layout is not None:
             lying = jax.tree.unflatten(jax.tree.structure(states), self.layout.shardings)
             states = jax.tree.map(lambda a, s: _shape(a.shape, a.dtype, s), states, lying)
@@ -124,11 +124,15 @@ class Group:
         count = _shape((), np.int32, self.place.sharding)
         return states, self._keys, links, count, self._columns, self.problem
 
+    def beginning(self) -> tuple[Any, ...]:
+        """What the states of these lanes before their first round are made of."""
+        return self._init_keys, self._columns, self.problem
+
     @functools.cached_property
     def layout(self) -> meshes.Layout | None:
         """How the state of these lanes, of which a mesh has one, lies on it."""
         make = self.program.layout
-        return None if make is None else make(*self._beginning())
+        return None if make is None else make(*self.beginning())
 
     def states(self) -> list[FederationState]:
         """The lanes' states, with the patterns' carries."""
@@ -194,9 +198,6 @@ class Group:
     def _places(self) -> list[tuple[int, ...]]:
         """Where the lanes stand in what their program gives."""
         return [(i,) for i in range(len(self.lanes))] if self._together else [()]
-
-    def _beginning(self) -> tuple[Any, ...]:
-        return self._init_keys, self._columns, self.problem
 
     def _filled(self, of_lanes: Sequence[Any]) -> list[Any]:
         """What the lanes have, for all of the width."""

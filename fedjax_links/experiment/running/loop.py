@@ -47,6 +47,7 @@ def run(
     side_by_side: bool | None = None,
     origin: Origin | None = None,
     places: Sequence[Place] | None = None,
+    shared: Programs | None = None,
 ) -> runs.Results:
     """Runs what has not run yet: the body of `Experiment.run` and `Experiment.fork`.
 
@@ -60,6 +61,7 @@ def run(
       places: the devices or meshes (`devices.places`) that lanes of an algorithm advance on at
         the same time; all devices of this process by default. Unless lanes run side by side,
         nothing that is kept depends on the number of devices, nor on the size of meshes.
+      shared: the programs of the experiment, if there are any yet, and with them where lanes run.
 
     Returns:
       The metrics.
@@ -70,7 +72,7 @@ def run(
     log = experiment.log if processes.is_leader() else ()
     callbacks = [*processes.do_in_all(lambda: hooks.callbacks(log, folder)), *callbacks]
     origin = origin or Origin()
-    shared = Programs(experiment, side_by_side=side_by_side, places=places)
+    shared = shared or Programs(experiment, side_by_side=side_by_side, places=places)
     facts = {**experiment.plan.facts(), **origin.facts}
     if shared.places[0].is_mesh:
         facts[runs.ON_A_MESH] = True
@@ -88,11 +90,14 @@ def run(
         if path is not None and not origin.has_links(path, experiment.num_rounds):
             store.keep_links(recordings.realised(shared, origin))
         stages = _Stages(shared, store, callbacks, origin)
-        for label in experiment.algorithms:
-            stages.run(experiment.plan.tuning_lanes(label))
+        left = list(experiment.algorithms)
+        while left:
+            label, *left = left
+            coming = [lane for other in left[:1] for lane in experiment.plan.every_lane(other)]
+            stages.run(experiment.plan.tuning_lanes(label), coming)
             tried = functools.partial(choose, experiment, label, runs.as_columns(store.lines()))
-            stages.run(experiment.plan.main_lanes(label, processes.do_in_all(tried)))
-            shared.forget()
+            stages.run(experiment.plan.main_lanes(label, processes.do_in_all(tried)), coming)
+            shared.forget(label)
     finally:
         store.close()
     results = runs.Results(runs.as_columns(store.lines()), facts, path)
@@ -122,6 +127,19 @@ def choose(
             values = {name: column.tolist() for name, column in tried.columns.items()}
             raise errors.invalid('tuning', f'hold a value at which {label} converges', values)
     return [tried.chosen for tried in found]
+
+
+def compile_ahead(shared: Programs, lanes: Sequence[Lane]) -> None:
+    """Begins to compile what new lanes of an algorithm will run.
+
+    Args:
+      shared: the programs of the experiment.
+      lanes: of one stage, one after the other; those of several devices at the same time.
+    """
+    for place in shared.places[: shared.num_at_a_time(lanes[0], len(lanes))]:
+        group = Group(shared, lanes[:1], place)
+        shared.begin(group, group.program.advance, group.inputs)
+        shared.begin(group, group.program.start, group.beginning)
 
 
 # Stages of algorithms.
@@ -174,13 +192,15 @@ class _Stages:
         self._flights: deque[_Flight] = deque()  # in the order of dispatch
         self._free: deque[Place] = deque()
 
-    def run(self, lanes: Sequence[Lane]) -> None:
+    def run(self, lanes: Sequence[Lane], coming: Sequence[Lane] = ()) -> None:
         """Advances lanes of one stage of an algorithm to their last round.
 
         From their last checkpoints, if there are any.
 
         Args:
           lanes: all of them.
+          coming: those of the algorithm that runs next, whose programs are compiled meanwhile if a
+            core is idle.
 
         Raises:
           Stop: if a callback did, after all was saved.
@@ -200,6 +220,9 @@ class _Stages:
         try:
             while waiting or self._flights:
                 self._begin(waiting)
+                if coming and self._flights and not self._programs.side_by_side:
+                    compile_ahead(self._programs, coming)
+                coming = ()
                 if self._flights:
                     flight = self._flights[0]
                     if flight.pace and not self._store.is_due(flight.clock):

@@ -7,6 +7,7 @@ advance is an argument: it changes no bit, and nothing is compiled again for it.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -106,8 +107,10 @@ class Programs:
         self.side_by_side = not alone if side_by_side is None else side_by_side
         self._links: dict[int, LinkProgram] = {}
         self._training: dict[Any, Program] = {}
+        self._begun: dict[Any, Future[Any]] = {}
         self._compiled: dict[Any, Any] = {}
         self._placed: dict[Any, Problem] = {}
+        self._threads = ThreadPoolExecutor(max(8, 2 * len(self.places)))
 
     def key(self, lane: Lane) -> Any:
         """Lanes with the same key can share a program."""
@@ -144,17 +147,32 @@ class Programs:
             self._links[id(pattern)] = _link_program(pattern, period, side_by_side=together)
         return self._links[id(pattern)]
 
+    def begin(self, group: 'Group', function: Any, inputs: Callable[[], Any]) -> None:
+        """Begins to compile, in a thread, what is not compiled yet.
+
+        All else is done here and now, under the settings of JAX that hold here.
+
+        Args:
+          group: whose program it is.
+          function: ``start`` or ``advance`` of the program.
+          inputs: gives what it takes, or the shapes.
+        """
+        key = function, *self._where(group)
+        if key not in self._begun and key not in self._compiled:
+            group.settle()
+            self._begun[key] = self._threads.submit(function.lower(*inputs()).compile)
+
     def compile(self, groups: Sequence['Group']) -> None:
         """Compiles what trains each group's lanes, for all their devices at the same time.
 
         Raises:
           ValueError: if one is known not to fit.
         """
-        new: dict[Any, Group] = {}
         for group in groups:
-            if (key := self._whose(group)) not in self._compiled:
-                new.setdefault(key, group).settle()
-        done = devices.compile_all([g.program.advance.lower(*g.inputs()) for g in new.values()])
+            self.begin(group, group.program.advance, group.inputs)
+        every = {(group.program.advance, *self._where(group)): group for group in groups}
+        new = {key: group for key, group in every.items() if key not in self._compiled}
+        done = [self._begun.pop(key).result() for key in new]
 
         def check() -> None:
             free = memory.available_bytes()
@@ -176,7 +194,14 @@ class Programs:
     def compiled(self, group: 'Group') -> Any:
         """What trains a group's lanes, compiled; refused if it is known not to fit."""
         self.compile([group])
-        return self._compiled[self._whose(group)]
+        return self._compiled[group.program.advance, *self._where(group)]
+
+    def start(self, group: 'Group', *given: Any) -> FederationState:
+        """The states of a group's lanes before their first round."""
+        start = group.program.start
+        self.begin(group, start, lambda: given)
+        started: FederationState = self._begun[start, *self._where(group)].result()(*given)
+        return started
 
     def placed(self, problem: Problem, place: Place) -> Problem:
         """A problem where a lane runs."""
@@ -194,14 +219,16 @@ class Programs:
         wanted = min(num_lanes, len(self.places))
         return memory.lanes_that_fit(self.places[0].num_copies * needed, wanted)
 
-    def forget(self) -> None:
-        """Lets go of the programs of algorithms that are done."""
-        self._training.clear()
+    def forget(self, label: str) -> None:
+        """Lets go of the programs of an algorithm that is done."""
+        for key in [key for key in self._training if key[0][0] == label]:
+            gone = self._training.pop(key)
+            self._begun = {k: v for k, v in self._begun.items() if k[0] not in gone}
         self._compiled.clear()
         self._placed.clear()
 
-    def _whose(self, group: 'Group') -> Any:
-        return group.program.advance, group.width, group.place.devices
+    def _where(self, group: 'Group') -> Any:
+        return group.width, group.place.devices
 
 
 def split(experiment: 'Experiment', lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:

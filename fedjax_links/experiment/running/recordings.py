@@ -49,6 +49,8 @@ def _of_seed(
     point, period = experiment.plan.points[0], experiment.eval_every
     program = shared.links(experiment.pattern_at(label, point, seed))
     keys, carry = experiment.plan.draws.key_of('links', seed, point), origin.carry(label, seed)
+    home = shared.places[0].home
+    keys = jax.device_put(keys, home)  # as those of lanes: one program for both
     if shared.side_by_side:
         keys, carry = keys[None], jax.tree.map(lambda a: a[None], carry)
     if carry is None:
@@ -57,7 +59,7 @@ def _of_seed(
     masks, probs = [], []
     for first in range(origin.round, experiment.num_rounds, most * period):
         rounds = min(most * period, experiment.num_rounds - first)
-        given = np.int32(first), np.int32(rounds // period)
+        given = jax.device_put((np.int32(first), np.int32(rounds // period)), home)
         carry, drawn = program.draw(carry, keys, *given, most=most)
         host = jax.device_get(drawn)
         links = jax.tree.map(lambda a, n=rounds: a.reshape(-1, *a.shape[lead:])[:n], host)

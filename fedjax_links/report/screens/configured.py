@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import Participation, Problem
@@ -105,7 +104,7 @@ def _time(experiment: Experiment) -> float | None:
     if not isinstance(rate, int | float) or not isinstance(steps, int):
         return None
     program = sections.bind_algorithm('fedavg', {}, client).args[0]
-    by_round = jax.vmap(program.options['learning_rate'].build())(jnp.arange(rounds))
+    by_round = jax.vmap(program.options['learning_rate'].build())(np.arange(rounds, dtype=np.int32))
     return steps * float(np.asarray(by_round, np.float64).sum())
 
 

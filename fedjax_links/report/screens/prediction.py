@@ -109,7 +109,8 @@ def predictions(
     if objective is None:
         raise errors.invalid('problem', 'state an `objective` to be predicted', 'none')
     inputs, labels = (np.asarray(part) for part in objective.inputs(problem.data))
-    initial = jax.jit(problem.init_params)(prng.model_key(jax.random.key(seed)))
+    begin = jax.jit(lambda key: problem.init_params(prng.model_key(key)))
+    initial = begin(jax.random.key(seed))
     start = analysis.LinearModel(
         *(np.asarray(part, np.float64) for part in objective.coefficients(initial))
     )

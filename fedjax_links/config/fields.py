@@ -1,0 +1,42 @@
+"""The top level of a config, which is checked before anything slow is imported."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedjax_links.core import errors, kinds
+
+FIELDS: Mapping[str, Any] = {
+    **dict.fromkeys(('title', 'grid_mode', 'metric', 'direction', 'baseline', 'caption'), str),
+    **dict.fromkeys(('num_rounds', 'eval_every', 'num_seeds', 'first_seed'), int),
+    **dict.fromkeys(('problem', 'problems', 'patterns', 'algorithms', 'client'), Mapping),
+    **dict.fromkeys(('grid', 'tuning', 'reports'), Mapping),
+    **dict.fromkeys(('links', 'redraw', 'eval_fn'), Mapping | str),
+    **dict.fromkeys(('names', 'log'), list | tuple),
+    'evaluate_start': bool,
+}
+"""Names and kinds of all fields of the config of an experiment."""
+
+REQUIRED = 'title', 'problem', 'algorithms', 'num_rounds', 'eval_every'
+"""Those that every config has."""
+
+
+def check(config: Mapping[str, Any], fields: Mapping[str, Any], required: Sequence[str]) -> None:
+    """Checks names and types of the top level of a config.
+
+    Args:
+      config: nested dictionaries.
+      fields: the types of fields that it may have.
+      required: those that it must have.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    for name, value in config.items():
+        if name not in fields:
+            raise errors.unknown_name('config', name, fields)
+        kind = fields[name]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise errors.invalid(f'config.{name}', f'be {kinds.words(kind)}', errors.text_of(value))
+    for name in required:
+        if name not in config:
+            raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
