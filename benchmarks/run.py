@@ -21,12 +21,12 @@ from benchmarks import common, interpreters, peers, summary
 
 SUITES = {
     'engine': ('micro', 'bernoulli', 'quadratic', 'start'),
-    'images': ('convolution', 'fashion', 'cifar', 'pfl'),
+    'images': ('convolution', 'fashion', 'cifar'),
     'scale': ('million',),
     'devices': ('seeds',),
     'memory': ('memory',),
     'peers': ('peers',),
-    'accelerator': ('accelerator',),
+    'accelerator': ('accelerator', 'pfl'),
 }
 ROOT = Path(__file__).parent.parent
 MOST_BUSY = 0.25

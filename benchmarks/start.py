@@ -18,7 +18,7 @@ NINE = micro.Settings(num_clients=9, num_samples=8, cohort_size=3, num_rounds=20
 QUICKSTART = '--config=configs/quickstart.py'
 TARGETS = {'help': 1.0, 'error': 1.0, 'compile': 0.9, 'first': 12.0, 'cached': 7.0}
 PREVIOUS_GIBIBYTES = 0.670
-"""Peak of the quickstart's first run at commit 5540510 on an x86-64 CPU, jax 0.10.2, Python 3.11."""
+"""Of the first run at commit 5540510 on an x86-64 CPU, jax 0.10.2, Python 3.11."""
 
 
 def simulate(*arguments: str, cache: Path, status: int = 0) -> commands.Done:
