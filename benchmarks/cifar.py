@@ -25,7 +25,7 @@ WORKLOAD = images.Workload(
     proof_rate=0.001,  # PyTorch's two layouts part by 6 % at .05, 3 % at .005 and .1 % here
 )
 QUICK = WORKLOAD._replace(num_rounds=1)
-ROUNDS = {'fedavg': 10, 'fedpbc': 1}
+ROUNDS = {'fedavg': 5, 'fedpbc': 1}
 NETWORK = architectures.xiang_cifar10(10)
 MEAN, MINIMUM = 0.11, 0.02
 

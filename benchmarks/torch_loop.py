@@ -104,6 +104,16 @@ def params_from_state(state: State, like: Params) -> dict[str, np.ndarray]:
 
 
 @functools.cache
+def _prepared(shapes: tuple[Any, ...], channels_last: bool, compiled: bool) -> tuple[Any, Any]:
+    """A network for all jobs of these shapes, and its forward pass; compiling takes a while."""
+    import torch
+
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    model = network({name: np.empty(shape) for name, shape in shapes}).to(memory_format=layout)
+    return model, torch.compile(model, fullgraph=True) if compiled else model
+
+
+@functools.cache
 def _loop(source: str) -> 'Loop':
     return Loop(dict(np.load(source)))
 
@@ -129,9 +139,9 @@ class Loop:
         self._features = torch.from_numpy(features.copy()).contiguous(memory_format=layout)
         self._labels = torch.from_numpy(job['labels'].astype(np.int64))
         self._rows = torch.from_numpy(job['rows'].astype(np.int64))
-        self._model = network(self._params).to(memory_format=layout)
-        compiled = bool(job['compiled'])
-        self._forward = torch.compile(self._model, fullgraph=True) if compiled else self._model
+        shapes = tuple((name, array.shape) for name, array in self._params.items())
+        options = bool(job['channels_last']), bool(job['compiled'])
+        self._model, self._forward = _prepared(shapes, *options)
 
     def run(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """All rounds of the schedule: the final model, as flax has it, and float[T], the losses."""
