@@ -13,7 +13,7 @@ from benchmarks import common, micro, summary
 from fedjax_links import participation
 from fedjax_links.base import Problem
 
-TARGET = 0.75
+TARGET = 0.85
 TOLERANCE = 1e-6
 PROOF_ROUNDS = 100
 UP = 0.1

@@ -74,13 +74,17 @@ def alternate(
 
 
 def take_turns(calls: Mapping[str, Callable[[], Any]], *, repeats: int) -> dict[str, list[float]]:
-    """Seconds of every call: all of them once, then all of them again, ``repeats`` times."""
+    """Seconds of every call: all of them once, then all of them again, ``repeats`` times.
+
+    What runs in another process returns the seconds that it took there, as a float.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
             start = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - start)
+            found = call()
+            elapsed = time.perf_counter() - start
+            seconds[name].append(found if isinstance(found, float) else elapsed)
     return seconds
 
 
@@ -131,6 +135,21 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
+def busy_cores(seconds: float = 1.0) -> float:
+    """Cores that are kept busy while this process sleeps; the load where the system counts none."""
+    counts = pathlib.Path('/proc/stat')
+    if not counts.exists():
+        return os.getloadavg()[0]
+
+    def busy() -> float:
+        user, nice, system, _, _, *rest = map(int, counts.read_text().split('\n')[0].split()[1:9])
+        return (user + nice + system + sum(rest)) / os.sysconf('SC_CLK_TCK')
+
+    before, begin = busy(), time.perf_counter()
+    time.sleep(seconds)
+    return (busy() - before) / (time.perf_counter() - begin)
+
+
 def device() -> dict[str, Any]:
     """The device that the programs ran on, and what else their speed depends on."""
     first = jax.devices()[0]
@@ -138,7 +157,7 @@ def device() -> dict[str, Any]:
         'platform': first.platform,
         'kind': first.device_kind if first.platform != 'cpu' else _cpu_model(),
         'cores': os.cpu_count(),
-        'load': round(os.getloadavg()[0], 2),
+        'busy_cores': round(busy_cores(), 2),
         'jax': jax.__version__,
         'python': platform.python_version(),
         'fedjax_links': fedjax_links.__version__,
@@ -164,12 +183,14 @@ def main(name: str, description: str, measure: Callable[[bool], dict[str, Any]])
     parser.add_argument('--quick', action='store_true', help='a smaller workload, in seconds')
     parser.add_argument('--out', type=pathlib.Path, help='also write the record to this file')
     args = parser.parse_args()
+    begin = time.perf_counter()
     record = {
         'benchmark': name,
         'date': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
         'quick': args.quick,
         'device': device(),
         **measure(args.quick),
+        'took_seconds': round(time.perf_counter() - begin, 1),
     }
     text = json.dumps(record, indent=2)
     print(text)

@@ -1,24 +1,25 @@
-"""A million clients, and a hundred million: cohorts of 100 under minimum separation.
+"""A million clients, and a hundred million: cohorts of 100, drawn by every pattern that names them.
 
 Softmax regression. The cost of a round is compared with that of the same round among 10,000
-clients, in programs that go on from a state which they overwrite; the peak memory is that of the
-whole process, data included, up to then. Examples of a hundred million clients are made when a
-client trains, and all of these clients weigh the same.
+clients, in programs that go on from a state which they overwrite. Examples of a hundred million
+clients are made when a client trains, and all of these clients weigh the same. What these runs
+keep in memory is a row of `benchmarks.memory`.
 """
 
-import resource
-import sys
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import common, micro
+from benchmarks import common, micro, summary
 from fedjax_links import algorithms, local_training, participation, problems, simulation
 from fedjax_links.base import CohortLinkSample, Participation, Problem
 
-TARGETS = {'many': (1.3, 2.0), 'most': (2.0, 4.0)}  # round cost ratio, GiB
+TARGETS = {'many': 1.3, 'most': 2.0}
+"""Largest cost of a round relative to one among few clients."""
+
 TOLERANCE = 1e-5
 SEPARATION = 20
 FEW = micro.Settings(num_clients=10_000, num_samples=2, cohort_size=100, num_rounds=100)
@@ -27,14 +28,37 @@ MOST = FEW._replace(num_clients=100_000_000)
 QUICK = tuple(FEW._replace(num_clients=n, num_rounds=20) for n in (10_000, 100_000, 1_000_000))
 
 
-def links(settings: micro.Settings, *, equal: bool = False) -> Participation:
-    """Weights that fall by client, or equal ones; cohorts by successive sampling, all wait."""
-    if equal:
-        weights = np.broadcast_to(1.0, settings.num_clients)
-    else:
-        weights = (1.0 + np.arange(settings.num_clients) % 100) ** -0.5
+def patterns(settings: micro.Settings) -> dict[str, Participation]:
+    """Every pattern that names its cohort; weights fall by client, and groups take turns."""
+    num_clients, size = settings.num_clients, settings.cohort_size
+    groups = np.arange(num_clients) * 5 // num_clients
+    shuffled = np.random.default_rng(0).permutation(groups)
+    in_turns = functools.partial(participation.periodic_groups, active_rounds=10, cohort_size=size)
+    apart = functools.partial(
+        participation.minimum_separation,
+        (1.0 + np.arange(num_clients) % 100) ** -0.5,
+        separation=SEPARATION,
+        cohort_size=size,
+    )
+    return {
+        'uniform_cohort': participation.uniform_cohort(num_clients, size),
+        'regularized': participation.regularized(num_clients, size),
+        'periodic_groups': in_turns(groups),
+        'periodic_groups, shuffled groups': in_turns(shuffled),
+        **{
+            f'minimum_separation, {design}': apart(design=design)
+            for design in ('product', 'successive', 'sum')
+        },
+    }
+
+
+def alike(settings: micro.Settings) -> Participation:
+    """Cohorts by successive sampling of clients that weigh the same; all of them wait."""
     return participation.minimum_separation(
-        weights, separation=SEPARATION, cohort_size=settings.cohort_size, design='successive'
+        np.broadcast_to(1.0, settings.num_clients),
+        separation=SEPARATION,
+        cohort_size=settings.cohort_size,
+        design='successive',
     )
 
 
@@ -75,31 +99,25 @@ def by_hand(key: jax.Array, data: Problem, settings: micro.Settings, cohorts: ja
     return jax.lax.scan(one_round, data.init_params(key), (rounds, cohorts))
 
 
-def realised_cohorts(key: jax.Array, settings: micro.Settings) -> np.ndarray:
+def realised_cohorts(key: jax.Array, pattern: Participation, num_rounds: int) -> np.ndarray:
     """int[T, S], who was active in each round."""
-    sample = simulation.realised_links(key, links(settings), num_rounds=settings.num_rounds)
+    sample = simulation.realised_links(key, pattern, num_rounds=num_rounds)
     if isinstance(sample, CohortLinkSample):
         return np.asarray(sample.ids)
-    return np.nonzero(np.asarray(sample.mask))[1].reshape(settings.num_rounds, -1)
-
-
-def peak_gibibytes() -> float:
-    """Largest memory of this process so far, and of the accelerator if there is one."""
-    unit = 1 if sys.platform == 'darwin' else 1024
-    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    statistics = jax.devices()[0].memory_stats() or {}
-    return max(host, statistics.get('peak_bytes_in_use', 0)) / 2**30
+    return np.nonzero(np.asarray(sample.mask))[1].reshape(num_rounds, -1)
 
 
 class Rounds:
     """The rounds of one size, which go on from the state that the last call left."""
 
-    def __init__(self, key: jax.Array, data: Problem, settings: micro.Settings, **options: bool):
+    def __init__(
+        self, key: jax.Array, data: Problem, settings: micro.Settings, pattern: Participation
+    ):
         """Compiles them, and runs them once from the beginning."""
         program = local_training.local_sgd(
             settings.learning_rate, local_steps=settings.local_steps, batch_size=settings.batch_size
         )
-        algorithm, pattern = algorithms.fedavg(program), links(settings, **options)
+        algorithm = algorithms.fedavg(program)
 
         def advance(state, key, data):
             return simulation.simulate(
@@ -126,65 +144,61 @@ class Rounds:
         self._state = jax.block_until_ready(result.state)
 
 
-def milliseconds(
-    first: Rounds, second: Rounds, num_rounds: int, repeats: int
-) -> tuple[dict[str, float], float]:
-    """Per round of each, and the median ratio of the second to the first."""
-    seconds = common.take_turns({'few': first, 'other': second}, repeats=repeats)
-    times = {name: 1e3 * float(np.median(s)) / num_rounds for name, s in seconds.items()}
-    pairs = zip(seconds['other'], seconds['few'], strict=True)
-    return times, float(np.median([other / few for other, few in pairs]))
+def relative(
+    what: str, sizes: tuple[micro.Settings, micro.Settings], runs: list[Rounds], repeats: int
+) -> dict[str, Any]:
+    """The row of a round's cost relative to one among few clients, without its target."""
+    few, other = sizes
+    seconds = common.take_turns(dict(zip(('few', 'other'), runs, strict=True)), repeats=repeats)
+    each = 1e3 * float(np.median(seconds['other'])) / other.num_rounds
+    return summary.ratio_row(
+        f'{what}, {other.cohort_size} of {other.num_clients:,} clients: time of a round relative '
+        f'to {few.num_clients:,}',
+        seconds['other'],
+        seconds['few'],
+        at_most=True,
+        detail=f'{each:.3g} ms',
+    )
 
 
 def compare(
     few: micro.Settings, many: micro.Settings, most: micro.Settings, repeats: int
 ) -> dict[str, Any]:
-    """Proves the sizes right, then times each against the few, in turns."""
-    key, gaps, found = jax.random.key(0), [], {}
-    rows: list[dict[str, Any]] = []
-    for name, settings in (('many', many), ('most', most)):
-        stored = name == 'many'
-        problem = micro.problem if stored else made
-        options = {} if stored else {'equal': True}
-        sizes = [(s, problem(s)) for s in (few, settings)]
-        runs = [Rounds(key, data, s, **options) for s, data in sizes]
-        times, ratio = milliseconds(*runs, few.num_rounds, repeats)
-        peak = peak_gibibytes()
-        found[name] = {
-            'num_clients': settings.num_clients,
-            'examples': 'stored' if stored else 'made',
-            'milliseconds_per_round': round(times['other'], 3),
-            'milliseconds_per_round_of_few': round(times['few'], 3),
-            'round_cost_ratio': round(ratio, 2),
-            'peak_gibibytes': round(peak, 3),
-        }
-        what = f'a cohort of {few.cohort_size} of {settings.num_clients:,} clients'
-        against = f'{what}: time of a round relative to {few.num_clients:,} clients'
-        ours = {'what': against, 'measured': round(ratio, 2), 'unit': 'x'}
-        whole = {'what': f'{what}: peak of the process', 'measured': round(peak, 3), 'unit': 'GiB'}
-        bounds = zip((ours, whole), TARGETS[name], strict=True)
-        rows += [{**row, 'target': bound, 'at_most': True} for row, bound in bounds]
-        if stored:
-            for run, (s, data) in zip(runs, sizes, strict=True):
-                cohorts = realised_cohorts(key, s)
-                plain = jax.jit(lambda key, data, cohorts, s=s: by_hand(key, data, s, cohorts))
-                expected = plain(key, data, cohorts)
-                gaps.append(
-                    common.require_close(run.first, expected, tolerance=TOLERANCE, what=name)
-                )
+    """Proves many clients right under every pattern, then times each against few, in turns."""
+    key, gaps, rows = jax.random.key(0), [], []
+    sizes = few, many
+    problems_of = [micro.problem(settings) for settings in sizes]
+    plain = [
+        jax.jit(lambda key, data, cohorts, s=settings: by_hand(key, data, s, cohorts))
+        for settings in sizes
+    ]
+    for name in patterns(few):
+        runs = []
+        for settings, data, other in zip(sizes, problems_of, plain, strict=True):
+            pattern = patterns(settings)[name]
+            runs.append(Rounds(key, data, settings, pattern))
+            cohorts = realised_cohorts(key, pattern, settings.num_rounds)
+            expected = other(key, data, cohorts)
+            gaps.append(
+                common.require_close(runs[-1].first, expected, tolerance=TOLERANCE, what=name)
+            )
+        rows.append({**relative(name, sizes, runs, repeats), 'target': TARGETS['many']})
+    runs = [Rounds(key, made(settings), settings, alike(settings)) for settings in (few, most)]
+    rows.append(
+        {**relative('examples made', (few, most), runs, repeats), 'target': TARGETS['most']}
+    )
     return {
         'settings': few._asdict(),
         'separation': SEPARATION,
         'largest_difference': max(gaps),
         'tolerance': TOLERANCE,
-        **found,
         'rows': rows,
     }
 
 
 def measure(quick: bool) -> dict[str, Any]:
     """The record of this benchmark."""
-    return compare(*(QUICK if quick else (FEW, MANY, MOST)), repeats=3 if quick else 7)
+    return compare(*(QUICK if quick else (FEW, MANY, MOST)), repeats=3 if quick else 5)
 
 
 if __name__ == '__main__':

@@ -1,27 +1,30 @@
-"""The workload of `benchmarks.peers` in other simulators, each in an interpreter that has it.
+"""The same work in other programs, each in an interpreter that has it (`benchmarks.interpreters`).
 
-python -m benchmarks.peer_loops flower problem.npz result.npz
+python -m benchmarks.peer_loops fedjax
 
-Neither this project nor JAX is imported here, except by FedJAX. ``problem.npz`` holds ``features``
-[N, B, D], ``labels`` [N, B], ``weights`` [D, C] and ``bias`` [C] to start from, ``cohorts`` [T, A]
-with the clients of every round, ``local_steps``, ``learning_rate`` and ``untimed``, rounds before
-the clock starts. ``result.npz`` gets the final ``weights`` and ``bias``, ``seconds`` of the rounds
-that were timed, and the ``version``.
+does a job for every line that it reads, ``problem.npz<TAB>result.npz``, and answers with the
+seconds that it took, what comes before the clock left out. Neither this project nor JAX is imported
+here, except by FedJAX. PyTorch's jobs are those of `benchmarks.torch_loop`; for the others,
+``problem.npz`` holds ``features`` [N, B, D], ``labels`` [N, B], ``weights`` [D, C] and ``bias`` [C]
+to start from, ``cohorts`` [T, A] with the clients of every round, ``local_steps``,
+``learning_rate`` and ``untimed``, rounds before the clock starts. ``result.npz`` gets the final
+``weights`` and ``bias``, and the ``version``.
 """
 
 import functools
 import importlib.metadata
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from benchmarks import torch_loop
+
 Problem = Mapping[str, np.ndarray]
+Result = tuple[Mapping[str, np.ndarray], float]
 PROBLEM = 'PEER_PROBLEM'
 """Environment variable that tells Flower's processes where the problem is."""
 
@@ -61,7 +64,7 @@ def client_round(message: Any, context: Any) -> Any:
     return Message(RecordDict(content), reply_to=message)
 
 
-def flower(problem: Problem) -> tuple[list[np.ndarray], float]:
+def flower(source: str) -> Result:
     """Flower's simulation engine on Ray, an actor per core, with clients in NumPy."""
     from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
     from flwr.clientapp import ClientApp
@@ -69,6 +72,7 @@ def flower(problem: Problem) -> tuple[list[np.ndarray], float]:
     from flwr.serverapp.strategy import FedAvg
     from flwr.simulation import run_simulation
 
+    problem = load(source)
     stamps: list[float] = []
     results: list[Any] = []
     num_clients = len(problem['features'])
@@ -106,16 +110,19 @@ def flower(problem: Problem) -> tuple[list[np.ndarray], float]:
         num_supernodes=num_clients,
         backend_config={'client_resources': {'num_cpus': 1, 'num_gpus': 0.0}},
     )
-    model = results[0].arrays.to_numpy_ndarrays()
-    return model, stamps[-1] - stamps[int(problem['untimed']) - 1]
+    weights, bias = results[0].arrays.to_numpy_ndarrays()
+    seconds = stamps[-1] - stamps[int(problem['untimed']) - 1]
+    return {'weights': weights, 'bias': bias}, seconds
 
 
-def fedjax(problem: Problem) -> tuple[list[np.ndarray], float]:
+def fedjax(source: str) -> Result:
     """FedJAX's FedAvg, with its default backend."""
     import fedjax as peer
     import jax
     import jax.numpy as jnp
     from fedjax.algorithms import fed_avg
+
+    problem = load(source)
 
     def loss(params: Any, batch: Any, rng: Any) -> Any:
         log_probs = jax.nn.log_softmax(batch['x'] @ params['weights'] + params['bias'])
@@ -143,31 +150,90 @@ def fedjax(problem: Problem) -> tuple[list[np.ndarray], float]:
         state, _ = algorithm.apply(state, [(int(i), clients[i], key) for i in cohort])
     jax.block_until_ready(state.params)
     seconds = time.perf_counter() - begin
-    return [np.asarray(state.params[name]) for name in ('weights', 'bias')], seconds
+    return {name: np.asarray(array) for name, array in state.params.items()}, seconds
 
 
-def interpreter(name: str) -> str:
-    """The Python that has a peer."""
-    return os.environ.get(f'PEER_PYTHON_{name.upper()}', sys.executable)
+def pfl_research(source: str) -> Result:
+    """pfl-research's federated averaging in its simulated backend, with a model in PyTorch."""
+    import torch
+    from pfl.aggregate.simulate import SimulatedBackend
+    from pfl.algorithm.base import NNAlgorithmParams
+    from pfl.algorithm.federated_averaging import FederatedAveraging
+    from pfl.callback.base import TrainingProcessCallback
+    from pfl.data.dataset import Dataset
+    from pfl.data.federated_dataset import FederatedDataset
+    from pfl.hyperparam.base import NNTrainHyperParams
+    from pfl.metrics import Metrics
+    from pfl.model.pytorch import PyTorchModel
+
+    problem = load(source)
+
+    class Linear(torch.nn.Module):
+        """Softmax regression, with what pfl asks of a model."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = torch.nn.Parameter(torch.from_numpy(problem['weights'].copy()))
+            self.bias = torch.nn.Parameter(torch.from_numpy(problem['bias'].copy()))
+
+        def loss(self, features: Any, labels: Any) -> Any:
+            logits = features @ self.weights + self.bias
+            return torch.nn.functional.cross_entropy(logits, labels)
+
+        def metrics(self, features: Any, labels: Any) -> dict[str, Any]:
+            return {}
+
+    class Clock(TrainingProcessCallback):
+        """When each round was done."""
+
+        def after_central_iteration(self, metrics: Any, model: Any, **_: Any) -> Any:
+            stamps.append(time.perf_counter())
+            return False, Metrics()
+
+    stamps: list[float] = []
+    clients = [
+        Dataset((torch.from_numpy(x), torch.from_numpy(y.astype(np.int64))), user_id=str(i))
+        for i, (x, y) in enumerate(zip(problem['features'], problem['labels'], strict=True))
+    ]
+    scheduled = iter(problem['cohorts'].ravel().tolist())
+    data = FederatedDataset(lambda i: clients[i], lambda: next(scheduled))
+    module = Linear()
+    model = PyTorchModel(module, torch.optim.SGD, torch.optim.SGD(module.parameters(), lr=1.0))
+    num_rounds, cohort_size = problem['cohorts'].shape
+    # Clients are evaluated in the first round alone, which is not timed.
+    schedule = NNAlgorithmParams(num_rounds, num_rounds + 1, cohort_size, None)
+    training = NNTrainHyperParams(
+        local_batch_size=problem['labels'].shape[1],
+        local_num_epochs=int(problem['local_steps']),
+        local_learning_rate=float(problem['learning_rate']),
+    )
+    backend = SimulatedBackend(training_data=data, val_data=None)
+    FederatedAveraging().run(schedule, backend, model, training, callbacks=[Clock()])
+    found = {name: p.detach().numpy() for name, p in module.named_parameters()}
+    return found, stamps[-1] - stamps[int(problem['untimed']) - 1]
 
 
-def imports(python: str, package: str) -> bool:
-    """Whether a package is installed for an interpreter."""
-    code = f'import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)'
-    return subprocess.run([python, '-c', code], cwd=tempfile.gettempdir()).returncode == 0
-
-
-PEERS = {'flower': (flower, 'flwr'), 'fedjax': (fedjax, 'fedjax')}
+PEERS = {
+    'flower': (flower, 'flwr'),
+    'fedjax': (fedjax, 'fedjax'),
+    'pfl_research': (pfl_research, 'pfl'),
+    'torch': (torch_loop.run, 'torch'),
+}
+"""By name, what does a job, and the package that it needs."""
 
 
 def main() -> None:
-    """Runs one peer."""
-    name, source, target = sys.argv[1:]
-    os.environ[PROBLEM] = source
-    run, package = PEERS[name]
-    (weights, bias), seconds = run(load(source))
+    """Does one peer's jobs, as long as there are lines."""
+    run, package = PEERS[sys.argv[1]]
     version = importlib.metadata.version(package)
-    np.savez(target, weights=weights, bias=bias, seconds=seconds, version=version)
+    replies = os.fdopen(os.dup(1), 'w')
+    os.dup2(2, 1)  # what else is printed goes where errors go
+    for line in iter(sys.stdin.readline, ''):
+        source, target = line.rstrip('\n').split('\t')
+        os.environ[PROBLEM] = source
+        found, seconds = run(source)
+        np.savez(target, version=version, **found)
+        print(seconds, file=replies, flush=True)
 
 
 if __name__ == '__main__':

@@ -1,22 +1,18 @@
-"""Other programs for the same work: PyTorch compiled, Flower's simulation, FedJAX.
+"""Other programs for the same work: PyTorch compiled, Flower's simulation, FedJAX, pfl-research.
 
-Compiled PyTorch follows `fashion` and `cifar` as `benchmarks.torch_loop` does, in this process.
-Flower and FedJAX run FedAvg as `benchmarks.peer_loops` does, in the interpreters that
-``PEER_PYTHON_FLOWER`` and ``PEER_PYTHON_FEDJAX`` name (by default this one): 10 of 100 clients,
-5 steps on the full data of 16 examples, so that nothing but who trains is drawn, and that is
-given. One run after the other, in turns; theirs count from when their first rounds are done.
+Each runs in an interpreter of its own (`benchmarks.interpreters`). Compiled PyTorch follows
+`fashion` and `cifar` as `benchmarks.against_torch` has it. The others run FedAvg as
+`benchmarks.peer_loops` does: 10 of 100 clients, 5 steps on the full data of 16 examples, so that
+nothing but who trains is drawn, and that is given. One run after the other, in turns; theirs count
+from when their first rounds are done.
 
 On a machine with other work, ``taskset -c 0`` before the command gives all of them the same core;
 threads that wait for each other in a loop take many times as long where a core is not theirs.
 """
 
 import functools
-import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -24,21 +20,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import (
+    against_torch,
     cifar,
     common,
     fashion,
     images,
+    interpreters,
     micro,
-    peer_loops,
     summary,
-    torch_loop,
 )
 from fedjax_links import algorithms, local_training, participation, problems, simulation
 from fedjax_links.base import Problem
 
-ROOT = Path(__file__).parent.parent
 TOLERANCE = 2e-5  # float32; training is convex and forgets rounding, as in `micro`
-COMPILED: torch_loop.Loops = {
+COMPILED: against_torch.Loops = {
     'torch_compiled': (
         'PyTorch compiled, channels last',
         {'compiled': True, 'channels_last': True},
@@ -63,8 +58,9 @@ class Peer(NamedTuple):
 
 
 PEERS = {
-    'flower': Peer("Flower's simulation", 30),
+    'flower': Peer("Flower's simulation", 30, target=900.0),
     'fedjax': Peer('FedJAX', 400, target=60.0),
+    'pfl_research': Peer('pfl-research', 400),
 }
 UNTIMED = 10
 """Rounds of a peer before the clock starts."""
@@ -122,36 +118,8 @@ def engine(key: jax.Array, data: Problem, given: dict[str, np.ndarray], num_roun
     return result.state.algorithm.server
 
 
-def run_peer(name: str, given: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-    """One run of a peer: the final model, and the seconds of its timed rounds.
-
-    Raises:
-      RuntimeError: if it fails, with the end of what it said.
-    """
-    source, target = folder / 'problem.npz', folder / 'result.npz'
-    np.savez(source, **given)  # type: ignore[arg-type]
-    quiet = {'FLWR_TELEMETRY_ENABLED': '0', 'RAY_USAGE_STATS_ENABLED': '0'}
-    done = subprocess.run(
-        [
-            peer_loops.interpreter(name),
-            '-m',
-            'benchmarks.peer_loops',
-            name,
-            str(source),
-            str(target),
-        ],
-        cwd=ROOT,
-        env={**os.environ, **quiet, 'PYTHONPATH': str(ROOT), 'JAX_PLATFORMS': 'cpu'},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise RuntimeError(f'{name}: {done.stderr[-500:]}')
-    return dict(np.load(target))
-
-
 def compare(name: str, settings: micro.Settings, num_rounds: int, repeats: int) -> dict[str, Any]:
-    """Proves the engine equal to a peer, then times both in turns."""
+    """Times the engine and a peer in turns, and proves them equal in each."""
     peer, key = PEERS[name], jax.random.key(0)
     given = federation(settings, num_rounds)
     data = as_problem(given)
@@ -160,18 +128,24 @@ def compare(name: str, settings: micro.Settings, num_rounds: int, repeats: int) 
         lambda key, data: engine(key, data, given, ENGINE_ROUNDS), key, data
     )
     jax.block_until_ready(program(key, data))
-    gap, version = 0.0, ''
-    seconds: dict[str, list[float]] = {'engine': [], name: []}
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(repeats):
-            found = run_peer(name, given, Path(folder))
+    gaps, version = [], ''
+    with interpreters.Session(name) as session:
+        job = session.job(**given)
+
+        def turn() -> float:
+            nonlocal version
+            found, took = session.run(job)
             theirs = {part: found[part] for part in ours}
-            gap = max(gap, common.require_close(theirs, ours, tolerance=TOLERANCE, what=name))
-            seconds[name].append(float(found['seconds']) / (num_rounds - UNTIMED))
+            gaps.append(common.require_close(theirs, ours, tolerance=TOLERANCE, what=name))
             version = str(found['version'])
-            run = {'engine': lambda: jax.block_until_ready(program(key, data))}
-            (took,) = common.take_turns(run, repeats=1)['engine']
-            seconds['engine'].append(took / ENGINE_ROUNDS)
+            return took / (num_rounds - UNTIMED)
+
+        calls: dict[str, Callable[[], Any]] = {
+            name: turn,
+            'engine': lambda: jax.block_until_ready(program(key, data)),
+        }
+        seconds = common.take_turns(calls, repeats=repeats)
+    seconds['engine'] = [took / ENGINE_ROUNDS for took in seconds['engine']]
     rates = {which: round(1 / float(np.median(took)), 1) for which, took in seconds.items()}
     row = summary.ratio_row(
         f'FedAvg, 10 of 100 clients, {_cores()}: speed relative to {peer.label} {version}',
@@ -183,7 +157,7 @@ def compare(name: str, settings: micro.Settings, num_rounds: int, repeats: int) 
     return {
         'settings': {**settings._asdict(), 'num_rounds': num_rounds, 'untimed': UNTIMED},
         'version': version,
-        'largest_difference': gap,
+        'largest_difference': max(gaps),
         'tolerance': TOLERANCE,
         'rounds_per_second': rates,
         'rows': [row],
@@ -201,7 +175,7 @@ def compiled(quick: bool) -> dict[str, Any]:
         ('fashion', fashion.NETWORK, small, fashion.RULE, fashion.links(small, 10)),
         ('cifar', cifar.NETWORK, colour, images.Rule('fedavg'), cifar.links(colour)),
     ):
-        found[name] = torch_loop.compare(
+        found[name] = against_torch.compare(
             module,
             workload,
             rule,
@@ -223,33 +197,31 @@ def _cores() -> str:
     return f'{count} cores' if count > 1 else 'one core'
 
 
-def parts(quick: bool) -> dict[str, tuple[str, str, Callable[[], dict[str, Any]]]]:
-    """By name, the interpreter and the package that a comparison needs, and what makes it."""
+def parts(quick: bool) -> dict[str, Callable[[], dict[str, Any]]]:
+    """What makes the comparison with each peer."""
     settings, repeats = micro.Settings(num_samples=16), 1 if quick else 5
-    found: dict[str, tuple[str, str, Callable[[], dict[str, Any]]]] = {
-        'torch': (sys.executable, 'torch', functools.partial(compiled, quick))
-    }
+    found: dict[str, Callable[[], dict[str, Any]]] = {'torch': functools.partial(compiled, quick)}
     for name, peer in PEERS.items():
         num_rounds = 2 * UNTIMED if quick else peer.num_rounds
-        one = functools.partial(compare, name, settings, num_rounds, repeats)
-        found[name] = peer_loops.interpreter(name), peer_loops.PEERS[name][1], one
+        found[name] = functools.partial(compare, name, settings, num_rounds, repeats)
     return found
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark; what does not import is named as skipped.
+    """The record of this benchmark; what is not installed is named as skipped.
 
     Raises:
-      SystemExit: with one line if none of them imports.
+      SystemExit: with one line if none of them is installed.
     """
     record: dict[str, Any] = {'skipped': []}
     rows: list[dict[str, Any]] = []
-    for name, (python, package, one) in parts(quick).items():
-        if not peer_loops.imports(python, package):
+    for name, part in parts(quick).items():
+        if package := interpreters.missing(name):
+            python = interpreters.interpreter(name)
             print(f'{name}: skipped, {package} is not installed for {python}', file=sys.stderr)
             record['skipped'].append(name)
             continue
-        record[name] = one()
+        record[name] = part()
         rows += record[name].pop('rows')
     if not rows:
         raise SystemExit('peers: none of them is installed')
@@ -257,4 +229,4 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 if __name__ == '__main__':
-    common.main('peers', 'PyTorch compiled, Flower and FedJAX at the same work.', measure)
+    common.main('peers', 'Other programs at the same work.', measure)

@@ -15,7 +15,7 @@ from benchmarks import common, summary
 from fedjax_links import algorithms, local_training, participation, problems, simulation
 from fedjax_links.base import Problem
 
-TARGET = 1.1
+TARGETS = {'fedavg': 1.1, 'fedpbc': 1.05}
 TOLERANCE = 1e-5  # float32, contracting
 
 
@@ -105,7 +105,7 @@ def compare(settings: Settings, repeats: int) -> dict[str, Any]:
     keys = jax.vmap(jax.random.key)(np.arange(settings.num_seeds, dtype=np.uint32))
     record: dict[str, Any] = {'settings': settings._asdict(), 'tolerance': TOLERANCE}
     rows: list[dict[str, Any]] = []
-    for name in ('fedavg', 'fedpbc'):
+    for name in TARGETS:
         timings, results = common.alternate(
             {
                 'engine': lambda keys, data, name=name: engine(keys, data, settings, name),
@@ -122,7 +122,7 @@ def compare(settings: Settings, repeats: int) -> dict[str, Any]:
                 f'{name}, time relative to a hand-written scan: 100 clients, 100 steps, d = 100',
                 timings['engine'].seconds,
                 timings['by_hand'].seconds,
-                TARGET,
+                TARGETS[name],
                 at_most=True,
             )
         )

@@ -5,40 +5,44 @@ python -m benchmarks.run micro million --quick
 
 Every benchmark proves first that what it compares computes the same. Its record (figures, spread,
 device, versions, date) goes to ``benchmarks/results/<name>.json``; the table of all records and a
-picture of their ratios follow. ``--table`` only makes these again, README.md's table included.
+picture of them follow. ``--table`` only makes these again, README.md's table included. A machine
+that is busy with other work is refused, unless ``--busy`` says that its figures will do. Without a
+name, all run but those of an accelerator.
 """
 
 import argparse
-import importlib.util
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import peer_loops, summary
+from benchmarks import common, interpreters, peers, summary
 
 SUITES = {
     'engine': ('micro', 'bernoulli', 'quadratic', 'start'),
-    'images': ('convolution', 'fashion', 'cifar', 'pfl'),
+    'images': ('convolution', 'fashion', 'cifar'),
     'scale': ('million',),
     'devices': ('seeds',),
+    'memory': ('memory',),
     'peers': ('peers',),
-    'accelerator': ('accelerator',),
+    'accelerator': ('accelerator', 'pfl'),
 }
 ROOT = Path(__file__).parent.parent
+MOST_BUSY = 0.25
+"""Share of the cores that other work may keep busy before the first benchmark."""
 BEGIN, END = '<!-- benchmarks -->\n', '<!-- end of benchmarks -->'
 
 
 def named(given: Sequence[str]) -> list[str]:
-    """The benchmarks that suites and names stand for, each once; all of them for none.
+    """The benchmarks that suites and names stand for, each once; for none, all of a CPU.
 
     Raises:
       ValueError: for what is neither.
     """
     known = [name for members in SUITES.values() for name in members]
     found: list[str] = []
-    for name in given or SUITES:
+    for name in given or [suite for suite in SUITES if suite != 'accelerator']:
         if name not in SUITES and name not in known:
             choices = ', '.join([*SUITES, *known])
             raise ValueError(f'`names` must be suites or benchmarks ({choices}), got {name!r}.')
@@ -47,17 +51,13 @@ def named(given: Sequence[str]) -> list[str]:
 
 
 def needs(name: str) -> str | None:
-    """The optional package without which a benchmark does not run here, if any.
+    """The package without which a benchmark does not run here, if any.
 
     A record is replaced as a whole, so all peers must be there; ``python -m benchmarks.peers``
     does with some of them.
     """
-    if name in ('fashion', 'cifar', 'peers') and importlib.util.find_spec('torch') is None:
-        return 'torch'
-    for peer, (_, package) in peer_loops.PEERS.items() if name == 'peers' else ():
-        if not peer_loops.imports(peer_loops.interpreter(peer), package):
-            return package
-    return None
+    needed = {'fashion': ['torch'], 'cifar': ['torch'], 'peers': list(peers.parts(quick=True))}
+    return next(filter(None, map(interpreters.missing, needed.get(name, ()))), None)
 
 
 def readme_with(text: str, table: str) -> str:
@@ -73,11 +73,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument('names', nargs='*', help=f'suites ({", ".join(SUITES)}) or benchmarks')
     parser.add_argument('--quick', action='store_true', help='smaller workloads, kept nowhere')
     parser.add_argument('--table', action='store_true', help='measure nothing')
+    parser.add_argument('--busy', action='store_true', help='whatever else the machine does')
     args = parser.parse_args(argv)
     try:
         names = [] if args.table else named(args.names)
     except ValueError as error:
         print(f'error: {error}', file=sys.stderr)
+        return 2
+    busy, most = common.busy_cores(3.0), MOST_BUSY * common.num_cores()
+    if names and busy > most and not (args.quick or args.busy):
+        print(f'error: other work keeps {busy:.2g} cores busy; wait, or --busy', file=sys.stderr)
         return 2
     failed = []
     with tempfile.TemporaryDirectory() as scratch:

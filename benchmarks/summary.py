@@ -1,9 +1,11 @@
-"""Records of benchmarks as a table for README.md and a picture of ratios.
+"""Records of benchmarks as a table for README.md and a picture.
 
 A record becomes rows, one per target: what was measured, in which unit, and whether that is enough.
 """
 
 import json
+import statistics
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +21,12 @@ class Row(NamedTuple):
       benchmark: name of the record.
       what: the work, and what it is compared with.
       measured: value of what the target is about.
-      unit: of both; ``'x'`` for ratios, which the picture shows.
+      unit: of both; ``'x'`` for ratios.
       target: bound on the value; None for none.
       at_most: whether the target is an upper bound.
       detail: more about the measurement; may be empty.
       spread: least and largest of the timed turns, or None.
+      previous: what the previous release took, where that is what it is compared with.
     """
 
     benchmark: str
@@ -34,6 +37,7 @@ class Row(NamedTuple):
     at_most: bool = False
     detail: str = ''
     spread: tuple[float, float] | None = None
+    previous: float | None = None
 
     @property
     def met(self) -> bool | None:
@@ -44,10 +48,23 @@ class Row(NamedTuple):
             return self.measured <= self.target
         return self.measured >= self.target
 
+    @property
+    def reference(self) -> float | None:
+        """What a picture compares with: the target, else the previous release, else a peer's 1."""
+        given = self.previous if self.target is None else self.target
+        return 1.0 if given is None and self.unit == 'x' else given
+
+    def times_better(self, value: float) -> float:
+        """How many times better than `reference` a value is; more is always better."""
+        assert self.reference is not None
+        return self.reference / value if self.at_most else value / self.reference
+
     def cells(self) -> list[str]:
         """Texts of the table's columns."""
         spread = '' if self.spread is None else f' ({self.spread[0]:.3g} to {self.spread[1]:.3g})'
         detail = f'; {self.detail}' if self.detail else ''
+        if self.previous is not None:
+            detail += f'; previous release {_number(self.previous)}'
         measured = f'{_number(self.measured)} {self.unit}{spread}{detail}'
         if self.target is None:
             return [self.benchmark, self.what, measured, '']
@@ -74,16 +91,19 @@ def read(folder: Path = RESULTS) -> list[Record]:
 def table(records: Iterable[Record]) -> str:
     """Markdown, with device, versions and dates of the records below the rows."""
     lines = ['| benchmark | what | measured | target |', '| --- | --- | --- | --- |']
-    made: dict[str, list[str]] = {}
+    made: dict[str, list[Record]] = {}
     for record in records:
         lines += [f'| {" | ".join(row.cells())} |' for row in rows(record)]
-        made.setdefault(_where(record), []).append(record['benchmark'])
-    notes = [f'{", ".join(names)}: {where}.' for where, names in made.items()]
+        made.setdefault(_where(record), []).append(record)
+    notes = [
+        f'{", ".join(record["benchmark"] for record in group)}: {where}{_cost(group)}.'
+        for where, group in made.items()
+    ]
     return '\n'.join([*lines, '', *notes])
 
 
 def picture(records: Iterable[Record], path: Path) -> None:
-    """All ratios beside their targets.
+    """All rows as multiples of their targets.
 
     Args:
       records: what was measured.
@@ -94,34 +114,51 @@ def picture(records: Iterable[Record], path: Path) -> None:
     matplotlib.use('Agg')
     import matplotlib.pyplot as plt
 
-    found = [row for record in records for row in rows(record) if row.unit == 'x']
-    figure, axes = plt.subplots(figsize=(11, 0.3 * len(found) + 1.2), layout='constrained')
-    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.1)
+    found = [row for record in records for row in rows(record) if row.reference is not None]
+    figure, axes = plt.subplots(figsize=(10, 0.37 * len(found) + 1.4), layout='constrained')
+    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     draw(axes, found)
-    figure.supxlabel(
-        'ratio (\N{BLACK RIGHT-POINTING TRIANGLE} more is better, \N{BLACK LEFT-POINTING TRIANGLE} '
-        'less is better; thick: target; thin: spread; orange: missed)',
-        fontsize='medium',
-    )
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
 
 def draw(axes: Any, found: Sequence[Row]) -> None:
-    """A row for every ratio, the first on top: a point that shows which way is better."""
+    """A row for every measurement, the first on top; further right is better in all of them."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.axvline(1, color='black', linewidth=1.5, zorder=1)
     for place, row in enumerate(found):
         colour = '#0072B2' if row.met is not False else '#D55E00'
-        marker = 'o' if row.target is None else '<' if row.at_most else '>'
-        axes.plot(row.measured, place, marker, color=colour, markersize=8)
+        fill = 'white' if row.target is None else colour
         if row.spread is not None:
-            axes.plot(row.spread, (place, place), color=colour, linewidth=1)
+            ends = [row.times_better(end) for end in row.spread]
+            axes.plot(ends, (place, place), color=colour, linewidth=2)
+        point = row.times_better(row.measured)
+        axes.plot(point, place, 'o', color=colour, markerfacecolor=fill, markersize=7)
+        if place and row.benchmark != found[place - 1].benchmark:
+            axes.axhline(place - 0.5, color='0.85', linewidth=0.8)
+        said = f'{_number(row.measured)} {row.unit}'
         if row.target is not None:
-            axes.plot((row.target,) * 2, (place - 0.4, place + 0.4), color='black', linewidth=2)
-    axes.set_yticks(range(len(found)), [f'{row.benchmark}: {row.what}' for row in found])
-    axes.set_ylim(len(found) - 0.3, -0.7)
+            said += f' ({"≤" if row.at_most else "≥"} {_number(row.target)})'
+        elif row.previous is not None:
+            said += f' (was {_number(row.previous)})'
+        axes.annotate(
+            said, (1.01, place), xycoords=('axes fraction', 'data'), va='center', fontsize=8.5
+        )
+    labels = [textwrap.fill(f'{row.benchmark}: {row.what}', 58) for row in found]
+    axes.set_yticks(range(len(found)), labels, fontsize=8.5, linespacing=1.05)
+    axes.tick_params(axis='y', length=0)
+    axes.tick_params(axis='x', labeltop=True, labelsize=8.5)
+    axes.set_ylim(len(found) - 0.4, -0.6)
     axes.set_xscale('log')
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axes.xaxis.set_major_formatter(lambda value, _: f'{value:g}')
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(axis='x', alpha=0.25)
+    axes.set_xlabel(
+        'times as good as the target (\N{BLACK CIRCLE}), or as what it is compared with where '
+        'there is none (\N{WHITE CIRCLE})\nbar: least to largest turn; orange: target missed'
+    )
 
 
 def ratio_row(
@@ -143,20 +180,43 @@ def ratio_row(
     Returns:
       The row as plain values: the median over the turns, and the least and largest ratio.
     """
-    ratios = sorted(a / b for a, b in zip(numerator, denominator, strict=True))
-    middle = len(ratios) // 2
-    median = ratios[middle] if len(ratios) % 2 else (ratios[middle - 1] + ratios[middle]) / 2
-    spread = [round(ratios[0], 3), round(ratios[-1], 3)]
-    row = {'what': what, 'measured': round(median, 3), 'unit': 'x', 'target': target}
-    return {**row, 'spread': spread, **more}
+    ratios = [a / b for a, b in zip(numerator, denominator, strict=True)]
+    return {**values_row(what, ratios, 'x', target), **more}
+
+
+def values_row(
+    what: str, values: Sequence[float], unit: str, target: float | None = None, **more: Any
+) -> dict[str, Any]:
+    """A record's row for a value measured several times; in another unit than x, less is better.
+
+    Args:
+      what: the work.
+      values: by turn.
+      unit: of the values.
+      target: bound on their median.
+      **more: further fields of `Row`.
+
+    Returns:
+      The row as plain values: the median, and the least and largest value.
+    """
+    spread = [round(min(values), 3), round(max(values), 3)] if len(values) > 1 else None
+    row = {'what': what, 'measured': round(statistics.median(values), 3), 'unit': unit}
+    return {**row, 'target': target, 'at_most': unit != 'x', 'spread': spread, **more}
 
 
 def _where(record: Record) -> str:
     device = record['device']
     cores = f'{device["cores"]} cores of ' if device['platform'] == 'cpu' else ''
-    load = f', load {device["load"]}' if 'load' in device else ''
     versions = f'jax {device["jax"]}, Python {device["python"]}'
-    return f'{cores}{device["kind"]}, {versions}, {record["date"][:10]}{load}'
+    return f'{cores}{device["kind"]}, {versions}, {record["date"][:10]}'
+
+
+def _cost(group: Iterable[Record]) -> str:
+    """What other work there was before them, and how long they took together."""
+    busy = [r['device']['busy_cores'] for r in group if 'busy_cores' in r['device']]
+    took = [r['took_seconds'] for r in group if 'took_seconds' in r]
+    others = f'; other work kept at most {max(busy):.2g} cores busy' if busy else ''
+    return others + (f'; {sum(took) / 60:.1f} minutes in all' if took else '')
 
 
 def _number(value: float) -> str:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from benchmarks import accelerator
+from benchmarks import accelerator, summary
 
 ABSENT = ('torch', 'scipy', 'matplotlib', 'tqdm', 'tensorflow', 'PIL', 'pandas', 'sklearn')
 
@@ -22,6 +22,21 @@ def test_what_does_not_fit_into_the_time_is_named(monkeypatch):
     monkeypatch.setattr(accelerator, 'MOST_SECONDS', 0.0)
     record = accelerator.measure(quick=True)
     assert record['skipped'] == list(accelerator.PARTS)
+
+
+def test_rows_have_their_spread():
+    record = {
+        'micro': {'turns': [100.0, 300.0, 200.0]},
+        'pfl': {'seconds': 50.0},
+        'fashion': {'turns': [0.5, 2.0, 1.5]},
+    }
+    rows = summary.rows({'benchmark': 'accelerator', 'rows': accelerator._rows(record)})
+    assert [(row.measured, row.spread) for row in rows] == [
+        (200.0, (100.0, 300.0)),
+        (50.0, None),
+        (1.5, (0.5, 2.0)),
+    ]
+    assert [row.met for row in rows] == [None, True, False]
 
 
 @pytest.mark.slow

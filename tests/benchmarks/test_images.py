@@ -1,6 +1,5 @@
 """The image benchmarks at a tiny size: proofs without PyTorch, and with it where it is there."""
 
-import builtins
 import json
 
 import jax
@@ -8,7 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import cifar, fashion, images, peers, pfl, proofs, torch_loop
+from benchmarks import (
+    against_torch,
+    cifar,
+    fashion,
+    images,
+    interpreters,
+    peers,
+    pfl,
+    proofs,
+    torch_loop,
+)
 from fedjax_links import participation
 from fedjax_links.problems import models
 from tests.tiers import cases
@@ -196,36 +205,30 @@ def test_pfl():
     assert record['seconds_are_projected']
 
 
-def test_without_pytorch_one_line_says_what_to_install(monkeypatch):
-    real = builtins.__import__
-
-    def refuse(name, *args, **options):
-        if name == 'torch':
-            raise ModuleNotFoundError(name)
-        return real(name, *args, **options)
-
-    monkeypatch.setattr(builtins, '__import__', refuse)
-    with pytest.raises(
-        SystemExit, match=r"^PyTorch is not installed: pip install -e '\.\[bench\]'$"
-    ):
-        torch_loop.require_torch()
+@pytest.fixture
+def torch_session():
+    if interpreters.missing('torch'):
+        pytest.skip('PyTorch is not installed')
+    with interpreters.Session('torch') as session:
+        yield session
 
 
 @pytest.mark.parametrize('rule', cases([(rule,) for rule in RULES], [(RULES[2],)]))
-def test_the_engine_is_the_pytorch_loop(rule):
-    pytest.importorskip('torch')
-    record = torch_loop.compare(NETWORK, TINY, rule, pattern(rule), repeats=1, targets=(1.0, 1.0))
+def test_the_engine_is_the_pytorch_loop(rule, torch_session):
+    record = against_torch.compare(
+        NETWORK, TINY, rule, pattern(rule), repeats=1, targets=(1.0, 1.0)
+    )
     json.dumps(record)
     for part in record['proof'].values():
         assert part['difference'] <= part['tolerance']
     assert set(record['programs']) == {'engine', 'torch', 'torch_channels_last'}
+    assert all(record['programs'][name]['rounds_per_second'] > 0 for name in record['programs'])
 
 
 @pytest.mark.slow
-def test_the_engine_is_the_pytorch_loop_compiled():
-    pytest.importorskip('torch')
+def test_the_engine_is_the_pytorch_loop_compiled(torch_session):
     rule = RULES[0]
-    record = torch_loop.compare(
+    record = against_torch.compare(
         NETWORK, TINY, rule, pattern(rule), repeats=1, targets=[None], loops=peers.COMPILED
     )
     for part in record['proof'].values():
@@ -234,16 +237,20 @@ def test_the_engine_is_the_pytorch_loop_compiled():
     assert record['rows'][0]['target'] is None
 
 
-def test_pytorch_s_network_is_flax_s():
-    torch = pytest.importorskip('torch')
-    data = images.problem(TINY, NETWORK)
-    params = data.init_params(jax.random.key(0))
-    model = torch_loop.network(NETWORK, TINY.image_shape)
-    state = torch_loop.state_from_params(params, model, NETWORK)
-    model.load_state_dict(state)
-    features = np.array(data.data.features[:5])
-    outputs = model(torch.from_numpy(features.transpose(0, 3, 1, 2).copy()))
-    expected = NETWORK.apply({'params': params}, features)
-    np.testing.assert_allclose(outputs.detach().numpy(), expected, rtol=1e-5, atol=1e-5)
-    back = torch_loop.params_from_state(state, NETWORK)
-    jax.tree.map(np.testing.assert_array_equal, back, dict(params))
+def test_a_job_of_no_step_gives_back_the_model_and_the_losses_of_flax(torch_session):
+    """Rate zero: what comes back is what was handed over, and losses are the network's."""
+    key, links = jax.random.key(0), pattern(RULES[0])
+    still = TINY._replace(num_rounds=1, local_steps=1, learning_rate=0.0)
+    data = images.problem(still, NETWORK)
+    params, plan = images.initial_params(key, data), images.schedule(key, links, still)
+    job = against_torch.written(torch_session, params, data, plan, still, RULES[0])
+    model, losses = against_torch.result(torch_session, job)
+    jax.tree.map(np.testing.assert_array_equal, model, dict(params))
+    _, expected = by_hand(RULES[0])(params, data, plan, still)
+    assert expected[0] > 0
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+
+
+def test_layers_are_in_the_order_of_their_numbers():
+    params = {f'{kind}_{i}/kernel': None for kind in ('Dense', 'Conv') for i in range(11)}
+    assert torch_loop.layers(params, 'Conv')[9:] == ['Conv_9', 'Conv_10']

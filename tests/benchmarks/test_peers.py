@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks import common, micro, peer_loops, peers, run
+from benchmarks import common, interpreters, micro, peer_loops, peers, run
 
 SETTINGS = micro.Settings(
     num_clients=7, num_samples=4, num_features=3, num_classes=2, cohort_size=3, local_steps=2
@@ -42,32 +42,69 @@ def test_the_work_is_micro_s_on_full_data():
 
 
 def test_what_does_not_import_is_said_in_one_line(monkeypatch, capsys):
-    made = {'other': (sys.executable, 'no_such_package', dict)}
+    made = {'other': dict}
+    known = {**peer_loops.PEERS, 'other': (None, 'no_such_package'), 'numpy': (None, 'numpy')}
+    monkeypatch.setattr(peer_loops, 'PEERS', known)
     monkeypatch.setattr(peers, 'parts', lambda quick: made)
     with pytest.raises(SystemExit, match=r'^peers: none of them is installed$'):
         peers.measure(quick=True)
     assert capsys.readouterr().err == (
         f'other: skipped, no_such_package is not installed for {sys.executable}\n'
     )
+    assert run.needs('peers') == 'no_such_package'
     row = {'what': 'a', 'measured': 1.0, 'unit': 'x'}
-    made['numpy'] = (sys.executable, 'numpy', lambda: {'version': '1', 'rows': [row]})
+    made['numpy'] = lambda: {'version': '1', 'rows': [row]}
     record = peers.measure(quick=True)
     json.dumps(record)
     assert record == {'skipped': ['other'], 'numpy': {'version': '1'}, 'rows': [row]}
 
 
 def test_the_interpreter_of_a_peer_can_be_named(monkeypatch):
-    assert peer_loops.interpreter('flower') == sys.executable
+    monkeypatch.delenv('PEER_PYTHON_FLOWER', raising=False)
+    assert interpreters.interpreter('flower') == sys.executable
     monkeypatch.setenv('PEER_PYTHON_FLOWER', '/elsewhere/python')
-    assert peer_loops.interpreter('flower') == '/elsewhere/python'
-    assert run.named(['peers']) == ['peers']
+    assert interpreters.interpreter('flower') == '/elsewhere/python'
+
+
+def test_a_job_that_fails_ends_with_what_it_said(monkeypatch, tmp_path):
+    monkeypatch.delenv('PEER_PYTHON_TORCH', raising=False)
+    python = tmp_path / 'python'
+    python.write_text('#!/bin/sh\nread job\necho "no luck" >&2\nexit 1\n')
+    python.chmod(0o755)
+    monkeypatch.setenv('PEER_PYTHON_FEDJAX', str(python))
+    with (
+        interpreters.Session('fedjax') as session,
+        pytest.raises(RuntimeError, match=r'^fedjax: no luck\n$'),
+    ):
+        session.run(session.job(features=np.zeros(2)))
+
+
+def test_seconds_of_a_job_are_those_that_the_peer_counted(monkeypatch, tmp_path):
+    python = tmp_path / 'python'
+    code = (
+        'import sys, numpy\n'
+        'for line in iter(sys.stdin.readline, ""):\n'
+        '    source, target = line.rstrip("\\n").split("\\t")\n'
+        '    numpy.savez(target, twice=2 * numpy.load(source)["one"])\n'
+        '    print(12.5, flush=True)\n'
+    )
+    (tmp_path / 'peer.py').write_text(code)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path}/peer.py\n')
+    python.chmod(0o755)
+    monkeypatch.setenv('PEER_PYTHON_FEDJAX', str(python))
+    with interpreters.Session('fedjax') as session:
+        jobs = [session.job(one=np.array([value])) for value in (1.0, 3.0)]
+        assert [session.run(job)[0]['twice'].item() for job in jobs] == [2.0, 6.0]
+        calls = {'peer': lambda: session.run(jobs[0])[1], 'here': lambda: None}
+        seconds = common.take_turns(calls, repeats=2)
+    assert seconds['peer'] == [12.5, 12.5]
+    assert max(seconds['here']) < 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', list(peers.PEERS))
 def test_the_engine_is_the_peer(name):
-    _, package = peer_loops.PEERS[name]
-    if not peer_loops.imports(peer_loops.interpreter(name), package):
+    if package := interpreters.missing(name):
         pytest.skip(f'{package} is not installed')
     record = peers.compare(name, SETTINGS, num_rounds=peers.UNTIMED + 2, repeats=1)
     json.dumps(record)

@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from benchmarks import run, summary
+from benchmarks import common, run, summary
 
 DEVICE = {'platform': 'cpu', 'kind': 'A chip', 'cores': 2, 'jax': '0.10.2', 'python': '3.11.7'}
 
@@ -25,30 +25,62 @@ def test_the_table_says_what_was_missed():
             'slow', {'what': 'b', 'measured': 13.04, 'unit': 's', 'target': 12, 'at_most': True}
         ),
         record('free', {'what': 'c', 'measured': 8512.3, 'unit': 'x', 'spread': [8e3, 9e3]}),
+        record('big', {'what': 'd', 'measured': 0.5, 'unit': 'GiB', 'previous': 0.75}),
     ]
+    records[0] |= {'device': {**DEVICE, 'busy_cores': 0.01}, 'took_seconds': 60.0}
+    records[1] |= {'device': {**DEVICE, 'busy_cores': 0.2}, 'took_seconds': 39.0}
     assert summary.table(records).splitlines()[2:] == [
         '| fast | a | 1.23 x | at least 1.2 |',
         '| slow | b | 13 s | at most 12: **missed** |',
         '| free | c | 8,512 x (8e+03 to 9e+03) |  |',
+        '| big | d | 0.5 GiB; previous release 0.75 |  |',
         '',
-        'fast, slow, free: 2 cores of A chip, jax 0.10.2, Python 3.11.7, 2026-11-21.',
+        'fast, slow, free, big: 2 cores of A chip, jax 0.10.2, Python 3.11.7, 2026-11-21; '
+        'other work kept at most 0.2 cores busy; 1.6 minutes in all.',
     ]
 
 
-def test_the_picture_shows_ratios(tmp_path):
-    rows = {'what': 'a', 'measured': 1.5, 'unit': 'x', 'target': 1.2, 'spread': [1.4, 1.6]}
-    summary.picture([record('fast', rows)], tmp_path / 'ratios.png')
+def test_a_value_is_the_median_and_less_of_it_is_better():
+    row = summary.values_row('memory', [3.0, 1.0, 2.0], 'GiB', previous=4.0)
+    assert (row['measured'], row['spread'], row['at_most']) == (2.0, [1.0, 3.0], True)
+    assert summary.values_row('memory', [3.0], 'GiB', 2.0)['spread'] is None
+
+
+def test_the_picture_is_written(tmp_path):
+    row = {'what': 'a', 'measured': 1.5, 'unit': 'x', 'target': 1.2, 'spread': [1.4, 1.6]}
+    summary.picture([record('fast', row)], tmp_path / 'ratios.png')
     assert (tmp_path / 'ratios.png').read_bytes().startswith(b'\x89PNG')
-    axes = Figure().add_subplot()
-    less = {**rows, 'at_most': True}
-    summary.draw(axes, summary.rows(record('fast', rows, less)))
-    assert not axes.patches  # the length of a bar means nothing on a logarithmic axis
-    points = [line for line in axes.lines if line.get_marker() in '<>']
-    assert [(point.get_marker(), point.get_xdata()[0]) for point in points] == [
-        ('>', 1.5),
-        ('<', 1.5),
+
+
+def test_in_the_picture_more_is_always_better():
+    bound = {'measured': 1.5, 'unit': 'x', 'target': 1.2, 'spread': [1.0, 2.0]}
+    given = [
+        {'what': 'at least', **bound},
+        {'what': 'at most', **bound, 'at_most': True},
+        {'what': 'seconds', 'measured': 0.5, 'unit': 's', 'target': 1, 'at_most': True},
+        {'what': 'no target', 'measured': 3.0, 'unit': 'x'},
+        {'what': 'memory', 'measured': 2, 'unit': 'GiB', 'previous': 3, 'at_most': True},
     ]
-    assert points[0].get_color() != points[1].get_color()  # the second misses its target
+    axes = Figure().add_subplot()
+    summary.draw(axes, summary.rows(record('fast', *given)))
+    assert not axes.patches  # the length of a bar means nothing on a logarithmic axis
+    points = [line for line in axes.lines if line.get_marker() == 'o']
+    assert [point.get_xdata()[0] for point in points] == pytest.approx([1.25, 0.8, 2, 3, 1.5])
+    spreads = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2]
+    assert sorted(spreads[0]) == pytest.approx([1 / 1.2, 2 / 1.2])
+    assert sorted(spreads[1]) == pytest.approx([0.6, 1.2])
+    colours = [point.get_color() for point in points]
+    assert [colour == colours[0] for colour in colours] == [True, False, True, True, True]
+    hollow = [point.get_markerfacecolor() == 'white' for point in points]
+    assert hollow == [False, False, False, True, True]
+    said = [text.get_text() for text in axes.texts]
+    assert said[1:3] == ['1.5 x (≤ 1.2)', '0.5 s (≤ 1)']
+    assert said[4] == '2 GiB (was 3)'
+
+
+def test_a_rate_without_a_reference_is_not_in_the_picture():
+    (row,) = summary.rows(record('gpu', {'what': 'a', 'measured': 9.0, 'unit': 'rounds/s'}))
+    assert row.reference is None
 
 
 def test_suites_and_names_are_benchmarks():
@@ -56,8 +88,17 @@ def test_suites_and_names_are_benchmarks():
     assert len(run.named([])) == len(set(run.named([])))
     with pytest.raises(ValueError, match=r"`names` must be suites or benchmarks .* got 'mikro'"):
         run.named(['mikro'])
-    for name in run.named([]):
+    assert 'accelerator' not in run.named([])  # whose record is not that of a CPU
+    for name in run.named([*run.SUITES]):
         assert (run.ROOT / 'benchmarks' / f'{name}.py').exists()
+
+
+def test_a_busy_machine_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(common, 'busy_cores', lambda seconds: 1.75)
+    monkeypatch.setattr(common, 'num_cores', lambda: 4)
+    monkeypatch.setattr(run.subprocess, 'run', lambda *_, **__: pytest.fail('it was started'))
+    assert run.main(['micro']) == 2
+    assert capsys.readouterr().err == 'error: other work keeps 1.8 cores busy; wait, or --busy\n'
 
 
 def test_readme_keeps_all_but_the_table():

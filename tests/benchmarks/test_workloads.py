@@ -21,6 +21,7 @@ TINY = micro.Settings(
     batch_size=2,
     num_rounds=6,
 )
+FEW = TINY._replace(num_clients=80, cohort_size=2, num_rounds=4)
 TINY_QUADRATIC = quadratic.Settings(
     num_clients=4, dimension=3, local_steps=5, learning_rate=0.1, num_rounds=8, num_seeds=2
 )
@@ -91,28 +92,35 @@ def test_quadratic_notices_the_other_algorithm(monkeypatch):
 
 @pytest.mark.slow
 def test_million():
-    few = TINY._replace(num_clients=80, num_rounds=4)
-    sizes = [few._replace(num_clients=n) for n in (200, 300)]
-    record = million.compare(few, *sizes, repeats=1)
+    sizes = [FEW._replace(num_clients=n) for n in (200, 300)]
+    record = million.compare(FEW, *sizes, repeats=1)
     assert_record(record)
     assert record['largest_difference'] <= record['tolerance']
-    for name, num_clients in (('many', 200), ('most', 300)):
-        assert record[name]['num_clients'] == num_clients
-        assert record[name]['round_cost_ratio'] > 0
-        assert 0 < record[name]['peak_gibibytes'] < 64
+    names = [row['what'].split(', 2 of')[0] for row in record['rows']]
+    assert names == [*million.patterns(FEW), 'examples made']
+    for row in record['rows']:
+        assert row['at_most']
+        assert row['measured'] > 0
 
 
-def test_million_s_cohorts_are_those_of_the_links():
-    few = TINY._replace(num_clients=80, num_rounds=4)
-    key = jax.random.key(0)
-    cohorts = million.realised_cohorts(key, few)
-    assert cohorts.shape == (4, few.cohort_size)
-    pattern = million.links(few)
-    state = pattern.init(key)
+@pytest.mark.parametrize('name', list(million.patterns(FEW)))
+def test_million_s_cohorts_are_those_of_the_links(name):
+    key, pattern = jax.random.key(0), million.patterns(FEW)[name]
+    cohorts = million.realised_cohorts(key, pattern, FEW.num_rounds)
+    assert cohorts.shape == (4, FEW.cohort_size)
+    state = pattern.init(jax.random.fold_in(jax.random.fold_in(key, 0), 1))
     for t, cohort in enumerate(cohorts):
-        state, sample = pattern.sample(state, jax.random.fold_in(jax.random.fold_in(key, 1), t), t)
+        round_key = jax.random.fold_in(jax.random.fold_in(key, 1), t)
+        state, sample = pattern.sample(state, round_key, t)
         np.testing.assert_array_equal(np.sort(cohort), np.flatnonzero(sample.mask))
-    assert len(set(cohorts.ravel().tolist())) == cohorts.size  # nobody returns that soon
+
+
+def test_nobody_returns_before_the_separation_is_over():
+    patterns = million.patterns(FEW)
+    for design in ('product', 'successive', 'sum'):
+        pattern = patterns[f'minimum_separation, {design}']
+        cohorts = million.realised_cohorts(jax.random.key(0), pattern, FEW.num_rounds)
+        assert len(set(cohorts.ravel().tolist())) == cohorts.size
 
 
 @pytest.mark.slow

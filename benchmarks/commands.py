@@ -1,0 +1,57 @@
+"""Commands in processes of their own: how long they take and how much memory."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+_LAUNCHER = """
+import resource, subprocess, sys, time
+begin = time.perf_counter()
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+seconds = time.perf_counter() - begin
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print(done.returncode, seconds, peak * (1 if sys.platform == 'darwin' else 1024))
+"""  # small itself: a process counts what it held when its parent started it
+
+
+class Done(NamedTuple):
+    """What a command took.
+
+    Attributes:
+      seconds: from start to end.
+      gibibytes: its largest memory.
+    """
+
+    seconds: float
+    gibibytes: float
+
+
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, status: int = 0
+) -> Done:
+    """Runs ``python ARGUMENTS``.
+
+    Args:
+      arguments: of the interpreter.
+      environment: variables besides those of this process.
+      status: the exit status expected.
+
+    Raises:
+      RuntimeError: if it ends otherwise, with the end of what it said.
+    """
+    launched = subprocess.run(
+        [sys.executable, '-c', _LAUNCHER, sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ended, seconds, peak = launched.stdout.split()
+    if int(ended) != status:
+        raise RuntimeError(launched.stderr[-500:])
+    return Done(float(seconds), float(peak) / 2**30)

@@ -1,0 +1,91 @@
+"""Programs that do the same work in interpreters of their own, started once and told when to run.
+
+``PEER_PYTHON_TORCH``, ``PEER_PYTHON_FLOWER``, ``PEER_PYTHON_FEDJAX`` and
+``PEER_PYTHON_PFL_RESEARCH`` name these interpreters; without one it is that of this process.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import peer_loops
+
+ROOT = Path(__file__).parent.parent
+QUIET = {'FLWR_TELEMETRY_ENABLED': '0', 'RAY_USAGE_STATS_ENABLED': '0', 'JAX_PLATFORMS': 'cpu'}
+
+
+def interpreter(name: str) -> str:
+    """The Python that has a peer."""
+    return os.environ.get(f'PEER_PYTHON_{name.upper()}', sys.executable)
+
+
+def missing(name: str) -> str | None:
+    """The package that a peer needs and its interpreter lacks, if any."""
+    python, (_, package) = interpreter(name), peer_loops.PEERS[name]
+    code = f'import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)'
+    done = subprocess.run([python, '-c', code], cwd=tempfile.gettempdir())
+    return package if done.returncode else None
+
+
+class Session:
+    """A peer's process, which waits for jobs; a context manager.
+
+    Between two jobs it sleeps, so that jobs can be timed in turns with something else.
+    """
+
+    def __init__(self, name: str):
+        """Starts the process."""
+        self._name, self._scratch = name, tempfile.TemporaryDirectory()
+        self._folder, self._jobs = Path(self._scratch.name), 0
+        self._said = (self._folder / 'said').open('w+')
+        self._process = subprocess.Popen(
+            [interpreter(name), '-m', 'benchmarks.peer_loops', name],
+            cwd=ROOT,
+            env={**os.environ, **QUIET, 'PYTHONPATH': str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+        )
+
+    def job(self, **arrays: Any) -> Path:
+        """Writes a job to run, once or more often."""
+        self._jobs += 1
+        path = self._folder / f'{self._jobs}.npz'
+        np.savez(path, **arrays)
+        return path
+
+    def run(self, job: Path) -> tuple[dict[str, np.ndarray], float]:
+        """Runs a job: what came out, and the seconds that it took.
+
+        Raises:
+          RuntimeError: if it fails, with the end of what it said.
+        """
+        target = self._folder / 'result.npz'
+        with contextlib.suppress(BrokenPipeError):  # then the reply is missing too
+            self._process.stdin.write(f'{job}\t{target}\n')
+            self._process.stdin.flush()
+        reply = self._process.stdout.readline()
+        if not reply:
+            self._said.seek(0)
+            raise RuntimeError(f'{self._name}: {self._said.read()[-500:]}')
+        return dict(np.load(target)), float(reply)
+
+    def __enter__(self) -> 'Session':
+        """The session."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the process."""
+        with contextlib.suppress(BrokenPipeError):  # it ended by itself
+            self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+        self._said.close()
+        self._scratch.cleanup()
