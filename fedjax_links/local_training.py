@@ -3,6 +3,7 @@
 What a client does stands in `clients.programs`, whose names can be used from here too.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -12,7 +13,7 @@ from fedjax_links.base import Array, Number, Params, Problem, PyTree, RoundConte
 from fedjax_links.clients import cohorts
 from fedjax_links.clients.cohorts import Cohort
 from fedjax_links.clients.programs import ClientProgram, LocalUpdate, local_sgd, proximal_sgd
-from fedjax_links.core import prng, tree
+from fedjax_links.core import memory, prng, tree
 
 __all__ = [
     'ClientProgram',
@@ -29,6 +30,7 @@ _CHUNK_SIZE = 10
 _ONE_BY_ONE_ENTRIES = 2**14
 _WIDE_CHUNK_SIZE = 128
 _WIDE_CHUNK_ENTRIES = 2**18
+_COPIES = 4  # of the parameters, that a client's training holds: start, model, gradient, update
 
 
 class Contribution(NamedTuple):
@@ -149,15 +151,36 @@ def sum_updates(
 
 
 def _default_chunk_size(cohort: Cohort, problem: Problem) -> int:
-    """Narrow where the cohort's size varies (empty slots cost), wide where it is known.
+    """How many clients train side by side.
 
-    A CPU gains nothing from models side by side once they are large: there they train one by one.
+    A CPU: one by one once models are large, as it gains nothing from models side by side; else few
+    where the cohort's size varies (empty slots cost) or could be a record's, more where everyone
+    trains. An accelerator: as many as there are, or as fit into an eighth of its free memory with
+    their parameters, gradients and examples; of a cohort whose size varies an eighth of all
+    clients, at least as many as on a CPU.
     """
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
-    num_entries = tree.size(params)
-    if num_entries >= _ONE_BY_ONE_ENTRIES and jax.default_backend() == 'cpu':
+    num_clients, num_slots = cohort.num_clients, cohort.ids.shape[0]
+    if memory.platform() == 'cpu':
+        return _width_on_cpu(tree.size(params), cohort.is_everyone)
+    each = _COPIES * tree.num_bytes(params) + tree.num_bytes(problem.data) // num_clients
+    return _width_elsewhere(num_slots, cohort.size, each, memory.available_bytes())
+
+
+def _width_on_cpu(num_entries: int, everyone: bool) -> int:
+    if num_entries >= _ONE_BY_ONE_ENTRIES:
         return 1
-    if not isinstance(cohort.size, int):
-        return _CHUNK_SIZE
-    fitting = _WIDE_CHUNK_ENTRIES // max(num_entries, 1)
+    fitting = _WIDE_CHUNK_ENTRIES // max(num_entries, 1) if everyone else 0
     return max(_CHUNK_SIZE, min(_WIDE_CHUNK_SIZE, fitting))
+
+
+def _width_elsewhere(
+    num_slots: int, size: Array | int, client_bytes: int, free_bytes: int | None
+) -> int:
+    """As `_default_chunk_size` says; ``client_bytes`` is what a client needs while it trains."""
+    wanted = num_slots
+    if not isinstance(size, int):
+        wanted = max(_CHUNK_SIZE, math.ceil(num_slots / 8))
+    if free_bytes is None:
+        return wanted
+    return max(1, min(wanted, free_bytes // (8 * max(client_bytes, 1))))

@@ -95,10 +95,9 @@ def fedawe(
         moved = tree.add_scaled(mean_model, server_lr, innovation)
         moved = tree.cast_like(moved, state.server)
         server = tree.select(num_active > 0, moved, state.server)
-        hears = cohorts.make_cohort(active & base.receives(ctx.links))
         new_state = FedAWEState(
             server=server,
-            clients=cohorts.assign(hears, clients, server),
+            clients=cohorts.assign(cohorts.answered(ctx.links), clients, server),
             staleness=jnp.where(active, 1, state.staleness + 1),
         )
         return new_state, common.metrics(cohort, total)

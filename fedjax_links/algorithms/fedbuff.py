@@ -119,7 +119,7 @@ def fedbuff(
         hears = base.delivers(ctx.links) & base.receives(ctx.links)
         new_state = FedBuffState(
             server=server,
-            clients=cohorts.assign(cohorts.make_cohort(hears), clients, server),
+            clients=cohorts.assign(cohorts.answered(ctx.links), clients, server),
             versions=jnp.where(hears, version, state.versions),
             buffer=tree.select(is_full, tree.zeros_like(buffer), buffer),
             num_buffered=jnp.where(is_full, 0, num_buffered),

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.base import Array, CohortLinkSample, DuplexLinkSample, Links, PyTree
-from fedjax_links.core import meshes, tree
+from fedjax_links.core import memory, meshes, tree
 
 PerClient = Callable[[Array, PyTree], tuple[PyTree, PyTree]]
 """``(client id, the client's row) -> (contribution, new row)``."""
@@ -38,11 +38,13 @@ class Cohort(NamedTuple):
       ids: int32[K]; an empty slot holds N, one past the last client.
       size: number of members, int32[] or a Python int where the trace knows it.
       num_clients: N.
+      is_everyone: whether the slots are all clients in order, so that rows need not be looked up.
     """
 
     ids: Array
     size: Array | int
     num_clients: int
+    is_everyone: bool = False
 
 
 def make_cohort(mask: Array) -> Cohort:
@@ -65,7 +67,7 @@ def make_cohort(mask: Array) -> Cohort:
 def everyone(num_clients: int) -> Cohort:
     """The cohort of all clients; its size is known to the compiler."""
     ids = jnp.arange(num_clients, dtype=jnp.int32)
-    return Cohort(ids=ids, size=num_clients, num_clients=num_clients)
+    return Cohort(ids=ids, size=num_clients, num_clients=num_clients, is_everyone=True)
 
 
 def participating(links: Links) -> Cohort:
@@ -86,6 +88,13 @@ def delivering(links: Links) -> Cohort:
     return make_cohort(base.delivers(links))
 
 
+def answered(links: Links) -> Cohort:
+    """The cohort of those that deliver and hear what the server then says."""
+    if isinstance(links, CohortLinkSample):
+        return participating(links)
+    return make_cohort(base.delivers(links) & base.receives(links))
+
+
 def computing(links: Links) -> Cohort:
     """The cohort of the clients able to train: everyone, unless the links say otherwise."""
     if isinstance(links, DuplexLinkSample):
@@ -101,8 +110,8 @@ def count(links: Links, counts: Array) -> Array:
 
 
 def num_members(cohort: Cohort) -> Array:
-    """int32[], the number of members."""
-    return jnp.asarray(cohort.size, jnp.int32)
+    """int32[], the number of members, which the compiler does not know: it divides by it."""
+    return meshes.hide(jnp.asarray(cohort.size, jnp.int32))
 
 
 def gather(cohort: Cohort, client_tree: PyTree) -> PyTree:
@@ -184,13 +193,46 @@ def map_reduce(
         return _in_chunks(
             fn, cohort, client_tree, math.ceil(chunk_size / _MESH_SHARES), meshes.AXIS
         )
-    is_whole = isinstance(cohort.size, int) and cohort.ids.shape[0] == cohort.num_clients
-    if is_whole and cohort.num_clients <= chunk_size:
+    if cohort.is_everyone and cohort.num_clients <= chunk_size:
         contributions, new_rows = jax.vmap(fn)(cohort.ids, client_tree)
         return weighted_sum(cohort, contributions), tree.cast_like(new_rows, client_tree)
+    if isinstance(cohort.size, int) and cohort.size <= chunk_size and not _is_alike(cohort):
+        contributions, new_rows = jax.vmap(fn)(cohort.ids, gather(cohort, client_tree))
+        new_rows = tree.cast_like(new_rows, client_tree)
+        return weighted_sum(cohort, contributions), scatter(cohort, client_tree, new_rows)
     if chunk_size == 1:
         return _one_by_one(fn, cohort, client_tree)
     return _in_chunks(fn, cohort, client_tree, chunk_size)
+
+
+def _is_alike(cohort: Cohort) -> bool:
+    """Whether its loop is compiled as where the size is not known, so that it rounds alike.
+
+    The compiler dissolves a loop that it knows to turn once. On a CPU, where a loop costs nothing,
+    links give the same bits whether they name their cohort or a record has them as masks; elsewhere
+    no loop is to wait for its bound.
+    """
+    known = isinstance(cohort.size, int) and not cohort.is_everyone
+    return known and memory.platform() == 'cpu'
+
+
+def _bound(cohort: Cohort, turns: Array | int) -> Array | int:
+    """How often the loop over a cohort turns."""
+    return meshes.hide(jnp.asarray(turns)) if _is_alike(cohort) else turns
+
+
+@jax.custom_batching.custom_vmap
+def _of_all_lanes(turns: Array) -> Array:
+    """The most turns of any lane that runs beside this one, itself included.
+
+    Were the bound each lane's own, a loop over lanes would select their whole tables in every turn.
+    """
+    return turns
+
+
+@_of_all_lanes.def_vmap
+def _most(axis_size: int, in_batched: list[bool], turns: Array) -> tuple[Array, bool]:
+    return jnp.max(turns), False
 
 
 def _in_chunks(
@@ -200,7 +242,8 @@ def _in_chunks(
     num_slots, num_clients = cohort.ids.shape[0], cohort.num_clients
     num_devices = jax.lax.axis_size(axis) if axis else 1
     num_chunks = math.ceil(num_slots / chunk_size)
-    width = math.ceil(num_slots / num_chunks) if isinstance(cohort.size, int) else chunk_size
+    is_even = isinstance(cohort.size, int) and not _is_alike(cohort)
+    width = math.ceil(num_slots / num_chunks) if is_even else chunk_size
     at_once = num_devices * width
     padding = math.ceil(num_chunks / num_devices) * at_once - num_slots
     ids = jnp.concatenate([cohort.ids, jnp.full(padding, num_clients, jnp.int32)])
@@ -249,7 +292,9 @@ def _in_chunks(
     no_rows = jax.tree.map(
         lambda a: jnp.zeros((at_once, *a.shape[1:]), a.dtype), meshes.rows_of(client_tree)
     )
-    turns_needed = (cohort.size + at_once - 1) // at_once
+    turns_needed = _bound(cohort, (cohort.size + at_once - 1) // at_once)
+    if not isinstance(turns_needed, int):
+        turns_needed = _of_all_lanes(turns_needed)
     nothing, no_sums = _no_contribution(fn, client_tree), ()
     if axis is not None:
         no_sums = jax.tree.map(lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), nothing)
@@ -285,7 +330,7 @@ def _one_by_one(fn: PerClient, cohort: Cohort, client_tree: PyTree) -> tuple[PyT
 
     first = jnp.minimum(cohort.ids[0], cohort.num_clients - 1)  # whose row replaces itself
     start = (_no_contribution(fn, client_tree), client_tree, (first, read(client_tree, first)))
-    total, table, finished = jax.lax.fori_loop(0, cohort.size, run, start)
+    total, table, finished = jax.lax.fori_loop(0, _bound(cohort, cohort.size), run, start)
     return total, write(table, *finished)
 
 
@@ -313,5 +358,8 @@ def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: in
         nobody = jnp.zeros(cohort.num_clients, bool)
         members = nobody.at[cohort.ids].set(True, mode='drop', indices_are_sorted=True)
         return tree.fill_rows(members, tree.cast_like(value, client_tree), client_tree)
+    if isinstance(cohort.size, int):
+        every = jax.tree.map(lambda a: jnp.broadcast_to(a, (cohort.size, *a.shape)), value)
+        return scatter(cohort, client_tree, every)
     width = min(chunk_size, cohort.ids.shape[0])
     return _in_chunks(lambda i, row: ((), value), cohort, client_tree, width)[1]

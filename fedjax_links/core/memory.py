@@ -9,6 +9,14 @@ import jax
 from fedjax_links.core import errors
 
 
+def platform() -> str:
+    """That of the device which programs are traced for, as JAX's settings say: ``'cpu'``, ..."""
+    chosen = jax.config.jax_default_device
+    if chosen is None:
+        return jax.default_backend()
+    return chosen if isinstance(chosen, str) else str(chosen.platform)
+
+
 def available_bytes() -> int | None:
     """Free device memory; on a CPU `host_bytes`; None where nothing says."""
     stats = jax.local_devices()[0].memory_stats()

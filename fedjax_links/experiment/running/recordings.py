@@ -3,9 +3,9 @@
 import jax
 import numpy as np
 
+from fedjax_links import base
 from fedjax_links.experiment.running.hooks import LINKS, Origin
 from fedjax_links.experiment.running.programs import Programs, most_periods
-from fedjax_links.links import samples
 
 _MOST_LINKS = 2**27
 
@@ -63,6 +63,6 @@ def _of_seed(
         carry, drawn = program.draw(carry, keys, *given, most=most)
         host = jax.device_get(drawn)
         links = jax.tree.map(lambda a, n=rounds: a.reshape(-1, *a.shape[lead:])[:n], host)
-        masks.append(np.asarray(samples.participants(links)))
+        masks.append(np.asarray(base.participants(links)))
         probs.append(np.asarray(links.prob))
     return np.concatenate(masks), np.concatenate(probs)

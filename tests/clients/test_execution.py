@@ -1,0 +1,125 @@
+"""How a cohort is worked off: by device, by what is known of its size, beside other lanes."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, local_training, participation, simulation
+from fedjax_links.clients import cohorts
+from fedjax_links.core import memory
+from fedjax_links.testing import federation
+
+NUM_CLIENTS = federation.NUM_CLIENTS
+KEY = jax.random.key(5)
+PROGRAM = local_training.local_sgd(0.2, local_steps=2, batch_size=2)
+NAMED = participation.uniform_cohort(NUM_CLIENTS, 3)
+RULES = 'fedavg', 'fedavg_known', 'mifa', 'scaffold', 'fedawe'
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """As on an accelerator, of which nothing says how much memory it has."""
+    monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
+    monkeypatch.setattr(memory, 'available_bytes', lambda: None)
+
+
+def round_of(name, links):
+    algorithm, problem = algorithms.ALGORITHMS[name](PROGRAM), federation.problem()
+    state = simulation.init(KEY, algorithm, links, problem)
+    return lambda: simulation.run_round(state, KEY, algorithm, links, problem)
+
+
+def primitives(jaxpr):
+    """Names of all operations of a program, those of its parts included."""
+    for equation in jaxpr.eqns:
+        yield equation.primitive.name
+        for part in jax.tree.leaves(
+            list(equation.params.values()), is_leaf=lambda p: hasattr(p, 'eqns')
+        ):
+            inside = getattr(part, 'jaxpr', part)
+            if hasattr(inside, 'eqns'):
+                yield from primitives(inside)
+
+
+@pytest.mark.parametrize('name', RULES)
+def test_no_loop_waits_for_its_bound_where_a_cohort_is_named(name, elsewhere):
+    assert 'while' not in set(primitives(jax.make_jaxpr(round_of(name, NAMED))().jaxpr))
+
+
+@pytest.mark.parametrize('name', ['fedavg', 'mifa'])
+def test_without_names_or_on_a_cpu_it_does(name):
+    """So the test above can fail."""
+    for links in (NAMED, participation.bernoulli(np.full(NUM_CLIENTS, 0.5))):
+        assert 'while' in set(primitives(jax.make_jaxpr(round_of(name, links))().jaxpr))
+
+
+@pytest.mark.parametrize('name', RULES)
+def test_devices_of_all_kinds_compute_the_same(name, monkeypatch):
+    """Up to the order of sums: wide and narrow, of known size and of unknown."""
+    expected = jax.jit(round_of(name, NAMED))()
+    monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
+    for free in (None, 1):  # all side by side, and one after the other
+        monkeypatch.setattr(memory, 'available_bytes', lambda free=free: free)
+        found = jax.jit(round_of(name, NAMED))()
+        for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_how_many_train_side_by_side():
+    on_cpu, elsewhere = local_training._width_on_cpu, local_training._width_elsewhere
+    assert [on_cpu(2**14, everyone) for everyone in (False, True)] == [1, 1]
+    assert [on_cpu(330, everyone) for everyone in (False, True)] == [10, 128]
+    assert on_cpu(2**14 - 1, everyone=True) == 16
+    varying = jnp.int32(3)
+    assert [elsewhere(1000, size, 100, None) for size in (1000, varying)] == [1000, 125]
+    assert [elsewhere(40, size, 100, None) for size in (40, varying)] == [40, 10]
+    assert elsewhere(1000, 1000, 100, 8 * 100 * 64) == 64
+    assert elsewhere(1000, 1000, 100, 7) == 1
+
+
+def test_the_device_is_the_one_that_settings_name():
+    assert memory.platform() == jax.default_backend()
+    with jax.default_device(jax.devices('cpu')[0]):
+        assert memory.platform() == 'cpu'
+
+
+@pytest.mark.parametrize('size', [1, 2, 4, 6])
+@pytest.mark.parametrize('chunk_size', [1, 2, 4, 9])
+@pytest.mark.parametrize('platform', ['cpu', 'gpu'])
+def test_sums_and_rows_are_those_of_the_members(size, chunk_size, platform, monkeypatch):
+    """Of a cohort of known size: integers, so that the order of sums does not matter."""
+    monkeypatch.setattr(memory, 'platform', lambda: platform)
+    ids = np.sort(np.random.default_rng(size).choice(6, size, replace=False))
+    cohort = cohorts.Cohort(jnp.asarray(ids, jnp.int32), size, 6)
+    table = jnp.arange(60, 72).reshape(6, 2)
+    total, rows = cohorts.map_reduce(
+        lambda i, row: (i * row, row + 10 * i), cohort, table, chunk_size=chunk_size
+    )
+    expected = np.array(table)
+    expected[ids] += 10 * ids[:, None]
+    np.testing.assert_array_equal(total, (ids[:, None] * np.array(table)[ids]).sum(axis=0))
+    np.testing.assert_array_equal(rows, expected)
+
+
+def test_lanes_side_by_side_copy_no_table():
+    """Ten lanes of MIFA: rows are replaced where they lie, in a loop of one bound for all."""
+    num_clients, num_lanes, shape = 60, 10, '7,5'
+    table = jnp.zeros((num_lanes, num_clients, *map(int, shape.split(','))))
+    masks = jax.random.bernoulli(KEY, 0.2, (num_lanes, num_clients))
+
+    def lane(table, mask):
+        cohort = cohorts.make_cohort(mask)
+        return cohorts.map_reduce(lambda i, row: (row.sum(), row + i), cohort, table, chunk_size=4)
+
+    program = jax.jit(jax.vmap(lane), donate_argnums=0).lower(table, masks).compile()
+    whole = re.escape(f'f32[{num_lanes},{num_clients},{shape}]')
+    text = program.as_text()
+    assert re.search(rf'{whole}\S* while|{whole}\S* fusion|{whole}\S* scatter', text)
+    assert not re.findall(rf'{whole}\S* (?:copy|select)\(', text)
+    total, rows = program(table, masks)
+    expected = np.where(masks[..., None, None], np.arange(num_clients)[:, None, None], 0)
+    np.testing.assert_array_equal(rows, np.broadcast_to(expected, rows.shape))
+    np.testing.assert_array_equal(total, np.zeros(num_lanes))
