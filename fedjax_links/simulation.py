@@ -93,7 +93,7 @@ def simulate(
             said = f'{eval_every}; the nearest smaller divisor is {nearest}'
             raise errors.invalid('eval_every', f'divide `num_rounds` = {num_rounds}', said)
     make = functools.partial(_init, algorithm, kind)
-    given = None if kind is participation else participation
+    given = None if isinstance(participation, Participation) else participation
 
     def run(state: FederationState | None, problem: Problem, key: Key) -> SimulationResult:
         state = make(problem, key) if state is None else state
@@ -254,14 +254,17 @@ def init(
 def _init(
     algorithm: Algorithm, participation: Participation | Links, problem: Problem, key: Key
 ) -> FederationState:
-    carry, links = (), participation
+    carry: base.PyTree = ()
     if isinstance(participation, Participation):
         carry = participation.init(prng.pattern_key(key))
         links = sample_shapes(participation)
+    else:
+        links = participation
     num_clients = problem.num_clients
+    params = meshes.compiled_alike(problem.init_params)(prng.model_key(key))  # in any program
     return FederationState(
         round=jnp.zeros((), jnp.int32),
-        algorithm=algorithm.init(problem.init_params(prng.model_key(key)), problem),
+        algorithm=algorithm.init(params, problem),
         participation=carry,
         links=base.all_down(links),
         counters=base.ParticipationCounters(

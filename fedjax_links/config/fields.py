@@ -7,6 +7,7 @@ from fedjax_links.core import errors, kinds
 
 FIELDS: Mapping[str, Any] = {
     **dict.fromkeys(('title', 'grid_mode', 'metric', 'direction', 'baseline', 'caption'), str),
+    'matmul_precision': str,
     **dict.fromkeys(('num_rounds', 'eval_every', 'num_seeds', 'first_seed'), int),
     **dict.fromkeys(('problem', 'problems', 'patterns', 'algorithms', 'client'), Mapping),
     **dict.fromkeys(('grid', 'tuning', 'reports'), Mapping),

@@ -11,7 +11,7 @@ from fedjax_links.core import errors
 
 def platform() -> str:
     """That of the device which programs are traced for, as JAX's settings say: ``'cpu'``, ..."""
-    chosen = jax.config.jax_default_device
+    chosen = getattr(jax.config, 'jax_default_device', None)
     if chosen is None:
         return jax.default_backend()
     return chosen if isinstance(chosen, str) else str(chosen.platform)

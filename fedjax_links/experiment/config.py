@@ -18,6 +18,7 @@ from fedjax_links.experiment.plan.makers import REQUIRED
 
 _AS_THEY_ARE = (
     *('title', 'num_rounds', 'eval_every', 'grid_mode', 'evaluate_start', 'metric', 'direction'),
+    'matmul_precision',
     *('baseline', 'names', 'reports', 'log'),
 )
 """Fields that an `Experiment` has too."""

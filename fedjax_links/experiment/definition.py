@@ -60,6 +60,9 @@ class Experiment:
       eval_fn: as in `simulation.simulate`; by default the problem's metrics, on training and
         evaluation data where it has both.
       evaluate_start: whether models are evaluated before the first round too, as round 0.
+      matmul_precision: of matrix products and convolutions in float32, ``'default'``, ``'high'`` or
+        ``'highest'`` as in `jax.default_matmul_precision`; it matters on GPUs and TPUs, where the
+        default is below float32. None: as JAX is set.
       metric: what tables show and tuning goes by; by default the first that is better when larger,
         else the first.
       direction: ``'max'`` or ``'min'``, if the problem does not state the metric's.
@@ -88,6 +91,7 @@ class Experiment:
     tuning: Tuning | None = None
     eval_fn: simulation.EvalFn | None = None
     evaluate_start: bool = False
+    matmul_precision: str | None = None
     metric: str | None = None
     direction: str | None = None
     baseline: str | None = None
@@ -120,6 +124,8 @@ class Experiment:
         if self.direction is not None:
             checks.choice('direction', self.direction, ('max', 'min'))
         checks.choice('baseline', self.plan.baseline, list(self.algorithms))
+        if self.matmul_precision is not None:
+            checks.choice('matmul_precision', self.matmul_precision, ('default', 'high', 'highest'))
         hooks.check_log(self.log)
         limits.check_names(self.names, (*self.patterns, *self.algorithms))
         limits.check_columns(self)

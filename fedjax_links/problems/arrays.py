@@ -12,13 +12,14 @@ from flax import linen as nn
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, Rows
-from fedjax_links.core import checks, errors, tree
+from fedjax_links.core import checks, errors, memory, tree
 from fedjax_links.problems import array_checks, losses, models
 from fedjax_links.problems.partials import Partial
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
 
 _EVAL_CHUNK = 1024
+_CHUNKS_AT_ONCE = 16  # elsewhere than on a CPU
 
 
 class Batch(NamedTuple):
@@ -302,8 +303,9 @@ def _linear_objective(
 ) -> LinearObjective | None:
     """What is known of a module's loss; None for all but a single plain layer."""
     plain = type(module) is nn.Dense and module == nn.Dense(module.features)
+    softmax = type(module) is models.Softmax and module.dtype is None
     kind = _OBJECTIVES.get(loss) if isinstance(loss, str) else None
-    if kind is None or not (plain or type(module) is models.Softmax):
+    if kind is None or not (plain or softmax):
         return None
     layer = Partial(_layer, jax.tree.structure(params))
     return LinearObjective(kind, Partial(_inputs, prepare), _coefficients, layer)
@@ -361,10 +363,13 @@ def _measure(per_batch: Metrics, params: Params, examples: Batch) -> Mapping[str
     if num_examples <= _EVAL_CHUNK:
         return per_batch(params, examples)
     whole = num_chunks * _EVAL_CHUNK
-    chunks = jax.tree.map(
-        lambda a: a[:whole].reshape(num_chunks, _EVAL_CHUNK, *a.shape[1:]), examples
-    )
-    means = jax.lax.map(lambda chunk: per_batch(params, chunk), chunks)
+
+    def of_chunk(first: Array) -> Mapping[str, Array]:
+        slice_of = jax.lax.dynamic_slice_in_dim  # where they lie: reshaped they would be copied
+        return per_batch(params, jax.tree.map(lambda a: slice_of(a, first, _EVAL_CHUNK), examples))
+
+    at_once = None if memory.platform() == 'cpu' else _CHUNKS_AT_ONCE
+    means = jax.lax.map(of_chunk, jnp.arange(0, whole, _EVAL_CHUNK), batch_size=at_once)
     sums = jax.tree.map(lambda a: jnp.sum(a, axis=0) * _EVAL_CHUNK, means)
     if rest:
         last = per_batch(params, jax.tree.map(lambda a: a[whole:], examples))

@@ -20,14 +20,17 @@ class Softmax(nn.Module):
 
     Attributes:
       num_classes: number of outputs.
+      dtype: what it computes in, as in `MLP`.
     """
 
     num_classes: int
+    dtype: str | None = None
 
     @nn.compact
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
-        return nn.Dense(self.num_classes)(flatten(features))
+        dense = nn.Dense(self.num_classes, dtype=check_dtype(self.dtype))
+        return as_logits(dense(flatten(features)), self.dtype)
 
 
 class MLP(nn.Module):
@@ -37,20 +40,24 @@ class MLP(nn.Module):
       num_classes: number of outputs.
       hidden: width of each hidden layer.
       product: a drop-in for `jax.lax.dot_general`, which is the alternative.
+      dtype: what it computes in, ``'float32'`` or ``'bfloat16'``; parameters, their gradients,
+        logits, the loss and sums over clients are float32 with either. None: as the parameters.
     """
 
     num_classes: int
     hidden: Sequence[int] = (64,)
     product: Callable[..., Array] = dense_product
+    dtype: str | None = None
 
     @nn.compact
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
         check_widths('hidden', self.hidden)
+        given: Any = {'dot_general': self.product, 'dtype': check_dtype(self.dtype)}
         activations = flatten(features)
         for width in self.hidden:
-            activations = nn.relu(nn.Dense(width, dot_general=self.product)(activations))
-        return nn.Dense(self.num_classes, dot_general=self.product)(activations)
+            activations = nn.relu(nn.Dense(width, **given)(activations))
+        return as_logits(nn.Dense(self.num_classes, **given)(activations), self.dtype)
 
 
 class CNN(nn.Module):
@@ -68,6 +75,7 @@ class CNN(nn.Module):
       kaiming: False draws every layer as in `fan_in_uniform`.
       convolution: a drop-in for `jax.lax.conv_general_dilated`, which is the alternative.
       product: a drop-in for `jax.lax.dot_general`, which is the alternative.
+      dtype: what it computes in, as in `MLP`.
     """
 
     num_classes: int
@@ -78,6 +86,7 @@ class CNN(nn.Module):
     kaiming: bool = True
     convolution: Callable[..., Array] = conv_as_matmul
     product: Callable[..., Array] = dense_product
+    dtype: str | None = None
 
     @nn.compact
     def __call__(self, features: Array, *, train: bool = False) -> Array:
@@ -91,6 +100,7 @@ class CNN(nn.Module):
         check_widths('hidden', self.hidden)
         checks.static_int('kernel_size', self.kernel_size, maximum=2**10)
         checks.within('dropout_rate', self.dropout_rate, 0, 1)
+        dtype: Any = check_dtype(self.dtype)
         activations = features
         for width in self.channels:
             layer = nn.Conv(
@@ -98,17 +108,22 @@ class CNN(nn.Module):
                 (self.kernel_size, self.kernel_size),
                 **self._initializers(self.kernel_size**2 * activations.shape[-1]),
                 conv_general_dilated=self.convolution,
+                dtype=dtype,
             )
             activations = max_pool(nn.relu(layer(activations)))
         activations = flatten(activations)
         for width in self.hidden:
             activations = nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
             dense = nn.Dense(
-                width, **self._initializers(activations.shape[-1]), dot_general=self.product
+                width,
+                **self._initializers(activations.shape[-1]),
+                dot_general=self.product,
+                dtype=dtype,
             )
             activations = nn.relu(dense(activations))
         activations = nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
-        return torch_dense(self.num_classes, activations, self.product)
+        logits = torch_dense(self.num_classes, activations, self.product, self.dtype)
+        return as_logits(logits, self.dtype)
 
     def _initializers(self, fan_in: int) -> dict[str, Any]:
         """Those of the weights and of the biases."""
@@ -159,11 +174,29 @@ def fan_in_uniform(fan_in: int) -> nn.initializers.Initializer:
     return initializer
 
 
-def torch_dense(width: int, features: Array, product: Callable[..., Array]) -> Array:
+def torch_dense(
+    width: int, features: Array, product: Callable[..., Array], dtype: str | None = None
+) -> Array:
     """A fully connected layer with PyTorch's initialisation; called within a compact module."""
-    initializer = fan_in_uniform(features.shape[-1])
-    dense = nn.Dense(width, kernel_init=initializer, bias_init=initializer, dot_general=product)
-    return dense(features)
+    drawn = fan_in_uniform(features.shape[-1])
+    given: Any = {'kernel_init': drawn, 'bias_init': drawn, 'dtype': dtype}
+    return nn.Dense(width, **given, dot_general=product)(features)
+
+
+def check_dtype(dtype: str | None) -> str | None:
+    """The dtype that a model computes in.
+
+    Raises:
+      ValueError: for any other than ``'float32'``, ``'bfloat16'`` and None.
+    """
+    if dtype is not None:
+        checks.choice('dtype', dtype, ('float32', 'bfloat16'))
+    return dtype
+
+
+def as_logits(outputs: Array, dtype: str | None) -> Array:
+    """Outputs of a layer that computed in a dtype, as the loss takes them: float32 at least."""
+    return outputs if dtype is None else outputs.astype(jnp.promote_types(outputs.dtype, 'float32'))
 
 
 def flatten(features: Array) -> Array:

@@ -19,7 +19,7 @@ from fedjax_links.clients.data import client_data
 from fedjax_links.core import errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.experiment.plan import choosing
-from fedjax_links.experiment.running.programs import state_shape
+from fedjax_links.experiment.running.traced import state_shape
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import configured, prediction
 from fedjax_links.results import evaluations

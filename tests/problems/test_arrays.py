@@ -7,6 +7,8 @@ import pytest
 from flax import linen as nn
 
 from fedjax_links import problems
+from fedjax_links.core import memory
+from fedjax_links.problems import arrays
 
 OWNERS = np.array([2, 0, 1, 0, 2, 2, 1, 2])
 
@@ -208,3 +210,35 @@ def test_labels_without_an_output_are_refused(labels, message):
         problems.from_flax(
             np.zeros((4, 2), np.float32), np.array(labels), [0, 0, 1, 1], module=nn.Dense(3)
         )
+
+
+def test_an_evaluation_copies_no_data():
+    """The program needs less room for its work than the examples take."""
+    examples = arrays.Batch(jnp.ones((50_000, 64)), jnp.zeros(50_000, jnp.int32))
+    measure = jax.jit(
+        lambda params, examples: arrays._measure(
+            lambda params, batch: {'loss': jnp.mean((batch.features @ params) ** 2)},
+            params,
+            examples,
+        )
+    )
+    program = measure.lower(jnp.ones(64), examples).compile()
+    assert program.memory_analysis().temp_size_in_bytes < examples.features.nbytes / 4
+    assert program(jnp.ones(64), examples)['loss'] == 64**2
+
+
+def test_elsewhere_than_on_a_cpu_several_groups_are_measured_at_once(monkeypatch):
+    """The groups are the same, so a loss that looks at a whole group is, too."""
+    rows = np.random.default_rng(0).normal(size=(5_000, 3)).astype(np.float32)
+    examples = arrays.Batch(jnp.asarray(rows), jnp.zeros(5_000, jnp.int32))
+
+    def spread(params, batch):
+        return {'spread': jnp.std(batch.features @ params)}
+
+    expected = arrays._measure(spread, jnp.ones(3), examples)['spread']
+    monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
+    found = arrays._measure(spread, jnp.ones(3), examples)['spread']
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    groups = np.split(rows.sum(axis=1), range(1024, 5_000, 1024))
+    sizes = np.array([len(group) for group in groups])
+    assert found == pytest.approx(np.sum([g.std() for g in groups] * sizes) / 5_000, rel=1e-6)

@@ -222,3 +222,41 @@ def test_dropout_draws_do_not_move_the_batches():
     )
     for a, b in zip(jax.tree.leaves(tiny), jax.tree.leaves(none), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+MODULES = {
+    'softmax': (models.Softmax, {}, (6,)),
+    'mlp': (models.MLP, {'hidden': (8, 8)}, (6,)),
+    'cnn': (models.CNN, {'channels': (4, 4), 'hidden': (8,)}, (8, 8, 2)),
+}
+
+
+@pytest.mark.parametrize('name', MODULES)
+def test_in_bfloat16_parameters_gradients_and_logits_are_float32(name):
+    """Logits lie within the roundings of five layers: inputs, weights and sums, 2^-8 each."""
+    make, options, shape = MODULES[name]
+    features = jax.random.normal(jax.random.key(1), (16, *shape))
+    full, half = make(10, **options), make(10, **options, dtype='bfloat16')
+    params = half.init(jax.random.key(0), features)
+    for ours, theirs in zip(
+        jax.tree.leaves(params),
+        jax.tree.leaves(full.init(jax.random.key(0), features)),
+        strict=True,
+    ):
+        assert ours.dtype == jnp.float32
+        np.testing.assert_array_equal(ours, theirs)
+    ours, theirs = half.apply(params, features), full.apply(params, features)
+    assert ours.dtype == jnp.float32
+    assert 0 < np.abs(ours - theirs).max() <= 5 * 3 * 2**-8 * np.abs(theirs).max()
+    slopes = jax.grad(lambda params: jnp.sum(half.apply(params, features)))(params)
+    assert {slope.dtype for slope in jax.tree.leaves(slopes)} == {jnp.dtype('float32')}
+    text = str(jax.make_jaxpr(half.apply)(params, features))
+    assert 'bf16' in text
+    assert 'bf16' not in str(jax.make_jaxpr(full.apply)(params, features))
+
+
+@pytest.mark.parametrize('name', MODULES)
+def test_a_dtype_that_is_none_is_refused(name):
+    make, options, shape = MODULES[name]
+    with pytest.raises(ValueError, match="`dtype` has no 'bfloat61'; did you mean 'bfloat16'"):
+        make(10, **options, dtype='bfloat61').init(jax.random.key(0), jnp.zeros((1, *shape)))

@@ -21,7 +21,7 @@ from fedjax_links.core import checks, errors, prng, tree
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.looking.preflight import count
 from fedjax_links.experiment.plan.lanes import MAIN, Lane, of_kept
-from fedjax_links.experiment.running.programs import algorithm_of, split
+from fedjax_links.experiment.running.traced import algorithm_of, split
 from fedjax_links.storage import checkpoints
 
 _MOST_LISTED = 10

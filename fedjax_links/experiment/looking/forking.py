@@ -35,7 +35,8 @@ from fedjax_links.experiment.plan import limits, redraws
 from fedjax_links.experiment.plan.lanes import MAIN, Lane, of_kept
 from fedjax_links.experiment.running import hooks
 from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.programs import Programs, state_shape
+from fedjax_links.experiment.running.programs import Programs
+from fedjax_links.experiment.running.traced import state_shape
 from fedjax_links.machines import devices
 from fedjax_links.storage import checkpoints
 

@@ -16,7 +16,8 @@ from fedjax_links.core import describing, errors, memory, tree
 from fedjax_links.experiment.plan import redraws
 from fedjax_links.experiment.plan.lanes import MAIN, Lane
 from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.programs import Programs, lane_bytes, state_shape
+from fedjax_links.experiment.running.programs import Programs
+from fedjax_links.experiment.running.traced import lane_bytes, state_shape
 from fedjax_links.problems import owners, partition
 
 if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """What an experiment comes down to: makers, the points of its grid, its lanes, how it is judged."""
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -224,7 +225,13 @@ class Plan:
 
     def facts(self) -> dict[str, Any]:
         """What reports need to know of the experiment, as plain values."""
-        return {**self._facts, 'numerics': environment.numerics()}
+        with self.precision():
+            return {**self._facts, 'numerics': environment.numerics()}
+
+    def precision(self) -> contextlib.AbstractContextManager[Any]:
+        """Within it, programs are traced with the experiment's precision of matrix products."""
+        wanted = self._experiment.matmul_precision
+        return contextlib.nullcontext() if wanted is None else jax.default_matmul_precision(wanted)
 
     @functools.cached_property
     def _facts(self) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from fedjax_links.base import FederationState, PyTree
 from fedjax_links.core import meshes
 from fedjax_links.experiment.plan import families
 from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running.programs import Measured, Programs, most_periods, split
+from fedjax_links.experiment.running.programs import Programs
+from fedjax_links.experiment.running.traced import Measured, most_periods, split
 from fedjax_links.machines import processes
 from fedjax_links.machines.devices import Place
 
@@ -92,7 +93,7 @@ class Group:
     def start(self) -> None:
         """Puts every lane before its first round."""
         self.settle()
-        self._states = self._programs.start(self, *self.beginning())
+        self._states = self._programs.start(self, *self.beginning()[1:])
         pairs = zip(self._links, self._link_keys, strict=True)
         self._carries = [links.start(keys) for links, keys in pairs]
 
@@ -126,7 +127,11 @@ class Group:
 
     def beginning(self) -> tuple[Any, ...]:
         """What the states of these lanes before their first round are made of."""
-        return self._init_keys, self._columns, self.problem
+        params = None
+        if not self.place.is_mesh:
+            make = functools.partial(self._programs.initial_params, self.problem.init_params)
+            params = jax.eval_shape(make, self._init_keys)
+        return params, self._init_keys, self._columns, self.problem
 
     @functools.cached_property
     def layout(self) -> meshes.Layout | None:

@@ -22,7 +22,7 @@ from fedjax_links.base import PyTree
 from fedjax_links.core import errors, memory
 from fedjax_links.experiment.plan import choosing, families
 from fedjax_links.experiment.plan.lanes import MAIN, Lane
-from fedjax_links.experiment.running import hooks, programs, recordings, stores
+from fedjax_links.experiment.running import hooks, recordings, stores, traced
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.hooks import Callback, Origin, Stop, tell
 from fedjax_links.experiment.running.programs import Programs
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
 _SAVE_SECONDS = 5.0
+_AHEAD = 2  # algorithms whose programs are compiled while another one's run
 _DISPATCH_SECONDS = 0.2
 _MOST_GROWTH = 8
 _Measured = Sequence[tuple[int, Lane, Mapping[str, Any]]]
@@ -93,7 +94,7 @@ def run(
         left = list(experiment.algorithms)
         while left:
             label, *left = left
-            coming = [lane for other in left[:1] for lane in experiment.plan.every_lane(other)]
+            coming = [experiment.plan.every_lane(other) for other in left[:_AHEAD]]
             stages.run(experiment.plan.tuning_lanes(label), coming)
             tried = functools.partial(choose, experiment, label, runs.as_columns(store.lines()))
             stages.run(experiment.plan.main_lanes(label, processes.do_in_all(tried)), coming)
@@ -192,7 +193,7 @@ class _Stages:
         self._flights: deque[_Flight] = deque()  # in the order of dispatch
         self._free: deque[Place] = deque()
 
-    def run(self, lanes: Sequence[Lane], coming: Sequence[Lane] = ()) -> None:
+    def run(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()) -> None:
         """Advances lanes of one stage of an algorithm to their last round.
 
         From their last checkpoints, if there are any.
@@ -220,9 +221,10 @@ class _Stages:
         try:
             while waiting or self._flights:
                 self._begin(waiting)
-                if coming and self._flights and not self._programs.side_by_side:
-                    compile_ahead(self._programs, coming)
-                coming = ()
+                if self._flights and not self._programs.side_by_side:
+                    for ahead in coming:
+                        compile_ahead(self._programs, ahead)
+                    coming = ()
                 if self._flights:
                     flight = self._flights[0]
                     if flight.pace and not self._store.is_due(flight.clock):
@@ -262,7 +264,7 @@ class _Stages:
         if group and is_new:
             states = [self._origin.begin(lane) for lane in lanes if done]
         elif group:
-            shapes = {lane.name: programs.state_shape(experiment, lane) for lane in lanes}
+            shapes = {lane.name: traced.state_shape(experiment, lane) for lane in lanes}
             states = list(self._store.restore(shapes).values())
         if done:
             self._tell([(done, lane, {}) for lane in lanes])
@@ -365,7 +367,7 @@ class _Stages:
         share = math.ceil(len(members) / count)
         is_done = self._store.rounds(first.name) >= first.num_rounds
         data = families.own_bytes([shared.experiment.plan.problem_of(x) for x in members])
-        most = memory.lanes_that_fit(programs.lane_bytes(shared.experiment, first) + data, share)
+        most = memory.lanes_that_fit(traced.lane_bytes(shared.experiment, first) + data, share)
         while True:
             size = math.ceil(len(members) / count)
             groups = [members[i : i + size] for i in range(0, len(members), size)]

@@ -5,7 +5,8 @@ import numpy as np
 
 from fedjax_links import base
 from fedjax_links.experiment.running.hooks import LINKS, Origin
-from fedjax_links.experiment.running.programs import Programs, most_periods
+from fedjax_links.experiment.running.programs import Programs
+from fedjax_links.experiment.running.traced import most_periods
 
 _MOST_LINKS = 2**27
 

@@ -17,7 +17,8 @@ from fedjax_links import analysis
 from fedjax_links.analysis.linear.gradient_flow import LongFlowError
 from fedjax_links.analysis.linear.minimisers import NoMinimiserError
 from fedjax_links.base import Problem
-from fedjax_links.core import errors, prng
+from fedjax_links.core import errors
+from fedjax_links.experiment.running.traced import initial_params
 from fedjax_links.problems import owners
 from fedjax_links.report.screens.configured import ConfiguredLinks
 from fedjax_links.report.screens.recording import record_links
@@ -109,8 +110,8 @@ def predictions(
     if objective is None:
         raise errors.invalid('problem', 'state an `objective` to be predicted', 'none')
     inputs, labels = (np.asarray(part) for part in objective.inputs(problem.data))
-    begin = jax.jit(lambda key: problem.init_params(prng.model_key(key)))
-    initial = begin(jax.random.key(seed))
+    key = jax.device_put(jax.random.key(seed), jax.local_devices()[0])
+    initial = initial_params()(problem.init_params, key)
     start = analysis.LinearModel(
         *(np.asarray(part, np.float64) for part in objective.coefficients(initial))
     )
@@ -236,7 +237,7 @@ def _is_as_stated(problem: Problem, start: analysis.LinearModel) -> bool:
     """Whether the problem's own loss of some examples is that of its statement."""
     objective = problem.objective
     assert objective is not None
-    batch = jax.tree.map(lambda a: a[:_CHECKED], problem.data)
+    batch = jax.tree.map(lambda a: np.asarray(a)[:_CHECKED], problem.data)
     inputs, labels = (np.asarray(part) for part in objective.inputs(batch))
     rng = np.random.default_rng(0)
     model = analysis.LinearModel(*(part + rng.normal(scale=0.1, size=part.shape) for part in start))

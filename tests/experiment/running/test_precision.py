@@ -1,0 +1,46 @@
+"""The precision of matrix products: stated in a config, in its identity, and in its programs."""
+
+import re
+
+import jax
+import pytest
+
+from fedjax_links import experiment
+from fedjax_links.experiment.running.groups import Group
+from fedjax_links.experiment.running.programs import Programs
+from tests.experiment.running.test_loop import in_python, tuned
+
+
+def products(planned):
+    """The precisions of the products in the program that trains the first algorithm."""
+    programs = Programs(planned)
+    group = Group(programs, planned.plan.main_lanes(next(iter(planned.algorithms)))[:1])
+    text = group.program.advance.lower(*group.inputs()).as_text()
+    return set(re.findall(r'stablehlo\.dot_general.*precision = \[(\w+), \w+\]', text))
+
+
+@pytest.mark.parametrize('wanted, found', [('highest', 'HIGHEST'), ('high', 'HIGH')])
+def test_what_a_config_says_is_what_products_have(wanted, found):
+    planned = experiment.build(tuned(matmul_precision=wanted))
+    assert products(planned) == {found}
+    assert planned.plan.facts()['numerics']['jax_default_matmul_precision'] == wanted
+
+
+def test_by_default_it_is_as_jax_is_set():
+    planned = experiment.build(tuned())
+    assert products(planned) == {'DEFAULT'}
+    with jax.default_matmul_precision('highest'):
+        assert products(planned) == {'HIGHEST'}
+        facts = planned.plan.facts()
+    assert facts['numerics']['jax_default_matmul_precision'] == 'highest'
+
+
+def test_another_word_is_refused():
+    with pytest.raises(ValueError, match="`matmul_precision` has no 'hihg'; did you mean 'high'"):
+        in_python(matmul_precision='hihg')
+
+
+def test_a_run_does_not_go_on_with_another(tmp_path):
+    in_python().run(tmp_path)
+    with pytest.raises(ValueError, match='numerics'):
+        in_python(matmul_precision='high').run(tmp_path)
