@@ -82,7 +82,8 @@ def run(
     def opened() -> stores.Memory:
         if path is None:
             return stores.Memory()
-        return stores.RunFolder(path, facts=facts, config=experiment.config)
+        with experiment.plan.precision():
+            return stores.RunFolder(path, facts=facts, config=experiment.config)
 
     several = processes.are_several()
     store: Any = stores.InStep(opened, [experiment.config, facts]) if several else opened()

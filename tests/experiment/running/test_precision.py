@@ -1,5 +1,6 @@
 """The precision of matrix products: stated in a config, in its identity, and in its programs."""
 
+import json
 import re
 
 import jax
@@ -42,5 +43,9 @@ def test_another_word_is_refused():
 
 def test_a_run_does_not_go_on_with_another(tmp_path):
     in_python().run(tmp_path)
+    assert json.loads((tmp_path / 'environment.json').read_text())['matmul_precision'] == 'default'
     with pytest.raises(ValueError, match='numerics'):
         in_python(matmul_precision='high').run(tmp_path)
+    in_python(matmul_precision='high').run(tmp_path / 'high')
+    environment = json.loads((tmp_path / 'high' / 'environment.json').read_text())
+    assert environment['matmul_precision'] == 'high'
