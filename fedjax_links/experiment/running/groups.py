@@ -129,8 +129,8 @@ class Group:
         """What the states of these lanes before their first round are made of."""
         params = None
         if not self.place.is_mesh:
-            make = functools.partial(self._programs.initial_params, self.problem.init_params)
-            params = jax.eval_shape(make, self._init_keys)
+            make = self.problem.init_params
+            params = jax.eval_shape(jax.vmap(make) if self._together else make, self._init_keys)
         return params, self._init_keys, self._columns, self.problem
 
     @functools.cached_property
