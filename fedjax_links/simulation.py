@@ -155,6 +155,12 @@ def advance(
       [0 0 0 2 2 0] True
     """
     count = len(jax.tree.leaves(links)[0])
+    if meshes.is_inside():  # where a scan of the algorithm's state alone copies FedPBC's table once
+
+        def whole(state: FederationState, links: Links) -> Step[FederationState]:
+            return run_round(state, key, algorithm, links, problem)
+
+        return _scan(whole, state, links, count, state.round)
     rounds = state.round + jnp.arange(count, dtype=jnp.int32)
     keys = [
         jax.vmap(functools.partial(prng.round_key, key, of))(rounds) for of in ('client', 'server')
@@ -178,7 +184,7 @@ def _draw_and_advance(
     num_rounds: int,
 ) -> _Turned:
     """Rounds of a pattern, whose links are drawn a block at a time."""
-    block = drawing.block_length(participation, num_rounds)
+    block = 1 if meshes.is_inside() else drawing.block_length(participation, num_rounds)
 
     def one_round(state: FederationState, _: None) -> _Turned:
         return run_round(state, key, algorithm, participation, problem)
@@ -316,13 +322,7 @@ def _is_healthy(
 
 
 def _kept_count(state: FederationState, links: Links, healthy: base.Array) -> FederationState:
-    """The state after T rounds of which the algorithm has taken note already.
-
-    Args:
-      state: of which the rest is that before them.
-      links: leaves [T, ...].
-      healthy: bool[T], whether the server model and the losses were finite.
-    """
+    """The state after T rounds of which the algorithm alone has taken note, healthy or not."""
     count, all_healthy = len(healthy), jnp.all(healthy)
     rounds = state.round + jnp.arange(count, dtype=jnp.int32)
     first_bad = rounds[jnp.argmin(healthy)]

@@ -22,7 +22,7 @@ def present() -> dict[str, Any]:
         'devices': [device.device_kind for device in devices],
         'backend': jax.default_backend(),
         'precision': jax.dtypes.canonicalize_dtype(float).name,
-        'matmul_precision': jax.config.jax_default_matmul_precision or 'default',
+        'matmul_precision': numerics()['jax_default_matmul_precision'] or 'default',
         'flags': sys.argv[1:],
     }
 
