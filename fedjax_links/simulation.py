@@ -257,6 +257,15 @@ def init(
     return meshes.Layout(make, mesh, problem, key).make(problem, key)
 
 
+def initial_params(init_params: Callable[[Key], base.Params], key: Key) -> base.Params:
+    """The parameters that a run of this key begins with, the same bits in any program."""
+
+    def make(key: Key) -> base.Params:
+        return init_params(jax.random.clone(key))  # used once: the loop turns once
+
+    return meshes.compiled_alike(make)(prng.model_key(key))
+
+
 def _init(
     algorithm: Algorithm, participation: Participation | Links, problem: Problem, key: Key
 ) -> FederationState:
@@ -267,7 +276,7 @@ def _init(
     else:
         links = participation
     num_clients = problem.num_clients
-    params = meshes.compiled_alike(problem.init_params)(prng.model_key(key))  # in any program
+    params = initial_params(problem.init_params, key)
     return FederationState(
         round=jnp.zeros((), jnp.int32),
         algorithm=algorithm.init(params, problem),

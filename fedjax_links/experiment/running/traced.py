@@ -98,10 +98,7 @@ def initial_params(*, side_by_side: bool = False) -> Callable[..., Params]:
     """
 
     def make_params(init_params: Callable[[Key], Params], key: Key) -> Params:
-        def make(key: Key) -> Params:
-            params: Params = meshes.compiled_alike(init_params)(prng.model_key(key))
-            return params
-
+        make = functools.partial(simulation.initial_params, init_params)
         return jax.vmap(make)(key) if side_by_side else make(key)
 
     made: Callable[..., Params] = jax.jit(make_params, static_argnums=0)
