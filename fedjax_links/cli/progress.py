@@ -84,6 +84,11 @@ class Progress(Callback):
         else:
             self._bar.update(new)
 
+    def on_wait(self, text: str) -> None:
+        """Says what is waited for."""
+        if text:
+            tqdm.write(text, file=self._file)
+
     def on_end(self, results: Any) -> None:
         """Leaves the last line."""
         self._bar.close()

@@ -4,7 +4,8 @@ python -m fedjax_links simulate --config=configs/quickstart.py --workdir=runs/qu
 
 An interrupted run goes on where it was when the same command is given again, and a finished one
 with a larger --config.num_rounds. With --fork_from=RUN --at_round=T the lanes of a new run begin
-at round T of another one.
+at round T of another one. With --shard=3/64, or as a task of a job array, it runs its share of the
+lanes; `merge` joins what all shards have run, `status` says how far they are.
 """
 
 import importlib
@@ -34,6 +35,10 @@ class Flags(NamedTuple):
       coordinator: HOST:PORT where process 0 is heard by the others of its --mesh.
       num_processes: How many processes share --mesh.
       process_id: Which of them this is, from 0; process 0 alone writes and reports.
+      shard: I/N runs the lanes of one of N shards, I from 0 to N - 1 or from 1 to N, in a folder
+        of all; by default that of the task of a job array (SLURM, Grid Engine, LSF, SkyPilot).
+      allow_mixed: Shards may run on machines of different kinds, whose bits may differ; all lanes
+        of a seed stay on one.
       dry_run: Say what would run and what it needs, then stop.
     """
 
@@ -48,6 +53,8 @@ class Flags(NamedTuple):
     coordinator: str | None = None
     num_processes: int | None = None
     process_id: int | None = None
+    shard: str | None = None
+    allow_mixed: bool = False
     dry_run: bool = False
 
 
@@ -67,8 +74,8 @@ def main(values: dict[str, Any], given: Flags) -> None:
 
 def _simulate(values: dict[str, Any], given: Flags, folder: Path, mesh_size: int | None) -> int:
     """Runs and reports, in step with other processes; the exit status."""
-    from fedjax_links import experiment, report
-    from fedjax_links.cli import progress, stopping
+    from fedjax_links import experiment, report, runs
+    from fedjax_links.cli import failures, progress, stopping
     from fedjax_links.experiment.running import loop as running
     from fedjax_links.machines import processes
 
@@ -85,6 +92,15 @@ def _simulate(values: dict[str, Any], given: Flags, folder: Path, mesh_size: int
     except experiment.Stop:
         print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
         return signals.exit_status
+    except experiment.FailedLanesError as error:
+        for line in str(error).splitlines():
+            print(f'error: {line}', file=sys.stderr)
+        print(f'Tracebacks: {folder}/{runs.FAILURES}', file=sys.stderr)
+        return failures.BUG
+    if planned.share is not None:
+        said = f'shard {planned.share.index} of {planned.share.count} is done'
+        print(f'{said}: python -m fedjax_links merge --workdir={folder} once all are')
+        return 0
     written = processes.ask_leader(lambda: report.write(results, planned).encode())
     if leads:
         print(written.decode())
@@ -103,13 +119,13 @@ def _plan(
     """The experiment, and where it runs; None if it is not to be run."""
     from fedjax_links import experiment, report
     from fedjax_links.experiment.looking import debugging, forking, preflight
-    from fedjax_links.experiment.running import loop, programs
+    from fedjax_links.experiment.running import programs, stages
     from fedjax_links.machines import devices, processes
 
     places = devices.places(given.devices, mesh_size)  # refused at once where there are none
     if given.log:
         values = {**values, 'log': list(dict.fromkeys([*values.get('log', ()), *given.log]))}
-    planned = experiment.build(values)
+    planned = _shared_out(experiment.build(values), given)
     if given.debug_round is not None:
         with app.in_workdir():
             for line in debugging.debug_round(planned, folder, given.debug_round):
@@ -122,11 +138,13 @@ def _plan(
     shared, leads = programs.Programs(planned, places=places), processes.is_leader()
     if leads:
         print(planned.describe())
+        print(_own_lanes(planned), end='')
     preflight.check(planned, shared)
     if not given.dry_run and (given.start_over or not folder.exists()):
-        first = next(iter(planned.algorithms))
-        loop.compile_ahead(shared, planned.plan.every_lane(first))
-    if leads:
+        every = map(planned.plan.every_lane, planned.algorithms)
+        if first := next(filter(None, every), None):
+            stages.compile_ahead(shared, first)
+    if leads and (planned.share is None or planned.share.index == 0):
         from fedjax_links.report.screens import theory  # while the compiler works
 
         print(theory.prediction(planned))
@@ -136,7 +154,38 @@ def _plan(
         return None
     if given.start_over and leads:
         _set_aside(folder)
-    return planned, {'origin': origin, 'shared': shared}
+    return planned, {'origin': origin, 'shared': shared, 'allow_mixed': given.allow_mixed}
+
+
+def _shared_out(planned: Any, given: Flags) -> Any:
+    """The experiment, or the share of it that this process runs."""
+    from fedjax_links.experiment.plan import dividing
+    from fedjax_links.machines import arrays
+
+    task = None if given.shard or given.coordinator else arrays.task()
+    if given.shard:
+        numbers = dividing.parse(given.shard)
+    elif task is not None:
+        numbers = task.place, task.size
+        said = f'shard {task.place} of {task.size}, as {task.source} says'
+        print(f'{said}; --shard=1/1 runs all lanes')
+    if not (given.shard or task) or numbers[1] == 1:
+        return planned
+    for name in ('start_over', 'debug_round'):
+        if getattr(given, name) not in (None, False):
+            raise errors.invalid(name, 'be left out with --shard', getattr(given, name))
+    return planned.shard(*numbers, by=dividing.SEED if given.allow_mixed else dividing.PROGRAM)
+
+
+def _own_lanes(planned: Any) -> str:
+    """What a share has to do, in a line; nothing for all."""
+    if planned.share is None:
+        return ''
+    own = [lane for label in planned.algorithms for lane in planned.plan.every_lane(label)]
+    whole = len(planned.plan.division.lanes)
+    labels = ', '.join(dict.fromkeys(lane.algorithm for lane in own)) or 'none'
+    share = f'{planned.share.index} of {planned.share.count}'
+    return f'shard    {share}: {len(own)} of {whole:,} lanes ({labels})\n'
 
 
 def _share_of_each(mesh_size: int | None, given: Flags) -> int:

@@ -34,6 +34,11 @@ class StopOnSignal(Callback):
         if self.received is not None:
             raise Stop
 
+    def on_wait(self, text: str) -> None:
+        """Likewise."""
+        if self.received is not None:
+            raise Stop
+
     def on_end(self, results: Any) -> None:
         """Gives the signals back to whoever listened before."""
         for number, handler in self._before.items():

@@ -9,5 +9,15 @@ from fedjax_links.experiment.plan.choosing import Tuning
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.plan.makers import Maker
 from fedjax_links.experiment.running.hooks import Callback, Stop
+from fedjax_links.experiment.running.shards import FailedLanesError
 
-__all__ = ['Callback', 'Experiment', 'Lane', 'Maker', 'Stop', 'Tuning', 'build']
+__all__ = [
+    'Callback',
+    'Experiment',
+    'FailedLanesError',
+    'Lane',
+    'Maker',
+    'Stop',
+    'Tuning',
+    'build',
+]

@@ -14,11 +14,11 @@ from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.core import checks, describing, errors, prng
 from fedjax_links.core.grids import Point
 from fedjax_links.experiment.looking import forking, preflight
-from fedjax_links.experiment.plan import limits, redraws
+from fedjax_links.experiment.plan import dividing, limits, redraws
 from fedjax_links.experiment.plan.choosing import Tuning
 from fedjax_links.experiment.plan.makers import Maker
 from fedjax_links.experiment.plan.plans import Plan
-from fedjax_links.experiment.running import hooks, loop
+from fedjax_links.experiment.running import hooks, loop, submitting
 from fedjax_links.machines import devices as devices_
 from fedjax_links.results import dataset
 
@@ -73,6 +73,7 @@ class Experiment:
       caption: what was reported elsewhere, and every deviation from it.
       log: what to keep besides ``metrics.jsonl``: ``'links'`` for the realised links of every seed,
         ``module:factory`` as in `hooks`.
+      share: which of the lanes it runs, see `shard`; all by default.
       config: the config that this experiment was made from, for the record. A copy by
         `dataclasses.replace` has it with the fields that changed, or none where a part changed that
         no config says.
@@ -99,6 +100,7 @@ class Experiment:
     reports: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     caption: str = ''
     log: Sequence[str] = ()
+    share: dividing.Share | None = None
     config: Mapping[str, Any] | None = None
     _copied: Mapping[str, Any] | None = None
 
@@ -149,6 +151,7 @@ class Experiment:
         del fields['_copied']
         before, config = self._copied, self.config
         changed = {name: v for name, v in fields.items() if before and v is not before[name]}
+        changed.pop('share', None)
         if config is not None and changed and 'config' not in changed:
             config = None if changed.keys() & _PARTS else {**config, **changed}
             object.__setattr__(self, 'config', config)
@@ -167,10 +170,11 @@ class Experiment:
     def _identity(self) -> str:
         """What tells experiments apart: plain values, and which objects its parts are."""
         said = self.config
+        share = self.share and dataclasses.astuple(self.share)
         if said is None:
             parts = 'problem', 'patterns', 'algorithms', 'eval_fn'
             said = {**self.plan.facts(), **{name: getattr(self, name) for name in parts}}
-        return json.dumps(said, sort_keys=True, default=_by_value_or_place)
+        return json.dumps({'share': share, **said}, sort_keys=True, default=_by_value_or_place)
 
     @functools.cached_property
     def plan(self) -> Plan:
@@ -205,6 +209,26 @@ class Experiment:
         """
         preflight.check(self)
 
+    def shard(self, index: int, count: int, *, by: str = dividing.PROGRAM) -> 'Experiment':
+        """The same experiment with one of ``count`` shares of its lanes.
+
+        Lanes with the same program are shared out together, so that each share compiles few. All
+        that run in one folder help to tune before their own lanes begin; `runs.merge` joins them.
+
+        Args:
+          index: from 0 to ``count - 1``, or from 1 to ``count``, which is 0.
+          count: number of shares.
+          by: ``'program'``; or ``'seed'``, where shares run on machines of different kinds, so that
+            all lanes of a seed stay on one.
+
+        Returns:
+          The experiment; several with the same count may run at the same time.
+
+        Raises:
+          ValueError: if the numbers are out of range.
+        """
+        return dataclasses.replace(self, share=dividing.share(index, count, by))
+
     def run(
         self,
         folder: str | Path | None = None,
@@ -212,6 +236,9 @@ class Experiment:
         *,
         devices: devices_.Devices = None,
         mesh: int | None = None,
+        executor: Any = None,
+        jobs: int | None = None,
+        allow_mixed: bool = False,
     ) -> runs.Results:
         """Runs what has not run yet.
 
@@ -222,6 +249,13 @@ class Experiment:
           devices: how many devices lanes run on at the same time, or which; by default those
             of one mesh, or all. Changes no bit. A CPU has as many as `devices.prepare` gave it.
           mesh: how many devices share the clients of every round of a lane; None for no mesh.
+          executor: runs the lanes in other processes, which see the folder too: any
+            `concurrent.futures.Executor`, or what submits as one, such as a Dask client or an
+            executor of submitit. The experiment must be made of a config, which travels to them.
+          jobs: into how many jobs the executor's work is divided; by default one per lane, 64 at
+            most.
+          allow_mixed: whether lanes of different seeds may run on machines of different kinds,
+            whose bits may differ; differences at one seed stay exact.
 
         Returns:
           The metrics as columns, tuning included.
@@ -229,9 +263,17 @@ class Experiment:
         Raises:
           ValueError: if the folder holds another experiment, devices are not there, or every value
             tried diverges.
+          FailedLanesError: after all others have run, if lanes of a share or of an executor's work
+            failed.
         """
+        if executor is not None:
+            if self.share is not None or devices is not None or mesh is not None:
+                raise errors.invalid('executor', 'be given without a shard, devices or a mesh', '')
+            return submitting.run(
+                self, executor, folder, callbacks, jobs=jobs, allow_mixed=allow_mixed
+            )
         places = devices_.places(devices, mesh)
-        return loop.run(self, folder, callbacks, places=places)
+        return loop.run(self, folder, callbacks, places=places, allow_mixed=allow_mixed)
 
     def fork(
         self,

@@ -27,6 +27,18 @@ def present() -> dict[str, Any]:
     }
 
 
+def fingerprint() -> dict[str, Any]:
+    """What decides whether two machines give the same bits, as plain values."""
+    device = jax.devices()[0]
+    return {
+        'device_kind': device.device_kind,
+        'driver': device.client.platform_version,
+        'xla_flags': sorted(os.environ.get('XLA_FLAGS', '').split()),
+        'jaxlib': metadata.version('jaxlib'),
+        'numerics': numerics(),
+    }
+
+
 def numerics() -> dict[str, Any]:
     """What draws and rounding depend on besides the experiment, by JAX's names, as plain values."""
     names = (

@@ -153,14 +153,16 @@ def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
                     raise errors.invalid(where, requirement, errors.describe(error)) from error
                 error.add_note(f'config.algorithms.{label} on pattern {lane.pattern}')
                 raise
-    largest = [largest_lane(experiment, programs, label) for label in experiment.algorithms]
-    needed, label = max((lane_bytes(experiment, lane), lane.algorithm) for lane in largest)
+    ours = [label for label in experiment.algorithms if experiment.plan.every_lane(label)]
+    largest = [largest_lane(experiment, programs, label) for label in ours]
+    sizes = ((lane_bytes(experiment, lane), lane.algorithm) for lane in largest)
+    needed, label = max(sizes, default=(0, ''))
     memory.refuse_if_above(memory.available_bytes(), needed, label)
 
 
 def largest_lane(experiment: 'Experiment', programs: Programs, label: str) -> Lane:
-    """The main lane of an algorithm that keeps most."""
-    every = programs.one_of_each(experiment.plan.main_lanes(label))
+    """The lane of an algorithm that keeps most."""
+    every = programs.one_of_each(experiment.plan.every_lane(label))
     return max(every, key=lambda lane: lane_bytes(experiment, lane))
 
 
@@ -185,14 +187,16 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
     programs, total = programs or Programs(experiment), 0.0
     for label in experiment.algorithms:
         every = experiment.plan.every_lane(label)
+        if not every:  # all are other shards'
+            continue
         main = [lane for lane in every if lane.stage == MAIN]
         kinds = len(programs.one_of_each(every))
         yield (
             f'{label:16s} {len(every) - len(main)} lanes of tuning and {len(main)} lanes in '
             f'{count(kinds, "program")}; a lane keeps '
-            f'{_by_part(experiment, main[0])}'
+            f'{_by_part(experiment, (main or every)[0])}'
         )
-        compiled, took, peak = _time(programs, main)
+        compiled, took, peak = _time(programs, main or every)
         seconds = compiled * kinds + experiment.plan.count_rounds(label) * took
         total += seconds
         yield (

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedjax_links.core import errors
 from fedjax_links.core.grids import Columns
 from fedjax_links.results import dataset, recorded
 
@@ -153,3 +154,27 @@ def _scores(every: Sequence[np.ndarray], facts: Mapping[str, Any]) -> np.ndarray
     larger = facts['directions'][facts['metric']] == 'max'
     best: np.ndarray = np.max(ends, axis=-1) if larger else np.min(ends, axis=-1)
     return best
+
+
+def choose(
+    facts: Mapping[str, Any], label: str, columns: Mapping[str, np.ndarray]
+) -> list[dict[str, Any]]:
+    """The values that did best in tuning.
+
+    Args:
+      facts: of the experiment, as `read_tries` takes them.
+      label: the algorithm.
+      columns: the metrics, those of its tuning among them.
+
+    Returns:
+      For each of its tuned points of the grid, the values of the columns that were tuned.
+
+    Raises:
+      ValueError: if every value tried diverged.
+    """
+    found = read_tries(columns, facts, label)
+    for tried in found:
+        if tried.best is None:
+            values = {name: column.tolist() for name, column in tried.columns.items()}
+            raise errors.invalid('tuning', f'hold a value at which {label} converges', values)
+    return [tried.chosen for tried in found]

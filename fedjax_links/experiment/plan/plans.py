@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from fedjax_links import evaluation, simulation
+from fedjax_links import evaluation, runs, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
 from fedjax_links.core import errors, grids, prng
 from fedjax_links.core.grids import Point
-from fedjax_links.experiment.plan import families, makers, redraws
+from fedjax_links.experiment.plan import dividing, families, makers, redraws
 from fedjax_links.experiment.plan.lanes import MAIN, TUNING, Lane
 from fedjax_links.experiment.plan.makers import REQUIRED, Maker
 from fedjax_links.machines import environment
@@ -130,8 +130,21 @@ class Plan:
         return lanes
 
     def every_lane(self, label: str) -> list[Lane]:
-        """The lanes of an algorithm, main ones as by default."""
-        return self.tuning_lanes(label) + self.main_lanes(label)
+        """The lanes of an algorithm that are this experiment's own, main ones as by default."""
+        return self.own(self.tuning_lanes(label) + self.main_lanes(label))
+
+    def own(self, lanes: Sequence[Lane]) -> list[Lane]:
+        """Those of lanes that are this experiment's share of them."""
+        share = self._experiment.share
+        if share is None:
+            return list(lanes)
+        return [lane for lane in lanes if self.division.lanes[lane.name] == share.index]
+
+    @functools.cached_property
+    def division(self) -> runs.Division:
+        """How the lanes of all shares are divided."""
+        share = self._experiment.share or dividing.Share(0, 1)
+        return dividing.divide(self._experiment, share.count, share.by)
 
     def count_rounds(self, label: str) -> int:
         """Rounds that an algorithm simulates, tuning included."""

@@ -47,6 +47,13 @@ class Callback:
         A lane that was done before an interruption is reported once, with its last round.
         """
 
+    def on_wait(self, text: str) -> None:
+        """About once a second while lanes that are needed are other processes' to run.
+
+        Args:
+          text: what is waited for, in a line; empty where that was said before.
+        """
+
     def on_end(self, results: runs.Results) -> None:
         """After everything."""
 

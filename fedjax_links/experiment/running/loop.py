@@ -1,43 +1,24 @@
-"""Runs an experiment: every algorithm is tuned, then run.
+"""Runs an experiment: every algorithm is tuned, then run."""
 
-The lanes of a stage advance one on each device. They are begun in order, and what is kept does not
-depend on how many are under way.
-"""
-
-import contextlib
-import dataclasses
 import functools
-import math
-import sys
-import time
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fedjax_links import runs
-from fedjax_links.base import PyTree
-from fedjax_links.core import errors, memory
-from fedjax_links.experiment.plan import choosing, families
-from fedjax_links.experiment.plan.lanes import MAIN, Lane
-from fedjax_links.experiment.running import hooks, recordings, stores, traced
-from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.hooks import Callback, Origin, Stop, tell
+from fedjax_links.experiment.plan import choosing
+from fedjax_links.experiment.running import hooks, recordings, shards, stores
+from fedjax_links.experiment.running.hooks import Callback, Origin, tell
 from fedjax_links.experiment.running.programs import Programs
+from fedjax_links.experiment.running.shared import SharedFolder
+from fedjax_links.experiment.running.stages import Stages
 from fedjax_links.machines import processes
 from fedjax_links.machines.devices import Place
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
-_SAVE_SECONDS = 5.0
 _AHEAD = 2  # algorithms whose programs are compiled while another one's run
-_DISPATCH_SECONDS = 0.2
-_MOST_GROWTH = 8
-_Measured = Sequence[tuple[int, Lane, Mapping[str, Any]]]
-"""Records of lanes after rounds."""
 
 
 def run(
@@ -49,6 +30,7 @@ def run(
     origin: Origin | None = None,
     places: Sequence[Place] | None = None,
     shared: Programs | None = None,
+    allow_mixed: bool = False,
 ) -> runs.Results:
     """Runs what has not run yet: the body of `Experiment.run` and `Experiment.fork`.
 
@@ -63,12 +45,14 @@ def run(
         the same time; all devices of this process by default. Unless lanes run side by side,
         nothing that is kept depends on the number of devices, nor on the size of meshes.
       shared: the programs of the experiment, if there are any yet, and with them where lanes run.
+      allow_mixed: as in `Experiment.run`.
 
     Returns:
-      The metrics.
+      The metrics; of a share those of its lanes.
 
     Raises:
       ValueError: as `Experiment.run`.
+      FailedLanesError: likewise.
     """
     log = experiment.log if processes.is_leader() else ()
     callbacks = [*processes.do_in_all(lambda: hooks.callbacks(log, folder)), *callbacks]
@@ -82,24 +66,29 @@ def run(
     def opened() -> stores.Memory:
         if path is None:
             return stores.Memory()
+        options: dict[str, Any] = {
+            'facts': facts,
+            'config': experiment.config,
+            'allow_mixed': allow_mixed,
+        }
         with experiment.plan.precision():
-            return stores.RunFolder(path, facts=facts, config=experiment.config)
+            if (share := experiment.share) is None:
+                return stores.RunFolder(path, **options)
+            division = experiment.plan.division
+            return SharedFolder(path, **options, division=division, shard=share.index)
 
     several = processes.are_several()
     store: Any = stores.InStep(opened, [experiment.config, facts]) if several else opened()
     try:
         tell(callbacks, 'on_start', experiment)
-        if path is not None and not origin.has_links(path, experiment.num_rounds):
+        is_first = experiment.share is None or experiment.share.index == 0
+        if path is not None and is_first and not origin.has_links(path, experiment.num_rounds):
             store.keep_links(recordings.realised(shared, origin))
-        stages = _Stages(shared, store, callbacks, origin)
-        left = list(experiment.algorithms)
-        while left:
-            label, *left = left
-            coming = [experiment.plan.every_lane(other) for other in left[:_AHEAD]]
-            stages.run(experiment.plan.tuning_lanes(label), coming)
-            tried = functools.partial(choose, experiment, label, runs.as_columns(store.lines()))
-            stages.run(experiment.plan.main_lanes(label, processes.do_in_all(tried)), coming)
-            shared.forget(label)
+        stages = functools.partial(Stages, shared, store, callbacks, origin)
+        if experiment.share is None or path is None:
+            _run_in_turn(shared, store, stages())
+        else:
+            shards.Shard(experiment, path, store, stages, callbacks).run()
     finally:
         store.close()
     results = runs.Results(runs.as_columns(store.lines()), facts, path)
@@ -107,277 +96,16 @@ def run(
     return results
 
 
-def choose(
-    experiment: 'Experiment', label: str, columns: Mapping[str, np.ndarray]
-) -> list[dict[str, Any]]:
-    """The values that did best in tuning.
-
-    Args:
-      experiment: the experiment.
-      label: the algorithm.
-      columns: the metrics, those of its tuning among them.
-
-    Returns:
-      For each of its tuned points of the grid, the values of the columns that were tuned.
-
-    Raises:
-      ValueError: if every value tried diverged.
-    """
-    found = choosing.read_tries(columns, experiment.plan.facts(), label)
-    for tried in found:
-        if tried.best is None:
-            values = {name: column.tolist() for name, column in tried.columns.items()}
-            raise errors.invalid('tuning', f'hold a value at which {label} converges', values)
-    return [tried.chosen for tried in found]
-
-
-def compile_ahead(shared: Programs, lanes: Sequence[Lane]) -> None:
-    """Begins to compile what new lanes of an algorithm will run.
-
-    Args:
-      shared: the programs of the experiment.
-      lanes: of one stage, one after the other; those of several devices at the same time.
-    """
-    for place in shared.places[: shared.num_at_a_time(lanes[0], len(lanes))]:
-        group = Group(shared, lanes[:1], place)
-        shared.begin(group, group.program.advance, group.inputs)
-        shared.begin(group, group.program.start, group.beginning)
-
-
-# Stages of algorithms.
-
-
-@dataclasses.dataclass(eq=False)
-class _Flight:
-    """Lanes under way, all of them with the same rounds behind them.
-
-    Attributes:
-      group: what advances them.
-      done: rounds behind them.
-      saved: rounds behind them at their last save.
-      clock: says when to save.
-      pace: periods that the device advances in a moment; 0 if a period takes longer, or nobody
-        has looked since the last save.
-      began: when the device began with what is collected next.
-    """
-
-    group: Group
-    done: int
-    saved: int
-    clock: stores.SaveClock
-    pace: int = 0
-    began: float = 0.0
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the last round is behind them."""
-        return self.done == self.group.lanes[0].num_rounds
-
-
-class _Stages:
-    """Runs stages of algorithms."""
-
-    def __init__(
-        self, shared: Programs, store: Any, callbacks: Sequence[Callback], origin: Origin
-    ) -> None:
-        """Runs nothing yet.
-
-        Args:
-          shared: the programs of the experiment.
-          store: where all is kept.
-          callbacks: who is told.
-          origin: what the lanes of the main stage begin with.
-        """
-        self._programs, self._store = shared, store
-        self._callbacks, self._origin = callbacks, origin
-        self._period = shared.experiment.eval_every
-        self._flights: deque[_Flight] = deque()  # in the order of dispatch
-        self._free: deque[Place] = deque()
-
-    def run(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()) -> None:
-        """Advances lanes of one stage of an algorithm to their last round.
-
-        From their last checkpoints, if there are any.
-
-        Args:
-          lanes: all of them.
-          coming: those of the algorithm that runs next, whose programs are compiled meanwhile if a
-            core is idle.
-
-        Raises:
-          Stop: if a callback did, after all was saved.
-        """
-        if not lanes:
-            return
-        store, first = self._store, lanes[0]
-        store.expect({lane.name: lane.about for lane in lanes})
-        total = sum(lane.num_rounds for lane in lanes)
-        tell(self._callbacks, 'on_stage', first.algorithm, first.stage, total)
-        self._free = deque(self._programs.places)  # as many as there is work and memory for
-        if not self._programs.side_by_side:
-            most = self._programs.num_at_a_time(first, len(lanes))
-            self._free = deque(self._programs.places[:most])
-        self._sharers = len(self._free)
-        waiting = deque(self._groups(lanes))
-        try:
-            while waiting or self._flights:
-                self._begin(waiting)
-                if self._flights and not self._programs.side_by_side:
-                    for ahead in coming:
-                        compile_ahead(self._programs, ahead)
-                    coming = ()
-                if self._flights:
-                    flight = self._flights[0]
-                    if flight.pace and not self._store.is_due(flight.clock):
-                        self._dispatch(flight)  # so that the device never waits for what follows
-                    self._land(flight)
-                    self._flights.rotate(-1)
-                    if flight.is_done:
-                        self._free.append(self._flights.pop().group.place)
-                    elif flight.done == flight.group.round:
-                        self._dispatch(flight)
-        except Stop:
-            self._stop()
-            raise
-
-    def _begin(self, waiting: deque[tuple[list[Lane], int]]) -> None:
-        """Begins lanes on the devices that are free."""
-        begun = []
-        while waiting and self._free:
-            flight = self._restored(*waiting.popleft())
-            if flight is not None:
-                begun.append(flight)
-        if begun:
-            self._programs.compile([flight.group for flight in begun])
-        for flight in begun:
-            self._dispatch(flight)
-            self._flights.append(flight)
-
-    def _restored(self, lanes: list[Lane], width: int) -> _Flight | None:
-        """Lanes where they stand, on a device that is free; None if they are done."""
-        experiment, is_main = self._programs.experiment, lanes[0].stage == MAIN
-        done = self._store.rounds(lanes[0].name)
-        is_new, is_done = not done, done >= lanes[0].num_rounds
-        if is_new and is_main:
-            done = self._origin.round
-        group = None if is_done else Group(self._programs, lanes, self._free.popleft(), width)
-        states: list[PyTree] = []
-        if group and is_new:
-            states = [self._origin.begin(lane) for lane in lanes if done]
-        elif group:
-            shapes = {lane.name: traced.state_shape(experiment, lane) for lane in lanes}
-            states = list(self._store.restore(shapes).values())
-        if done:
-            self._tell([(done, lane, {}) for lane in lanes])
-        if group is None:
-            return None
-        if done:
-            group.restore(states)
-        else:
-            group.start()
-            if is_main and experiment.evaluate_start:
-                measured = [(0, *of) for of in zip(lanes, group.evaluate(), strict=True)]
-                self._append(measured)
-                self._tell(measured)
-        return _Flight(group, done, done, stores.SaveClock(_SAVE_SECONDS, self._sharers))
-
-    def _dispatch(self, flight: _Flight) -> None:
-        """Starts as many periods as take a moment, or one that takes longer, if any are left."""
-        group = flight.group
-        if flight.done == group.round:
-            flight.began = time.monotonic()
-        left = (group.lanes[0].num_rounds - group.round) // self._period
-        if left:
-            group.dispatch(min(left, max(1, flight.pace)))
-
-    def _land(self, flight: _Flight) -> None:
-        """Waits for periods that were started; keeps and tells what they gave."""
-        group, first = flight.group, flight.done + self._period
-        periods = group.collect()
-        began, flight.began = flight.began, time.monotonic()
-        pace = len(periods) * min(_DISPATCH_SECONDS / (flight.began - began + 1e-9), _MOST_GROWTH)
-        flight.pace = int(processes.ask_leader(lambda: b'%d' % min(pace, group.most)))
-        measured = [
-            (first + k * self._period, *of)
-            for k, records in enumerate(periods)
-            for of in zip(group.lanes, records, strict=True)
-        ]
-        flight.done += len(periods) * self._period
-        self._append(measured)
-        is_whole = flight.done == group.round  # nothing has changed the state since
-        if is_whole and (self._store.is_due(flight.clock) or flight.is_done):
-            with flight.clock:
-                self._save(flight)
-        self._tell(measured)
-
-    def _append(self, measured: _Measured) -> None:
-        lines: dict[str, list[str]] = {}
-        for round, lane, record in measured:
-            lines.setdefault(lane.name, []).append(runs.line_of(lane.labels, round, record))
-        for name, new in lines.items():
-            self._store.append(name, new)
-
-    def _tell(self, measured: _Measured) -> None:
-        """Tells everything, then stops if anyone has said so."""
-        stops = []
-        for round, lane, record in measured:
-            try:
-                tell(self._callbacks, 'on_period', lane, {'round': round, **record})
-            except Stop as stop:
-                stops.append(stop)
-        if stops:
-            raise stops[0]
-
-    def _save(self, flight: _Flight) -> None:
-        """Keeps the states of lanes, but of those that were tried in tuning and are done."""
-        needed = flight.group.lanes[0].stage == MAIN or not flight.is_done
-        states = flight.group.states() if needed else [None] * len(flight.group.lanes)
-        names = [lane.name for lane in flight.group.lanes]
-        self._store.save(dict(zip(names, states, strict=True)), flight.done)
-        flight.saved, flight.pace = flight.done, 0
-
-    def _stop(self) -> None:
-        """Waits for what was started, and saves everything."""
-        for flight in self._flights:
-            while flight.done < flight.group.round:
-                with contextlib.suppress(Stop):
-                    self._land(flight)
-            if flight.saved < flight.done:
-                self._save(flight)
-
-    def _groups(self, lanes: Sequence[Lane]) -> list[tuple[list[Lane], int]]:
-        """Lanes that run together, and the width of their program.
-
-        One each, or as many with one program as memory allows.
-        """
-        if not self._programs.side_by_side:
-            return [([lane], 1) for lane in lanes]
-        alike: dict[Any, list[Lane]] = {}
-        for lane in lanes:
-            key = self._programs.key(lane), self._store.rounds(lane.name)
-            alike.setdefault(key, []).append(lane)
-        return [group for members in alike.values() for group in self._cut(members)]
-
-    def _cut(self, members: list[Lane]) -> list[tuple[list[Lane], int]]:
-        """Lanes with one program and one past: all of a device's, halved until they fit.
-
-        All groups are equally wide, so that one program serves them.
-        """
-        shared, first = self._programs, members[0]
-        count = len(shared.places)
-        share = math.ceil(len(members) / count)
-        is_done = self._store.rounds(first.name) >= first.num_rounds
-        data = families.own_bytes([shared.experiment.plan.problem_of(x) for x in members])
-        most = memory.lanes_that_fit(traced.lane_bytes(shared.experiment, first) + data, share)
-        while True:
-            size = math.ceil(len(members) / count)
-            groups = [members[i : i + size] for i in range(0, len(members), size)]
-            placed = zip(groups, shared.places, strict=False)
-            made = (Group(shared, *of, size) for of in placed)
-            if size == 1 or (size <= most and (is_done or shared.fit(list(made)))):
-                break
-            count *= 2
-        if size < share:
-            said = f'{first.algorithm}: {size} at a time, as more lanes do not fit into memory'
-            print(said, file=sys.stderr)
-        return [(group, size) for group in groups]
+def _run_in_turn(shared: Programs, store: Any, stages: Stages) -> None:
+    """One algorithm after the other."""
+    experiment = shared.experiment
+    plan = experiment.plan
+    left = [label for label in experiment.algorithms if plan.every_lane(label)]
+    while left:
+        label, *left = left
+        coming = [plan.every_lane(other) for other in left[:_AHEAD]]
+        stages.run(plan.tuning_lanes(label), coming)
+        columns = runs.as_columns(store.lines())
+        tried = functools.partial(choosing.choose, plan.facts(), label, columns)
+        stages.run(plan.own(plan.main_lanes(label, processes.do_in_all(tried))), coming)
+        shared.forget(label)

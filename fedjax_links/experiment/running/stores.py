@@ -5,10 +5,7 @@ stand, when to save, and that the disk is full) is told by it whenever it is ask
 """
 
 import contextlib
-import fcntl
 import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +18,10 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
-from fedjax_links.machines import environment, processes
+from fedjax_links.machines import claims, environment, processes
 from fedjax_links.storage import archives, checkpoints, packing
 
 _MAY_GROW = 'num_rounds'
-_LOCK = '.lock'
 _KEPT = 2  # saves of a lane
 
 
@@ -105,6 +101,13 @@ class Memory:
         """Whether it is time to save."""
         return False
 
+    def take(self, lane: str) -> bool:
+        """Makes a lane this process's to run; False while another process has it."""
+        return True
+
+    def release(self, lane: str) -> None:
+        """Lets other processes take a lane."""
+
     def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Keeps realised links."""
 
@@ -121,6 +124,7 @@ class RunFolder(Memory):
         *,
         facts: Mapping[str, Any],
         config: Mapping[str, Any] | None = None,
+        allow_mixed: bool = False,
     ) -> None:
         """Opens or creates the folder.
 
@@ -130,36 +134,44 @@ class RunFolder(Memory):
           folder: its path.
           facts: of the experiment, JSON values only.
           config: the config it was made from, if any.
+          allow_mixed: whether lanes of other seeds may have run on machines of other kinds.
 
         Raises:
           ValueError: if the folder cannot be used, holds another experiment, is in use by another
             process, or its files were changed.
         """
         super().__init__()
-        self.path = Path(folder).absolute()
+        self._kept: dict[int, runs.KeptLane] = {}  # one of each seed, from earlier starts
+        self._checked: set[int] = set()  # seeds that this machine may go on with
+        self.path, self._facts = Path(folder).absolute(), facts
+        self._allow_mixed, self._fingerprint = allow_mixed, environment.fingerprint()
         if (self.path / archives.METRICS).exists():
             requirement = 'be the folder of a run, not of an archive, which has no states'
             raise errors.invalid('workdir', requirement, folder)
         runs.refuse_older(self.path, 'workdir')
         with errors.on_disk(self.path):
             (self.path / runs.CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-            self._lock = (self.path / _LOCK).open('a+')
-        self._claim()
-        try:
-            with errors.on_disk(self.path):
-                for left in self.path.rglob('*.partial'):  # of a process that was killed
-                    left.unlink()
-                self._describe(facts, config)
-                self._saves = runs.saves(self.path)
-                kept = [self._whole(files) for files in list(self._saves.values())]
-                found = runs.in_order([lane for lane in kept if lane is not None], facts)
-                self._lines = {lane.name: list(lane.lines) for lane in found}
-                self._write_metrics(self.lines())
-        except BaseException:
-            self._lock.close()
-            raise
+            self._claim()
         self._metrics: IO[bytes] | None = None
         self._shown = 0, 0  # in metrics while they grow: whole lanes, and lines of the next one
+        try:
+            with errors.on_disk(self.path):
+                self._open(config)
+        except BaseException:
+            self._leave()
+            raise
+
+    def _open(self, config: Mapping[str, Any] | None) -> None:
+        """Writes what is run, and reads what is there."""
+        for left in self.path.rglob('*.partial'):  # of a process that was killed
+            left.unlink()
+        self._describe(self._facts, config)
+        self._saves = runs.saves(self.path)
+        kept = [self._whole(files) for files in list(self._saves.values())]
+        found = runs.in_order([lane for lane in kept if lane is not None], self._facts)
+        self._kept = {lane.labels['seed']: lane for lane in found}
+        self._lines = {lane.name: list(lane.lines) for lane in found}
+        self._write_metrics(self.lines())
 
     def rounds(self, lane: str) -> int:
         """As `Memory.rounds`."""
@@ -176,6 +188,19 @@ class RunFolder(Memory):
             for lane, like in lanes.items()
         }
 
+    def take(self, lane: str) -> bool:
+        """As `Memory.take`.
+
+        Raises:
+          ValueError: if what is there was run on a machine whose bits may differ from this one's.
+        """
+        labels = self._lanes[lane]['labels']
+        if labels['seed'] not in self._checked:
+            own = runs.KeptLane(lane, labels, 0, 0, [], {}, fingerprint=self._fingerprint)
+            runs.check_kinds([*self._kept.values(), own], allow_mixed=self._allow_mixed)
+            self._checked.add(labels['seed'])
+        return True
+
     def append(self, lane: str, lines: Sequence[str]) -> None:
         """As `Memory.append`."""
         super().append(lane, lines)
@@ -188,6 +213,7 @@ class RunFolder(Memory):
             for lane, state in states.items():
                 path = runs.checkpoint_file(self.path, lane, round)
                 about = {name: self._lanes[lane][name] for name in ('labels', 'place')}
+                about[runs.FINGERPRINT] = self._fingerprint
                 content = checkpoints.pack(state, about, self._lines.get(lane, []))
                 checkpoints.write_whole(path, content)
                 files = self._saves.setdefault(lane, {})
@@ -207,11 +233,11 @@ class RunFolder(Memory):
 
     def close(self) -> None:
         """As `Memory.close`."""
-        with self._lock:
-            if self._metrics is not None:
-                with contextlib.suppress(OSError):  # they are derived
-                    self._metrics.close()
-                    self._write_metrics(self.lines())
+        if self._metrics is not None:
+            with contextlib.suppress(OSError):  # they are derived
+                self._metrics.close()
+                self._write_metrics(self.lines())
+        self._leave()
 
     def _whole(self, files: dict[int, Path]) -> runs.KeptLane | None:
         """A lane as its last file that is whole has it; none after one is as good as new.
@@ -263,16 +289,16 @@ class RunFolder(Memory):
         checkpoints.write_whole(self.path / runs.METRICS, ''.join(lines).encode())
 
     def _claim(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.seek(0)
-            holder = self._lock.read().strip() or 'another process'
-            self._lock.close()
-            raise errors.invalid('workdir', 'not be in use', f'{self.path}, by {holder}') from None
-        self._lock.truncate(0)
-        self._lock.write(f'process {os.getpid()} on {platform.node()}')
-        self._lock.flush()
+        """Keeps all others out."""
+        lock = self.path / runs.LOCK
+        claim = claims.take(lock)
+        if claim is None:
+            raise claims.refused('workdir', self.path, lock)
+        self._lock = claim
+
+    def _leave(self) -> None:
+        """Lets others in."""
+        self._lock.release(keep=True)
 
     def _describe(self, facts: Mapping[str, Any], config: Mapping[str, Any] | None) -> None:
         """Writes what is run, after comparing it with what is there."""

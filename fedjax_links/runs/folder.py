@@ -21,6 +21,7 @@ by a digest among its fields, an npz by its comment (`packing`).
 
 import dataclasses
 import functools
+import glob
 import hashlib
 import json
 import math
@@ -36,6 +37,7 @@ from fedjax_links.storage import archives, checkpoints, packing
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
 METRICS, LINKS, CHECKPOINTS = 'metrics.jsonl', 'links.npz', 'checkpoints'
+LOCK, FINGERPRINT = '.lock', 'fingerprint'
 _DIGEST = 'sha256'
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed')
 _OLDER = f'{CHECKPOINTS}/journal.jsonl'
@@ -55,6 +57,9 @@ class KeptLane:
       round: rounds behind it.
       lines: of metrics.
       states: the files that hold a state, by rounds behind it, ascending.
+      files: all of its files, likewise.
+      fingerprint: of the machine that saved it last (`environment.fingerprint`); None where a
+        version before this one did.
     """
 
     name: str
@@ -63,6 +68,8 @@ class KeptLane:
     round: int
     lines: Sequence[str]
     states: Mapping[int, Path]
+    files: Mapping[int, Path] = dataclasses.field(default_factory=dict)
+    fingerprint: Mapping[str, Any] | None = None
 
     @functools.cached_property
     def records(self) -> dict[int, dict[str, Any]]:
@@ -120,10 +127,11 @@ def lanes(folder: str | Path) -> list[KeptLane]:
         return in_order([lane_of(files) for files in saves(Path(folder)).values()], facts)
 
 
-def saves(folder: Path) -> dict[str, dict[int, Path]]:
-    """The files of the lanes, by the name of the lane and rounds behind it, ascending."""
+def saves(folder: Path, lane: str | None = None) -> dict[str, dict[int, Path]]:
+    """The files of the lanes, or of one, by the name of the lane and rounds behind it, ascending."""
     found: dict[str, dict[int, Path]] = {}
-    for path in sorted((folder / CHECKPOINTS).glob('*@*.npz')):
+    wanted = '*' if lane is None else glob.escape(lane)
+    for path in sorted((folder / CHECKPOINTS).glob(f'{wanted}@*.npz')):
         lane, _, round = path.stem.rpartition('@')
         found.setdefault(lane, {})[int(round)] = path
     return {lane: dict(sorted(files.items())) for lane, files in found.items()}
@@ -142,7 +150,8 @@ def lane_of(files: Mapping[int, Path]) -> KeptLane:
     about, lines = checkpoints.read(files[last])
     states = {round: path for round, path in files.items() if round < last or about['leaves']}
     name = files[last].stem.rpartition('@')[0]
-    return KeptLane(name, about['labels'], about['place'], last, lines, states)
+    own = about['labels'], about['place'], last, lines, states
+    return KeptLane(name, *own, files, about.get(FINGERPRINT))
 
 
 def in_order(lanes: Iterable[KeptLane], facts: Mapping[str, Any]) -> list[KeptLane]:

@@ -1,0 +1,44 @@
+"""Joins the shards of a run into the run that one process would have made, and reports.
+
+python -m fedjax_links merge --workdir=runs/map
+python -m fedjax_links merge --workdir=runs/map node1/map node2/map
+
+Of shards that shared a folder it is enough to name that; of others name every folder.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedjax_links.cli import app
+from fedjax_links.core import errors
+
+
+class Flags(NamedTuple):
+    """Flags of the command.
+
+    Attributes:
+      workdir: Folder of the whole run.
+      allow_mixed: Shards may have run on machines of different kinds, a seed on one.
+    """
+
+    workdir: str | None = None
+    allow_mixed: bool = False
+
+
+def main(given: Flags, *folders: str) -> None:
+    """Joins and reports."""
+    if given.workdir is None:
+        raise errors.invalid('workdir', 'name the folder of the whole run, such as runs/map', None)
+    from fedjax_links import experiment, report, runs
+
+    results = runs.merge(folders or given.workdir, given.workdir, allow_mixed=given.allow_mixed)
+    print(f'{len(runs.lanes(given.workdir)):,} lanes in {given.workdir}')
+    planned: Any = None
+    config = runs.read_json(Path(given.workdir), runs.CONFIG)
+    if config is not None:
+        planned = experiment.build(config)
+    print(report.write(results, planned))
+
+
+if __name__ == '__main__':
+    app.run(main, Flags, positional=True)

@@ -1,0 +1,149 @@
+"""One of several processes that run the lanes of an experiment in one folder.
+
+It runs its own lanes of tuning, then helps with those that nobody runs; once all are done it knows
+what did best, and runs its own lanes of the main stage. It waits for lanes that another process
+holds, and for nothing else: where a process is lost, the others tune what it left.
+"""
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedjax_links import runs
+from fedjax_links.core import errors
+from fedjax_links.experiment.plan import choosing
+from fedjax_links.experiment.plan.lanes import Lane
+from fedjax_links.experiment.running.hooks import Callback, Stop, tell
+from fedjax_links.experiment.running.stages import Stages
+from fedjax_links.storage import checkpoints
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment.definition import Experiment
+
+_POLL_SECONDS = 1.0
+
+
+class FailedLanesError(RuntimeError):
+    """Some lanes failed; all others have run.
+
+    Attributes:
+      lines: one for each, by the name of the lane.
+    """
+
+    def __init__(self, lines: dict[str, str]) -> None:
+        """Says which, and why."""
+        super().__init__('\n'.join(f'{lane}: {said}' for lane, said in lines.items()))
+        self.lines = lines
+
+
+class Shard:
+    """Runs one share."""
+
+    def __init__(
+        self,
+        experiment: 'Experiment',
+        folder: Path,
+        store: Any,
+        stages: Callable[[], Stages],
+        callbacks: Sequence[Callback],
+    ) -> None:
+        """Runs nothing yet.
+
+        Args:
+          experiment: with a share.
+          folder: of the run.
+          store: the folder as `shared.SharedFolder`.
+          stages: makes what advances lanes.
+          callbacks: who is told.
+        """
+        self._experiment, self._plan = experiment, experiment.plan
+        self._folder, self._store, self._stages = folder, store, stages
+        self._callbacks = callbacks
+        self._failed: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Runs the lanes of the share.
+
+        Raises:
+          FailedLanesError: at the end, if some failed.
+          Stop: if a callback did, after all was saved.
+        """
+        for label in self._experiment.algorithms:
+            self.tune(label, alone=True)
+        for label in self._experiment.algorithms:
+            self.run_main(label)
+        if self._failed:
+            raise FailedLanesError(self._failed)
+
+    def tune(self, label: str, *, alone: bool) -> None:
+        """Runs the lanes of tuning of an algorithm: the share's, or all that nobody runs."""
+        lanes = self._plan.tuning_lanes(label)
+        own = self._plan.own(lanes)
+        self._finish(own if alone else [*own, *(lane for lane in lanes if lane not in own)])
+
+    def run_main(self, label: str) -> None:
+        """Runs the share's main lanes of an algorithm, once it is tuned."""
+        if not (lanes := self._plan.own(self._plan.main_lanes(label))):
+            return
+        self.tune(label, alone=False)
+        columns = runs.as_columns(self._store.lines())
+        try:
+            chosen = choosing.choose(self._plan.facts(), label, columns)
+        except errors.InvalidError as error:
+            for lane in lanes:
+                self._note(lane.name, error)
+            return
+        self._finish(self._plan.own(self._plan.main_lanes(label, chosen)))
+
+    def _finish(self, lanes: Sequence[Lane]) -> None:
+        """Runs lanes of one stage, waiting for those that others hold."""
+        said: set[str] = set()
+        while True:
+            self._store.refresh()
+            left = [lane for lane in lanes if self._is_left(lane)]
+            if not left:
+                self._store.expect({lane.name: lane.about for lane in lanes})
+                return
+            self._attempt(left)
+            left = [lane for lane in left if self._is_left(lane)]
+            holders = {holder for lane in left if (holder := self._store.holder(lane.name))}
+            if holders:
+                if holders - said:
+                    first = left[0]
+                    said |= holders
+                    waited = f'{len(left)} lanes of {first.algorithm}, {first.stage}'
+                    text = f'waiting for {waited}: {", ".join(sorted(holders))}'
+                else:
+                    text = ''
+                tell(self._callbacks, 'on_wait', text)
+                time.sleep(_POLL_SECONDS)
+
+    def _is_left(self, lane: Lane) -> bool:
+        return lane.name not in self._failed and self._store.rounds(lane.name) < lane.num_rounds
+
+    def _attempt(self, lanes: Sequence[Lane]) -> None:
+        """Runs lanes; if one fails, the others go on from what was saved."""
+        try:
+            self._stages().run(lanes)
+        except Stop:
+            raise
+        except Exception as error:
+            self._store.release_all()
+            if len(lanes) == 1:
+                self._note(lanes[0].name, error)
+                return
+            for lane in lanes:
+                if self._is_left(lane):
+                    self._attempt([lane])
+
+    def _note(self, lane: str, error: Exception) -> None:
+        """Keeps why a lane failed."""
+        is_mistake = isinstance(error, errors.InvalidError)
+        self._failed[lane] = str(error) if is_mistake else errors.describe(error)
+        folder = self._folder / runs.FAILURES
+        with errors.on_disk(folder):
+            folder.mkdir(exist_ok=True)
+            text = ''.join(traceback.format_exception(error))
+            checkpoints.write_whole(folder / f'{lane}.txt', text.encode())

@@ -1,0 +1,166 @@
+"""The folder of a run that several processes write at the same time, each what it holds."""
+
+import dataclasses
+import glob
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedjax_links import runs
+from fedjax_links.base import PyTree
+from fedjax_links.core import errors
+from fedjax_links.experiment.running import stores
+from fedjax_links.machines import claims
+
+_OPENING = '.opening'
+_POLL_SECONDS = 0.05
+
+
+class SharedFolder(stores.RunFolder):
+    """A run's folder for a process that runs some of its lanes.
+
+    A lane is this process's from `take` to `release`; what others have done is seen by `refresh`.
+    There are no ``metrics.jsonl`` until all are done and merged (`runs.merge`).
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        facts: Mapping[str, Any],
+        config: Mapping[str, Any] | None = None,
+        allow_mixed: bool = False,
+        division: runs.Division,
+        shard: int | None = None,
+    ) -> None:
+        """Opens or creates the folder.
+
+        Args:
+          folder: as in `stores.RunFolder`.
+          facts: likewise.
+          config: likewise.
+          allow_mixed: likewise.
+          division: how the lanes are divided.
+          shard: whose process this is; None for one that runs no lanes.
+
+        Raises:
+          ValueError: as `stores.RunFolder`; if the run is divided otherwise, or if another process
+            runs this shard.
+        """
+        self._division, self._shard = division, shard
+        self._claims: dict[str, claims.Claim] = {}
+        self._own: claims.Claim | None = None
+        super().__init__(folder, facts=facts, config=config, allow_mixed=allow_mixed)
+
+    def _claim(self) -> None:
+        """Keeps out who would run all lanes, and a second process of this shard."""
+        (self.path / runs.CLAIMS).mkdir(exist_ok=True)
+        lock = self.path / runs.LOCK
+        shared = claims.share(lock)
+        if shared is None:
+            raise claims.refused('workdir', self.path, lock)
+        self._shared = shared
+        if self._shard is not None:
+            own = runs.shard_file(self.path, self._shard, self._division.count)
+            self._own = claims.take(own)
+            if self._own is None:
+                shared.close()
+                raise claims.refused('shard', self.path, own)
+
+    def _leave(self) -> None:
+        self.release_all()
+        if self._own is not None:
+            self._own.release()
+        self._shared.close()
+
+    def _open(self, config: Mapping[str, Any] | None) -> None:
+        """Writes what is run, one process after the other."""
+        while (opening := claims.take(self.path / _OPENING)) is None:
+            time.sleep(_POLL_SECONDS)
+        try:
+            there = runs.read_division(self.path)
+            kind: Mapping[str, Any] | None = self._fingerprint if self._shard is not None else None
+            if there is not None and there.fingerprint is not None:
+                if kind is not None and not self._allow_mixed:
+                    runs.check_kind('lanes of this run', there.fingerprint, kind)
+                kind = there.fingerprint
+            self._describe(self._facts, config)
+            runs.write_division(self.path, dataclasses.replace(self._division, fingerprint=kind))
+        finally:
+            opening.release()
+        self.refresh()
+        if self._own is not None:
+            mine = [lane for lane, shard in self._division.lanes.items() if shard == self._shard]
+            self._own.say(rounds=sum(map(self.rounds, mine)))
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Of the experiment."""
+        return self._facts
+
+    def found(self) -> dict[str, dict[int, Path]]:
+        """The files of the lanes, as `runs.saves` gives them, when last looked at."""
+        return self._saves
+
+    def refresh(self) -> None:
+        """Looks at what others have done meanwhile."""
+        own = {lane: self._saves[lane] for lane in self._claims if lane in self._saves}
+        self._saves = {**runs.saves(self.path), **own}
+
+    def take(self, lane: str) -> bool:
+        """As `Memory.take`; where the lane stands is read anew."""
+        with errors.on_disk(self.path):
+            claim = claims.take(runs.lane_file(self.path, lane))
+            if claim is None:
+                return False
+            self._claims[lane] = claim
+            for left in (self.path / runs.CHECKPOINTS).glob(f'{glob.escape(lane)}@*.partial'):
+                left.unlink()
+            self._saves.pop(lane, None)
+            if files := runs.saves(self.path, lane).get(lane):
+                self._saves[lane] = files
+                if (kept := self._whole(files)) is not None:
+                    self._lines[lane] = list(kept.lines)
+                    self._kept[kept.labels['seed']] = kept
+                    self._checked.discard(kept.labels['seed'])
+        return super().take(lane)
+
+    def release(self, lane: str) -> None:
+        """As `Memory.release`."""
+        if lane in self._claims:
+            self._claims.pop(lane).release()
+
+    def release_all(self) -> None:
+        """Lets other processes take all lanes."""
+        for lane in list(self._claims):
+            self.release(lane)
+
+    def holder(self, lane: str) -> str | None:
+        """The process that has a lane; None if none has."""
+        found = claims.held(runs.lane_file(self.path, lane))
+        return None if found is None else str(found['holder'])
+
+    def lines(self) -> list[str]:
+        """As `Memory.lines`; those of lanes that others have run are read."""
+        for lane in self._lanes:
+            if lane not in self._lines and (files := self._saves.get(lane)):
+                self._lines[lane] = list(runs.lane_of(files).lines)
+        return super().lines()
+
+    def keep_links(self, arrays: Mapping[str, Any]) -> None:
+        """As `Memory.keep_links`, by the first shard."""
+        if self._shard == 0:
+            super().keep_links(arrays)
+
+    def save(self, states: Mapping[str, PyTree], round: int) -> None:
+        """As `Memory.save`; what was said of a failure is not true any more."""
+        super().save(states, round)
+        for lane in states:
+            (self.path / runs.FAILURES / f'{lane}.txt').unlink(missing_ok=True)
+
+    def _show(self) -> None:
+        """Metrics are written when all is merged."""
+
+    def _write_metrics(self, lines: Sequence[str]) -> None:
+        """Likewise."""
