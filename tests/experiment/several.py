@@ -18,9 +18,9 @@ import time
 def get_config():
     from fedjax_links.core import memory
     from fedjax_links.storage import checkpoints
-    from fedjax_links.experiment.running import loop
+    from fedjax_links.experiment.running import stages
 
-    loop._SAVE_SECONDS = 0.05
+    stages._SAVE_SECONDS = 0.05
     write_whole = checkpoints.write_whole
 
     def counted(path, content):

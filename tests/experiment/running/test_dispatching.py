@@ -7,6 +7,7 @@ import pytest
 from fedjax_links import experiment, participation
 from fedjax_links.core import memory
 from fedjax_links.experiment.running import loop as running
+from fedjax_links.experiment.running import stages
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.programs import Programs
 from tests.experiment.running.test_loop import in_python
@@ -102,7 +103,7 @@ def test_periods_that_take_a_moment_are_started_together(
     tmp_path, monkeypatch, dispatches, seconds, expected
 ):
     """Everyone hears of each; whoever says stop at one of them is told of what was started."""
-    monkeypatch.setattr(running, '_DISPATCH_SECONDS', seconds)
+    monkeypatch.setattr(stages, '_DISPATCH_SECONDS', seconds)
     algorithms = {'fedavg': in_python().algorithms['fedavg']}
     planned = in_python(algorithms=algorithms, **ONE_LANE)
     heard = []

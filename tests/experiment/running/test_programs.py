@@ -7,7 +7,7 @@ import pytest
 from fedjax_links import algorithms
 from fedjax_links.experiment import Callback
 from fedjax_links.experiment.looking import preflight
-from fedjax_links.experiment.running import loop
+from fedjax_links.experiment.running import loop, stages
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.local_training import local_sgd
 from fedjax_links.machines import devices, environment
@@ -33,16 +33,16 @@ def test_a_run_traces_no_round_again_that_its_check_has_traced():
 
 def test_what_is_compiled_ahead_is_what_runs_next(monkeypatch):
     """It changes no bit."""
-    ahead, begun = loop.compile_ahead, []
+    ahead, begun = stages.compile_ahead, []
 
     def noted(shared, lanes):
         begun.append(lanes[0].algorithm)
         ahead(shared, lanes)
 
-    monkeypatch.setattr(loop, 'compile_ahead', noted)
+    monkeypatch.setattr(stages, 'compile_ahead', noted)
     found = in_python().run(devices=1)
     assert begun == ['fedpbc']
-    monkeypatch.setattr(loop, 'compile_ahead', lambda *given: None)
+    monkeypatch.setattr(stages, 'compile_ahead', lambda *given: None)
     alone = in_python().run(devices=1)
     for name, column in alone.columns.items():
         np.testing.assert_array_equal(found[name], column)
