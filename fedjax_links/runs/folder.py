@@ -128,7 +128,7 @@ def lanes(folder: str | Path) -> list[KeptLane]:
 
 
 def saves(folder: Path, lane: str | None = None) -> dict[str, dict[int, Path]]:
-    """The files of the lanes, or of one, by the name of the lane and rounds behind it, ascending."""
+    """The files of lanes, or of one, by the lane's name and the rounds behind it, ascending."""
     found: dict[str, dict[int, Path]] = {}
     wanted = '*' if lane is None else glob.escape(lane)
     for path in sorted((folder / CHECKPOINTS).glob(f'{wanted}@*.npz')):

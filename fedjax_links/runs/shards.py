@@ -1,4 +1,4 @@
-"""Runs in shards: several processes, each with lanes of its own, on machines that share a disk or not.
+"""Runs in shards: several processes, each with its own lanes, on machines with one disk or several.
 
 Beside what any run has (`folder`), the folder of such a run holds until it is merged
 
