@@ -32,7 +32,9 @@ class Flags(NamedTuple):
       devices: Devices that lanes run on at the same time; by default all, on a CPU one per core, or
         those of one mesh. Changes no bit.
       mesh: clients:N lets N devices share the clients of every round of a lane.
-      coordinator: HOST:PORT where process 0 is heard by the others of its --mesh.
+      coordinator: HOST:PORT where process 0 is heard by the others of its --mesh; with it the
+        next two are given, or none: those of a SLURM step of several tasks, of mpirun, or of an
+        indexed job of Kubernetes.
       num_processes: How many processes share --mesh.
       process_id: Which of them this is, from 0; process 0 alone writes and reports.
       shard: I/N runs the lanes of one of N shards, I from 0 to N - 1 or from 1 to N, in a folder
@@ -64,12 +66,27 @@ def main(values: dict[str, Any], given: Flags) -> None:
     from fedjax_links.machines import devices, processes
 
     mesh_size = devices.mesh_size(given.mesh)
+    given = _as_started(given)
     joined = processes.join(given.coordinator, given.num_processes, given.process_id)
     alone = given.coordinator is None
     devices.prepare(given.devices or mesh_size if alone else _share_of_each(mesh_size, given))
     with joined:
         status = _simulate(values, given, folder, mesh_size)
     sys.exit(status)
+
+
+def _as_started(given: Flags) -> Flags:
+    """The flags; of a process that was started with others, and does not say so, those that do."""
+    from fedjax_links.machines import clusters
+
+    names = 'coordinator', 'num_processes', 'process_id'
+    is_open = given.mesh is not None and all(getattr(given, name) is None for name in names)
+    found = clusters.process() if is_open else None
+    if found is None:
+        return given
+    whose = f'process {found.process_id} of {found.num_processes}'
+    print(f'{whose} as {found.source} says, coordinator {found.coordinator}', flush=True)
+    return given._replace(**{name: getattr(found, name) for name in names})
 
 
 def _simulate(values: dict[str, Any], given: Flags, folder: Path, mesh_size: int | None) -> int:

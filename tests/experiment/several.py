@@ -1,5 +1,6 @@
 """Runs of two processes that share a mesh, as commands."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -95,6 +96,26 @@ def start(folder, *, of_leader=None, of_other=None, flags_of_other=()):
             text=True,
         )
         for place, (variables, more) in enumerate(given)
+    ]
+
+
+def start_as_a_step(folder):
+    """Starts the same command twice, as `srun` does with two tasks; ``task-I`` has what I says."""
+    for job in range(4096):  # names a port, as in JAX
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(('', 61440 + job))
+            break
+    step = {'SLURM_JOB_ID': str(job), 'SLURM_STEP_NODELIST': 'localhost', 'SLURM_NTASKS': '2'}
+    return [
+        subprocess.Popen(
+            command(folder),
+            cwd=ROOT,
+            env=environment({**step, 'SLURM_STEP_NUM_TASKS': '2', 'SLURM_PROCID': str(place)}),
+            stdout=(folder.parent / f'task-{place}').open('w'),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for place in range(2)
     ]
 
 

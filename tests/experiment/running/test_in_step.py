@@ -31,6 +31,18 @@ def test_two_processes_keep_what_one_keeps_however_slow_the_leaders_disk(tmp_pat
 
 
 @pytest.mark.slow
+def test_tasks_of_a_slurm_step_find_each_other(tmp_path, whole):
+    folder = tmp_path / 'run'
+    statuses, said = several.ended(several.start_as_a_step(folder))
+    assert (statuses, said) == ([0, 0], ['', ''])
+    heard = [(folder.parent / f'task-{place}').read_text().splitlines()[0] for place in range(2)]
+    assert [line.partition(', coordinator localhost:')[0] for line in heard] == [
+        f'process {place} of 2 as SLURM_PROCID says' for place in range(2)
+    ]
+    assert several.kept(folder) == whole
+
+
+@pytest.mark.slow
 def test_where_one_is_killed_the_other_says_so_and_they_go_on(tmp_path, whole):
     folder = tmp_path / 'run'
     for killed in (1, 0):

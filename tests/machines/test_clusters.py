@@ -1,0 +1,93 @@
+"""Processes that are started together, by what those who start them say in variables."""
+
+import socket
+
+import pytest
+
+from fedjax_links.machines import clusters
+
+STEP = {
+    'SLURM_JOB_ID': '8197',
+    'SLURM_PROCID': '2',
+    'SLURM_STEP_NUM_TASKS': '4',
+    'SLURM_STEP_NODELIST': 'node3',
+}
+MPIRUN = {'OMPI_COMM_WORLD_RANK': '1', 'OMPI_COMM_WORLD_SIZE': '3'}
+POD = {'JOB_COMPLETION_INDEX': '3', 'JAX_NUM_PROCESSES': '4', 'HOSTNAME': 'train-a-3'}
+
+
+def test_a_task_of_a_slurm_step():
+    assert clusters.process(STEP) == ('node3:61445', 4, 2, 'SLURM_PROCID')
+    older = {**STEP, 'SLURM_NTASKS': '5'}
+    del older['SLURM_STEP_NUM_TASKS']
+    assert clusters.process(older) == ('node3:61445', 5, 2, 'SLURM_PROCID')
+    assert clusters.process({**STEP, 'JAX_COORDINATOR_PORT': '80'}).coordinator == 'node3:80'
+    elsewhere = {**STEP, 'JAX_COORDINATOR_ADDRESS': '10.0.0.1:81'}
+    assert clusters.process(elsewhere).coordinator == '10.0.0.1:81'
+
+
+@pytest.mark.parametrize(
+    'names, first',
+    [
+        ('node3,node4', 'node3'),
+        ('gpu[03-07,9]', 'gpu03'),
+        ('gpu[12,14-15],cpu[1-2]', 'gpu12'),
+        ('a-b[7]', 'a-b7'),
+        ('rack[0-1]n[08-12]-ib,other', 'rack0n08-ib'),
+    ],
+)
+def test_the_first_machine_of_a_list(names, first):
+    found = clusters.process({**STEP, 'SLURM_STEP_NODELIST': names})
+    assert found.coordinator == f'{first}:61445'
+
+
+@pytest.mark.parametrize(
+    'where, coordinator',
+    [
+        (
+            {'OMPI_MCA_orte_hnp_uri': '1531576320.0;tcp://10.96.0.1,10.148.0.1:34911'},
+            f'10.96.0.1:{61440 + 1531576320 // 4096 % 4096}',
+        ),
+        (
+            {'OMPI_MCA_orte_hnp_uri': '8192.0;tcp6://[fe80::b9b,2620:10d::2]:43370'},
+            '[fe80::b9b]:61442',
+        ),
+        ({'PMIX_NAMESPACE': 'prterun-node-7-4099@1'}, 'node-7:61443'),
+    ],
+)
+def test_a_process_of_mpirun_also_within_a_step(where, coordinator):
+    for around in ({}, STEP):
+        found = clusters.process({**around, **MPIRUN, **where})
+        assert found == (coordinator, 3, 1, 'OMPI_COMM_WORLD_RANK')
+
+
+def test_a_pod_of_an_indexed_job(monkeypatch):
+    monkeypatch.setattr(socket, 'getfqdn', lambda host: f'{host}.jaxpods.default.svc')
+    there = 'train-a-0.jaxpods.default.svc:55527'
+    assert clusters.process(POD) == (there, 4, 3, 'JOB_COMPLETION_INDEX')
+    monkeypatch.setattr(socket, 'getfqdn', lambda host: host)  # without a service
+    refused = r'^`coordinator` must be given, or JAX_COORDINATOR_ADDRESS, as JOB_COMPLETION_INDEX'
+    with pytest.raises(ValueError, match=refused):
+        clusters.process(POD)
+
+
+def test_what_jax_is_told_comes_first():
+    said = {'JAX_PROCESS_ID': '1', 'JAX_NUM_PROCESSES': '2', 'JAX_COORDINATOR_ADDRESS': 'here:7'}
+    assert clusters.process({**STEP, **MPIRUN, **said}) == ('here:7', 2, 1, 'JAX_PROCESS_ID')
+
+
+@pytest.mark.parametrize(
+    'said',
+    [
+        {},
+        {**STEP, 'SLURM_STEP_NUM_TASKS': '1'},
+        {**MPIRUN, 'OMPI_COMM_WORLD_SIZE': '1'},
+        {**STEP, **MPIRUN, 'OMPI_COMM_WORLD_SIZE': '1'},
+        {'SLURM_JOB_ID': '7', 'SLURM_PROCID': '0', 'SLURM_NTASKS': '4'},  # a batch script itself
+        {'SLURM_ARRAY_TASK_ID': '3', 'SLURM_ARRAY_TASK_COUNT': '8', 'SLURM_JOB_ID': '7'},
+        {'JOB_COMPLETION_INDEX': '3'},  # pods that are not said to be joint
+        {**STEP, 'SLURM_PROCID': ''},
+    ],
+)
+def test_who_was_started_alone(said):
+    assert clusters.process(said) is None
