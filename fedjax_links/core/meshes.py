@@ -40,6 +40,37 @@ class Share:
     num_clients: int = dataclasses.field(metadata={'static': True})
 
 
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Those rows of a client table that one of several processes holds, on the host.
+
+    Attributes:
+      own: [k, ...], of consecutive clients.
+      first: the first of these.
+      num_clients: N, of the whole table.
+    """
+
+    own: np.ndarray
+    first: int
+    num_clients: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the whole table."""
+        return (self.num_clients, *self.own.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the table."""
+        return self.own.dtype
+
+    def __getitem__(self, place: tuple[slice, ...]) -> np.ndarray:
+        """Part of the table, of rows that are among these; its slices have no steps."""
+        rows, *others = place
+        start, stop = (None if i is None else i - self.first for i in (rows.start, rows.stop))
+        return self.own[(slice(start, stop), *others)]
+
+
 def is_inside() -> bool:
     """Whether what is being traced runs on every device of a mesh."""
     return AXIS in jax.sharding.get_abstract_mesh().manual_axes
@@ -244,15 +275,13 @@ class Layout:
         found = leaves if in_shares else self._with_tables(leaves, self._without_rest)
         return jax.tree.unflatten(self._outside, found)
 
-    def join(self, values: Any, read: Callable[[jax.Array], np.ndarray]) -> Any:
-        """The pytree with tables of N rows.
+    def fetch(self, values: Any) -> Any:
+        """The pytree with tables of N rows on the host, or this process's `Rows` of them.
 
         Args:
           values: with tables of D * K rows, perhaps.
-          read: what gives all rows of one.
         """
-        found = self._with_tables(values, lambda a, n: read(a)[:n])
-        return jax.tree.unflatten(self._outside, found)
+        return jax.tree.unflatten(self._outside, self._with_tables(values, _fetched))
 
     def tables(self, values: Any) -> list[tuple[Any, int]]:
         """The leaves of a pytree's tables, of arrays or their shapes, and the N of each."""
@@ -268,6 +297,8 @@ class Layout:
         rows = self._mesh.size * math.ceil(num_clients / self._mesh.size)
         if a.shape[0] == rows:
             return a
+        if isinstance(a, Rows):
+            return Rows(self._filled(a.own, num_clients), a.first, rows)
         pad = np.pad if isinstance(a, np.ndarray) else jnp.pad
         return pad(a, [(0, rows - num_clients)] + [(0, 0)] * (a.ndim - 1))
 
@@ -295,6 +326,16 @@ def on_each(
     specs = {'in_specs': in_specs, 'out_specs': out_specs}
     run: Callable[..., Any] = jax.shard_map(fn, mesh=mesh, check_vma=False, **specs)
     return run
+
+
+def _fetched(a: jax.Array, num_clients: int) -> np.ndarray | Rows:
+    """The rows of clients that devices of this process hold."""
+    if a.is_fully_addressable:
+        return np.asarray(a)[:num_clients]
+    shards = sorted(a.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+    first = min(shards[0].index[0].start or 0, num_clients)
+    own = np.concatenate([np.asarray(shard.data) for shard in shards])
+    return Rows(own[: num_clients - first], first, num_clients)
 
 
 def _share_size(num_clients: int) -> int:

@@ -9,6 +9,7 @@ runs is the same program, wherever it runs and beside whatever.
 import contextlib
 import dataclasses
 import functools
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -129,6 +130,20 @@ class Place:
             return None
         return jax.sharding.NamedSharding(self.mesh, PartitionSpec())
 
+    def own_rows(self, num_clients: int) -> tuple[int, int]:
+        """The rows of a client table that a mesh keeps in this process.
+
+        Args:
+          num_clients: N, of the table.
+
+        Returns:
+          The first of them and the one behind the last; at least one.
+        """
+        here = [device.process_index == jax.process_index() for device in self.devices]
+        share = math.ceil(num_clients / len(here))
+        first = min(here.index(True) * share, num_clients - 1)
+        return first, min(first + sum(here) * share, num_clients)
+
     def start(self, program: Callable[..., Any], *arguments: Any) -> Any:
         """Starts a compiled program here, and does not wait.
 
@@ -153,7 +168,9 @@ class Place:
 
         def lay(a: Any, sharding: jax.sharding.NamedSharding) -> Array:
             def part(place: Any) -> Any:
-                return a if sharding.is_fully_replicated else np.asarray(a)[place]
+                if sharding.is_fully_replicated:
+                    return a
+                return (a if isinstance(a, meshes.Rows) else np.asarray(a))[place]
 
             return jax.make_array_from_callback(np.shape(a), sharding, part)
 

@@ -16,8 +16,6 @@ from contextlib import AbstractContextManager
 from typing import TypeVar
 
 import jax
-import numpy as np
-from jax.experimental import multihost_utils
 
 from fedjax_links.core import checks, errors
 from fedjax_links.machines import connections
@@ -177,10 +175,3 @@ def do_in_all(do: Callable[[], _T]) -> _T:
 
     ask_all(answer)
     return done[0]
-
-
-def whole(array: jax.Array) -> np.ndarray:
-    """An array that lies on devices of several processes, in every one of them."""
-    if array.is_fully_addressable:
-        return np.asarray(array)
-    return np.asarray(multihost_utils.process_allgather(array, tiled=True))

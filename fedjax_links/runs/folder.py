@@ -8,6 +8,8 @@
 * ``environment.json``: versions, devices, cores and flags of the last start.
 * ``checkpoints/<lane>@<round>.npz``: the last two saves of each lane (`checkpoints`): labels, lines
   of metrics so far, and the state; none of lanes that were tried in tuning and are done.
+* ``checkpoints/<lane>@<round>.part<k>.npz``: of a save of several processes, the rows of divided
+  client tables that process k held; what reads the save reads them.
 * ``metrics.jsonl``: the lines of all lanes, in the order of lanes, and nothing else: whatever reads
   a run takes them from the lanes. While a run goes on it ends with the first lane that is not done,
   with lines that are not saved yet. One flat line per lane and evaluation; NaN and infinities are
@@ -133,7 +135,8 @@ def saves(folder: Path, lane: str | None = None) -> dict[str, dict[int, Path]]:
     wanted = '*' if lane is None else glob.escape(lane)
     for path in sorted((folder / CHECKPOINTS).glob(f'{wanted}@*.npz')):
         lane, _, round = path.stem.rpartition('@')
-        found.setdefault(lane, {})[int(round)] = path
+        if round.isdecimal():  # else it is a part of a save
+            found.setdefault(lane, {})[int(round)] = path
     return {lane: dict(sorted(files.items())) for lane, files in found.items()}
 
 

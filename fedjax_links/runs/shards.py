@@ -8,6 +8,7 @@ Beside what any run has (`folder`), the folder of such a run holds until it is m
 """
 
 import dataclasses
+import itertools
 import os
 import shutil
 import time
@@ -165,7 +166,7 @@ def _merge(
         raise errors.invalid('workdir', 'hold all lanes', f'{said}{where}')
     check_kinds(best.values(), allow_mixed=allow_mixed)
     for lane in best.values():
-        for path in lane.files.values():
+        for path in itertools.chain.from_iterable(map(checkpoints.files_of, lane.files.values())):
             _bring(path, target / folders_.CHECKPOINTS / path.name)
     names = folders_.CONFIG, folders_.EXPERIMENT, folders_.ENVIRONMENT, folders_.LINKS
     for name in names:

@@ -2,13 +2,19 @@
 
 The file is written whole or not at all, and read only if no bit of it has changed: it is an npz
 that proves itself (`packing`), with one entry per leaf of the state. Nothing is unpickled.
+
+Of a state that several processes divide, each of them first writes its rows of client tables as a
+part, ``<save>.part<k>.npz``, with entries of the same names. The file then names the digest of
+every part and which rows are there, so a save without all of them is damaged.
 """
 
 import contextlib
+import dataclasses
 import io
+import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +23,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import PyTree
-from fedjax_links.core import errors
+from fedjax_links.core import errors, meshes
 from fedjax_links.storage import packing
 
 _ABOUT, _LINES, _LEAVES = 'about', 'lines', 'leaves'
+PARTS, _DIGEST = 'parts', 'sha256'
+_Take = Callable[[int], tuple[int, int]]
 
 
 class DamagedError(errors.InvalidError):
@@ -40,24 +48,84 @@ def pack(state: PyTree, about: Mapping[str, Any] | None = None, lines: Sequence[
     """What a file holds.
 
     Args:
-      state: arrays of any dtype, typed keys among them; None for a lane that no one goes on from.
+      state: arrays of any dtype, typed keys among them, and `meshes.Rows`, which stand in parts;
+        None for a lane that no one goes on from.
       about: what else the file says, plain values.
       lines: of metrics, each with its line break.
     """
     described, arrays = [], {}
     for place, (key_path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(state)):
-        array, kind = _as_plain(leaf)
+        is_divided = isinstance(leaf, meshes.Rows)
+        array, kind = _as_plain(leaf.own if is_divided else leaf)
         described.append({'path': jax.tree_util.keystr(key_path), 'kind': kind})
-        arrays[f'{place:05d}'] = array
+        if not is_divided:
+            arrays[f'{place:05d}'] = array
     texts = {_ABOUT: json.dumps({**(about or {}), _LEAVES: described}), _LINES: ''.join(lines)}
     encoded = {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()}
     return packing.npz({**encoded, **arrays}, compress=False)
 
 
-def unpack(content: bytes) -> list[Any]:
-    """The leaves of a state that was packed."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        return [_as_leaf(array, kind) for _, array, kind in _entries(stored)]
+def write_part(path: Path, place: int, state: PyTree) -> dict[str, Any]:
+    """Writes those rows of a divided state that are here.
+
+    Args:
+      path: of the save, which is written when all parts are.
+      place: the part's number.
+      state: as in `pack`.
+
+    Returns:
+      What the save says of the part among its `PARTS`; nothing where no leaf is divided.
+    """
+    leaves = {f'{i:05d}': leaf for i, leaf in enumerate(jax.tree.leaves(state))}
+    own = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, meshes.Rows)}
+    if not own:
+        return {}
+    arrays = {name: np.ascontiguousarray(_as_plain(leaf.own)[0]) for name, leaf in own.items()}
+    bounds = {name: (leaf.first, leaf.first + len(leaf.own)) for name, leaf in own.items()}
+    about = np.frombuffer(json.dumps({'rows': bounds}).encode(), np.uint8)
+    content = packing.npz({_ABOUT: about, **arrays}, compress=False)
+    write_whole(part_file(path, place), content)
+    return {_DIGEST: packing.digest_of(content), 'rows': bounds}
+
+
+def part_file(path: Path, place: int) -> Path:
+    """Where a part of a save is."""
+    return path.with_name(f'{path.stem}.part{place}{path.suffix}')
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files of a save, in the order in which they are written: the parts come first."""
+    parts = (part_file(path, place) for place in itertools.count())
+    return [*itertools.takewhile(Path.exists, parts), path]
+
+
+def remove(path: Path) -> None:
+    """Removes a save."""
+    for file in reversed(files_of(path)):
+        file.unlink(missing_ok=True)
+
+
+def tidy(folder: Path, lane: str) -> None:
+    """Removes what a process that was killed has left of a lane.
+
+    Args:
+      folder: of saves.
+      lane: a pattern of names.
+    """
+    for left in folder.glob(f'{lane}@*.part*'):
+        whole = left.with_name(f'{left.name.rpartition(".part")[0]}.npz')
+        if left.suffix == '.partial' or not whole.exists():
+            left.unlink()
+
+
+def proven(path: Path) -> bytes:
+    """What a file holds, without its parts.
+
+    Raises:
+      DamagedError: if the file is missing or was changed.
+    """
+    _prove(path)
+    return path.read_bytes()
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[str]]:
@@ -74,15 +142,22 @@ def read(path: Path) -> tuple[dict[str, Any], list[str]]:
     """
     with _opened(path) as stored:
         about = json.loads(bytes(stored[_ABOUT]))
+        for place, part in enumerate(about.get(PARTS, ())):
+            _prove(part_file(path, place), part[_DIGEST])
         return about, bytes(stored[_LINES]).decode().splitlines(keepends=True)
 
 
-def load(path: Path, like: PyTree) -> PyTree:
+def load(
+    path: Path, like: PyTree, *, content: bytes | None = None, own_rows: _Take | None = None
+) -> PyTree:
     """The state of a file.
 
     Args:
       path: of the file.
       like: a tree of arrays or their shapes; what is read must have its structure, shapes, dtypes.
+      content: what the file holds, where its parts alone are to be read.
+      own_rows: ``number of clients -> the first row and the one behind the last`` that are read of
+        divided leaves, which then are `meshes.Rows`; all of them by default.
 
     Returns:
       The tree.
@@ -91,7 +166,9 @@ def load(path: Path, like: PyTree) -> PyTree:
       DamagedError: if the file is missing or was changed.
       ValueError: if it holds another kind of tree.
     """
-    found, wanted = leaves(path), leaves_of(like)
+    with _opened(path, content) as stored:
+        found = {name: _as_leaf(a, kind) for name, a, kind in _entries(path, stored, own_rows)}
+    wanted = leaves_of(like)
     if list(found) != list(wanted):
         differ = sorted(found.keys() ^ wanted.keys())
         raise errors.invalid('checkpoint', "have the state's leaves", f'{path}, not {differ}')
@@ -117,7 +194,7 @@ def leaves(path: Path) -> dict[str, Any]:
       DamagedError: if the file is missing or was changed.
     """
     with _opened(path) as stored:
-        return {name: _as_leaf(array, kind) for name, array, kind in _entries(stored)}
+        return {name: _as_leaf(array, kind) for name, array, kind in _entries(path, stored)}
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
@@ -125,7 +202,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
     with _opened(path) as stored:
         return {
             name: array.view(jnp.dtype(kind)) if kind and not kind.startswith('key:') else array
-            for name, array, kind in _entries(stored)
+            for name, array, kind in _entries(path, stored)
         }
 
 
@@ -154,24 +231,56 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path, content: bytes | None = None) -> Iterator[Any]:
     """A file's entries, after it was proven."""
-    try:
-        is_whole = packing.is_proven(path)
-    except OSError as error:
-        raise DamagedError(path, str(error.strerror)) from None
-    if not is_whole:
-        raise DamagedError(path, 'it has changed')
-    with np.load(path, allow_pickle=False) as stored:
+    if content is None:
+        _prove(path)
+    with np.load(path if content is None else io.BytesIO(content), allow_pickle=False) as stored:
         yield stored
 
 
-def _entries(stored: Any) -> list[tuple[str, np.ndarray, str]]:
+def _prove(file: Path, digest: str | None = None) -> None:
+    """Raises unless a file is as it was written; a part has a digest."""
+    try:
+        is_whole = packing.is_proven(file, digest)
+    except OSError as error:
+        shared = '' if digest is None else ' (all processes must share the disk)'
+        raise DamagedError(file, f'{error.strerror}{shared}') from None
+    if not is_whole:
+        raise DamagedError(file, 'it has changed')
+
+
+def _entries(path: Path, stored: Any, own_rows: _Take | None = None) -> list[tuple[str, Any, str]]:
     """Path, array and kind of every leaf."""
-    return [
-        (leaf['path'], stored[f'{place:05d}'], leaf['kind'])
-        for place, leaf in enumerate(json.loads(bytes(stored[_ABOUT]))[_LEAVES])
-    ]
+    about = json.loads(bytes(stored[_ABOUT]))
+    divided = _divided(path, about.get(PARTS, ()), own_rows or (lambda count: (0, count)))
+    found = []
+    for place, leaf in enumerate(about[_LEAVES]):
+        rows = divided.get(f'{place:05d}')
+        array = stored[f'{place:05d}'] if rows is None else rows if own_rows else rows.own
+        found.append((leaf['path'], array, leaf['kind']))
+    return found
+
+
+def _divided(path: Path, parts: Sequence[Any], own_rows: _Take) -> dict[str, meshes.Rows]:
+    """Rows of divided leaves by entry, from those parts that have any."""
+    counts = {name: bounds[1] for part in parts for name, bounds in part['rows'].items()}
+    wanted = {name: own_rows(count) for name, count in counts.items()}
+    found: dict[str, list[np.ndarray]] = {name: [] for name in counts}
+    for place, part in enumerate(parts):
+        within = {
+            name: (max(start, wanted[name][0]) - start, min(stop, wanted[name][1]) - start)
+            for name, (start, stop) in part['rows'].items()
+        }
+        within = {name: bounds for name, bounds in within.items() if bounds[0] < bounds[1]}
+        if within:
+            _prove(part_file(path, place), part[_DIGEST])
+        for name, bounds in within.items():
+            found[name].append(packing.rows(part_file(path, place), name, *bounds))
+    return {
+        name: meshes.Rows(np.concatenate(rows), wanted[name][0], counts[name])
+        for name, rows in found.items()
+    }
 
 
 def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:
@@ -184,7 +293,9 @@ def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:
     return array.view(f'u{array.dtype.itemsize}'), array.dtype.name  # bfloat16 and its like
 
 
-def _as_leaf(array: np.ndarray, kind: str) -> Any:
+def _as_leaf(array: Any, kind: str) -> Any:
+    if isinstance(array, meshes.Rows):
+        return dataclasses.replace(array, own=array.own.view(jnp.dtype(kind or array.dtype)))
     if kind.startswith('key:'):
         return jax.random.wrap_key_data(jnp.asarray(array), impl=kind.removeprefix('key:'))
     return jnp.asarray(array.view(jnp.dtype(kind)) if kind else array)

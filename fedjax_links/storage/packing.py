@@ -6,8 +6,10 @@ stands before it.
 
 import hashlib
 import io
+import math
 import os
 import struct
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -44,20 +46,45 @@ def npz(arrays: Mapping[str, np.ndarray], *, compress: bool = True) -> bytes:
     return buffer.getvalue()
 
 
-def is_proven(path: Path) -> bool:
+def digest_of(content: bytes) -> str:
+    """The digest in what `npz` made."""
+    return content[-_SIZE:].decode()
+
+
+def rows(path: Path, name: str, first: int, stop: int) -> np.ndarray:
+    """Rows of an array in a file that was not compressed; no others are kept in memory.
+
+    Args:
+      path: of the file.
+      name: of the array.
+      first: the first row.
+      stop: the one behind the last.
+    """
+    with zipfile.ZipFile(path) as archive, archive.open(f'{name}.npy') as file:
+        np.lib.format.read_magic(file)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        size = dtype.itemsize * math.prod(shape[1:])
+        file.seek(first * size, os.SEEK_CUR)
+        content = file.read((stop - first) * size)
+    return np.frombuffer(content, dtype).reshape(stop - first, *shape[1:])
+
+
+def is_proven(path: Path, digest: str | None = None) -> bool:
     """Whether a file is, bit for bit, what `npz` made.
 
     Args:
       path: of the file, of any size.
+      digest: of the one that it must be; any by default.
 
     Raises:
       OSError: if it cannot be read.
     """
-    digest = hashlib.sha256()
+    found = hashlib.sha256()
     with path.open('rb') as file:
         left = file.seek(0, os.SEEK_END) - _SIZE
         file.seek(0)
         while left > 0 and (part := file.read(min(left, _AT_ONCE))):
-            digest.update(part)
+            found.update(part)
             left -= len(part)
-        return digest.hexdigest().encode() == file.read()
+        wanted = found.hexdigest() if digest is None else digest
+        return found.hexdigest() == wanted and wanted.encode() == file.read()

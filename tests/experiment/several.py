@@ -1,6 +1,7 @@
 """Runs of two processes that share a mesh, as commands."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -8,6 +9,9 @@ import subprocess
 import sys
 import time
 
+import numpy as np
+
+from fedjax_links.storage import packing
 from tests import ROOT
 from tests.experiment.configs import files_of
 
@@ -26,7 +30,7 @@ def get_config():
 
     def counted(path, content):
         write_whole(path, content)
-        if '@' in path.name:
+        if '@' in path.name and '.part' not in path.name:
             folder = path.parent.parent
             with folder.with_name(f'{folder.name}.saves').open('a') as saves:
                 saves.write('.')
@@ -73,18 +77,19 @@ def command(folder, *flags):
     return [sys.executable, '-m', 'fedjax_links', 'simulate', *given, *flags]
 
 
-def start(folder, *, of_leader=None, of_other=None, flags_of_other=()):
+def start(folder, *flags, of_leader=None, of_other=None, flags_of_other=()):
     """Starts two processes.
 
     Args:
       folder: of the run.
+      *flags: more flags of both.
       of_leader: variables of process 0.
       of_other: of process 1.
       flags_of_other: more flags of process 1.
     """
     with socket.socket() as probe:
         probe.bind(('127.0.0.1', 0))
-        flags = [f'--coordinator=127.0.0.1:{probe.getsockname()[1]}', '--num_processes=2']
+        flags = [f'--coordinator=127.0.0.1:{probe.getsockname()[1]}', '--num_processes=2', *flags]
     given = [(of_leader, ()), (of_other, flags_of_other)]
     return [
         subprocess.Popen(
@@ -119,11 +124,10 @@ def start_as_a_step(folder):
     ]
 
 
-def run_alone(folder):
-    """One process on a mesh of as many devices."""
-    subprocess.run(
-        command(folder), cwd=ROOT, env=environment(), check=True, stdout=subprocess.DEVNULL
-    )
+def run_alone(folder, *flags):
+    """One process on a mesh of as many devices, or as more flags say."""
+    given = command(folder, *flags)
+    subprocess.run(given, cwd=ROOT, env=environment(), check=True, stdout=subprocess.DEVNULL)
 
 
 def wait_for(folder, num_lines, processes):
@@ -154,11 +158,27 @@ def pause(process, seconds):
 
 
 def kept(folder):
-    """All that a run keeps, of states the last."""
-    files = files_of(folder)
+    """All that a run keeps, of states the last; divided ones are put together."""
+    files = {name: content for name, content in files_of(folder).items() if '.part' not in name}
     rounds = {name: int(name.split('@')[1].removesuffix('.npz')) for name in files if '@' in name}
     last = max(rounds.values())
-    return {name: content for name, content in files.items() if rounds.get(name, last) == last}
+    whole = {name: as_one(folder / name) for name, round in rounds.items() if round == last}
+    return {**{name: files[name] for name in files if name not in rounds}, **whole}
+
+
+def as_one(path):
+    """The bytes that a save has where one process writes it, from its file and its parts."""
+    with np.load(path) as stored:
+        entries = dict(stored)
+    about, divided = json.loads(bytes(entries['about'])), {}
+    for place in range(len(about.pop('parts', []))):
+        with np.load(path.with_name(f'{path.stem}.part{place}.npz')) as stored:
+            for name in stored.files[1:]:
+                divided.setdefault(name, []).append(stored[name])
+    entries |= {name: np.concatenate(rows) for name, rows in divided.items()}
+    texts = np.frombuffer(json.dumps(about).encode(), np.uint8), entries['lines']
+    leaves = {name: entries[name] for name in sorted(entries) if name.isdecimal()}
+    return packing.npz({'about': texts[0], 'lines': texts[1], **leaves}, compress=False)
 
 
 def num_saves(folder):

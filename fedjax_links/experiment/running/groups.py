@@ -16,7 +16,6 @@ from fedjax_links.experiment.plan import families
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.experiment.running.traced import Measured, most_periods, split
-from fedjax_links.machines import processes
 from fedjax_links.machines.devices import Place
 
 
@@ -140,12 +139,12 @@ class Group:
         return None if make is None else make(*self.beginning())
 
     def states(self) -> list[FederationState]:
-        """The lanes' states, with the patterns' carries."""
+        """The lanes' states, with the patterns' carries; `meshes.Rows` of divided tables."""
         assert self._states is not None
         if not self._together:
             alone = self._states
             if self.layout is not None:
-                alone = self.layout.join(alone, processes.whole)
+                alone = self.layout.fetch(alone)
             return [alone._replace(participation=self._carries[0])]
         states, carries = jax.device_get((self._states, self._carries))
         carry_of = {

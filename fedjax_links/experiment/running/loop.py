@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedjax_links import runs
 from fedjax_links.experiment.plan import choosing
-from fedjax_links.experiment.running import hooks, recordings, shards, stores
+from fedjax_links.experiment.running import hooks, in_step, recordings, shards, stores
 from fedjax_links.experiment.running.hooks import Callback, Origin, tell
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.experiment.running.shared import SharedFolder
@@ -78,7 +78,8 @@ def run(
             return SharedFolder(path, **options, division=division, shard=share.index)
 
     several = processes.are_several()
-    store: Any = stores.InStep(opened, [experiment.config, facts]) if several else opened()
+    described, own_rows = [experiment.config, facts], shared.places[0].own_rows
+    store: Any = in_step.InStep(opened, described, path, own_rows) if several else opened()
     try:
         tell(callbacks, 'on_start', experiment)
         is_first = experiment.share is None or experiment.share.index == 0

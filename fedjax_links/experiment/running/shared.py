@@ -12,6 +12,7 @@ from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.experiment.running import stores
 from fedjax_links.machines import claims
+from fedjax_links.storage import checkpoints
 
 _OPENING = '.opening'
 _POLL_SECONDS = 0.05
@@ -115,8 +116,7 @@ class SharedFolder(stores.RunFolder):
             if claim is None:
                 return False
             self._claims[lane] = claim
-            for left in (self.path / runs.CHECKPOINTS).glob(f'{glob.escape(lane)}@*.partial'):
-                left.unlink()
+            checkpoints.tidy(self.path / runs.CHECKPOINTS, glob.escape(lane))
             self._saves.pop(lane, None)
             if files := runs.saves(self.path, lane).get(lane):
                 self._saves[lane] = files
@@ -153,9 +153,11 @@ class SharedFolder(stores.RunFolder):
         if self._shard == 0:
             super().keep_links(arrays)
 
-    def save(self, states: Mapping[str, PyTree], round: int) -> None:
+    def save(
+        self, states: Mapping[str, PyTree], round: int, parts: stores.Parts | None = None
+    ) -> None:
         """As `Memory.save`; what was said of a failure is not true any more."""
-        super().save(states, round)
+        super().save(states, round, parts)
         for lane in states:
             (self.path / runs.FAILURES / f'{lane}.txt').unlink(missing_ok=True)
 

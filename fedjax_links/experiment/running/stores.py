@@ -1,26 +1,26 @@
 """Where a run is kept: in memory, or in a folder that an interrupted run goes on in.
 
-Of several processes the leader keeps it. What the others must know to do the same (where lanes
-stand, when to save, and that the disk is full) is told by it whenever it is asked.
+Of several processes the leader keeps it (`in_step`).
 """
 
 import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-import jax
 import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
-from fedjax_links.machines import claims, environment, processes
+from fedjax_links.machines import claims, environment
 from fedjax_links.storage import archives, checkpoints, packing
 
+Parts = Mapping[str, Sequence[Mapping[str, Any]]]
+"""By lane, what the parts of its save say (`checkpoints.write_part`); none where it has none."""
 _MAY_GROW = 'num_rounds'
 _KEPT = 2  # saves of a lane
 
@@ -89,12 +89,13 @@ class Memory:
         """Adds lines of metrics of a lane."""
         self._lines.setdefault(lane, []).extend(lines)
 
-    def save(self, states: Mapping[str, PyTree], round: int) -> None:
+    def save(self, states: Mapping[str, PyTree], round: int, parts: Parts | None = None) -> None:
         """Keeps the states of lanes after a round, with their lines so far.
 
         Args:
           states: by lane; None for a lane that no one goes on from.
           round: rounds behind them.
+          parts: what several processes have written before.
         """
 
     def is_due(self, clock: SaveClock) -> bool:
@@ -165,6 +166,7 @@ class RunFolder(Memory):
         """Writes what is run, and reads what is there."""
         for left in self.path.rglob('*.partial'):  # of a process that was killed
             left.unlink()
+        checkpoints.tidy(self.path / runs.CHECKPOINTS, '*')
         self._describe(self._facts, config)
         self._saves = runs.saves(self.path)
         kept = [self._whole(files) for files in list(self._saves.values())]
@@ -207,19 +209,21 @@ class RunFolder(Memory):
         with errors.on_disk(self.path):
             self._show()
 
-    def save(self, states: Mapping[str, PyTree], round: int) -> None:
+    def save(self, states: Mapping[str, PyTree], round: int, parts: Parts | None = None) -> None:
         """As `Memory.save`; of every lane the last two are kept."""
         with errors.on_disk(self.path):
             for lane, state in states.items():
                 path = runs.checkpoint_file(self.path, lane, round)
                 about = {name: self._lanes[lane][name] for name in ('labels', 'place')}
                 about[runs.FINGERPRINT] = self._fingerprint
+                if own := (parts or {}).get(lane):
+                    about[checkpoints.PARTS] = own
                 content = checkpoints.pack(state, about, self._lines.get(lane, []))
                 checkpoints.write_whole(path, content)
                 files = self._saves.setdefault(lane, {})
                 files[round] = path
                 for old in sorted(files)[:-_KEPT]:
-                    files.pop(old).unlink(missing_ok=True)
+                    checkpoints.remove(files.pop(old))
             self._show()
 
     def is_due(self, clock: SaveClock) -> bool:
@@ -258,7 +262,7 @@ class RunFolder(Memory):
                     said = ' and '.join(map(str, damaged))
                     raise errors.invalid('workdir', requirement, said) from error
         for path in damaged:
-            path.unlink()
+            checkpoints.remove(path)
             said = f'warning: {path} is damaged; going on from what was saved before'
             print(said, file=sys.stderr)
         return found
@@ -329,66 +333,7 @@ class RunFolder(Memory):
             raise errors.invalid(_MAY_GROW, requirement, here[_MAY_GROW])
 
 
-class InStep:
-    """The leader's store, as every process sees it: a call is answered by the leader's own.
-
-    Attributes:
-      own: the store, in the leader.
-    """
-
-    def __init__(self, make: Callable[[], Memory], described: Sequence[Any]) -> None:
-        """Opens it.
-
-        Args:
-          make: makes the store in the leader.
-          described: the experiment, which all processes share: config and facts.
-
-        Raises:
-          ValueError: in every process, if the leader cannot, or one has another experiment.
-        """
-        self.own: Any = None
-        own = [
-            {k: v for k, v in (values or {}).items() if k not in runs.MAY_DIFFER}
-            for values in described
-        ]
-        leaders = _of_leader(lambda: own)
-        processes.do_in_all(lambda: _check_same(leaders, json.loads(json.dumps(own))))
-
-        def begin() -> None:
-            self.own = make()
-
-        _of_leader(begin)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        """A method of `Memory`."""
-        return lambda *given: _of_leader(lambda: getattr(self.own, name)(*given))
-
-    def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
-        """As `Memory.restore`."""
-        content = processes.ask_leader(lambda: checkpoints.pack(self.own.restore(lanes)))
-        structure = jax.tree.structure(dict(lanes))
-        states: dict[str, PyTree] = jax.tree.unflatten(structure, checkpoints.unpack(content))
-        return states
-
-    def close(self) -> None:
-        """As `Memory.close`; it is told to nobody, as all may have ended."""
-        if self.own is not None:
-            self.own.close()
-
-
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """What has to be the same in every start."""
     free = (*runs.MAY_DIFFER, _MAY_GROW)
     return {name: value for name, value in values.items() if name not in free}
-
-
-def _check_same(leaders: Sequence[Any], own: Sequence[Any]) -> None:
-    for theirs, ours in zip(leaders, own, strict=True):
-        field, there, here = runs.first_difference(theirs, ours)
-        if there != here:
-            raise errors.invalid(field, 'be the same in all processes', f'{there!r} and {here!r}')
-
-
-def _of_leader(answer: Callable[[], Any]) -> Any:
-    """What the leader answers, as JSON holds it."""
-    return json.loads(processes.ask_leader(lambda: json.dumps(answer()).encode()))

@@ -1,0 +1,120 @@
+"""Saves that several processes divide: parts, and what is read of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links.core.meshes import Rows
+from fedjax_links.storage import checkpoints
+
+BOUNDS = [(0, 3), (3, 6), (6, 7), (7, 7)]  # of seven clients
+TABLE = np.arange(14.0, dtype=np.float32).reshape(7, 2)
+OTHER = jnp.arange(7, dtype=jnp.bfloat16)
+ALONE = np.float32([5.0, 6.0])
+
+
+def state(start, stop):
+    """That of a process with some rows."""
+    return {
+        'alone': ALONE,
+        'key': jax.random.key(3),
+        'other': Rows(np.asarray(OTHER)[start:stop], start, 7),
+        'table': Rows(TABLE[start:stop], start, 7),
+    }
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A save in four parts."""
+    path = tmp_path / 'lane.part1 [x]@20.npz'
+    own = [state(*bounds) for bounds in BOUNDS]
+    parts = [checkpoints.write_part(path, place, tree) for place, tree in enumerate(own)]
+    assert not path.exists()
+    about = {'labels': {'seed': 0}, checkpoints.PARTS: parts}
+    checkpoints.write_whole(path, checkpoints.pack(own[0], about, ['a\n', 'b\n']))
+    return path
+
+
+def test_each_part_holds_its_rows_alone_and_the_save_none(path):
+    for place, (start, stop) in enumerate(BOUNDS):
+        with np.load(checkpoints.part_file(path, place)) as stored:
+            assert set(stored.files) == {'about', '00002', '00003'}
+            np.testing.assert_array_equal(stored['00003'], TABLE[start:stop])
+            assert len(stored['00002']) == stop - start
+    with np.load(path) as stored:
+        assert set(stored.files) == {'about', 'lines', '00000', '00001'}
+
+
+def test_all_of_them_are_the_state(path):
+    whole = {'alone': ALONE, 'key': jax.random.key(3), 'other': OTHER, 'table': jnp.array(TABLE)}
+    found = checkpoints.load(path, jax.eval_shape(lambda: whole))
+    assert jax.tree.structure(found) == jax.tree.structure(whole)
+    for name, leaf in whole.items():
+        assert found[name].dtype == leaf.dtype
+        assert jnp.all(found[name] == leaf)
+    stored = checkpoints.arrays(path)
+    np.testing.assert_array_equal(stored["['table']"], TABLE)
+    assert checkpoints.read(path)[1] == ['a\n', 'b\n']
+    with pytest.raises(ValueError, match=r'must hold float32\[8, 2\] at'):
+        checkpoints.load(path, jax.eval_shape(lambda: {**whole, 'table': jnp.zeros((8, 2))}))
+
+
+@pytest.mark.parametrize('bounds', [(0, 7), (1, 2), (2, 7), (3, 6), (5, 7), (6, 7)])
+def test_a_process_reads_the_rows_that_it_wants_from_the_parts_that_have_them(path, bounds):
+    for place, (start, stop) in enumerate(BOUNDS):
+        if min(stop, bounds[1]) <= max(start, bounds[0]):
+            checkpoints.part_file(path, place).unlink()
+    like = jax.eval_shape(
+        lambda: {
+            'alone': jnp.array(ALONE),
+            'key': jax.random.key(3),
+            'other': OTHER,
+            'table': jnp.array(TABLE),
+        }
+    )
+    content = checkpoints.proven(path)
+    found = checkpoints.load(path, like, content=content, own_rows=lambda count: bounds)
+    rows = slice(*bounds)
+    np.testing.assert_array_equal(found['table'].own, TABLE[rows])
+    np.testing.assert_array_equal(found['other'].own, np.asarray(OTHER)[rows])
+    np.testing.assert_array_equal(found['alone'], ALONE)
+    assert found['table'].first == found['other'].first == bounds[0]
+    assert found['other'].dtype == OTHER.dtype
+    np.testing.assert_array_equal(found['table'][slice(bounds[0], None), slice(1)], TABLE[rows, :1])
+
+
+def test_a_save_whose_part_has_changed_or_is_absent_is_damaged(path):
+    part, other = (checkpoints.part_file(path, place) for place in range(2))
+    content = part.read_bytes()
+    for changed in (other.read_bytes(), content[:-1], content[:200] + b'?' + content[201:]):
+        part.write_bytes(changed)
+        for read in (checkpoints.read, checkpoints.leaves, checkpoints.arrays):
+            with pytest.raises(checkpoints.DamagedError, match=r'part0\.npz: it has changed'):
+                read(path)
+    part.unlink()
+    absent = r'part0\.npz: No such file or directory \(all processes must share the disk\)'
+    with pytest.raises(checkpoints.DamagedError, match=absent):
+        checkpoints.read(path)
+
+
+def test_parts_go_with_their_save_and_what_was_left_of_one(path):
+    before = path.with_name('lane.part1 [x]@10.npz')
+    before.touch()
+    left = [checkpoints.part_file(before.with_name('lane@30.npz'), place) for place in range(2)]
+    left += [before.with_name(f'{left[0].name}.partial'), before.with_name('a@3.npz.partial')]
+    for file in left:
+        file.touch()
+    assert checkpoints.files_of(before) == [before]
+    assert len(checkpoints.files_of(path)) == 5
+    checkpoints.tidy(path.parent, '*')
+    assert not any(file.exists() for file in left)
+    assert set(path.parent.iterdir()) == {before, *checkpoints.files_of(path)}
+    checkpoints.remove(path)
+    assert list(path.parent.iterdir()) == [before]
+
+
+def test_nothing_is_divided_where_there_are_no_tables(path):
+    assert checkpoints.write_part(path.with_name('b@1.npz'), 0, {'alone': ALONE}) == {}
+    assert checkpoints.write_part(path.with_name('b@1.npz'), 0, None) == {}
+    assert not list(path.parent.glob('b@*'))
