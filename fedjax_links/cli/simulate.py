@@ -36,7 +36,7 @@ class Flags(NamedTuple):
         next two are given, or none: those of a SLURM step of several tasks, of mpirun, or of an
         indexed job of Kubernetes.
       num_processes: How many processes share --mesh.
-      process_id: Which of them this is, from 0; process 0 alone writes and reports.
+      process_id: Which of them this is, from 0; process 0 keeps the run and reports.
       shard: I/N runs the lanes of one of N shards, I from 0 to N - 1 or from 1 to N, in a folder
         of all; by default that of the task of a job array (SLURM, Grid Engine, LSF, SkyPilot).
       allow_mixed: Shards may run on machines of different kinds, whose bits may differ; all lanes

@@ -334,7 +334,8 @@ def _fetched(a: jax.Array, num_clients: int) -> np.ndarray | Rows:
         return np.asarray(a)[:num_clients]
     shards = sorted(a.addressable_shards, key=lambda shard: shard.index[0].start or 0)
     first = min(shards[0].index[0].start or 0, num_clients)
-    own = np.concatenate([np.asarray(shard.data) for shard in shards])
+    pieces = [np.asarray(shard.data) for shard in shards]
+    own = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
     return Rows(own[: num_clients - first], first, num_clients)
 
 

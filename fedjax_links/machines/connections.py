@@ -19,6 +19,7 @@ from typing import NoReturn
 from fedjax_links.core import errors
 
 _JOIN_SECONDS = 300
+_NAME_SECONDS = 60  # until a machine that starts, such as a pod, has a name
 _SILENT_SECONDS = 40
 """A machine that does not answer for so long is gone; that of a stopped process answers."""
 _SIZE = struct.Struct('>q')  # of a message
@@ -214,8 +215,9 @@ def _reach_first(host: str, port: int, deadline: float) -> socket.socket:
         try:
             connection = socket.create_connection((host, port), timeout=10)
         except OSError as error:
-            if isinstance(error, socket.gaierror) or time.monotonic() > deadline:
-                requirement = f'be heard within {_JOIN_SECONDS} s'
+            seconds = _NAME_SECONDS if isinstance(error, socket.gaierror) else _JOIN_SECONDS
+            if time.monotonic() > deadline - _JOIN_SECONDS + seconds:
+                requirement = f'be heard within {seconds} s'
                 said = f'{host}:{port}: {error.strerror or error}'
                 raise errors.invalid('coordinator', requirement, said) from None
             time.sleep(0.2)

@@ -14,6 +14,7 @@ import io
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -112,9 +113,9 @@ def tidy(folder: Path, lane: str) -> None:
       folder: of saves.
       lane: a pattern of names.
     """
-    for left in folder.glob(f'{lane}@*.part*'):
-        whole = left.with_name(f'{left.name.rpartition(".part")[0]}.npz')
-        if left.suffix == '.partial' or not whole.exists():
+    for left in folder.glob(f'{lane}@*'):
+        part = re.fullmatch(r'(.*@\d+)\.part\d+\.npz', left.name)
+        if left.suffix == '.partial' or (part and not (folder / f'{part[1]}.npz').exists()):
             left.unlink()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import runs
+from fedjax_links.cli import simulate
 from fedjax_links.experiment.looking import preflight
 from tests import ROOT
 from tests.cli.command import COMMAND, in_a_process, refused, run
@@ -356,3 +357,17 @@ def test_a_config_without_words_or_function_says_so(tmp_path):
     ):
         said = refused('simulate', f'--config={config}', '--dry_run')
         assert said.startswith(f'error: {message}')
+
+
+def test_who_was_started_with_others_is_asked_of_a_mesh_alone(monkeypatch, capsys):
+    step = {'JOB_ID': '5', 'PROCID': '1', 'STEP_NUM_TASKS': '4', 'STEP_NODELIST': 'node[3-6]'}
+    for name, value in step.items():
+        monkeypatch.setenv(f'SLURM_{name}', value)
+    for flags in ({}, {'mesh': 'clients:4', 'coordinator': 'here:1'}, {'devices': 2}):
+        given = simulate.Flags(**flags)
+        assert simulate._as_started(given) == given
+    assert capsys.readouterr().out == ''
+    given = simulate._as_started(simulate.Flags(mesh='clients:4'))
+    assert (given.coordinator, given.num_processes, given.process_id) == ('node3:61445', 4, 1)
+    said = 'process 1 of 4 as SLURM_PROCID says, coordinator node3:61445\n'
+    assert capsys.readouterr().out == said

@@ -13,9 +13,9 @@ import os, signal, sys
 from fedjax_links.machines import connections
 
 port, own, count, end = *map(int, sys.argv[1:4]), sys.argv[4]
-connections._JOIN_SECONDS = 0.5 if end == 'absent' else 60
+connections._JOIN_SECONDS = connections._NAME_SECONDS = 0.5 if end == 'absent' else 60
 try:
-    joined = connections.meet('127.0.0.1', port, own, count)
+    joined = connections.meet(sys.argv[5], port, own, count)
 except ValueError as error:
     sys.exit(str(error))
 for message in (f'from {own}'.encode(), bytes([own]) * 2**22):
@@ -30,14 +30,14 @@ joined.leave(together=True)
 """
 
 
-def run(end, started=(0, 1, 2), counts=(3, 3, 3), port=None):
+def run(end, started=(0, 1, 2), counts=(3, 3, 3), port=None, host='127.0.0.1'):
     """Exit statuses and what is said, of the processes in their order."""
     with socket.socket() as probe:
         probe.bind(('', 0))
         port = port or probe.getsockname()[1]
     all_of_them = [
         subprocess.Popen(
-            [sys.executable, '-c', PROGRAM, str(port), str(own), str(counts[own]), end],
+            [sys.executable, '-c', PROGRAM, str(port), str(own), str(counts[own]), end, host],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -75,6 +75,8 @@ def test_processes_that_do_not_meet_say_why():
     assert said == f'`num_processes` must {requirement}, got 3 without process 1, 2.\n'
     _, ((_, said),) = run('absent', started=[2])
     assert said.startswith('`coordinator` must be heard within 0.5 s, got 127.0.0.1:')
+    _, ((_, said),) = run('absent', started=[2], host='no-such-host.invalid')
+    assert said.startswith('`coordinator` must be heard within 0.5 s, got no-such-host.invalid:')
     _, said = run('together', started=[0, 1], counts=(3, 4))
     assert said[0][1] == (
         '`num_processes` must be the same in all of them, got 3 in process 0 and 4 in process 1.\n'

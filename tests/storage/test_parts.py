@@ -102,6 +102,8 @@ def test_parts_go_with_their_save_and_what_was_left_of_one(path):
     before = path.with_name('lane.part1 [x]@10.npz')
     before.touch()
     left = [checkpoints.part_file(before.with_name('lane@30.npz'), place) for place in range(2)]
+    strange = path.with_name('lane@b.part1@7.npz')
+    strange.touch()
     left += [before.with_name(f'{left[0].name}.partial'), before.with_name('a@3.npz.partial')]
     for file in left:
         file.touch()
@@ -109,9 +111,9 @@ def test_parts_go_with_their_save_and_what_was_left_of_one(path):
     assert len(checkpoints.files_of(path)) == 5
     checkpoints.tidy(path.parent, '*')
     assert not any(file.exists() for file in left)
-    assert set(path.parent.iterdir()) == {before, *checkpoints.files_of(path)}
+    assert set(path.parent.iterdir()) == {before, strange, *checkpoints.files_of(path)}
     checkpoints.remove(path)
-    assert list(path.parent.iterdir()) == [before]
+    assert set(path.parent.iterdir()) == {before, strange}
 
 
 def test_nothing_is_divided_where_there_are_no_tables(path):

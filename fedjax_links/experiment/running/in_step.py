@@ -100,7 +100,8 @@ class InStep:
 def _write_part(path: Path, state: PyTree) -> bytes:
     """What a save says of this process's part, which is on the disk then."""
     _check_there(path.parent)
-    return json.dumps(checkpoints.write_part(path, jax.process_index(), state)).encode()
+    with errors.on_disk(path):
+        return json.dumps(checkpoints.write_part(path, jax.process_index(), state)).encode()
 
 
 def _check_there(path: Path) -> None:
