@@ -13,6 +13,7 @@ from absl import app, flags, logging
 
 from fedjax_links.cli import configs, failures
 from fedjax_links.core import errors
+from fedjax_links.machines import cpus
 
 flags.disclaim_key_flags()  # those below belong to the command that asks for them
 
@@ -118,5 +119,6 @@ def output_folder(path: str) -> Path:
 def _use_compilation_cache() -> None:
     """Makes the second start of the same program fast, by what JAX reads when it is imported."""
     home = Path(os.environ.get('XDG_CACHE_HOME', Path.home() / '.cache'))
-    os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(home / 'fedjax_links'))
+    own = home / 'fedjax_links' / cpus.kind()  # nodes with one home may be of several kinds
+    os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(own))
     os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')

@@ -81,7 +81,10 @@ class Shard:
         """Runs the lanes of tuning of an algorithm: the share's, or all that nobody runs."""
         lanes = self._plan.tuning_lanes(label)
         own = self._plan.own(lanes)
-        self._finish(own if alone else [*own, *(lane for lane in lanes if lane not in own)])
+        if not alone:
+            names = {lane.name for lane in own}
+            own += [lane for lane in lanes if lane.name not in names]
+        self._finish(own)
 
     def run_main(self, label: str) -> None:
         """Runs the share's main lanes of an algorithm, once it is tuned."""
@@ -113,7 +116,8 @@ class Shard:
                 if holders - said:
                     first = left[0]
                     said |= holders
-                    waited = f'{len(left)} lanes of {first.algorithm}, {first.stage}'
+                    lanes_left = f'{len(left)} lane{"s" if len(left) > 1 else ""}'
+                    waited = f'{lanes_left} of {first.algorithm}, {first.stage}'
                     text = f'waiting for {waited}: {", ".join(sorted(holders))}'
                 else:
                     text = ''

@@ -11,7 +11,7 @@ from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.experiment.running import stores
-from fedjax_links.machines import claims
+from fedjax_links.storage import claims
 
 _OPENING = '.opening'
 _POLL_SECONDS = 0.05
@@ -92,6 +92,9 @@ class SharedFolder(stores.RunFolder):
         self.refresh()
         if self._own is not None:
             mine = [lane for lane, shard in self._division.lanes.items() if shard == self._shard]
+            for lane in mine:
+                if self.rounds(lane) and self._seize(lane):  # so that what is damaged is not done
+                    self.release(lane)
             self._own.say(rounds=sum(map(self.rounds, mine)))
 
     @property
@@ -111,20 +114,24 @@ class SharedFolder(stores.RunFolder):
     def take(self, lane: str) -> bool:
         """As `Memory.take`; where the lane stands is read anew."""
         with errors.on_disk(self.path):
-            claim = claims.take(runs.lane_file(self.path, lane))
-            if claim is None:
-                return False
-            self._claims[lane] = claim
-            for left in (self.path / runs.CHECKPOINTS).glob(f'{glob.escape(lane)}@*.partial'):
-                left.unlink()
-            self._saves.pop(lane, None)
-            if files := runs.saves(self.path, lane).get(lane):
-                self._saves[lane] = files
-                if (kept := self._whole(files)) is not None:
-                    self._lines[lane] = list(kept.lines)
-                    self._kept[kept.labels['seed']] = kept
-                    self._checked.discard(kept.labels['seed'])
-        return super().take(lane)
+            return self._seize(lane) and super().take(lane)
+
+    def _seize(self, lane: str) -> bool:
+        """Claims a lane, and reads it."""
+        claim = claims.take(runs.lane_file(self.path, lane))
+        if claim is None:
+            return False
+        self._claims[lane] = claim
+        for left in (self.path / runs.CHECKPOINTS).glob(f'{glob.escape(lane)}@*.partial'):
+            left.unlink()
+        self._saves.pop(lane, None)
+        if files := runs.saves(self.path, lane).get(lane):
+            self._saves[lane] = files
+            if (kept := self._whole(files)) is not None:
+                self._lines[lane] = list(kept.lines)
+                self._kept[kept.labels['seed']] = kept
+                self._checked.discard(kept.labels['seed'])
+        return True
 
     def release(self, lane: str) -> None:
         """As `Memory.release`."""

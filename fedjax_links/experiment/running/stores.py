@@ -5,6 +5,7 @@ stand, when to save, and that the disk is full) is told by it whenever it is ask
 """
 
 import contextlib
+import itertools
 import json
 import sys
 import time
@@ -18,8 +19,8 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
-from fedjax_links.machines import claims, environment, processes
-from fedjax_links.storage import archives, checkpoints, packing
+from fedjax_links.machines import environment, processes
+from fedjax_links.storage import archives, checkpoints, claims, packing
 
 _MAY_GROW = 'num_rounds'
 _KEPT = 2  # saves of a lane
@@ -154,6 +155,7 @@ class RunFolder(Memory):
             self._claim()
         self._metrics: IO[bytes] | None = None
         self._shown = 0, 0  # in metrics while they grow: whole lanes, and lines of the next one
+        self._order: list[str] = []
         try:
             with errors.on_disk(self.path):
                 self._open(config)
@@ -269,7 +271,8 @@ class RunFolder(Memory):
         Lanes that were there before and are behind that one come again when it is their turn.
         """
         new, (place, shown) = [], self._shown
-        order = list(self._lanes)
+        order = self._order
+        order += itertools.islice(self._lanes, len(order), None)
         while place < len(order):
             lines = self._lines.get(order[place], [])
             new += lines[shown:]
