@@ -202,6 +202,17 @@ def test_a_failed_lane_stops_no_other(tmp_path, monkeypatch):
     assert runs.status(tmp_path).failed == []
 
 
+def test_an_error_of_a_callback_ends_the_run_and_is_no_lanes(tmp_path):
+    class Broken(experiment.Callback):
+        def on_period(self, lane, record):
+            raise TypeError('of the callback')
+
+    planned = experiment.build(values(num_seeds=2))
+    with pytest.raises(TypeError, match='of the callback'):
+        planned.shard(0, 1).run(tmp_path, [Broken()])
+    assert not (tmp_path / runs.FAILURES).exists()
+
+
 def elsewhere(monkeypatch, **changes):
     """From now on this is a machine of another kind."""
     own = environment.fingerprint()
