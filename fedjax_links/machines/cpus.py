@@ -5,8 +5,9 @@ Nothing here imports what the settings are for.
 
 import os
 import platform
-import zlib
 from pathlib import Path
+
+from fedjax_links.machines import caches
 
 _INFO = Path('/proc/cpuinfo')
 _MODELS, _INSTRUCTIONS = ('model name', 'Model', 'cpu'), ('flags', 'Features')
@@ -53,7 +54,7 @@ def is_portable() -> bool:
 def kind() -> str:
     """A name of this kind of CPU, for what is compiled for it."""
     known = {name: value for name, value in fingerprint().items() if name != 'cores'}
-    return f'{zlib.crc32(repr(known).encode()):08x}'
+    return caches.digest(known)
 
 
 def fingerprint() -> dict[str, object]:

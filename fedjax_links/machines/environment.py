@@ -11,6 +11,7 @@ import jax
 from fedjax_links.machines import cpus
 
 _PACKAGES = ('fedjax_links', 'jax', 'jaxlib', 'numpy', 'flax', 'optax')
+_MENDED = 0, 11, 1
 _CHANGES_NO_BIT = '--xla_force_host_platform_device_count', '--xla_dump'
 
 
@@ -42,6 +43,16 @@ def fingerprint() -> dict[str, Any]:
         'jaxlib': metadata.version('jaxlib'),
         'numerics': numerics(),
     }
+
+
+def warnings() -> list[str]:
+    """What is known of this compiler that a run should not be trusted without a certificate."""
+    version = metadata.version('jaxlib')
+    numbers = tuple(int(part) for part in version.split('.')[:3] if part.isdecimal())
+    if jax.default_backend() != 'gpu' or numbers >= _MENDED:
+        return []
+    mended = f'mended in {".".join(map(str, _MENDED))} as far as is known'
+    return [f'jaxlib {version} compiles some scans and scaled layers wrong on GPUs ({mended})']
 
 
 def numerics() -> dict[str, Any]:
