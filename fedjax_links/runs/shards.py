@@ -145,6 +145,8 @@ def _merge(
     parts: Sequence[Path], target: Path, facts: Mapping[str, Any], *, allow_mixed: bool
 ) -> None:
     """Brings together what was found whole."""
+    for left in (target / folders_.CHECKPOINTS).glob('*.partial'):  # of a process that was killed
+        left.unlink()
     best: dict[str, KeptLane] = {}
     for part in dict.fromkeys([target, *parts]):
         for name, files in folders_.saves(part).items():

@@ -27,6 +27,7 @@ from fedjax_links.experiment.running.traced import algorithm_of, split
 from fedjax_links.storage import checkpoints
 
 REQUEST = 'request.json'
+_PLAINLY = '--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true'
 
 
 def begin(folder: Path) -> subprocess.Popen[bytes]:
@@ -38,7 +39,7 @@ def begin(folder: Path) -> subprocess.Popen[bytes]:
         ``drawn``, and of those that are ``run``; a file ``params-K.npz`` for the K-th of these. The
         process writes ``links-K.npz`` and ``rounds-K.npz``.
     """
-    changed = {'JAX_PLATFORMS': 'cpu', 'JAX_ENABLE_X64': '1'}
+    changed = {'JAX_PLATFORMS': 'cpu', 'JAX_ENABLE_X64': '1', 'XLA_FLAGS': _PLAINLY}
     options: dict[str, Any] = {'stdout': subprocess.DEVNULL, 'stderr': subprocess.PIPE}
     command = [sys.executable, '-m', __name__, str(folder)]
     return subprocess.Popen(command, env={**os.environ, **changed}, **options)

@@ -1,7 +1,6 @@
 """The folder of a run that several processes write at the same time, each what it holds."""
 
 import dataclasses
-import glob
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -92,6 +91,9 @@ class SharedFolder(stores.RunFolder):
         self.refresh()
         if self._own is not None:
             mine = [lane for lane, shard in self._division.lanes.items() if shard == self._shard]
+            for left in (self.path / runs.CHECKPOINTS).glob('*.partial'):
+                if self._division.lanes.get(left.name.rpartition('@')[0]) == self._shard:
+                    left.unlink()
             for lane in mine:
                 if self.rounds(lane) and self._seize(lane):  # so that what is damaged is not done
                     self.release(lane)
@@ -109,10 +111,15 @@ class SharedFolder(stores.RunFolder):
     def refresh(self) -> None:
         """Looks at what others have done meanwhile."""
         own = {lane: self._saves[lane] for lane in self._claims if lane in self._saves}
+        self._elsewhere = {path.stem for path in (self.path / runs.CLAIMS).glob('*.lock')}
         self._saves = {**runs.saves(self.path), **own}
 
     def take(self, lane: str) -> bool:
-        """As `Memory.take`; where the lane stands is read anew."""
+        """As `Memory.take`; where the lane stands is read anew.
+
+        A lane that nobody held when all were looked at last stands where it stood then, or was
+        moved on since by a process that is gone: then some of its rounds run again.
+        """
         with errors.on_disk(self.path):
             return self._seize(lane) and super().take(lane)
 
@@ -122,10 +129,10 @@ class SharedFolder(stores.RunFolder):
         if claim is None:
             return False
         self._claims[lane] = claim
-        for left in (self.path / runs.CHECKPOINTS).glob(f'{glob.escape(lane)}@*.partial'):
-            left.unlink()
-        self._saves.pop(lane, None)
-        if files := runs.saves(self.path, lane).get(lane):
+        files = self._saves.pop(lane, {})
+        if lane in self._elsewhere or not all(path.exists() for path in files.values()):
+            files = runs.saves(self.path, lane).get(lane, {})
+        if files:
             self._saves[lane] = files
             if (kept := self._whole(files)) is not None:
                 self._lines[lane] = list(kept.lines)
