@@ -9,9 +9,10 @@ from fedjax_links.core import errors
 
 
 @contextlib.contextmanager
-def names(field: str) -> Iterator[None]:
-    """Expects one line that names this field."""
+def names(field: str, *words: str) -> Iterator[None]:
+    """Expects one line that names this field, with these words."""
     with pytest.raises(errors.InvalidError) as caught:
         yield
     assert caught.value.path == field
     assert '\n' not in str(caught.value)
+    assert not [word for word in words if word not in str(caught.value)], str(caught.value)

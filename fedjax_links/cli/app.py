@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import os
 import re
+import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from absl import app, flags, logging
 
 from fedjax_links.cli import configs, failures
 from fedjax_links.core import errors
+from fedjax_links.machines import caches, cpus
 
 flags.disclaim_key_flags()  # those below belong to the command that asks for them
 
@@ -42,6 +44,7 @@ def run(
     config: str | None = None,
     positional: bool = False,
     instead: str | None = None,
+    optional: bool = False,
 ) -> None:
     """Runs ``main(config, flags)``; a user's mistake ends in one line on stderr and exit status 2.
 
@@ -55,6 +58,7 @@ def run(
       positional: whether the command takes any number of arguments that are no flags.
       instead: a flag that stands in the config's place where it is given; ``main`` then has None
         for a config.
+      optional: whether ``main`` has None for a config where none is given.
     """
     overridden: dict[str, str] = {}
     kinds: list[Any] = [each for each in (config and configs.Flags, kind) if each is not None]
@@ -78,7 +82,9 @@ def run(
         with failures.explained():
             if config is None:
                 main(*given, *argv[1:])
-            elif instead is not None and flags.FLAGS[instead].value is not None:
+            elif (instead is not None and flags.FLAGS[instead].value is not None) or (
+                optional and given[0].config is None and not overridden
+            ):
                 main(None, *given[1:])
             else:
                 values = configs.of_flags(given[0], overridden, config)
@@ -99,6 +105,13 @@ def _define(kind: Any) -> None:
         define(name, kind._field_defaults[name], ' '.join(helps[name].split()))
 
 
+def make_portable(wanted: bool) -> None:
+    """Begins this process again with the variables that NumPy and JAX read when they start."""
+    if wanted and not cpus.is_portable():
+        os.environ.update(cpus.portable_variables())
+        os.execv(sys.executable, sys.orig_argv)
+
+
 @contextlib.contextmanager
 def in_workdir() -> Iterator[None]:
     """Makes a mistake in a function's ``folder`` one in the flag --workdir."""
@@ -117,6 +130,6 @@ def output_folder(path: str) -> Path:
 
 def _use_compilation_cache() -> None:
     """Makes the second start of the same program fast, by what JAX reads when it is imported."""
-    home = Path(os.environ.get('XDG_CACHE_HOME', Path.home() / '.cache'))
-    os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(home / 'fedjax_links'))
+    own = caches.folder(cpus.kind())  # nodes with one home may be of several kinds
+    os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(own))
     os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')

@@ -39,13 +39,15 @@ class Progress(Callback):
     def on_start(self, experiment: Experiment) -> None:
         """Starts the line."""
         self._labels = list(experiment.algorithms)
+        own = [lane for label in self._labels for lane in experiment.plan.every_lane(label)]
+        self._expected = {lane.name for lane in own}
         self._several = len(experiment.patterns) > 1
         self._done: dict[str, int] = {}
         self._diverged: set[str] = set()
         self._is_fresh = False
         kind, form, seconds = (tqdm, _LIVE, 0.5) if self._file.isatty() else (_Lines, _PLAIN, 60)
         self._bar: Any = kind(
-            total=sum(experiment.plan.count_rounds(label) for label in self._labels),
+            total=sum(lane.num_rounds for lane in own),
             unit='round',
             file=self._file,
             bar_format=form,
@@ -72,6 +74,9 @@ class Progress(Callback):
             if self._done:
                 before = f'Goes on after {sum(self._done.values()):,} rounds done before.'
                 tqdm.write(before, file=self._file)
+        if lane.name not in self._expected:  # of another shard, which this one helps to tune
+            self._expected.add(lane.name)
+            self._bar.total += lane.num_rounds
         new = record['round'] - self._done.get(lane.name, 0)
         self._done[lane.name] = record['round']
         pattern = f', {lane.pattern}' if self._several else ''

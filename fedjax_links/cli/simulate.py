@@ -39,6 +39,8 @@ class Flags(NamedTuple):
       process_id: Which of them this is, from 0; process 0 keeps the run and reports.
       shard: I/N runs the lanes of one of N shards, I from 0 to N - 1 or from 1 to N, in a folder
         of all; by default that of the task of a job array (SLURM, Grid Engine, LSF, SkyPilot).
+      portable: The same bits on all CPUs with AVX2, whatever their cores, and slower; on a GPU
+        deterministic operations.
       allow_mixed: Shards may run on machines of different kinds, whose bits may differ; all lanes
         of a seed stay on one.
       dry_run: Say what would run and what it needs, then stop.
@@ -56,6 +58,7 @@ class Flags(NamedTuple):
     num_processes: int | None = None
     process_id: int | None = None
     shard: str | None = None
+    portable: bool = False
     allow_mixed: bool = False
     dry_run: bool = False
 
@@ -63,6 +66,7 @@ class Flags(NamedTuple):
 def main(values: dict[str, Any], given: Flags) -> None:
     """Builds, predicts, runs and reports."""
     folder = _folder(given)
+    app.make_portable(given.portable)
     from fedjax_links.machines import devices, processes
 
     mesh_size = devices.mesh_size(given.mesh)
@@ -135,9 +139,9 @@ def _plan(
 ) -> tuple[Any, dict[str, Any]] | None:
     """The experiment, and where it runs; None if it is not to be run."""
     from fedjax_links import experiment, report
-    from fedjax_links.experiment.looking import debugging, forking, preflight
+    from fedjax_links.experiment.looking import certifying, debugging, forking, preflight
     from fedjax_links.experiment.running import programs, stages
-    from fedjax_links.machines import devices, processes
+    from fedjax_links.machines import devices, environment, processes
 
     places = devices.places(given.devices, mesh_size)  # refused at once where there are none
     if given.log:
@@ -154,7 +158,11 @@ def _plan(
         origin = forking.Fork(planned, given.fork_from, given.at_round)
     shared, leads = programs.Programs(planned, places=places), processes.is_leader()
     if leads:
+        for warning in environment.warnings():
+            print(f'warning: {warning}', file=sys.stderr)
         print(planned.describe())
+        if not given.dry_run and (note := certifying.note()):
+            print(note)
         print(_own_lanes(planned), end='')
     preflight.check(planned, shared)
     if not given.dry_run and (given.start_over or not folder.exists()):

@@ -21,7 +21,7 @@ from jax.sharding import PartitionSpec
 
 from fedjax_links.base import Array, PyTree
 from fedjax_links.core import checks, errors, meshes
-from fedjax_links.machines import environment
+from fedjax_links.machines import cpus
 
 Devices = int | Sequence[jax.Device] | None
 """The number of devices of this process to use, or the devices themselves; None for all of them."""
@@ -42,7 +42,7 @@ def prepare(count: int | None = None) -> None:
     if count is not None:
         checks.static_int('devices', count)
     with contextlib.suppress(RuntimeError):  # JAX has been used, and has its devices
-        jax.config.update('jax_num_cpu_devices', count or environment.num_cores() or 1)
+        jax.config.update('jax_num_cpu_devices', count or cpus.num_cores() or 1)
 
 
 def choose(devices: Devices = None) -> list[jax.Device]:

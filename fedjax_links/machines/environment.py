@@ -8,17 +8,21 @@ from typing import Any
 
 import jax
 
+from fedjax_links.machines import cpus
+
 _PACKAGES = ('fedjax_links', 'jax', 'jaxlib', 'numpy', 'flax', 'optax')
+_MENDED = 0, 11, 1
+_CHANGES_NO_BIT = '--xla_force_host_platform_device_count', '--xla_dump'
 
 
 def present() -> dict[str, Any]:
     """Versions, devices, cores, precision and the flags of this process, as plain values."""
     devices = jax.devices()
     return {
+        **fingerprint(),
         'versions': {name: metadata.version(name) for name in _PACKAGES},
         'python': platform.python_version(),
         'platform': platform.platform(),
-        'cores': num_cores(),
         'devices': [device.device_kind for device in devices],
         'backend': jax.default_backend(),
         'precision': jax.dtypes.canonicalize_dtype(float).name,
@@ -29,14 +33,26 @@ def present() -> dict[str, Any]:
 
 def fingerprint() -> dict[str, Any]:
     """What decides whether two machines give the same bits, as plain values."""
-    device = jax.devices()[0]
+    device, flags = jax.devices()[0], sorted(os.environ.get('XLA_FLAGS', '').split())
     return {
+        **cpus.fingerprint(),
         'device_kind': device.device_kind,
         'driver': device.client.platform_version,
-        'xla_flags': sorted(os.environ.get('XLA_FLAGS', '').split()),
+        'xla_flags': [flag for flag in flags if not flag.startswith(_CHANGES_NO_BIT)],
+        'jax': metadata.version('jax'),
         'jaxlib': metadata.version('jaxlib'),
         'numerics': numerics(),
     }
+
+
+def warnings() -> list[str]:
+    """What is known of this compiler that a run should not be trusted without a certificate."""
+    version = metadata.version('jaxlib')
+    numbers = tuple(int(part) for part in version.split('.')[:3] if part.isdecimal())
+    if jax.default_backend() != 'gpu' or numbers >= _MENDED:
+        return []
+    mended = f'mended in {".".join(map(str, _MENDED))} as far as is known'
+    return [f'jaxlib {version} compiles some scans and scaled layers wrong on GPUs ({mended})']
 
 
 def numerics() -> dict[str, Any]:
@@ -49,8 +65,3 @@ def numerics() -> dict[str, Any]:
         'jax_threefry_partitionable',
     )
     return {'backend': jax.default_backend(), **{k: getattr(jax.config, k) for k in names}}
-
-
-def num_cores() -> int | None:
-    """The cores that this process may use; None where nothing says."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else None

@@ -3,10 +3,11 @@
 Beside what any run has (`folder`), the folder of such a run holds until it is merged
 
 * ``lanes.json``: which lane belongs to which shard;
-* ``claims/``: a file for every shard and lane that some process holds (`machines.claims`);
+* ``claims/``: a file for every shard and lane that some process holds (`storage.claims`);
 * ``failures/<lane>.txt``: the traceback of a lane that failed.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -17,11 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedjax_links.core import errors
-from fedjax_links.machines import claims
 from fedjax_links.results.runs import Results
 from fedjax_links.runs import folder as folders_
 from fedjax_links.runs.folder import KeptLane
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import checkpoints, claims
 
 LANES, CLAIMS, FAILURES = 'lanes.json', 'claims', 'failures'
 _MOST_NAMED = 5
@@ -119,7 +119,8 @@ def merge(
             for part in dict.fromkeys([*parts, target]):
                 claim = claims.take(part / folders_.LOCK)
                 if claim is None:
-                    raise claims.refused('workdir', part, part / folders_.LOCK)
+                    running = sorted((part / CLAIMS).glob('shard-*.lock'))
+                    raise claims.refused('workdir', part, part / folders_.LOCK, *running)
                 held.append(claim)
             _merge(parts, target, described[0][0], allow_mixed=allow_mixed)
         finally:
@@ -145,12 +146,14 @@ def _merge(
     parts: Sequence[Path], target: Path, facts: Mapping[str, Any], *, allow_mixed: bool
 ) -> None:
     """Brings together what was found whole."""
+    for left in (target / folders_.CHECKPOINTS).glob('*.partial'):  # of a process that was killed
+        left.unlink()
     best: dict[str, KeptLane] = {}
     for part in dict.fromkeys([target, *parts]):
-        for files in folders_.saves(part).values():
-            lane = folders_.lane_of(files)
-            if lane.name not in best or best[lane.name].round < lane.round:
-                best[lane.name] = lane
+        for name, files in folders_.saves(part).items():
+            if name not in best or best[name].round < max(files):
+                with contextlib.suppress(checkpoints.DamagedError):  # as good as missing
+                    best[name] = folders_.lane_of(files)
     divisions = [found for part in parts if (found := read_division(part)) is not None]
     expected = divisions[0].lanes if divisions else dict.fromkeys(best, 0)
     missing = [

@@ -61,6 +61,13 @@ def test_a_terminal_has_one_line_for_all(tmp_path):
     assert ' 40/40 rounds [' in last_words(text)
 
 
+def test_what_a_shard_helps_with_counts_too(tmp_path):
+    screen = Terminal()
+    planned().shard(0, 2).run(tmp_path, [Progress(screen)])  # tunes for both, then runs its own
+    assert ' 4/12 rounds [' in screen.getvalue()
+    assert ' 16/16 rounds [' in last_words(screen.getvalue())
+
+
 def test_rounds_done_before_count_as_done_and_not_as_speed(tmp_path):
     class EnoughError(Exception):
         pass

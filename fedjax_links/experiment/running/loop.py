@@ -85,11 +85,12 @@ def run(
         is_first = experiment.share is None or experiment.share.index == 0
         if path is not None and is_first and not origin.has_links(path, experiment.num_rounds):
             store.keep_links(recordings.realised(shared, origin))
-        stages = functools.partial(Stages, shared, store, callbacks, origin)
         if experiment.share is None or path is None:
-            _run_in_turn(shared, store, stages())
+            _run_in_turn(shared, store, Stages(shared, store, callbacks, origin))
         else:
-            shards.Shard(experiment, path, store, stages, callbacks).run()
+            heard = shards.Listeners(callbacks)
+            stages = functools.partial(Stages, shared, store, [heard], origin)
+            shards.Shard(experiment, path, store, stages, heard).run()
     finally:
         store.close()
     results = runs.Results(runs.as_columns(store.lines()), facts, path)

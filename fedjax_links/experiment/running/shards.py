@@ -15,7 +15,7 @@ from fedjax_links import runs
 from fedjax_links.core import errors
 from fedjax_links.experiment.plan import choosing
 from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running.hooks import Callback, Stop, tell
+from fedjax_links.experiment.running.hooks import Callback, Stop
 from fedjax_links.experiment.running.stages import Stages
 from fedjax_links.storage import checkpoints
 
@@ -38,6 +38,35 @@ class FailedLanesError(RuntimeError):
         self.lines = lines
 
 
+class Listeners(Callback):
+    """Callbacks as one, whose errors are told from those of lanes.
+
+    Attributes:
+      error: what ended one of them.
+    """
+
+    error: Exception | None = None
+
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
+        """Takes those who are told."""
+        self._callbacks = callbacks
+
+    def __getattribute__(self, name: str) -> Any:
+        """Of a method of `Callback`, what calls all."""
+        if not name.startswith('on_'):
+            return super().__getattribute__(name)
+
+        def call(*what: Any) -> None:
+            try:
+                for callback in self._callbacks:
+                    getattr(callback, name)(*what)
+            except Exception as error:
+                self.error = error
+                raise
+
+        return call
+
+
 class Shard:
     """Runs one share."""
 
@@ -47,7 +76,7 @@ class Shard:
         folder: Path,
         store: Any,
         stages: Callable[[], Stages],
-        callbacks: Sequence[Callback],
+        listeners: Listeners,
     ) -> None:
         """Runs nothing yet.
 
@@ -55,12 +84,12 @@ class Shard:
           experiment: with a share.
           folder: of the run.
           store: the folder as `shared.SharedFolder`.
-          stages: makes what advances lanes.
-          callbacks: who is told.
+          stages: makes what advances lanes, and tells the listeners.
+          listeners: who is told.
         """
         self._experiment, self._plan = experiment, experiment.plan
         self._folder, self._store, self._stages = folder, store, stages
-        self._callbacks = callbacks
+        self._listeners = listeners
         self._failed: dict[str, str] = {}
 
     def run(self) -> None:
@@ -81,7 +110,10 @@ class Shard:
         """Runs the lanes of tuning of an algorithm: the share's, or all that nobody runs."""
         lanes = self._plan.tuning_lanes(label)
         own = self._plan.own(lanes)
-        self._finish(own if alone else [*own, *(lane for lane in lanes if lane not in own)])
+        if not alone:
+            names = {lane.name for lane in own}
+            own += [lane for lane in lanes if lane.name not in names]
+        self._finish(own)
 
     def run_main(self, label: str) -> None:
         """Runs the share's main lanes of an algorithm, once it is tuned."""
@@ -113,11 +145,12 @@ class Shard:
                 if holders - said:
                     first = left[0]
                     said |= holders
-                    waited = f'{len(left)} lanes of {first.algorithm}, {first.stage}'
+                    lanes_left = f'{len(left)} lane{"s" if len(left) > 1 else ""}'
+                    waited = f'{lanes_left} of {first.algorithm}, {first.stage}'
                     text = f'waiting for {waited}: {", ".join(sorted(holders))}'
                 else:
                     text = ''
-                tell(self._callbacks, 'on_wait', text)
+                self._listeners.on_wait(text)
                 time.sleep(_POLL_SECONDS)
 
     def _is_left(self, lane: Lane) -> bool:
@@ -130,6 +163,8 @@ class Shard:
         except Stop:
             raise
         except Exception as error:
+            if error is self._listeners.error:
+                raise
             self._store.release_all()
             if len(lanes) == 1:
                 self._note(lanes[0].name, error)

@@ -1,7 +1,6 @@
 """The folder of a run that several processes write at the same time, each what it holds."""
 
 import dataclasses
-import glob
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,8 +10,7 @@ from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.experiment.running import stores
-from fedjax_links.machines import claims
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import claims
 
 _OPENING = '.opening'
 _POLL_SECONDS = 0.05
@@ -93,6 +91,12 @@ class SharedFolder(stores.RunFolder):
         self.refresh()
         if self._own is not None:
             mine = [lane for lane, shard in self._division.lanes.items() if shard == self._shard]
+            for left in (self.path / runs.CHECKPOINTS).glob('*.partial'):
+                if self._division.lanes.get(left.name.rpartition('@')[0]) == self._shard:
+                    left.unlink()
+            for lane in mine:
+                if self.rounds(lane) and self._seize(lane):  # so that what is damaged is not done
+                    self.release(lane)
             self._own.say(rounds=sum(map(self.rounds, mine)))
 
     @property
@@ -107,24 +111,34 @@ class SharedFolder(stores.RunFolder):
     def refresh(self) -> None:
         """Looks at what others have done meanwhile."""
         own = {lane: self._saves[lane] for lane in self._claims if lane in self._saves}
+        self._elsewhere = {path.stem for path in (self.path / runs.CLAIMS).glob('*.lock')}
         self._saves = {**runs.saves(self.path), **own}
 
     def take(self, lane: str) -> bool:
-        """As `Memory.take`; where the lane stands is read anew."""
+        """As `Memory.take`; where the lane stands is read anew.
+
+        A lane that nobody held when all were looked at last stands where it stood then, or was
+        moved on since by a process that is gone: then some of its rounds run again.
+        """
         with errors.on_disk(self.path):
-            claim = claims.take(runs.lane_file(self.path, lane))
-            if claim is None:
-                return False
-            self._claims[lane] = claim
-            checkpoints.tidy(self.path / runs.CHECKPOINTS, glob.escape(lane))
-            self._saves.pop(lane, None)
-            if files := runs.saves(self.path, lane).get(lane):
-                self._saves[lane] = files
-                if (kept := self._whole(files)) is not None:
-                    self._lines[lane] = list(kept.lines)
-                    self._kept[kept.labels['seed']] = kept
-                    self._checked.discard(kept.labels['seed'])
-        return super().take(lane)
+            return self._seize(lane) and super().take(lane)
+
+    def _seize(self, lane: str) -> bool:
+        """Claims a lane, and reads it."""
+        claim = claims.take(runs.lane_file(self.path, lane))
+        if claim is None:
+            return False
+        self._claims[lane] = claim
+        files = self._saves.pop(lane, {})
+        if lane in self._elsewhere or not all(path.exists() for path in files.values()):
+            files = runs.saves(self.path, lane).get(lane, {})
+        if files:
+            self._saves[lane] = files
+            if (kept := self._whole(files)) is not None:
+                self._lines[lane] = list(kept.lines)
+                self._kept[kept.labels['seed']] = kept
+                self._checked.discard(kept.labels['seed'])
+        return True
 
     def release(self, lane: str) -> None:
         """As `Memory.release`."""

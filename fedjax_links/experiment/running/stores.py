@@ -4,6 +4,7 @@ Of several processes the leader keeps it (`in_step`).
 """
 
 import contextlib
+import itertools
 import json
 import sys
 import time
@@ -16,8 +17,8 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
-from fedjax_links.machines import claims, environment
-from fedjax_links.storage import archives, checkpoints, packing
+from fedjax_links.machines import environment
+from fedjax_links.storage import archives, checkpoints, claims, packing
 
 Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 """By lane, what the parts of its save say (`checkpoints.write_part`); none where it has none."""
@@ -155,6 +156,7 @@ class RunFolder(Memory):
             self._claim()
         self._metrics: IO[bytes] | None = None
         self._shown = 0, 0  # in metrics while they grow: whole lanes, and lines of the next one
+        self._order: list[str] = []
         try:
             with errors.on_disk(self.path):
                 self._open(config)
@@ -273,7 +275,8 @@ class RunFolder(Memory):
         Lanes that were there before and are behind that one come again when it is their turn.
         """
         new, (place, shown) = [], self._shown
-        order = list(self._lanes)
+        order = self._order
+        order += itertools.islice(self._lanes, len(order), None)
         while place < len(order):
             lines = self._lines.get(order[place], [])
             new += lines[shown:]

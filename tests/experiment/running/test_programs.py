@@ -10,7 +10,7 @@ from fedjax_links.experiment.looking import preflight
 from fedjax_links.experiment.running import loop, stages
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.local_training import local_sgd
-from fedjax_links.machines import devices, environment
+from fedjax_links.machines import cpus, devices
 from tests.experiment.running.test_loop import in_python
 
 
@@ -62,7 +62,7 @@ def test_what_fails_to_compile_ahead_is_raised_where_it_would_run(monkeypatch):
             heard.append((lane.algorithm, lane.seed, record['round']))
 
     monkeypatch.setattr(jax.stages.Lowered, 'compile', refused)
-    monkeypatch.setattr(environment, 'num_cores', lambda: 2)
+    monkeypatch.setattr(cpus, 'num_cores', lambda: 2)
     with pytest.raises(ValueError, match='too much'):
         in_python(grid={'learning_rate': [0.1]}).run(callbacks=[Listen()], devices=1)
     rounds = range(4, 44, 4)

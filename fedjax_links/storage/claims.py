@@ -37,9 +37,13 @@ class Claim:
         """
         self._file.seek(0)
         self._file.truncate(0)
-        holder = f'process {os.getpid()} on {platform.node()}'
-        self._file.write(json.dumps({'holder': holder, 'since': time.time(), **facts}))
+        self._file.write(json.dumps({'holder': own_name(), 'since': time.time(), **facts}))
         self._file.flush()
+
+
+def own_name() -> str:
+    """What others are told of this process."""
+    return f'process {os.getpid()} on {platform.node()}'
 
 
 def take(path: Path, **facts: Any) -> Claim | None:
@@ -100,7 +104,8 @@ def held(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def refused(argument: str, path: Path, file: Path) -> errors.InvalidError:
-    """What is wrong with an argument whose file another process holds."""
-    holder = (held(file) or {}).get('holder', 'another process')
+def refused(argument: str, path: Path, *files: Path) -> errors.InvalidError:
+    """What is wrong with an argument one of whose files another process holds."""
+    holders = (found['holder'] for file in files if (found := held(file)) is not None)
+    holder = next(holders, 'another process')
     return errors.invalid(argument, 'not be in use', f'{path}, by {holder}')

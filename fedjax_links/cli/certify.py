@@ -1,0 +1,59 @@
+"""Certifies this device: its programs compute what they say, or which of them do not.
+
+python -m fedjax_links certify
+python -m fedjax_links certify --config=configs/quickstart.py --workdir=runs/quickstart
+
+Every program takes a few rounds on this device and in double precision on a CPU, in another
+process; where theory knows a mean, that of many seeds is compared with it. Without a config: those
+of the run in --workdir, or every rule, pattern and model of this package. The report is kept as
+certificate.json in --workdir. The exit status is 1 if a program is off by more than its bound.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedjax_links.cli import app
+
+
+class Flags(NamedTuple):
+    """Flags of the command.
+
+    Attributes:
+      workdir: Folder of a run, or for the report; by default there is none.
+      portable: As of simulate.
+    """
+
+    workdir: str | None = None
+    portable: bool = False
+
+
+def main(values: dict[str, Any] | None, given: Flags) -> None:
+    """Compares, prints and keeps."""
+    app.make_portable(given.portable)
+    from fedjax_links import runs
+    from fedjax_links.experiment.looking import certifying
+    from fedjax_links.machines import environment
+
+    for warning in environment.warnings():
+        print(f'warning: {warning}', file=sys.stderr)
+    if given.workdir is not None:
+        app.output_folder(given.workdir)
+        values = values or runs.read_json(Path(given.workdir), runs.CONFIG)
+    found = []
+    for verdict in certifying.certify(values):
+        found.append(verdict)
+        print(_line(verdict), flush=True)
+    fine = certifying.keep(found, given.workdir)
+    off = sum(not verdict.holds for verdict in found)
+    print(f'{len(found) - off} of {len(found)} programs hold')
+    sys.exit(0 if fine else 1)
+
+
+def _line(verdict: Any) -> str:
+    said = f'{verdict.program:<36} {verdict.error:8.1e} of {verdict.bound:.0e}'
+    return said if verdict.holds else f'{said}  OFF at {verdict.where}'
+
+
+if __name__ == '__main__':
+    app.run(main, Flags, config='experiment', optional=True)

@@ -1,0 +1,87 @@
+"""The CPU of this machine, and the settings under which CPUs of one kind round alike.
+
+Nothing here imports what the settings are for.
+"""
+
+import os
+import platform
+from pathlib import Path
+
+from fedjax_links.machines import caches
+
+_INFO = Path('/proc/cpuinfo')
+_MODELS, _INSTRUCTIONS = ('model name', 'Model', 'cpu'), ('flags', 'Features')
+_VECTORS = ('avx', 'amx', 'fma', 'f16c', 'asimd', 'sve', 'bf16', 'i8mm')
+_XLA_FLAGS = (
+    '--xla_cpu_max_isa=AVX2',
+    '--xla_cpu_multi_thread_eigen=false',
+    '--xla_gpu_deterministic_ops=true',
+    '--xla_gpu_autotune_level=0',
+)
+_VARIABLES = {
+    'NPY_DISABLE_CPU_FEATURES': 'X86_V4 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL '
+    'AVX512_ICL AVX512_SPR',
+    'OPENBLAS_CORETYPE': 'Haswell',
+    'OPENBLAS_NUM_THREADS': '1',
+}
+"""Whose vectors NumPy's own sums and its matrix products are made of."""
+
+
+def num_cores() -> int | None:
+    """The cores that this process may use; None where nothing says."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+
+
+def portable_variables() -> dict[str, str]:
+    """The variables that make what this process computes the same on many machines.
+
+    Programs use the instructions of AVX2 and no others, products are not cut by the number of
+    cores, and a GPU takes neither atomic sums nor the kernels that it finds fastest. Flags for XLA
+    that are set stay. Set before Python starts: JAX and NumPy read them once.
+    """
+    there = os.environ.get('XLA_FLAGS', '').split()
+    ours = {flag.partition('=')[0] for flag in _XLA_FLAGS}
+    kept = [flag for flag in there if flag.partition('=')[0] not in ours]
+    return {**_VARIABLES, 'XLA_FLAGS': ' '.join([*kept, *_XLA_FLAGS])}
+
+
+def is_portable() -> bool:
+    """Whether this process has the variables of `portable_variables`."""
+    has_flags = set(_XLA_FLAGS) <= set(os.environ.get('XLA_FLAGS', '').split())
+    return has_flags and all(os.environ.get(name) == value for name, value in _VARIABLES.items())
+
+
+def kind() -> str:
+    """A name of this kind of CPU, for what is compiled for it."""
+    known = {name: value for name, value in fingerprint().items() if name != 'cores'}
+    return caches.digest(known)
+
+
+def fingerprint() -> dict[str, object]:
+    """What of the CPU decides how sums are rounded, as plain values.
+
+    Its name, its vector instructions and how many cores this process may use, by which products of
+    matrices are cut; of a process with `portable_variables` the architecture alone.
+    """
+    known = {'architecture': platform.machine()}
+    if is_portable():
+        return {**known, 'cpu': 'portable', 'instructions': 'AVX2', 'cores': 'any'}
+    said = _said()
+    model = next((said[name] for name in _MODELS if name in said), platform.processor())
+    every = next((said[name] for name in _INSTRUCTIONS if name in said), '').split()
+    vectors = sorted(name for name in every if name.startswith(_VECTORS))
+    return {**known, 'cpu': model, 'instructions': ' '.join(vectors), 'cores': num_cores()}
+
+
+def _said() -> dict[str, str]:
+    """What the system says of the first core."""
+    if not _INFO.exists():
+        return {}
+    with _INFO.open() as lines:
+        found: dict[str, str] = {}
+        for line in lines:
+            if not line.strip():
+                break  # the next core
+            name, _, value = line.partition(':')
+            found[name.strip()] = value.strip()
+    return found

@@ -1,0 +1,36 @@
+"""A model of scaled layers, and a compiler's fault in them."""
+
+from flax import linen as nn
+
+from fedjax_links import problems
+
+SCALE = 3.0
+
+
+def layer(features, weights, bias):
+    """``SCALE (x W + b)``."""
+    return SCALE * (features @ weights + bias[None])
+
+
+def faulty_layer(features, weights, bias):
+    """What XLA has made of it on a GPU: the factor of the bias is gone."""
+    return SCALE * (features @ weights) + bias[None]
+
+
+class Scaled(nn.Module):
+    """One scaled layer."""
+
+    num_classes: int
+
+    @nn.compact
+    def __call__(self, features):
+        """Logits."""
+        flat = features.reshape(len(features), -1)
+        shape = flat.shape[1], self.num_classes
+        weights = self.param('weights', nn.initializers.lecun_normal(), shape)
+        return layer(flat, weights, self.param('bias', nn.initializers.zeros, shape[1:]))
+
+
+def scaled_digits(num_clients):
+    """Digits with that model."""
+    return problems.digits(num_clients=num_clients, model=Scaled, alpha=0.5)

@@ -1,0 +1,326 @@
+"""Runs in shards leave the bytes of a run in one process."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from fedjax_links import experiment, runs
+from fedjax_links.experiment.running import shards, stages
+from fedjax_links.machines import environment
+from fedjax_links.storage import checkpoints, claims
+from tests.experiment.configs import files_of, tuned, values
+from tests.refusals import names
+
+COUNT = 3
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+    """The folder of the run in one process."""
+    folder = tmp_path_factory.mktemp('whole') / 'run'
+    experiment.build(tuned()).run(folder)
+    return folder
+
+
+def run_all(folder, config=None, count=COUNT, order=None, **options):
+    """Runs the shards one after the other, in one folder."""
+    planned = experiment.build(tuned() if config is None else config)
+    for index in order or range(count):
+        planned.shard(index, count).run(folder, **options)
+
+
+def lanes_by_shard(folder):
+    division = runs.read_division(folder)
+    return [[k for k, s in division.lanes.items() if s == i] for i in range(division.count)]
+
+
+@pytest.mark.parametrize('order', ['012', pytest.param('201', marks=pytest.mark.slow)])
+def test_shards_of_one_folder_merge_to_the_bytes_of_one_process(tmp_path, whole, order):
+    folder = tmp_path / 'run'
+    run_all(folder, order=map(int, order))
+    assert not (folder / runs.METRICS).exists()
+    results = runs.merge(folder)
+    assert files_of(folder) == files_of(whole)
+    np.testing.assert_array_equal(results.columns['round'], runs.read(whole).columns['round'])
+
+
+@pytest.mark.slow
+def test_shards_with_folders_of_their_own_merge_too(tmp_path, whole):
+    folders = [tmp_path / str(index) for index in range(COUNT)]
+    planned = experiment.build(tuned())
+    for index, folder in enumerate(folders):
+        planned.shard(index, COUNT).run(folder)
+    runs.merge(folders, tmp_path / 'run')
+    assert files_of(tmp_path / 'run') == files_of(whole)
+
+
+def test_a_share_is_its_lanes_and_all_shares_are_all_lanes_once():
+    planned = experiment.build(tuned())
+    every = [lane for label in planned.algorithms for lane in planned.plan.every_lane(label)]
+    for count in (1, 2, 5, len(every) + 3):
+        own = [
+            lane.name
+            for index in range(count)
+            for label in planned.algorithms
+            for lane in planned.shard(index, count).plan.every_lane(label)
+        ]
+        assert sorted(own) == sorted(lane.name for lane in every)
+
+
+def test_a_share_has_few_programs_and_a_fair_part_of_the_rounds():
+    names = 'fedavg', 'fedpbc', 'mifa', 'fedau'
+    planned = experiment.build(values(algorithms={name: {} for name in names}, num_seeds=6))
+    every = sum(planned.plan.count_rounds(label) for label in names)
+    for count in (2, 4, 8):
+        shares = [planned.shard(index, count) for index in range(count)]
+        compiled = [[k for k in names if share.plan.every_lane(k)] for share in shares]
+        assert sum(map(len, compiled)) <= len(names) + count - 1
+        for share in shares:
+            rounds = sum(share.plan.count_rounds(label) for label in names)
+            assert abs(rounds - every / count) <= planned.num_rounds
+
+
+def test_by_seed_all_lanes_of_a_seed_are_one_shares():
+    planned = experiment.build(values(num_seeds=5))
+    for index in range(2):
+        own = planned.shard(index, 2, by='seed').plan.every_lane('fedavg')
+        other = planned.shard(1 - index, 2, by='seed').plan.every_lane('fedavg')
+        assert not {lane.seed for lane in own} & {lane.seed for lane in other}
+
+
+def test_shard_n_of_n_is_shard_0():
+    planned = experiment.build(values())
+    assert planned.shard(3, 3) == planned.shard(0, 3)
+    assert planned.shard(1, 3) != planned.shard(0, 3)
+    with names('shard', 'at most 3, got 4'):
+        planned.shard(4, 3)
+
+
+def test_merging_names_lanes_that_are_missing(tmp_path):
+    folder = tmp_path / 'run'
+    experiment.build(tuned()).shard(0, COUNT).run(folder)
+    left = [name for name in lanes_by_shard(folder)[1] if name.startswith('main-')]
+    with pytest.raises(ValueError, match=f'{left[0]}.*of shards 1, 2 of 3'):
+        runs.merge(folder)
+
+
+def test_merging_is_refused_while_a_shard_runs(tmp_path):
+    folder = tmp_path / 'run'
+
+    class Merging(experiment.Callback):
+        said = ''
+
+        def on_period(self, lane, record):
+            with pytest.raises(ValueError, match='not be in use') as error:
+                runs.merge(folder)
+            self.said = str(error.value)
+
+    merging = Merging()
+    experiment.build(values()).shard(0, 2).run(folder, [merging])
+    assert 'by process' in merging.said
+
+
+def test_another_config_is_refused(tmp_path):
+    experiment.build(values()).shard(0, 2).run(tmp_path / 'a')
+    changed = values(client={'learning_rate': 0.2, 'local_steps': 2, 'batch_size': 4})
+    with names('workdir', 'config.client.learning_rate is 0.1 and not 0.2'):
+        experiment.build(changed).shard(1, 2).run(tmp_path / 'a')
+    experiment.build(changed).shard(1, 2).run(tmp_path / 'b')
+    with names('workdir', 'config.client.learning_rate is 0.1 and 0.2'):
+        runs.merge([tmp_path / 'a', tmp_path / 'b'], tmp_path / 'all')
+
+
+def test_another_division_is_refused(tmp_path):
+    planned = experiment.build(values())
+    planned.shard(0, 2).run(tmp_path)
+    with names('workdir', 'into 4 shards by program', 'into 2 shards by program'):
+        planned.shard(1, 4).run(tmp_path)
+
+
+def test_one_shard_twice_is_refused_by_name(tmp_path):
+    planned = experiment.build(values())
+
+    class Twice(experiment.Callback):
+        said = ''
+
+        def on_start(self, _):
+            with pytest.raises(ValueError, match='shard') as error:
+                planned.shard(0, 2).run(tmp_path)
+            self.said = str(error.value)
+
+    twice = Twice()
+    planned.shard(0, 2).run(tmp_path, [twice])
+    assert f'by {claims.own_name()}' in twice.said
+
+
+@pytest.mark.slow
+def test_a_run_in_one_piece_goes_on_from_shards(tmp_path, whole):
+    experiment.build(tuned()).shard(0, COUNT).run(tmp_path / 'run')
+    experiment.build(tuned()).run(tmp_path / 'run')
+    assert runs.read(tmp_path / 'run').columns.keys() == runs.read(whole).columns.keys()
+    assert (tmp_path / 'run' / runs.METRICS).read_bytes() == (whole / runs.METRICS).read_bytes()
+
+
+@pytest.mark.slow
+def test_more_rounds_go_on_from_a_merged_run(tmp_path):
+    folder, whole = tmp_path / 'run', tmp_path / 'whole'
+    run_all(folder, values(), 2)
+    runs.merge(folder)
+    longer = values(num_rounds=8)
+    run_all(folder, longer, 2)
+    runs.merge(folder)
+    experiment.build(longer).run(whole)
+    assert (folder / runs.METRICS).read_bytes() == (whole / runs.METRICS).read_bytes()
+
+
+def test_a_failed_lane_stops_no_other(tmp_path, monkeypatch):
+    planned = experiment.build(values(num_seeds=4))
+    bad = planned.plan.main_lanes('fedavg')[1]
+    run = stages.Stages.run
+
+    def failing(self, lanes, coming=()):
+        if bad in lanes:
+            raise RuntimeError('planted')
+        run(self, lanes, coming)
+
+    monkeypatch.setattr(stages.Stages, 'run', failing)
+    with pytest.raises(shards.FailedLanesError, match=f'^{bad.name}: Runtime') as error:
+        planned.shard(0, 1).run(tmp_path)
+    assert list(error.value.lines) == [bad.name]
+    kept = (tmp_path / runs.FAILURES / f'{bad.name}.txt').read_text()
+    assert kept.startswith('Traceback')
+    assert 'in failing' in kept
+    done = [lane.name for lane in runs.lanes(tmp_path)]
+    assert len(done) == 3
+    assert bad.name not in done
+    assert runs.status(tmp_path).failed == [bad.name]
+    monkeypatch.undo()
+    planned.shard(0, 1).run(tmp_path)
+    assert runs.status(tmp_path).failed == []
+
+
+def test_an_error_of_a_callback_ends_the_run_and_is_no_lanes(tmp_path):
+    class Broken(experiment.Callback):
+        def on_period(self, lane, record):
+            raise TypeError('of the callback')
+
+    planned = experiment.build(values(num_seeds=2))
+    with pytest.raises(TypeError, match='of the callback'):
+        planned.shard(0, 1).run(tmp_path, [Broken()])
+    assert not (tmp_path / runs.FAILURES).exists()
+
+
+def elsewhere(monkeypatch, **changes):
+    """From now on this is a machine of another kind."""
+    own = environment.fingerprint()
+    monkeypatch.setattr(environment, 'fingerprint', lambda: {**own, **changes})
+
+
+def test_another_kind_of_machine_is_refused(tmp_path, monkeypatch):
+    planned = experiment.build(values())
+    planned.shard(0, 2).run(tmp_path)
+    own = environment.fingerprint()['cpu']
+    elsewhere(monkeypatch, cpu='another CPU')
+    with names('environment.cpu', 'be the same for all lanes', f"{own!r} and 'another CPU'"):
+        planned.shard(1, 2).run(tmp_path)
+    longer = experiment.build(values(num_rounds=8))
+    experiment.build(values()).shard(0, 2).run(tmp_path / 'whole')
+    with names('environment.cpu'):
+        longer.shard(0, 2).run(tmp_path)
+
+
+def test_folders_of_different_machines_are_not_merged(tmp_path, monkeypatch):
+    planned = experiment.build(values())
+    planned.shard(0, 2).run(tmp_path / 'a')
+    elsewhere(monkeypatch, cpu='another CPU')
+    planned.shard(1, 2).run(tmp_path / 'b')
+    folders = [tmp_path / 'a', tmp_path / 'b']
+    with names('environment.cpu', '--allow_mixed'):
+        runs.merge(folders, tmp_path / 'all')
+    merged = runs.merge(folders, tmp_path / 'all', allow_mixed=True)
+    assert set(merged.columns['seed']) == {0, 1}
+
+
+def test_even_mixed_all_lanes_of_a_seed_are_of_one_kind(tmp_path, monkeypatch):
+    planned = experiment.build(values(algorithms={'fedavg': {}, 'fedpbc': {}}, num_seeds=1))
+    planned.shard(0, 2).run(tmp_path / 'a')
+    elsewhere(monkeypatch, cpu='another CPU')
+    planned.shard(1, 2).run(tmp_path / 'b')
+    with names('environment.cpu', 'lanes of seed 0'):
+        runs.merge([tmp_path / 'a', tmp_path / 'b'], tmp_path / 'all', allow_mixed=True)
+
+
+def test_status_tells_done_lost_and_who_runs(tmp_path):
+    planned = experiment.build(values(num_seeds=4))
+    seen = []
+
+    class Looking(experiment.Callback):
+        def on_period(self, lane, record):
+            seen.append(runs.status(tmp_path))
+            if len(seen) == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        planned.shard(0, 2).run(tmp_path, [Looking()])
+    assert seen[0].lanes == 4
+    assert seen[0].running >= 1
+    assert seen[0].shards[0].holder == claims.own_name()
+    assert seen[0].shards[1].holder is None
+    after = runs.status(tmp_path)
+    assert after.running == 0
+    assert after.shards[0].holder is None
+    planned.shard(0, 2).run(tmp_path)
+    done = runs.status(tmp_path)
+    assert (done.done, done.lost, done.shards[0].done, done.shards[1].done) == (2, 0, 2, 0)
+    planned.shard(1, 2).run(tmp_path)
+    runs.merge(tmp_path)
+    assert runs.status(tmp_path)[:4] == (4, 4, 0, 0)
+
+
+def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, whole):
+    folder = tmp_path / 'run'
+    run_all(folder)
+    for name, files in runs.saves(folder).items():
+        if name.startswith('main-'):
+            files[max(files)].write_bytes(b'no archive')
+    run_all(folder)
+    runs.merge(folder)
+    assert (folder / runs.METRICS).read_bytes() == (whole / runs.METRICS).read_bytes()
+
+
+def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
+    """A lane of tuning is another process's when this one comes to need it."""
+    planned = experiment.build(tuned())
+    lane = planned.plan.tuning_lanes('fedavg')[0]
+    (tmp_path / runs.CLAIMS).mkdir()
+    held = claims.take(runs.lane_file(tmp_path, lane.name))
+    said = []
+
+    class Waiting(experiment.Callback):
+        def on_wait(self, text):
+            said.append(text)
+            if len(said) == 3:
+                held.release()
+
+    monkeypatch.setattr(shards, '_POLL_SECONDS', 0.01)
+    planned.shard(0, 2).run(tmp_path, [Waiting()])
+    assert said == [f'waiting for 1 lane of fedavg, tuning: {claims.own_name()}', '', '']
+
+
+def test_what_a_lane_keeps_says_where_it_ran(tmp_path):
+    experiment.build(values()).run(tmp_path)
+    for files in runs.saves(tmp_path).values():
+        about, _ = checkpoints.read(files[max(files)])
+        assert about[runs.FINGERPRINT] == json.loads(json.dumps(environment.fingerprint()))
+
+
+def test_divisions_are_kept_as_they_were_made(tmp_path):
+    division = runs.Division(2, 'program', {'a': 0, 'b': 1}, {'cpu': 'one'})
+    runs.write_division(tmp_path, division)
+    assert runs.read_division(tmp_path) == division
+    shutil.rmtree(tmp_path)
+    assert runs.read_division(tmp_path) is None
+    assert dataclasses.asdict(division)['count'] == 2
