@@ -36,7 +36,7 @@ MAY_SEE = {
     'storage': _CORE,
     'runs': _CORE | {'results', 'storage'},
     'config': _ENGINE | _DRIVERS | _KEPT,
-    'experiment': _ENGINE | _DRIVERS | _KEPT | {'config'},
+    'experiment': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config'},
     'plot': _CORE | {'analysis', 'evaluation', 'results', 'runs', 'simulation'},
     'report': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config', 'experiment', 'plot'},
     'testing': _ENGINE | _DRIVERS,

@@ -39,7 +39,7 @@ class Flags(NamedTuple):
       process_id: Which of them this is, from 0; process 0 keeps the run and reports.
       shard: I/N runs the lanes of one of N shards, I from 0 to N - 1 or from 1 to N, in a folder
         of all; by default that of the task of a job array (SLURM, Grid Engine, LSF, SkyPilot).
-      portable: The same bits on all CPUs with AVX2, whatever their cores, and slower; on a GPU
+      portable: The same bits on all CPUs with AVX2 and as many cores, and slower; on a GPU
         deterministic operations.
       allow_mixed: Shards may run on machines of different kinds, whose bits may differ; all lanes
         of a seed stay on one.

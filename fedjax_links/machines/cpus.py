@@ -35,9 +35,9 @@ def num_cores() -> int | None:
 def portable_variables() -> dict[str, str]:
     """The variables that make what this process computes the same on many machines.
 
-    Programs use the instructions of AVX2 and no others, products are not cut by the number of
-    cores, and a GPU takes neither atomic sums nor the kernels that it finds fastest. Flags for XLA
-    that are set stay. Set before Python starts: JAX and NumPy read them once.
+    Programs use the instructions of AVX2 and no others, each product is one thread's, and a GPU
+    takes neither atomic sums nor the kernels that it finds fastest. Flags for XLA that are set
+    stay. Set before Python starts: JAX and NumPy read them once.
     """
     there = os.environ.get('XLA_FLAGS', '').split()
     ours = {flag.partition('=')[0] for flag in _XLA_FLAGS}
@@ -61,11 +61,11 @@ def fingerprint() -> dict[str, object]:
     """What of the CPU decides how sums are rounded, as plain values.
 
     Its name, its vector instructions and how many cores this process may use, by which products of
-    matrices are cut; of a process with `portable_variables` the architecture alone.
+    matrices are cut; of a process with `portable_variables` no name.
     """
     known = {'architecture': platform.machine()}
     if is_portable():
-        return {**known, 'cpu': 'portable', 'instructions': 'AVX2', 'cores': 'any'}
+        return {**known, 'cpu': 'portable', 'instructions': 'AVX2', 'cores': num_cores()}
     said = _said()
     model = next((said[name] for name in _MODELS if name in said), platform.processor())
     every = next((said[name] for name in _INSTRUCTIONS if name in said), '').split()

@@ -132,7 +132,7 @@ def _rounds_here(experiment: Experiment, shared: Programs, lane: Lane) -> dict[s
 
 def _multiplies_coarsely() -> bool:
     """Whether matrix products take fewer digits than float32 has."""
-    precision = jax.config.jax_default_matmul_precision
+    precision = environment.numerics()['jax_default_matmul_precision']
     return jax.default_backend() != 'cpu' and precision not in ('highest', 'float32')
 
 
@@ -194,7 +194,8 @@ def _of_rounds(program: str, here: Mapping[str, Any], there: Mapping[str, Any]) 
 
 def _error(ours: np.ndarray, before: np.ndarray, after: np.ndarray) -> float:
     """How far off a leaf is, relative to how far it went and a hundredth of its size."""
-    size = np.linalg.norm(after - before.astype(np.float64)) + _SMALL * np.linalg.norm(after)
+    moved = float(np.linalg.norm(after - before.astype(np.float64)))
+    size = moved + _SMALL * float(np.linalg.norm(after))
     off = float(np.linalg.norm(ours - after))
     return float('inf') if not np.isfinite(off) else off / size if off else 0.0
 
