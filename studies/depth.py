@@ -1,0 +1,241 @@
+"""FedPBC minus FedAvg by depth of the model and examples per client, beside theory.
+
+python -m studies.depth --picture=studies/depth.png
+
+Prints the tables of studies/depth.md from the archives in studies/records/depth and draws its
+picture. Three minutes on a CPU core, most of them for theory.
+"""
+
+import argparse
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import fedjax_links as fl
+from configs import depth
+from fedjax_links import analysis, evaluation, local_training, participation, problems, runs
+from fedjax_links.base import Array, Key, Params, Problem
+from fedjax_links.plot import looks
+from fedjax_links.problems import classification, partition
+from fedjax_links.report.screens import prediction
+
+FOLDER = Path(__file__).parent / 'records' / 'depth'
+DATA = ('gaussians', 'images', 'digits')
+MODELS = {
+    'FedAvg': ('fedavg', 'server'),
+    'client mean': ('fedpbc', 'client_mean'),
+    'server': ('fedpbc', 'server'),
+}
+TAIL, INTERPOLATED = 0.4, 0.99
+TITLES = ('data', 'examples', 'model', 'FedAvg', 'FedPBC, client mean', 'FedPBC, server')
+TITLES += ('client mean minus FedAvg', 'theory', 'left', 'moved')
+LIMITS = ('examples', 'FedAvg: population, data, simulated', 'client mean: the same', 'left')
+
+_FRESH, _EPOCHS, _STEPS, _BATCH, _RATE = 100_000, 100, 100, 64, 0.3
+
+
+class Level(NamedTuple):
+    """An algorithm's model at the best of its rates, by the mean over seeds.
+
+    Attributes:
+      rate: of the clients, with an arrow to where none was tried.
+      accuracy: on held-out data, float[S] by seed, mean of the last 40 % of the evaluations.
+      training: on the clients' data, likewise.
+      moved: how far accuracy is from its mean over as many evaluations before those.
+    """
+
+    rate: str
+    accuracy: np.ndarray
+    training: np.ndarray
+    moved: np.ndarray
+
+
+class Point(NamedTuple):
+    """A model on data of a size.
+
+    Attributes:
+      problem: section of the config that the point has.
+      probs: section of the link probabilities.
+      examples: of a client, the mean over clients.
+      model: label of the model.
+      levels: by `MODELS`.
+    """
+
+    problem: dict[str, Any]
+    probs: dict[str, Any]
+    examples: float
+    model: str
+    levels: dict[str, Level]
+
+    @property
+    def data(self) -> str:
+        """What the problem is called."""
+        return str(self.problem['name'])
+
+    @property
+    def ahead(self) -> np.ndarray:
+        """FedPBC's client mean minus FedAvg, in points, float[S]."""
+        return 100 * (self.levels['client mean'].accuracy - self.levels['FedAvg'].accuracy)
+
+
+def points(data: str) -> Iterator[Point]:
+    """The points of an archive, by model and size."""
+    folder = FOLDER / data
+    columns, config = runs.read(folder).columns, runs.read_json(folder, runs.CONFIG)
+    axis = next(name for name in columns if name.startswith('problem.'))
+    for model in (name for name in depth.MODELS if name in config['patterns']):
+        for size in np.unique(columns[axis]).astype(int).tolist():
+            rows = (columns['pattern'] == model) & (columns[axis] == size)
+            here = {name: values[rows] for name, values in columns.items()}
+            problem = {**config['problem'], **config['problems'][model]}
+            _, *section, option = axis.split('.')
+            for name in section:
+                problem[name] = {**problem[name], option: size}
+            if not section:
+                problem[option] = size
+            yield Point(
+                problem=problem,
+                probs=config['patterns'][model]['probs'],
+                examples=float(np.mean(built(problem, 0).counts)),
+                model=model,
+                levels={name: level(here, *which) for name, which in MODELS.items()},
+            )
+
+
+def built(section: dict[str, Any], seed: int) -> Problem:
+    """A problem as the runs of a seed draw it."""
+    options = {name: value for name, value in section.items() if name != 'name'}
+    make = problems.PROBLEMS[section['name']]
+    return make(**options, data_seed=seed, partition_seed=seed)
+
+
+def level(columns: dict[str, np.ndarray], algorithm: str, model: str) -> Level:
+    """The best of the rates among an algorithm's lines at a point."""
+    mine = columns['algorithm'] == algorithm
+    keys = [columns[name][mine] for name in ('round', 'seed', depth.RATE)]
+    order, rates = np.lexsort(keys), np.unique(keys[-1])
+    shape = len(rates), len(np.unique(keys[1])), -1
+    accuracy, training = (
+        columns[f'{model}/{metric}'][mine][order].reshape(shape)
+        for metric in ('eval_accuracy', 'train_accuracy')
+    )
+    last = round(TAIL * accuracy.shape[-1])
+    late = accuracy[..., -last:].mean(axis=-1)
+    best = int(late.mean(axis=-1).argmax())
+    return Level(
+        rate=f'{rates[best]:g}' + {0: ' ↓', len(rates) - 1: ' ↑'}.get(best, ''),
+        accuracy=late[best],
+        training=training[best, :, -last:].mean(axis=-1),
+        moved=late[best] - accuracy[best, :, -2 * last : -last].mean(axis=-1),
+    )
+
+
+def weights(point: Point, seed: int) -> tuple[Problem, np.ndarray, np.ndarray]:
+    """A seed's problem, its class shares by client, FedAvg's implicit weights."""
+    problem = built(point.problem, seed)
+    mix = partition.class_mix(problems.owners(problem), np.asarray(problem.data.labels))
+    options = {name: value for name, value in point.probs.items() if name != 'name'}
+    probs = participation.label_dependent_probs(mix, **options, seed=seed)
+    return problem, mix, analysis.fedavg_weights(probs)
+
+
+def population(point: Point) -> np.ndarray | None:
+    """FedAvg's and FedPBC's limits by seed, accuracies float[2, S]; None for digits.
+
+    Bayes' rule for the class shares that unequal and equal weights give: exact for Gaussian
+    classes, for images with the `scores` of the model itself.
+    """
+    if point.data == 'digits':
+        return None
+    found = np.empty((2, point.ahead.size))
+    for seed in range(found.shape[1]):
+        _, mix, implicit = weights(point, seed)
+        for row, shares in enumerate((implicit @ mix, mix.mean(axis=0))):
+            if point.data == 'gaussians':
+                best = point.problem['bayes_accuracy']
+                distance = analysis.equidistant_distance(best, mix.shape[1])
+                found[row, seed] = analysis.equidistant_skewed_accuracy(distance, shares)
+            else:
+                logits, labels = scores(point.model, seed)
+                found[row, seed] = np.mean(np.argmax(logits + np.log(shares), axis=1) == labels)
+    return found
+
+
+@functools.cache
+def scores(model: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits float[T, C] and labels of a seed's test images.
+
+    The model's after 10,000 steps of batch 64 on 100,000 images of all classes, in one place.
+    """
+    config = depth.get_config('images').to_dict()
+    section = {**config['problem'], **config['problems'][model], 'num_clients': 1}
+    section['data'] = {**section['data'], 'num_train': _FRESH}
+    problem = built(section, seed)
+    options = dict(depth.MODELS[model]) if model != 'softmax' else {'name': model}
+    network = classification.MODELS[options.pop('name')](10, **options)
+
+    def logits(params: Params, key: Key, problem: Problem) -> Array:
+        del key
+        return network.apply({'params': params}, problem.eval_data.features)
+
+    client = local_training.local_sgd(_RATE, local_steps=_STEPS, batch_size=_BATCH)
+    found = jax.jit(
+        lambda key: fl.simulate(
+            key,
+            fl.ALGORITHMS['fedavg'](client),
+            participation.bernoulli(jnp.ones(1)),
+            problem,
+            num_rounds=_EPOCHS,
+            eval_every=_EPOCHS,
+            eval_fn=logits,
+        )
+    )(jax.random.key(seed))
+    return np.asarray(found.evals['server'][-1], float), np.asarray(problem.eval_data.labels)
+
+
+def interval(values: np.ndarray, digits: int = 1) -> str:
+    """A mean over seeds with its 95 % interval."""
+    found = evaluation.seed_interval(values)
+    return f'{found.mean:+.{digits}f} ± {found.half_width:.{digits}f}'
+
+
+def rows(found: Sequence[Point]) -> Iterator[str]:
+    """Lines of the table."""
+    for point in found:
+        levels = [
+            f'{100 * level.accuracy.mean():.1f} ({level.rate}; {100 * level.training.mean():.1f})'
+            for level in point.levels.values()
+        ]
+        limits = population(point)
+        theory = ['', '']
+        if limits is not None:
+            expected = 100 * (limits[1] - limits[0])
+            theory = [f'{expected.mean():+.1f}', interval(point.ahead - expected)]
+        moved = (100 * point.levels[name].moved.mean() for name in ('FedAvg', 'client mean'))
+        line = [point.data, f'{point.examples:.0f}', depth.NAMES[point.model], *levels]
+        line += [interval(point.ahead), *theory, ', '.join(f'{value:+.1f}' for value in moved)]
+        yield f'| {" | ".join(line)} |'
+
+
+def limit_row(point: Point) -> str:
+    """Softmax regression's minimisers on the data, between the population and the runs."""
+    exact = population(point)
+    assert exact is not None
+    on_data = np.empty_like(exact)
+    for seed in range(exact.shape[1]):
+        problem, _, implicit = weights(point, seed)
+        found = prediction.predictions(problem, implicit)
+        assert found is not None
+        on_data[:, seed] = [part.limit['accuracy'] for part in found[:2]]
+    simulated = [point.levels[name].accuracy for name in ('FedAvg', 'client mean')]
+    cells = [
+        ', '.join(f'{100 * part[k].mean():.1f}' for part in (exact, on_data, simulated))
+        for k in range(2)
+    ]
+    left = interval(point.ahead - 100 * (on_data[1] - on_data[0]))
+    return f'| {point.examples:.0f} | {" | ".join(cells)} | {left} |'
