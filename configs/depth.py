@@ -13,6 +13,7 @@ rule for the weighted class shares, is the same for all of them. Rates are part 
 
 from ml_collections import ConfigDict
 
+from fedjax_links.core import grids
 from fedjax_links.papers import common
 
 MODELS = {
@@ -28,48 +29,57 @@ NAMES = {
     'cnn': 'convolutional',
 }
 RATE = 'client.learning_rate'
-CLIENTS = {'gaussians': 50, 'images': 20, 'digits': 20}
+CLIENTS = {'gaussians': 50, 'long': 50, 'images': 20, 'digits': 20}
+SIZES = (20, 60, 200, 600, 2000)
 
 
 def get_config(argument: str = '') -> ConfigDict:
     """The settings of the runs.
 
     Args:
-      argument: ``gaussians``, ``images`` or ``digits``.
+      argument: ``gaussians``, ``long``, ``images`` or ``digits``.
     """
-    (data,) = common.chosen(argument, ('gaussians', 'images', 'digits'))
-    models = {name: MODELS[name] for name in MODELS if data != 'gaussians' or name != 'cnn'}
-    sizes = (20, 60, 200, 600, 2000)
-    problem, grid, column, rates, num_rounds, num_seeds = {
+    (data,) = common.chosen(argument, CLIENTS)
+    num_clients = CLIENTS[data]
+    gaussians = {'name': 'gaussians', 'bayes_accuracy': 0.7}
+    images = {'name': 'images', 'dataset': 'synthetic_images'}
+    images['data'] = {'shape': (8, 8, 1), 'difficulty': 0.5}
+    per_client = 'examples_per_client'
+    models, problem, grid, rates, num_rounds, num_seeds = {
         'gaussians': (
-            {'name': 'gaussians', 'bayes_accuracy': 0.7},
-            {'examples_per_client': sizes},
-            'problem.examples_per_client',
+            ('softmax', 'one', 'two'),
+            gaussians,
+            {per_client: SIZES},
             (0.0025, 0.01, 0.04, 0.16),
             2000,
             5,
         ),
+        'long': (
+            ('two',),
+            gaussians,
+            {per_client: (20, 600)},
+            (0.00125, 0.0025, 0.16),
+            8000,
+            5,
+        ),
         'images': (
-            {
-                'name': 'images',
-                'dataset': 'synthetic_images',
-                'data': {'shape': (8, 8, 1), 'difficulty': 0.5},
-            },
-            {'data': {'num_train': tuple(CLIENTS[data] * size for size in sizes[::2])}},
-            'problem.data.num_train',
+            tuple(MODELS),
+            images,
+            {'data': {'num_train': tuple(num_clients * size for size in SIZES[::2])}},
             (0.05, 0.2, 0.8),
             2500,
             3,
         ),
         'digits': (
+            tuple(MODELS),
             {'name': 'digits'},
-            {'num_clients': (CLIENTS[data],)},
-            'problem.num_clients',
+            {'num_clients': (num_clients,)},
             (0.05, 0.2, 0.8),
             2500,
             5,
         ),
     }[data]
+    ((column, _),) = grids.flatten({'problem': grid}, 'grid').items()
     links = {
         'name': 'bernoulli',
         'probs': {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02},
@@ -77,8 +87,8 @@ def get_config(argument: str = '') -> ConfigDict:
     return ConfigDict(
         {
             'title': f'FedAvg and FedPBC by depth, {data}',
-            'problem': {**problem, 'num_clients': CLIENTS[data], 'alpha': 0.1},
-            'problems': {name: {'model': model} for name, model in models.items()},
+            'problem': {**problem, 'num_clients': num_clients, 'alpha': 0.1},
+            'problems': {name: {'model': MODELS[name]} for name in models},
             'patterns': dict.fromkeys(models, links),
             'client': {'local_steps': 5, 'batch_size': 16},
             'algorithms': {'fedavg': {}, 'fedpbc': {}},
