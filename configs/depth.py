@@ -29,6 +29,12 @@ NAMES = {
     'cnn': 'convolutional',
 }
 RATE = 'client.learning_rate'
+TITLES = {
+    'gaussians': 'Gaussian classes',
+    'long': 'Gaussian classes, four times the rounds',
+    'images': 'images drawn by the package',
+    'digits': 'digits',
+}
 CLIENTS = {'gaussians': 50, 'long': 50, 'images': 20, 'digits': 20}
 SIZES = (20, 60, 200, 600, 2000)
 
@@ -84,21 +90,36 @@ def get_config(argument: str = '') -> ConfigDict:
         'name': 'bernoulli',
         'probs': {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02},
     }
+    rules = {'fedavg': 'FedAvg', 'fedpbc': 'FedPBC'}
     return ConfigDict(
         {
-            'title': f'FedAvg and FedPBC by depth, {data}',
+            'title': f'FedAvg and FedPBC by depth: {TITLES[data]}',
             'problem': {**problem, 'num_clients': num_clients, 'alpha': 0.1},
             'problems': {name: {'model': MODELS[name]} for name in models},
             'patterns': dict.fromkeys(models, links),
             'client': {'local_steps': 5, 'batch_size': 16},
-            'algorithms': {'fedavg': {}, 'fedpbc': {}},
-            'names': tuple((name, NAMES[name]) for name in models),
+            'algorithms': {name: {} for name in rules},
+            'names': tuple({**rules, **{name: NAMES[name] for name in models}}.items()),
             'baseline': 'fedavg',
             'redraw': 'by_seed',
             'grid': {'problem': grid, 'client': {'learning_rate': rates}},
             'num_rounds': num_rounds,
             'eval_every': num_rounds // 10,
             'num_seeds': num_seeds,
-            'reports': {'map': {'name': 'heat_map', 'x': column, 'y': RATE, 'tail': 0.4}},
+            'reports': {
+                'map': {
+                    'name': 'heat_map',
+                    'x': column,
+                    'y': RATE,
+                    'metric': 'eval_accuracy',
+                    'tail': 0.4,
+                }
+            },
+            'quick': {
+                'grid': {'client': {'learning_rate': rates[1:3]}},
+                'num_rounds': 20,
+                'eval_every': 2,
+                'num_seeds': 2,
+            },
         }
     )

@@ -239,3 +239,64 @@ def limit_row(point: Point) -> str:
     ]
     left = interval(point.ahead - 100 * (on_data[1] - on_data[0]))
     return f'| {point.examples:.0f} | {" | ".join(cells)} | {left} |'
+
+
+def draw(found: Sequence[Sequence[Point]], path: Path) -> None:
+    """Differences with theory, and training accuracies, over the examples of a client."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        2, len(found), figsize=(10, 6.4), sharex='col', layout='constrained', width_ratios=(3, 2, 1)
+    )
+    for (top, below), panel in zip(axes.T, found, strict=True):
+        for place, model in enumerate(depth.MODELS):
+            mine = [point for point in panel if point.model == model]
+            if not mine:
+                continue
+            colour, x = looks.COLOURS[place], np.array([point.examples for point in mine])
+            shifted = x * 1.06 ** (place - 1.5)  # intervals beside each other
+            ahead = [evaluation.seed_interval(point.ahead) for point in mine]
+            mean, half = [part.mean for part in ahead], [part.half_width for part in ahead]
+            label = depth.NAMES[model]
+            top.errorbar(shifted, mean, half, color=colour, marker='o', capsize=2, label=label)
+            limits = [population(point) for point in mine]
+            if limits[0] is not None:
+                expected = [100 * np.mean(part[1] - part[0]) for part in limits]
+                top.plot(shifted, expected, ':', color=colour, linewidth=2)
+            for name, style in (('FedAvg', '-'), ('client mean', '--')):
+                training = [100 * point.levels[name].training.mean() for point in mine]
+                below.plot(shifted, training, style, color=colour, marker='o', markersize=4)
+            fits = [p.levels['FedAvg'].training.mean() > INTERPOLATED for p in mine]
+            top.plot(shifted[fits], np.array(mean)[fits], 'o', color='black', mfc='none', ms=12)
+        top.axhline(0, color=looks.EXACT, linewidth=0.8)
+        below.axhline(100 * INTERPOLATED, color=looks.EXACT, linewidth=0.8, linestyle=':')
+        top.set_title(panel[0].data)
+        below.set(xscale='log', xlabel='examples per client')
+        sizes = sorted({round(point.examples) for point in panel})
+        below.set_xticks(sizes, [str(size) for size in sizes])
+        below.set_xticks([], minor=True)
+    axes[0, 0].set_ylabel('FedPBC minus FedAvg, points')
+    axes[1, 0].set_ylabel('training accuracy, %')
+    handles, labels = axes[0, 1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc='outside lower center', ncols=len(labels))
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Prints the tables and draws the picture."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--picture', type=Path)
+    found = [list(points(data)) for data in DATA]
+    print(f'| {" | ".join(TITLES)} |\n{"| --- " * len(TITLES)}|')
+    for panel in found:
+        print('\n'.join(rows(panel)), flush=True)
+    print(f'\n| {" | ".join(LIMITS)} |\n{"| --- " * len(LIMITS)}|')
+    for point in found[0]:
+        if point.model == 'softmax':
+            print(limit_row(point), flush=True)
+    if picture := parser.parse_args().picture:
+        draw(found, picture)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,89 @@
+"""Depth: the page's tables from the archives, a lane run again, limits by sampling."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from configs import depth as config
+from fedjax_links import experiment, problems, runs
+from studies import depth
+from tests import ROOT
+from tests.tiers import cases
+
+PAGE = (ROOT / 'studies' / 'depth.md').read_text().splitlines()
+
+
+@pytest.mark.parametrize('data', cases(depth.DATA, ['digits']))
+def test_the_page_has_these_rows(data):
+    assert f'| {" | ".join(depth.TITLES)} |' in PAGE
+    recorded = [line for line in PAGE if line.startswith(f'| {data} |')]
+    assert recorded == list(depth.rows(list(depth.points(data))))
+
+
+@pytest.mark.slow
+def test_the_page_has_the_limits_of_softmax():
+    for point in depth.points('gaussians'):
+        if point.model == 'softmax' and point.examples <= 200:
+            assert depth.limit_row(point) in PAGE
+
+
+def test_a_point_has_the_best_rate_and_its_paired_interval():
+    point = next(p for p in depth.points('gaussians') if (p.model, p.examples) == ('one', 60))
+    columns = runs.read(depth.FOLDER / 'gaussians').columns
+    here = (columns['pattern'] == 'one') & (columns['problem.examples_per_client'] == 60)
+    best = []
+    for algorithm, model in (('fedavg', 'server'), ('fedpbc', 'client_mean')):
+        by_rate = {}
+        for rate in np.unique(columns[config.RATE]):
+            rows = here & (columns['algorithm'] == algorithm) & (columns[config.RATE] == rate)
+            rows &= columns['round'] > 1200  # the last four of ten
+            seeds = columns['seed'][rows]
+            values = columns[f'{model}/eval_accuracy'][rows]
+            by_rate[rate] = [values[seeds == seed].mean() for seed in range(5)]
+        best.append(max(by_rate.values(), key=np.mean))
+    low, high = stats.ttest_rel(*best[::-1]).confidence_interval(0.95)
+    shown = f'{50 * (low + high):+.1f} ± {50 * (high - low):.1f}'
+    assert depth.interval(point.ahead) == shown
+    np.testing.assert_allclose(point.levels['FedAvg'].accuracy, best[0], rtol=1e-6)
+
+
+def test_limits_of_gaussian_classes_are_those_of_bayes_rule_on_a_sample(rng):
+    point = next(p for p in depth.points('gaussians') if (p.model, p.examples) == ('two', 20))
+    found = depth.population(point)
+    _, mix, implicit = depth.weights(point, 3)
+    labels = rng.integers(10, size=200_000)
+    distance = depth.analysis.equidistant_distance(0.7, 10)
+    features = rng.normal(size=(labels.size, 10)) + distance / 2**0.5 * np.eye(10)[labels]
+    for row, weights in enumerate((implicit, np.full(50, 1 / 50))):
+        shares = np.log(np.einsum('i,ic->c', weights, mix))
+        correct = np.argmax(distance / 2**0.5 * features + shares, axis=1) == labels
+        assert abs(found[row, 3] - correct.mean()) < 4 * correct.std() / labels.size**0.5
+
+
+@pytest.mark.slow
+@pytest.mark.optimised
+def test_a_lane_of_the_archive():
+    kept = runs.read(depth.FOLDER / 'gaussians').columns
+    at = {'problem.examples_per_client': 20, config.RATE: 0.01}
+    rows = (kept['algorithm'] == 'fedavg') & (kept['pattern'] == 'two')
+    for name, value in at.items():
+        rows &= kept[name] == value
+    values = config.get_config().to_dict()
+    values['grid'] = {
+        'problem': {'examples_per_client': (20,)},
+        'client': {'learning_rate': (0.01,)},
+    }
+    values |= {'algorithms': {'fedavg': {}}, 'names': (), 'reports': {}}
+    for section in ('patterns', 'problems'):
+        values[section] = {'two': values[section]['two']}
+    again = experiment.build(values).run().columns
+    for name in ('seed', 'round'):
+        np.testing.assert_array_equal(again[name], kept[name][rows])
+    accuracy = 'server/eval_accuracy'
+    np.testing.assert_allclose(again[accuracy], kept[accuracy][rows], atol=0.002)
+
+
+def test_sizes_are_the_clients():
+    assert {round(p.examples) for p in depth.points('gaussians')} == set(config.SIZES)
+    (digits,) = {p.examples for p in depth.points('digits')}
+    assert digits == problems.digits(num_clients=20).data.labels.size / 20
