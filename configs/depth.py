@@ -69,11 +69,11 @@ def get_config(argument: str = '') -> ConfigDict:
             5,
         ),
         'images': (
-            tuple(MODELS),
+            ('softmax', 'two', 'cnn'),
             images,
             {'data': {'num_train': tuple(num_clients * size for size in SIZES[::2])}},
             (0.05, 0.2, 0.8),
-            2500,
+            1500,
             3,
         ),
         'digits': (

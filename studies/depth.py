@@ -8,7 +8,7 @@ picture. Three minutes on a CPU core, most of them for theory.
 
 import argparse
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +46,7 @@ class Level(NamedTuple):
       rate: of the clients, with an arrow to where none was tried.
       accuracy: on held-out data, float[S] by seed, mean of the last 40 % of the evaluations.
       training: on the clients' data, likewise.
-      moved: how far accuracy is from its mean over as many evaluations before those.
+      moved: by how much the second half of those is more accurate than the first.
     """
 
     rate: str
@@ -83,10 +83,14 @@ class Point(NamedTuple):
         return 100 * (self.levels['client mean'].accuracy - self.levels['FedAvg'].accuracy)
 
 
-def points(data: str) -> Iterator[Point]:
-    """The points of an archive, by model and size."""
+def points(data: str, *, rounds: int | None = None, rate: float | None = None) -> Iterator[Point]:
+    """The points of an archive by model and size, after some rounds and at a rate if need be."""
     folder = FOLDER / data
     columns, config = runs.read(folder).columns, runs.read_json(folder, runs.CONFIG)
+    kept = columns['round'] <= (rounds or config['num_rounds'])
+    if rate is not None:
+        kept &= columns[depth.RATE] == rate
+    columns = {name: values[kept] for name, values in columns.items()}
     axis = next(name for name in columns if name.startswith('problem.'))
     for model in (name for name in depth.MODELS if name in config['patterns']):
         for size in np.unique(columns[axis]).astype(int).tolist():
@@ -127,11 +131,12 @@ def level(columns: dict[str, np.ndarray], algorithm: str, model: str) -> Level:
     last = round(TAIL * accuracy.shape[-1])
     late = accuracy[..., -last:].mean(axis=-1)
     best = int(late.mean(axis=-1).argmax())
+    edges = {0: ' ↓', len(rates) - 1: ' ↑'} if len(rates) > 1 else {}
     return Level(
-        rate=f'{rates[best]:g}' + {0: ' ↓', len(rates) - 1: ' ↑'}.get(best, ''),
+        rate=f'{rates[best]:g}' + edges.get(best, ''),
         accuracy=late[best],
         training=training[best, :, -last:].mean(axis=-1),
-        moved=late[best] - accuracy[best, :, -2 * last : -last].mean(axis=-1),
+        moved=2 * (accuracy[best, :, -(last // 2) :].mean(axis=-1) - late[best]),
     )
 
 
@@ -198,28 +203,41 @@ def scores(model: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(found.evals['server'][-1], float), np.asarray(problem.eval_data.labels)
 
 
-def interval(values: np.ndarray, digits: int = 1) -> str:
+def interval(values: np.ndarray) -> str:
     """A mean over seeds with its 95 % interval."""
     found = evaluation.seed_interval(values)
-    return f'{found.mean:+.{digits}f} ± {found.half_width:.{digits}f}'
+    return f'{found.mean:+.1f} ± {found.half_width:.1f}'
 
 
-def rows(found: Sequence[Point]) -> Iterator[str]:
+def rows(found: Iterable[Point]) -> Iterator[str]:
     """Lines of the table."""
     for point in found:
-        levels = [
-            f'{100 * level.accuracy.mean():.1f} ({level.rate}; {100 * level.training.mean():.1f})'
-            for level in point.levels.values()
-        ]
-        limits = population(point)
-        theory = ['', '']
-        if limits is not None:
-            expected = 100 * (limits[1] - limits[0])
-            theory = [f'{expected.mean():+.1f}', interval(point.ahead - expected)]
-        moved = (100 * point.levels[name].moved.mean() for name in ('FedAvg', 'client mean'))
-        line = [point.data, f'{point.examples:.0f}', depth.NAMES[point.model], *levels]
-        line += [interval(point.ahead), *theory, ', '.join(f'{value:+.1f}' for value in moved)]
-        yield f'| {" | ".join(line)} |'
+        yield f'| {" | ".join([point.data, *cells(point)])} |'
+
+
+def long_rows() -> Iterator[str]:
+    """Lines of the table of a long run, of which every rate is shown after half and all of it."""
+    config = runs.read_json(FOLDER / 'long', runs.CONFIG)
+    total = config['num_rounds']
+    for rate in config['grid']['client']['learning_rate']:
+        for rounds in (total // 2, total):
+            for point in points('long', rounds=rounds, rate=rate):
+                yield f'| {" | ".join([f"{rounds:,}", *cells(point)])} |'
+
+
+def cells(point: Point) -> list[str]:
+    """Of a line, all but the first."""
+    levels = [
+        f'{100 * level.accuracy.mean():.1f} ({level.rate}; {100 * level.training.mean():.1f})'
+        for level in point.levels.values()
+    ]
+    limits, theory = population(point), ['', '']
+    if limits is not None:
+        expected = 100 * (limits[1] - limits[0])
+        theory = [f'{expected.mean():+.1f}', interval(point.ahead - expected)]
+    moved = (100 * point.levels[name].moved.mean() for name in ('FedAvg', 'client mean'))
+    first = [f'{point.examples:.0f}', depth.NAMES[point.model], *levels, interval(point.ahead)]
+    return [*first, *theory, ', '.join(f'{value:+.1f}' for value in moved)]
 
 
 def limit_row(point: Point) -> str:
@@ -233,12 +251,12 @@ def limit_row(point: Point) -> str:
         assert found is not None
         on_data[:, seed] = [part.limit['accuracy'] for part in found[:2]]
     simulated = [point.levels[name].accuracy for name in ('FedAvg', 'client mean')]
-    cells = [
+    levels = [
         ', '.join(f'{100 * part[k].mean():.1f}' for part in (exact, on_data, simulated))
         for k in range(2)
     ]
     left = interval(point.ahead - 100 * (on_data[1] - on_data[0]))
-    return f'| {point.examples:.0f} | {" | ".join(cells)} | {left} |'
+    return f'| {point.examples:.0f} | {" | ".join(levels)} | {left} |'
 
 
 def draw(found: Sequence[Sequence[Point]], path: Path) -> None:
@@ -287,13 +305,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument('--picture', type=Path)
     found = [list(points(data)) for data in DATA]
-    print(f'| {" | ".join(TITLES)} |\n{"| --- " * len(TITLES)}|')
-    for panel in found:
-        print('\n'.join(rows(panel)), flush=True)
-    print(f'\n| {" | ".join(LIMITS)} |\n{"| --- " * len(LIMITS)}|')
-    for point in found[0]:
-        if point.model == 'softmax':
-            print(limit_row(point), flush=True)
+    softmax = [point for point in found[0] if point.model == 'softmax']
+    tables = {
+        TITLES: (line for panel in found for line in rows(panel)),
+        ('rounds', *TITLES[1:]): long_rows(),
+        LIMITS: map(limit_row, softmax),
+    }
+    for titles, lines in tables.items():
+        print(f'\n| {" | ".join(titles)} |\n{"| --- " * len(titles)}|')
+        for line in lines:
+            print(line, flush=True)
     if picture := parser.parse_args().picture:
         draw(found, picture)
 
