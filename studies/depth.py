@@ -20,7 +20,7 @@ import fedjax_links as fl
 from configs import depth
 from fedjax_links import analysis, evaluation, local_training, participation, problems, runs
 from fedjax_links.base import Array, Key, Params, Problem
-from fedjax_links.plot import looks
+from fedjax_links.plot.looks import COLOURS, EXACT
 from fedjax_links.problems import classification, partition
 from fedjax_links.report.screens import prediction
 
@@ -32,6 +32,7 @@ MODELS = {
     'server': ('fedpbc', 'server'),
 }
 TAIL, INTERPOLATED = 0.4, 0.99
+LONG_RATE = 0.16
 TITLES = ('data', 'examples', 'model', 'FedAvg', 'FedPBC, client mean', 'FedPBC, server')
 TITLES += ('client mean minus FedAvg', 'theory', 'left', 'moved')
 LIMITS = ('examples', 'FedAvg: population, data, simulated', 'client mean: the same', 'left')
@@ -264,40 +265,61 @@ def draw(found: Sequence[Sequence[Point]], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
-        2, len(found), figsize=(10, 6.4), sharex='col', layout='constrained', width_ratios=(3, 2, 1)
+        *(2, len(found)),
+        figsize=(10, 6.6),
+        sharex='col',
+        sharey='row',
+        layout='constrained',
+        width_ratios=(3, 2, 1),
     )
-    for (top, below), panel in zip(axes.T, found, strict=True):
+    for column, panel in zip(axes.T, found, strict=True):
         for place, model in enumerate(depth.MODELS):
             mine = [point for point in panel if point.model == model]
-            if not mine:
-                continue
-            colour, x = looks.COLOURS[place], np.array([point.examples for point in mine])
-            shifted = x * 1.06 ** (place - 1.5)  # intervals beside each other
-            ahead = [evaluation.seed_interval(point.ahead) for point in mine]
-            mean, half = [part.mean for part in ahead], [part.half_width for part in ahead]
-            label = depth.NAMES[model]
-            top.errorbar(shifted, mean, half, color=colour, marker='o', capsize=2, label=label)
-            limits = [population(point) for point in mine]
-            if limits[0] is not None:
-                expected = [100 * np.mean(part[1] - part[0]) for part in limits]
-                top.plot(shifted, expected, ':', color=colour, linewidth=2)
-            for name, style in (('FedAvg', '-'), ('client mean', '--')):
-                training = [100 * point.levels[name].training.mean() for point in mine]
-                below.plot(shifted, training, style, color=colour, marker='o', markersize=4)
-            fits = [p.levels['FedAvg'].training.mean() > INTERPOLATED for p in mine]
-            top.plot(shifted[fits], np.array(mean)[fits], 'o', color='black', mfc='none', ms=12)
-        top.axhline(0, color=looks.EXACT, linewidth=0.8)
-        below.axhline(100 * INTERPOLATED, color=looks.EXACT, linewidth=0.8, linestyle=':')
-        top.set_title(panel[0].data)
-        below.set(xscale='log', xlabel='examples per client')
+            if mine:
+                _draw_line(column, mine, 1.06 ** (place - 1.5), COLOURS[place])
         sizes = sorted({round(point.examples) for point in panel})
-        below.set_xticks(sizes, [str(size) for size in sizes])
-        below.set_xticks([], minor=True)
+        column[0].set_title(panel[0].data)
+        column[0].axhline(0, color=EXACT, linewidth=0.8)
+        column[1].axhline(100 * INTERPOLATED, color=EXACT, linewidth=0.8, linestyle=':')
+        column[1].set(xscale='log', xlabel='examples per client')
+        column[1].set_xticks(sizes, [str(size) for size in sizes])
+        column[1].set_xticks([], minor=True)
+    longest = list(points('long', rate=LONG_RATE))
+    label = f'{depth.NAMES["two"]}, 8,000 rounds at {LONG_RATE:g}'
+    _draw_line(axes[:, 0], longest, 1.13, COLOURS[4], label, line='')
     axes[0, 0].set_ylabel('FedPBC minus FedAvg, points')
     axes[1, 0].set_ylabel('training accuracy, %')
-    handles, labels = axes[0, 1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc='outside lower center', ncols=len(labels))
+    shown = {}
+    for panel in axes[0]:
+        handles, labels = panel.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    figure.legend(shown.values(), shown, loc='outside lower center', ncols=3)
     figure.savefig(path, dpi=110)
+
+
+def _draw_line(
+    axes: Sequence[Any],
+    mine: Sequence[Point],
+    shift: float,
+    colour: str,
+    label: str | None = None,
+    line: str = '-',
+) -> None:
+    """A model's differences and its training accuracies, beside those of others."""
+    x = shift * np.array([point.examples for point in mine])
+    ahead = [evaluation.seed_interval(point.ahead) for point in mine]
+    mean, half = np.array([part.mean for part in ahead]), [part.half_width for part in ahead]
+    look: Any = {'color': colour, 'capsize': 2, 'label': label or depth.NAMES[mine[0].model]}
+    axes[0].errorbar(x, mean, half, marker='o', linestyle=line, **look)
+    limits = [population(point) for point in mine if label is None]
+    expected = [100 * np.mean(part[1] - part[0]) for part in limits if part is not None]
+    axes[0].plot(x[: len(expected)], expected, ':', color=colour, linewidth=2)
+    fits = np.array([p.levels['FedAvg'].training.mean() > INTERPOLATED for p in mine])
+    axes[0].plot(x[fits], mean[fits], 'o', color='black', mfc='none', ms=12)
+    for name, style, fill in (('FedAvg', '-', colour), ('client mean', '--', 'white')):
+        training = [100 * point.levels[name].training.mean() for point in mine]
+        style = style if line else ''
+        axes[1].plot(x, training, style, color=colour, marker='o', markersize=5, mfc=fill)
 
 
 def main() -> None:
