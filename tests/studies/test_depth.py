@@ -20,6 +20,13 @@ def test_the_page_has_these_rows(data):
     assert recorded == list(depth.rows(list(depth.points(data))))
 
 
+def test_the_page_has_the_long_run():
+    titles = f'| {" | ".join(("rounds", *depth.TITLES[1:]))} |'
+    place = PAGE.index(titles) + 2
+    found = list(depth.long_rows())
+    assert PAGE[place : place + len(found)] == found
+
+
 @pytest.mark.slow
 def test_the_page_has_the_limits_of_softmax():
     for point in depth.points('gaussians'):
