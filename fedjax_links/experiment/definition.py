@@ -246,8 +246,8 @@ class Experiment:
           folder: where everything is kept, and from where an interrupted run goes on; None keeps
             the results in memory alone.
           callbacks: objects with the methods of `hooks.Callback`.
-          devices: how many devices lanes run on at the same time, or which; by default those
-            of one mesh, or all. Changes no bit. A CPU has as many as `devices.prepare` gave it.
+          devices: how many devices lanes run on at the same time, or threads of a CPU, or which; by
+            default those of one mesh, or all. Changes no bit.
           mesh: how many devices share the clients of every round of a lane; None for no mesh.
           executor: runs the lanes in other processes, which see the folder too: any
             `concurrent.futures.Executor`, or what submits as one, such as a Dask client or an

@@ -72,7 +72,7 @@ def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
                 raise experiment.Stop
 
     with pytest.raises(experiment.Stop):
-        planned.run(tmp_path, [End()])
+        planned.run(tmp_path, [End()], devices=1)
     run = runs.read(tmp_path)
     said = (
         f'`workdir` must hold at least one finished algorithm, got {tmp_path}; not finished: mine '
