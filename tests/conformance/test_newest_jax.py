@@ -1,4 +1,4 @@
-"""The conformance suites on a newer Python with its newest jax, in an environment of their own."""
+"""Conformance suites and certificates on a newer Python with its newest jax, by themselves."""
 
 import ensurepip
 import os
@@ -16,6 +16,13 @@ SUITES = (
     'tests/conformance/test_suites_can_fail.py',
     'tests/algorithms/test_client_steps.py',
 )
+CERTIFY = """
+from fedjax_links.experiment.looking import certifying
+
+found = list(certifying.certify('rules'))
+print(*found, sep='\\n')
+print('all hold' if found and all(verdict.holds for verdict in found) else 'some are off')
+"""
 MINORS = (13, 12)
 NOT_COPIED = shutil.ignore_patterns('.*', 'build', 'runs', '*.egg-info')
 
@@ -89,3 +96,6 @@ def test_the_suites_pass_on_a_newer_python_with_its_newest_jax(tmp_path):
     command = [own, '-m', 'pytest', '-q', '-o', f'cache_dir={tmp_path / "cache"}', *SUITES]
     result = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
+    found = subprocess.run([own, '-c', CERTIFY], cwd=source, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr[-2000:]
+    assert found.stdout.splitlines()[-1] == 'all hold', found.stdout
