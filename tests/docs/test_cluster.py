@@ -14,7 +14,7 @@ from fedjax_links import runs
 from tests import ROOT
 from tests.cli import command
 from tests.docs import pages
-from tests.experiment.configs import files_of
+from tests.experiment.configs import last_files_of
 from tests.experiment.several import environment
 
 PAGE = (pages.DOCS / 'cluster.md').read_text()
@@ -91,7 +91,7 @@ def check_is_that_of_one_process(home, folder='runs/map', report=True):
     whole, found = (
         {
             name: content
-            for name, content in files_of(home / f).items()
+            for name, content in last_files_of(home / f).items()
             if not name.endswith(left_out)
         }
         for f in ('one', folder)
