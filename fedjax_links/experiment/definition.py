@@ -106,6 +106,9 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Checks everything but the parts themselves."""
+        if self.tuning is not None and self.tuning.num_rounds is None:
+            full = dataclasses.replace(self.tuning, num_rounds=self.num_rounds)
+            object.__setattr__(self, 'tuning', full)
         self._keep_config_true()
         checks.static_int('num_rounds', self.num_rounds)
         checks.static_int('eval_every', self.eval_every)

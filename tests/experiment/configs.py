@@ -32,6 +32,7 @@ def tuned(**changes):
         'algorithms': {'fedavg': {}, 'fedpbc': {}},
         'tuning': {
             'learning_rates': (0.001, 0.1),
+            'grow': 0,
             'pattern': 'bernoulli',
             'num_rounds': 8,
             'num_seeds': 2,
