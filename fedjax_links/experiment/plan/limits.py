@@ -64,7 +64,8 @@ def check_size(experiment: 'Experiment') -> None:
     check_work(grid * parts * num_seeds, experiment.num_rounds, period, lanes=where)
     if tuning is not None:
         tried = num_points(experiment.plan.tried, 'cross')
-        lanes = grid * tried * len(experiment.algorithms) * len(tuning.seeds)
+        labels = len(experiment.algorithms) if tuning.pattern else parts
+        lanes = grid * tried * labels * len(tuning.seeds)
         rounds = 'tuning.num_rounds'
         check_work(lanes, tuning.num_rounds or 0, period, lanes='tuning', rounds=rounds)
 
