@@ -1,4 +1,4 @@
-"""Four seeds of `micro` on two devices of a CPU against one; a lane has the same bits on both."""
+"""Four seeds of `micro` on two threads of a CPU against one; a lane has the same bits on both."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from fedjax_links.machines import devices, lanes
 TARGET = 1.9
 TARGET_WITH_COMPILING = 1.3
 NUM_SEEDS = 4
-NUM_DEVICES = 2
+NUM_THREADS = 2
 
 
 def measure(quick: bool) -> dict[str, Any]:
@@ -22,11 +22,11 @@ def measure(quick: bool) -> dict[str, Any]:
     shorter = settings if quick else settings._replace(num_rounds=2_000)
     data = micro.problem(settings)
     calls, results = {}, {}
-    for count in (1, NUM_DEVICES):
+    for count in (1, NUM_THREADS):
         run = _compiled(settings, data, count)
         calls[count] = lambda run=run: jax.block_until_ready(run())
         results[count] = jax.tree.map(np.asarray, run())
-    jax.tree.map(np.testing.assert_array_equal, results[1], results[NUM_DEVICES])
+    jax.tree.map(np.testing.assert_array_equal, results[1], results[NUM_THREADS])
     repeats = 3 if quick else 7
     seconds = common.take_turns(calls, repeats=repeats)
     compiling = {
@@ -37,16 +37,16 @@ def measure(quick: bool) -> dict[str, Any]:
     rounds = NUM_SEEDS * settings.num_rounds
     rows = [
         summary.ratio_row(
-            f'{NUM_SEEDS} seeds of micro: speed on two devices relative to one, equal bits',
+            f'{NUM_SEEDS} seeds of micro: speed on two threads relative to one, equal bits',
             seconds[1],
-            seconds[NUM_DEVICES],
+            seconds[NUM_THREADS],
             TARGET,
-            detail=f'{rounds / float(np.median(seconds[NUM_DEVICES])):,.0f} rounds/s in all',
+            detail=f'{rounds / float(np.median(seconds[NUM_THREADS])):,.0f} rounds/s in all',
         ),
         summary.ratio_row(
             f'the same, {shorter.num_rounds:,} rounds with their compilation',
             with_compiling[1],
-            with_compiling[NUM_DEVICES],
+            with_compiling[NUM_THREADS],
             TARGET_WITH_COMPILING,
         ),
     ]
@@ -65,5 +65,4 @@ def _compiled(settings: micro.Settings, data: Problem, count: int) -> Any:
 
 
 if __name__ == '__main__':
-    devices.prepare(NUM_DEVICES)
     common.main('seeds', 'Several seeds on two devices against one.', measure)

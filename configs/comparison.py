@@ -67,6 +67,7 @@ def get_config() -> ConfigDict:
                 },
             },
             'tuning': {
+                'grow': 0,
                 'learning_rates': (
                     50.0,
                     20.0,

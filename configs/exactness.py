@@ -62,6 +62,7 @@ def get_config(argument: str = '') -> ConfigDict:
                 'focus': {},
             },
             'tuning': {
+                'grow': 0,
                 'learning_rates': RATES,
                 'num_rounds': 3990,
                 'num_seeds': 1,

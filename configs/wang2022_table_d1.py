@@ -41,6 +41,7 @@ def get_config(argument: str = '') -> ConfigDict:
         'title': f'Local rates on {presets.DATASETS[dataset]} (Wang and Ji 2022, Table D.1)',
         'algorithms': presets.methods(start),
         'tuning': {
+            'grow': 0,
             'learning_rates': tuple(initial * factor for factor in FACTORS),
             'pattern': 'periodic',
             'num_rounds': presets.NUM_ROUNDS[dataset],

@@ -38,6 +38,7 @@ def get_config() -> ConfigDict:
             'client': {'local_steps': 25, 'batch_size': 100},
             'algorithms': {'fedavg': {}, 'fedpbc': {}},
             'tuning': {
+                'grow': 0,
                 'learning_rates': (0.5, 0.1, 0.05, 0.01, 0.005, 0.001),
                 'pattern': 'invariant',
                 'num_rounds': 500,

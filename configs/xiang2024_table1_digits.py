@@ -48,6 +48,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'redraw': 'by_seed',
             'num_seeds': 10,
             'tuning': {
+                'grow': 0,
                 'learning_rates': (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05),
                 'pattern': 'bernoulli_sine',
                 'num_rounds': 465,

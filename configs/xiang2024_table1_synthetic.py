@@ -31,6 +31,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'problem': presets.small_problem(50, 3_000, code),
             **presets.in_small(code),
             'tuning': {
+                'grow': 0,
                 'learning_rates': (0.5, 0.2, 0.1, 0.05, 0.02),
                 'pattern': 'bernoulli_sine',
                 'num_rounds': 152,

@@ -1,5 +1,6 @@
 """What to measure inside the program, and statistics over seeds outside it."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -8,6 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.core import checks, errors
+
+AHEAD, BEHIND, ALIKE, UNDECIDED = 'ahead', 'behind', 'alike', 'not decided'
+
+_SPREAD = 4.0  # variance of the effect size in `decide`: of large effects four seeds can tell
 
 
 def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, Array]:
@@ -139,3 +144,76 @@ def paired_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.
             'baseline', f'have the shape of `values` {list(np.shape(values))}', np.shape(baseline)
         )
     return seed_interval(np.asarray(values, float) - np.asarray(baseline, float), level=level)
+
+
+class Verdict(NamedTuple):
+    """What paired differences say so far.
+
+    Attributes:
+      word: ``'ahead'`` or ``'behind'`` if the interval lies above or below zero, ``'alike'`` if it
+        lies within the margin, else ``'not decided'``.
+      mean: of the differences.
+      half_width: of the interval around it, infinite where there are too few.
+      num_seeds: how many differences there are.
+    """
+
+    word: str
+    mean: float
+    half_width: float
+    num_seeds: int
+
+
+def decide(differences: ArrayLike, *, margin: float = 0.0, level: float = 0.95) -> Verdict:
+    """Decides between ahead, behind and alike, at any time.
+
+    The interval belongs to a confidence sequence: with probability ``level`` all of its intervals,
+    after whatever number of seeds, hold the true mean of normal differences. So one may stop as
+    soon as there is a verdict, or go on. A mean m is refused once the mixture likelihood ratio
+
+      ``(1 + n g)^(-1/2) ((1 + t^2 / (n - 1)) / (1 + t^2 / ((n - 1) (1 + n g))))^(n / 2)``
+
+    of Student's t about m reaches ``1 / (1 - level)``: effect sizes are mixed by a normal law with
+    variance g = 4, unknown scales by their invariant measure (Lai 1976, On confidence sequences;
+    Wang and Ramdas 2025, Anytime-valid t-tests and confidence sequences for Gaussian means with
+    unknown variance).
+
+    Args:
+      differences: float[S], one per seed, positive where the first is better.
+      margin: differences up to it make no difference; in the unit of the differences.
+      level: probability that no false verdict is ever given.
+
+    Returns:
+      The verdict.
+
+    Raises:
+      ValueError: for no differences, a negative margin, or a level outside (0, 1).
+
+    Example:
+      >>> from fedjax_links import evaluation
+      >>> evaluation.decide([1.1, 0.9, 1.0, 1.2, 0.8]).word
+      'ahead'
+      >>> evaluation.decide([0.01, -0.02, 0.0, 0.02, -0.01], margin=0.5).word
+      'alike'
+    """
+    checks.within('margin', margin, 0, math.inf)
+    checks.within('level', level, 0, 1)
+    values = np.asarray(differences, np.float64)
+    if values.ndim != 1 or not len(values):
+        raise errors.invalid('differences', 'be one number per seed', list(values.shape))
+    count, mean = len(values), float(values.mean())
+    error = values.std(ddof=1) / math.sqrt(count) if count > 1 else math.inf
+    half_width = float(error) and _quantile(count, level) * float(error)
+    if abs(mean) > half_width:
+        word = AHEAD if mean > 0 else BEHIND
+    else:
+        word = ALIKE if abs(mean) + half_width <= margin else UNDECIDED
+    return Verdict(word, mean, half_width, count)
+
+
+def _quantile(count: int, level: float) -> float:
+    """The largest t that is not refused; infinite where every t is kept."""
+    widened = 1 + count * _SPREAD
+    most = (math.sqrt(widened) / (1 - level)) ** (2 / count)
+    if most >= widened:
+        return math.inf
+    return math.sqrt((count - 1) * (most - 1) / (1 - most / widened))

@@ -57,10 +57,11 @@ def sweep(
       batching: ``'map'`` runs the lanes one after the other, each bit for bit equal to its own
         `simulate`; ``'vmap'`` runs them side by side, equal up to rounding. By default ``'map'`` on
         CPU, where side by side gains nothing, and ``'vmap'`` elsewhere.
-      devices: how many devices of this process to use, or which; all by default. Lanes are split
-        over them and advance at the same time. Under ``'map'`` the devices change no bit; under
-        ``'vmap'`` more of them are fewer lanes side by side, equal up to rounding, and so are lanes
-        that do not fit into memory together: they run in as few groups as fit.
+      devices: how many devices of this process to use, or threads of a CPU, or which; all by
+        default. Lanes are split over them and advance at the same time. Under ``'map'`` the devices
+        change no bit; under ``'vmap'`` a CPU uses one thread by default, more devices are fewer
+        lanes side by side, equal up to rounding, and so are lanes that do not fit into memory
+        together: they run in as few groups as fit.
 
     Returns:
       A `SimulationResult` with leaves [G, S, ...], on the first device; lane ``[g, s]`` is
@@ -94,8 +95,8 @@ def sweep(
 
     batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
     checks.choice('batching', batching, ('map', 'vmap'))
-    places, shape = devices_.places(devices), (num_points, num_seeds)
-    side_by_side = batching == 'vmap'
+    side_by_side, shape = batching == 'vmap', (num_points, num_seeds)
+    places = devices_.places(devices, side_by_side=side_by_side)
     if any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(problem)):
         run = functools.partial(lanes_.in_one_program, lane, side_by_side=side_by_side)
         results = jax.jit(run)(lanes, problem, np.int32(len(lanes[1])))

@@ -350,7 +350,6 @@ def main() -> None:
         ]
         print('\n'.join(rows([json.loads(line) for line in lines if line])))
         return
-    devices.prepare()
     with tempfile.TemporaryDirectory() as folder:
         known = Known(pathlib.Path(folder))
         for config in args.configs:

@@ -27,7 +27,7 @@ def test_a_folder_says_what_ran_where_and_with_what(tmp_path):
     assert {runs.EXPERIMENT, runs.ENVIRONMENT, runs.METRICS, runs.LINKS, runs.CHECKPOINTS} <= names
     assert runs.CONFIG not in names  # it was made in Python
     environment = json.loads((tmp_path / runs.ENVIRONMENT).read_text())
-    assert {'versions', 'devices', 'cores', 'flags', 'python'} <= environment.keys()
+    assert {'versions', 'devices', 'threads', 'flags', 'python'} <= environment.keys()
     assert runs.read(tmp_path).facts == json.loads(json.dumps(results.facts))
     with np.load(tmp_path / runs.LINKS) as stored:
         mask = np.unpackbits(stored['mask/some'], axis=-1, count=6)

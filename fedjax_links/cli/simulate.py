@@ -29,8 +29,8 @@ class Flags(NamedTuple):
       at_round: The round from which on; a multiple of eval_every of both.
       log: Added to config.log: links, or module:factory of your own.
       debug_round: Name what is not finite in this round (from 0) of a folder, then stop.
-      devices: Devices that lanes run on at the same time; by default all, on a CPU one per core, or
-        those of one mesh. Changes no bit.
+      devices: Devices that lanes run on at the same time, or threads of a CPU; by default all, one
+        per core, or those of one mesh. Changes no bit.
       mesh: clients:N lets N devices share the clients of every round of a lane.
       coordinator: HOST:PORT where process 0 is heard by the others of its --mesh; with it the
         next two are given, or none: those of a SLURM step of several tasks, of mpirun, or of an
@@ -39,8 +39,8 @@ class Flags(NamedTuple):
       process_id: Which of them this is, from 0; process 0 keeps the run and reports.
       shard: I/N runs the lanes of one of N shards, I from 0 to N - 1 or from 1 to N, in a folder
         of all; by default that of the task of a job array (SLURM, Grid Engine, LSF, SkyPilot).
-      portable: The same bits on all CPUs with AVX2 and as many cores, and slower; on a GPU
-        deterministic operations.
+      portable: The same bits on all CPUs with AVX2 and as many cores (or one NPROC), and slower; on
+        a GPU deterministic operations.
       allow_mixed: Shards may run on machines of different kinds, whose bits may differ; all lanes
         of a seed stay on one.
       dry_run: Say what would run and what it needs, then stop.
@@ -72,8 +72,10 @@ def main(values: dict[str, Any], given: Flags) -> None:
     mesh_size = devices.mesh_size(given.mesh)
     given = _as_started(given)
     joined = processes.join(given.coordinator, given.num_processes, given.process_id)
-    alone = given.coordinator is None
-    devices.prepare(given.devices or mesh_size if alone else _share_of_each(mesh_size, given))
+    if given.coordinator is not None:
+        devices.prepare(_share_of_each(mesh_size, given))
+    elif mesh_size is not None:
+        devices.prepare(given.devices or mesh_size)
     with joined:
         status = _simulate(values, given, folder, mesh_size)
     sys.exit(status)

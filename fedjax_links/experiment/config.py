@@ -24,7 +24,7 @@ _AS_THEY_ARE = (
 """Fields that an `Experiment` has too."""
 
 _RATES = 'learning_rate', 'server_lr'
-_TUNING_OPTIONS = 'pattern', 'num_rounds', 'num_seeds', 'model'
+_TUNING_OPTIONS = 'pattern', 'num_rounds', 'num_seeds', 'most_seeds', 'grow', 'model'
 _TUNING = 'grid', 'learning_rates', 'server_lrs', *_TUNING_OPTIONS
 
 
@@ -40,10 +40,10 @@ def build(config: Mapping[str, Any]) -> Experiment:
     default by seed is all to which neither a section nor the grid gives a seed); ``grid`` (nested
     like the config, lists of values at its leaves) and ``grid_mode``; ``tuning``
     (``learning_rates`` and ``server_lrs``, or a nested ``grid``; ``pattern``, ``num_rounds``,
-    ``num_seeds``, ``model`` as in `Tuning`); ``eval_fn``, ``evaluate_start``, ``metric``,
-    ``direction``, ``baseline``, ``names``, ``reports``, ``log`` as in `Experiment`; ``caption``
-    likewise, with values of the config as it runs wherever it says ``{config.num_rounds}`` and the
-    like.
+    ``num_seeds``, ``most_seeds``, ``grow``, ``model`` as in `Tuning`); ``eval_fn``,
+    ``evaluate_start``, ``metric``, ``direction``, ``baseline``, ``names``, ``reports``, ``log`` as
+    in `Experiment`; ``caption`` likewise, with values of the config as it runs wherever it says
+    ``{config.num_rounds}`` and the like.
 
     Args:
       config: nested dictionaries, as a config file's ``to_dict()`` gives them.
@@ -140,8 +140,6 @@ def _tuning(config: Mapping[str, Any]) -> Tuning | None:
     if not tried:
         requirement = "have 'learning_rates', 'server_lrs' or 'grid'"
         raise errors.invalid('config.tuning', requirement, sorted(tuning))
-    if 'num_rounds' not in tuning:
-        raise errors.invalid('config.tuning', "have 'num_rounds'", sorted(tuning))
     return Tuning(grid=tried, **{k: v for k, v in tuning.items() if k in _TUNING_OPTIONS})
 
 

@@ -106,6 +106,9 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Checks everything but the parts themselves."""
+        if self.tuning is not None and self.tuning.num_rounds is None:
+            full = dataclasses.replace(self.tuning, num_rounds=self.num_rounds)
+            object.__setattr__(self, 'tuning', full)
         self._keep_config_true()
         checks.static_int('num_rounds', self.num_rounds)
         checks.static_int('eval_every', self.eval_every)
@@ -246,8 +249,8 @@ class Experiment:
           folder: where everything is kept, and from where an interrupted run goes on; None keeps
             the results in memory alone.
           callbacks: objects with the methods of `hooks.Callback`.
-          devices: how many devices lanes run on at the same time, or which; by default those
-            of one mesh, or all. Changes no bit. A CPU has as many as `devices.prepare` gave it.
+          devices: how many devices lanes run on at the same time, or threads of a CPU, or which; by
+            default those of one mesh, or all. Changes no bit.
           mesh: how many devices share the clients of every round of a lane; None for no mesh.
           executor: runs the lanes in other processes, which see the folder too: any
             `concurrent.futures.Executor`, or what submits as one, such as a Dask client or an

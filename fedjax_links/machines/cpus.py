@@ -32,6 +32,12 @@ def num_cores() -> int | None:
     return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
 
 
+def num_threads() -> int:
+    """The threads that XLA cuts loops for: one for each core, or as ``NPROC`` says to XLA."""
+    said = os.environ.get('NPROC', '')
+    return int(said) if said.isdecimal() and int(said) else num_cores() or 1
+
+
 def portable_variables() -> dict[str, str]:
     """The variables that make what this process computes the same on many machines.
 
@@ -53,24 +59,23 @@ def is_portable() -> bool:
 
 def kind() -> str:
     """A name of this kind of CPU, for what is compiled for it."""
-    known = {name: value for name, value in fingerprint().items() if name != 'cores'}
-    return caches.digest(known)
+    return caches.digest(fingerprint())
 
 
 def fingerprint() -> dict[str, object]:
     """What of the CPU decides how sums are rounded, as plain values.
 
-    Its name, its vector instructions and how many cores this process may use, by which products of
-    matrices are cut; of a process with `portable_variables` no name.
+    Its name, its vector instructions and how many threads loops are cut for; of a process with
+    `portable_variables` no name.
     """
-    known = {'architecture': platform.machine()}
+    known = {'architecture': platform.machine(), 'threads': num_threads()}
     if is_portable():
-        return {**known, 'cpu': 'portable', 'instructions': 'AVX2', 'cores': num_cores()}
+        return {**known, 'cpu': 'portable', 'instructions': 'AVX2'}
     said = _said()
     model = next((said[name] for name in _MODELS if name in said), platform.processor())
     every = next((said[name] for name in _INSTRUCTIONS if name in said), '').split()
     vectors = sorted(name for name in every if name.startswith(_VECTORS))
-    return {**known, 'cpu': model, 'instructions': ' '.join(vectors), 'cores': num_cores()}
+    return {**known, 'cpu': model, 'instructions': ' '.join(vectors)}
 
 
 def _said() -> dict[str, str]:

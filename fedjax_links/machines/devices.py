@@ -27,22 +27,21 @@ Devices = int | Sequence[jax.Device] | None
 """The number of devices of this process to use, or the devices themselves; None for all of them."""
 
 
-def prepare(count: int | None = None) -> None:
-    """Gives a CPU several devices, which takes place before JAX is first used.
+def prepare(count: int) -> None:
+    """Gives a CPU the devices of a mesh, which takes place before JAX is first used.
 
     What the environment says (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``) is left as it is, and so are
     the devices of a process that has them already.
 
     Args:
-      count: how many; one for each core of this process by default.
+      count: how many.
     """
     is_set = 'xla_force_host_platform_device_count' in os.environ.get('XLA_FLAGS', '')
     if is_set or 'JAX_NUM_CPU_DEVICES' in os.environ:
         return
-    if count is not None:
-        checks.static_int('devices', count)
+    checks.static_int('devices', count)
     with contextlib.suppress(RuntimeError):  # JAX has been used, and has its devices
-        jax.config.update('jax_num_cpu_devices', count or cpus.num_cores() or 1)
+        jax.config.update('jax_num_cpu_devices', count)
 
 
 def choose(devices: Devices = None) -> list[jax.Device]:
@@ -202,14 +201,17 @@ def mesh_size(text: str | None) -> int | None:
     return int(size)
 
 
-def places(devices: Devices = None, mesh_size: int | None = None) -> list[Place]:
-    """Where lanes run at the same time: devices, as many threads of a CPU, or meshes of several.
+def places(
+    devices: Devices = None, mesh_size: int | None = None, *, side_by_side: bool = False
+) -> list[Place]:
+    """Where lanes run at the same time: devices, threads of a CPU, or meshes of several devices.
 
     Args:
       devices: a number of them, or themselves; by default as many as one mesh has, or all of this
-        process.
+        process. A CPU has a thread for each, by default for each core, and needs one device.
       mesh_size: devices of a mesh, a divisor of their number; None for no mesh. Where processes
         have joined, all of them share one mesh.
+      side_by_side: whether one program runs several lanes: then one thread of a CPU by default.
 
     Returns:
       At least one.
@@ -218,10 +220,17 @@ def places(devices: Devices = None, mesh_size: int | None = None) -> list[Place]
       ValueError: as `choose`, or if meshes of this size do not fill the devices.
     """
     if mesh_size is None:
-        found = choose(devices)
-        if len(found) == 1 or found[0].platform != 'cpu':
-            return [Place((device,)) for device in found]
-        return [Place((found[0],), thread=number) for number in range(len(found))]
+        first = jax.local_devices()[0]
+        if first.platform != 'cpu':
+            return [Place((device,)) for device in choose(devices)]
+        default = 1 if side_by_side else cpus.num_cores() or 1
+        count = default if devices is None else devices
+        if not isinstance(count, int):
+            count = len(choose(count))
+        checks.static_int('devices', count)
+        if count == 1:
+            return [Place((first,))]
+        return [Place((first,), thread=number) for number in range(count)]
     checks.static_int('mesh', mesh_size)
     if jax.process_count() > 1:
         return [_across_processes(mesh_size)]

@@ -116,9 +116,8 @@ def compute(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str
 
 def _first_lanes(experiment: Experiment, run: runs.Results, label: str) -> dict[str, Lane]:
     """By pattern, the lane of an algorithm at the first point of the grid and the first seed."""
-    chosen = [
-        entry.chosen for entry in choosing.read_tries(run.columns, experiment.plan.facts(), label)
-    ]
+    tries = choosing.read_tries(run.columns, experiment.plan.facts(), label)
+    chosen = [(entry.pattern, entry.at, entry.chosen) for entry in tries]
     first: dict[str, Lane] = {}
     for lane in experiment.plan.main_lanes(label, chosen):
         first.setdefault(lane.pattern, lane)

@@ -64,7 +64,7 @@ class Source:
       title: one line.
       caption: what was reported elsewhere, and every deviation; may be empty.
       data: the finished series in the order of their names (`results.dataset`).
-      tuning: by tuned series, the columns that were tried and their ``score``.
+      tuning: by tuned series, what was tried, on each pattern that it was tuned on.
       missing: labels of algorithms that are not finished, those in tuning with how far it is.
       links: realised links by pattern; empty if none were kept.
       clients: what only the experiment could tell, by pattern; empty if nothing was kept.
@@ -76,7 +76,7 @@ class Source:
     title: str
     caption: str
     data: Any
-    tuning: Mapping[str, Mapping[str, np.ndarray]] = dataclasses.field(default_factory=dict)
+    tuning: Mapping[str, Sequence[choosing.Tried]] = dataclasses.field(default_factory=dict)
     missing: Sequence[str] = ()
     links: Mapping[str, Links] = dataclasses.field(default_factory=dict)
     clients: Mapping[str, Clients] = dataclasses.field(default_factory=dict)
@@ -249,7 +249,7 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
     members = dataset.points(every)
     done = dict(zip(members, every['complete'].values.tolist(), strict=True))
     series: list[str] = []
-    tuning: dict[str, dict[str, np.ndarray]] = {}
+    tuning: dict[str, list[choosing.Tried]] = {}
     missing: list[str] = []
     for algorithm in _in_order(sorted(facts['algorithms']), names):
         own = {label: point for label, (owner, point) in members.items() if owner == algorithm}
@@ -260,10 +260,9 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
         series += own
         for entry in choosing.read_tries(run.columns, facts, algorithm):
             at = {name: dataset.as_tuple(value) for name, value in entry.at.items()}
-            columns = {**entry.columns, 'score': entry.scores}
-            tuning |= {
-                label: columns for label, point in own.items() if at.items() <= point.items()
-            }
+            for label, point in own.items():
+                if at.items() <= point.items():
+                    tuning.setdefault(label, []).append(entry)
     if not series:
         value = f'{run.folder}; not finished: {", ".join(missing)}'
         raise errors.invalid('workdir', 'hold at least one finished algorithm', value)
@@ -303,10 +302,7 @@ def blank(experiment: Experiment) -> Source:
         }
         tried = experiment.plan.tuning_lanes(label)
         lines += [runs.line_of(lane.labels, lane.num_rounds, record) for lane in tried]
-        chosen = [
-            entry.chosen for entry in choosing.read_tries(runs.as_columns(lines), facts, label)
-        ]
-        for lane in experiment.plan.main_lanes(label, chosen):
+        for lane in experiment.plan.main_lanes(label):
             lines.append(runs.line_of(lane.labels, lane.num_rounds, record))
     found = of_run(runs.Results(runs.as_columns(lines), facts), experiment)
     rounds = recorded.rounds_of(real)

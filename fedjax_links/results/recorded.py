@@ -66,8 +66,13 @@ def _points(rows: Columns, facts: Mapping[str, Any], stage: str) -> list[dict[st
     points = grids.project(grids.points(facts['grid'], facts['grid_mode']), own)
     if stage == TUNING:
         tuned = facts['tuning']['grid']
-        more = [name for name in given(tuned) if name not in own]
-        tries = grids.points({name: tuned[name] for name in more}, 'cross')
+        there = {
+            name: set(dataset.as_tuples(rows[name]).tolist())
+            for name in given(tuned)
+            if name not in own
+        }
+        tried = {k: [v for v in tuned[k] if dataset.as_tuple(v) in there[k]] for k in there}
+        tries = grids.points(tried, 'cross')
         points = [{**point, **at} for point in points for at in tries]
     return points
 

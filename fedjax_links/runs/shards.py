@@ -13,7 +13,7 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,12 +35,14 @@ class Division:
       count: into how many shards.
       by: ``'program'``, or ``'seed'`` where shards run on machines of several kinds.
       lanes: the shard of every lane, tuning included, by the lane's name.
+      optional: names of those that run only if tuning asks for them.
       fingerprint: of the machine of the first shard; None before any.
     """
 
     count: int
     by: str
     lanes: Mapping[str, int]
+    optional: Sequence[str] = ()
     fingerprint: Mapping[str, Any] | None = None
 
 
@@ -156,6 +158,7 @@ def _merge(
                     best[name] = folders_.lane_of(files)
     divisions = [found for part in parts if (found := read_division(part)) is not None]
     expected = divisions[0].lanes if divisions else dict.fromkeys(best, 0)
+    expected = _without(divisions[:1], expected, best)
     missing = [
         name
         for name in expected
@@ -181,6 +184,14 @@ def _merge(
     for name in (CLAIMS, FAILURES):
         shutil.rmtree(target / name, ignore_errors=True)
     (target / LANES).unlink(missing_ok=True)
+
+
+def _without(
+    divisions: Sequence[Division], lanes: Mapping[str, int], begun: Collection[str]
+) -> Mapping[str, int]:
+    """The lanes but those that tuning has not asked for."""
+    optional = {name for division in divisions for name in division.optional} - set(begun)
+    return {name: shard for name, shard in lanes.items() if name not in optional}
 
 
 def check_kinds(lanes: Iterable[KeptLane], *, allow_mixed: bool) -> None:
@@ -292,7 +303,7 @@ def status(folder: str | Path) -> Status:
 def _status(path: Path, facts: Mapping[str, Any]) -> Status:
     rounds = {name: max(files) for name, files in folders_.saves(path).items()}
     found = read_division(path)
-    lanes = dict.fromkeys(rounds, 0) if found is None else found.lanes
+    lanes = dict.fromkeys(rounds, 0) if found is None else _without([found], found.lanes, rounds)
     wanted = {name: rounds_wanted(name, facts) for name in lanes}
     done = {name for name in lanes if rounds.get(name, 0) >= wanted[name]}
     begun = {name for name in rounds if name in lanes and name not in done}

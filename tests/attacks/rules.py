@@ -48,7 +48,17 @@ _OPTIONS = (
         *('value', 'values', 'exponent', 'separation', 'uplink', 'patterns', 'at_rounds'),
         'intervals',
         *('hidden', 'channels', 'shape', 'augment', 'metrics', 'shares', 'learning_rates', 'wrap'),
-        *('server_lrs', 'grid', 'b1', 'b2', 'eps', 'eps_root', 'weight_decay'),
+        *(
+            'server_lrs',
+            'grid',
+            'grow',
+            'most_seeds',
+            'b1',
+            'b2',
+            'eps',
+            'eps_root',
+            'weight_decay',
+        ),
         *(
             'rounds_per_day',
             'up_hours',

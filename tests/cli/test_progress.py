@@ -42,7 +42,7 @@ def planned(rate=0.1, patterns=1):
         algorithms={'fedavg': fedavg, 'fedpbc': fl.ALGORITHMS['fedpbc'](other)},
         num_rounds=8,
         eval_every=4,
-        tuning=Tuning(grid={'learning_rate': [0.1, 0.2]}, num_rounds=4),
+        tuning=Tuning(grid={'learning_rate': [0.1, 0.2]}, num_rounds=4, grow=0, pattern='links0'),
     )
 
 

@@ -1,4 +1,4 @@
-"""The conformance suites on a newer Python with its newest jax, in an environment of their own."""
+"""Conformance suites and certificates on a newer Python with its newest jax, by themselves."""
 
 import ensurepip
 import os
@@ -16,8 +16,20 @@ SUITES = (
     'tests/conformance/test_suites_can_fail.py',
     'tests/algorithms/test_client_steps.py',
 )
+CERTIFY = """
+from fedjax_links.experiment.looking import certifying
+
+found = list(certifying.certify('rules'))
+print(*found, sep='\\n')
+print('all hold' if found and all(verdict.holds for verdict in found) else 'some are off')
+"""
 MINORS = (13, 12)
-NOT_COPIED = shutil.ignore_patterns('.*', 'build', 'runs', '*.egg-info')
+HIDDEN = shutil.ignore_patterns('.*', '*.egg-info')
+
+
+def not_copied(folder, names):
+    """What is no source; folders of runs lie in the root, and a package has their name."""
+    return HIDDEN(folder, names) | ({'build', 'runs'} if pathlib.Path(folder) == ROOT else set())
 
 
 def starts(python, minor):
@@ -83,9 +95,12 @@ def test_the_suites_pass_on_a_newer_python_with_its_newest_jax(tmp_path):
     if python is None:
         give_up('no newer Python on the path or of pyenv that starts')
     source, own = tmp_path / 'source', tmp_path / 'venv' / 'bin' / 'python'
-    shutil.copytree(ROOT, source, ignore=NOT_COPIED)
+    shutil.copytree(ROOT, source, ignore=not_copied)
     subprocess.run([python, '-m', 'venv', tmp_path / 'venv'], check=True)
     install(own, '.[test]', place=tmp_path, cwd=source)
     command = [own, '-m', 'pytest', '-q', '-o', f'cache_dir={tmp_path / "cache"}', *SUITES]
     result = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
+    found = subprocess.run([own, '-c', CERTIFY], cwd=source, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr[-2000:]
+    assert found.stdout.splitlines()[-1] == 'all hold', found.stdout

@@ -1,5 +1,7 @@
 """Configs of a few small experiments, and what their runs keep."""
 
+from fedjax_links import runs
+
 
 def values(**changes):
     """Two algorithms over one kind of links, four rounds."""
@@ -30,6 +32,7 @@ def tuned(**changes):
         'algorithms': {'fedavg': {}, 'fedpbc': {}},
         'tuning': {
             'learning_rates': (0.001, 0.1),
+            'grow': 0,
             'pattern': 'bernoulli',
             'num_rounds': 8,
             'num_seeds': 2,
@@ -51,3 +54,11 @@ def files_of(folder):
         for path in sorted(folder.rglob('*'))
         if path.is_file() and path.name not in left_out
     }
+
+
+def last_files_of(folder):
+    """All that a run keeps but earlier saves of a lane, which are there as the clock has it."""
+    last = {
+        files[max(files)].relative_to(folder).as_posix() for files in runs.saves(folder).values()
+    }
+    return {k: v for k, v in files_of(folder).items() if '@' not in k or k in last}

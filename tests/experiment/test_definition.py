@@ -76,8 +76,8 @@ def test_what_the_command_does_before_a_run_an_experiment_does(tmp_path):
     name = 'server/eval_loss'
     np.testing.assert_array_equal(forked[name], whole[name][whole['round'] == 4])
     most = len(jax.local_devices())
-    with pytest.raises(ValueError, match=rf'^`devices` must be at most {most}, all there are'):
-        planned.run(devices=most + 1)
+    with pytest.raises(ValueError, match=rf'^`mesh` must have at most {most} devices, all there'):
+        planned.run(mesh=most + 1)
 
 
 def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):

@@ -151,10 +151,6 @@ REFUSED = [
         "`config.tuning` must have 'learning_rates', 'server_lrs' or 'grid', got ['num_rounds', ",
     ),
     (
-        {'tuning': {'grid': {'client': {'mu': (0.1,)}}}},
-        "`config.tuning` must have 'num_rounds', got ['grid'].",
-    ),
-    (
         {
             'grid': {'client': {'learning_rate': (0.1, 0.2)}},
             'tuning': {'grid': {'client': {'learning_rate': (0.1, 0.2)}}, 'num_rounds': 2},
@@ -232,6 +228,20 @@ def test_it_costs_one_line(changes, message):
         ),
         ({'num_rounds': 8.0}, '`config.tuning.num_rounds` must be a Python integer, got 8.0.'),
         ({'num_seeds': 0}, '`config.tuning.num_seeds` must be at least 1, got 0.'),
+        ({'grow': -1}, '`config.tuning.grow` must be at least 0, got -1.'),
+        ({'grow': 'far'}, "`config.tuning.grow` must be a Python integer, got 'far'."),
+        (
+            {'num_seeds': 3, 'most_seeds': 2},
+            '`config.tuning.most_seeds` must be at least 3, got 2.',
+        ),
+        (
+            {'model': {'fedpcb': 'server'}},
+            "`config.tuning.model` has no 'fedpcb'; did you mean 'fedpbc'?",
+        ),
+        (
+            {'model': {'fedavg': 'client_mean'}},
+            "`config.tuning.model.fedavg` has no 'client_mean'; ",
+        ),
         (
             {'grid': {'client': {'mu': (0.1,)}}},
             "`config.tuning` must have either 'grid' or 'learning_rates' and 'server_lrs', got",

@@ -1,13 +1,14 @@
 """How an experiment tunes, and what tuning found, read from the metrics alone."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedjax_links.core import errors
-from fedjax_links.core.grids import Columns
+from fedjax_links.core.grids import Columns, Point
+from fedjax_links.experiment.plan import racing
 from fedjax_links.results import dataset, recorded
 
 BEST = 'best'
@@ -20,43 +21,82 @@ FIRST_TUNING_SEED = 10_000
 class Tuning:
     """How the values that suit each algorithm are found before the experiment proper.
 
+    What is tried grows with what the tries so far have found, see `racing.race`.
+
     Attributes:
       grid: columns to try, values by name, none of them in the experiment's own grid; each
         algorithm tries the combinations of those that its maker takes, at every point of that grid
         as far as it concerns the algorithm, or the problem and the links that it is tuned on.
-      num_rounds: rounds of each try, a multiple of ``eval_every``, at most the experiment's.
+      num_rounds: rounds of each try, a multiple of ``eval_every``, at most the experiment's, which
+        is the default.
       num_seeds: seeds of each try, from 10,000 on, so none of the experiment's.
-      pattern: label of the links to tune on; the first by default.
+      most_seeds: where paired differences over these seeds cannot tell values from the best, they
+        get as many more, up to this number; by default no more.
+      grow: how many values may be added at either end of a column of rising or falling positive
+        floats while the best one lies there, each as far from the last as that is from its
+        neighbour, as a ratio.
+      pattern: label of the links to tune on; by default each pattern is tuned on by itself.
       model: candidate model whose last evaluation decides: a name such as ``'server'``, or
-        ``'best'`` for whichever is ahead.
+        ``'best'`` for whichever is ahead; or either by label of the algorithm, ``'best'`` for one
+        that is not named. So one rule under two labels can have a rate for each of its models.
     """
 
     grid: Columns
-    num_rounds: int
+    num_rounds: int | None = None
     num_seeds: int = 1
+    most_seeds: int | None = None
+    grow: int = 3
     pattern: str | None = None
-    model: str = BEST
+    model: str | Mapping[str, str] = BEST
 
     @property
     def seeds(self) -> range:
-        """The seeds of every try."""
-        return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.num_seeds)
+        """The seeds that a try may have."""
+        return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + (self.most_seeds or self.num_seeds))
+
+    def candidates(self) -> dict[str, tuple[list[Any], tuple[int, int]]]:
+        """By column all values that may be tried, and where those that are tried first lie."""
+        return {name: _grown(list(values), self.grow) for name, values in self.grid.items()}
+
+
+def _grown(values: list[Any], steps: int) -> tuple[list[Any], tuple[int, int]]:
+    is_float = all(isinstance(value, float) and value > 0 for value in values)
+    falls = is_float and values == sorted(values, reverse=True)
+    if len(values) < 2 or not is_float or not (falls or values == sorted(values)):
+        return values, (0, len(values))
+
+    def beyond(end: float, neighbour: float) -> list[float]:
+        return [float(f'{end * (end / neighbour) ** k:.6g}') for k in range(1, steps + 1)]
+
+    before = beyond(values[0], values[1])[::-1]
+    return [*before, *values, *beyond(values[-1], values[-2])], (steps, steps + len(values))
 
 
 class Tried(NamedTuple):
-    """The values that an algorithm was tuned over, at one point of the grid.
+    """The values that an algorithm was tuned over, on a pattern, at one point of the grid.
 
     Attributes:
+      pattern: label of the links.
       at: the point, as far as it concerns the algorithm.
-      columns: the values of each of the K tries, by column.
+      columns: the values of each of the K tries that every seed of theirs has behind it, by column.
       scores: float[K], the metric at the end, a mean over seeds; NaN where it diverged.
-      best: the place of the best score; None if all diverged.
+      best: the place of the one that is chosen; None before all is tried, or if all diverged.
+      rivals: bool[K], what tuning cannot tell from the best, itself among them.
+      race: how far tuning is, over all values that may be tried.
     """
 
+    pattern: str
     at: Mapping[str, Any]
     columns: Mapping[str, np.ndarray]
     scores: np.ndarray
     best: int | None
+    rivals: np.ndarray
+    race: racing.Race
+
+    @property
+    def place(self) -> Any:
+        """What tells the pattern and the point from others."""
+        return place_of(self.pattern, self.at)
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -76,37 +116,87 @@ def read_tries(
       label: the algorithm.
 
     Returns:
-      One entry per point of the grid at which it was tuned, of the values that every seed of tuning
-      has behind it; none if it was not.
+      One entry per pattern and point of the grid at which its tuning has begun; none if it was not
+      tuned.
     """
-    every = _series(columns, facts, label)
-    done = [(point, ends) for point, ends in every if len(ends) == facts['tuning']['num_seeds']]
-    if not done:
-        return []
-    scores = _scores([ends for _, ends in done], facts).mean(axis=1)
-    scores = np.where(np.isfinite(scores), scores, np.nan)
-    groups: dict[str, list[int]] = {}
-    for place, (point, _) in enumerate(done):
-        groups.setdefault(repr(_at(point, facts)), []).append(place)
-    found = []
-    for places in groups.values():
-        points = [done[place][0] for place in places]
-        at, own = _at(points[0], facts), scores[places]
-        values = {}
-        for name in points[0].keys() - at.keys():
-            values[name] = np.empty(len(points), object)
-            values[name][:] = [point[name] for point in points]
-        values = {name: values[name] for name in points[0] if name in values}
-        best = best_of(own, facts['directions'][facts['metric']])
-        found.append(Tried(at, values, own, best))
-    return found
+    return list(_tries(columns, facts, label))
+
+
+def _tries(
+    columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str
+) -> Iterator[Tried]:
+    tuning = facts['tuning']
+    if tuning is None or not len(columns):
+        return
+    rows = recorded.rows_of(columns, {**facts, 'algorithms': [label]}, dataset.TUNING)
+    if not len(rows['round']):
+        return
+    own = {name: dataset.as_tuples(v).tolist() for name, v in rows.items() if _is_given(v)}
+    values = {name: v for name, v in tuning['grid'].items() if name in own}
+    places = {
+        name: [[dataset.as_tuple(v) for v in values[name]].index(v) for v in own[name]]
+        for name in values
+    }
+    fixed = [name for name in facts['grid'] if name in own]
+    scores, seeds = _scores(rows, facts, label), rows['seed'].astype(int) - FIRST_TUNING_SEED
+    groups: dict[Any, list[int]] = {}
+    for row, pattern in enumerate(rows['pattern'].tolist()):
+        groups.setdefault((pattern, *(own[name][row] for name in fixed)), []).append(row)
+    for (pattern, *at), members in groups.items():
+        ends = [row for row in members if rows['round'][row] == tuning['num_rounds']]
+        index = *(np.array(places[name], int)[ends] for name in values), seeds[ends]
+        blank, given = _blank(facts, list(values))
+        table, done = blank.astype(scores.dtype), np.zeros(blank.shape, bool)
+        table[index], done[index] = scores[ends], True
+        sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
+        race = racing.race(sign * table, done, given, tuning['num_seeds'])
+        behind = race.wanted[..., 0] & ~(race.wanted & ~done).any(axis=-1)
+        found = np.argwhere(behind)
+        tried = {
+            name: dataset.as_objects([v[place] for place in found[:, axis]])
+            for axis, (name, v) in enumerate(values.items())
+        }
+        with np.errstate(invalid='ignore'):
+            means = np.where(race.wanted, table, 0).sum(-1) / np.maximum(race.wanted.sum(-1), 1)
+        best = None
+        if race.best is not None:
+            best = int(np.flatnonzero((found == race.best).all(axis=1))[0])
+        point = {k: v for k, v in zip(fixed, at, strict=True) if v is not None and v == v}
+        yield Tried(pattern, point, tried, means[behind], best, race.rivals[behind], race)
+
+
+def place_of(pattern: str, point: Point) -> Any:
+    """A key for a pattern and what a point gives, however its numbers are written."""
+    values = ((name, dataset.as_tuple(value)) for name, value in point.items())
+    return pattern, frozenset((k, v) for k, v in values if v is not None and v == v)
+
+
+def first_tries(facts: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
+    """bool[*values, S], what is tried first in columns of tuning."""
+    scores, given = _blank(facts, names)
+    return racing.race(scores, scores < 0, given, facts['tuning']['num_seeds']).wanted
+
+
+def _blank(
+    facts: Mapping[str, Any], names: Sequence[str]
+) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """float[*values, S], no score yet of what may be tried; and where the first tries lie."""
+    tuning = facts['tuning']
+    lengths = [len(tuning['grid'][name]) for name in names]
+    given = [tuning.get('given', {}).get(n, (0, k)) for n, k in zip(names, lengths, strict=True)]
+    return np.full((*lengths, tuning.get('most_seeds') or tuning['num_seeds']), np.nan), given
+
+
+def _is_given(column: np.ndarray) -> bool:
+    return bool(dataset.is_given(column).any())
 
 
 def progress(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str) -> str:
     """How far the tuning of an algorithm is, as a clause; empty if it has not begun or is none."""
-    every = _series(columns, facts, label)
-    done = [ends for _, ends in every if len(ends) == facts['tuning']['num_seeds']]
-    return f'tuning: {len(done)} of {len(every)} tried' if every else ''
+    tries = read_tries(columns, facts, label)
+    wanted = sum(int(tried.race.wanted[..., 0].sum()) for tried in tries)
+    done = sum(len(tried.scores) for tried in tries)
+    return f'tuning: {done} of {wanted} tried' if tries else ''
 
 
 def best_of(scores: np.ndarray, direction: str | None) -> int | None:
@@ -116,38 +206,22 @@ def best_of(scores: np.ndarray, direction: str | None) -> int | None:
     return int(np.nanargmax(scores) if direction == 'max' else np.nanargmin(scores))
 
 
-def _series(
-    columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str
-) -> list[tuple[Mapping[str, Any], np.ndarray]]:
-    """The points that an algorithm tries, with float[S, M]: how far seeds came at the end."""
-    if facts['tuning'] is None or not len(columns):
-        return []
-    models, decides = facts['models'][label], facts['tuning']['model']
+def deciding(facts: Mapping[str, Any], label: str) -> str:
+    """The candidate model that decides about an algorithm, or `BEST`."""
+    model = facts['tuning']['model']
+    return str(model if isinstance(model, str) else model.get(label, BEST))
+
+
+def _scores(rows: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str) -> np.ndarray:
+    """float[rows], the deciding model's metric, in the precision that it was measured in."""
+    models, decides = facts['models'][label], deciding(facts, label)
     if decides != BEST:  # of an algorithm without this model the server's decides
         models = [decides if decides in models else 'server']
-    facts = {**facts, 'algorithms': [label]}
-    rows = recorded.rows_of(columns, facts, dataset.TUNING)
-    members, owner = recorded.members_of(rows, facts, dataset.TUNING)
-    if not members:
-        return []
-    last = np.flatnonzero(rows['round'] == facts['tuning']['num_rounds'])
-    last = last[np.argsort(rows['seed'][last], kind='stable')]
     finite = np.asarray(rows.get('finite', True), bool)
-    values = [
-        np.where(finite, rows[f'{m}/{facts["metric"]}'].astype(float), np.nan) for m in models
-    ]
-    ends = np.stack(values, axis=-1)
-    return [(at, ends[last[owner[last] == k]]) for k, (_, at) in enumerate(members)]
-
-
-def _at(point: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a point that is of the grid."""
-    return {name: value for name, value in point.items() if name in facts['grid']}
-
-
-def _scores(every: Sequence[np.ndarray], facts: Mapping[str, Any]) -> np.ndarray:
-    """The deciding model's metric [K, S], in the precision that it was measured in."""
-    ends = np.stack(every)
+    ends = np.stack(
+        [np.where(finite, rows[f'{m}/{facts["metric"]}'].astype(float), np.nan) for m in models],
+        axis=-1,
+    )
     single = ends.astype(np.float32)
     if np.array_equal(single, ends, equal_nan=True):
         ends = single
@@ -158,7 +232,7 @@ def _scores(every: Sequence[np.ndarray], facts: Mapping[str, Any]) -> np.ndarray
 
 def choose(
     facts: Mapping[str, Any], label: str, columns: Mapping[str, np.ndarray]
-) -> list[dict[str, Any]]:
+) -> list[tuple[str, Point, Point]]:
     """The values that did best in tuning.
 
     Args:
@@ -167,14 +241,16 @@ def choose(
       columns: the metrics, those of its tuning among them.
 
     Returns:
-      For each of its tuned points of the grid, the values of the columns that were tuned.
+      A pattern, one of its tuned points of the grid, and the values of the columns that were tuned.
 
     Raises:
-      ValueError: if every value tried diverged.
+      ValueError: if every value tried diverged, or some have not run.
     """
     found = read_tries(columns, facts, label)
     for tried in found:
+        if left := int(tried.race.wanted[..., 0].sum()) - len(tried.scores):
+            raise errors.invalid('tuning', f'be done before {label} runs', f'{left} values to try')
         if tried.best is None:
             values = {name: column.tolist() for name, column in tried.columns.items()}
             raise errors.invalid('tuning', f'hold a value at which {label} converges', values)
-    return [tried.chosen for tried in found]
+    return [(tried.pattern, tried.at, tried.chosen) for tried in found]

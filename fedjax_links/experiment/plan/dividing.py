@@ -72,11 +72,15 @@ def divide(experiment: 'Experiment', count: int, by: str = PROGRAM) -> runs.Divi
       count: number of processes.
       by: as in `Share`.
     """
+    plan = experiment.plan
     found: dict[str, int] = {}
-    for lanes_of in experiment.plan.tuning_lanes, experiment.plan.main_lanes:
+    for lanes_of in plan.tuning_lanes, plan.main_lanes, plan.possible_lanes:
         lanes = [lane for label in experiment.algorithms for lane in lanes_of(label)]
-        found |= _stretches(lanes, count) if by == PROGRAM else _by_seed(lanes, count)
-    return runs.Division(count, by, found)
+        more = [lane for lane in lanes if lane.name not in found]
+        if lanes_of == plan.possible_lanes:
+            optional = [lane.name for lane in more]
+        found |= _stretches(more, count) if by == PROGRAM else _by_seed(more, count)
+    return runs.Division(count, by, found, optional)
 
 
 def _stretches(lanes: Sequence[Lane], count: int) -> dict[str, int]:

@@ -17,6 +17,7 @@ MOST_LANES = 10**5
 MOST_ROUNDS = 10**12
 MOST_EVALUATIONS = 10**7
 MOST_LETTERS = 100
+_MOST_GROWN = 20
 LINK_PAGES = 'links', 'participation'
 """Pages that every report of a run with kept links has."""
 _FILE_NAME = re.compile(r'[^/\\. ]([^/\\]*[^/\\ ])?')
@@ -50,17 +51,23 @@ def check_work(
 def check_size(experiment: 'Experiment') -> None:
     """`check_work` for an experiment; problems are no factor, as each belongs to a pattern."""
     tuning, parts = experiment.tuning, len(experiment.patterns) * len(experiment.algorithms)
+    if tuning is not None:
+        checks.static_int('tuning.num_rounds', tuning.num_rounds or 0)
+        checks.static_int('tuning.num_seeds', tuning.num_seeds)
+        checks.static_int('tuning.grow', tuning.grow, minimum=0, maximum=_MOST_GROWN)
+        if tuning.most_seeds is not None:
+            least = max(2, tuning.num_seeds)
+            checks.static_int('tuning.most_seeds', tuning.most_seeds, minimum=least)
     grid = num_points(experiment.plan.columns, experiment.grid_mode)
     num_seeds, period = len(experiment.seeds), experiment.eval_every
     where = 'grid' if grid > num_seeds else 'num_seeds'
     check_work(grid * parts * num_seeds, experiment.num_rounds, period, lanes=where)
     if tuning is not None:
-        checks.static_int('tuning.num_rounds', tuning.num_rounds)
-        checks.static_int('tuning.num_seeds', tuning.num_seeds)
         tried = num_points(experiment.plan.tried, 'cross')
-        lanes = grid * tried * len(experiment.algorithms) * tuning.num_seeds
+        labels = len(experiment.algorithms) if tuning.pattern else parts
+        lanes = grid * tried * labels * len(tuning.seeds)
         rounds = 'tuning.num_rounds'
-        check_work(lanes, tuning.num_rounds, period, lanes='tuning', rounds=rounds)
+        check_work(lanes, tuning.num_rounds or 0, period, lanes='tuning', rounds=rounds)
 
 
 def check_multiple(field: str, value: int, period: int) -> None:
@@ -80,10 +87,11 @@ def check_columns(experiment: 'Experiment') -> None:
 
 def check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
     """Raises for tuning that cannot be done, is overruled, or is longer than the run."""
-    check_multiple('tuning.num_rounds', tuning.num_rounds, experiment.eval_every)
-    if tuning.num_rounds > experiment.num_rounds:
+    length = tuning.num_rounds or experiment.num_rounds
+    check_multiple('tuning.num_rounds', length, experiment.eval_every)
+    if length > experiment.num_rounds:
         requirement = f'be at most `num_rounds` = {experiment.num_rounds}'
-        raise errors.invalid('tuning.num_rounds', requirement, tuning.num_rounds)
+        raise errors.invalid('tuning.num_rounds', requirement, length)
     if tuning.pattern is not None:
         checks.choice('tuning.pattern', tuning.pattern, list(experiment.patterns))
     plan = experiment.plan
@@ -95,8 +103,14 @@ def check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
     if plan.directions[plan.metric] is None:
         requirement = f"be 'max' or 'min', as nothing says which way {plan.metric} is better"
         raise errors.invalid('direction', requirement, None)
-    every = (model for label in experiment.algorithms for model in plan.models(label))
-    checks.choice('tuning.model', tuning.model, {BEST, *every})
+    named = tuning.model
+    if not isinstance(named, Mapping):
+        every = (model for label in experiment.algorithms for model in plan.models(label))
+        checks.choice('tuning.model', named, {BEST, *every})
+        return
+    for label, model in named.items():
+        checks.choice('tuning.model', label, list(experiment.algorithms))
+        checks.choice(f'tuning.model.{label}', model, {BEST, *plan.models(label)})
 
 
 def num_points(columns: Mapping[str, Sequence[Any]], mode: str) -> int:

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
 from fedjax_links import evaluation, runs, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
 from fedjax_links.core import errors, grids, prng
 from fedjax_links.core.grids import Point
-from fedjax_links.experiment.plan import dividing, families, makers, redraws
+from fedjax_links.experiment.plan import choosing, dividing, families, makers, redraws
 from fedjax_links.experiment.plan.lanes import MAIN, TUNING, Lane
 from fedjax_links.experiment.plan.makers import REQUIRED, Maker
 from fedjax_links.machines import environment
@@ -29,14 +30,15 @@ class Plan:
 
     Attributes:
       columns: of the grid.
-      tried: columns of the grid of tuning; none without tuning.
+      tried: columns of what tuning may try; none without tuning.
     """
 
     def __init__(self, experiment: 'Experiment') -> None:
         """Makes nothing yet: what is asked for is found then, and kept."""
         self._experiment = experiment
         self.columns = grids.flatten(experiment.grid)
-        self.tried = grids.flatten(experiment.tuning.grid) if experiment.tuning else {}
+        self._candidates = experiment.tuning.candidates() if experiment.tuning else {}
+        self.tried = {name: values for name, (values, _) in self._candidates.items()}
 
     # What the parts are.
 
@@ -94,21 +96,27 @@ class Plan:
 
     # Its lanes.
 
-    def main_lanes(self, label: str, chosen: Sequence[Point] | None = None) -> list[Lane]:
+    def main_lanes(
+        self, label: str, chosen: Sequence[tuple[str, Point, Point]] | None = None
+    ) -> list[Lane]:
         """All patterns, points and seeds of an algorithm.
 
         Args:
           label: the algorithm.
-          chosen: what tuning found, one for each point that the algorithm is tuned at; by default
-            the first values that it tries.
+          chosen: what tuning found, see `choosing.choose`; by default the first values that it
+            tries.
 
         Returns:
           The lanes, seeds varying fastest.
         """
         lanes: list[Lane] = []
-        tuned, tried = self._tuned_at(label)
-        best = list(zip(tuned, tried[:1] * len(tuned) if chosen is None else chosen, strict=True))
+        if chosen is None:
+            tried = self._tried(label).items()
+            first = {name: values[start] for name, (values, (start, _)) in tried}
+            chosen = [(*at, first) for at in self._tuned_at(label)]
         for pattern in self.patterns:
+            alone = (self._experiment.tuning and self._experiment.tuning.pattern) or pattern
+            best = [(at, found) for where, at, found in chosen if where == alone]
             names = [*dict(self._concerning(label, pattern)), redraws.GRID]
             for point in grids.project(self.points, names):
                 full = self._complete(label, pattern, {**point, **_found_for(point, best)})
@@ -117,17 +125,35 @@ class Plan:
                     lanes.append(Lane(MAIN, label, pattern, full, seed, rounds, place))
         return lanes
 
-    def tuning_lanes(self, label: str) -> list[Lane]:
-        """Every point of the tuning grid at every point of the grid, with seeds of their own."""
+    def possible_lanes(self, label: str) -> list[Lane]:
+        """Every value that tuning may try, on its patterns, at its points, with all its seeds."""
         lanes: list[Lane] = []
-        if (tuning := self._experiment.tuning) is None:
+        if (tuning := self._experiment.tuning) is None or not (tried := self._tried(label)):
             return lanes
-        for point, tried in itertools.product(*self._tuned_at(label)):
-            full = self._complete(label, self._tuned_pattern, {**point, **tried})
+        every = grids.points({name: values for name, (values, _) in tried.items()}, 'cross')
+        for (pattern, point), values in itertools.product(self._tuned_at(label), every):
+            full = self._complete(label, pattern, {**point, **values})
             for seed in tuning.seeds:
-                rounds, place = tuning.num_rounds, len(lanes)
-                lanes.append(Lane(TUNING, label, self._tuned_pattern, full, seed, rounds, place))
+                rounds, place = tuning.num_rounds or 0, len(lanes)
+                lanes.append(Lane(TUNING, label, pattern, full, seed, rounds, place))
         return lanes
+
+    def tuning_lanes(self, label: str, columns: Mapping[str, Any] | None = None) -> list[Lane]:
+        """The lanes that tune an algorithm.
+
+        Args:
+          label: the algorithm.
+          columns: the metrics so far: once all lanes are done that these ask for, there are more,
+            or tuning has ended. By default those that are tried first.
+        """
+        if not (lanes := self.possible_lanes(label)):
+            return lanes
+        found = choosing.read_tries(columns or {}, self._facts, label)
+        asked = {tried.place: tried.race.wanted for tried in found}
+        first = choosing.first_tries(self._facts, list(self._tried(label)))
+        places = (choosing.place_of(*at) for at in self._tuned_at(label))
+        wanted = np.ravel([asked.get(place, first) for place in places])
+        return list(itertools.compress(lanes, wanted.tolist()))
 
     def every_lane(self, label: str) -> list[Lane]:
         """The lanes of an algorithm that are this experiment's own, main ones as by default."""
@@ -150,24 +176,26 @@ class Plan:
         """Rounds that an algorithm simulates, tuning included."""
         return sum(lane.num_rounds for lane in self.every_lane(label))
 
-    def _tuned_at(self, label: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The points of the grid that an algorithm is tuned at one by one, and what it tries there.
+    def _tried(self, label: str) -> dict[str, tuple[list[Any], tuple[int, int]]]:
+        """By column that an algorithm takes, what may be tried, and where the first tries lie."""
+        own = self.algorithms[label].columns
+        return {name: found for name, found in self._candidates.items() if name in own}
+
+    def _tuned_at(self, label: str) -> list[tuple[str, Point]]:
+        """The patterns and points of the grid that an algorithm is tuned at one by one.
 
         Points as far as they concern the algorithm, or the problem and the links that it is tuned
         on; nothing for an algorithm that is not tuned.
         """
-        own = self.algorithms[label].columns
-        tried = {name: values for name, values in self.tried.items() if name in own}
-        if not tried:
-            return [], []
-        names = dict(self._concerning(label, self._tuned_pattern))
-        return grids.project(self.points, names), grids.points(tried, 'cross')
-
-    @property
-    def _tuned_pattern(self) -> str:
-        """The links that algorithms are tuned on."""
         tuning = self._experiment.tuning
-        return (tuning and tuning.pattern) or next(iter(self._experiment.patterns))
+        if tuning is None or not self._tried(label):
+            return []
+        patterns = self.patterns if tuning.pattern is None else [tuning.pattern]
+        return [
+            (pattern, point)
+            for pattern in patterns
+            for point in grids.project(self.points, dict(self._concerning(label, pattern)))
+        ]
 
     def _concerning(self, label: str, pattern: str) -> list[tuple[str, Any]]:
         """The columns that make a pattern, its problem or an algorithm, with their own values."""
@@ -250,7 +278,8 @@ class Plan:
     def _facts(self) -> dict[str, Any]:
         of, ways, tuning = self._experiment, self.draws.ways(), None
         if of.tuning is not None:
-            tuning = {**dataclasses.asdict(of.tuning), 'grid': self.tried}
+            given = {name: list(places) for name, (_, places) in self._candidates.items()}
+            tuning = {**dataclasses.asdict(of.tuning), 'grid': self.tried, 'given': given}
         problems = (of.problem_at(k, point) for k in self.patterns for point in self.points)
         known = {evaluation.attainable_text(problem) for problem in problems}
         attainable = known.pop() if len(known) == 1 else ''  # of all, or nothing is said

@@ -47,7 +47,8 @@ class Programs:
           places: devices or meshes; all devices of this process by default.
         """
         self.experiment = experiment
-        self.places = devices.places() if places is None else list(places)
+        given = devices.places(side_by_side=bool(side_by_side)) if places is None else places
+        self.places = list(given)
         alone = jax.default_backend() == 'cpu' or self.places[0].is_mesh
         self.side_by_side = not alone if side_by_side is None else side_by_side
         self.initial_params = traced.initial_params(side_by_side=self.side_by_side)

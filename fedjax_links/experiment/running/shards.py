@@ -107,13 +107,18 @@ class Shard:
             raise FailedLanesError(self._failed)
 
     def tune(self, label: str, *, alone: bool) -> None:
-        """Runs the lanes of tuning of an algorithm: the share's, or all that nobody runs."""
-        lanes = self._plan.tuning_lanes(label)
-        own = self._plan.own(lanes)
-        if not alone:
-            names = {lane.name for lane in own}
-            own += [lane for lane in lanes if lane.name not in names]
-        self._finish(own)
+        """Runs the lanes of tuning of an algorithm: the share's first, or all that nobody runs."""
+        if alone:
+            self._finish(self._plan.own(self._plan.tuning_lanes(label)))
+            return
+        begun: set[str] = set()
+        while True:
+            lanes = self._plan.tuning_lanes(label, runs.as_columns(self._store.lines()))
+            more = [lane for lane in lanes if lane.name not in begun]
+            if not more or self._failed.keys() & {lane.name for lane in lanes}:
+                return
+            self._finish(sorted(more, key=self._is_others))
+            begun |= {lane.name for lane in more}
 
     def run_main(self, label: str) -> None:
         """Runs the share's main lanes of an algorithm, once it is tuned."""
@@ -152,6 +157,9 @@ class Shard:
                     text = ''
                 self._listeners.on_wait(text)
                 time.sleep(_POLL_SECONDS)
+
+    def _is_others(self, lane: Lane) -> bool:
+        return not self._plan.own([lane])
 
     def _is_left(self, lane: Lane) -> bool:
         return lane.name not in self._failed and self._store.rounds(lane.name) < lane.num_rounds

@@ -130,7 +130,9 @@ class SharedFolder(stores.RunFolder):
             return False
         self._claims[lane] = claim
         files = self._saves.pop(lane, {})
-        if lane in self._elsewhere or not all(path.exists() for path in files.values()):
+        end = runs.checkpoint_file(self.path, lane, runs.rounds_wanted(lane, self._facts))
+        is_as_seen = lane not in self._elsewhere and all(path.exists() for path in files.values())
+        if not is_as_seen or (end.exists() and end not in files.values()):  # done meanwhile
             files = runs.saves(self.path, lane).get(lane, {})
         if files:
             self._saves[lane] = files

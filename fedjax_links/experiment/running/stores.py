@@ -63,7 +63,14 @@ class Memory:
 
     def lines(self) -> list[str]:
         """The lines of metrics, lane by lane, in the order of lanes."""
-        order = dict.fromkeys((*self._lanes, *self._lines))
+        stages = dict.fromkeys(map(_stage_of, self._lanes.values()))  # in the order of running
+        place = {stage: number for number, stage in enumerate(stages)}
+
+        def key(lane: str) -> tuple[int, int]:  # later tries may have an earlier place
+            about = self._lanes.get(lane)
+            return (len(place), 0) if about is None else (place[_stage_of(about)], about['place'])
+
+        order = sorted(dict.fromkeys((*self._lanes, *self._lines)), key=key)
         return [line for lane in order for line in self._lines.get(lane, [])]
 
     def expect(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
@@ -334,6 +341,10 @@ class RunFolder(Memory):
         if most is not None and here.get(_MAY_GROW, most) < most:
             requirement = f'be at least {most}, the rounds of {self.path}'
             raise errors.invalid(_MAY_GROW, requirement, here[_MAY_GROW])
+
+
+def _stage_of(about: Mapping[str, Any]) -> tuple[str, str]:
+    return about['labels']['algorithm'], about['labels']['stage']
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -164,7 +164,10 @@ class _Listener:
         if not self._callbacks:
             return
         self._store.refresh()
-        for name, files in self._store.found().items():
+        tuning_first = sorted(
+            self._store.found().items(), key=lambda lane: lane[0].startswith('main-')
+        )
+        for name, files in tuning_first:
             before = self._told.get(name, -1)
             if max(files) > before:
                 with contextlib.suppress(errors.InvalidError):  # replaced by a later one meanwhile

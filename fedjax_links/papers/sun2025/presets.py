@@ -124,6 +124,7 @@ def experiment(
         'client': {'local_steps': local_steps[0], 'batch_size': 8},
         'algorithms': algorithms(code),
         'tuning': {
+            'grow': 0,
             'learning_rates': learning_rates(rates[0], code),
             'pattern': tuned_on,
             'num_rounds': 200,

@@ -155,6 +155,7 @@ def experiment(code: str) -> Section:
         'client': {'decay': 'inverse_sqrt', 'local_steps': 5, 'batch_size': 16},
         'algorithms': algorithms(code),
         'tuning': {
+            'grow': 0,
             'learning_rates': (0.1, 0.05, 0.01, 0.005, 0.001, 0.0005),
             'server_lrs': (0.5, 1.0, 1.5, 5.0, 10.0, 50.0),
             'pattern': 'bernoulli_sine',

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links.experiment.plan import choosing
+from fedjax_links.experiment.plan.choosing import Tried
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.published import load_levels
@@ -13,6 +13,7 @@ from fedjax_links.report.source import Source
 from fedjax_links.results.metric import numbers_of
 
 CLIENT_RATE = 'client.learning_rate'
+_ALIKE = ' ≈'
 
 
 def rates(source: Source, *, published: Mapping[str, Any] | None = None) -> Page:
@@ -30,62 +31,63 @@ def rates(source: Source, *, published: Mapping[str, Any] | None = None) -> Page
     """
     paper, metric, rows = load_levels(published), source.metric(), []
     for label in source.members:
-        row = {'algorithm': source.name(label)}
-        if published is not None:
-            row['paper'] = numbers_of(paper.get(row['algorithm'], ''))
-        rows.append(row | {'chosen': _chosen(source, label), 'scores': _scores(source, label)})
+        name = source.name(label)
+        printed = {} if published is None else {'paper': numbers_of(paper.get(name, ''))}
+        tries = source.tuning.get(label, ())
+        if not tries:
+            given = _given(source, label)
+            rows.append({'algorithm': name, **printed, 'chosen': given, 'scores': ''})
+        for tried in tries:
+            tuned_on = {'links': source.name(tried.pattern)} if len(tries) > 1 else {}
+            own = {'chosen': _chosen(tried), 'scores': _scores(source, tried)}
+            rows.append({'algorithm': name, **tuned_on, **printed, **own})
     caption = (
         f'Scores: {metric.title} at the end of tuning, mean over its seeds. '
         'An arrow marks a choice at the upper (↑) or lower (↓) edge of the grid.'
     )
+    if any(_ALIKE in row['scores'] for row in rows):
+        caption += f'{_ALIKE} marks what these seeds cannot tell from the chosen one.'
     return Page('Learning rates', [tables.of_rows(rows, caption)])
 
 
-def _chosen(source: Source, label: str) -> str:
-    tuned = chosen(source, label)
-    if tuned is None:
+def _given(source: Source, label: str) -> str:
+    if CLIENT_RATE not in source.data.coords:
+        return ''
+    given = np.unique(source.data[CLIENT_RATE].sel(series=label).values.astype(float))
+    shown = ', '.join(f'{rate:g}' for rate in given[~np.isnan(given)])
+    return f'{shown} (given)' if shown else ''
+
+
+def _chosen(tried: Tried) -> str:
+    if tried.best is None:
         return 'diverged'
-    if not tuned and CLIENT_RATE in source.data.coords:
-        given = np.unique(source.data[CLIENT_RATE].sel(series=label).values.astype(float))
-        shown = ', '.join(f'{rate:g}' for rate in given[~np.isnan(given)])
-        return f'{shown} (given)' if shown else ''
-    names = {CLIENT_RATE: '', 'server_lr': 'server '}
+    names, marks = {CLIENT_RATE: '', 'server_lr': 'server '}, edges(tried)
     return ', '.join(
-        f'{names.get(name, f"{name} ")}{numbers_of(value)}{arrow}'
-        for name, (value, arrow) in tuned.items()
+        f'{names.get(name, f"{name} ")}{numbers_of(value)}{marks[name]}'
+        for name, value in tried.chosen.items()
     )
 
 
-def _scores(source: Source, label: str) -> str:
-    columns = dict(source.tuning.get(label, {}))
-    scores = map(source.metric().number, map(float, columns.pop('score', ())))
-    points = ('/'.join(map(numbers_of, point)) for point in zip(*columns.values(), strict=True))
-    return ', '.join(f'{point}: {score}' for point, score in zip(points, scores, strict=True))
+def _scores(source: Source, tried: Tried) -> str:
+    scores = map(source.metric().number, map(float, tried.scores))
+    points = (
+        '/'.join(map(numbers_of, point)) for point in zip(*tried.columns.values(), strict=True)
+    )
+    told = tried.rivals & (tried.race.wanted.shape[-1] > 1)  # one seed tells nothing apart
+    marks = (_ALIKE if alike and k != tried.best else '' for k, alike in enumerate(told))
+    every = zip(points, scores, marks, strict=True)
+    return ', '.join(f'{point}: {score}{mark}' for point, score, mark in every)
 
 
-def chosen(source: Source, label: str) -> dict[str, tuple[Any, str]] | None:
-    """What tuning chose for a series, and an arrow where it is at an edge of what was tried.
-
-    Args:
-      source: what ran.
-      label: of the series.
-
-    Returns:
-      By column; none where nothing was tuned, None where everything diverged.
-    """
-    columns = dict(source.tuning.get(label, {}))
-    if not columns:
-        return {}
-    best = choosing.best_of(columns.pop('score'), source.metric().direction)
-    if best is None:
-        return None
-    return {name: (v[best], edge(v[best], v.tolist())) for name, v in columns.items()}
+def edges(tried: Tried) -> dict[str, str]:
+    """By column, an arrow where what tuning chose is at an edge of what was tried."""
+    return {name: edge(value, tried.columns[name].tolist()) for name, value in tried.chosen.items()}
 
 
 def mark_edges(source: Source, label: str) -> str:
     """Arrows for a tuned series whose best values lie at an edge of what was tried."""
-    found = chosen(source, label) or {}
-    return ''.join(dict.fromkeys(arrow for _, arrow in found.values()))
+    tries = source.tuning.get(label, ())
+    return ''.join(dict.fromkeys(mark for tried in tries for mark in edges(tried).values()))
 
 
 def edge(value: Any, values: Sequence[Any]) -> str:

@@ -28,6 +28,7 @@ def test_every_point_of_problem_and_links_is_tuned_for_itself():
             },
             'tuning': {
                 'learning_rates': (0.1, 0.6, 1.5),
+                'grow': 0,
                 'pattern': 'links',
                 'num_rounds': 2,
                 'num_seeds': 2,
@@ -63,7 +64,9 @@ def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
     planned = in_python(
         algorithms={'mine': fedavg},
         grid={},
-        tuning=experiment.Tuning(grid={'learning_rate': [0.1, 0.2]}, num_rounds=8, num_seeds=3),
+        tuning=experiment.Tuning(
+            grid={'learning_rate': [0.1, 0.2]}, num_rounds=8, num_seeds=3, grow=0
+        ),
     )
 
     class End(experiment.Callback):
@@ -72,7 +75,7 @@ def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
                 raise experiment.Stop
 
     with pytest.raises(experiment.Stop):
-        planned.run(tmp_path, [End()])
+        planned.run(tmp_path, [End()], devices=1)
     run = runs.read(tmp_path)
     said = (
         f'`workdir` must hold at least one finished algorithm, got {tmp_path}; not finished: mine '
@@ -108,10 +111,10 @@ def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
     lines = [runs.line_of({'algorithm': 'other', 'pattern': 'some', 'seed': 0}, 4, record)]
     for cutoff in (10, 50):
         for cutoffs in ((1, 2), (3, 4)):
-            for seed in (0, 1):
+            for seed in (10_000, 10_001):
                 labels = {'stage': 'tuning', 'algorithm': 'mine', 'pattern': 'some', 'seed': seed}
                 labels |= {'cutoff': cutoff, 'cutoffs': cutoffs}
-                loss = {'server/loss': 0.1 * cutoff - cutoffs[0] + seed}
+                loss = {'server/loss': 0.1 * cutoff - cutoffs[0] + seed - 10_000}
                 lines.append(runs.line_of(labels, 4, loss))
     (found,) = choosing.read_tries(runs.as_columns(lines), facts, 'mine')
     np.testing.assert_allclose(found.scores, [0.5, -1.5, 4.5, 2.5])
@@ -119,7 +122,9 @@ def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
 
 
 def test_who_has_not_begun_to_tune_has_tried_nothing():
-    start = '{"stage": "tuning", "algorithm": "fedavg", "pattern": "links", "seed": 0, "round": 2, '
+    start = (
+        '{"stage": "tuning", "algorithm": "fedavg", "pattern": "links", "seed": 10000, "round": 2, '
+    )
     lines = [f'{start}"rate": {rate}, "server/loss": {rate}}}' for rate in (0.2, 0.1)]
     facts = {
         **{'algorithms': ['fedavg', 'fedpbc'], 'patterns': ['links'], 'seeds': [0]},

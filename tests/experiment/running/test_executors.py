@@ -14,7 +14,7 @@ import pytest
 from fedjax_links import experiment, runs
 from fedjax_links.experiment.running import shards
 from tests import ROOT
-from tests.experiment.configs import files_of, values
+from tests.experiment.configs import last_files_of, values
 from tests.experiment.several import environment
 from tests.refusals import names
 
@@ -79,7 +79,7 @@ experiment.build({CONFIG!r}).run({str(folder)!r})
 """,
     ]
     subprocess.run(command, check=True, cwd=ROOT, env=environment())
-    return files_of(folder)
+    return last_files_of(folder)
 
 
 def test_jobs_give_the_bytes_of_one_process_and_tell_every_period(tmp_path):
@@ -89,7 +89,7 @@ def test_jobs_give_the_bytes_of_one_process_and_tell_every_period(tmp_path):
     heard = Heard()
     planned = experiment.build(config)
     results = planned.run(tmp_path / 'run', [heard], executor=AtOnce(), jobs=3)
-    assert files_of(tmp_path / 'run') == files_of(tmp_path / 'whole')
+    assert last_files_of(tmp_path / 'run') == last_files_of(tmp_path / 'whole')
     assert heard.events == ['start', 'end']
     assert heard.rounds == {lane.name: [20, 40] for lane in runs.lanes(tmp_path / 'run')}
     assert len(results.columns['round']) == 3 * 4 * 2
@@ -149,7 +149,7 @@ def test_a_process_pool(tmp_path, whole, as_users_do):
     context = multiprocessing.get_context('spawn')
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
         run(tmp_path / 'run', pool)
-    assert files_of(tmp_path / 'run') == whole
+    assert last_files_of(tmp_path / 'run') == whole
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_submitit(tmp_path, whole, as_users_do):
     executor = submitit.LocalExecutor(tmp_path / 'logs')
     executor.update_parameters(timeout_min=10)
     run(tmp_path / 'run', executor, jobs=2)
-    assert files_of(tmp_path / 'run') == whole
+    assert last_files_of(tmp_path / 'run') == whole
 
 
 @pytest.mark.slow
@@ -180,7 +180,49 @@ def test_a_dask_cluster_that_loses_a_worker(tmp_path, whole, as_users_do):
     with distributed.LocalCluster(**options) as cluster, cluster.get_client() as client:
         run(tmp_path / 'run', client, [killing])
     assert killing.killed
-    assert files_of(tmp_path / 'run') == whole
+    assert last_files_of(tmp_path / 'run') == whole
+
+
+NOTED = f"""
+import os
+from fedjax_links.storage import checkpoints
+
+write = checkpoints.write_whole
+
+
+def noted(path, *rest):
+    write(path, *rest)
+    if '@' in path.name:
+        with open(path.parent.parent.with_name('written'), 'a') as written:
+            written.write(f'{{os.getpid()}} {{path.stem}}\\n')
+
+
+def get_config():
+    checkpoints.write_whole = noted
+    return {CONFIG!r}
+"""
+
+
+@pytest.mark.slow
+def test_of_two_processes_that_want_a_lane_one_writes_it(tmp_path):
+    """The lanes of tuning of two shards that nobody runs, of which both others help with all."""
+    config, folder = tmp_path / 'config.py', tmp_path / 'run'
+    config.write_text(NOTED)
+    command = [sys.executable, '-m', 'fedjax_links', 'simulate', f'--config={config}']
+    command.append(f'--workdir={folder}')
+    options = {'cwd': ROOT, 'env': environment(), 'stdout': subprocess.DEVNULL}
+    both = [subprocess.Popen([*command, f'--shard={k}/4'], **options) for k in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+    writers = {}
+    for line in (tmp_path / 'written').read_text().splitlines():
+        process, save = line.split()
+        writers.setdefault(save, []).append(process)
+    assert {process for (process,) in writers.values()} == {str(p.pid) for p in both}
+    alone = {lane for lane, shard in runs.read_division(folder).lanes.items() if shard > 1}
+    helped = {save.partition('@')[0] for save in writers} & alone
+    needed = {lane for lane in alone if lane.startswith('tuning-')}
+    assert helped
+    assert helped <= needed
 
 
 @pytest.mark.slow
@@ -211,6 +253,6 @@ def test_shards_that_are_killed_and_started_again(tmp_path, whole):
     assert merging.communicate()[0] is None
     assert merging.returncode == 0
     left_out = 'report.md', '.png', 'clients.npz'
-    kept = {k: v for k, v in files_of(folder).items() if not k.endswith(left_out)}
+    kept = {k: v for k, v in last_files_of(folder).items() if not k.endswith(left_out)}
     assert kept == {k: v for k, v in whole.items() if k in kept}
     assert kept.keys() == whole.keys()

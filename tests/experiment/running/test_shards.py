@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.experiment.running import shards, stages
+from fedjax_links.experiment.running import shards, shared, stages
 from fedjax_links.machines import environment
 from fedjax_links.storage import checkpoints, claims
 from tests.experiment.configs import files_of, tuned, values
@@ -308,6 +308,27 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, '_POLL_SECONDS', 0.01)
     planned.shard(0, 2).run(tmp_path, [Waiting()])
     assert said == [f'waiting for 1 lane of fedavg, tuning: {claims.own_name()}', '', '']
+
+
+def test_a_lane_that_another_process_did_meanwhile_is_not_run_again(tmp_path, monkeypatch):
+    """It was free when all were looked at, and is again when this one takes it."""
+    planned = experiment.build(tuned())
+    lane = planned.plan.tuning_lanes('fedavg')[0]
+    there = runs.checkpoint_file(tmp_path / 'run', lane.name, lane.num_rounds)
+    planned.shard(0, 1).run(tmp_path / 'other')
+    take = shared.SharedFolder.take
+    done = runs.checkpoint_file(tmp_path / 'other', lane.name, lane.num_rounds)
+    written = []
+
+    def taking(self, name):
+        if name == lane.name and not there.exists():
+            shutil.copy(done, there)
+            written.append(there.stat().st_mtime_ns)
+        return take(self, name)
+
+    monkeypatch.setattr(shared.SharedFolder, 'take', taking)
+    planned.shard(0, 1).run(tmp_path / 'run')
+    assert written == [there.stat().st_mtime_ns]
 
 
 def test_what_a_lane_keeps_says_where_it_ran(tmp_path):

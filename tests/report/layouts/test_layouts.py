@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from fedjax_links.experiment.plan.choosing import Tried
+from fedjax_links.experiment.plan.racing import Race
 from fedjax_links.report import layouts
 from fedjax_links.report.layouts import bars, first_rounds, levels, link_maps, rates
 from fedjax_links.report.source import Links
@@ -72,10 +74,19 @@ def test_levels_are_means_over_the_last_share_of_the_evaluations():
         assert last in table.caption
 
 
+def tried(columns, scores, alike=()):
+    """What two seeds said of values, some of which they could not tell from the best."""
+    scores = np.array(scores)
+    best = int(np.nanargmax(scores))
+    rivals = np.isin(np.arange(len(scores)), [best, *alike])
+    race = Race(np.ones((len(scores), 2), bool), (best,), rivals)
+    return Tried('links', {}, columns, scores, best, rivals, race)
+
+
 def test_a_rate_at_the_edge_of_what_was_tried_is_marked_in_the_table():
     grid = np.array([1.0, 0.1, 0.01])
     tuning = {
-        name: {'client.learning_rate': grid, 'score': np.array(scores)}
+        name: [tried({'client.learning_rate': grid}, scores)]
         for name, scores in (('fedavg', [0.1, 0.3, 0.2]), ('mifa', [0.5, 0.4, 0.3]))
     }
     found = results({name: ends(0.5, 0.52) for name in ('fedavg', 'mifa', 'given')}, tuning=tuning)
@@ -184,14 +195,18 @@ def test_rates_say_which_point_was_chosen_and_whether_it_is_at_an_edge():
         one_seed,
         rates=dict.fromkeys(one_seed, np.array([0.1, 0.05])),
         tuning={
-            'up': {**grid, 'score': np.array([0.1, np.nan, 0.3])},
-            'down': {**grid, 'score': np.array([0.5, 0.2, 0.3])},
-            'inside': {**grid, 'score': np.array([0.1, 0.9, 0.3])},
-            'server': {
-                'client.learning_rate': np.array([0.1, 0.1]),
-                'server_lr': np.array([0.5, 1.0]),
-                'score': np.array([0.1, 0.2]),
-            },
+            'up': [tried(grid, [0.1, np.nan, 0.3])],
+            'down': [tried(grid, [0.5, 0.2, 0.3])],
+            'inside': [tried(grid, [0.1, 0.9, 0.3], alike=[2])],
+            'server': [
+                tried(
+                    {
+                        'client.learning_rate': np.array([0.1, 0.1]),
+                        'server_lr': np.array([0.5, 1.0]),
+                    },
+                    [0.1, 0.2],
+                )
+            ],
         },
         names={'up': 'wait-full'},
     )
@@ -203,6 +218,7 @@ def test_rates_say_which_point_was_chosen_and_whether_it_is_at_an_edge():
     assert rows['down']['chosen'] == '0.01 ↓'
     assert rows['down']['paper'] == ''
     assert rows['inside']['chosen'] == '0.1'
+    assert rows['inside']['scores'] == '0.01: 10.0, 0.1: 90.0, 1: 30.0 ≈'
     assert rows['given']['chosen'] == '0.05, 0.1 (given)'
     assert rows['server']['chosen'] == '0.1, server 1 ↑'
     assert rows['server']['scores'] == '0.1/0.5: 10.0, 0.1/1: 20.0'

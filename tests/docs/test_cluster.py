@@ -1,0 +1,224 @@
+"""What the page on clusters shows runs letter for letter, and leaves the bytes of one process."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fedjax_links import runs
+from tests import ROOT
+from tests.cli import command
+from tests.docs import pages
+from tests.experiment.configs import last_files_of
+from tests.experiment.several import environment
+
+PAGE = (pages.DOCS / 'cluster.md').read_text()
+CONFIG = {
+    'title': 'Cluster',
+    'problem': {'name': 'counterexample', 'num_clients': 20, 'dimension': 50},
+    'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+    'client': {'local_steps': 3},
+    'algorithms': {'fedavg': {}, 'fedpbc': {}},
+    'tuning': {'learning_rates': (0.05, 0.1), 'num_rounds': 20},
+    'num_rounds': 40,
+    'eval_every': 20,
+    'num_seeds': 2,
+    'metric': 'loss',
+}
+LONG, PERIOD = 1_000_000, 10_000
+PROGRAMS = {
+    'ssh': '#!/bin/sh\ncd {there} && exec sh -c "$2"\n',
+    'rsync': '#!/bin/sh\nexec cp -r "{there}/${{2#*:}}" "$3"\n',
+}
+"""In place of those that reach other machines."""
+HAS_SLURM = bool(
+    shutil.which('sbatch')
+    and subprocess.run(['sinfo', '-h'], capture_output=True, check=False).stdout
+)
+needs_slurm = pytest.mark.skipif(not HAS_SLURM, reason='no SLURM: `sinfo` finds no partition')
+
+
+def block(language, word):
+    """The one block of a language that has a word."""
+    found = re.findall(rf'```{language}\n(.*?)```', PAGE, flags=re.DOTALL)
+    (one,) = [text for text in found if word in text]
+    return one
+
+
+def place(folder, config):
+    """Puts the configs that the page names into a folder."""
+    text = f'def get_config():\n    return {config!r}\n'
+    (folder / 'configs').mkdir(parents=True)
+    (folder / 'configs' / 'comparison.py').write_text(text)
+    (folder / 'quickstart.py').write_text(text)
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A folder to type in."""
+    place(tmp_path, CONFIG)
+    (tmp_path / 'bin').mkdir()
+    return tmp_path
+
+
+def variables(home, **more):
+    """Of a shell in which `python` is this one."""
+    path = f'{home / "bin"}:{Path(sys.executable).parent}:{os.environ["PATH"]}'
+    return environment({'PATH': path, 'PYTHONPATH': f'{home}:{ROOT}', **more})
+
+
+def run(home, *words, **more):
+    """Runs a program to its end."""
+    options = {'capture_output': True, 'text': True, 'timeout': 500, 'check': False}
+    done = subprocess.run(words, cwd=home, env=variables(home, **more), **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def check_is_that_of_one_process(home, folder='runs/map', report=True):
+    """Compares all that is kept with a run in one process."""
+    run(
+        home,
+        *['python', '-m', 'fedjax_links', 'simulate', '--config=configs/comparison.py'],
+        '--workdir=one',
+    )
+    left_out = ('.old',) if report else ('report.md', '.png', 'clients.npz')
+    whole, found = (
+        {
+            name: content
+            for name, content in last_files_of(home / f).items()
+            if not name.endswith(left_out)
+        }
+        for f in ('one', folder)
+    )
+    assert found == whole
+
+
+def scripted(home, text, name='script.sh'):
+    """A block as a file."""
+    (home / name).write_text(text)
+    return home / name
+
+
+@pytest.mark.slow
+def test_the_script_of_an_array_does_as_slurm_would_start_it(home):
+    script = scripted(home, block('bash', '#SBATCH'))
+    last = re.search(r'--array=0-(\d+)%', script.read_text())[1]
+    assert last == '63'
+    for index in range(2):
+        array = {'TASK_ID': index, 'TASK_MIN': 0, 'TASK_MAX': 1, 'TASK_COUNT': 2}
+        given = {f'SLURM_ARRAY_{name}': str(value) for name, value in array.items()}
+        run(home, 'bash', script, **given)
+    (merge,) = re.findall(r"--wrap='(.*)'", block('bash', '--wrap'))
+    run(home, 'bash', '-c', merge)
+    check_is_that_of_one_process(home)
+
+
+def task_of_slurm(said):
+    """The number of the job that sbatch made last."""
+    return re.search(r'Submitted batch job (\d+)', said)[1]
+
+
+def is_in_queue(job):
+    """Whether a job of SLURM waits or runs."""
+    words = ['squeue', '-h', '-j', job]
+    return bool(subprocess.run(words, capture_output=True, check=False).stdout)
+
+
+def wait_until(is_so, seconds):
+    """Looks twice a second."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+@pytest.mark.slow
+@needs_slurm
+def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
+    """Six tasks, of which one is taken away once it has saved a part of a lane."""
+    tuning = {**CONFIG['tuning'], 'num_rounds': PERIOD}
+    place(
+        tmp_path,
+        {**CONFIG, 'num_rounds': LONG, 'eval_every': PERIOD, 'num_seeds': 6, 'tuning': tuning},
+    )
+    scripted(tmp_path, block('bash', '#SBATCH').replace('0-63%16', '0-5'), 'map.sh')
+    script = scripted(tmp_path, f'{block("bash", "--wrap")}echo $array')
+    said = run(tmp_path, 'bash', script)
+    merging, array = task_of_slurm(said), said.split()[-1]
+
+    def begun():
+        division = runs.read_division(tmp_path / 'runs' / 'map')
+        saved = runs.saves(tmp_path / 'runs' / 'map') if division else {}
+        return [division.lanes[k] for k, files in saved.items() if PERIOD < max(files) < LONG]
+
+    wait_until(begun, 200)
+    task = f'{array}_{begun()[0]}'
+    subprocess.run(['scontrol', 'requeue', task], check=True)
+    wait_until(lambda: not is_in_queue(merging), 500)
+    log = (tmp_path / f'slurm-{task}.out').read_text()
+    assert log.count('as SLURM_ARRAY_TASK_ID says') == 2
+    check_is_that_of_one_process(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('has_one_disk', [True, False])
+def test_three_workstations(home, has_one_disk):
+    """Of which this machine plays all, each in its home folder."""
+    theirs = home if has_one_disk else home / 'homes'
+    for name, text in PROGRAMS.items():
+        there = theirs if has_one_disk else f'{theirs}/$(echo $@ | grep -o node. | head -1)'
+        scripted(home / 'bin', text.format(there=there), name).chmod(0o755)
+    for number in () if has_one_disk else (1, 2, 3):
+        place(theirs / f'node{number}', CONFIG)
+    found = re.findall(r'```bash\n(for k.*?)```', PAGE, flags=re.DOTALL)
+    assert ['rsync' in text for text in found] == [False, True]
+    run(home, 'bash', scripted(home, found[not has_one_disk]))
+    check_is_that_of_one_process(home)
+
+
+@pytest.mark.parametrize('index', [0, 63])
+def test_a_pod_has_a_command_that_is_one(home, index):
+    yaml = pytest.importorskip('yaml')
+    job = yaml.safe_load(block('yaml', 'kind: Job'))
+    pod = job['spec']['template']['spec']
+    (container,) = pod['containers']
+    (mounted,), (volume,) = container['volumeMounts'], pod['volumes']
+    assert (job['apiVersion'], job['spec']['completionMode']) == ('batch/v1', 'Indexed')
+    assert mounted['name'] == volume['name']
+    python, module, package, *words = container['command']
+    assert [python, module, package] == ['python', '-m', 'fedjax_links']
+    given = dict(word.split('=', 1) for word in words if '=' in word)
+    assert given['--workdir'].startswith(f'{mounted["mountPath"]}/')
+    assert given['--shard'] == f'$(JOB_COMPLETION_INDEX)/{job["spec"]["completions"]}'
+    assert (ROOT / 'configs' / f'{given["--config"]}.py').exists()
+    given |= {
+        '--config': f'{home}/configs/comparison.py',
+        '--workdir': f'{home}/run',
+        '--shard': given['--shard'].replace('$(JOB_COMPLETION_INDEX)', str(index)),
+    }
+    done = command.run(words[0], *map('='.join, given.items()), '--dry_run')
+    assert done.returncode == 0, done.stderr
+    assert f'shard    {index} of 64' in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('executor', ['submitit', 'distributed', 'concurrent.futures'])
+def test_jobs_of_an_executor(home, executor):
+    """As scripts; those of Dask beside the cluster that the page starts."""
+    pytest.importorskip(executor)
+    if executor == 'submitit' and shutil.which('srun') and not HAS_SLURM:
+        pytest.skip('submitit takes SLURM where `srun` is, and `sinfo` finds no partition')
+    scripted(home, block('python', executor), 'jobs.py')
+    if executor == 'distributed':
+        text = block('bash', 'dask scheduler')
+        text += 'python jobs.py; status=$?; kill $(jobs -p); wait; exit $status'
+        run(home, 'bash', scripted(home, text))
+    else:
+        run(home, 'python', 'jobs.py')
+    check_is_that_of_one_process(home, report=False)

@@ -1,0 +1,129 @@
+"""Verdicts that may be asked for at any time."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+import fedjax_links as fl
+from fedjax_links import evaluation, local_training, participation, problems
+from tests import refusals
+
+
+def ratio_by_quadrature(values):
+    """The mixture likelihood over that of mean zero, both integrated over the scale."""
+
+    def density(log_scale, effect):
+        scale = np.exp(log_scale)
+        return np.exp(stats.norm.logpdf(values, effect * scale, scale).sum())
+
+    at_zero = integrate.quad(lambda u: density(u, 0.0), -8, 8)[0]
+    prior = stats.norm(0, evaluation._SPREAD**0.5).pdf
+    mixed = integrate.dblquad(lambda u, d: prior(d) * density(u, d), -12, 12, -8, 8)[0]
+    return mixed / at_zero
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('count', [4, 7])
+def test_the_interval_ends_where_the_mixture_refuses_a_mean(count, rng):
+    values = rng.normal(0.3, 1.0, count)
+    found = evaluation.decide(values)
+    for end in (found.mean - found.half_width, found.mean + found.half_width):
+        np.testing.assert_allclose(ratio_by_quadrature(values - end), 20, rtol=1e-5)
+
+
+def words(sequences, least, most, **options):
+    """The last verdict of each sequence that is looked at after every seed until it has one."""
+    found = []
+    for values in sequences:
+        for count in range(least, most + 1):
+            word = evaluation.decide(values[:count], **options).word
+            if word != evaluation.UNDECIDED:
+                break
+        found.append(word)
+    return np.array(found)
+
+
+DRAWS = {
+    'normal': lambda rng, size: rng.normal(size=size),
+    'heavy tails': lambda rng, size: rng.standard_t(4, size=size),
+    'skewed': lambda rng, size: rng.gamma(4.0, size=size) - 4.0,
+}
+
+
+def above(count, of, rate):
+    """Whether more false verdicts came than chance gives one time in a thousand."""
+    return count > stats.binom.isf(1e-3, of, rate)
+
+
+@pytest.mark.parametrize('law', DRAWS)
+def test_a_thousand_nulls_looked_at_after_every_seed_give_few_false_verdicts(law):
+    sequences = DRAWS[law](np.random.default_rng(7), (1000, 50))
+    false = np.isin(words(sequences, 5, 50), (evaluation.AHEAD, evaluation.BEHIND)).sum()
+    assert false <= 50
+    if law == 'normal':  # where the bound is a theorem
+        assert not above(false, 1000, 0.05)
+
+
+def test_looking_often_with_a_fixed_interval_would_not_do():
+    """What the test above would see of Student's t."""
+    sequences = DRAWS['normal'](np.random.default_rng(7), (1000, 50))
+    false = 0
+    for values in sequences:
+        counts = np.arange(1, 51)
+        means = np.cumsum(values) / counts
+        deviations = np.sqrt((np.cumsum(values**2) / counts - means**2)[4:] * counts[4:])
+        error = deviations / np.sqrt(counts[4:] - 1) / np.sqrt(counts[4:])
+        false += (abs(means[4:]) > special.stdtrit(counts[4:] - 1, 0.975) * error).any()
+    assert above(false, 1000, 0.05)
+
+
+def test_a_margin_makes_what_is_alike_known(rng):
+    """At a mean that is the margin itself, false verdicts are as rare; at zero it is alike."""
+    at_margin = words(rng.normal(1.0, 1.0, (300, 60)), 5, 60, margin=1.0)
+    assert (at_margin == evaluation.ALIKE).sum() <= 15
+    at_zero = words(rng.normal(0.0, 0.3, (50, 60)), 5, 60, margin=1.0)
+    assert (at_zero == evaluation.ALIKE).sum() >= 48
+
+
+def test_what_does_not_vary_is_decided_and_one_seed_is_not():
+    assert evaluation.decide([0.0, 0.0, 0.0]) == (evaluation.ALIKE, 0.0, 0.0, 3)
+    assert evaluation.decide([-2.0, -2.0]).word == evaluation.BEHIND
+    assert evaluation.decide([5.0]) == (evaluation.UNDECIDED, 5.0, np.inf, 1)
+    assert evaluation.decide([5.0, 5.1, 5.0]).half_width == np.inf
+
+
+@pytest.mark.parametrize(
+    'field, given',
+    [
+        ('differences', {'differences': []}),
+        ('differences', {'differences': [[1.0, 2.0]]}),
+        ('margin', {'margin': -1.0}),
+        ('level', {'level': 1.5}),
+    ],
+)
+def test_refused(field, given):
+    with refusals.names(field):
+        evaluation.decide(**{'differences': [1.0, 2.0], **given})
+
+
+@pytest.mark.slow
+def test_a_thousand_null_sweeps_of_the_engine_give_few_false_verdicts():
+    """Two runs of one rule with seeds of their own differ by chance alone."""
+    probs, targets = np.array([0.5, 0.3]), np.array([[0.0], [100.0]])
+    client = local_training.local_sgd(learning_rate=0.02, local_steps=2)
+    run = functools.partial(
+        fl.sweep,
+        lambda: fl.ALGORITHMS['fedavg'](client),
+        lambda: participation.bernoulli(probs),
+        problems.quadratic(targets),
+        num_rounds=30,
+        eval_fn=lambda params, key, problem: params[0],
+        batching='vmap',
+    )
+    ends = run(seeds=range(100_000)).evals['server'][0, :, -1]
+    one, other = np.asarray(jax.device_get(ends), float).reshape(2, 1000, 50)
+    false = np.isin(words(one - other, 5, 50), (evaluation.AHEAD, evaluation.BEHIND)).sum()
+    assert false <= 50
