@@ -96,7 +96,7 @@ def sweep(
     batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
     checks.choice('batching', batching, ('map', 'vmap'))
     side_by_side, shape = batching == 'vmap', (num_points, num_seeds)
-    places = devices_.places(devices, side_by_side=side_by_side)
+    places = devices_.places(devices, alone=side_by_side)
     if any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(problem)):
         run = functools.partial(lanes_.in_one_program, lane, side_by_side=side_by_side)
         results = jax.jit(run)(lanes, problem, np.int32(len(lanes[1])))

@@ -250,7 +250,8 @@ class Experiment:
             the results in memory alone.
           callbacks: objects with the methods of `hooks.Callback`.
           devices: how many devices lanes run on at the same time, or threads of a CPU, or which; by
-            default those of one mesh, or all. Changes no bit.
+            default those of one mesh, or all. Changes no bit. With an executor, their number in
+            each job, one thread of a CPU by default.
           mesh: how many devices share the clients of every round of a lane; None for no mesh.
           executor: runs the lanes in other processes, which see the folder too: any
             `concurrent.futures.Executor`, or what submits as one, such as a Dask client or an
@@ -270,11 +271,12 @@ class Experiment:
             failed.
         """
         if executor is not None:
-            if self.share is not None or devices is not None or mesh is not None:
-                raise errors.invalid('executor', 'be given without a shard, devices or a mesh', '')
-            return submitting.run(
-                self, executor, folder, callbacks, jobs=jobs, allow_mixed=allow_mixed
-            )
+            if self.share is not None or mesh is not None:
+                raise errors.invalid('executor', 'be given without a shard or a mesh', '')
+            if devices is not None and not isinstance(devices, int):
+                raise errors.invalid('devices', 'be a number beside an executor', devices)
+            options: dict[str, Any] = {'jobs': jobs, 'devices': devices, 'allow_mixed': allow_mixed}
+            return submitting.run(self, executor, folder, callbacks, **options)
         places = devices_.places(devices, mesh)
         return loop.run(self, folder, callbacks, places=places, allow_mixed=allow_mixed)
 

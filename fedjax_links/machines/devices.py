@@ -202,7 +202,7 @@ def mesh_size(text: str | None) -> int | None:
 
 
 def places(
-    devices: Devices = None, mesh_size: int | None = None, *, side_by_side: bool = False
+    devices: Devices = None, mesh_size: int | None = None, *, alone: bool = False
 ) -> list[Place]:
     """Where lanes run at the same time: devices, threads of a CPU, or meshes of several devices.
 
@@ -211,7 +211,8 @@ def places(
         process. A CPU has a thread for each, by default for each core, and needs one device.
       mesh_size: devices of a mesh, a divisor of their number; None for no mesh. Where processes
         have joined, all of them share one mesh.
-      side_by_side: whether one program runs several lanes: then one thread of a CPU by default.
+      alone: whether a CPU has one thread by default: where others use its cores, or lanes run side
+        by side in one program.
 
     Returns:
       At least one.
@@ -223,7 +224,7 @@ def places(
         first = jax.local_devices()[0]
         if first.platform != 'cpu':
             return [Place((device,)) for device in choose(devices)]
-        default = 1 if side_by_side else cpus.num_cores() or 1
+        default = 1 if alone else cpus.num_cores() or 1
         count = default if devices is None else devices
         if not isinstance(count, int):
             count = len(choose(count))

@@ -47,7 +47,7 @@ class Programs:
           places: devices or meshes; all devices of this process by default.
         """
         self.experiment = experiment
-        given = devices.places(side_by_side=bool(side_by_side)) if places is None else places
+        given = devices.places(alone=bool(side_by_side)) if places is None else places
         self.places = list(given)
         alone = jax.default_backend() == 'cpu' or self.places[0].is_mesh
         self.side_by_side = not alone if side_by_side is None else side_by_side

@@ -17,6 +17,7 @@ from fedjax_links.experiment.plan import dividing, lanes
 from fedjax_links.experiment.running import hooks
 from fedjax_links.experiment.running.shards import FailedLanesError
 from fedjax_links.experiment.running.shared import SharedFolder
+from fedjax_links.machines import devices as devices_
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -33,6 +34,7 @@ def run(
     callbacks: Sequence[hooks.Callback] = (),
     *,
     jobs: int | None = None,
+    devices: int | None = None,
     allow_mixed: bool = False,
 ) -> runs.Results:
     """The body of `Experiment.run` with an executor.
@@ -43,6 +45,7 @@ def run(
       folder: as in `Experiment.run`.
       callbacks: likewise; they hear of a lane when it has been saved.
       jobs: likewise.
+      devices: likewise.
       allow_mixed: likewise.
 
     Returns:
@@ -60,8 +63,9 @@ def run(
     path = Path(folder).absolute()
     _check_travels(experiment)
     every = [lane for label in experiment.algorithms for lane in experiment.plan.every_lane(label)]
-    if jobs is not None:
-        checks.static_int('jobs', jobs)
+    for name, number in (('jobs', jobs), ('devices', devices)):
+        if number is not None:
+            checks.static_int(name, number)
     count = min(jobs or _MOST_JOBS, len(every))
     by = dividing.SEED if allow_mixed else dividing.PROGRAM
     store = SharedFolder(
@@ -78,7 +82,9 @@ def run(
         hooks.tell(callbacks, 'on_start', experiment)
         with getattr(executor, 'batch', contextlib.nullcontext)():
             futures = [
-                executor.submit(run_job, *given, str(path), (k, count, by), allow_mixed, token)
+                executor.submit(
+                    run_job, *given, str(path), (k, count, by), devices, allow_mixed, token
+                )
                 for k in range(count)
             ]
         listener = _Listener(store, callbacks)
@@ -109,6 +115,7 @@ def run_job(
     beside: str,
     folder: str,
     share: tuple[int, int, str],
+    devices: int | None,
     allow_mixed: bool,
     token: str,
 ) -> dict[str, str]:
@@ -119,6 +126,7 @@ def run_job(
       beside: the folder of modules and files that it names.
       folder: of the run.
       share: index, count and what stays together.
+      devices: as in `Experiment.run`.
       allow_mixed: as in `Experiment.run`.
       token: of the run.
 
@@ -131,8 +139,10 @@ def run_job(
 
     del token
     with sections.importable(beside):
-        if getattr(_here, 'config', None) != config:
-            _here.programs, _here.config = Programs(build(json.loads(config))), config
+        if getattr(_here, 'given', None) != (config, devices):
+            places = devices_.places(devices, alone=True)
+            _here.programs = Programs(build(json.loads(config)), places=places)
+            _here.given = config, devices
         whole = _here.programs.experiment
         part = dataclasses.replace(whole, share=dividing.share(*share))
         try:
