@@ -2,13 +2,14 @@
 
   python -m fedjax_links simulate --config=configs/depth.py --workdir=runs/depth
 
-Fifteen minutes on two CPU cores; behind a colon `images` ten minutes and `digits` four
-(studies/depth.md, which has the outcome). With --quick half a minute.
+Fifteen minutes on two CPU cores, `images` and `digits` ten each, `long` thirty on busy ones
+(studies/depth.md, which has the outcome). With --quick three minutes, most to compile.
 
 Softmax regression and networks with one and two hidden layers of 64, on `gaussians` that overlap
 (Bayes accuracy 70 %, the default), on `images` drawn by the package and on `digits`; a small
-convolutional network on both kinds of images. The limit that theory gives in the population, Bayes'
-rule for the weighted class shares, is the same for all of them. Rates are part of the grid.
+convolutional network on both kinds of images. A word after the colon chooses; `long` is two points
+of two layers, for four times the rounds. Theory's limit in the population, Bayes' rule for the
+weighted class shares, names no model. Rates are part of the grid.
 """
 
 from ml_collections import ConfigDict

@@ -268,7 +268,6 @@ def draw(found: Sequence[Sequence[Point]], path: Path) -> None:
         *(2, len(found)),
         figsize=(10, 6.6),
         sharex='col',
-        sharey='row',
         layout='constrained',
         width_ratios=(3, 2, 1),
     )
@@ -281,12 +280,12 @@ def draw(found: Sequence[Sequence[Point]], path: Path) -> None:
         column[0].set_title(panel[0].data)
         column[0].axhline(0, color=EXACT, linewidth=0.8)
         column[1].axhline(100 * INTERPOLATED, color=EXACT, linewidth=0.8, linestyle=':')
-        column[1].set(xscale='log', xlabel='examples per client')
+        column[1].set(xscale='log', xlabel='examples per client', ylim=(55, 102))
         column[1].set_xticks(sizes, [str(size) for size in sizes])
         column[1].set_xticks([], minor=True)
     longest = list(points('long', rate=LONG_RATE))
     label = f'{depth.NAMES["two"]}, 8,000 rounds at {LONG_RATE:g}'
-    _draw_line(axes[:, 0], longest, 1.13, COLOURS[4], label, line='')
+    _draw_line(axes[:, 0], longest, 1.13, COLOURS[4], label, line='none')
     axes[0, 0].set_ylabel('FedPBC minus FedAvg, points')
     axes[1, 0].set_ylabel('training accuracy, %')
     shown = {}
@@ -318,8 +317,8 @@ def _draw_line(
     axes[0].plot(x[fits], mean[fits], 'o', color='black', mfc='none', ms=12)
     for name, style, fill in (('FedAvg', '-', colour), ('client mean', '--', 'white')):
         training = [100 * point.levels[name].training.mean() for point in mine]
-        style = style if line else ''
-        axes[1].plot(x, training, style, color=colour, marker='o', markersize=5, mfc=fill)
+        style = style if line == '-' else 'none'
+        axes[1].plot(x, training, linestyle=style, color=colour, marker='o', markersize=5, mfc=fill)
 
 
 def main() -> None:
