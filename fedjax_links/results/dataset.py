@@ -106,6 +106,7 @@ def build(
     complete: np.ndarray,
     chosen: Columns | None = None,
     more: Columns | None = None,
+    mains: Mapping[str, str] | None = None,
     **attrs: Any,
 ) -> Any:
     """An ``xarray.Dataset`` of L series, M candidate models, P patterns and S seeds.
@@ -122,6 +123,7 @@ def build(
       complete: bool[L], whether every evaluation is there.
       chosen: [L, P] by column that is none of the grid, its values; NaN for none.
       more: float[L, P, S, E] by column that belongs to no model, such as ``rounds/num_active``.
+      mains: by algorithm, the model to show where it is not the one that the papers evaluate.
       **attrs: what else is known: ``metric``, ``baseline``, ``directions``, ``names`` to show.
     """
     import xarray
@@ -139,7 +141,10 @@ def build(
         'seed': list(seeds),
         'round': rounds,
         'algorithm': ('series', [owner for owner, _ in owners]),
-        'main_model': ('series', [main_model(models[owner]) for owner, _ in owners]),
+        'main_model': (
+            'series',
+            [(mains or {}).get(owner, main_model(models[owner])) for owner, _ in owners],
+        ),
         'complete': ('series', complete),
         'begun': (DIMS[:-1], begun),
     }
@@ -308,6 +313,7 @@ def curves(found: Any, model: str | None = None) -> dict[str, dict[str, dict[str
     """
     every: dict[str, dict[str, dict[str, np.ndarray]]] = {}
     labels, models = found['series'].values.tolist(), found['model'].values.tolist()
+    mains = dict(zip(labels, found['main_model'].values.tolist(), strict=True))
     for pattern in found['pattern'].values.tolist():
         part = found.sel(pattern=pattern)
         for label, *of_models in zip(
@@ -316,7 +322,7 @@ def curves(found: Any, model: str | None = None) -> dict[str, dict[str, dict[str
             of_lanes = zip(models, *of_models, strict=True)
             own = {k: values[begun] for k, values, begun in of_lanes if begun.any()}
             if own and model != ALL:
-                wanted = main_model(own) if model is None else model
+                wanted = mains[label] if model is None else model
                 checks.choice('model', wanted, [*own, ALL])
                 own = {wanted: own[wanted]}
             if own:

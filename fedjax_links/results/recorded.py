@@ -118,6 +118,8 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
                 kind = np.float64 if column.dtype.kind in 'fi' else object
                 chosen[name] = np.full(shape[:2], np.nan, kind)
                 chosen[name][at[0][given], at[1][given]] = dataset.as_tuples(column)[given]
+    decides = (facts.get('tuning') or {}).get('model')  # of a label whose rate is one model's own
+    named = decides if isinstance(decides, Mapping) else {}
     ran = np.zeros(shape, bool)
     ran[at] = True
     expected = len(rounds_of(facts)) if stage == MAIN and 'num_rounds' in facts else shape[3]
@@ -137,6 +139,7 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
         complete=ran.sum(axis=(1, 2, 3)) == shape[1] * shape[2] * expected,
         chosen=chosen,
         more=more,
+        mains={label: model for label, model in named.items() if model in models.get(label, ())},
         metric=facts['metric'],
         baseline=facts['baseline'],
         directions=dict(metrics),

@@ -92,6 +92,8 @@ def _describe_work(experiment: 'Experiment') -> list[str]:
     labels = list(experiment.algorithms)
     total = sum(experiment.plan.count_rounds(label) for label in labels)
     tuned = any(experiment.plan.tuning_lanes(label) for label in labels)
+    more = sum(map(experiment.plan.more_rounds, labels))
+    further = f', and up to {more:,} where tuning goes on' if more else ''
     factors = [
         count(len(labels), 'algorithm'),
         count(len(experiment.patterns), 'pattern'),
@@ -99,9 +101,8 @@ def _describe_work(experiment: 'Experiment') -> list[str]:
         count(len(experiment.seeds), 'seed'),
         f'{experiment.num_rounds:,} rounds',
     ]
-    return [
-        f'work     {" x ".join(factors)}{" and tuning" if tuned else ""}: {total:,} rounds',
-    ]
+    what = f'{" x ".join(factors)}{" and tuning" if tuned else ""}'
+    return [f'work     {what}: {total:,} rounds{further}']
 
 
 def _describe_phases(experiment: 'Experiment') -> list[str]:
@@ -184,7 +185,7 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
     """
     for name, value in (experiment.config or experiment.plan.facts()).items():
         yield f'config   {name} = {json.dumps(value, default=str)}'
-    programs, total = programs or Programs(experiment), 0.0
+    programs, total, more = programs or Programs(experiment), 0.0, 0.0
     for label in experiment.algorithms:
         every = experiment.plan.every_lane(label)
         if not every:  # all are other shards'
@@ -199,6 +200,7 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
         compiled, took, peak = _time(programs, main or every)
         seconds = compiled * kinds + experiment.plan.count_rounds(label) * took
         total += seconds
+        more += experiment.plan.more_rounds(label) * took
         yield (
             f'{"":16s} compiled in {compiled:.1f} s; {1 / took:,.0f} rounds/s, '
             f'{_duration(seconds)} in all; needs {peak} at its peak'
@@ -209,7 +211,8 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
     num_devices = sum(len(place.devices) for place in programs.places)
     device = f'{num_devices} x {device}' if num_devices > 1 else device
     yield f'device   {device}, {"unknown" if free is None else memory.size(free)} free'
-    yield f'time     about {_duration(total)}, from a few timed rounds of each program'
+    further = f', up to {_duration(more)} more where tuning goes on' if more else ''
+    yield f'time     about {_duration(total)}{further}, from a few timed rounds of each program'
 
 
 def _by_part(experiment: 'Experiment', lane: Lane) -> str:

@@ -176,6 +176,12 @@ class Plan:
         """Rounds that an algorithm simulates, tuning included."""
         return sum(lane.num_rounds for lane in self.every_lane(label))
 
+    def more_rounds(self, label: str) -> int:
+        """Rounds that tuning may ask for beyond those, at most."""
+        first = {lane.name for lane in self.tuning_lanes(label)}
+        possible = self.own(self.possible_lanes(label))
+        return sum(lane.num_rounds for lane in possible if lane.name not in first)
+
     def _tried(self, label: str) -> dict[str, tuple[list[Any], tuple[int, int]]]:
         """By column that an algorithm takes, what may be tried, and where the first tries lie."""
         own = self.algorithms[label].columns

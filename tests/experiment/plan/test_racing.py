@@ -238,12 +238,21 @@ def test_a_model_has_a_rate_of_its_own_under_a_label_of_its_own():
         metric='distance',
         tuning=tuning,
     ).run()
+    labels, mains = (run.dataset[name].values.tolist() for name in ('algorithm', 'main_model'))
+    assert dict(zip(labels, mains, strict=True)) == tuning.model
     for label, model in tuning.model.items():
         (tried,) = choosing.read_tries(run.columns, run.facts, label)
         own = (run['stage'] == 'tuning') & (run['algorithm'] == label) & (run['round'] == 200)
         for rate, score in zip(tried.columns['learning_rate'], tried.scores, strict=True):
             values = run[f'{model}/distance'][own & (run['learning_rate'] == rate)]
             assert score == pytest.approx(values.mean())
+
+
+def test_a_description_says_what_tuning_may_add():
+    """Two algorithms: 2 values of 2 seeds at first, 10 values of 5 seeds at most, 8 rounds each."""
+    work = next(x for x in racing_run().describe().splitlines() if x.startswith('work'))
+    most = 2 * (10 * 5 - 2 * 2) * 8
+    assert work.endswith(f': {2 * (4 + 2) * 8} rounds, and up to {most} where tuning goes on')
 
 
 def test_fields_of_tuning_are_checked():
