@@ -6,6 +6,7 @@ python -m studies.boundary --simulate     # the record anew
 
 import csv
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -179,20 +180,23 @@ def record() -> None:
             write(rows)
 
 
-def tabulate(rows: list[Point]) -> None:
-    """Prints how far each rule is from the exact loss, and that from runs, by Bayes accuracy."""
+def table(rows: list[Point]) -> Iterator[str]:
+    """How far each rule and the runs are from the exact loss, by Bayes accuracy."""
     titles = 'Bayes accuracy', 'exact loss', *RULES, 'simulated'
-    print(f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|')
+    yield f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|'
     for bayes in BAYES:
         of = [row for row in rows if row.bayes == bayes and row.kind != 'equidistant']
         lost = [row.exact for row in of]
         cells = [f'{min(lost):.2f} to {max(lost):.2f}']
         for rule in (*RULES, 'simulated'):
             off = np.array([getattr(row, rule) - row.exact for row in of])
-            off = off[~np.isnan(off)]
-            size = f' ({len(off)})' if rule == 'simulated' else ''
-            cells.append(f'{np.sqrt(np.mean(off**2)):.2f}, {np.abs(off).max():.2f}{size}')
-        print(f'| {bayes:g} | {" | ".join(cells)} |')
+            known = np.abs(off[~np.isnan(off)])
+            size = f' ({known.size})' if rule == 'simulated' else ''
+            if known.size:
+                cells.append(f'{np.sqrt(np.mean(known**2)):.2f}, {known.max():.2f}{size}')
+            else:
+                cells.append('not run')
+        yield f'| {bayes:g} | {" | ".join(cells)} |'
 
 
 def draw(rows: list[Point]) -> None:
@@ -201,7 +205,7 @@ def draw(rows: list[Point]) -> None:
     panels = (
         ('equidistant', 'equal distances, same Bayes accuracy'),
         ('pairs', 'sum over boundaries'),
-        ('confusion', 'sum over boundaries, from confusion matrix'),
+        ('confusion', 'the same, from a confusion matrix'),
     )
     for ax, (rule, title) in zip(axes, panels, strict=True):
         for kind, mark in (*zip(KINDS, 'os', strict=True), ('equidistant', 'x')):
@@ -227,7 +231,7 @@ def main() -> None:
     """Draws and tabulates the record, or makes it."""
     if '--simulate' in sys.argv:
         record()
-    tabulate(read())
+    print(*table(read()), sep='\n')
     draw(read())
 
 
