@@ -6,6 +6,12 @@ under a minimum separation. The package imports nothing else of ``fedjax_links``
 serve as an oracle for the rest.
 """
 
+from fedjax_links.analysis.boundary_mass import (
+    Boundaries,
+    confusion_boundaries,
+    gaussian_boundaries,
+    skewed_loss,
+)
 from fedjax_links.analysis.cohort_chain import (
     CohortLaw,
     MinimumSeparationChain,

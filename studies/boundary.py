@@ -1,0 +1,295 @@
+"""FedAvg's loss over label-dependent links by the boundaries of classes: studies/boundary.md.
+
+python -m studies.boundary                # the picture, from studies/records/boundary.csv
+python -m studies.boundary --simulate     # the record anew
+"""
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib import pyplot as plt
+from scipy import optimize
+from sklearn.datasets import load_digits
+
+from fedjax_links import analysis, problems
+from fedjax_links.participation import label_dependent_probs
+from fedjax_links.problems import models
+from fedjax_links.problems.gaussians import simplex
+from studies import prediction
+from studies.gaussian_accuracy import gaussian_accuracy
+
+RECORD = Path(__file__).parent / 'records' / 'boundary.csv'
+KINDS, DIMS, BAYES = ('random', 'clustered'), (2, 5, 9, 30), (0.3, 0.5, 0.7, 0.85, 0.95)
+ALPHAS, SIGMAS = (0.05, 0.1, 0.3), (1.0, 2.0, 4.0, 10.0)
+SIMULATED = len(KINDS) * len(DIMS) * len(BAYES)
+POINTS = SIMULATED + 20  # those at equal distances, of theory alone
+DIGITS_DIMS, DIGITS_LINKS = (2, 3, 5), ((0.05, 10.0), (0.1, 10.0), (0.1, 2.0), (0.3, 10.0))
+RULES = ('equidistant', 'quadratic', 'pairs', 'confusion')
+CLASSES, CLIENTS, EXAMPLES, TESTED = 10, 100, 2000, 100_000
+# Models scatter with the rate, and close classes suffer most from it.
+RATES, ROUNDS, SEEDS = dict(zip(BAYES, (0.005, 0.005, 0.01, 0.01, 0.02), strict=True)), 4000, 2
+
+
+class Point(NamedTuple):
+    """A line of the record; accuracies and their differences in per cent.
+
+    Attributes:
+      kind: of the class means.
+      dim: of the features.
+      bayes: Bayes accuracy.
+      alpha: of the clients' labels.
+      sigma: of the links.
+      mass: of all boundaries together, in per cent.
+      exact: what FedAvg's limit loses in the population.
+      quadratic: the same to second order.
+      pairs: by `analysis.skewed_loss`.
+      confusion: the same by the confusion matrix of Bayes' rule.
+      equidistant: the loss at the same Bayes accuracy, were the classes equally far apart.
+      simulated: client mean of FedPBC minus FedAvg, mean over the last quarter and the runs.
+      error: standard error of that, from the differences of the runs.
+    """
+
+    kind: str
+    dim: int
+    bayes: float
+    alpha: float
+    sigma: float
+    mass: float
+    exact: float
+    quadratic: float
+    pairs: float
+    confusion: float
+    equidistant: float
+    simulated: float = np.nan
+    error: float = np.nan
+
+
+def accuracy(means: np.ndarray, shares: np.ndarray) -> float:
+    """Accuracy of Bayes' rule for class shares on classes that are equally likely."""
+    model = analysis.gaussian_minimiser(means, shares[None], [1.0])
+    return gaussian_accuracy(model, means).accuracy
+
+
+def class_means(kind: str, dim: int, bayes: float, rng: np.random.Generator) -> np.ndarray:
+    """Means of ten classes, scaled to a Bayes accuracy: independent, or in four clusters."""
+    means = rng.normal(size=(CLASSES, dim))
+    if kind == 'clustered':
+        centres = rng.normal(size=(4, dim))
+        means = 1.6 * centres[np.arange(CLASSES) % 4] + 0.6 * means
+    equal = np.ones(CLASSES)
+    return means * optimize.brentq(
+        lambda scale: accuracy(scale * means, equal) - bayes, 0.02, 50, xtol=1e-4
+    )
+
+
+def confusion(means: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Confusion matrix of Bayes' rule on 10,000 examples of each class."""
+    found = np.empty((CLASSES, CLASSES))
+    for label, mean in enumerate(means):
+        x = mean + rng.normal(size=(10_000, means.shape[1]))
+        scores = x @ means.T - 0.5 * np.sum(means**2, axis=1)
+        found[label] = np.bincount(scores.argmax(axis=1), minlength=CLASSES)
+    return found
+
+
+def point(index: int) -> tuple[Point, prediction.Setting]:
+    """A point by theory, and the runs that check it."""
+    dim, bayes = DIMS[index % 4], BAYES[index % 5]
+    kind = KINDS[(index + index // 20) % 2]  # so every pair of these has both
+    alpha, sigma = ALPHAS[index // 2 % 3], SIGMAS[index // 5 % 4]
+    rng = np.random.default_rng(index)
+    distance = analysis.equidistant_distance(bayes, CLASSES)
+    if index < SIMULATED:
+        means = class_means(kind, dim, bayes, rng)
+    else:
+        kind, dim = 'equidistant', CLASSES - 1
+        means = simplex(CLASSES, distance)
+    mix = rng.dirichlet(np.full(CLASSES, alpha), size=CLIENTS)
+    labels = np.stack([rng.choice(CLASSES, size=EXAMPLES, p=q) for q in mix])
+    mix = np.stack([np.bincount(own, minlength=CLASSES) / EXAMPLES for own in labels])
+    probs = label_dependent_probs(mix, sigma=sigma, minimum=0.02, seed=index)
+    fedavg, equal = analysis.fedavg_weights(probs) @ mix, mix.mean(axis=0)
+    boundaries = analysis.gaussian_boundaries(means)
+    matrix = analysis.confusion_boundaries(confusion(means, rng))
+
+    def quadratic(shares: np.ndarray) -> float:
+        ratios = np.subtract.outer(np.log(shares), np.log(shares))
+        return float(np.sum(boundaries.mass * ratios**2) / 4)
+
+    rules = (
+        lambda shares: -accuracy(means, shares),
+        quadratic,
+        lambda shares: analysis.skewed_loss(boundaries, shares),
+        lambda shares: analysis.skewed_loss(matrix, shares),
+        lambda shares: -analysis.equidistant_skewed_accuracy(distance, shares),
+    )
+    lost = [100 * (rule(fedavg) - rule(equal)) for rule in rules]
+    mass = 50 * float(boundaries.mass.sum())
+    features = means[labels.ravel()] + rng.normal(size=(labels.size, dim))
+    tested = np.arange(TESTED) % CLASSES
+    held_out = means[tested] + rng.normal(size=(TESTED, dim))
+    problem = problems.from_flax(
+        features.astype(np.float32),
+        labels.ravel(),
+        np.repeat(np.arange(CLIENTS), EXAMPLES),
+        module=models.Softmax(CLASSES),
+        eval_data=(held_out.astype(np.float32), tested),
+    )
+    setting = prediction.Setting(str(index), problem, probs, RATES[bayes], ROUNDS, SEEDS)
+    return Point(kind, dim, bayes, alpha, sigma, mass, *lost), setting
+
+
+def simulated(setting: prediction.Setting) -> tuple[float, float]:
+    """FedPBC's client mean minus FedAvg, and the standard error of it."""
+    late = {
+        model: prediction.simulated(setting, name)[model][:, -10:].mean(axis=1)
+        for name, model in (('fedavg', 'server'), ('fedpbc', 'client_mean'))
+    }
+    found = late['client_mean'] - late['server']
+    return float(found.mean()), float(found.std(ddof=1) / len(found) ** 0.5)
+
+
+def read() -> list[Point]:
+    """The record, in order of the points."""
+    with RECORD.open(newline='') as file:
+        rows = list(csv.reader(file))[1:]
+    return [Point(row[0], *(float(cell or 'nan') for cell in row[1:])) for row in rows]
+
+
+def write(rows: list[Point]) -> None:
+    """The record, four digits, what is not simulated left empty."""
+    with RECORD.open('w', newline='') as file:
+        writer = csv.writer(file, lineterminator='\n')
+        writer.writerow(Point._fields)
+        for kind, *values in rows:
+            writer.writerow([kind, *('' if np.isnan(v) else f'{v:.4g}' for v in values)])
+
+
+def record() -> None:
+    """Theory of all points, then runs of those that lack them: goes on where it ended."""
+    rows = read() if RECORD.exists() else []
+    for index in range(len(rows), POINTS):
+        rows.append(point(index)[0])
+        write(rows)
+    for index in range(SIMULATED):
+        if np.isnan(rows[index].simulated):
+            found, error = simulated(point(index)[1])
+            rows[index] = rows[index]._replace(simulated=found, error=error)
+            write(rows)
+
+
+def table(rows: list[Point]) -> Iterator[str]:
+    """How far each rule and the runs are from the exact loss, by Bayes accuracy."""
+    titles = 'Bayes accuracy', 'exact loss', *RULES, 'simulated'
+    yield f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|'
+    for bayes in BAYES:
+        of = [row for row in rows if row.bayes == bayes and row.kind != 'equidistant']
+        lost = [row.exact for row in of]
+        cells = [f'{min(lost):.2f} to {max(lost):.2f}']
+        for rule in (*RULES, 'simulated'):
+            off = np.array([getattr(row, rule) - row.exact for row in of])
+            known = np.abs(off[~np.isnan(off)])
+            size = f' ({known.size})' if rule == 'simulated' else ''
+            if known.size:
+                cells.append(f'{np.sqrt(np.mean(known**2)):.2f}, {known.max():.2f}{size}')
+            else:
+                cells.append('not run')
+        yield f'| {bayes:g} | {" | ".join(cells)} |'
+
+
+def draw(rows: list[Point]) -> None:
+    """The exact loss over two numbers that might decide it."""
+    axes = plt.subplots(1, 3, figsize=(11, 4), sharey=True, layout='constrained')[1]
+    panels = (
+        ('equidistant', 'equal distances, same Bayes accuracy'),
+        ('pairs', 'sum over boundaries'),
+        ('confusion', 'the same, from a confusion matrix'),
+    )
+    for ax, (rule, title) in zip(axes, panels, strict=True):
+        for kind, mark in (*zip(KINDS, 'os', strict=True), ('equidistant', 'x')):
+            of = [row for row in rows if row.kind == kind]
+            ax.plot([getattr(r, rule) for r in of], [r.exact for r in of], mark, ms=5, label=kind)
+        ran = [row for row in rows if not np.isnan(row.simulated)]
+        ax.plot(
+            [getattr(r, rule) for r in ran],
+            [r.simulated for r in ran],
+            'k.',
+            ms=4,
+            label='simulated',
+        )
+        ax.axline((1, 1), (10, 10), color='0.6', lw=1, zorder=0)
+        ax.set(xscale='log', yscale='log', xlim=(0.02, 25), ylim=(0.02, 25), aspect='equal')
+        ax.set_xlabel(f'{title}, points')
+    axes[0].set_ylabel("FedAvg's loss, points of accuracy")
+    axes[0].legend(loc='upper left', frameon=False)
+    plt.savefig(Path(__file__).parent / 'boundary.png', dpi=110)
+
+
+def digits(dim: int) -> tuple[float, np.ndarray]:
+    """Handwritten digits by their first principal components, the law beside fits in each half.
+
+    The loss over classes weighted by q is the weighted population's, as far as a sample can be one.
+
+    Returns:
+      Balanced accuracy on the other half, and float[4, 5, 2] by `DIGITS_LINKS` and draw: accuracy
+      lost there, and as the confusion matrix says, in per cent.
+    """
+    pixels, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(labels.size)
+    centred, labels = (pixels - pixels.mean(axis=0))[order], labels[order]
+    features = np.linalg.svd(centred, full_matrices=False)[0][:, :dim] * labels.size**0.5
+
+    def matrix(shares: np.ndarray) -> np.ndarray:
+        found = np.zeros((CLASSES, CLASSES))
+        for half in range(2):
+            own = np.arange(labels.size) % 2 == half
+            fit = analysis.weighted_minimiser(features[own], labels[own], labels[own], shares)
+            told = fit.model.scores(features[~own]).argmax(axis=1)
+            np.add.at(found, (labels[~own], told), 1)
+        return found
+
+    def balanced(found: np.ndarray) -> float:
+        return float(np.mean(np.diag(found) / found.sum(axis=1)))
+
+    equal = matrix(np.full(CLASSES, 1 / CLASSES))
+    boundaries, lost = analysis.confusion_boundaries(equal), np.empty((len(DIGITS_LINKS), 5, 2))
+    for row, (alpha, sigma) in enumerate(DIGITS_LINKS):
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            mix = rng.dirichlet(np.full(CLASSES, alpha), size=CLIENTS)
+            probs = label_dependent_probs(mix, sigma=sigma, minimum=0.02, seed=seed)
+            shares = analysis.fedavg_weights(probs) @ mix
+            measured = balanced(equal) - balanced(matrix(shares))
+            lost[row, seed] = measured, analysis.skewed_loss(boundaries, shares)
+    return 100 * balanced(equal), 100 * lost
+
+
+def digits_table() -> Iterator[str]:
+    """Means over the draws, and how far the law is off at single draws."""
+    titles = 'components', 'accuracy', 'alpha, sigma', 'measured', 'by the law', 'off, rms'
+    yield f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|'
+    for dim in DIGITS_DIMS:
+        level, lost = digits(dim)
+        for (alpha, sigma), of in zip(DIGITS_LINKS, lost, strict=True):
+            off = np.sqrt(np.mean((of[:, 1] - of[:, 0]) ** 2))
+            means = ' | '.join(f'{mean:.1f}' for mean in of.mean(axis=0))
+            yield f'| {dim} | {level:.1f} | {alpha:g}, {sigma:g} | {means} | {off:.1f} |'
+
+
+def main() -> None:
+    """Draws and tabulates the record, or makes it; or tabulates digits."""
+    if '--digits' in sys.argv:
+        print(*digits_table(), sep='\n')
+        return
+    if '--simulate' in sys.argv:
+        record()
+    print(*table(read()), sep='\n')
+    draw(read())
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,31 @@
+"""Points of studies/records/boundary.csv, made again, and what studies/boundary.md has of them."""
+
+import numpy as np
+import pytest
+
+from studies import boundary
+from tests import ROOT
+
+THEORY = boundary.Point._fields[5:-2]
+
+
+@pytest.mark.parametrize('index', [8, 59])  # clustered or random, and equally far
+def test_theory_of_a_point(index):
+    kept, (again, _) = boundary.read()[index], boundary.point(index)
+    assert again[:5] == kept[:5]
+    for name in THEORY:
+        np.testing.assert_allclose(getattr(again, name), getattr(kept, name), rtol=1e-3)
+
+
+def test_the_page_has_the_table():
+    page = (ROOT / 'studies' / 'boundary.md').read_text()
+    for line in '\n'.join(boundary.table(boundary.read())).split('\n'):
+        assert line in page
+
+
+@pytest.mark.slow
+def test_runs_of_a_point():
+    """Another compiler's roundings: two seeds over the same data, held to a sixth of the loss."""
+    kept = boundary.read()[2]
+    found, _ = boundary.simulated(boundary.point(2)[1])
+    assert abs(found - kept.simulated) < 0.15
