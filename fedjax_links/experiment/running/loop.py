@@ -1,7 +1,7 @@
 """Runs an experiment: every algorithm is tuned, then run."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,17 +103,15 @@ def _run_in_turn(shared: Programs, store: Any, stages: Stages) -> None:
     experiment = shared.experiment
     plan = experiment.plan
     left = [label for label in experiment.algorithms if plan.every_lane(label)]
-
-    def columns() -> Any:
-        return runs.as_columns(store.lines())
-
     while left:
         label, *left = left
         coming = [plan.every_lane(other) for other in left[:_AHEAD]]
         begun: set[str] = set()
-        while more := [x for x in plan.tuning_lanes(label, columns()) if x.name not in begun]:
+        columns: Mapping[str, Any] = {}
+        while more := [x for x in plan.tuning_lanes(label, columns) if x.name not in begun]:
             stages.run(more, coming)
             begun |= {lane.name for lane in more}
-        tried = functools.partial(choosing.choose, plan.facts(), label, columns())
+            columns = runs.as_columns(store.lines())
+        tried = functools.partial(choosing.choose, plan.facts(), label, columns)
         stages.run(plan.own(plan.main_lanes(label, processes.do_in_all(tried))), coming)
         shared.forget(label)

@@ -7,7 +7,7 @@ holds, and for nothing else: where a process is lost, the others tune what it le
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,32 +100,30 @@ class Shard:
           Stop: if a callback did, after all was saved.
         """
         for label in self._experiment.algorithms:
-            self.tune(label, alone=True)
+            self._finish(self._plan.own(self._plan.tuning_lanes(label)))
         for label in self._experiment.algorithms:
             self.run_main(label)
         if self._failed:
             raise FailedLanesError(self._failed)
 
-    def tune(self, label: str, *, alone: bool) -> None:
-        """Runs the lanes of tuning of an algorithm: the share's first, or all that nobody runs."""
-        if alone:
-            self._finish(self._plan.own(self._plan.tuning_lanes(label)))
-            return
+    def tune(self, label: str) -> Mapping[str, Any]:
+        """Runs all lanes of tuning that nobody runs, the share's first; what was measured then."""
         begun: set[str] = set()
+        columns: Mapping[str, Any] = {}
         while True:
-            lanes = self._plan.tuning_lanes(label, runs.as_columns(self._store.lines()))
+            lanes = self._plan.tuning_lanes(label, columns)
             more = [lane for lane in lanes if lane.name not in begun]
-            if not more or self._failed.keys() & {lane.name for lane in lanes}:
-                return
+            if not more or self._failed.keys() & begun:
+                return columns
             self._finish(sorted(more, key=self._is_others))
             begun |= {lane.name for lane in more}
+            columns = runs.as_columns(self._store.lines())
 
     def run_main(self, label: str) -> None:
         """Runs the share's main lanes of an algorithm, once it is tuned."""
         if not (lanes := self._plan.own(self._plan.main_lanes(label))):
             return
-        self.tune(label, alone=False)
-        columns = runs.as_columns(self._store.lines())
+        columns = self.tune(label)
         try:
             chosen = choosing.choose(self._plan.facts(), label, columns)
         except errors.InvalidError as error:
