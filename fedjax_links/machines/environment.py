@@ -34,11 +34,8 @@ def present() -> dict[str, Any]:
 def fingerprint() -> dict[str, Any]:
     """What decides whether two machines give the same bits, as plain values."""
     device, flags = jax.devices()[0], sorted(os.environ.get('XLA_FLAGS', '').split())
-    cpu = cpus.fingerprint()
-    if device.platform == 'cpu':  # each device of a mesh has a thread at least
-        cpu['threads'] = max(cpus.num_threads(), jax.local_device_count())
     return {
-        **cpu,
+        **cpus.fingerprint(),
         'device_kind': device.device_kind,
         'driver': device.client.platform_version,
         'xla_flags': [flag for flag in flags if not flag.startswith(_CHANGES_NO_BIT)],
