@@ -188,7 +188,7 @@ def num_saves(folder):
 
 def run_with_a_slow_disk(folder):
     """Two processes, of which the leader's disk is slow and each is stopped for two seconds."""
-    both = start(folder, of_leader={'SECONDS_TO_SYNC': '0.01'})
+    both = start(folder, of_leader={'SECONDS_TO_SYNC': '0.002'})
     for place, process in enumerate(both):
         wait_for(folder, 50 * (place + 1), both)
         pause(process, 2)
