@@ -52,7 +52,7 @@ def get_config():
         'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
         'client': {'local_steps': 2, 'learning_rate': 0.1},
         'algorithms': {'mifa': {}, 'fedpbc': {}},
-        'num_rounds': 600,
+        'num_rounds': 2400,
         'eval_every': 1,
         'num_seeds': 1,
     }
@@ -188,7 +188,7 @@ def num_saves(folder):
 
 def run_with_a_slow_disk(folder):
     """Two processes, of which the leader's disk is slow and each is stopped for two seconds."""
-    both = start(folder, of_leader={'SECONDS_TO_SYNC': '0.002'})
+    both = start(folder, of_leader={'SECONDS_TO_SYNC': '0.01'})
     for place, process in enumerate(both):
         wait_for(folder, 50 * (place + 1), both)
         pause(process, 2)
