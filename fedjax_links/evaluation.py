@@ -186,7 +186,7 @@ def decide(differences: ArrayLike, *, margin: float = 0.0, level: float = 0.95) 
       The verdict.
 
     Raises:
-      ValueError: for no differences, a negative margin, or a level outside (0, 1).
+      ValueError: for no differences, a negative margin, or a level outside [0, 1].
 
     Example:
       >>> from fedjax_links import evaluation
@@ -212,6 +212,8 @@ def decide(differences: ArrayLike, *, margin: float = 0.0, level: float = 0.95) 
 
 def _quantile(count: int, level: float) -> float:
     """The largest t that is not refused; infinite where every t is kept."""
+    if level == 1:
+        return math.inf
     widened = 1 + count * _SPREAD
     most = (math.sqrt(widened) / (1 - level)) ** (2 / count)
     if most >= widened:

@@ -93,6 +93,7 @@ def test_what_does_not_vary_is_decided_and_one_seed_is_not():
     assert evaluation.decide([-2.0, -2.0]).word == evaluation.BEHIND
     assert evaluation.decide([5.0]) == (evaluation.UNDECIDED, 5.0, np.inf, 1)
     assert evaluation.decide([5.0, 5.1, 5.0]).half_width == np.inf
+    assert evaluation.decide([5.0] * 9 + [5.1], level=1.0).word == evaluation.UNDECIDED
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ def main(given: Flags, *folders: str) -> None:
         raise errors.invalid('workdir', 'name the folder of the whole run, such as runs/map', None)
     from fedjax_links import experiment, report, runs
 
-    results = runs.merge(folders or given.workdir, given.workdir, allow_mixed=given.allow_mixed)
+    parts = folders or given.workdir
+    with app.in_workdir():
+        results = runs.merge(parts, given.workdir, allow_mixed=given.allow_mixed)
     print(f'{len(runs.lanes(given.workdir)):,} lanes in {given.workdir}')
     planned: Any = None
     config = runs.read_json(Path(given.workdir), runs.CONFIG)
