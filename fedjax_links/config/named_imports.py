@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import importlib.machinery
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,10 +28,18 @@ def importable(folder: Path | str) -> Iterator[None]:
     finally:
         recordings.BESIDE.reset(token)
         sys.path.remove(str(path))
-        for name in set(sys.modules) - before:  # another folder may use the same names
-            file = getattr(sys.modules[name], '__file__', None)
-            if file and Path(file).resolve().is_relative_to(path):
+        new = set(sys.modules) - before
+        tops = {name.partition('.')[0] for name in new} - before
+        own = {name for name in tops if _lies_in(path, name)}
+        for name in new:  # another folder may use the same names
+            if name.partition('.')[0] in own:
                 del sys.modules[name]
+
+
+def _lies_in(folder: Path, name: str) -> bool:
+    """If a top module is the folder's own, not of a virtual environment within it."""
+    found = importlib.machinery.PathFinder.find_spec(name, [str(folder)])
+    return found is not None and found.origin == getattr(sys.modules.get(name), '__file__', None)
 
 
 def import_named(where: str, name: str) -> Callable[..., Any]:
