@@ -146,6 +146,88 @@ def paired_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.
     return seed_interval(np.asarray(values, float) - np.asarray(baseline, float), level=level)
 
 
+def chosen_interval(values: ArrayLike, shares: ArrayLike, *, level: float = 0.95) -> Interval:
+    """Interval of a mean over seeds that allows for a choice that might have come out otherwise.
+
+    Args:
+      values: float[K, S], a row for what was chosen, then one for each other that might have been.
+      shares: float[K], how often each would be chosen, 1 in all.
+      level: coverage in (0, 1).
+
+    Returns:
+      The mean of the first row, and a half width within which of it the mean of a row lies with
+      probability ``level``, if the row is drawn by its share and its mean has Student's t law. For
+      one row it is `seed_interval`.
+
+    Raises:
+      ValueError: if shapes do not fit, or the level is outside [0, 1].
+
+    Example:
+      >>> from fedjax_links import evaluation
+      >>> rows = [[0.80, 0.82, 0.84], [0.70, 0.72, 0.74]]
+      >>> print(round(float(evaluation.chosen_interval(rows, [0.9, 0.1]).half_width), 3))
+      0.11
+    """
+    from scipy import optimize
+
+    rows, weights = _rows_and_shares(values, shares)
+    alone = seed_interval(rows[0], level=level)
+    if len(rows) == 1 or not math.isfinite(alone.half_width):
+        return alone
+    centre = float(alone.mean)
+    most = float(np.nanmax(np.abs(rows - centre))) + float(alone.half_width)
+
+    def missing(half_width: float) -> float:
+        ends = (_cdf(rows, weights, centre + side * half_width) for side in (1, -1))
+        return level - (next(ends) - next(ends))
+
+    while missing(most) > 0:
+        most *= 2
+        if not math.isfinite(most):  # of rows that may well be chosen some diverged
+            return alone._replace(half_width=np.asarray(math.inf))
+    half_width = optimize.brentq(missing, 0.0, most) if missing(0.0) > 0 else 0.0
+    return alone._replace(half_width=np.asarray(half_width))
+
+
+def p_value(values: ArrayLike, shares: ArrayLike = (1.0,)) -> float:
+    """Two-sided p-value of a mean of zero, of one row of seeds that of Student's t test.
+
+    Args:
+      values: float[K, S] or float[S], as in `chosen_interval`.
+      shares: float[K].
+
+    Returns:
+      In [0, 1]; 1 for a single seed, NaN where the first row diverged.
+    """
+    rows, weights = _rows_and_shares(np.atleast_2d(np.asarray(values, np.float64)), shares)
+    if rows.shape[1] == 1:
+        return 1.0
+    below = _cdf(rows, weights, 0.0)
+    return math.nan if np.isnan(rows[0]).any() else min(1.0, 2 * min(below, 1 - below))
+
+
+def _rows_and_shares(
+    values: ArrayLike, shares: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rows, weights = np.asarray(values, np.float64), np.asarray(shares, np.float64)
+    if rows.ndim != 2 or not rows.size or weights.shape != rows.shape[:1]:
+        shown = f'{list(rows.shape)} and {list(weights.shape)}'
+        raise errors.invalid('values', 'be of shape [K, S] beside `shares` [K]', shown)
+    return rows, weights
+
+
+def _cdf(rows: NDArray[np.float64], shares: NDArray[np.float64], at: float) -> float:
+    """The probability of a mean below, of a mixture of Student's t laws; rows of NaN have none."""
+    from scipy import special
+
+    known = ~np.isnan(rows).any(axis=1)
+    means, spread = rows[known].mean(axis=1), rows[known].std(axis=1, ddof=1)
+    with np.errstate(divide='ignore', invalid='ignore'):
+        t = (at - means) / (spread / math.sqrt(rows.shape[1]))
+    below = special.stdtr(rows.shape[1] - 1, np.where(np.isnan(t), 0.0, t))
+    return float(shares[known] @ below)
+
+
 class Verdict(NamedTuple):
     """What paired differences say so far.
 
@@ -203,11 +285,20 @@ def decide(differences: ArrayLike, *, margin: float = 0.0, level: float = 0.95) 
     count, mean = len(values), float(values.mean())
     error = values.std(ddof=1) / math.sqrt(count) if count > 1 else math.inf
     half_width = float(error) and _quantile(count, level) * float(error)
+    return Verdict(word(mean, half_width, margin), mean, half_width, count)
+
+
+def word(mean: float, half_width: float, margin: float = 0.0) -> str:
+    """What an interval of differences says: ``'ahead'``, ``'behind'``, ``'alike'``, or nothing yet.
+
+    Args:
+      mean: positive where the first is better.
+      half_width: NaN decides nothing.
+      margin: differences up to it make no difference.
+    """
     if abs(mean) > half_width:
-        word = AHEAD if mean > 0 else BEHIND
-    else:
-        word = ALIKE if abs(mean) + half_width <= margin else UNDECIDED
-    return Verdict(word, mean, half_width, count)
+        return AHEAD if mean > 0 else BEHIND
+    return ALIKE if abs(mean) + half_width <= margin else UNDECIDED
 
 
 def _quantile(count: int, level: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from fedjax_links.experiment import Callback, Experiment, Lane
-from fedjax_links.experiment.plan.lanes import TUNING
+from fedjax_links.experiment.plan.lanes import WORDS
 
 _LIVE = '{desc} |{bar:24}| {n:,}/{total:,} rounds [{elapsed}<{remaining}, {rate_fmt}]'
 _PLAIN = '{desc}: {n:,} of {total:,} rounds, {elapsed}, {remaining} left'
@@ -100,4 +100,4 @@ class Progress(Callback):
 
     def _words(self, algorithm: str, stage: str) -> str:
         place = f'{self._labels.index(algorithm) + 1}/{len(self._labels)}'
-        return f'{algorithm} {place}{", tuning" if stage == TUNING else ""}'
+        return ', '.join(filter(None, (f'{algorithm} {place}', WORDS[stage])))

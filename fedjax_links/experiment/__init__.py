@@ -6,6 +6,7 @@
 from fedjax_links.experiment.config import build
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.plan.choosing import Tuning
+from fedjax_links.experiment.plan.deciding import UntilDecided
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.plan.makers import Maker
 from fedjax_links.experiment.running.hooks import Callback, Stop
@@ -19,5 +20,6 @@ __all__ = [
     'Maker',
     'Stop',
     'Tuning',
+    'UntilDecided',
     'build',
 ]

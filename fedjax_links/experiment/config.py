@@ -3,7 +3,7 @@
 Plain values only before `build`, objects only after it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment.config_parts import RATE, SERVER_LR, algorithm_maker, parts, redraw
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.plan.choosing import Tuning
+from fedjax_links.experiment.plan.deciding import UntilDecided
 from fedjax_links.experiment.plan.makers import REQUIRED
 
 _AS_THEY_ARE = (
@@ -24,7 +25,8 @@ _AS_THEY_ARE = (
 """Fields that an `Experiment` has too."""
 
 _RATES = 'learning_rate', 'server_lr'
-_TUNING_OPTIONS = 'pattern', 'num_rounds', 'num_seeds', 'most_seeds', 'grow', 'model'
+_TUNING_OPTIONS = 'pattern', 'num_rounds', 'num_seeds', 'most_seeds', 'ties', 'grow', 'model'
+_SEEDS = 'until', 'least', 'most', 'margin', 'level', 'tail'
 _TUNING = 'grid', 'learning_rates', 'server_lrs', *_TUNING_OPTIONS
 
 
@@ -35,12 +37,13 @@ def build(config: Mapping[str, Any]) -> Experiment:
     pattern); ``patterns`` (sections by label), or ``links`` for a single one; ``algorithms``
     (sections by label; the label is the name unless there is one; ``client`` in it overrides);
     ``client`` (``learning_rate``, ``decay``, ``local_steps``, ``batch_size``, 0 for the full local
-    data, ...); ``num_rounds``, ``eval_every``, ``num_seeds``,
-    ``first_seed``; ``redraw`` (``by_seed`` or ``fixed``, by stream of draws, or one for all; by
-    default by seed is all to which neither a section nor the grid gives a seed); ``grid`` (nested
-    like the config, lists of values at its leaves) and ``grid_mode``; ``tuning``
+    data, ...); ``num_rounds``, ``eval_every``, ``num_seeds`` or ``seeds`` (``until: 'decided'``,
+    ``least``, ``most``, ``margin``, ``level``, ``tail`` as in `UntilDecided`), ``first_seed``;
+    ``redraw`` (``by_seed`` or ``fixed``, by stream of draws, or one for all; by default by seed is
+    all to which neither a section nor the grid gives a seed); ``grid`` (nested like the config,
+    lists of values at its leaves) and ``grid_mode``; ``tuning``
     (``learning_rates`` and ``server_lrs``, or a nested ``grid``; ``pattern``, ``num_rounds``,
-    ``num_seeds``, ``most_seeds``, ``grow``, ``model`` as in `Tuning`); ``eval_fn``,
+    ``num_seeds``, ``most_seeds``, ``ties``, ``grow``, ``model`` as in `Tuning`); ``eval_fn``,
     ``evaluate_start``, ``metric``, ``direction``, ``baseline``, ``names``, ``reports``, ``log`` as
     in `Experiment`; ``caption`` likewise, with values of the config as it runs wherever it says
     ``{config.num_rounds}`` and the like.
@@ -68,13 +71,12 @@ def build(config: Mapping[str, Any]) -> Experiment:
     for field in ('grid', 'tuning'):
         if not config.get(field, True):
             raise errors.invalid(f'config.{field}', 'have at least one entry', config[field])
-    first = config.get('first_seed', 0)
     try:
         experiment = Experiment(
             problem=problem,
             patterns=patterns,
             algorithms=algorithms,
-            seeds=range(first, first + config.get('num_seeds', 1)),
+            seeds=_seeds(config),
             grid=columns,
             tuning=tuning,
             eval_fn=_eval_fn(config),
@@ -99,11 +101,23 @@ def _check_fields(config: Mapping[str, Any]) -> None:
     plain.check('config', config)
     if 'num_seeds' in config:
         checks.static_int('config.num_seeds', config['num_seeds'])
-    first = config.get('first_seed', 0)
     most = 2**32 - config.get('num_seeds', 1)
-    checks.static_int('config.first_seed', first, minimum=0, maximum=most)
+    checks.static_int('config.first_seed', config.get('first_seed', 0), minimum=0, maximum=most)
     if ('links' in config) == ('patterns' in config):
         raise errors.invalid('config', "have either 'links' or 'patterns'", sorted(config))
+
+
+def _seeds(config: Mapping[str, Any]) -> Sequence[int]:
+    """A number of seeds, or as many as are needed."""
+    first, given = config.get('first_seed', 0), config.get('seeds')
+    if given is None:
+        return range(first, first + config.get('num_seeds', 1))
+    if 'num_seeds' in config:
+        raise errors.invalid('config.seeds', 'be left out, or else `config.num_seeds`', given)
+    for option in given:
+        checks.choice('config.seeds', option, _SEEDS)
+    checks.choice('config.seeds.until', given.get('until'), ('decided',))
+    return UntilDecided(first=first, **{k: v for k, v in given.items() if k != 'until'})
 
 
 def _columns(grid: Any, where: str) -> dict[str, list[Any]]:

@@ -16,6 +16,7 @@ from fedjax_links.core.grids import Point
 from fedjax_links.experiment.looking import forking, preflight
 from fedjax_links.experiment.plan import dividing, limits, redraws
 from fedjax_links.experiment.plan.choosing import Tuning
+from fedjax_links.experiment.plan.deciding import UntilDecided
 from fedjax_links.experiment.plan.makers import Maker
 from fedjax_links.experiment.plan.plans import Plan
 from fedjax_links.experiment.running import hooks, loop, submitting
@@ -48,7 +49,7 @@ class Experiment:
       num_rounds: T.
       eval_every: rounds between evaluations, a divisor of ``num_rounds``; lanes advance in periods
         of this length.
-      seeds: S seeds in ``[0, 2**32)``.
+      seeds: S seeds in ``[0, 2**32)``; or `UntilDecided`.
       redraw: ``'by_seed'`` or ``'fixed'`` by stream of draws, see `redraws`, or one of them for all
         streams: which of ``data``, ``partition``, ``links_quality``, ``init``, ``links`` and
         ``batches`` every seed draws anew. By default the first three are fixed. All algorithms of
@@ -147,6 +148,8 @@ class Experiment:
                     raise errors.invalid(f'patterns.{pattern}', requirement, count)
         if self.tuning is not None:
             limits.check_tuning(self, self.tuning)
+        if isinstance(self.seeds, UntilDecided):
+            limits.check_until_decided(self, self.seeds)
 
     def _keep_config_true(self) -> None:
         """Keeps the config that of the fields, whichever of them a copy was given anew."""
@@ -319,7 +322,7 @@ class Experiment:
             'algorithms': ', '.join(self.algorithms),
             'patterns': ', '.join(self.patterns),
             'grid': f'{count} points of {", ".join(columns)}' if columns else '',
-            'seeds': f'{len(self.seeds)}',
+            'seeds': preflight.seeds_of(self).removesuffix('s').removesuffix(' seed'),
             'rounds': f'{self.num_rounds:,}, evaluated every {self.eval_every:,}',
         }
         return describing.block('Experiment', rows)

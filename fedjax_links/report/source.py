@@ -302,7 +302,7 @@ def blank(experiment: Experiment) -> Source:
         }
         tried = experiment.plan.tuning_lanes(label)
         lines += [runs.line_of(lane.labels, lane.num_rounds, record) for lane in tried]
-        for lane in experiment.plan.main_lanes(label):
+        for lane in experiment.plan.asked_lanes(label):
             lines.append(runs.line_of(lane.labels, lane.num_rounds, record))
     found = of_run(runs.Results(runs.as_columns(lines), facts), experiment)
     rounds = recorded.rounds_of(real)

@@ -23,7 +23,7 @@ ALL = 'all'
 DIMS = ('series', 'model', 'pattern', 'seed', 'round')
 TAKEN = {*DIMS, 'algorithm', 'begun', 'complete', 'main_model'}
 """What neither a metric nor a column of a grid can be called."""
-MAIN, TUNING = 'main', 'tuning'
+MAIN, TUNING, TIE = 'main', 'tuning', 'tie'
 _USUAL = (
     *('eval_accuracy', 'accuracy', 'train_accuracy'),
     *('eval_loss', 'loss', 'train_loss', 'distance'),

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links.core import grids
 from fedjax_links.results import dataset
-from fedjax_links.results.dataset import MAIN, TUNING, Columns
+from fedjax_links.results.dataset import MAIN, TIE, TUNING, Columns
 
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed', 'round')
 _OF_A_LINE = (*_LABELS, 'finite', 'first_bad_round')
@@ -18,6 +18,63 @@ def rounds_of(facts: Mapping[str, Any]) -> np.ndarray:
     period, origin = facts['eval_every'], facts.get('at_round', 0)
     first = origin if facts.get('evaluate_start') and not origin else origin + period
     return np.arange(first, facts['num_rounds'] + 1, period)
+
+
+def place_of(pattern: str, point: Mapping[str, Any]) -> Any:
+    """A key for a pattern and what a point gives, however its numbers are written."""
+    values = ((name, dataset.as_tuple(value)) for name, value in point.items())
+    return pattern, frozenset((k, v) for k, v in values if v is not None and v == v)
+
+
+def main_models(facts: Mapping[str, Any]) -> dict[str, str]:
+    """By algorithm, the model to show: the one whose rate was tuned, else that of the papers."""
+    decides = (facts.get('tuning') or {}).get('model')
+    named = decides if isinstance(decides, Mapping) else {}
+    return {
+        label: named[label] if named.get(label) in models else dataset.main_model(models)
+        for label, models in facts['models'].items()
+    }
+
+
+def levels(
+    columns: Columns,
+    facts: Mapping[str, Any],
+    label: str,
+    *,
+    stage: str = MAIN,
+    metric: str | None = None,
+    model: str | None = None,
+    tail: float = 0.1,
+) -> dict[Any, dict[int, float]]:
+    """Final levels of an algorithm, of lanes that are done.
+
+    Args:
+      columns: of the run.
+      facts: of the run.
+      label: the algorithm.
+      stage: `MAIN`; or `TIE`, whose points have the columns that are tuned too.
+      metric: that of the run by default.
+      model: the one to show by default.
+      tail: share of the evaluations, the last ones, that each lane is averaged over.
+
+    Returns:
+      A number by seed, by `place_of` the pattern and the point; NaN where a lane diverged.
+    """
+    rows, rounds = rows_of(columns, {**facts, 'algorithms': [label]}, stage), rounds_of(facts)
+    late = rounds[-dataset.num_last(len(rounds), tail) :]
+    name = f'{model or main_models(facts)[label]}/{metric or facts["metric"]}'
+    tried = (facts.get('tuning') or {}).get('grid', ()) if stage == TIE else ()
+    given = {column: rows[column] for column in (*facts['grid'], *tried) if column in rows}
+    found: dict[Any, dict[int, list[float]]] = {}
+    for row in np.flatnonzero(np.isin(rows['round'], late)).tolist():
+        place = place_of(rows['pattern'][row], {k: own[row] for k, own in given.items()})
+        is_finite = bool(rows['finite'][row]) if 'finite' in rows else True
+        own = found.setdefault(place, {}).setdefault(int(rows['seed'][row]), [])
+        own.append(float(rows[name][row]) if is_finite else np.nan)
+    return {
+        place: {seed: float(np.mean(own)) for seed, own in by.items() if len(own) == len(late)}
+        for place, by in found.items()
+    }
 
 
 def rows_of(columns: Columns, facts: Mapping[str, Any], stage: str) -> Columns:
@@ -91,6 +148,8 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
     if stage == TUNING:
         patterns = [label for label in patterns if label in rows['pattern']]
         seeds = np.unique(rows['seed']).tolist()
+    elif 'until' in facts:
+        seeds = [seed for seed in seeds if seed in rows['seed']]
     places = [
         np.array([labels.index(label) for label in rows[name].tolist()], int)
         for name, labels in (('pattern', patterns), ('seed', seeds))
@@ -118,11 +177,17 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
                 kind = np.float64 if column.dtype.kind in 'fi' else object
                 chosen[name] = np.full(shape[:2], np.nan, kind)
                 chosen[name][at[0][given], at[1][given]] = dataset.as_tuples(column)[given]
-    decides = (facts.get('tuning') or {}).get('model')  # of a label whose rate is one model's own
-    named = decides if isinstance(decides, Mapping) else {}
     ran = np.zeros(shape, bool)
     ran[at] = True
     expected = len(rounds_of(facts)) if stage == MAIN and 'num_rounds' in facts else shape[3]
+    begun = np.asarray(ran.any(axis=3))
+    whole = np.asarray(ran.sum(axis=3) == expected)
+    if 'until' in facts and stage == MAIN:  # pairs that were decided have fewer seeds than others
+        complete = np.asarray((whole | ~begun).all(axis=(1, 2)))
+        complete &= (whole.sum(axis=2) >= facts['until']['least']).all(axis=1)
+    else:
+        complete = np.asarray(whole.all(axis=(1, 2)))
+        begun = np.asarray(begun.any(axis=(1, 2), keepdims=True))
     return dataset.build(
         members,
         models,
@@ -135,11 +200,11 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
         patterns=patterns,
         seeds=seeds,
         rounds=rounds,
-        lanes=np.broadcast_to(np.expand_dims(ran.any(axis=(2, 3)), -1), shape[:3]),
-        complete=ran.sum(axis=(1, 2, 3)) == shape[1] * shape[2] * expected,
+        lanes=np.broadcast_to(begun, shape[:3]),
+        complete=complete,
         chosen=chosen,
         more=more,
-        mains={label: model for label, model in named.items() if model in models.get(label, ())},
+        mains=main_models({**facts, 'models': models}),
         metric=facts['metric'],
         baseline=facts['baseline'],
         directions=dict(metrics),

@@ -41,6 +41,7 @@ CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment
 METRICS, LINKS, CHECKPOINTS = 'metrics.jsonl', 'links.npz', 'checkpoints'
 LOCK, FINGERPRINT = '.lock', 'fingerprint'
 _DIGEST = 'sha256'
+_STAGES = 'tuning', 'main', 'tie'
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed')
 _OLDER = f'{CHECKPOINTS}/journal.jsonl'
 ON_A_MESH = 'on_a_mesh'
@@ -160,9 +161,9 @@ def lane_of(files: Mapping[int, Path]) -> KeptLane:
 def in_order(lanes: Iterable[KeptLane], facts: Mapping[str, Any]) -> list[KeptLane]:
     """Lanes in the order in which one process runs them one by one."""
 
-    def key(lane: KeptLane) -> tuple[int, bool, int]:
+    def key(lane: KeptLane) -> tuple[int, int, int]:
         algorithm, stage = lane.labels['algorithm'], lane.labels['stage']
-        return facts['algorithms'].index(algorithm), stage == 'main', lane.place
+        return facts['algorithms'].index(algorithm), _STAGES.index(stage), lane.place
 
     return sorted(lanes, key=key)
 

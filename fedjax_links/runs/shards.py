@@ -35,7 +35,9 @@ class Division:
       count: into how many shards.
       by: ``'program'``, or ``'seed'`` where shards run on machines of several kinds.
       lanes: the shard of every lane, tuning included, by the lane's name.
-      optional: names of those that run only if tuning asks for them.
+      optional: names of those that run only if what was measured asks for them.
+      asked: those of them that it did after tuning, as far as is known.
+      ended: whether it will ask for no more, where seeds go on until decided.
       fingerprint: of the machine of the first shard; None before any.
     """
 
@@ -43,6 +45,8 @@ class Division:
     by: str
     lanes: Mapping[str, int]
     optional: Sequence[str] = ()
+    asked: Sequence[str] = ()
+    ended: bool = False
     fingerprint: Mapping[str, Any] | None = None
 
 
@@ -79,8 +83,8 @@ def lane_file(folder: Path, lane: str) -> Path:
 
 def rounds_wanted(lane: str, facts: Mapping[str, Any]) -> int:
     """The length of a lane, by its name."""
-    is_main = lane.startswith('main-')
-    return int((facts if is_main else facts['tuning'])['num_rounds'])
+    is_tuning = lane.startswith('tuning-')
+    return int((facts['tuning'] if is_tuning else facts)['num_rounds'])
 
 
 # Merging.
@@ -170,6 +174,9 @@ def _merge(
         said = f'{target} without {len(missing)} of {len(expected)}: {shown}'
         where = f' (of shards {numbers} of {divisions[0].count})' if divisions else ''
         raise errors.invalid('workdir', 'hold all lanes', f'{said}{where}')
+    if 'until' in facts and divisions and not any(found.ended for found in divisions):
+        requirement = 'have run until all pairs are decided (a shard that is started goes on)'
+        raise errors.invalid('workdir', requirement, target)
     check_kinds(best.values(), allow_mixed=allow_mixed)
     for lane in best.values():
         for path in itertools.chain.from_iterable(map(checkpoints.files_of, lane.files.values())):
@@ -189,8 +196,9 @@ def _merge(
 def _without(
     divisions: Sequence[Division], lanes: Mapping[str, int], begun: Collection[str]
 ) -> Mapping[str, int]:
-    """The lanes but those that tuning has not asked for."""
-    optional = {name for division in divisions for name in division.optional} - set(begun)
+    """The lanes but those that were not asked for."""
+    asked = {name for division in divisions for name in division.asked}
+    optional = {name for division in divisions for name in division.optional} - {*begun, *asked}
     return {name: shard for name, shard in lanes.items() if name not in optional}
 
 

@@ -14,6 +14,7 @@ from fedjax_links import evaluation
 from fedjax_links.base import Problem
 from fedjax_links.core import describing, errors, memory, tree
 from fedjax_links.experiment.plan import redraws
+from fedjax_links.experiment.plan.deciding import UntilDecided
 from fedjax_links.experiment.plan.lanes import MAIN, Lane
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.programs import Programs
@@ -93,12 +94,12 @@ def _describe_work(experiment: 'Experiment') -> list[str]:
     total = sum(experiment.plan.count_rounds(label) for label in labels)
     tuned = any(experiment.plan.tuning_lanes(label) for label in labels)
     more = sum(map(experiment.plan.more_rounds, labels))
-    further = f', and up to {more:,} where tuning goes on' if more else ''
+    further = f', and up to {more:,} more as results ask for' if more else ''
     factors = [
         count(len(labels), 'algorithm'),
         count(len(experiment.patterns), 'pattern'),
         *([f'{len(experiment.plan.points)} points'] if len(experiment.plan.points) > 1 else []),
-        count(len(experiment.seeds), 'seed'),
+        seeds_of(experiment),
         f'{experiment.num_rounds:,} rounds',
     ]
     what = f'{" x ".join(factors)}{" and tuning" if tuned else ""}'
@@ -121,6 +122,13 @@ def _describe_phases(experiment: 'Experiment') -> list[str]:
                 f'{count(seen, "round")} of them, such as {coprime} would see all'
             )
     return lines
+
+
+def seeds_of(experiment: 'Experiment') -> str:
+    """``5 seeds``, ``5 to 50 seeds``."""
+    seeds = experiment.seeds
+    least = f'{seeds.least} to ' if isinstance(seeds, UntilDecided) else ''
+    return f'{least}{count(len(seeds), "seed")}'
 
 
 def count(number: int, word: str) -> str:
@@ -211,7 +219,7 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
     num_devices = sum(len(place.devices) for place in programs.places)
     device = f'{num_devices} x {device}' if num_devices > 1 else device
     yield f'device   {device}, {"unknown" if free is None else memory.size(free)} free'
-    further = f', up to {_duration(more)} more where tuning goes on' if more else ''
+    further = f', up to {_duration(more)} more as results ask for' if more else ''
     yield f'time     about {_duration(total)}{further}, from a few timed rounds of each program'
 
 

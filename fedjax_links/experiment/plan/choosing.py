@@ -32,6 +32,9 @@ class Tuning:
       num_seeds: seeds of each try, from 10,000 on, so none of the experiment's.
       most_seeds: where paired differences over these seeds cannot tell values from the best, they
         get as many more, up to this number; by default no more.
+      ties: how many of those that it still cannot tell from the best, the nearest ones, run with
+        the experiment's own seeds too, so that intervals can allow for the choice; none with a
+        single seed.
       grow: how many values may be added at either end of a column of rising or falling positive
         floats while the best one lies there, each as far from the last as that is from its
         neighbour, as a ratio.
@@ -45,6 +48,7 @@ class Tuning:
     num_rounds: int | None = None
     num_seeds: int = 1
     most_seeds: int | None = None
+    ties: int = 2
     grow: int = 3
     pattern: str | None = None
     model: str | Mapping[str, str] = BEST
@@ -80,8 +84,10 @@ class Tried(NamedTuple):
       at: the point, as far as it concerns the algorithm.
       columns: the values of each of the K tries that every seed of theirs has behind it, by column.
       scores: float[K], the metric at the end, a mean over seeds; NaN where it diverged.
+      by_seed: float[K, S], the same by seed; NaN also where there is no such try.
       best: the place of the one that is chosen; None before all is tried, or if all diverged.
       rivals: bool[K], what tuning cannot tell from the best, itself among them.
+      ties: places of those of them that run with the experiment's seeds too, the nearest first.
       race: how far tuning is, over all values that may be tried.
     """
 
@@ -89,20 +95,25 @@ class Tried(NamedTuple):
     at: Mapping[str, Any]
     columns: Mapping[str, np.ndarray]
     scores: np.ndarray
+    by_seed: np.ndarray
     best: int | None
     rivals: np.ndarray
+    ties: list[int]
     race: racing.Race
 
     @property
     def place(self) -> Any:
         """What tells the pattern and the point from others."""
-        return place_of(self.pattern, self.at)
+        return recorded.place_of(self.pattern, self.at)
 
     @property
     def chosen(self) -> dict[str, Any]:
         """The values that did best; none if all diverged."""
-        best = self.best
-        return {} if best is None else {name: v[best] for name, v in self.columns.items()}
+        return {} if self.best is None else self.values_at(self.best)
+
+    def values_at(self, place: int) -> dict[str, Any]:
+        """The values of a try, by column."""
+        return {name: values[place] for name, values in self.columns.items()}
 
 
 def read_tries(
@@ -158,17 +169,16 @@ def _tries(
         }
         with np.errstate(invalid='ignore'):
             means = np.where(race.wanted, table, 0).sum(-1) / np.maximum(race.wanted.sum(-1), 1)
-        best = None
+        best, ties = None, list[int]()
+        scored, rivals = means[behind], race.rivals[behind]
         if race.best is not None:
             best = int(np.flatnonzero((found == race.best).all(axis=1))[0])
+            order = np.argsort(-sign * scored, kind='stable').tolist()
+            nearest = [place for place in order if rivals[place] and place != best]
+            ties = nearest[: tuning.get('ties', 0) if table.shape[-1] > 1 else 0]
         point = {k: v for k, v in zip(fixed, at, strict=True) if v is not None and v == v}
-        yield Tried(pattern, point, tried, means[behind], best, race.rivals[behind], race)
-
-
-def place_of(pattern: str, point: Point) -> Any:
-    """A key for a pattern and what a point gives, however its numbers are written."""
-    values = ((name, dataset.as_tuple(value)) for name, value in point.items())
-    return pattern, frozenset((k, v) for k, v in values if v is not None and v == v)
+        known = np.where(done, table, np.nan)[behind]
+        yield Tried(pattern, point, tried, scored, known, best, rivals, ties, race)
 
 
 def first_tries(facts: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
@@ -230,15 +240,12 @@ def _scores(rows: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str
     return best
 
 
-def choose(
-    facts: Mapping[str, Any], label: str, columns: Mapping[str, np.ndarray]
-) -> list[tuple[str, Point, Point]]:
+def choose(label: str, tries: Sequence[Tried]) -> list[tuple[str, Point, Point]]:
     """The values that did best in tuning.
 
     Args:
-      facts: of the experiment, as `read_tries` takes them.
       label: the algorithm.
-      columns: the metrics, those of its tuning among them.
+      tries: what it tried, see `read_tries`.
 
     Returns:
       A pattern, one of its tuned points of the grid, and the values of the columns that were tuned.
@@ -246,11 +253,10 @@ def choose(
     Raises:
       ValueError: if every value tried diverged, or some have not run.
     """
-    found = read_tries(columns, facts, label)
-    for tried in found:
+    for tried in tries:
         if left := int(tried.race.wanted[..., 0].sum()) - len(tried.scores):
             raise errors.invalid('tuning', f'be done before {label} runs', f'{left} values to try')
         if tried.best is None:
             values = {name: column.tolist() for name, column in tried.columns.items()}
             raise errors.invalid('tuning', f'hold a value at which {label} converges', values)
-    return [(tried.pattern, tried.at, tried.chosen) for tried in found]
+    return [(tried.pattern, tried.at, tried.chosen) for tried in tries]

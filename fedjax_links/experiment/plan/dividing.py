@@ -74,7 +74,7 @@ def divide(experiment: 'Experiment', count: int, by: str = PROGRAM) -> runs.Divi
     """
     plan = experiment.plan
     found: dict[str, int] = {}
-    for lanes_of in plan.tuning_lanes, plan.main_lanes, plan.possible_lanes:
+    for lanes_of in plan.tuning_lanes, plan.asked_lanes, plan.possible_lanes:
         lanes = [lane for label in experiment.algorithms for lane in lanes_of(label)]
         more = [lane for lane in lanes if lane.name not in found]
         if lanes_of == plan.possible_lanes:

@@ -6,14 +6,17 @@ from fedjax_links import runs
 from fedjax_links.core.grids import Point
 from fedjax_links.results import dataset
 
-MAIN, TUNING = 'main', 'tuning'
+MAIN, TUNING, TIE = dataset.MAIN, dataset.TUNING, dataset.TIE
+WORDS = {MAIN: '', TUNING: 'tuning', TIE: 'near ties'}
+"""Stages as a person reads of them."""
 
 
 class Lane(NamedTuple):
     """One simulation.
 
     Attributes:
-      stage: ``'main'`` or ``'tuning'``.
+      stage: ``'tuning'``, ``'main'``, or ``'tie'`` for values that tuning could not tell from the
+        best, with the seeds of the main stage.
       algorithm: label.
       pattern: label.
       point: the value of every column that the algorithm, the pattern or the problem takes.
@@ -52,9 +55,8 @@ class Lane(NamedTuple):
     def description(self) -> str:
         """For a person: ``fedavg, links, seed 3, learning_rate 0.1``."""
         values = {name: value for name, value in self.point.items() if value is not None}
-        tuning = TUNING if self.stage == TUNING else ''
         parts = [self.algorithm, self.pattern, f'seed {self.seed}', dataset.describe_point(values)]
-        return ', '.join(part for part in [*parts, tuning] if part)
+        return ', '.join(part for part in [*parts, WORDS[self.stage]] if part)
 
 
 def of_kept(kept: runs.KeptLane) -> Lane:

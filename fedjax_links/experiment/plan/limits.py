@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment.plan import redraws
 from fedjax_links.experiment.plan.choosing import BEST, Tuning
+from fedjax_links.experiment.plan.deciding import UntilDecided
 from fedjax_links.results import dataset
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def check_size(experiment: 'Experiment') -> None:
     if tuning is not None:
         checks.static_int('tuning.num_rounds', tuning.num_rounds or 0)
         checks.static_int('tuning.num_seeds', tuning.num_seeds)
+        checks.static_int('tuning.ties', tuning.ties, minimum=0)
         checks.static_int('tuning.grow', tuning.grow, minimum=0, maximum=_MOST_GROWN)
         if tuning.most_seeds is not None:
             least = max(2, tuning.num_seeds)
@@ -68,6 +70,26 @@ def check_size(experiment: 'Experiment') -> None:
         lanes = grid * tried * labels * len(tuning.seeds)
         rounds = 'tuning.num_rounds'
         check_work(lanes, tuning.num_rounds or 0, period, lanes='tuning', rounds=rounds)
+
+
+def check_until_decided(experiment: 'Experiment', seeds: UntilDecided) -> None:
+    """Raises for seeds that cannot go on until pairs are decided."""
+    checks.static_int('seeds.least', seeds.least, minimum=2)
+    checks.static_int('seeds.most', seeds.most, minimum=seeds.least)
+    for name, most in (('margin', math.inf), ('level', 1), ('tail', 1)):
+        checks.within(f'seeds.{name}', getattr(seeds, name), 0, most)
+    if len(experiment.algorithms) < 2:
+        requirement = 'be a number of seeds, as nothing is to be decided of one algorithm'
+        raise errors.invalid('seeds', requirement, list(experiment.algorithms))
+    check_direction(experiment)
+
+
+def check_direction(experiment: 'Experiment') -> None:
+    """Raises where nothing says which way the metric is better."""
+    plan = experiment.plan
+    if plan.directions[plan.metric] is None:
+        requirement = f"be 'max' or 'min', as nothing says which way {plan.metric} is better"
+        raise errors.invalid('direction', requirement, None)
 
 
 def check_multiple(field: str, value: int, period: int) -> None:
@@ -100,9 +122,7 @@ def check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
         checks.choice('tuning.grid', name, taken)
         if name in plan.columns:
             raise errors.invalid('tuning.grid', 'leave out the columns of `grid`', name)
-    if plan.directions[plan.metric] is None:
-        requirement = f"be 'max' or 'min', as nothing says which way {plan.metric} is better"
-        raise errors.invalid('direction', requirement, None)
+    check_direction(experiment)
     named = tuning.model
     if not isinstance(named, Mapping):
         every = (model for label in experiment.algorithms for model in plan.models(label))

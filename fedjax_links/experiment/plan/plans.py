@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -14,10 +14,11 @@ from fedjax_links import evaluation, runs, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
 from fedjax_links.core import errors, grids, prng
 from fedjax_links.core.grids import Point
-from fedjax_links.experiment.plan import choosing, dividing, families, makers, redraws
-from fedjax_links.experiment.plan.lanes import MAIN, TUNING, Lane
+from fedjax_links.experiment.plan import choosing, deciding, dividing, families, makers, redraws
+from fedjax_links.experiment.plan.lanes import MAIN, TIE, TUNING, Lane
 from fedjax_links.experiment.plan.makers import REQUIRED, Maker
 from fedjax_links.machines import environment
+from fedjax_links.results import recorded
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -99,7 +100,7 @@ class Plan:
     def main_lanes(
         self, label: str, chosen: Sequence[tuple[str, Point, Point]] | None = None
     ) -> list[Lane]:
-        """All patterns, points and seeds of an algorithm.
+        """All patterns, points and seeds of an algorithm, those seeds too that may not be needed.
 
         Args:
           label: the algorithm.
@@ -114,24 +115,74 @@ class Plan:
             tried = self._tried(label).items()
             first = {name: values[start] for name, (values, (start, _)) in tried}
             chosen = [(*at, first) for at in self._tuned_at(label)]
-        for pattern in self.patterns:
-            alone = (self._experiment.tuning and self._experiment.tuning.pattern) or pattern
+        for pattern, alone, point in self._series(label):
             best = [(at, found) for where, at, found in chosen if where == alone]
-            names = [*dict(self._concerning(label, pattern)), redraws.GRID]
-            for point in grids.project(self.points, names):
-                full = self._complete(label, pattern, {**point, **_found_for(point, best)})
-                for seed in self._experiment.seeds:
-                    rounds, place = self._experiment.num_rounds, len(lanes)
-                    lanes.append(Lane(MAIN, label, pattern, full, seed, rounds, place))
+            full = self._complete(label, pattern, {**point, **_found_for(point, best)})
+            for seed in self._experiment.seeds:
+                rounds, place = self._experiment.num_rounds, len(lanes)
+                lanes.append(Lane(MAIN, label, pattern, full, seed, rounds, place))
         return lanes
 
+    def tie_lanes(self, label: str, tries: Sequence[choosing.Tried] | None = None) -> list[Lane]:
+        """Values that tuning could not tell from the best, with the seeds of the main lanes.
+
+        Args:
+          label: the algorithm.
+          tries: what it tried; None for every lane that there may be.
+        """
+        lanes, tuning = list[Lane](), self._experiment.tuning
+        if tuning is None or not self._tried(label) or not (tuning.ties and len(tuning.seeds) > 1):
+            return lanes
+        every, seeds = self._values(label), self._experiment.seeds
+        for series, (pattern, alone, point) in enumerate(self._series(label)):
+            asked = every
+            if tries is not None:
+                tried = _found_for(point, [(t.at, t) for t in tries if t.pattern == alone])
+                asked = [tried.values_at(place) for place in tried.ties] if tried else []
+            for values in asked:
+                full = self._complete(label, pattern, {**point, **values})
+                first = (series * len(every) + every.index(values)) * len(seeds)
+                for place, seed in enumerate(seeds, first):
+                    rounds = self._experiment.num_rounds
+                    lanes.append(Lane(TIE, label, pattern, full, seed, rounds, place))
+        return lanes
+
+    def asked_lanes(self, label: str, columns: Mapping[str, Any] | None = None) -> list[Lane]:
+        """The lanes that follow tuning, as far as what was measured asks for them.
+
+        Args:
+          label: the algorithm.
+          columns: the metrics so far: once all lanes are done that these ask for, there are more
+            where seeds go on until decided. By default nothing is known.
+
+        Raises:
+          ValueError: if tuning is not done, or every value that it tried diverged.
+        """
+        lanes = self.main_lanes(label)
+        if columns is not None:
+            tries = choosing.read_tries(columns, self._facts, label)
+            lanes = self.main_lanes(label, choosing.choose(label, tries))
+            lanes += self.tie_lanes(label, tries)
+        if (until := self._facts.get('until')) is None:
+            return lanes
+        wanted = deciding.seeds_wanted(columns or {}, self._facts)[label]
+        seeds = list(self._experiment.seeds)
+        places = (deciding.place_of(lane.pattern, lane.point, self._facts) for lane in lanes)
+        counts = (wanted.get(place, until['least']) for place in places)
+        return [x for x, k in zip(lanes, counts, strict=True) if seeds.index(x.seed) < k]
+
     def possible_lanes(self, label: str) -> list[Lane]:
+        """Every lane that may be asked for."""
+        return self._possible_tuning(label) + self.main_lanes(label) + self.tie_lanes(label)
+
+    def _possible_tuning(self, label: str) -> list[Lane]:
         """Every value that tuning may try, on its patterns, at its points, with all its seeds."""
         lanes: list[Lane] = []
-        if (tuning := self._experiment.tuning) is None or not (tried := self._tried(label)):
+        if (tuning := self._experiment.tuning) is None or not self._tried(label):
             return lanes
-        every = grids.points({name: values for name, (values, _) in tried.items()}, 'cross')
-        for (pattern, point), values in itertools.product(self._tuned_at(label), every):
+        for (pattern, point), values in itertools.product(
+            self._tuned_at(label), self._values(label)
+        ):
             full = self._complete(label, pattern, {**point, **values})
             for seed in tuning.seeds:
                 rounds, place = tuning.num_rounds or 0, len(lanes)
@@ -146,18 +197,18 @@ class Plan:
           columns: the metrics so far: once all lanes are done that these ask for, there are more,
             or tuning has ended. By default those that are tried first.
         """
-        if not (lanes := self.possible_lanes(label)):
+        if not (lanes := self._possible_tuning(label)):
             return lanes
         found = choosing.read_tries(columns or {}, self._facts, label)
         asked = {tried.place: tried.race.wanted for tried in found}
         first = choosing.first_tries(self._facts, list(self._tried(label)))
-        places = (choosing.place_of(*at) for at in self._tuned_at(label))
+        places = (recorded.place_of(*at) for at in self._tuned_at(label))
         wanted = np.ravel([asked.get(place, first) for place in places])
         return list(itertools.compress(lanes, wanted.tolist()))
 
     def every_lane(self, label: str) -> list[Lane]:
-        """The lanes of an algorithm that are this experiment's own, main ones as by default."""
-        return self.own(self.tuning_lanes(label) + self.main_lanes(label))
+        """The lanes of an algorithm that are this experiment's own, before anything is measured."""
+        return self.own(self.tuning_lanes(label) + self.asked_lanes(label))
 
     def own(self, lanes: Sequence[Lane]) -> list[Lane]:
         """Those of lanes that are this experiment's share of them."""
@@ -177,10 +228,23 @@ class Plan:
         return sum(lane.num_rounds for lane in self.every_lane(label))
 
     def more_rounds(self, label: str) -> int:
-        """Rounds that tuning may ask for beyond those, at most."""
-        first = {lane.name for lane in self.tuning_lanes(label)}
-        possible = self.own(self.possible_lanes(label))
-        return sum(lane.num_rounds for lane in possible if lane.name not in first)
+        """Rounds that may be asked for beyond those, at most."""
+        tuning, every = self._experiment.tuning, self.own(self.main_lanes(label))
+        times = 1 + min(tuning.ties if tuning else 0, len(self.tie_lanes(label)))
+        possible = [*self.own(self._possible_tuning(label)), *times * every]
+        return sum(lane.num_rounds for lane in possible) - self.count_rounds(label)
+
+    def _series(self, label: str) -> Iterator[tuple[str, str, Point]]:
+        """Pattern and point of each series of an algorithm; between them where it is tuned."""
+        for pattern in self.patterns:
+            alone = (self._experiment.tuning and self._experiment.tuning.pattern) or pattern
+            names = [*dict(self._concerning(label, pattern)), redraws.GRID]
+            for point in grids.project(self.points, names):
+                yield pattern, alone, point
+
+    def _values(self, label: str) -> list[dict[str, Any]]:
+        """All that tuning may try of an algorithm."""
+        return grids.points({name: v for name, (v, _) in self._tried(label).items()}, 'cross')
 
     def _tried(self, label: str) -> dict[str, tuple[list[Any], tuple[int, int]]]:
         """By column that an algorithm takes, what may be tried, and where the first tries lie."""
@@ -309,12 +373,13 @@ class Plan:
             'reports': dict(of.reports),
             'log': list(of.log),
             'draws': prng.DRAWS,
+            **({'until': of.seeds.facts()} if isinstance(of.seeds, deciding.UntilDecided) else {}),
             **({} if ways == redraws.DEFAULTS else {'redraw': dict(ways)}),
             **({'attainable': attainable} if attainable else {}),
         }
 
 
-def _found_for(point: Point, tuned: Sequence[tuple[Point, Point]]) -> Point:
+def _found_for(point: Point, tuned: Sequence[tuple[Point, Any]]) -> Any:
     """What tuning found for a point: at the first of its own that differs in no column of both.
 
     The pattern that was tuned on may have columns that another lacks; of these the first values.

@@ -1,12 +1,14 @@
 """Runs an experiment: every algorithm is tuned, then run."""
 
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_links import runs
-from fedjax_links.experiment.plan import choosing
+from fedjax_links.experiment.plan.deciding import UntilDecided
+from fedjax_links.experiment.plan.lanes import TUNING
 from fedjax_links.experiment.running import hooks, in_step, recordings, shards, stores
 from fedjax_links.experiment.running.hooks import Callback, Origin, tell
 from fedjax_links.experiment.running.programs import Programs
@@ -99,19 +101,36 @@ def run(
 
 
 def _run_in_turn(shared: Programs, store: Any, stages: Stages) -> None:
-    """One algorithm after the other."""
+    """One algorithm after the other; where seeds go on until decided, again until all are."""
     experiment = shared.experiment
-    plan = experiment.plan
+    plan, is_open = experiment.plan, isinstance(experiment.seeds, UntilDecided)
     left = [label for label in experiment.algorithms if plan.every_lane(label)]
+    begun: set[str] = set()
+    columns: Mapping[str, Any] = {}
+
+    def run(label: str, lanes_of: Callable[..., Any], coming: Sequence[Any] = ()) -> bool:
+        """Runs what is asked for until nothing more is; whether there was any."""
+        nonlocal columns
+        found = False
+        while more := [x for x in lanes_of(label, columns) if x.name not in begun]:
+            found = True
+            for _, lanes in itertools.groupby(more, lambda lane: lane.stage):
+                stages.run(list(lanes), coming)
+            begun.update(lane.name for lane in more)
+            if is_open or more[0].stage == TUNING:
+                columns = runs.as_columns(store.lines())
+        return found
+
+    def asked(label: str, columns: Mapping[str, Any]) -> Any:
+        return plan.own(processes.do_in_all(lambda: plan.asked_lanes(label, columns)))
+
+    every = tuple(left)
     while left:
         label, *left = left
         coming = [plan.every_lane(other) for other in left[:_AHEAD]]
-        begun: set[str] = set()
-        columns: Mapping[str, Any] = {}
-        while more := [x for x in plan.tuning_lanes(label, columns) if x.name not in begun]:
-            stages.run(more, coming)
-            begun |= {lane.name for lane in more}
-            columns = runs.as_columns(store.lines())
-        tried = functools.partial(choosing.choose, plan.facts(), label, columns)
-        stages.run(plan.own(plan.main_lanes(label, processes.do_in_all(tried))), coming)
-        shared.forget(label)
+        run(label, plan.tuning_lanes, coming)
+        run(label, asked, coming)
+        if not is_open:
+            shared.forget(label)
+    while is_open and any(run(label, asked) for label in every):
+        pass

@@ -5,6 +5,7 @@ what did best, and runs its own lanes of the main stage. It waits for lanes that
 holds, and for nothing else: where a process is lost, the others tune what it left.
 """
 
+import itertools
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedjax_links import runs
 from fedjax_links.core import errors
-from fedjax_links.experiment.plan import choosing
+from fedjax_links.experiment.plan.deciding import UntilDecided
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running.hooks import Callback, Stop
 from fedjax_links.experiment.running.stages import Stages
@@ -103,6 +104,8 @@ class Shard:
             self._finish(self._plan.own(self._plan.tuning_lanes(label)))
         for label in self._experiment.algorithms:
             self.run_main(label)
+        if isinstance(self._experiment.seeds, UntilDecided):
+            self._run_until_decided()
         if self._failed:
             raise FailedLanesError(self._failed)
 
@@ -120,17 +123,34 @@ class Shard:
             columns = runs.as_columns(self._store.lines())
 
     def run_main(self, label: str) -> None:
-        """Runs the share's main lanes of an algorithm, once it is tuned."""
-        if not (lanes := self._plan.own(self._plan.main_lanes(label))):
-            return
-        columns = self.tune(label)
-        try:
-            chosen = choosing.choose(self._plan.facts(), label, columns)
-        except errors.InvalidError as error:
-            for lane in lanes:
-                self._note(lane.name, error)
-            return
-        self._finish(self._plan.own(self._plan.main_lanes(label, chosen)))
+        """Runs the share's lanes of an algorithm that follow its tuning, once it is tuned."""
+        if lanes := self._plan.own(self._plan.asked_lanes(label)):
+            columns = self.tune(label)
+            try:
+                asked = self._plan.asked_lanes(label, columns)
+            except errors.InvalidError as error:
+                for lane in lanes:
+                    self._note(lane.name, error)
+                return
+            self._store.ask([lane.name for lane in asked])
+            for _, own in itertools.groupby(self._plan.own(asked), lambda lane: lane.stage):
+                self._finish(list(own))
+
+    def _run_until_decided(self) -> None:
+        """Runs all lanes that are asked for and nobody runs, the share's first, until none is."""
+        labels, begun = list(self._experiment.algorithms), set[str]()
+        known = [self.tune(label) for label in labels]
+        while not self._failed:
+            if begun:
+                known = [runs.as_columns(self._store.lines())] * len(labels)
+            asked = [self._plan.asked_lanes(*of) for of in zip(labels, known, strict=True)]
+            more = [lane for lanes in asked for lane in lanes if lane.name not in begun]
+            self._store.ask([lane.name for lane in more], ended=not more)
+            if not more:
+                return
+            for _, lanes in itertools.groupby(more, lambda lane: (lane.algorithm, lane.stage)):
+                self._finish(sorted(lanes, key=self._is_others))
+            begun.update(lane.name for lane in more)
 
     def _finish(self, lanes: Sequence[Lane]) -> None:
         """Runs lanes of one stage, waiting for those that others hold."""

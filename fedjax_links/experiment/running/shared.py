@@ -1,8 +1,9 @@
 """The folder of a run that several processes write at the same time, each what it holds."""
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,19 @@ class SharedFolder(stores.RunFolder):
             self._own.release()
         self._shared.close()
 
-    def _open(self, config: Mapping[str, Any] | None) -> None:
-        """Writes what is run, one process after the other."""
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keeps other processes out meanwhile."""
         while (opening := claims.take(self.path / _OPENING)) is None:
             time.sleep(_POLL_SECONDS)
         try:
+            yield
+        finally:
+            opening.release()
+
+    def _open(self, config: Mapping[str, Any] | None) -> None:
+        """Writes what is run, one process after the other."""
+        with self._alone():
             there = runs.read_division(self.path)
             kind: Mapping[str, Any] | None = self._fingerprint if self._shard is not None else None
             if there is not None and there.fingerprint is not None:
@@ -85,9 +94,11 @@ class SharedFolder(stores.RunFolder):
                     runs.check_kind('lanes of this run', there.fingerprint, kind)
                 kind = there.fingerprint
             self._describe(self._facts, config)
-            runs.write_division(self.path, dataclasses.replace(self._division, fingerprint=kind))
-        finally:
-            opening.release()
+            known = there or self._division
+            division = dataclasses.replace(
+                self._division, fingerprint=kind, asked=known.asked, ended=known.ended
+            )
+            runs.write_division(self.path, division)
         self.refresh()
         if self._own is not None:
             mine = [lane for lane, shard in self._division.lanes.items() if shard == self._shard]
@@ -98,6 +109,21 @@ class SharedFolder(stores.RunFolder):
                 if self.rounds(lane) and self._seize(lane):  # so that what is damaged is not done
                     self.release(lane)
             self._own.say(rounds=sum(map(self.rounds, mine)))
+
+    def ask(self, lanes: Sequence[str], *, ended: bool = False) -> None:
+        """Keeps that lanes are asked for of which nobody could know, so that none is missed.
+
+        Args:
+          lanes: by name.
+          ended: whether there will be no more.
+        """
+        with self._alone():
+            there = runs.read_division(self.path) or self._division
+            asked = sorted({*there.asked, *(set(lanes) & {*self._division.optional})})
+            ended = ended or there.ended
+            if (list(there.asked), there.ended) != (asked, ended):
+                found = dataclasses.replace(there, asked=asked, ended=ended)
+                runs.write_division(self.path, found)
 
     @property
     def facts(self) -> Mapping[str, Any]:

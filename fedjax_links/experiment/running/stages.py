@@ -16,7 +16,7 @@ from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import memory
 from fedjax_links.experiment.plan import families
-from fedjax_links.experiment.plan.lanes import MAIN, Lane
+from fedjax_links.experiment.plan.lanes import MAIN, TUNING, Lane
 from fedjax_links.experiment.running import stores, traced
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.hooks import Callback, Origin, Stop, tell
@@ -244,7 +244,7 @@ class Stages:
 
     def _save(self, flight: _Flight) -> None:
         """Keeps the states of lanes, but of those that were tried in tuning and are done."""
-        needed = flight.group.lanes[0].stage == MAIN or not flight.is_done
+        needed = flight.group.lanes[0].stage != TUNING or not flight.is_done
         states = flight.group.states() if needed else [None] * len(flight.group.lanes)
         names = [lane.name for lane in flight.group.lanes]
         self._store.save(dict(zip(names, states, strict=True)), flight.done)

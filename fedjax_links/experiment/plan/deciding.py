@@ -1,0 +1,132 @@
+"""Seeds until a difference to the baseline is decided, read from the metrics alone."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from fedjax_links import evaluation
+from fedjax_links.results import recorded
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UntilDecided(Sequence[int]):
+    """Seeds of an experiment of which each pair takes as many as its verdict needs.
+
+    A pair is an algorithm and the baseline at a pattern and a point of the grid. It is looked at
+    after ``least`` seeds and then after every fourth more, by `evaluation.decide`, which holds its
+    ``level`` whenever it is asked; the baseline runs as long as any pair needs it.
+
+    Attributes:
+      least: seeds of every pair.
+      most: seeds of a pair that stays undecided.
+      first: the first of them.
+      margin: differences up to it make no difference, in the unit of the metric, so that a pair can
+        be decided to be alike.
+      level: probability that a pair is never given a false verdict.
+      tail: share of the evaluations, the last ones, that each seed is averaged over.
+    """
+
+    least: int = 5
+    most: int = 50
+    first: int = 0
+    margin: float = 0.0
+    level: float = 0.95
+    tail: float = 0.1
+
+    def __len__(self) -> int:
+        """The most that there can be."""
+        return self.most
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        """All that there may be, in order."""
+        return range(self.first, self.first + self.most)[index]
+
+    def facts(self) -> dict[str, Any]:
+        """What reports need to know."""
+        names = 'least', 'margin', 'level', 'tail'
+        return {name: getattr(self, name) for name in names}
+
+
+def looks(least: int, most: int) -> Iterator[int]:
+    """After how many seeds a pair is looked at: 5, 6, 7, 8, 10, 12, 15, ..."""
+    count = least
+    while count < most:
+        yield count
+        count += max(1, count // 4)
+    yield most
+
+
+def seeds_wanted(
+    columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+) -> dict[str, dict[Any, int]]:
+    """How many seeds there are to be so far.
+
+    Args:
+      columns: the metrics.
+      facts: of the experiment, whose seeds go on until decided.
+
+    Returns:
+      By algorithm, and `recorded.place_of` a pattern and a point; ``least`` where nothing is said.
+    """
+    until, base = facts['until'], facts['baseline']
+    wanted: dict[str, dict[Any, int]] = {label: {} for label in facts['algorithms']}
+    if not len(columns):
+        return wanted
+    levels = {k: recorded.levels(columns, facts, k, tail=until['tail']) for k in wanted}
+    sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
+    for label in (label for label in wanted if label != base):
+        for place, own in levels[label].items():
+            other = counterpart(place, levels[base])
+            if other is not None:
+                both = common(facts['seeds'], own, levels[base][other])
+                count = _needed(sign * both, until, len(facts['seeds']))
+                wanted[label][place] = count
+                wanted[base][other] = max(count, wanted[base].get(other, 0))
+    return wanted
+
+
+def counterpart(place: Any, others: Mapping[Any, Any]) -> Any:
+    """The baseline's place under the same pattern at the point of another; None if there is none.
+
+    Args:
+      place: from `recorded.place_of`.
+      others: by place of the baseline, which may lack columns of the grid, or have its own.
+    """
+    pattern, point = place[0], dict(place[1])
+    agreeing = (
+        other
+        for other in others
+        if other[0] == pattern and all(point.get(name, v) == v for name, v in other[1])
+    )
+    return next(agreeing, None)
+
+
+def common(seeds: Sequence[int], own: Mapping[int, float], other: Mapping[int, float]) -> Any:
+    """float[S], differences over the first seeds, as many as both have."""
+    both = itertools.takewhile(lambda seed: seed in own and seed in other, seeds)
+    return np.array([own[seed] - other[seed] for seed in both])
+
+
+def _needed(differences: np.ndarray, until: Mapping[str, Any], most: int) -> int:
+    for count in looks(until['least'], most):
+        if len(differences) < count:
+            break
+        known = differences[:count]
+        options = {'margin': until['margin'], 'level': until['level']}
+        if np.isnan(known).any() or (
+            evaluation.decide(known, **options).word != evaluation.UNDECIDED
+        ):
+            break  # what diverged is decided
+    return count
+
+
+def place_of(pattern: str, point: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
+    """The place of a lane among those that `seeds_wanted` speaks of."""
+    return recorded.place_of(pattern, {k: v for k, v in point.items() if k in facts['grid']})
