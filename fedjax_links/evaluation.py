@@ -166,7 +166,7 @@ def chosen_interval(values: ArrayLike, shares: ArrayLike, *, level: float = 0.95
       >>> from fedjax_links import evaluation
       >>> rows = [[0.80, 0.82, 0.84], [0.70, 0.72, 0.74]]
       >>> print(round(float(evaluation.chosen_interval(rows, [0.9, 0.1]).half_width), 3))
-      0.11
+      0.104
     """
     from scipy import optimize
 
@@ -174,8 +174,13 @@ def chosen_interval(values: ArrayLike, shares: ArrayLike, *, level: float = 0.95
     alone = seed_interval(rows[0], level=level)
     if len(rows) == 1 or not math.isfinite(alone.half_width):
         return alone
+    lost = float(weights[np.isnan(rows).any(axis=1)].sum())
+    if lost >= (1 - level) * (1 - 1e-9):  # what may well be chosen diverged
+        return alone._replace(half_width=np.asarray(math.inf))
     centre = float(alone.mean)
     most = float(np.nanmax(np.abs(rows - centre))) + float(alone.half_width)
+    if not most:  # all are the same
+        return alone
 
     def missing(half_width: float) -> float:
         ends = (_cdf(rows, weights, centre + side * half_width) for side in (1, -1))
@@ -183,8 +188,6 @@ def chosen_interval(values: ArrayLike, shares: ArrayLike, *, level: float = 0.95
 
     while missing(most) > 0:
         most *= 2
-        if not math.isfinite(most):  # of rows that may well be chosen some diverged
-            return alone._replace(half_width=np.asarray(math.inf))
     half_width = optimize.brentq(missing, 0.0, most) if missing(0.0) > 0 else 0.0
     return alone._replace(half_width=np.asarray(half_width))
 
@@ -204,6 +207,39 @@ def p_value(values: ArrayLike, shares: ArrayLike = (1.0,)) -> float:
         return 1.0
     below = _cdf(rows, weights, 0.0)
     return math.nan if np.isnan(rows[0]).any() else min(1.0, 2 * min(below, 1 - below))
+
+
+def benjamini_hochberg(p_values: ArrayLike, level: float = 0.05) -> NDArray[np.bool_]:
+    """Which of several comparisons survive, so that few of those are false on average.
+
+    The share of false ones among them is at most ``level`` in expectation if the comparisons are
+    independent or positively dependent (Benjamini and Hochberg 1995, Controlling the false
+    discovery rate).
+
+    Args:
+      p_values: float[K]; NaN never survives.
+      level: in [0, 1].
+
+    Returns:
+      bool[K].
+
+    Raises:
+      ValueError: for p-values or a level outside [0, 1].
+
+    Example:
+      >>> from fedjax_links import evaluation
+      >>> evaluation.benjamini_hochberg([0.001, 0.02, 0.04, 0.9]).tolist()
+      [True, True, False, False]
+    """
+    checks.within('level', level, 0, 1)
+    values = np.asarray(p_values, np.float64)
+    known = np.sort(values[~np.isnan(values)])
+    if len(known):
+        checks.within('p_values', float(known[0]), 0, 1)
+        checks.within('p_values', float(known[-1]), 0, 1)
+    passing = known[known <= level * np.arange(1, len(known) + 1) / max(len(known), 1)]
+    survives: NDArray[np.bool_] = values <= (passing[-1] if len(passing) else -1.0)
+    return survives
 
 
 def _rows_and_shares(

@@ -28,7 +28,8 @@ def levels(name: str) -> dict[str, np.ndarray]:
     options = dict(run.facts['reports']['map'])
     del options['name']
     found = source.of_run(run)
-    return dict(cells.of_source(found, metric='eval_accuracy', **options).values)
+    every = cells.of_source(found, metric='eval_accuracy', **options)
+    return {label: every.levels(label) for label in every.choices}
 
 
 def both(which: str) -> dict[str, np.ndarray]:

@@ -204,7 +204,7 @@ def _simulated(
         found, x=_COLUMNS['sigma'], y=_COLUMNS['bayes_accuracy'], best_over=best_over, tail=tail
     )
     for label in ('fedavg', 'fedpbc'):
-        checks.choice('algorithm', label, list(map_.values))
+        checks.choice('algorithm', label, list(map_.choices))
     if map_.third != _COLUMNS['alpha'] or len(found.patterns) > 1:
         raise errors.invalid('folder', f'have a grid of {", ".join(_COLUMNS.values())}', folder)
     axes = {
@@ -212,7 +212,7 @@ def _simulated(
         'sigma': map_.x[1],
         'alpha': [third for _, third in map_.panels],
     }
-    return axes, run.facts['seeds'], map_.values['fedpbc'] - map_.values['fedavg']
+    return axes, run.facts['seeds'], map_.levels('fedpbc') - map_.levels('fedavg')
 
 
 def _options(folder: Path, names: Iterable[str]) -> dict[str, Any]:

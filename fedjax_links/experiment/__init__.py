@@ -5,6 +5,7 @@
 
 from fedjax_links.experiment.config import build
 from fedjax_links.experiment.definition import Experiment
+from fedjax_links.experiment.looking.choices import tuning_noise
 from fedjax_links.experiment.plan.choosing import Tuning
 from fedjax_links.experiment.plan.deciding import UntilDecided
 from fedjax_links.experiment.plan.lanes import Lane
@@ -22,4 +23,5 @@ __all__ = [
     'Tuning',
     'UntilDecided',
     'build',
+    'tuning_noise',
 ]

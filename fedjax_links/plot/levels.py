@@ -1,5 +1,6 @@
 """Where runs end: paired differences to a baseline, and levels as grouped bars."""
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,11 +25,12 @@ def paired_differences(
     model: str | None = None,
     tail: float = 0.1,
     names: Mapping[str, str] | None = None,
+    wide: Mapping[str, float] | None = None,
     ax: Any = None,
 ) -> Any:
     """Differences to a baseline with the same seeds, and their 95 % intervals.
 
-    Filled where the interval excludes zero. Shares are in points of a per cent.
+    Filled where the intervals exclude zero. Shares are in points of a per cent.
 
     ::
 
@@ -44,6 +46,8 @@ def paired_differences(
       model: as in `learning_curves`.
       tail: share of the evaluations, the last ones, that each seed is averaged over.
       names: what to call labels and patterns.
+      wide: half widths of second intervals by label, such as those that include tuning, as thin
+        lines.
       ax: matplotlib axes, as many as there are panels; a new figure by default.
 
     Returns:
@@ -75,12 +79,18 @@ def paired_differences(
         for place, (label, base) in enumerate(rows.items()):
             if label not in ends or base not in ends:
                 continue  # an empty row
-            difference = evaluation.paired_interval(ends[label], ends[base])
+            pair = ends[label], ends[base]
+            if results.attrs.get('until'):  # the first seeds, as many as both have
+                pair = pair[0][: len(pair[1])], pair[1][: len(pair[0])]
+            difference = evaluation.paired_interval(*pair)
             mean, half = of_metric.scale * difference.mean, of_metric.scale * difference.half_width
             colour = look_of[label].colour
             look = {'fmt': 'o', 'markersize': 6, 'capsize': 3, 'color': colour}
-            if not difference.excludes_zero:
+            beyond = of_metric.scale * (wide or {}).get(label, 0.0)
+            if not difference.excludes_zero or beyond >= abs(mean):
                 look['markerfacecolor'] = 'white'
+            if math.isfinite(beyond) and beyond > half:
+                axes.errorbar(mean, place, xerr=beyond, fmt='none', elinewidth=0.7, color=colour)
             axes.errorbar(mean, place, xerr=None if np.isnan(half) else half, **look)
         axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
         axes.set_yticks(range(len(rows)), [titles[label] for label in rows])

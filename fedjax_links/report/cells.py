@@ -1,11 +1,14 @@
-"""Final levels over two or three columns of a grid, as arrays."""
+"""Final levels over two or three columns of a grid."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedjax_links.core import checks, errors
+from fedjax_links.experiment.looking import choices
+from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.report.source import Source
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
@@ -19,8 +22,8 @@ class Cells(NamedTuple):
 
     Attributes:
       metric: what they are.
-      values: float[K, Y, X, S] by algorithm: panels, rows, columns, seeds; NaN where a run diverged
-        or none was.
+      choices: object[K, Y, X] by algorithm: panels, rows, columns; a `Choice` each, None where
+        nothing ran. Levels at rounds before the last know of no near ties.
       panels: pattern and value of the third column of each of the K panels.
       x: name and values.
       y: name and values.
@@ -30,12 +33,20 @@ class Cells(NamedTuple):
     """
 
     metric: Metric
-    values: Mapping[str, np.ndarray]
+    choices: Mapping[str, np.ndarray]
     panels: Sequence[tuple[str, Any]]
     x: tuple[str, Sequence[Any]]
     y: tuple[str, Sequence[Any]]
     third: str | None
     at_edge: int | None
+
+    def levels(self, algorithm: str) -> np.ndarray:
+        """float[K, Y, X, S], over the first seeds, as many as all cells have; NaN for no cell."""
+        own = self.choices[algorithm]
+        count = min(choice.values.shape[1] for choice in own.flat if choice is not None)
+        nothing = np.full(count, np.nan)
+        rows = [nothing if choice is None else choice.values[0, :count] for choice in own.flat]
+        return np.reshape(rows, (*own.shape, count))
 
 
 def of_source(
@@ -84,26 +95,42 @@ def of_source(
         requirement = f'have at most one column beside {", ".join((x, y, *best_over))}'
         raise errors.invalid('grid', requirement, sorted(axes))
     tried = {name: axes[name] for name in (*best_over, *free, y, x) if name != ROUND}
-    levels = source.data[kind.name].sel(model=source.data['main_model']).values  # [L, P, S, E]
-    dims = [*tried, 'pattern', 'seed']
+    places: list[int] | None = None
     if ROUND in (x, y):
         places = _halving(source.rounds)
-        axes[ROUND], levels = source.rounds[places].tolist(), levels[..., places]
-        dims.append(ROUND)
-    else:
-        levels = dataset.tail(levels, tail)
-    order = [dims.index(name) for name in (*best_over, 'pattern', *free, y, x, 'seed')]
-    found, at_edge = {}, 0
-    for algorithm in source.algorithms:
-        table = dataset.over_grid(source.data, algorithm, tried, levels).transpose(order)
-        table, edges = _best(table, [axes[name] for name in best_over], kind.sign)
-        found[algorithm] = table.reshape(-1, *table.shape[-3:])
-        at_edge += edges
+        axes[ROUND] = source.rounds[places].tolist()
     thirds = axes[free[0]] if free else [None]
+    panels = list(itertools.product(source.patterns, thirds))
+    shape = len(panels), len(axes[y]), len(axes[x])
+    ends = source.ends(kind.name, tail) if places is None else None
+    numbers, labels = np.arange(len(source.members), dtype=float), list(source.members)
+    found: dict[str, np.ndarray] = {}
+    at_edge = 0
+    for algorithm in source.algorithms:
+        table = dataset.over_grid(source.data, algorithm, tried, numbers)
+        found[algorithm] = np.empty(shape, object)
+        for k, row, column in np.ndindex(shape):
+            here = {y: row, x: column, **({free[0]: thirds.index(panels[k][1])} if free else {})}
+            at = tuple(here.get(name, slice(None)) for name in tried)
+            own = np.ravel(table[at])
+            keys = [
+                (panels[k][0], label, source.main_models[label])
+                for label in (labels[int(place)] for place in own[~np.isnan(own)])
+            ]
+            if ends is not None:
+                there = [ends.choices[key] for key in keys]
+            else:
+                moment = (places or [])[here[ROUND]]
+                curves = (source.curve(kind.name, key)[:, moment] for key in keys)
+                there = [choices.of_series(values, None, {}, None) for values in curves]
+            if len(there) == len(own):
+                best = _best(there, kind.sign) if best_over else 0
+                found[algorithm][k, row, column] = there[best]
+                at_edge += _is_edge(best, [len(axes[name]) for name in best_over])
     return Cells(
         metric=kind,
-        values=found,
-        panels=[(pattern, third) for pattern in source.patterns for third in thirds],
+        choices=found,
+        panels=panels,
         x=(x, axes[x]),
         y=(y, axes[y]),
         third=free[0] if free else None,
@@ -121,16 +148,13 @@ def _halving(rounds: np.ndarray) -> list[int]:
     return places[::-1]
 
 
-def _best(table: np.ndarray, tried: Sequence[Sequence[Any]], sign: int) -> tuple[np.ndarray, int]:
-    """The best over the leading axes by the mean over seeds, and how often at an edge of one."""
-    if not tried:
-        return table, 0
-    sizes = [len(values) for values in tried]
-    flat = table.reshape(-1, *table.shape[len(sizes) :])
-    means = sign * flat.mean(axis=-1)
-    winner = np.where(np.isnan(means), -np.inf, means).argmax(axis=0)
-    best = np.take_along_axis(flat, winner[None, ..., None], axis=0)[0]
-    edge = np.zeros(winner.shape, bool)
-    for size, place in zip(sizes, np.unravel_index(winner, sizes), strict=True):
-        edge |= (size > 2) & ((place == 0) | (place == size - 1))
-    return best, int(edge.sum())
+def _best(there: Sequence[Choice], sign: int) -> int:
+    """The best by the mean over seeds; the first where all diverged."""
+    means = np.array([sign * choice.values[0].mean() for choice in there])
+    return int(np.where(np.isnan(means), -np.inf, means).argmax())
+
+
+def _is_edge(winner: int, sizes: Sequence[int]) -> bool:
+    """Whether it lies at an edge of one of several columns of more than two values."""
+    places = np.unravel_index(winner, sizes) if sizes else ()
+    return any(size > 2 and k in (0, size - 1) for size, k in zip(sizes, places, strict=True))

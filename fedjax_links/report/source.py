@@ -12,9 +12,12 @@ import numpy as np
 from fedjax_links import evaluation, runs
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment import Experiment
+from fedjax_links.experiment.looking import choices
+from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.experiment.plan import choosing
-from fedjax_links.report import clients
+from fedjax_links.report import clients, verdicts
 from fedjax_links.report.clients import Clients
+from fedjax_links.report.verdicts import Difference
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 
@@ -40,20 +43,30 @@ class Ends(NamedTuple):
     Attributes:
       metric: what they are.
       values: float[S], one for each seed, by pattern, series and model.
+      choices: the same, beside what tuning might have chosen.
       span: ``mean of the last 3 evaluations over 5 seeds``.
     """
 
     metric: Metric
     values: Mapping[Key, np.ndarray]
+    choices: Mapping[Key, Choice]
     span: str
 
     def level(self, key: Key) -> str:
-        """A level with its interval over seeds."""
-        return self.metric.interval(evaluation.seed_interval(self.values[key]))
+        """A level with its interval over seeds, and in brackets what tuning adds."""
+        choice = self.choices[key]
+        wide = choice.level() if len(choice.values) > 1 else None
+        return self.metric.interval(evaluation.seed_interval(self.values[key]), wide=wide)
 
     def caption(self) -> str:
         """What levels with ± are."""
-        return f'{self.metric.title}: {self.span}; ± is the 95 % interval over seeds (Student t)'
+        said = f'{self.metric.title}: {self.span}; ± is the 95 % interval over seeds (Student t)'
+        if any(len(choice.values) > 1 for choice in self.choices.values()):
+            said += (
+                ', in brackets its half width where tuning too is drawn again: near ties ran with '
+                'the same seeds, and resamples of the seeds of tuning choose between them'
+            )
+        return said
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +84,7 @@ class Source:
       diverged: phrases that say which simulations are not finite any more, and since which round.
       folder: of the run; None for results in memory.
       experiment: what ran or will run, where it is at hand.
+      run: its metrics, of which those of near ties count; None without.
     """
 
     title: str
@@ -83,6 +97,7 @@ class Source:
     diverged: Sequence[str] = ()
     folder: Path | None = None
     experiment: Experiment | None = None
+    run: runs.Results | None = None
 
     @functools.cached_property
     def patterns(self) -> list[str]:
@@ -137,7 +152,8 @@ class Source:
     @property
     def seeds(self) -> str:
         """``5 seeds``."""
-        return '1 seed' if self.num_seeds == 1 else f'{self.num_seeds} seeds'
+        least = f'{self.until["least"]} to ' if self.until else ''
+        return '1 seed' if self.num_seeds == 1 else f'{least}{self.num_seeds} seeds'
 
     def name(self, label: str) -> str:
         """What to call a pattern, an algorithm or a series."""
@@ -163,10 +179,35 @@ class Source:
         return Metric(chosen, self.data.attrs['directions'].get(chosen))
 
     def curve(self, metric: str, key: Key) -> np.ndarray:
-        """float[S, E]."""
+        """float[S, E], of the seeds that the lane has: the first ones where others have more."""
         dims = 'pattern', 'series', 'model'
         pattern, series, model = map(self._place, dims, key)
-        return np.asarray(self.data[metric].values[series, model, pattern])
+        begun = self.data['begun'].values[series, model, pattern]
+        return np.asarray(self.data[metric].values[series, model, pattern][begun])
+
+    def _choice(self, metric: Metric, key: Key, tail: float) -> Choice:
+        pattern, label, model = key
+        values = dataset.tail(self.curve(metric.name, key), tail)
+        tried = choices.tried_for(self.tuning.get(label, ()), pattern, self.members[label][1])
+        if tried is None or not tried.ties or self.run is None:
+            return choices.of_series(values, None, {}, None)
+        algorithm, point = self.members[label]
+        ties = self._near_ties(algorithm, metric.name, model, tail)
+        seeds = self.data['seed'].values[: len(values)].tolist()
+        near = choices.near_of(ties, tried, pattern, point, seeds)
+        decides = self.run.facts['directions'][self.run.facts['metric']]
+        return choices.of_series(values, tried, near, decides)
+
+    def _near_ties(self, algorithm: str, metric: str, model: str, tail: float) -> Any:
+        known, key = self._ties, (algorithm, metric, model, tail)
+        if key not in known and self.run is not None:
+            options: dict[str, Any] = {'metric': metric, 'model': model, 'tail': tail}
+            known[key] = choices.near_ties(self.run, algorithm, **options)
+        return known[key]
+
+    @functools.cached_property
+    def _ties(self) -> dict[Any, Any]:
+        return {}
 
     def _place(self, dim: str, label: str) -> int:
         return int(self.data.indexes[dim].get_loc(label))
@@ -184,8 +225,9 @@ class Source:
         found = self.metric(metric)
         checks.within('tail', tail, 0, 1)
         rows = self.rows(every_model=True)
-        values = {key: dataset.tail(self.curve(found.name, key), tail) for key in rows}
-        return Ends(found, values, self.span(tail))
+        every = {key: self._choice(found, key, tail) for key in rows}
+        values = {key: choice.values[0] for key, choice in every.items()}
+        return Ends(found, values, every, self.span(tail))
 
     def span(self, tail: float) -> str:
         """``mean of the last 3 evaluations over 5 seeds``."""
@@ -197,20 +239,46 @@ class Source:
         """The baseline's series at the point of another one; None if it has not run."""
         return dataset.counterpart(self.members, label, self.baseline)
 
-    def paired(self, ends: Ends, key: Key, base: str | None) -> evaluation.Interval | None:
+    def paired(
+        self, ends: Ends, key: Key, base: str | None, margin: float | None = None
+    ) -> Difference | None:
         """The difference of levels to another series under the pattern, seed by seed.
 
         Args:
           ends: the levels.
           key: of one.
           base: label of the other series, whose main model counts.
+          margin: up to which differences make none; that of the run by default.
 
         Returns:
           None to none and to itself.
         """
         if base is None or key == (other := (key[0], base, self.main_models[base])):
             return None
-        return evaluation.paired_interval(ends.values[key], ends.values[other])
+        return self.difference(ends.metric, ends.choices[key], ends.choices[other], margin)
+
+    def difference(
+        self, metric: Metric, one: Choice, other: Choice, margin: float | None = None
+    ) -> Difference:
+        """One level minus another over the seeds that both have; see `paired`."""
+        margin = self.margin if margin is None else margin
+        return verdicts.difference(metric, one, other, margin, self.until.get('level'))
+
+    def verdicts(
+        self, found: Sequence[Difference | None], margin: float | None = None
+    ) -> verdicts.Verdicts:
+        """All differences of a page; see `paired`."""
+        return verdicts.Verdicts(found, self.margin if margin is None else margin, self.until)
+
+    @property
+    def until(self) -> Mapping[str, Any]:
+        """How seeds went on until decided; empty where their number was fixed."""
+        return dict(self.data.attrs.get('until') or {})
+
+    @property
+    def margin(self) -> float:
+        """Up to which differences make none, in the unit of the metric."""
+        return float(self.until.get('margin', 0.0))
 
     def best_series(self, ends: Ends, patterns: Sequence[str] | None = None) -> dict[str, str]:
         """By algorithm, the series that ends best; the first where all diverged.
@@ -279,6 +347,7 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
         diverged=_diverged(run, data),
         folder=run.folder,
         experiment=experiment,
+        run=run,
     )
 
 

@@ -61,8 +61,10 @@ class Metric(NamedTuple):
             return 'diverged'
         return f'{self.scale * value:.1f}' if self.is_share else f'{value:.{digits}g}'
 
-    def interval(self, found: Any, *, signed: bool = False) -> str:
+    def interval(self, found: Any, *, signed: bool = False, wide: Any = None) -> str:
         """``84.3 ± 0.4``, ``0.457 ± 0.008``; the mean alone where there is no interval.
+
+        With a second, wider interval around the same mean, ``84.3 ± 0.4 [0.9]``.
 
         The half width has one significant digit, or two where the first is a 1, and the mean as
         many decimals; shares in per cent have at least one. What is beyond a million, or a
@@ -71,6 +73,7 @@ class Metric(NamedTuple):
         Args:
           found: `evaluation.Interval` of single numbers.
           signed: whether to write a plus.
+          wide: of the second interval; None for none.
         """
         mean, half = float(found.mean), float(found.half_width)
         shown, width = self.number(mean), self.number(half, digits=1)
@@ -79,13 +82,21 @@ class Metric(NamedTuple):
             decimals = max(needed, 1 if self.is_share else 0)
             shown, width = (f'{self.scale * value:.{decimals}f}' for value in (mean, half))
         shown = f'+{shown}' if signed and mean >= 0 else shown
+        if wide is not None:
+            width += f' [{self.number(float(wide.half_width), digits=2)}]'
         return shown if half != half else f'{shown} ± {width}'
 
-    def difference(self, found: Any) -> str:
-        """``+1.2 ± 0.4 *``, the star where zero is outside; nothing where a run diverged."""
+    def difference(self, found: Any, *, survives: bool = False) -> str:
+        """``+1.2 ± 0.4 *``; nothing where a run diverged.
+
+        Args:
+          found: with `interval`'s fields, and ``excludes_zero``, which gives a star.
+          survives: whether it does so among all comparisons of a page, which gives two.
+        """
         if found.mean != found.mean:
             return ''
-        return self.interval(found, signed=True) + (' *' if found.excludes_zero else '')
+        stars = ' **' if survives else ' *' if found.excludes_zero else ''
+        return self.interval(found, signed=True, wide=getattr(found, 'wide', None)) + stars
 
     def reached(self, values: np.ndarray, level: float) -> np.ndarray:
         """bool[...], where values are at a level or better.

@@ -209,4 +209,5 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
         baseline=facts['baseline'],
         directions=dict(metrics),
         names=dict(facts['names']),
+        until=facts.get('until'),
     )

@@ -264,7 +264,7 @@ COUNTEREXAMPLE = {
 )
 def test_a_mistake_costs_one_line_that_names_it(changes, message):
     values = {'title': 't', 'figure': {}, 'caption': 'c', **changes}
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+    with sections.importable(CONFIGS), pytest.raises(ValueError) as caught:  # noqa: PT011
         figure.build(values)
     assert str(caught.value).startswith(message)
     assert '\n' not in str(caught.value)

@@ -55,6 +55,7 @@ def levels(
     *,
     metric: str | None = None,
     tail: float = 0.1,
+    margin: float | None = None,
     published: Mapping[str, Any] | None = None,
 ) -> Page:
     """One row per pattern, algorithm and model: paper, ours with interval, paired difference.
@@ -63,6 +64,8 @@ def levels(
       source: what ran.
       metric: which metric; that of the run by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over.
+      margin: differences up to it count as alike, in the unit of the metric; by default that of
+        seeds until decided, else none.
       published: a ``module:factory`` that returns a `Level` by (pattern, algorithm), and its
         options; no such columns by default.
 
@@ -78,6 +81,8 @@ def levels(
     bases = {label: source.baseline_of(label) for label in source.members}
     compared = any(bases.values()) and len(keys) > len(source.patterns)
     marks = {label: mark_edges(source, label) for label in source.members}
+    found = {key: source.paired(ends, key, bases[key[1]], margin) for key in keys}
+    verdicts = source.verdicts([*found.values()], margin)
     rows = []
     for key in keys:
         row = labels(source, key, model=True)
@@ -87,33 +92,36 @@ def levels(
             row |= {'paper': theirs, f'paper, minus {baseline}': gap}
         row['ours'] = ends.level(key)
         if compared:
-            gained = source.paired(ends, key, bases[key[1]])
-            row[f'ours, minus {baseline}'] = ends.metric.difference(gained) if gained else ''
+            gained = found[key]
+            row[f'ours, minus {baseline}'] = verdicts.text(ends.metric, gained)
+            row['verdict'] = gained.word if gained else ''
         rows.append(row)
     caption = (
         f'{ends.caption()}, and behind a difference that of differences between runs with the '
-        'same links and batches; * where zero is outside.'
+        f'same links and batches; {verdicts.caption(ends.metric)}'
     )
     if any(marks.values()):
         caption += (
             ' An arrow: the rate was tuned and lies at the upper (↑) or lower (↓) edge of what was '
             'tried, so that a better one may lie outside.'
         )
-    found = [tables.of_rows(rows, caption)]
+    pages = [tables.of_rows(rows, caption)]
     if paper:
         models = source.main_models
         at_main, at_server = 'client means where clients keep models', 'server models'
-        found += _orderings(source, ends, paper, models, at_main)
+        pages += _orderings(source, ends, paper, models, at_main)
         if any(model != 'server' for model in models.values()):
-            found += _orderings(source, ends, paper, dict.fromkeys(models, 'server'), at_server)
-    page = Page(f'Final {ends.metric.words}', found)
+            pages += _orderings(source, ends, paper, dict.fromkeys(models, 'server'), at_server)
+    page = Page(f'Final {ends.metric.words}', pages)
     against = [label for label, base in bases.items() if base not in (None, label)]
     if not 0 < len(against) <= _MOST_ROWS:
         return page
 
     def draw(axes: Any, pattern: str) -> None:
         data = source.data.sel(pattern=[pattern])
-        plot.paired_differences(data, metric=ends.metric.name, tail=tail, ax=axes)
+        of_main = {k: found[pattern, k, source.main_models[k]] for k in source.members}
+        wide = {k: float(v.wide.half_width) for k, v in of_main.items() if v and v.wide}
+        plot.paired_differences(data, metric=ends.metric.name, tail=tail, wide=wide, ax=axes)
         axes.set_title(source.name(pattern), fontsize=10)
         axes.figure.supxlabel(axes.get_xlabel(), fontsize=10)
         axes.set_xlabel('')

@@ -1,18 +1,21 @@
 """Who is ahead where: differences to the baseline over two columns of the grid."""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedjax_links import evaluation, plot
+from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.plot import heat
 from fedjax_links.report import cells, tables
 from fedjax_links.report.cells import ROUND, Cells
 from fedjax_links.report.layouts.page import Page, with_panels
 from fedjax_links.report.source import Source
 from fedjax_links.report.tables import Table
+from fedjax_links.report.verdicts import Difference
 from fedjax_links.results.metric import numbers_of
 
 _NARROWEST, _WIDEST = 1.7, 5.5  # inches: of a panel's width
@@ -29,6 +32,7 @@ def heat_map(
     best_over: Sequence[str] = (),
     metric: str | None = None,
     tail: float = 0.1,
+    margin: float | None = None,
 ) -> Page:
     """Paired differences to the baseline over two axes, and who is best; one panel per algorithm.
 
@@ -45,16 +49,18 @@ def heat_map(
       metric: which metric; that of the run by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over; not with
         rounds as an axis.
+      margin: differences up to it count as alike, in the unit of the metric; by default that of
+        seeds until decided, else none.
 
     Returns:
-      The picture, a table of the best and one of differences.
+      The picture, a table of the best, one of differences, and one with a line for each algorithm.
 
     Raises:
       ValueError: for an unknown column or metric, a grid of more than one column beside all these,
         or a metric that nothing says which way is better.
     """
     found = cells.of_source(source, x=x, y=y, best_over=best_over, metric=metric, tail=tail)
-    drawn = _Map(source, found)
+    drawn = _Map(source, found, margin)
     shown = list(itertools.product(range(len(found.panels)), [None, *drawn.compared]))
     width = min(max(_CELL * len(found.x[1]), _NARROWEST), _WIDEST)
     if len(found.panels) == 1:  # as many columns as a page is wide
@@ -84,7 +90,7 @@ def _caption(source: Source, found: Cells, best_over: Sequence[str], tail: float
         shown = ' and '.join(map(_short, best_over))
         caption += f'. Every algorithm has the {shown} that is best at the cell, by the same seeds'
     if found.at_edge is not None:
-        count = sum(int(np.prod(values.shape[:-1])) for values in found.values.values())
+        count = sum(cells_of.size for cells_of in found.choices.values())
         caption += f'; in {found.at_edge} of {count} cells that is an edge of what was tried'
     return f'{caption}.'
 
@@ -93,14 +99,33 @@ def _short(name: str) -> str:
     return name.rsplit('.', 1)[-1].replace('_', ' ')
 
 
+def _mean(choice: Choice | None) -> float:
+    return math.nan if choice is None else float(choice.values[0].mean())
+
+
+def _means(compared: np.ndarray) -> np.ndarray:
+    """float[...], NaN where there is no difference."""
+    found = [math.nan if each is None else each.mean for each in compared.flat]
+    return np.reshape(found, compared.shape)
+
+
+def _clear(compared: np.ndarray) -> np.ndarray:
+    """bool[...], where zero is outside."""
+    found = [each is not None and each.excludes_zero for each in compared.flat]
+    return np.reshape(found, compared.shape)
+
+
 class _Map:
     """A map as tables and as a picture: levels, differences, and who is best."""
 
-    def __init__(self, source: Source, found: Cells) -> None:
+    @np.errstate(invalid='ignore')  # where all diverged
+    def __init__(self, source: Source, found: Cells, margin: float | None) -> None:
         """Compares with the baseline, and with the second: clear is whose lead excludes zero."""
-        self.source, self.metric = source, found.metric
-        self.names = [source.name(algorithm) for algorithm in found.values]
-        self.faces = np.array([look.face for look in plot.looks(found.values).values()])
+        self.source, self.metric, self.margin = source, found.metric, margin
+        self.cells, self.found = found, found.choices
+        base = self.found.get(source.baseline)
+        self.names = [source.name(algorithm) for algorithm in self.found]
+        self.faces = np.array([look.face for look in plot.looks(self.found).values()])
         self.x, self.y = ((_short(k), list(map(numbers_of, v))) for k, v in (found.x, found.y))
         self.panels: list[dict[str, str]] = [{} for _ in found.panels]
         for words, (pattern, third) in zip(self.panels, found.panels, strict=True):
@@ -108,40 +133,87 @@ class _Map:
             words |= {_short(found.third): numbers_of(third)} if found.third else {}
         one = source.num_seeds == 1
         self.undecided = 'one seed decides nothing' if one else '{} includes zero'
-        by_seed = {label: np.moveaxis(values, -1, 0) for label, values in found.values.items()}
-        self.compared = {
-            label: evaluation.paired_interval(values, by_seed[source.baseline])
-            for label, values in by_seed.items()
-            if source.baseline in by_seed and label != source.baseline
-        }
-        values = np.stack([*by_seed.values()])  # [A, S, K, Y, X]
-        means = found.metric.sign * values.mean(axis=1)
+        self.compared: dict[str, np.ndarray] = {}
+        if base is not None:
+            against = np.frompyfunc(self._difference, 2, 1)
+            others = {k: own for k, own in self.found.items() if k != source.baseline}
+            self.compared = {label: against(own, base) for label, own in others.items()}
+        every = [each for found in self.compared.values() for each in found.flat]
+        self.verdicts = source.verdicts(every, margin)
+        stacked = np.stack([*self.found.values()])  # [A, K, Y, X]
+        means = found.metric.sign * np.frompyfunc(_mean, 1, 1)(stacked).astype(float)
         order = np.argsort(np.where(np.isnan(means), np.inf, -means), axis=0, kind='stable')
-        ranked = np.take_along_axis(values, order[:, None], axis=0)
-        self.leader, self.level = order[0], ranked[0].mean(axis=0)
+        ranked = np.take_along_axis(stacked, order, axis=0)
+        self.leader = order[0]
+        self.level = np.frompyfunc(_mean, 1, 1)(ranked[0]).astype(float)
         self.clear = ~np.isnan(self.level)
-        if len(values) > 1:
-            lead = evaluation.paired_interval(ranked[0], ranked[1])
-            self.clear &= (np.isnan(lead.mean) & (lead.num_seeds > 1)) | lead.excludes_zero
+        if len(stacked) > 1:
+            self.clear &= np.frompyfunc(self._leads, 2, 1)(*ranked[:2]).astype(bool)
 
-    @np.errstate(invalid='ignore')  # where all diverged
+    def _difference(self, one: Choice | None, other: Choice | None) -> Difference | None:
+        if one is None or other is None:
+            return None
+        return self.source.difference(self.metric, one, other, self.margin)
+
+    def _leads(self, one: Choice | None, other: Choice | None) -> bool:
+        """Whether the better one's lead is clear; what diverged is behind, but for one seed."""
+        found = self._difference(one, other)
+        if found is None or found.mean != found.mean:
+            return one is None or one.values.shape[1] > 1
+        return found.excludes_zero
+
+    @np.errstate(invalid='ignore')
     def tables(self, caption: str) -> list[Table]:
-        """Who is best at every cell, and the differences to the baseline."""
+        """Who is best at every cell, the differences to the baseline, and these in one number."""
         lead = self.undecided.format('the paired 95 % interval of its lead over the second')
         caption += f' ~ where {lead}. Empty where all diverged or nothing ran.'
         best = np.vectorize(self._best, otypes=[object])(self.leader, self.level, self.clear)
-        found = [tables.of_rows([*self._rows(best)], caption)]
+        pages = [tables.of_rows([*self._rows(best)], caption)]
         rows = [
             row
-            for label, difference in self.compared.items()
-            for row in self._rows(self._texts(difference), algorithm=self.source.name(label))
+            for label, compared in self.compared.items()
+            for row in self._rows(
+                np.frompyfunc(self._text, 2, 1)(compared, self.found[label]),
+                algorithm=self.source.name(label),
+            )
         ]
+        baseline = self.source.name(self.source.baseline)
         caption = (
-            f'Difference to {self.source.name(self.source.baseline)} at the same cell; ± is '
-            'the 95 % interval over seeds (Student t) of differences between runs with the '
-            'same links and batches; * where zero is outside.'
+            f'Difference to {baseline} at the same cell, behind it the level; ± is the 95 % '
+            'interval over seeds (Student t) of differences between runs with the same links and '
+            f'batches; {self.verdicts.caption(self.metric)}'
         )
-        return [*found, tables.of_rows(rows, caption)] if rows else found
+        if not rows:
+            return pages
+        return [*pages, tables.of_rows(rows, caption), self._in_one_number(baseline)]
+
+    def _in_one_number(self, baseline: str) -> Table:
+        """A row for every algorithm: verdicts, extremes, and the mean over all cells by seed."""
+        rows = []
+        base = self.cells.levels(self.source.baseline)
+        for label, compared in self.compared.items():
+            every = [each for each in compared.flat if each is not None and each.mean == each.mean]
+            own = self.cells.levels(label)
+            count = min(own.shape[-1], base.shape[-1])
+            gained = (own[..., :count] - base[..., :count]).reshape(-1, count)
+            gained = gained[~np.isnan(gained).any(axis=1)]
+            of_all = evaluation.seed_interval(gained.sum(axis=0) / len(gained))
+            row = {'algorithm': self.source.name(label)}
+            for word in (evaluation.AHEAD, evaluation.BEHIND, evaluation.ALIKE):
+                number = sum(each.word == word for each in every)
+                row[word] = f'{number} of {compared.size}'
+            row['survive'] = str(sum(map(self.verdicts.survives, every)))
+            ends = sorted(every, key=lambda each: each.mean)
+            reach = (self.metric.interval(end, signed=True) for end in (ends[:1] + ends[-1:]))
+            row['from, to'] = ' to '.join(reach)
+            row['all cells'] = self.metric.difference(of_all)
+            rows.append(row)
+        caption = (
+            f'Minus {baseline}. All cells: the mean difference over all of them, by seed, with the '
+            '95 % interval over seeds; * where zero is outside; none where a run diverged. Cells '
+            'share their seeds, so that their counts say less than their size.'
+        )
+        return tables.of_rows(rows, caption)
 
     def _rows(self, texts: np.ndarray, **heads: str) -> Iterator[dict[str, str]]:
         """A row per panel and value of y, of texts [K, Y, X]."""
@@ -155,12 +227,9 @@ class _Map:
         shown = f'{self.names[leader]} {self.metric.number(level)}{"" if clear else " ~"}'
         return '' if np.isnan(level) else shown
 
-    def _texts(self, found: evaluation.Interval) -> np.ndarray:
-        def text(mean: float, half: float) -> str:
-            each = evaluation.Interval(np.asarray(mean), np.asarray(half), found.num_seeds)
-            return self.metric.difference(each)
-
-        return np.vectorize(text, otypes=[object])(found.mean, found.half_width)
+    def _text(self, found: Difference | None, choice: Choice | None) -> str:
+        shown = self.verdicts.text(self.metric, found)
+        return f'{shown} ({self.metric.number(_mean(choice))})' if shown else ''
 
     def draw(self, axes: Any, shown: tuple[int, str | None], cell: float) -> None:
         """Who is best, or an algorithm's differences, on one scale for all.
@@ -180,15 +249,14 @@ class _Map:
         else:
             title = f'{self.source.name(algorithm)} - {self.source.name(self.source.baseline)}'
             scale, form = self.metric.scale, '+.1f' if self.metric.is_share else '+.2g'
-            difference = self.compared[algorithm]
-            means = [each.mean for each in self.compared.values()]
-            values = scale * difference.mean[panel]
+            means = scale * np.array([*map(_means, self.compared.values())])
+            values = scale * _means(self.compared[algorithm][panel])
             texts = [[heat.format_value(value, form) for value in line] for line in values]
             plot.heat_map(
                 values,
-                most=scale * np.nanmax(np.abs([0.0, *np.ravel(means)])),
+                most=np.nanmax(np.abs([0.0, *np.ravel(means)])),
                 texts=texts if heat.fits(texts, cell) else None,
-                unclear=~difference.excludes_zero[panel],
+                unclear=~_clear(self.compared[algorithm][panel]),
                 reverse=self.metric.sign < 0,
                 colorbar=False,
                 ax=axes,

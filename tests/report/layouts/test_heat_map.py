@@ -51,15 +51,18 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
     ahead = {(0.0, 0.5): 0.0, (1.0, 0.5): 0.1, (0.0, 0.9): -0.2, (1.0, 0.9): 0.3}
     found = over(lambda a, x, y: 0.5 + (a == 'fedpbc') * ahead[x, y], x=(0.0, 1.0), y=(0.5, 0.9))
     page = heat_map(found, x=X, y=Y)
-    best, differences = page.tables
+    best, differences, in_one = page.tables
     assert list(best.header) == ['bayes accuracy', 'sigma 0', '1']
     assert rows(best) == [
         ['0.5', 'fedavg 50.0 ~', 'fedpbc 60.0'],
         ['0.9', 'fedavg 50.0', 'fedpbc 80.0'],
     ]
     assert rows(differences) == [
-        ['fedpbc', '0.5', '+0.0 ± 0.0', '+10.0 ± 0.0 *'],
-        ['fedpbc', '0.9', '-20.0 ± 0.0 *', '+30.0 ± 0.0 *'],
+        ['fedpbc', '0.5', '+0.0 ± 0.0 (50.0)', '+10.0 ± 0.0 ** (60.0)'],
+        ['fedpbc', '0.9', '-20.0 ± 0.0 ** (30.0)', '+30.0 ± 0.0 ** (80.0)'],
+    ]
+    assert rows(in_one) == [
+        ['fedpbc', '2 of 4', '1 of 4', '1 of 4', '3', '-20.0 ± 0.0 to +30.0 ± 0.0', '+5.0 ± 0.0 *']
     ]
     figure = drawn(page)
     leaders, image = images(figure)
@@ -84,10 +87,12 @@ def test_one_seed_decides_nothing(drawn):
     alone = {label: values[:, :1] for label, values in curves.items()}
     found = results(alone, members=members)
     page = heat_map(found, x=X, y=Y)
-    best, differences = page.tables
+    best, differences, _ = page.tables
     assert rows(best) == [[y, 'fedavg 40.0 ~', 'fedpbc 70.0 ~'] for y in ('0.5', '0.9')]
     assert '~ where one seed decides nothing' in best.caption
-    assert rows(differences) == [['fedpbc', y, '+0.0', '+30.0'] for y in ('0.5', '0.9')]
+    assert rows(differences) == [
+        ['fedpbc', y, '+0.0 (40.0)', '+30.0 (70.0)'] for y in ('0.5', '0.9')
+    ]
     figure = drawn(page)
     everywhere = set(itertools.product((0, 1), (0, 1)))
     assert hatched(figure.axes[0]) == hatched(figure.axes[1]) == everywhere
@@ -132,8 +137,11 @@ def test_every_algorithm_takes_its_best_rate_at_every_cell():
         return 0.8 - abs(rate - rates[algorithm, x]) - 0.1 * y - 0.05 * (algorithm == 'fedavg')
 
     found = over(level, x=(0, 1), y=(0, 1), rate=(0.1, 0.3, 1.0))
-    best, differences = heat_map(found, x=X, y=Y, best_over=(RATE,)).tables
-    assert [row[1:] for row in rows(differences)] == [[y, *['+5.0 ± 0.0 *'] * 2] for y in '01']
+    best, differences, _ = heat_map(found, x=X, y=Y, best_over=(RATE,)).tables
+    told = (('0', '80.0'), ('1', '70.0'))
+    assert [row[1:] for row in rows(differences)] == [
+        [y, *[f'+5.0 ± 0.0 ** ({level})'] * 2] for y, level in told
+    ]
     assert [row[1:] for row in rows(best)] == [['fedpbc 80.0'] * 2, ['fedpbc 70.0'] * 2]
     assert 'in 4 of 8 cells that is an edge' in best.caption
 
@@ -144,7 +152,7 @@ def test_rounds_can_be_an_axis():
         return np.minimum(steep * np.arange(1, 25), {0.1: 1.0, 1.0: 0.12}[rate]) + 0.1 * y
 
     found = over(level, evals=24, y=(0, 1), rate=(0.1, 1.0))
-    best, _ = heat_map(found, x='round', y=Y, best_over=(RATE,)).tables
+    best, *_ = heat_map(found, x='round', y=Y, best_over=(RATE,)).tables
     assert list(best.header[1:]) == ['round 30', '60', '120', '240']
     levels = [[cell.split()[1] for cell in row[1:]] for row in best.rows]
     assert levels == [['9.0', '12.0', '12.0', '24.0'], ['19.0', '22.0', '22.0', '34.0']]
@@ -174,8 +182,9 @@ def test_an_algorithm_that_a_column_does_not_reach_is_the_same_along_it():
     alone = curves_over(lambda a, x: 0.4 + 0.1 * x, ('fedavg',), x=(0, 1))
     curves, members = ({**one, **other} for one, other in zip(found, alone, strict=True))
     both = results(curves, members=members)
-    _, differences = heat_map(both, x=X, y=Y).tables
-    assert {cell for row in differences.rows for cell in row[2:]} == {'+10.0 ± 0.0 *'}
+    _, differences, _ = heat_map(both, x=X, y=Y).tables
+    cells = {row[2:] for row in map(tuple, differences.rows)}
+    assert cells == {('+10.0 ± 0.0 ** (50.0)', '+10.0 ± 0.0 ** (60.0)')}
 
 
 def test_the_client_mean_stands_for_an_algorithm_that_keeps_client_models(drawn):
@@ -185,7 +194,7 @@ def test_the_client_mean_stands_for_an_algorithm_that_keeps_client_models(drawn)
             models = {'server': curves[label], 'client_mean': curves[label] + 0.1}
             curves[label] = {model: {'eval_accuracy': v} for model, v in models.items()}
     page = heat_map(results(curves, members=members), x=X, y=Y)
-    assert {cell for row in page.tables[1].rows for cell in row[2:]} == {'+10.0 ± 0.0 *'}
+    assert {cell for row in page.tables[1].rows for cell in row[2:]} == {'+10.0 ± 0.0 ** (60.0)'}
     title = drawn(page).legends[0].get_title().get_text()
     assert title.endswith('; fedpbc at its client mean')
 

@@ -74,13 +74,14 @@ def test_levels_are_means_over_the_last_share_of_the_evaluations():
         assert last in table.caption
 
 
-def tried(columns, scores, alike=()):
+def tried(columns, scores, alike=(), by_seed=None, ties=()):
     """What two seeds said of values, some of which they could not tell from the best."""
     scores = np.array(scores)
+    by_seed = scores[:, None].repeat(2, axis=1) if by_seed is None else np.array(by_seed)
     best = int(np.nanargmax(scores))
     rivals = np.isin(np.arange(len(scores)), [best, *alike])
     race = Race(np.ones((len(scores), 2), bool), (best,), rivals)
-    return Tried('links', {}, columns, scores, best, rivals, race)
+    return Tried('links', {}, columns, scores, by_seed, best, rivals, list(ties), race)
 
 
 def test_a_rate_at_the_edge_of_what_was_tried_is_marked_in_the_table():
@@ -119,9 +120,10 @@ def test_a_baseline_with_client_models_is_compared_at_their_mean():
     }
     found = results({'fedpbc': both, 'mine': ends(0.9, 0.92)}, baseline='fedpbc')
     at_server, at_clients, mine = rows_of(levels(found).tables[0])
-    assert at_server['ours, minus fedpbc'] == '-20.0 ± 0.0 *'
+    assert at_server['ours, minus fedpbc'] == '-20.0 ± 0.0 **'
     assert at_clients['ours, minus fedpbc'] == ''
-    assert mine['ours, minus fedpbc'] == '+10.0 ± 0.0 *'
+    assert mine['ours, minus fedpbc'] == '+10.0 ± 0.0 **'
+    assert [at_server['verdict'], at_clients['verdict'], mine['verdict']] == ['behind', '', 'ahead']
 
 
 def test_without_its_baseline_a_table_has_no_differences():

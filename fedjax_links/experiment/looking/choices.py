@@ -1,0 +1,181 @@
+"""What tuning might have chosen with other seeds, and what that does to levels and differences."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import evaluation, runs
+from fedjax_links.experiment.plan import choosing, deciding
+from fedjax_links.results import dataset, recorded
+from fedjax_links.results.metric import Metric
+
+_DRAWS = 2000
+
+
+class Choice(NamedTuple):
+    """Final levels of an algorithm under a pattern, at what tuning chose and what it might have.
+
+    Attributes:
+      values: float[K, S], a row for what was chosen, then one for each near tie; a column per seed.
+      picks: int[B], the row that each resample of tuning's seeds chooses. All resample alike, so
+        that picks of algorithms that were tuned with the same seeds belong together.
+    """
+
+    values: np.ndarray
+    picks: np.ndarray
+
+    @property
+    def shares(self) -> np.ndarray:
+        """float[K], how often each row is chosen."""
+        return np.bincount(self.picks, minlength=len(self.values)) / len(self.picks)
+
+    def level(self) -> evaluation.Interval:
+        """The mean of what was chosen, with an interval that allows for the choice."""
+        return evaluation.chosen_interval(self.values, self.shares)
+
+    def minus(self, other: 'Choice') -> tuple[np.ndarray, np.ndarray]:
+        """Paired differences to another, over the first seeds, as many as both have.
+
+        Returns:
+          float[J, S], a row for every pair of choices, first that which was made; and float[J], how
+          often each pair comes out.
+        """
+        count = min(self.values.shape[1], other.values.shape[1])
+        both = zip(self.picks.tolist(), other.picks.tolist(), strict=True)
+        pairs = {(0, 0): 0}
+        for pair in both:
+            pairs[pair] = pairs.get(pair, 0) + 1
+        rows = [self.values[i, :count] - other.values[j, :count] for i, j in pairs]
+        return np.array(rows), np.array([*pairs.values()]) / len(self.picks)
+
+
+def of_series(
+    values: np.ndarray,
+    tried: choosing.Tried | None,
+    near: Mapping[int, np.ndarray],
+    direction: str | None,
+) -> Choice:
+    """Of one series.
+
+    Args:
+      values: float[S], final levels by seed.
+      tried: what was tuned over; None for nothing.
+      near: float[S] of near ties, by their place in what was tried.
+      direction: ``'max'`` or ``'min'``, which way scores of tuning are better.
+    """
+    places = [place for place in (tried.ties if tried else ()) if place in near]
+    if tried is None or tried.best is None or not places:
+        return Choice(values[None], np.zeros(_DRAWS, int))
+    scores = tried.by_seed[[tried.best, *places]] * (1 if direction == 'max' else -1)
+    scores = scores[:, ~np.isnan(scores).any(axis=0)]
+    uniform = np.random.default_rng(0).random((_DRAWS, tried.by_seed.shape[1]))
+    count = scores.shape[1]
+    drawn = (uniform[:, :count] * count).astype(int)
+    picks = scores[:, drawn].mean(axis=-1).argmax(axis=0)
+    return Choice(np.stack([values, *(near[place] for place in places)]), picks)
+
+
+def near_ties(
+    run: runs.Results, label: str, *, metric: str, model: str, tail: float
+) -> dict[Any, dict[int, float]]:
+    """Final levels of what tuning could not tell from the best, see `recorded.levels`."""
+    options: dict[str, Any] = {'metric': metric, 'model': model, 'tail': tail}
+    return recorded.levels(run.columns, run.facts, label, stage=dataset.TIE, **options)
+
+
+def near_of(
+    ties: Mapping[Any, Mapping[int, float]],
+    tried: choosing.Tried | None,
+    pattern: str,
+    point: Mapping[str, Any],
+    seeds: Sequence[int],
+) -> dict[int, np.ndarray]:
+    """Those of a series that have run with all of its seeds, as `of_series` takes them."""
+    found = {}
+    for place in tried.ties if tried else ():
+        at = recorded.place_of(pattern, {**point, **tried.values_at(place)} if tried else {})
+        own = ties.get(at, {})
+        if all(seed in own for seed in seeds):
+            found[place] = np.array([own[seed] for seed in seeds])
+    return found
+
+
+class Order(NamedTuple):
+    """How often one algorithm ends ahead of another, were both tuned again.
+
+    Attributes:
+      pattern: label of the links.
+      point: of the grid, as far as it concerns the first.
+      first: label of an algorithm.
+      second: that of another.
+      ahead: share of resamples of tuning's seeds at whose choices the first has the better mean
+        over the seeds of the experiment.
+    """
+
+    pattern: str
+    point: Mapping[str, Any]
+    first: str
+    second: str
+    ahead: float
+
+
+def tuning_noise(run: runs.Results, *, metric: str | None = None, tail: float = 0.1) -> list[Order]:
+    """How often each order of two algorithms would come out, were all of them tuned again.
+
+    Seeds of tuning are resampled, and each algorithm chooses anew between what tuning chose and the
+    near ties that ran (`Tuning.ties`); without any, every order is certain.
+
+    Args:
+      run: its metrics.
+      metric: that of the run by default.
+      tail: share of the evaluations, the last ones, that each seed is averaged over.
+
+    Returns:
+      One entry for every pair of algorithms under a pattern at a point of the grid.
+
+    Raises:
+      ValueError: if nothing says which way the metric is better.
+    """
+    facts, name = run.facts, metric or run.facts['metric']
+    sign = Metric(name, facts['directions'].get(name)).sign
+    decides = facts['directions'][facts['metric']]
+    mains = recorded.main_models(facts)
+    every: dict[str, dict[Any, Choice]] = {}
+    for label in facts['algorithms']:
+        options: dict[str, Any] = {'metric': name, 'model': mains[label], 'tail': tail}
+        ties = near_ties(run, label, **options)
+        tries = choosing.read_tries(run.columns, facts, label)
+        every[label] = {}
+        for place, by in recorded.levels(run.columns, facts, label, **options).items():
+            point, seeds = dict(place[1]), sorted(by)
+            tried = tried_for(tries, place[0], point)
+            near = near_of(ties, tried, place[0], point, seeds)
+            values = np.array([by[seed] for seed in seeds])
+            every[label][place] = of_series(values, tried, near, decides)
+    found = []
+    for first, second in itertools.combinations(facts['algorithms'], 2):
+        for place, choice in every[first].items():
+            other = deciding.counterpart(place, every[second])
+            if other is not None:
+                rows, shares = choice.minus(every[second][other])
+                ahead = float(shares @ (sign * rows.mean(axis=1) > 0))
+                found.append(Order(place[0], dict(place[1]), first, second, ahead))
+    return found
+
+
+def tried_for(
+    tries: Sequence[choosing.Tried], pattern: str, point: Mapping[str, Any]
+) -> choosing.Tried | None:
+    """What was tuned for a series: on its pattern, or on the only one that was tuned on."""
+    alone = len({tried.pattern for tried in tries}) == 1
+    agreeing = (
+        tried
+        for tried in tries
+        if (alone or tried.pattern == pattern)
+        and all(
+            point.get(k, dataset.as_tuple(v)) == dataset.as_tuple(v) for k, v in tried.at.items()
+        )
+    )
+    return next(agreeing, None)

@@ -1,0 +1,117 @@
+"""Verdicts of all comparisons of a page: which of them chance would give, and which survive."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fedjax_links import evaluation
+from fedjax_links.experiment.looking.choices import Choice
+from fedjax_links.results.metric import Metric
+
+_LEVEL = 0.05
+
+
+class Difference(NamedTuple):
+    """A paired difference of levels.
+
+    Attributes:
+      mean: of the first minus the second.
+      half_width: of its interval over seeds; where seeds go on until decided, of one that holds
+        at whatever number of them it is looked at.
+      wide: the interval that allows for tuning too; None where no near ties ran.
+      p_value: of a difference of zero, tuning included.
+      word: `evaluation.AHEAD` and the like, by the wider one; or '' where nothing says which way
+        the metric is better.
+    """
+
+    mean: float
+    half_width: float
+    wide: evaluation.Interval | None
+    p_value: float
+    word: str
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether zero lies outside of the wider interval."""
+        wider = self.half_width if self.wide is None else float(self.wide.half_width)
+        return abs(self.mean) > max(self.half_width, wider)
+
+
+def difference(
+    metric: Metric, one: Choice, other: Choice, margin: float, level: float | None
+) -> Difference:
+    """One level minus another, over the first seeds, as many as both have.
+
+    Args:
+      metric: what they are.
+      one: the first.
+      other: the second, with the same seeds.
+      margin: up to which differences make none.
+      level: of verdicts that may be asked for at any number of seeds; None where it was fixed.
+    """
+    rows, shares = one.minus(other)
+    over_seeds = evaluation.seed_interval(rows[0])
+    mean, half_width = float(over_seeds.mean), float(over_seeds.half_width)
+    if level is not None:
+        half_width = evaluation.decide(rows[0], level=level).half_width
+    wide = evaluation.chosen_interval(rows, shares) if len(rows) > 1 else None
+    word = ''
+    if metric.direction is not None and mean == mean:
+        widths = [half_width, *([] if wide is None else [float(wide.half_width)])]
+        words = {evaluation.word(metric.sign * mean, width, margin) for width in widths}
+        word = words.pop() if len(words) == 1 else evaluation.UNDECIDED
+    return Difference(mean, half_width, wide, evaluation.p_value(rows, shares), word)
+
+
+class Verdicts:
+    """Comparisons that stand on one page."""
+
+    def __init__(
+        self, found: Sequence[Difference | None], margin: float, until: Mapping[str, Any]
+    ) -> None:
+        """Marks those that survive.
+
+        Args:
+          found: all differences of the page; None where there is none.
+          margin: up to which they are alike.
+          until: how seeds went on until decided; empty where their number was fixed.
+        """
+        self._known = [each for each in found if each is not None and each.mean == each.mean]
+        self._margin, self._until = margin, until
+        survive = evaluation.benjamini_hochberg([each.p_value for each in self._known], _LEVEL)
+        pairs = zip(self._known, survive.tolist(), strict=True)
+        left = {id(each) for each, is_left in pairs if is_left and each.excludes_zero}
+        self._survivors = left if len(self._known) > 1 else set()
+
+    @property
+    def clear(self) -> int:
+        """How many exclude zero."""
+        return sum(each.excludes_zero for each in self._known)
+
+    def survives(self, found: Difference) -> bool:
+        """Whether a difference of the page does."""
+        return id(found) in self._survivors
+
+    def text(self, metric: Metric, found: Difference | None) -> str:
+        """``+1.2 ± 0.4 **``; nothing where there is none."""
+        return metric.difference(found, survives=self.survives(found)) if found else ''
+
+    def caption(self, metric: Metric) -> str:
+        """What stars and words are, and how much of it chance would give."""
+        tuned = any(each.wide is not None for each in self._known)
+        said = f'* where zero is outside{" of both intervals" if tuned else ""}'
+        count = len(self._known)
+        if count > 1:
+            said += (
+                f', as it would be by chance in {_LEVEL * count:.2g} of {count} comparisons '
+                f'(here {self.clear}); ** what survives Benjamini-Hochberg at {_LEVEL:.0%} '
+                f'({len(self._survivors)})'
+            )
+        if self._margin:
+            unit = ' points' if metric.is_share else ''
+            said += f'; alike: certainly within {metric.scale * self._margin:g}{unit}'
+        if self._until:
+            said += (
+                f'; every pair has as many seeds as its verdict needs, {self._until["least"]} at '
+                'least, and its interval holds at whatever number it ends'
+            )
+        return f'{said}.'

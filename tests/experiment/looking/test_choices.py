@@ -1,0 +1,194 @@
+"""What tuning might have chosen, against resampling by a loop and what is planted."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import algorithms, evaluation, experiment, local_training, participation, problems
+from fedjax_links.experiment.looking import choices
+from fedjax_links.experiment.plan import choosing, racing
+from fedjax_links.report import layouts, source, verdicts
+from fedjax_links.results.metric import Metric
+
+
+def tried(by_seed, ties):
+    """Values of which the first is the best by the mean over all seeds of tuning."""
+    scores = np.array(by_seed, float)
+    places = np.ones(len(scores), bool)
+    race = racing.Race(np.ones(scores.shape, bool), (0,), places)
+    columns = {'rate': np.arange(len(scores), dtype=float)}
+    means = scores.mean(axis=1)
+    return choosing.Tried('links', {}, columns, means, scores, 0, places, list(ties), race)
+
+
+def test_shares_are_those_of_all_resamples():
+    """Of 3 seeds drawn from 3, one by one: 27 resamples."""
+    scores = np.array([[3.0, 1.0, 2.5], [1.0, 3.0, 2.0], [0.0, 2.9, 2.9]])
+    near = {1: np.zeros(4), 2: np.ones(4)}
+    found = choices.of_series(np.full(4, 2.0), tried(scores, [2, 1]), near, 'max')
+    wins = np.zeros(3)
+    for seeds in np.ndindex(3, 3, 3):
+        wins[scores[[0, 2, 1]][:, list(seeds)].mean(axis=1).argmax()] += 1
+    np.testing.assert_allclose(found.shares, wins / 27, atol=4 * 0.5 / 2000**0.5)
+    np.testing.assert_array_equal(found.values[:, 0], [2.0, 1.0, 0.0])
+    smaller = choices.of_series(np.full(4, 2.0), tried(-scores, [2, 1]), near, 'min')
+    np.testing.assert_array_equal(smaller.picks, found.picks)
+
+
+def test_without_near_ties_nothing_is_added():
+    values = np.array([1.0, 2.0, 4.0])
+    for entry, near in ((None, {}), (tried([[1.0, 1.0], [0.0, 0.0]], [1]), {})):
+        found = choices.of_series(values, entry, near, 'max')
+        assert found.level() == evaluation.seed_interval(values)
+
+
+def test_algorithms_that_share_seeds_of_tuning_choose_together():
+    """Both have the same scores, so they always choose the same, and their difference stays."""
+    scores, near = [[2.0, 0.0, 1.1], [0.0, 2.0, 1.0]], {1: np.array([5.0, 6.0])}
+    one, other = (
+        choices.of_series(np.array([1.0, 2.0]) + shift, tried(scores, [1]), near, 'max')
+        for shift in (0.0, 10.0)
+    )
+    rows, shares = one.minus(other)
+    assert rows.tolist() == [[-10.0, -10.0], [0.0, 0.0]]
+    np.testing.assert_allclose(shares, one.shares)
+
+
+def test_a_pair_has_the_seeds_that_both_have():
+    one = choices.of_series(np.arange(5.0), None, {}, 'max')
+    other = choices.of_series(np.ones(3), None, {}, 'max')
+    np.testing.assert_array_equal(one.minus(other)[0], [[-1.0, 0.0, 1.0]])
+
+
+@pytest.mark.parametrize('count', [3, 8])
+def test_an_interval_holds_the_draw_of_a_choice_as_often_as_it_says(count, rng):
+    """Rows drawn by their shares, and means about them by Student's t law."""
+    shares = np.array([0.6, 0.3, 0.1])
+    rows = rng.normal(size=(3, count)) + np.array([[0.0], [1.0], [-2.5]])
+    found = evaluation.chosen_interval(rows, shares, level=0.9)
+    drawn = rng.choice(3, p=shares, size=200_000)
+    errors = stats.sem(rows, axis=1)
+    means = rows.mean(axis=1)[drawn] + errors[drawn] * rng.standard_t(count - 1, size=drawn.size)
+    inside = np.abs(means - rows[0].mean()) <= found.half_width
+    assert inside.mean() == pytest.approx(0.9, abs=4 * 0.3 / drawn.size**0.5)
+    p_value = 2 * min(np.mean(means <= 0), np.mean(means >= 0))
+    assert evaluation.p_value(rows, shares) == pytest.approx(p_value, abs=0.01)
+
+
+def test_of_one_row_the_p_value_is_that_of_students_t_test(rng):
+    values = rng.normal(0.5, 1.0, 6)
+    expected = stats.ttest_1samp(values, 0.0).pvalue
+    assert evaluation.p_value(values) == pytest.approx(expected)
+    assert evaluation.p_value([0.0, 0.0]) == 1.0
+    assert evaluation.p_value([3.0]) == 1.0
+    assert np.isnan(evaluation.p_value([np.nan, 1.0]))
+
+
+def test_what_may_well_be_chosen_and_diverged_has_no_bound():
+    found = evaluation.chosen_interval([[1.0, 1.1], [np.nan, 1.0]], [0.8, 0.2])
+    assert found.half_width == np.inf
+    found = evaluation.chosen_interval(np.ones((2, 3)), [0.8, 0.2])
+    assert (found.mean, found.half_width) == (1.0, 0.0)
+
+
+def test_benjamini_hochberg_is_its_stepwise_definition(rng):
+    for _ in range(50):
+        p_values = rng.uniform(size=12) ** rng.uniform(1, 4)
+        order, last = np.argsort(p_values), 0
+        for rank, place in enumerate(order, 1):
+            if p_values[place] <= 0.1 * rank / 12:
+                last = rank
+        expected = np.zeros(12, bool)
+        expected[order[:last]] = True
+        np.testing.assert_array_equal(evaluation.benjamini_hochberg(p_values, 0.1), expected)
+    assert evaluation.benjamini_hochberg([]).tolist() == []
+    assert evaluation.benjamini_hochberg([np.nan, 0.04]).tolist() == [False, True]
+
+
+def rule(make):
+    def maker(learning_rate):
+        return make(local_training.local_sgd(learning_rate, local_steps=3))
+
+    return maker
+
+
+def planted(**options):
+    """Two rules whose rates three seeds of tuning cannot tell apart."""
+    return experiment.Experiment(
+        title='Near',
+        problem=problems.quadratic(np.array([[0.0], [1.0], [4.0], [9.0]])),
+        patterns={'some': participation.bernoulli(np.array([0.4, 0.9, 0.5, 0.7]))},
+        algorithms={'fedavg': rule(algorithms.fedavg), 'fedpbc': rule(algorithms.fedpbc)},
+        num_rounds=8,
+        eval_every=4,
+        seeds=range(4),
+        metric='distance',
+        tuning=experiment.Tuning(grid={'learning_rate': [0.1, 0.2, 0.3]}, num_seeds=3, **options),
+    )
+
+
+def test_tuning_noise_is_that_of_choices_made_again_by_hand():
+    run = planted().run()
+    (order,) = experiment.tuning_noise(run, tail=0.5)
+    models = {'fedavg': 'server', 'fedpbc': 'client_mean'}
+    levels, scores = {}, {}
+    for label, model in models.items():
+        own = (run['algorithm'] == label) & (run['round'] == 8)
+        for stage, into in (('tuning', scores), ('main', levels), ('tie', levels)):
+            at = own & (run['stage'] == stage)
+            name = model
+            if into is scores:
+                best = np.minimum(run['server/distance'], run[f'{model}/distance'])
+            for rate in set(run['learning_rate'][at]):
+                here = at & (run['learning_rate'] == rate)
+                values = best[here] if into is scores else run[f'{name}/distance'][here]
+                into[label, float(rate)] = values
+    assert len(levels) > 2
+    rng, ahead = np.random.default_rng(1), 0
+    for _ in range(2000):
+        seeds = rng.integers(0, 3, 3)
+        mean = {}
+        for label in models:
+            rates = [rate for owner, rate in levels if owner == label]
+            chosen = min(rates, key=lambda rate: scores[label, rate][seeds].mean())
+            mean[label] = levels[label, chosen].mean()
+        ahead += mean['fedavg'] < mean['fedpbc']
+    assert (order.first, order.second, order.pattern) == ('fedavg', 'fedpbc', 'some')
+    assert order.ahead == pytest.approx(ahead / 2000, abs=0.05)
+
+
+def test_a_report_shows_both_intervals_and_its_verdict_goes_by_the_wider_one():
+    table = layouts.levels(source.of_run(planted().run())).tables[0]
+    fedavg, server, clients = (dict(zip(table.header, row, strict=True)) for row in table.rows)
+    assert 'in brackets' in table.caption
+    assert all('[' in row['ours'] for row in (fedavg, server, clients))
+    assert fedavg['verdict'] == ''
+    assert all(row['verdict'] in ('ahead', 'behind', 'not decided') for row in (server, clients))
+    without = planted(ties=0).run()
+    assert (without['stage'] != 'tie').all()
+    plain = layouts.levels(source.of_run(without)).tables[0]
+    assert not any('[' in cell for row in plain.rows for cell in row)
+    assert 'in brackets' not in plain.caption
+
+
+def choice(rng, *means):
+    """Levels of 5 seeds around some means, the first of which tuning chose half of the times."""
+    values = rng.normal(size=(len(means), 5)) * 0.01 + np.array(means)[:, None]
+    return choices.Choice(values, np.arange(2000) % len(means))
+
+
+def test_a_verdict_goes_by_the_wider_interval(rng):
+    metric = Metric('eval_accuracy', 'max')
+    base, ahead, torn = choice(rng, 0.5), choice(rng, 0.6), choice(rng, 0.6, 0.4)
+    plain = verdicts.difference(metric, ahead, base, 0.0, None)
+    assert (plain.word, plain.wide) == ('ahead', None)
+    assert plain.excludes_zero
+    wide = verdicts.difference(metric, torn, base, 0.0, None)
+    assert (wide.word, wide.excludes_zero) == ('not decided', False)
+    assert wide.half_width < abs(wide.mean) < wide.wide.half_width
+    near = verdicts.difference(metric, choice(rng, 0.5), base, 0.1, None)
+    assert near.word == 'alike'
+    loss = verdicts.difference(Metric('loss', 'min'), ahead, base, 0.0, None)
+    assert loss.word == 'behind'
+    early = verdicts.difference(metric, ahead._replace(values=ahead.values[:, :3]), base, 0.0, 0.95)
+    assert (early.word, early.half_width) == ('not decided', np.inf)
