@@ -56,7 +56,7 @@ def of_source(
     y: str,
     best_over: Sequence[str],
     metric: str | None = None,
-    tail: float = 0.1,
+    tail: float | None = None,
 ) -> Cells:
     """Final levels over the cells of a map.
 
@@ -66,7 +66,8 @@ def of_source(
       y: the column along the vertical axis, or `ROUND`.
       best_over: columns of which every algorithm takes the best value at a cell.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over.
+      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+        tenth by default.
 
     Returns:
       The levels; over rounds those of single evaluations: the last one, that at half its round, at
@@ -76,7 +77,6 @@ def of_source(
       ValueError: for an unknown column, or a grid of more than one column beside all these.
     """
     kind = source.metric(metric)
-    checks.within('tail', tail, 0, 1)
     points = [point for _, point in source.members.values()]
     names = dict.fromkeys(name for point in points for name in point)
     axes: dict[str, list[Any]] = {

@@ -212,26 +212,37 @@ class Source:
     def _place(self, dim: str, label: str) -> int:
         return int(self.data.indexes[dim].get_loc(label))
 
-    def ends(self, metric: str | None = None, tail: float = 0.1) -> Ends:
+    def tail(self, given: float | None = None) -> float:
+        """The share of the evaluations that each seed is averaged over.
+
+        By default that of seeds until decided, or a tenth.
+
+        Raises:
+          ValueError: for one that is none.
+        """
+        share = self.until.get('tail', 0.1) if given is None else given
+        checks.within('tail', share, 0, 1)
+        return float(share)
+
+    def ends(self, metric: str | None = None, tail: float | None = None) -> Ends:
         """Final levels of every series and model.
 
         Args:
           metric: which metric; that of the run by default.
-          tail: share of the evaluations, the last ones, that each seed is averaged over.
+          tail: see `tail`.
 
         Raises:
           ValueError: for an unknown metric, or a share that is none.
         """
-        found = self.metric(metric)
-        checks.within('tail', tail, 0, 1)
+        found, tail = self.metric(metric), self.tail(tail)
         rows = self.rows(every_model=True)
         every = {key: self._choice(found, key, tail) for key in rows}
         values = {key: choice.values[0] for key, choice in every.items()}
         return Ends(found, values, every, self.span(tail))
 
-    def span(self, tail: float) -> str:
+    def span(self, tail: float | None) -> str:
         """``mean of the last 3 evaluations over 5 seeds``."""
-        count = dataset.num_last(len(self.rounds), tail)
+        count = dataset.num_last(len(self.rounds), self.tail(tail))
         last = 'last evaluation' if count == 1 else f'last {count} evaluations'
         return f'mean of the {last} over {self.seeds}'
 

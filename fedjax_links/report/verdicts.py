@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fedjax_links import evaluation
 from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.results.metric import Metric
@@ -32,8 +34,8 @@ class Difference(NamedTuple):
     @property
     def excludes_zero(self) -> bool:
         """Whether zero lies outside of the wider interval."""
-        wider = self.half_width if self.wide is None else float(self.wide.half_width)
-        return abs(self.mean) > max(self.half_width, wider)
+        width = self.half_width if self.wide is None else float(self.wide.half_width)
+        return abs(self.mean) > width
 
 
 def difference(
@@ -53,12 +55,13 @@ def difference(
     mean, half_width = float(over_seeds.mean), float(over_seeds.half_width)
     if level is not None:
         half_width = evaluation.decide(rows[0], level=level).half_width
-    wide = evaluation.chosen_interval(rows, shares) if len(rows) > 1 else None
-    word = ''
+    wide, word = None, ''
+    if len(rows) > 1:
+        more = evaluation.chosen_interval(rows, shares).half_width - over_seeds.half_width
+        wide = over_seeds._replace(half_width=half_width + np.maximum(more, 0.0))
     if metric.direction is not None and mean == mean:
-        widths = [half_width, *([] if wide is None else [float(wide.half_width)])]
-        words = {evaluation.word(metric.sign * mean, width, margin) for width in widths}
-        word = words.pop() if len(words) == 1 else evaluation.UNDECIDED
+        width = half_width if wide is None else float(wide.half_width)
+        word = evaluation.word(metric.sign * mean, width, margin)
     return Difference(mean, half_width, wide, evaluation.p_value(rows, shares), word)
 
 

@@ -77,13 +77,15 @@ class Metric(NamedTuple):
         """
         mean, half = float(found.mean), float(found.half_width)
         shown, width = self.number(mean), self.number(half, digits=1)
+        beyond = '' if wide is None else self.number(float(wide.half_width), digits=1)
         if 1e-6 < self.scale * half < 1e6:
             needed = -math.floor(math.log10(self.scale * half / 2))
             decimals = max(needed, 1 if self.is_share else 0)
             shown, width = (f'{self.scale * value:.{decimals}f}' for value in (mean, half))
+            if wide is not None:
+                beyond = f'{self.scale * float(wide.half_width):.{decimals}f}'
         shown = f'+{shown}' if signed and mean >= 0 else shown
-        if wide is not None:
-            width += f' [{self.number(float(wide.half_width), digits=2)}]'
+        width += f' [{beyond}]' if beyond else ''
         return shown if half != half else f'{shown} ± {width}'
 
     def difference(self, found: Any, *, survives: bool = False) -> str:

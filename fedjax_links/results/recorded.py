@@ -64,10 +64,12 @@ def levels(
     late = rounds[-dataset.num_last(len(rounds), tail) :]
     name = f'{model or main_models(facts)[label]}/{metric or facts["metric"]}'
     tried = (facts.get('tuning') or {}).get('grid', ()) if stage == TIE else ()
-    given = {column: rows[column] for column in (*facts['grid'], *tried) if column in rows}
+    names = (name for name in (*facts['grid'], *tried) if name in rows)
+    given = {name: rows[name].tolist() for name in names}
     found: dict[Any, dict[int, list[float]]] = {}
+    patterns = rows['pattern'].tolist()
     for row in np.flatnonzero(np.isin(rows['round'], late)).tolist():
-        place = place_of(rows['pattern'][row], {k: own[row] for k, own in given.items()})
+        place = place_of(patterns[row], {k: own[row] for k, own in given.items()})
         is_finite = bool(rows['finite'][row]) if 'finite' in rows else True
         own = found.setdefault(place, {}).setdefault(int(rows['seed'][row]), [])
         own.append(float(rows[name][row]) if is_finite else np.nan)

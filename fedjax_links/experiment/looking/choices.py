@@ -32,8 +32,10 @@ class Choice(NamedTuple):
         return np.bincount(self.picks, minlength=len(self.values)) / len(self.picks)
 
     def level(self) -> evaluation.Interval:
-        """The mean of what was chosen, with an interval that allows for the choice."""
-        return evaluation.chosen_interval(self.values, self.shares)
+        """The mean of what was chosen, with an interval that allows for the choice too."""
+        over_seeds = evaluation.seed_interval(self.values[0])
+        found = evaluation.chosen_interval(self.values, self.shares)
+        return found._replace(half_width=np.maximum(found.half_width, over_seeds.half_width))
 
     def minus(self, other: 'Choice') -> tuple[np.ndarray, np.ndarray]:
         """Paired differences to another, over the first seeds, as many as both have.

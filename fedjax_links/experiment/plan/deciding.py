@@ -26,7 +26,8 @@ class UntilDecided(Sequence[int]):
       margin: differences up to it make no difference, in the unit of the metric, so that a pair can
         be decided to be alike.
       level: probability that a pair is never given a false verdict.
-      tail: share of the evaluations, the last ones, that each seed is averaged over.
+      tail: share of the evaluations, the last ones, that each seed is averaged over, in reports
+        too unless they say otherwise.
     """
 
     least: int = 5

@@ -25,12 +25,13 @@ _MOST_INCHES = 15.0
 Paper = Mapping[tuple[str, str], Level]
 
 
-def metrics(source: Source, *, tail: float = 0.1) -> Page:
+def metrics(source: Source, *, tail: float | None = None) -> Page:
     """One row per pattern, algorithm and model, one column per metric.
 
     Args:
       source: what ran.
-      tail: share of the evaluations, the last ones, that each seed is averaged over.
+      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+        tenth by default.
 
     Returns:
       The table.
@@ -54,7 +55,7 @@ def levels(
     source: Source,
     *,
     metric: str | None = None,
-    tail: float = 0.1,
+    tail: float | None = None,
     margin: float | None = None,
     published: Mapping[str, Any] | None = None,
 ) -> Page:
@@ -63,7 +64,8 @@ def levels(
     Args:
       source: what ran.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over.
+      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+        tenth by default.
       margin: differences up to it count as alike, in the unit of the metric; by default that of
         seeds until decided, else none.
       published: a ``module:factory`` that returns a `Level` by (pattern, algorithm), and its
@@ -121,7 +123,9 @@ def levels(
         data = source.data.sel(pattern=[pattern])
         of_main = {k: found[pattern, k, source.main_models[k]] for k in source.members}
         wide = {k: float(v.wide.half_width) for k, v in of_main.items() if v and v.wide}
-        plot.paired_differences(data, metric=ends.metric.name, tail=tail, wide=wide, ax=axes)
+        plot.paired_differences(
+            data, metric=ends.metric.name, tail=source.tail(tail), wide=wide, ax=axes
+        )
         axes.set_title(source.name(pattern), fontsize=10)
         axes.figure.supxlabel(axes.get_xlabel(), fontsize=10)
         axes.set_xlabel('')
@@ -189,13 +193,14 @@ def _orderings(
     return [tables.of_rows(rows, caption)] if rows else []
 
 
-def best(source: Source, *, metric: str | None = None, tail: float = 0.1) -> Page:
+def best(source: Source, *, metric: str | None = None, tail: float | None = None) -> Page:
     """One row per pattern and algorithm: its best point, and the difference to the baseline's.
 
     Args:
       source: what ran.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over.
+      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+        tenth by default.
 
     Returns:
       The table; a value at an edge of the grid is marked.
@@ -238,13 +243,14 @@ def _point(source: Source, label: str) -> str:
     )
 
 
-def bars(source: Source, *, metric: str | None = None, tail: float = 0.1) -> Page:
+def bars(source: Source, *, metric: str | None = None, tail: float | None = None) -> Page:
     """Bars with 95 % intervals over seeds.
 
     Args:
       source: what ran.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over.
+      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+        tenth by default.
 
     Returns:
       The bars, and their heights as a table.
@@ -282,7 +288,7 @@ def bars(source: Source, *, metric: str | None = None, tail: float = 0.1) -> Pag
     return Page(f'Final {ends.metric.words} as bars', [table], draw, (inches, 4.2))
 
 
-def spread(source: Source, *, metric: str | None = None, tail: float = 0.1) -> Page:
+def spread(source: Source, *, metric: str | None = None, tail: float | None = None) -> Page:
     """One row per pattern and algorithm, one column per stream that alone followed the seed.
 
     For runs with a column ``redraw`` in their grid, see `redraws`.
@@ -290,7 +296,8 @@ def spread(source: Source, *, metric: str | None = None, tail: float = 0.1) -> P
     Args:
       source: what ran.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over.
+      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+        tenth by default.
 
     Returns:
       A table of standard deviations over seeds.

@@ -31,7 +31,7 @@ def heat_map(
     y: str,
     best_over: Sequence[str] = (),
     metric: str | None = None,
-    tail: float = 0.1,
+    tail: float | None = None,
     margin: float | None = None,
 ) -> Page:
     """Paired differences to the baseline over two axes, and who is best; one panel per algorithm.
@@ -47,8 +47,8 @@ def heat_map(
       best_over: columns, such as rates, of which every algorithm takes the value that is best at a
         cell by its mean over seeds.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over; not with
-        rounds as an axis.
+      tail: share of the evaluations, the last ones, that each seed is averaged over, a
+        tenth by default; not with rounds as an axis.
       margin: differences up to it count as alike, in the unit of the metric; by default that of
         seeds until decided, else none.
 
@@ -82,7 +82,7 @@ def heat_map(
     )
 
 
-def _caption(source: Source, found: Cells, best_over: Sequence[str], tail: float) -> str:
+def _caption(source: Source, found: Cells, best_over: Sequence[str], tail: float | None) -> str:
     over_rounds = ROUND in (found.x[0], found.y[0])
     when = f'mean over {source.seeds}' if over_rounds else source.span(tail)
     caption = f'{found.metric.title}: {when}'

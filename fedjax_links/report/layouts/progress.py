@@ -33,7 +33,7 @@ def curves(
     log: bool = False,
     log_rounds: bool = False,
     columns: int = 3,
-    tail: float = 0.1,
+    tail: float | None = None,
     against: tuple[str, Mapping[tuple[str, str], np.ndarray]] | None = None,
 ) -> Page:
     """Curves against the round, or what it cost.
@@ -109,7 +109,7 @@ def curves(
     )
 
 
-def overview(source: Source, *, pattern: str | None = None, tail: float = 0.1) -> Page:
+def overview(source: Source, *, pattern: str | None = None, tail: float | None = None) -> Page:
     """Curves of the main metric and of a training loss, with all candidate models; links below.
 
     Args:
