@@ -21,6 +21,21 @@ from fedjax_links.papers import common
 RATES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002)
 
 
+NAMES = (
+    ('fedavg', 'FedAvg'),
+    ('fedbuff', 'FedBuff'),
+    ('fedavg_known', 'FedAvg known'),
+    ('fedau', 'FedAU'),
+    ('fedpbc', 'FedPBC'),
+    ('fedpbc_server', 'FedPBC, server'),
+    ('mifa', 'MIFA'),
+    ('fedvarp', 'FedVARP'),
+    ('fedstale', 'FedStale'),
+    ('scaffold', 'SCAFFOLD'),
+    ('amplified_scaffold', 'Amplified SCAFFOLD'),
+    ('feddyn', 'FedDyn'),
+    ('focus', 'FOCUS'),
+)
 HALVES = {'name': 'halves', 'first': 0.1, 'second': 0.5}
 LINKS = {
     'bernoulli': {'name': 'bernoulli', 'probs': HALVES},
@@ -52,6 +67,7 @@ def get_config(argument: str = '') -> ConfigDict:
                 'fedavg_known': {},
                 'fedau': {},
                 'fedpbc': {},
+                'fedpbc_server': {'name': 'fedpbc'},
                 'fedbuff': {'buffer_size': 10},
                 'mifa': {},
                 'fedvarp': {},
@@ -62,12 +78,11 @@ def get_config(argument: str = '') -> ConfigDict:
                 'focus': {},
             },
             'tuning': {
-                'grow': 0,
                 'learning_rates': RATES,
-                'num_rounds': 3990,
-                'num_seeds': 1,
-                'pattern': which,
+                'num_seeds': 3,
+                'model': {'fedpbc': 'client_mean', 'fedpbc_server': 'server'},
             },
+            'names': NAMES,
             'baseline': 'fedavg',
             'metric': 'distance',
             'redraw': 'by_seed',
@@ -83,10 +98,11 @@ def get_config(argument: str = '') -> ConfigDict:
             'caption': (
                 'F_i = 0.5 ||x - u_i||^2, u_i around (i / 1000) 1, 40 clients, 10 dimensions, full '
                 'gradients, five local steps. Distance to the optimum in float32, whose rounding '
-                'is some 1e-7. Each seed draws its own u_i and links.'
+                'is some 1e-7. Each seed draws its own u_i and links. FedPBC stands twice, with a '
+                'rate of its own for each of its models.'
             ),
             'quick': {
-                'tuning': {'learning_rates': (0.1, 0.01), 'num_rounds': 190},
+                'tuning': {'learning_rates': (0.1, 0.01), 'num_seeds': 1, 'grow': 0},
                 'num_rounds': 190,
                 'num_seeds': 2,
             },

@@ -2,54 +2,42 @@
 
   python -m fedjax_links simulate --config=configs/map.py --workdir=runs/map
 
-An hour and a half on two busy CPU cores, ten to fifteen minutes behind :rounds or :correlation
-(studies/map.md, which has the outcome). With --quick a minute or less: a map of two by two points.
+What it took is in studies/map.md, which has the outcome. With --quick a minute or two: a map of two
+by two points.
 
-Algorithms on Gaussian classes that nobody tells apart more often than the Bayes accuracy says,
-over links that are as good as their client's labels are lucky, the more unequal the larger sigma.
-Every algorithm has the best of three or four rates at every point. After a colon: `space` for
-overlap, sigma and alpha, which is the default; `rounds` for who is ahead when; `correlation` for
-links with memory; with any of them `established` for six rules, the default, or `newer` for FedAvg
-and five others. Every seed draws data, partition, link qualities, links and batches anew.
+Eleven algorithms on Gaussian classes that nobody tells apart more often than the Bayes accuracy
+says, over links that are as good as their client's labels are lucky, the more unequal the larger
+sigma; FedPBC twice, with a rate of its own for each of its models. Rates are tuned at every point
+until the best lies inside of what was tried, and every difference to FedAvg has as many seeds as
+its verdict needs. After a colon: `space` for overlap, sigma and alpha, which is the default;
+`correlation` for links with memory; `rounds` for who is ahead when, from random and from zero
+weights, with the best of a wide range of rates at every round. Every seed draws data, partition,
+link qualities, links and batches anew.
 """
 
 from ml_collections import ConfigDict
 
 from fedjax_links.papers import common
 
-OVERLAPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.98)
-RATES = {
-    'space': (0.005, 0.02, 0.08),
-    'rounds': (0.005, 0.02, 0.08, 0.3),
-    'correlation': (0.005, 0.02, 0.08),
-}
 RATE, OVERLAP = 'client.learning_rate', 'problem.bayes_accuracy'
 ALGORITHMS = {
-    'established': {
-        'fedavg': {},
-        'fedpbc': {},
-        'fedau': {},
-        'fedavg_known': {},
-        'scaffold': {},
-        'mifa': {},
-    },
-    'newer': {
-        'fedavg': {},
-        'focus': {},
-        'amplified_scaffold': {'period': 100, 'amplification': 1.5},
-        'feddyn': {'alpha': 0.1},
-        'fedstale': {'stale_weight': 0.5},
-        'fedbuff': {'buffer_size': 10},
-    },
-}
-TITLES = {
-    'space': 'Who is ahead by overlap, links and heterogeneity',
-    'rounds': 'Who is ahead by rounds',
-    'correlation': 'Who is ahead by the memory of links',
+    'fedavg': {},
+    'fedpbc': {},
+    'fedpbc_server': {'name': 'fedpbc'},
+    'fedau': {},
+    'fedavg_known': {},
+    'scaffold': {},
+    'mifa': {},
+    'focus': {},
+    'amplified_scaffold': {'period': 100, 'amplification': 1.5},
+    'feddyn': {'alpha': 0.1},
+    'fedstale': {'stale_weight': 0.5},
+    'fedbuff': {'buffer_size': 10},
 }
 NAMES = {
     'fedavg': 'FedAvg',
     'fedpbc': 'FedPBC',
+    'fedpbc_server': 'FedPBC, server',
     'fedau': 'FedAU',
     'fedavg_known': 'FedAvg known',
     'scaffold': 'SCAFFOLD',
@@ -60,79 +48,107 @@ NAMES = {
     'fedstale': 'FedStale',
     'fedbuff': 'FedBuff',
 }
+MODELS = {'fedpbc': 'client_mean', 'fedpbc_server': 'server'}
+TUNED = {
+    'tuning': {
+        'learning_rates': (0.005, 0.02, 0.08),
+        'num_seeds': 2,
+        'ties': 1,
+        'model': MODELS,
+    },
+    'seeds': {'until': 'decided', 'least': 4, 'most': 12, 'margin': 0.005, 'tail': 0.4},
+}
+QUICK = {
+    'tuning': {'learning_rates': (0.06, 0.2), 'num_seeds': 1, 'grow': 0},
+    'seeds': {'least': 2, 'most': 3},
+}
+RATES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 
 
 def get_config(argument: str = '') -> ConfigDict:
     """The settings of a map.
 
     Args:
-      argument: ``space``, ``rounds`` or ``correlation``, and ``established`` or ``newer``.
+      argument: ``space``, ``correlation`` or ``rounds``.
     """
-    which, rules = common.chosen(argument, ('space', 'rounds', 'correlation'), ALGORITHMS)
-    algorithms = ALGORITHMS[rules]
-    kind, grid, quick_grid, x, tail, num_rounds, eval_every = {
+    (which,) = common.chosen(argument, ('space', 'correlation', 'rounds'))
+    title, x, grid, num_rounds, eval_every = {
         'space': (
-            'bernoulli',
-            {
-                'problem': {'alpha': (0.05, 0.1, 1.0)},
-                'links': {'probs': {'sigma': (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)}},
-            },
-            {'problem': {'alpha': (0.1,)}, 'links': {'probs': {'sigma': (0.0, 10.0)}}},
+            'Who is ahead by overlap, links and heterogeneity',
             'links.probs.sigma',
-            0.4,
+            {
+                OVERLAP: (0.5, 0.7, 0.9, 0.98),
+                'problem.alpha': (0.05, 0.1, 1.0),
+                'links.probs.sigma': (0.0, 2.0, 10.0),
+            },
+            1000,
+            200,
+        ),
+        'correlation': (
+            'Who is ahead by the memory of links',
+            'links.correlation_time',
+            {
+                OVERLAP: (0.6, 0.9),
+                'links.correlation_time': (1.0, 10.0, 30.0, 100.0, 300.0),
+            },
             2000,
             400,
         ),
-        'rounds': ('bernoulli', {}, {}, 'round', 0.0, 5120, 40),
-        'correlation': (
-            'markov',
-            {'links': {'correlation_time': (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)}},
-            {'links': {'correlation_time': (1.0, 100.0)}},
-            'links.correlation_time',
-            0.5,
-            4000,
-            500,
+        'rounds': (
+            'Who is ahead by rounds',
+            'round',
+            {OVERLAP: (0.6, 0.9), 'problem.model.zero': (False, True)},
+            1280,
+            20,
         ),
     }[which]
+    rules = {k: v for k, v in ALGORITHMS.items() if which != 'rounds' or k != 'fedpbc_server'}
     probs = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
-    overlaps = (0.6, 0.9) if which == 'correlation' else OVERLAPS
-    grid.setdefault('problem', {})['bayes_accuracy'] = overlaps
-    quick_grid.setdefault('problem', {})['bayes_accuracy'] = (0.6, 0.9)
+    is_early = which == 'rounds'
+    layout = {'name': 'heat_map', 'x': x, 'y': OVERLAP}
+    if is_early:
+        grid = {**grid, RATE: RATES}
+        layout |= {'best_over': (RATE,), 'tail': 0.0}
     return ConfigDict(
         {
-            'title': TITLES[which] + (', five more rules' if rules == 'newer' else ''),
+            'title': title,
             'problem': {
                 'name': 'gaussians',
                 'num_clients': 100,
                 'examples_per_client': 200,
                 'bayes_accuracy': 0.7,
                 'alpha': 0.1,
+                'model': {'name': 'softmax', 'zero': False},
             },
-            'links': {'name': kind, 'probs': probs},
+            'links': {'name': 'markov' if which == 'correlation' else 'bernoulli', 'probs': probs},
             'client': {'local_steps': 5, 'batch_size': 16},
-            'algorithms': algorithms,
-            'names': tuple((label, NAMES[label]) for label in algorithms),
+            'algorithms': rules,
+            'names': tuple((label, NAMES[label]) for label in rules),
             'baseline': 'fedavg',
             'redraw': 'by_seed',
-            'grid': {**grid, 'client': {'learning_rate': RATES[which]}},
+            'grid': _nested(grid),
             'num_rounds': num_rounds,
             'eval_every': eval_every,
-            'num_seeds': 5,
-            'reports': {
-                'map': {
-                    'name': 'heat_map',
-                    'x': x,
-                    'y': OVERLAP,
-                    'best_over': (RATE,),
-                    'tail': tail,
-                }
-            },
+            **({'num_seeds': 5} if is_early else TUNED),
+            'reports': {'map': layout} | ({} if is_early else {'rates': {'name': 'rates'}}),
             'quick': {
                 'problem': {'num_clients': 30, 'examples_per_client': 50},
-                'grid': {**quick_grid, 'client': {'learning_rate': (0.06, 0.2)}},
-                'num_rounds': 4 * 40,
-                'eval_every': 40,
-                'num_seeds': 2,
+                'grid': _nested({**{k: v[:2] for k, v in grid.items()}, OVERLAP: (0.6, 0.9)}),
+                'num_rounds': 80,
+                'eval_every': 20 if is_early else 40,
+                **({'num_seeds': 2} if is_early else QUICK),
             },
         }
     )
+
+
+def _nested(grid: dict) -> dict:
+    """A grid with dots in its names, as a config has it."""
+    nested: dict = {}
+    for path, values in grid.items():
+        *parents, name = path.split('.')
+        place = nested
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[name] = values
+    return nested

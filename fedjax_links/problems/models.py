@@ -20,16 +20,19 @@ class Softmax(nn.Module):
 
     Attributes:
       num_classes: number of outputs.
+      zero: whether it begins with weights of zero, in place of flax's random ones.
       dtype: what it computes in, as in `MLP`.
     """
 
     num_classes: int
+    zero: bool = False
     dtype: str | None = None
 
     @nn.compact
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
-        dense = nn.Dense(self.num_classes, dtype=check_dtype(self.dtype))
+        kind = {'kernel_init': nn.initializers.zeros} if self.zero else {}
+        dense = nn.Dense(self.num_classes, dtype=check_dtype(self.dtype), **kind)
         return as_logits(dense(flatten(features)), self.dtype)
 
 

@@ -28,11 +28,11 @@ ARGUMENTS = {
     'xiang2024_figure6': ((), _RELEASED),
     'depth': (('gaussians', 'long', 'images', 'digits'), ()),
     'exactness': (('bernoulli', 'cyclic', 'groups'), ()),
-    'map': (('space', 'rounds', 'correlation'), ('established', 'newer'), ()),
+    'map': (('space', 'rounds', 'correlation'), ()),
     'xiang2024_figure9': (('alpha', 'gamma', 'delta', 'sigma'), ('cifar10', _SMALL), _COMMITS),
     'xiang2024_table1': (_XIANG, _COMMITS),
     'xiang2024_table1_digits': (('clean', 'noisy'), _COMMITS),
-    'xiang2024_table1_gaussians': (('table', 'rules'), _COMMITS),
+    'xiang2024_table1_gaussians': (('table', 'rules', 'tuned'), _COMMITS),
     'xiang2024_table1_synthetic': ((), _COMMITS),
     'xiang2024_table2': ((*_XIANG, _SMALL), _COMMITS),
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fedjax_links import runs
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment.plan import makers
+from fedjax_links.experiment.plan.deciding import UntilDecided
 from fedjax_links.experiment.plan.lanes import Lane
 
 if TYPE_CHECKING:
@@ -71,8 +72,14 @@ def divide(experiment: 'Experiment', count: int, by: str = PROGRAM) -> runs.Divi
       experiment: the experiment.
       count: number of processes.
       by: as in `Share`.
+
+    Raises:
+      ValueError: for seeds until decided by seed.
     """
     plan = experiment.plan
+    if by == SEED and isinstance(experiment.seeds, UntilDecided):  # whose shares help each other
+        requirement = 'be left out where seeds go on until decided, on machines of one kind'
+        raise errors.invalid('allow_mixed', requirement, True)
     found: dict[str, int] = {}
     for lanes_of in plan.tuning_lanes, plan.asked_lanes, plan.possible_lanes:
         lanes = [lane for label in experiment.algorithms for lane in lanes_of(label)]

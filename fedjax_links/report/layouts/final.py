@@ -223,7 +223,9 @@ def best(source: Source, *, metric: str | None = None, tail: float | None = None
                     'algorithm': source.name(algorithm),
                     'best point': _point(source, label),
                     'ours': ends.level(key),
-                    baseline: ends.metric.interval(difference, signed=True) if difference else '',
+                    baseline: ends.metric.interval(difference, signed=True, wide=difference.wide)
+                    if difference
+                    else '',
                 }
             )
     caption = (

@@ -150,6 +150,11 @@ def test_a_mistake_costs_a_line(seeds, said):
         experiment.build(values(num_seeds=None, seeds=seeds))
 
 
+def test_shares_by_seed_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r'^`allow_mixed` must be left out where seeds go on'):
+        experiment.build(CONFIG).shard(0, 2, by='seed').run(tmp_path)
+
+
 def test_a_number_of_seeds_beside_it_is_refused():
     with pytest.raises(ValueError, match=r'^`config\.seeds` must be left out'):
         experiment.build(values(seeds={'until': 'decided'}))
