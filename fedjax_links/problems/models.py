@@ -31,7 +31,7 @@ class Softmax(nn.Module):
     @nn.compact
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
-        kind = {'kernel_init': nn.initializers.zeros} if self.zero else {}
+        kind: Any = {'kernel_init': nn.initializers.zeros} if self.zero else {}
         dense = nn.Dense(self.num_classes, dtype=check_dtype(self.dtype), **kind)
         return as_logits(dense(flatten(features)), self.dtype)
 

@@ -260,3 +260,13 @@ def test_a_dtype_that_is_none_is_refused(name):
     make, options, shape = MODULES[name]
     with pytest.raises(ValueError, match="`dtype` has no 'bfloat61'; did you mean 'bfloat16'"):
         make(10, **options, dtype='bfloat61').init(jax.random.key(0), jnp.zeros((1, *shape)))
+
+
+def test_softmax_may_begin_at_zero():
+    given = np.ones((2, 4))
+    for zero in (False, True):
+        module = models.Softmax(3, zero=zero)
+        params = module.init(jax.random.key(0), given)
+        weights = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(params)])
+        assert (weights == 0).all() == zero
+        assert module.apply(params, given).shape == (2, 3)
