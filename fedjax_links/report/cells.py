@@ -13,6 +13,7 @@ from fedjax_links.report.source import Source
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
+_DRAWS = 200
 ROUND = 'round'
 """What the axis of rounds is called."""
 
@@ -39,6 +40,28 @@ class Cells(NamedTuple):
     y: tuple[str, Sequence[Any]]
     third: str | None
     at_edge: int | None
+
+    def minus(self, algorithm: str, other: str) -> Choice | None:
+        """Mean differences over all cells where both converged, by seed; None where none did.
+
+        Of what was chosen, and then of what each resample of tuning would have chosen everywhere.
+        """
+        both = zip(self.choices[algorithm].flat, self.choices[other].flat, strict=True)
+        pairs = [pair for pair in both if None not in pair]
+        count = min((each.values.shape[1] for pair in pairs for each in pair), default=0)
+        is_tuned = any(len(each.values) > 1 for pair in pairs for each in pair)
+        rows: list[list[np.ndarray]] = [[] for _ in range(1 + is_tuned * _DRAWS)]
+        for one, base in pairs:
+            chosen = one.values[0, :count] - base.values[0, :count]
+            if not np.isnan(chosen).any():
+                rows[0].append(chosen)
+                for draw, row in enumerate(rows[1:]):
+                    picked = (each.values[each.picks[draw], :count] for each in (one, base))
+                    row.append(next(picked) - next(picked))
+        if not rows[0]:
+            return None
+        picks = 1 + np.arange(_DRAWS) if is_tuned else np.zeros(_DRAWS, int)
+        return Choice(np.array([np.mean(row, axis=0) for row in rows]), picks)
 
     def levels(self, algorithm: str) -> np.ndarray:
         """float[K, Y, X, S], over the first seeds, as many as all cells have; NaN for no cell."""

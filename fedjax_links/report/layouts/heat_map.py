@@ -190,14 +190,8 @@ class _Map:
     def _in_one_number(self, baseline: str) -> Table:
         """A row for every algorithm: verdicts, extremes, and the mean over all cells by seed."""
         rows = []
-        base = self.cells.levels(self.source.baseline)
         for label, compared in self.compared.items():
             every = [each for each in compared.flat if each is not None and each.mean == each.mean]
-            own = self.cells.levels(label)
-            count = min(own.shape[-1], base.shape[-1])
-            gained = (own[..., :count] - base[..., :count]).reshape(-1, count)
-            gained = gained[~np.isnan(gained).any(axis=1)]
-            of_all = evaluation.seed_interval(gained.sum(axis=0) / len(gained))
             row = {'algorithm': self.source.name(label)}
             for word in (evaluation.AHEAD, evaluation.BEHIND, evaluation.ALIKE):
                 number = sum(each.word == word for each in every)
@@ -206,14 +200,22 @@ class _Map:
             ends = sorted(every, key=lambda each: each.mean)
             reach = (self.metric.interval(end, signed=True) for end in (ends[:1] + ends[-1:]))
             row['from, to'] = ' to '.join(reach)
-            row['all cells'] = self.metric.difference(of_all)
+            row['all cells'] = self._of_all(self.cells.minus(label, self.source.baseline))
             rows.append(row)
         caption = (
             f'Minus {baseline}. All cells: the mean difference over all of them, by seed, with the '
-            '95 % interval over seeds; * where zero is outside; none where a run diverged. Cells '
+            '95 % interval over seeds, in brackets with tuning; * where zero is outside. Cells '
             'share their seeds, so that their counts say less than their size.'
         )
         return tables.of_rows(rows, caption)
+
+    def _of_all(self, found: Choice | None) -> str:
+        if found is None:
+            return ''
+        over_seeds, with_tuning = evaluation.seed_interval(found.values[0]), found.level()
+        wide = with_tuning if len(found.values) > 1 else None
+        star = ' *' if with_tuning.excludes_zero else ''
+        return self.metric.interval(over_seeds, signed=True, wide=wide) + star
 
     def _rows(self, texts: np.ndarray, **heads: str) -> Iterator[dict[str, str]]:
         """A row per panel and value of y, of texts [K, Y, X]."""

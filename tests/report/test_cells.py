@@ -1,0 +1,50 @@
+"""One number over all cells of a map, against a loop."""
+
+import numpy as np
+import pytest
+
+from fedjax_links.experiment.looking.choices import Choice
+from fedjax_links.report.cells import Cells
+from fedjax_links.results.metric import Metric
+
+
+def cells(**choices):
+    """One panel of two by two cells."""
+    shaped = {}
+    for label, own in choices.items():
+        shaped[label] = np.empty((1, 2, 2), object)
+        shaped[label].flat = own
+    axes = {'panels': [('links', None)], 'x': ('x', [0, 1]), 'y': ('y', [0, 1]), 'third': None}
+    return Cells(metric=Metric('eval_accuracy', 'max'), choices=shaped, at_edge=None, **axes)
+
+
+def alone(values):
+    return Choice(np.array([values], float), np.zeros(2000, int))
+
+
+def test_cells_have_the_first_seeds_that_all_have_and_those_that_diverged_are_left_out(rng):
+    own = [rng.normal(size=size) for size in (5, 3, 4, 3)]
+    base = [rng.normal(size=size) for size in (4, 6, 3, 4)]
+    own[2] = np.array([1.0, np.nan, 2.0, 3.0])
+    found = cells(a=map(alone, own), b=map(alone, base)).minus('a', 'b')
+    wanted = np.mean([own[k][:3] - base[k][:3] for k in (0, 1, 3)], axis=0)
+    np.testing.assert_allclose(found.values, [wanted])
+    none = cells(a=[None] * 4, b=map(alone, base))
+    assert none.minus('a', 'b') is None
+
+
+def test_what_tuning_would_choose_again_is_chosen_at_all_cells_together(rng):
+    picks = rng.integers(0, 2, 2000)
+    torn = [Choice(rng.normal(size=(2, 4)), np.roll(picks, k)) for k in range(4)]
+    base = [rng.normal(size=4) for _ in range(4)]
+    found = cells(a=torn, b=map(alone, base)).minus('a', 'b')
+    wanted = [
+        np.mean([torn[k].values[np.roll(picks, k)[draw]] - base[k] for k in range(4)], axis=0)
+        for draw in range(200)
+    ]
+    np.testing.assert_allclose(found.values[1:], wanted)
+    chosen = np.mean([torn[k].values[0] - base[k] for k in range(4)], axis=0)
+    np.testing.assert_allclose(found.values[0], chosen)
+    assert found.shares[0] == 0
+    assert found.shares[1:] == pytest.approx(1 / 200)
+    assert found.level().half_width > 0
