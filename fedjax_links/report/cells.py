@@ -47,7 +47,7 @@ class Cells(NamedTuple):
         Of what was chosen, and then of what each resample of tuning would have chosen everywhere.
         """
         both = zip(self.choices[algorithm].flat, self.choices[other].flat, strict=True)
-        pairs = [pair for pair in both if None not in pair]
+        pairs = [(a, b) for a, b in both if a is not None and b is not None]
         count = min((each.values.shape[1] for pair in pairs for each in pair), default=0)
         is_tuned = any(len(each.values) > 1 for pair in pairs for each in pair)
         rows: list[list[np.ndarray]] = [[] for _ in range(1 + is_tuned * _DRAWS)]

@@ -13,7 +13,8 @@ def cells(**choices):
     shaped = {}
     for label, own in choices.items():
         shaped[label] = np.empty((1, 2, 2), object)
-        shaped[label].flat = own
+        for place, choice in zip(np.ndindex(1, 2, 2), own, strict=True):
+            shaped[label][place] = choice
     axes = {'panels': [('links', None)], 'x': ('x', [0, 1]), 'y': ('y', [0, 1]), 'third': None}
     return Cells(metric=Metric('eval_accuracy', 'max'), choices=shaped, at_edge=None, **axes)
 
