@@ -1,76 +1,108 @@
-"""Which rules are ahead of FedAvg, and FedPBC of them, over the maps of studies/records/.
+"""All rules of the maps of studies/records/ in one picture, FedPBC beside each, and what it took.
 
 python -m studies.map_leads
 
-A line per map and algorithm: at how many points it is clearly ahead or behind (the paired 95 %
-interval over seeds excludes zero), the least and largest difference, in points of accuracy, and
-that of the means over all points, by seed: points share their draws, so that counts say less than
-their size. Every algorithm has its best rate at every point, by the same seeds, as in the maps.
+Tables by map: every rule against FedAvg and FedPBC against every rule, as one number, the mean over
+all points, by seed, with its interval over seeds and, in brackets, with tuning; and how many lanes
+the verdicts took beside the least number of seeds that is the same for all pairs and gives as many.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from matplotlib import pyplot as plt
 
 from fedjax_links import evaluation, runs
 from fedjax_links.report import cells, source
+from fedjax_links.report.verdicts import difference
 
 FOLDER = Path(__file__).parent / 'records' / 'maps'
-MAPS = ('space', 'rounds', 'correlation')
-TITLES = ('map', 'algorithm', 'minus FedAvg: ahead, behind', 'from, to')
-TITLES += ('FedPBC minus it: ahead, behind', 'from, to', 'all points')
+MAPS = ('space', 'correlation')
+TITLES = ('map', 'algorithm', 'minus FedAvg', 'level, %', 'FedPBC minus it')
 
 
-def levels(name: str) -> dict[str, np.ndarray]:
-    """Final levels float[K, Y, X, S] by algorithm of a recorded map, each at its best rates."""
+def read(name: str) -> tuple[source.Source, cells.Cells]:
+    """A recorded map, and its cells."""
     run = runs.read(FOLDER / name)
-    options = dict(run.facts['reports']['map'])
-    del options['name']
+    options = {k: v for k, v in run.facts['reports']['map'].items() if k != 'name'}
     found = source.of_run(run)
-    every = cells.of_source(found, metric='eval_accuracy', **options)
-    return {label: every.levels(label) for label in every.choices}
+    return found, cells.of_source(found, metric='eval_accuracy', **options)
 
 
-def both(which: str) -> dict[str, np.ndarray]:
-    """Levels of the six first rules and of the newer ones over the same draws.
-
-    Raises:
-      ValueError: if FedAvg is not the same in both.
-    """
-    first, newer = levels(which), levels(f'{which}_newer')
-    if not np.array_equal(newer['fedavg'], first['fedavg']):
-        raise ValueError(f'`{which}` must be two maps of the same draws, got different FedAvg.')
-    return {**first, **newer}
+def of_all(found: cells.Cells, algorithm: str, other: str) -> str:
+    """One number, by seed over all cells."""
+    choice = found.minus(algorithm, other)
+    assert choice is not None
+    over_seeds, wide = evaluation.seed_interval(choice.values[0]), choice.level()
+    return found.metric.interval(over_seeds, signed=True, wide=wide)
 
 
-def summary(ahead: np.ndarray, behind: np.ndarray) -> tuple[str, str, str]:
-    """At how many points one is ahead, the least and largest difference, that of all points."""
-    ahead, behind = (np.moveaxis(v, -1, 0).reshape(v.shape[-1], -1) for v in (ahead, behind))
-    found = evaluation.paired_interval(ahead, behind)
-    mean, half = 100 * found.mean, 100 * found.half_width
-    least, most = np.argmin(mean), np.argmax(mean)
-    count = f'{np.sum(mean > half)}, {np.sum(-mean > half)} of {mean.size}'
-    reach = ' to '.join(f'{mean[k]:+.1f} ± {half[k]:.1f}' for k in (least, most))
-    of_all = evaluation.paired_interval(ahead.mean(axis=1), behind.mean(axis=1))
-    return count, reach, f'{100 * of_all.mean:+.2f} ± {100 * of_all.half_width:.2f}'
-
-
-def rows(which: str, found: Mapping[str, np.ndarray]) -> Iterator[str]:
+def rows(name: str) -> Iterator[str]:
     """Lines of the table."""
-    for name, values in found.items():
-        if name == 'fedavg':
-            continue
-        other = ('', '', '') if name == 'fedpbc' else summary(found['fedpbc'], values)
-        cells_of_row = [which, name, *summary(values, found['fedavg'])[:2], *other]
-        yield f'| {" | ".join(cells_of_row)} |'
+    origin, found = read(name)
+    for label in origin.algorithms:
+        beside = [
+            '' if label == 'fedavg' else of_all(found, label, 'fedavg'),
+            f'{100 * found.levels(label).mean():.1f}',
+            '' if label == 'fedpbc' else of_all(found, 'fedpbc', label),
+        ]
+        yield f'| {" | ".join((name, origin.name(label), *beside))} |'
+
+
+def lanes(name: str) -> tuple[int, int, int, int]:
+    """What verdicts took.
+
+    Returns:
+      Pairs that were decided, of how many; lanes of the main stage; and how many there would be if
+      all had the seeds that the slowest decided pair needed.
+    """
+    origin, found = read(name)
+    until, decided, total, most = origin.until, 0, 0, 0
+    for label, own in found.choices.items():
+        total += sum(choice.values.shape[1] for choice in own.flat)
+        if label != 'fedavg':
+            for one, base in zip(own.flat, found.choices['fedavg'].flat, strict=True):
+                word = difference(found.metric, one, base, origin.margin, until['level']).word
+                if word != evaluation.UNDECIDED:
+                    decided, most = decided + 1, max(most, one.values.shape[1])
+    pairs = sum(own.size for label, own in found.choices.items() if label != 'fedavg')
+    return decided, pairs, total, most * sum(own.size for own in found.choices.values())
+
+
+def draw() -> None:
+    """Differences to FedAvg of every rule at every point, and their mean over all of them."""
+    axes = plt.subplots(1, len(MAPS), figsize=(10, 4.6), sharey=True, layout='constrained')[1]
+    for ax, name in zip(axes, MAPS, strict=True):
+        origin, found = read(name)
+        labels = [label for label in origin.algorithms if label != 'fedavg']
+        base = found.levels('fedavg')
+        for place, label in enumerate(labels):
+            own = found.levels(label)
+            count = min(own.shape[-1], base.shape[-1])
+            gained = 100 * (own[..., :count] - base[..., :count]).mean(axis=-1).ravel()
+            ax.plot(gained, np.full(gained.size, place), '|', ms=9, color='0.6')
+            choice = found.minus(label, 'fedavg')
+            assert choice is not None
+            level = choice.level()
+            ax.errorbar(100 * level.mean, place, xerr=100 * level.half_width, fmt='o', capsize=3)
+        ax.axvline(0, color='0.4', lw=0.8)
+        ax.set_title(f'{name}: {gained.size} points', fontsize=10)
+        ax.set_xlabel('minus FedAvg, points of accuracy')
+        ax.set_yticks(range(len(labels)), [origin.name(label) for label in labels])
+    axes[0].invert_yaxis()
+    plt.savefig(Path(__file__).parent / 'map_leads.png', dpi=110)
 
 
 def main() -> None:
-    """Prints the table."""
+    """Prints the tables and draws."""
     print(f'| {" | ".join(TITLES)} |\n{"| --- " * len(TITLES)}|')
-    for which in MAPS:
-        print('\n'.join(rows(which, both(which))))
+    for name in MAPS:
+        print('\n'.join(rows(name)))
+    for name in MAPS:
+        decided, pairs, used, fixed = lanes(name)
+        print(f'{name}: {decided} of {pairs} pairs decided; {used:,} lanes, not {fixed:,}')
+    draw()
 
 
 if __name__ == '__main__':

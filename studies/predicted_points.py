@@ -1,16 +1,21 @@
 """Predicted accuracies beside those of runs at 42 points of the map, over all six patterns.
 
-python -m studies.predicted_points
+python -m studies.predicted_points          # the table of studies/prediction.md
+python -m studies.predicted_points --draw   # its picture, from the table as the page has it
 
 Seven settings of overlap, heterogeneity and link inequality, six patterns of links each. Data,
 partition and link qualities of a setting are one draw, as a prediction is for one; links, batches
 and initial models follow the seed. Three quarters of an hour on a CPU core.
 """
 
+import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib import pyplot as plt
 
 from fedjax_links import experiment
 from fedjax_links.papers.xiang2024 import presets
@@ -111,8 +116,37 @@ def points(values: dict[str, Any], setting: tuple[float, float, float, int]) -> 
             )
 
 
+def recorded() -> dict[str, np.ndarray]:
+    """What the page's table says: float[42, 3] by algorithm, predicted, simulated, its error."""
+    page = (Path(__file__).parent / 'prediction.md').read_text()
+    numbers = r'(\d+\.\d+) \| (\d+\.\d+) ± (\d+\.\d+) \|'
+    rows = re.findall(rf'^\| [\d., ]+ \| \w+ \| {numbers} {numbers}$', page, flags=re.MULTILINE)
+    found = np.array(rows, float)
+    return {'FedAvg': found[:, :3], 'FedPBC, client mean': found[:, 3:]}
+
+
+def draw() -> None:
+    """Predicted against simulated, and what is left of it."""
+    whole, left = plt.subplots(1, 2, figsize=(9, 4.2), layout='constrained')[1]
+    for (label, (x, y, error)), mark in zip(
+        ((k, v.T) for k, v in recorded().items()), 'os', strict=True
+    ):
+        whole.plot(x, y, mark, ms=5, alpha=0.7, label=f'{label}: {len(x)} points')
+        left.errorbar(x, y - x, 2 * error, fmt=mark, ms=4, lw=0.8, alpha=0.7)
+    whole.axline((50, 50), slope=1, color='0.6', lw=1, zorder=0)
+    whole.set(xlabel='predicted accuracy, %', ylabel='simulated, %', aspect='equal')
+    whole.legend(frameon=False)
+    left.axhline(0, color='0.6', lw=1, zorder=0)
+    left.set(xlabel='predicted accuracy, %', ylabel='simulated - predicted, points')
+    left.set_title('bars: two standard errors of three runs', fontsize=9)
+    plt.savefig(Path(__file__).parent / 'prediction.png', dpi=110)
+
+
 def main() -> None:
-    """Prints the table."""
+    """Prints the table, or draws it."""
+    if '--draw' in sys.argv:
+        draw()
+        return
     titles = 'Bayes, alpha, sigma', 'pattern', 'FedAvg predicted', 'simulated'
     titles += 'FedPBC predicted', 'client mean simulated'
     print(f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|')
