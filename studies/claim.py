@@ -2,18 +2,20 @@
 
 import collections
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
-from fedjax_links import runs
+from fedjax_links import evaluation, runs
 
 ARCHIVES = Path(__file__).parent / 'records' / 'papers'
 HOLDS, REVERSED, OPEN = 'holds', 'reversed', 'cannot be told'
-ALIKE, DIFFERENT = 'no difference seen', 'different'
+ALIKE, DIFFERENT, HIDDEN = 'alike', 'different', 'stand-in cannot show it'
+MARGINS = {'points': 0.2, 'doublings of the rounds': 0.25}
+"""Up to where differences make none, by unit; of losses it is a share of the second's level."""
+SHARE = 0.005
 
 Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Evaluated rounds and float[S, T], a row per seed -> float[S]."""
@@ -42,6 +44,7 @@ class Claim(NamedTuple):
       scale: of what is printed.
       unit: of what is printed.
       ordered: whether the first is said to be ahead, and not just alike.
+      hidden: whether theory puts the difference at nearly nothing in what was run in its place.
     """
 
     item: str
@@ -55,19 +58,32 @@ class Claim(NamedTuple):
     scale: float = 100.0
     unit: str = 'points'
     ordered: bool = True
+    hidden: bool = False
 
 
 class Outcome(NamedTuple):
-    """The mean difference of a pair over its seeds, and half of the 95 % interval."""
+    """The mean difference of a pair over its seeds.
+
+    Attributes:
+      label: of the pair.
+      difference: positive where the first is ahead.
+      interval: half of the 95 % interval.
+      p_value: of a difference of zero.
+      margin: up to where it makes none.
+    """
 
     label: str
     difference: float
     interval: float
+    p_value: float = 0.0
+    margin: float = 0.0
 
     def verdict(self, ordered: bool) -> str:
-        """Whether zero is outside the interval, and on which side."""
+        """Whether the interval lies within the margin, or else on which side of zero."""
+        if abs(self.difference) + self.interval <= self.margin:
+            return ALIKE
         if not abs(self.difference) > self.interval:
-            return OPEN if ordered else ALIKE
+            return OPEN
         if not ordered:
             return DIFFERENT
         return HOLDS if self.difference > 0 else REVERSED
@@ -83,7 +99,12 @@ def until(last: int) -> Statistic:
     return lambda rounds, values: values[:, rounds <= last].mean(axis=1)
 
 
-def doublings_to(level: float) -> Statistic:
+def scatter(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Standard deviation over the last tenth of the evaluations."""
+    return values[:, -max(2, round(0.1 * len(rounds))) :].std(axis=1, ddof=1)
+
+
+def doublings_to(level: float, sign: int = 1) -> Statistic:
     """Binary logarithm of the first evaluated round at a level; of the last where there is none.
 
     Waiting times are compared by their ratio: a single seed that waits for most of a run would
@@ -91,7 +112,7 @@ def doublings_to(level: float) -> Statistic:
     """
 
     def first(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
-        there = values >= level
+        there = sign * values >= sign * level
         return np.log2(np.where(there.any(axis=1), rounds[there.argmax(axis=1)], rounds[-1]))
 
     return first
@@ -121,36 +142,48 @@ def outcomes(claim: Claim) -> Iterator[Outcome]:
     for label, pair in claim.pairs.items():
         ahead, behind = (measure(*course(claim.run, side, claim.metric)) for side in pair)
         differences = claim.sign * claim.scale * (ahead - behind)
-        scale = stats.t.isf(0.025, len(differences) - 1) / len(differences) ** 0.5
-        yield Outcome(label, float(differences.mean()), float(scale * differences.std(ddof=1)))
+        found = evaluation.seed_interval(differences)
+        level = SHARE * abs(claim.scale * behind.mean())
+        yield Outcome(
+            label,
+            float(found.mean),
+            float(found.half_width),
+            evaluation.p_value(differences),
+            MARGINS.get(claim.unit, float(level)),
+        )
 
 
 def verdict(claim: Claim, found: Iterable[Outcome]) -> str:
     """Of all pairs: the one word, or how many of each."""
     words = [outcome.verdict(claim.ordered) for outcome in found]
+    if claim.hidden:
+        words = [HIDDEN if word in (OPEN, ALIKE) else word for word in words]
     counts = collections.Counter(words)
     if len(counts) == 1:
         return words[0]
     return ', '.join(f'{word} {count} of {len(words)}' for word, count in counts.items())
 
 
-def shown(claim: Claim, found: Iterable[Outcome]) -> str:
-    """The numbers of all pairs, with their unit."""
-    numbers = '; '.join(f'{o.label} {o.difference:+.2f} ± {o.interval:.2f}'.strip() for o in found)
+def shown(claim: Claim, found: Sequence[Outcome], least: float = 0.0) -> str:
+    """The numbers of all pairs with their unit, and a star up to some p-value."""
+    marks = [' *' if outcome.p_value <= least else '' for outcome in found]
+    numbers = '; '.join(
+        f'{o.label} {o.difference:+.2f} ± {o.interval:.2f}{mark}'.strip()
+        for o, mark in zip(found, marks, strict=True)
+    )
     return f'{claim.part}{": " * bool(claim.part)}{numbers} {claim.unit}'
 
 
 def rows(claims: Iterable[Claim]) -> Iterator[str]:
-    """The lines of the table."""
+    """The lines of the table; a star marks what survives Benjamini-Hochberg among all of it."""
     yield '| item | the paper says | run | difference here | verdict |'
     yield '| --- | --- | --- | --- | --- |'
-    for claim in claims:
-        if not (ARCHIVES / claim.run).is_dir():
-            yield f'| {claim.item} | {claim.text} | {claim.run} | not run yet | not known |'
-            continue
-        found = list(outcomes(claim))
+    every = [(claim, list(outcomes(claim))) for claim in claims]
+    p_values = np.array([each.p_value for _, found in every for each in found])
+    least = p_values[evaluation.benjamini_hochberg(p_values)].max()
+    for claim, found in every:
         run = f'[{claim.run}](../studies/records/papers/{claim.run}/report.md)'
-        numbers, said = shown(claim, found), verdict(claim, found)
+        numbers, said = shown(claim, found, least), verdict(claim, found)
         yield f'| {claim.item} | {claim.text} | {run} | {numbers} | {said} |'
 
 

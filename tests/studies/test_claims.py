@@ -53,13 +53,36 @@ def test_the_difference_is_that_of_pairs_of_seeds(monkeypatch, rng):
 
 
 def test_verdicts_follow_the_interval():
-    ahead, behind, near = (claim_of.Outcome('', d, 1.0) for d in (2.0, -2.0, 0.5))
+    ahead, behind, near, little = (
+        claim_of.Outcome('', *found, margin=0.7)
+        for found in ((2.0, 1.0), (-2.0, 1.0), (0.5, 1.0), (0.4, 0.2))
+    )
     assert claim_of.verdict(claim(), [ahead, ahead]) == 'holds'
     assert claim_of.verdict(claim(), [behind]) == 'reversed'
     mixed = claim_of.verdict(claim(), [ahead, near, near])
     assert mixed == 'holds 1 of 3, cannot be told 2 of 3'
-    alike = claim_of.verdict(claim(ordered=False), [near, behind])
-    assert alike == 'no difference seen 1 of 2, different 1 of 2'
+    assert claim_of.verdict(claim(), [little]) == 'alike'
+    alike = claim_of.verdict(claim(ordered=False), [little, behind])
+    assert alike == 'alike 1 of 2, different 1 of 2'
+    hidden = claim_of.verdict(claim(hidden=True), [near, little, behind])
+    assert hidden == 'stand-in cannot show it 2 of 3, reversed 1 of 3'
+
+
+def test_margins_are_those_of_the_unit_and_of_the_level(monkeypatch, rng):
+    made(monkeypatch, 0.6 + 0.01 * rng.normal(size=(2, 5, 20)))
+    (points,) = claim_of.outcomes(claim())
+    assert points.margin == 0.2
+    (loss,) = claim_of.outcomes(claim(scale=1000.0, unit='thousandths of loss', sign=-1))
+    assert loss.margin == pytest.approx(0.005 * 600, rel=0.02)
+    first, second = (
+        claim_of.final(*claim_of.course('run', Side(label, 'p'), 'eval_accuracy')) for label in 'ab'
+    )
+    assert points.p_value == pytest.approx(stats.ttest_rel(first, second).pvalue)
+
+
+def test_how_much_models_scatter_at_the_end():
+    values = np.array([[0.0] * 18 + [1.0, 3.0]])
+    assert claim_of.scatter(np.arange(20), values) == pytest.approx(2**0.5)
 
 
 def test_rounds_to_a_level_and_never(monkeypatch):
