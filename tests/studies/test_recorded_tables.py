@@ -1,6 +1,7 @@
 """A cell of every recorded table is what its command gives: the lanes behind it run again."""
 
 import importlib
+import json
 import re
 
 import numpy as np
@@ -173,35 +174,47 @@ def test_where_fedavg_and_focus_end(links, title):
             np.testing.assert_allclose(again, numbers(recorded), atol=5e-4)
 
 
+def nested(values):
+    """Values by dotted path as sections."""
+    found = {}
+    for path, value in values.items():
+        *sections, name = path.split('.')
+        place = found
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[name] = value
+    return found
+
+
 @pytest.mark.parametrize(
     'which, at',
     [
         ('space', {'links.probs.sigma': 10.0, 'problem.alpha': 0.1}),
         ('rounds', {}),
         ('correlation', {'links.correlation_time': 30.0}),
-        ('correlation,newer', {'links.correlation_time': 30.0}),
+        ('correlation_newer', {'links.correlation_time': 30.0}),
     ],
 )
 def test_a_point_of_a_simulated_map(which, at):
+    """The first seed, by the config that the record has, at the rate that it took."""
     algorithm = 'focus' if 'newer' in which else 'fedavg'
-    at = {**at, 'problem.bayes_accuracy': 0.6, 'client.learning_rate': 0.02}
-    kept = runs.read(ROOT / 'studies' / 'records' / 'maps' / which.replace(',', '_')).columns
-    rows = kept['algorithm'] == algorithm
+    folder = ROOT / 'studies' / 'records' / 'maps' / which
+    kept, settings = runs.read(folder).columns, json.loads((folder / 'config.json').read_text())
+    settings.pop('sha256', None)
+    at = {**at, 'problem.bayes_accuracy': 0.7 if which == 'space' else 0.6}
+    rows = (kept['algorithm'] == algorithm) & (kept['stage'] == 'main') & (kept['seed'] == 0)
     for name, value in at.items():
         rows &= kept[name] == value
-    settings = config('map', which)
-    grid = {}
-    for name, value in at.items():
-        first, *middle, last = name.split('.')
-        section = grid.setdefault(first, {})
-        for part in middle:
-            section = section.setdefault(part, {})
-        section[last] = (value,)
-    alone = {'algorithms': {algorithm: {}}, 'names': (), 'reports': {}, 'grid': grid}
-    alone['baseline'] = algorithm
-    again = experiment.build({**settings, **alone}).run().columns
-    for name in ('seed', 'round'):
-        np.testing.assert_array_equal(again[name], kept[name][rows])
+    if which != 'space':
+        rows &= kept['client.learning_rate'] == 0.02
+    (rate,) = set(kept['client.learning_rate'][rows])
+    grid = nested({name: (value,) for name, value in at.items()})
+    alone = {'algorithms': {algorithm: {}}, 'names': (), 'reports': {}, 'baseline': algorithm}
+    left = {k: v for k, v in settings.items() if k not in ('tuning', 'seeds', 'quick')}
+    client = {**settings['client'], 'learning_rate': rate}
+    config = {**left, **alone, 'grid': grid, 'client': client, 'num_seeds': 1}
+    again = experiment.build(config).run().columns
+    np.testing.assert_array_equal(again['round'], kept['round'][rows])
     accuracy = 'server/eval_accuracy'
     np.testing.assert_allclose(again[accuracy], kept[accuracy][rows], atol=0.002)
 
