@@ -62,7 +62,7 @@ QUICK = {
     'tuning': {'learning_rates': (0.06, 0.2), 'num_seeds': 1, 'grow': 0},
     'seeds': {'least': 2, 'most': 3},
 }
-RATES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+RATES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 def get_config(argument: str = '') -> ConfigDict:
@@ -98,7 +98,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'Who is ahead by rounds',
             'round',
             {OVERLAP: (0.6, 0.9), 'problem.model.zero': (False, True)},
-            1280,
+            640,
             20,
         ),
     }[which]
