@@ -303,6 +303,7 @@ def _xiang_2024() -> Iterator[Claim]:
             {value: pair[::-1] for value, pair in _pbc_over('mifa', by_value).items()},
             ordered=False,
             margin=2.0,
+            note='; within 2 points',
         )
 
 
