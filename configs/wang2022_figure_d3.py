@@ -10,8 +10,8 @@ cycles of 50 rounds. :gaussians is a small version that needs no data: classes t
 regression, 250 clients and the length of FashionMNIST; 26 minutes of one CPU core, recorded
 in docs/papers.md; --quick, half a minute.
 
-The paper reports that factors 5, 10 and 15 do alike, and that 2 and 20 do worse. Deviations: as in
-wang2022_figure1.py.
+The paper reports that factors 5, 10 and 15 do alike, especially near convergence, and that 2 and 20
+do worse, 20 as it fluctuates more. Deviations: as in wang2022_figure1.py.
 """
 
 from ml_collections import ConfigDict
@@ -46,7 +46,8 @@ def get_config(argument: str = '') -> ConfigDict:
         ),
         'caption': (
             'Moving average over 3 % of the evaluations, band: standard deviation over seeds. The '
-            'paper reports that eta = 5, 10 and 15 do alike, 2 and 20 worse. Deviations: '
+            'paper reports that eta = 5, 10 and 15 do alike, 2 and 20 worse, 20 as it fluctuates '
+            'more. Deviations: '
             f'{presets.replaced(dataset, own_rates=True)}'
             f'{presets.selection(code, dataset)}; minibatches '
             'with replacement; loss as the mean over examples. With --quick: '

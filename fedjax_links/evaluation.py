@@ -210,36 +210,40 @@ def p_value(values: ArrayLike, shares: ArrayLike = (1.0,)) -> float:
 
 
 def benjamini_hochberg(p_values: ArrayLike, level: float = 0.05) -> NDArray[np.bool_]:
-    """Which of several comparisons survive, so that few of those are false on average.
+    """Which of many tests survive if at most a share of those that survive may be false.
 
-    The share of false ones among them is at most ``level`` in expectation if the comparisons are
-    independent or positively dependent (Benjamini and Hochberg 1995, Controlling the false
-    discovery rate).
+    With ``p_(1) <= ... <= p_(K)`` the smallest k survive, k the largest with
+
+      ``p_(k) <= k level / K``.
+
+    The expected share of false ones among them is at most ``level`` for independent tests and for
+    some that depend on each other, such as positively correlated ones (Benjamini and Hochberg
+    1995, Controlling the false discovery rate).
 
     Args:
-      p_values: float[K]; NaN never survives.
-      level: in [0, 1].
+      p_values: float[K] in [0, 1], one per test; NaN, as of a single seed, never survives and
+        counts as a test.
+      level: share of false ones, in [0, 1].
 
     Returns:
-      bool[K].
+      bool[K], in the order of the tests.
 
     Raises:
-      ValueError: for p-values or a level outside [0, 1].
+      ValueError: for p-values that are no vector, or a number outside [0, 1].
 
     Example:
       >>> from fedjax_links import evaluation
-      >>> evaluation.benjamini_hochberg([0.001, 0.02, 0.04, 0.9]).tolist()
-      [True, True, False, False]
+      >>> evaluation.benjamini_hochberg([0.03, 0.001, 0.04, 0.9]).tolist()
+      [False, True, False, False]
     """
     checks.within('level', level, 0, 1)
     values = np.asarray(p_values, np.float64)
-    known = np.sort(values[~np.isnan(values)])
-    if len(known):
-        checks.within('p_values', float(known[0]), 0, 1)
-        checks.within('p_values', float(known[-1]), 0, 1)
-    passing = known[known <= level * np.arange(1, len(known) + 1) / max(len(known), 1)]
-    survives: NDArray[np.bool_] = values <= (passing[-1] if len(passing) else -1.0)
-    return survives
+    if values.ndim != 1:
+        raise errors.invalid('p_values', 'be one number per test', list(values.shape))
+    checks.within('p_values', values[~np.isnan(values)], 0, 1)
+    bounds = level * np.arange(1, len(values) + 1) / len(values)
+    below = np.flatnonzero(np.sort(values) <= bounds)
+    return values <= (bounds[below[-1]] if len(below) else -1.0)  # NaN is not
 
 
 def _rows_and_shares(

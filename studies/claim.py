@@ -2,20 +2,24 @@
 
 import collections
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from fedjax_links import evaluation, runs
 
 ARCHIVES = Path(__file__).parent / 'records' / 'papers'
 HOLDS, REVERSED, OPEN = 'holds', 'reversed', 'cannot be told'
 ALIKE, DIFFERENT, HIDDEN = 'alike', 'different', 'stand-in cannot show it'
-MARGINS = {'points': 0.2, 'doublings of the rounds': 0.25}
-"""Up to where differences make none, by unit; of losses it is a share of the second's level."""
-SHARE = 0.005
+MARGIN = 0.01
+"""Of what the second reaches: differences up to it, a line in the papers' pictures, are alike."""
+DOUBLING = 1.0
+"""The margin of waiting times; the papers call 150 rounds beside 300 similar."""
+LEVEL = 0.05
+"""Of p-values, and of what may be false among those that survive."""
 
 Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Evaluated rounds and float[S, T], a row per seed -> float[S]."""
@@ -29,66 +33,6 @@ class Side(NamedTuple):
     model: str = 'server'
 
 
-class Claim(NamedTuple):
-    """One sentence of a paper.
-
-    Attributes:
-      item: figure or table.
-      text: the sentence, in our words.
-      run: the archive, named as the config and its words.
-      pairs: by label, who is said to be ahead of whom.
-      metric: that is compared.
-      statistic: what of its course.
-      part: which part of its course that is, where it is not the end.
-      sign: -1 where less is better.
-      scale: of what is printed.
-      unit: of what is printed.
-      ordered: whether the first is said to be ahead, and not just alike.
-      hidden: whether theory puts the difference at nearly nothing in what was run in its place.
-    """
-
-    item: str
-    text: str
-    run: str
-    pairs: Mapping[str, tuple[Side, Side]]
-    metric: str = 'eval_accuracy'
-    statistic: Statistic | None = None
-    part: str = ''
-    sign: int = 1
-    scale: float = 100.0
-    unit: str = 'points'
-    ordered: bool = True
-    hidden: bool = False
-
-
-class Outcome(NamedTuple):
-    """The mean difference of a pair over its seeds.
-
-    Attributes:
-      label: of the pair.
-      difference: positive where the first is ahead.
-      interval: half of the 95 % interval.
-      p_value: of a difference of zero.
-      margin: up to where it makes none.
-    """
-
-    label: str
-    difference: float
-    interval: float
-    p_value: float = 0.0
-    margin: float = 0.0
-
-    def verdict(self, ordered: bool) -> str:
-        """Whether the interval lies within the margin, or else on which side of zero."""
-        if abs(self.difference) + self.interval <= self.margin:
-            return ALIKE
-        if not abs(self.difference) > self.interval:
-            return OPEN
-        if not ordered:
-            return DIFFERENT
-        return HOLDS if self.difference > 0 else REVERSED
-
-
 def final(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Mean of the last tenth of the evaluations."""
     return values[:, -max(1, round(0.1 * len(rounds))) :].mean(axis=1)
@@ -99,23 +43,78 @@ def until(last: int) -> Statistic:
     return lambda rounds, values: values[:, rounds <= last].mean(axis=1)
 
 
-def scatter(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Standard deviation over the last tenth of the evaluations."""
-    return values[:, -max(2, round(0.1 * len(rounds))) :].std(axis=1, ddof=1)
+def fluctuation(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Binary logarithm of the root mean square step between evaluations of the last tenth."""
+    steps = np.diff(values[:, -max(2, round(0.1 * len(rounds))) :], axis=1)
+    return 0.5 * np.log2(np.mean(steps**2, axis=1))
 
 
-def doublings_to(level: float, sign: int = 1) -> Statistic:
-    """Binary logarithm of the first evaluated round at a level; of the last where there is none.
+class Claim(NamedTuple):
+    """One sentence of a paper.
 
-    Waiting times are compared by their ratio: a single seed that waits for most of a run would
-    carry a mean difference and its interval alone.
+    Attributes:
+      item: figure or table.
+      text: the sentence, in our words.
+      run: the archive, named as the config and its words.
+      pairs: by label, who is said to be ahead of whom; or four sides, where the lead of the first
+        over the second is said to be more than that of the third over the fourth.
+      metric: that is compared.
+      statistic: what of its course.
+      target: the level whose first rounds are compared in place of a statistic, if any.
+      part: which part of its course that is, where it is not the end.
+      sign: -1 where less is better.
+      scale: of what is printed.
+      unit: of what is printed.
+      ordered: whether the first is said to be ahead, and not just alike.
+      margin: up to which two are alike, in `unit`; else a `MARGIN` of what the second reaches.
+      shows: whether the run could show it; not where theory puts the effect at zero.
+      note: behind the verdict.
     """
 
-    def first(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
-        there = sign * values >= sign * level
-        return np.log2(np.where(there.any(axis=1), rounds[there.argmax(axis=1)], rounds[-1]))
+    item: str
+    text: str
+    run: str
+    pairs: Mapping[str, tuple[Side, ...]]
+    metric: str = 'eval_accuracy'
+    statistic: Statistic = final
+    target: float | None = None
+    part: str = ''
+    sign: int = 1
+    scale: float = 100.0
+    unit: str = 'points'
+    ordered: bool = True
+    margin: float | None = None
+    shows: bool = True
+    note: str = ''
 
-    return first
+
+class Outcome(NamedTuple):
+    """The difference of a pair over its seeds.
+
+    Attributes:
+      label: of the pair.
+      difference: its mean.
+      interval: half of the 95 % interval, Student's t.
+      p_value: two-sided, of no difference.
+      margin: up to which the two are alike.
+      note: behind the number.
+    """
+
+    label: str
+    difference: float
+    interval: float
+    p_value: float
+    margin: float
+    note: str = ''
+
+    def verdict(self, ordered: bool) -> str:
+        """A sign where there is one; alike where the whole interval is within the margin."""
+        if ordered and self.p_value < LEVEL:
+            return HOLDS if self.difference > 0 else REVERSED
+        if abs(self.difference) + self.interval <= self.margin:
+            return ALIKE
+        apart = abs(self.difference) - self.interval > self.margin
+        return DIFFERENT if apart and not ordered else OPEN
 
 
 @functools.cache
@@ -138,56 +137,114 @@ def course(run: str, side: Side, metric: str) -> tuple[np.ndarray, np.ndarray]:
 
 def outcomes(claim: Claim) -> Iterator[Outcome]:
     """Every pair of a claim."""
-    measure = claim.statistic or final
-    for label, pair in claim.pairs.items():
-        ahead, behind = (measure(*course(claim.run, side, claim.metric)) for side in pair)
-        differences = claim.sign * claim.scale * (ahead - behind)
-        found = evaluation.seed_interval(differences)
-        level = SHARE * abs(claim.scale * behind.mean())
-        yield Outcome(
-            label,
-            float(found.mean),
-            float(found.half_width),
-            evaluation.p_value(differences),
-            MARGINS.get(claim.unit, float(level)),
-        )
+    for label, sides in claim.pairs.items():
+        courses = [course(claim.run, side, claim.metric) for side in sides]
+        if claim.target is not None:
+            yield _waiting(claim, label, courses)
+            continue
+        levels = [claim.scale * claim.statistic(*found) for found in courses]
+        margin = MARGIN * abs(levels[1].mean()) if claim.margin is None else claim.margin
+        leads = [ahead - behind for ahead, behind in zip(levels[::2], levels[1::2], strict=True)]
+        differences = claim.sign * (leads[0] - sum(leads[1:]))
+        p_value = stats.ttest_1samp(differences, 0).pvalue
+        yield Outcome(label, *_interval(differences), float(p_value), margin)
+
+
+def _interval(differences: np.ndarray) -> tuple[float, float]:
+    found = evaluation.seed_interval(differences)
+    return float(found.mean), float(found.half_width)
+
+
+def first_rounds(rounds: np.ndarray, values: np.ndarray, target: float) -> np.ndarray:
+    """The first evaluated round at a level, by row; infinite where there is none."""
+    there = values >= target
+    return np.where(there.any(axis=1), rounds[there.argmax(axis=1)], np.inf)
+
+
+def _waiting(claim: Claim, label: str, courses: list[tuple[np.ndarray, np.ndarray]]) -> Outcome:
+    """Waiting times are compared by their ratio, and its sign by ranks.
+
+    A single seed that waits for most of a run would carry a mean difference of rounds, and its
+    interval, alone. Who never arrives counts with the last round.
+    """
+    sign, target = claim.sign, claim.sign * claim.target
+    first, second = (first_rounds(rounds, sign * values, target) for rounds, values in courses)
+    last = courses[0][0][-1]
+    ratios = np.log2(np.minimum(second, last) / np.minimum(first, last))
+    p_value = stats.wilcoxon(ratios).pvalue if ratios.any() else 1.0
+    of_means = (
+        first_rounds(rounds, sign * values.mean(axis=0)[None], target)[0]
+        for rounds, values in courses
+    )
+    here, there = (f'{number:.0f}' if np.isfinite(number) else 'never' for number in of_means)
+    note = f' ({np.sum(first < second)} of {len(first)} seeds; {here}, {there})'
+    margin = DOUBLING if claim.margin is None else claim.margin
+    return Outcome(label, *_interval(ratios), float(p_value), margin, note)
 
 
 def verdict(claim: Claim, found: Iterable[Outcome]) -> str:
     """Of all pairs: the one word, or how many of each."""
+    if not claim.shows:
+        return HIDDEN
     words = [outcome.verdict(claim.ordered) for outcome in found]
-    if claim.hidden:
-        words = [HIDDEN if word in (OPEN, ALIKE) else word for word in words]
     counts = collections.Counter(words)
-    if len(counts) == 1:
-        return words[0]
-    return ', '.join(f'{word} {count} of {len(words)}' for word, count in counts.items())
+    said = words[0]
+    if len(counts) > 1:
+        said = ', '.join(f'{word} {count} of {len(words)}' for word, count in counts.items())
+    return said + claim.note
 
 
-def shown(claim: Claim, found: Sequence[Outcome], least: float = 0.0) -> str:
-    """The numbers of all pairs with their unit, and a star up to some p-value."""
-    marks = [' *' if outcome.p_value <= least else '' for outcome in found]
+def shown(claim: Claim, found: Iterable[Outcome], survive: Iterable[bool]) -> str:
+    """The numbers of all pairs, with their unit and a star where they survive."""
     numbers = '; '.join(
-        f'{o.label} {o.difference:+.2f} ± {o.interval:.2f}{mark}'.strip()
-        for o, mark in zip(found, marks, strict=True)
+        f'{o.label} {o.difference:+.2f} ± {o.interval:.2f}{" *" * bool(kept)}{o.note}'.strip()
+        for o, kept in zip(found, survive, strict=True)
     )
     return f'{claim.part}{": " * bool(claim.part)}{numbers} {claim.unit}'
 
 
-def rows(claims: Iterable[Claim]) -> Iterator[str]:
-    """The lines of the table; a star marks what survives Benjamini-Hochberg among all of it."""
+Judged = list[tuple[Claim, list[Outcome]]]
+
+
+def judged(claims: Iterable[Claim]) -> Judged:
+    """All claims with the outcomes of their pairs."""
+    return [(claim, list(outcomes(claim))) for claim in claims]
+
+
+def survivors(found: Judged) -> list[list[bool]]:
+    """By claim and pair, whether it survives all others of the table."""
+    p_values = [outcome.p_value for _, pairs in found for outcome in pairs]
+    kept = iter(evaluation.benjamini_hochberg(p_values, LEVEL).tolist())
+    return [[next(kept) for _ in pairs] for _, pairs in found]
+
+
+def rows(found: Judged, minutes: Mapping[str, str]) -> Iterator[str]:
+    """The lines of the table."""
     yield '| item | the paper says | run | difference here | verdict |'
     yield '| --- | --- | --- | --- | --- |'
-    every = [(claim, list(outcomes(claim))) for claim in claims]
-    p_values = np.array([each.p_value for _, found in every for each in found])
-    least = p_values[evaluation.benjamini_hochberg(p_values)].max()
-    for claim, found in every:
-        run = f'[{claim.run}](../studies/records/papers/{claim.run}/report.md)'
-        numbers, said = shown(claim, found, least), verdict(claim, found)
+    for (claim, pairs), kept in zip(found, survivors(found), strict=True):
+        numbers, said = shown(claim, pairs, kept), verdict(claim, pairs)
+        run = link(claim.run, minutes)
         yield f'| {claim.item} | {claim.text} | {run} | {numbers} | {said} |'
 
 
-def rates(item: str, run: str, printed: Mapping[str, float]) -> str:
+def link(run: str, minutes: Mapping[str, str]) -> str:
+    """The report of a run, and what it cost."""
+    return f'[{run}](../studies/records/papers/{run}/report.md), {minutes[run]} min'
+
+
+def summary(found: Judged) -> str:
+    """How many differences the table has, and what chance and many tests make of them."""
+    p_values = np.array([outcome.p_value for _, pairs in found for outcome in pairs])
+    survive = sum(map(sum, survivors(found)))
+    return (
+        f'Of the {len(p_values)} differences {np.sum(p_values < LEVEL)} have a p-value below '
+        f'{LEVEL:g}; were all of them zero, {LEVEL * len(p_values):.0f} would by chance. '
+        f'{survive} survive Benjamini and Hochberg at {100 * LEVEL:.0f} %.'
+    )
+
+
+def rates(item: str, run: str, printed: Mapping[str, float], minutes: Mapping[str, str]) -> str:
     """The line of local rates that tuning chose, beside printed ones, by algorithm.
 
     An arrow marks a rate at the upper or lower edge of those tried.
@@ -205,5 +262,5 @@ def rates(item: str, run: str, printed: Mapping[str, float]) -> str:
     said = '; '.join(f'{name} {rate:g}' for name, rate in printed.items())
     seeds = len(np.unique(columns['seed'][tuning]))
     verdict = f'equal {equal} of {len(printed)}, by {seeds} seed{"s" if seeds > 1 else ""}'
-    link = f'[{run}](../studies/records/papers/{run}/report.md)'
-    return f'| {item} | best local rates: {said} | {link} | {"; ".join(here)} | {verdict} |'
+    report = link(run, minutes)
+    return f'| {item} | best local rates: {said} | {report} | {"; ".join(here)} | {verdict} |'

@@ -68,9 +68,59 @@ def test_a_paired_interval_is_that_of_the_differences(rng):
     assert paired.half_width < evaluation.seed_interval(values).half_width / 50
 
 
+def step_up(p_values, level):
+    """From the largest p-value down: once one is below its bound, it and all smaller survive."""
+    survives, found = [False] * len(p_values), False
+    order = sorted(range(len(p_values)), key=lambda test: p_values[test])
+    for rank in range(len(order), 0, -1):
+        found = found or p_values[order[rank - 1]] * len(order) <= rank * level
+        survives[order[rank - 1]] = found
+    return survives
+
+
+@pytest.mark.parametrize('level', [0.0, 0.05, 0.3, 1.0])
+def test_tests_that_survive_are_those_of_a_loop(rng, level):
+    for num_tests in (1, 2, 5, 40, 200):
+        some = rng.uniform(size=num_tests) ** rng.choice([1, 4])
+        for p_values in (some, np.round(some, 1)):  # with ties, too
+            found = evaluation.benjamini_hochberg(p_values, level)
+            assert found.tolist() == step_up(p_values.tolist(), level)
+            if level:
+                adjusted = stats.false_discovery_control(p_values, method='bh')
+                apart = np.abs(adjusted - level) > 1e-12
+                np.testing.assert_array_equal(found[apart], (adjusted < level)[apart])
+
+
+def test_no_more_than_the_level_of_survivors_is_false(rng):
+    """80 tests of nothing, 20 of an effect of 3: the exact share is 0.8 of the level."""
+    shift = np.repeat([0.0, 3.0], [80, 20])
+    p_values = stats.norm.sf(rng.normal(size=(4000, 100)) + shift)
+    found = np.array([evaluation.benjamini_hochberg(row, 0.1) for row in p_values])
+    shares = found[:, :80].sum(axis=1) / np.maximum(found.sum(axis=1), 1)
+    error = shares.std() / len(shares) ** 0.5
+    assert abs(shares.mean() - 0.08) < 4 * error
+    assert 0.5 < found[:, 80:].mean() < 1
+
+
+def test_what_decides_nothing_never_survives():
+    found = evaluation.benjamini_hochberg([np.nan, 0.0, np.nan], 1.0)
+    assert found.tolist() == [False, True, False]
+    assert evaluation.benjamini_hochberg([np.nan, 0.02]).tolist() == [False, True]
+    assert evaluation.benjamini_hochberg([np.nan, 0.03]).tolist() == [False, False]
+    assert evaluation.benjamini_hochberg([]).shape == (0,)
+
+
 @pytest.mark.parametrize(
     'call, message',
     [
+        (
+            lambda: evaluation.benjamini_hochberg(0.1),
+            r'^`p_values` must be one number per test, got \[\]',
+        ),
+        (
+            lambda: evaluation.benjamini_hochberg([0.1, 1.5]),
+            r'^`p_values` must lie in \[0, 1\], got 1\.5',
+        ),
         (lambda: evaluation.seed_interval([]), r'^`values` must have at least one seed, got \[0\]'),
         (
             lambda: evaluation.seed_interval([1, 2], level=1.5),

@@ -7,7 +7,7 @@ from scipy import stats
 from fedjax_links import experiment, runs
 from studies import claim as claim_of
 from studies.claim import Claim, Side
-from studies.claims import CLAIMS, TABLE_D1, table
+from studies.claims import CLAIMS, MINUTES, TABLE_D1, bounds, staleness, table
 from tests import ROOT
 from tests.configs import shipped
 
@@ -52,57 +52,108 @@ def test_the_difference_is_that_of_pairs_of_seeds(monkeypatch, rng):
     assert turned.difference == pytest.approx(-found.difference / 100)
 
 
-def test_verdicts_follow_the_interval():
-    ahead, behind, near, little = (
-        claim_of.Outcome('', *found, margin=0.7)
-        for found in ((2.0, 1.0), (-2.0, 1.0), (0.5, 1.0), (0.4, 0.2))
-    )
+def outcome(difference, p_value, margin=0.0):
+    return claim_of.Outcome('', difference, 1.0, p_value, margin)
+
+
+def test_a_p_value_is_below_its_level_where_the_interval_excludes_zero(monkeypatch, rng):
+    signs = set()
+    for shift in np.linspace(0, 1, 12):
+        values = rng.normal(size=(2, 7, 1)) + np.array([[[shift]], [[0]]])
+        made(monkeypatch, values)
+        (found,) = claim_of.outcomes(claim())
+        assert found.p_value == pytest.approx(stats.ttest_rel(*values[:, :, 0]).pvalue)
+        assert (found.p_value < 0.05) == (abs(found.difference) > found.interval)
+        assert found.margin == pytest.approx(abs(values[1].mean()))  # 1 % of it, in points
+        signs.add(found.verdict(ordered=True))
+    assert len(signs) > 1
+
+
+def test_verdicts_follow_p_value_interval_and_margin():
+    ahead, behind, near = (outcome(d, p) for d, p in ((2.0, 0.01), (-2.0, 0.01), (0.5, 0.4)))
     assert claim_of.verdict(claim(), [ahead, ahead]) == 'holds'
     assert claim_of.verdict(claim(), [behind]) == 'reversed'
-    mixed = claim_of.verdict(claim(), [ahead, near, near])
-    assert mixed == 'holds 1 of 3, cannot be told 2 of 3'
-    assert claim_of.verdict(claim(), [little]) == 'alike'
-    alike = claim_of.verdict(claim(ordered=False), [little, behind])
-    assert alike == 'alike 1 of 2, different 1 of 2'
-    hidden = claim_of.verdict(claim(hidden=True), [near, little, behind])
-    assert hidden == 'stand-in cannot show it 2 of 3, reversed 1 of 3'
+    mixed = claim_of.verdict(claim(note='; so'), [ahead, near, near])
+    assert mixed == 'holds 1 of 3, cannot be told 2 of 3; so'
+    assert claim_of.verdict(claim(), [outcome(0.5, 0.4, margin=1.6)]) == 'alike'
+    assert claim_of.verdict(claim(), [outcome(2.0, 0.01, margin=9.0)]) == 'holds'
+    equal = [outcome(2.0, 0.01, margin) for margin in (3.1, 2.9, 0.9)]
+    said = claim_of.verdict(claim(ordered=False), equal)
+    assert said == 'alike 1 of 3, cannot be told 1 of 3, different 1 of 3'
+    assert claim_of.verdict(claim(shows=False), [behind]) == 'stand-in cannot show it'
 
 
-def test_margins_are_those_of_the_unit_and_of_the_level(monkeypatch, rng):
-    made(monkeypatch, 0.6 + 0.01 * rng.normal(size=(2, 5, 20)))
-    (points,) = claim_of.outcomes(claim())
-    assert points.margin == 0.2
-    (loss,) = claim_of.outcomes(claim(scale=1000.0, unit='thousandths of loss', sign=-1))
-    assert loss.margin == pytest.approx(0.005 * 600, rel=0.02)
-    first, second = (
-        claim_of.final(*claim_of.course('run', Side(label, 'p'), 'eval_accuracy')) for label in 'ab'
-    )
-    assert points.p_value == pytest.approx(stats.ttest_rel(first, second).pvalue)
+def test_four_sides_compare_two_leads(monkeypatch, rng):
+    values = rng.normal(size=(2, 5, 20))
+    made(monkeypatch, values)
+    a, b = Side('a', 'p'), Side('b', 'p')
+    (found,) = claim_of.outcomes(claim()._replace(pairs={'': (a, b, b, a)}))
+    ends = values[:, :, -2:].mean(axis=2)
+    assert found.difference == pytest.approx(200 * (ends[0] - ends[1]).mean())
 
 
-def test_how_much_models_scatter_at_the_end():
-    values = np.array([[0.0] * 18 + [1.0, 3.0]])
-    assert claim_of.scatter(np.arange(20), values) == pytest.approx(2**0.5)
+def test_steps_between_evaluations(monkeypatch):
+    rough = np.arange(10) % 2
+    made(monkeypatch, [[rough, rough], [rough / 2, rough / 8]])
+    steps = claim(statistic=claim_of.fluctuation, scale=1.0)
+    (found,) = claim_of.outcomes(steps)
+    assert found.difference == pytest.approx(2)
 
 
 def test_rounds_to_a_level_and_never(monkeypatch):
     made(monkeypatch, [[[0.1, 0.6, 0.4], [0.1, 0.2, 0.3]], [[0.7, 0.1, 0.1], [0.1, 0.1, 0.5]]])
-    level = claim(statistic=claim_of.doublings_to(0.5), sign=-1, scale=1.0)
-    (found,) = claim_of.outcomes(level)
+    (found,) = claim_of.outcomes(claim(target=0.5))
     assert found.difference == pytest.approx(-(np.log2(20 / 10) + np.log2(30 / 30)) / 2)
+    assert found.note == ' (0 of 2 seeds; never, never)'  # means [0.1, 0.4, 0.35], [0.4, 0.1, 0.3]
+    made(monkeypatch, [[[1.0, 0.6, 0.4]] * 2, [[1.0, 0.9, 0.8]] * 2])
+    (found,) = claim_of.outcomes(claim(target=0.5, sign=-1))  # of a loss
+    assert found.difference == 0
+    assert found.note == ' (2 of 2 seeds; 30, never)'
 
 
 def test_one_seed_that_waits_long_decides_nothing(monkeypatch):
     """Nine seeds that need twice the rounds and one that needs 50 times as many."""
     there = np.arange(1, 101) >= np.array([[[1]] * 10, [[2]] * 9 + [[50]]])
     made(monkeypatch, there)
-    found = list(claim_of.outcomes(claim(statistic=claim_of.doublings_to(0.5), sign=-1, scale=1.0)))
-    assert claim_of.verdict(claim(), found) == 'holds'
+    (found,) = claim_of.outcomes(claim(target=0.5))
+    assert found.p_value == pytest.approx(2 / 2**10)  # as all ten have one sign
+    assert found.verdict(ordered=True) == 'holds'
+    assert found.note == ' (10 of 10 seeds; 10, 20)'
 
 
-def test_the_page_has_what_the_archives_say():
-    page = PAGE.read_text().splitlines()
-    assert [line for line in page if '](../studies/records/papers/' in line] == list(table())[2:]
+def test_stars_are_of_all_pairs_at_once():
+    few, many = claim(), claim()._replace(pairs=dict.fromkeys('abc', claim().pairs['']))
+    found = [(few, [outcome(2.0, 0.02)]), (many, [outcome(2.0, p) for p in (0.001, 0.5, 0.04)])]
+    assert claim_of.survivors(found) == [[True], [True, False, False]]
+    assert 'Of the 4 differences 3 have a p-value below 0.05' in claim_of.summary(found)
+    assert '2 survive' in claim_of.summary(found)
+    assert '+2.00 ± 1.00 *; ' in claim_of.shown(many, found[1][1], [True, False, False])
+
+
+@pytest.fixture(scope='module')
+def found():
+    return claim_of.judged(CLAIMS)
+
+
+def test_the_page_has_what_the_archives_say(found):
+    page = PAGE.read_text()
+    lines = page.splitlines()
+    assert [line for line in lines if '](../studies/records/papers/' in line] == [*table(found)][2:]
+    assert claim_of.summary(found) in ' '.join(page.split())
+    assert [line for line in lines if '](../studies/claims.py) |' in line] == [*bounds()]
+
+
+def test_expected_staleness_is_that_of_simulated_links(rng):
+    probs = np.array([0.5, 0.1, 0.1, 0.9])
+    active = rng.uniform(size=(50_000, 40)) < np.tile(probs, 10)
+    ages = np.ones(len(active))
+    means = []
+    for up in active.T:
+        ages = np.where(up, 1, ages + 1)
+        means.append((ages.mean(), ages.std() / len(ages) ** 0.5))
+    mean, error = max(means[-4:])
+    assert abs(staleness(probs) - mean) < 4.5 * error
+    assert staleness(np.array([0.02])) == pytest.approx(50)
 
 
 def test_the_order_of_figure_9_is_that_of_the_rates():
@@ -130,7 +181,7 @@ def test_the_order_of_figure_9_is_that_of_the_rates():
 
 
 def test_every_archive_belongs_to_a_claim():
-    assert set(KEPT) <= {TABLE_D1, *(found.run for found in CLAIMS)}
+    assert set(KEPT) == set(MINUTES) == {TABLE_D1, *(found.run for found in CLAIMS)}
 
 
 def test_rates_are_those_of_the_main_runs(monkeypatch):
@@ -141,7 +192,7 @@ def test_rates_are_those_of_the_main_runs(monkeypatch):
         'client.learning_rate': np.array([0.01, 0.01, 1.0, 1e-4]),  # tuning comes first
     }
     monkeypatch.setattr(claim_of, 'read', lambda run: columns)
-    line = claim_of.rates('T', 'r', {'a': 0.01, 'b': 1e-5})
+    line = claim_of.rates('T', 'r', {'a': 0.01, 'b': 1e-5}, {'r': '9'})
     assert '| a 0.01 ↑; b 0.0001 | equal 1 of 2, by 1 seed |' in line
 
 

@@ -91,20 +91,6 @@ def test_what_may_well_be_chosen_and_diverged_has_no_bound():
     assert (found.mean, found.half_width) == (1.0, 0.0)
 
 
-def test_benjamini_hochberg_is_its_stepwise_definition(rng):
-    for _ in range(50):
-        p_values = rng.uniform(size=12) ** rng.uniform(1, 4)
-        order, last = np.argsort(p_values), 0
-        for rank, place in enumerate(order, 1):
-            if p_values[place] <= 0.1 * rank / 12:
-                last = rank
-        expected = np.zeros(12, bool)
-        expected[order[:last]] = True
-        np.testing.assert_array_equal(evaluation.benjamini_hochberg(p_values, 0.1), expected)
-    assert evaluation.benjamini_hochberg([]).tolist() == []
-    assert evaluation.benjamini_hochberg([np.nan, 0.04]).tolist() == [False, True]
-
-
 def rule(make):
     def maker(learning_rate):
         return make(local_training.local_sgd(learning_rate, local_steps=3))
