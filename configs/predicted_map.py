@@ -27,7 +27,7 @@ def get_config() -> ConfigDict:
                 'num_classes': 10,
                 'minimum': 0.02,
                 'folder': '',
-                'best_over': ('client.learning_rate',),
+                'best_over': (),
                 'tail': 0.4,
             },
             'caption': (
@@ -36,7 +36,7 @@ def get_config() -> ConfigDict:
                 'of the given sigma. Limits of small steps and many rounds over the population: '
                 "FedAvg at its exact implicit weights, the mean of FedPBC's client models at equal "
                 'ones. Points of accuracy, mean over the draws. With a simulated map: levels at '
-                'the end of its rounds and at the best of its rates; hatched where a 95 % interval '
+                'the end of its rounds, each rule at its rate; hatched where a 95 % interval '
                 'over draws includes zero.'
             ),
             'width': 120,

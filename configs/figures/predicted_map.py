@@ -197,7 +197,7 @@ class Difference(NamedTuple):
 def _simulated(
     folder: Path, best_over: Sequence[str], tail: float
 ) -> tuple[dict[str, Sequence[float]], Sequence[int], np.ndarray]:
-    """A run's axes, its seeds, and FedPBC's differences to FedAvg, float[A, B, S, D]."""
+    """A run's axes, the seeds that all cells have, FedPBC's differences to FedAvg [A, B, S, D]."""
     run = runs.read(folder)
     found = source.of_run(run)
     map_ = cells.of_source(
@@ -212,7 +212,9 @@ def _simulated(
         'sigma': map_.x[1],
         'alpha': [third for _, third in map_.panels],
     }
-    return axes, run.facts['seeds'], map_.levels('fedpbc') - map_.levels('fedavg')
+    ahead, behind = map_.levels('fedpbc'), map_.levels('fedavg')
+    count = min(ahead.shape[-1], behind.shape[-1])
+    return axes, run.facts['seeds'][:count], ahead[..., :count] - behind[..., :count]
 
 
 def _options(folder: Path, names: Iterable[str]) -> dict[str, Any]:
