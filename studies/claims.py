@@ -341,7 +341,7 @@ def staleness(probs: np.ndarray) -> float:
 
 def bounds() -> Iterator[str]:
     """The lines of what two bounds say, and of what is exact."""
-    run = '[studies/claims.py](../studies/claims.py)'
+    run = '`studies/claims.py`'
     still = np.array([LEAST])
     schedule = participation.sine(still, gamma=0.4, period=40)
     swinging = np.array([float(schedule.mean(t)[0]) for t in range(40)])
