@@ -25,7 +25,8 @@ TITLES = ('map', 'algorithm', 'minus FedAvg', 'level, %', 'FedPBC minus it')
 def read(name: str) -> tuple[source.Source, cells.Cells]:
     """A recorded map, and its cells."""
     run = runs.read(FOLDER / name)
-    options = {k: v for k, v in run.facts['reports']['map'].items() if k != 'name'}
+    options = {'best_over': (), **run.facts['reports']['map']}
+    del options['name']
     found = source.of_run(run)
     return found, cells.of_source(found, metric='eval_accuracy', **options)
 
