@@ -1,4 +1,4 @@
-"""Leads over the recorded maps: as counted from their columns alone, and as studies/map.md has them."""
+"""Leads over the recorded maps: as counted from their columns, and as studies/map.md has them."""
 
 import re
 
@@ -9,57 +9,38 @@ from scipy import stats
 from fedjax_links import runs
 from studies import map_leads
 from tests import ROOT
-from tests.tiers import cases
-
-MAPS = cases(map_leads.MAPS, map_leads.MAPS[-1:])
 
 
-def levels(columns, label, share):
-    """By point a dictionary of final levels by seed."""
+def at_best_rates(columns, label):
+    """Levels [points, seeds] of a map over rounds, each point at the rate with the best mean."""
     model = 'client_mean' if label == 'fedpbc' else 'server'
-    own = (columns['algorithm'] == label) & (columns['stage'] == 'main')
-    ends = np.unique(columns['round'][own])
-    own &= np.isin(columns['round'], ends[-round(share * len(ends)) :])
-    names = [k for k in ('problem.alpha', 'problem.bayes_accuracy') if k in columns]
-    names += [k for k in columns if k.startswith('links.')]
-    found = {}
-    for row in np.flatnonzero(own):
-        point = tuple(columns[name][row] for name in names)
-        by_seed = found.setdefault(point, {}).setdefault(int(columns['seed'][row]), [])
-        by_seed.append(columns[f'{model}/eval_accuracy'][row])
-    return {p: {s: np.mean(v) for s, v in by.items()} for p, by in found.items()}
+    own = {name: column[columns['algorithm'] == label] for name, column in columns.items()}
+    names = 'problem.model.zero', 'problem.bayes_accuracy', 'round'
+    found = []
+    for zero in (False, True):
+        for bayes in (0.6, 0.9):
+            for round_ in (20, 40, 80, 160, 320, 640):
+                here = np.all(
+                    [own[k] == v for k, v in zip(names, (zero, bayes, round_), strict=True)], axis=0
+                )
+                order = np.lexsort((own['seed'][here], own['client.learning_rate'][here]))
+                by_rate = own[f'{model}/eval_accuracy'][here][order].reshape(-1, 5)
+                found.append(by_rate[by_rate.mean(axis=1).argmax()])
+    return np.array(found)
 
 
-@pytest.mark.parametrize('which', MAPS)
-def test_one_number_over_all_points_by_seed(which):
-    run = runs.read(map_leads.FOLDER / which)
-    share = run.facts['until']['tail']
-    own, base = (levels(run.columns, label, share) for label in ('fedpbc', 'scaffold'))
-    assert own.keys() == base.keys()
-    count = min(len(by) for by in (*own.values(), *base.values()))
-    first, second = (
-        np.mean([[by[seed] for seed in range(count)] for by in found.values()], axis=0)
-        for found in (own, {point: base[point] for point in own})
-    )
+@pytest.mark.parametrize('other', ['scaffold', 'focus'])
+def test_one_number_over_all_points_by_seed(other):
+    columns = runs.read(map_leads.FOLDER / 'rounds').columns
+    first, second = (at_best_rates(columns, label).mean(axis=0) for label in ('fedpbc', other))
     again = stats.ttest_rel(first, second)
     half = 100 * np.diff(again.confidence_interval(0.95))[0] / 2
-    text = map_leads.of_all(map_leads.read(which)[1], 'fedpbc', 'scaffold')
-    mean, width = map(float, re.findall(r'[+-]?\d+\.\d+', text)[:2])
+    text = map_leads.of_all(map_leads.read('rounds')[1], 'fedpbc', other)
+    mean, width = map(float, re.findall(r'[+-]?\d+\.\d+', text))
     np.testing.assert_allclose([mean, width], [100 * (first - second).mean(), half], atol=0.051)
 
 
-@pytest.mark.parametrize('which', MAPS)
-def test_lanes_are_those_of_the_columns(which):
-    run = runs.read(map_leads.FOLDER / which)
-    every = [levels(run.columns, label, 0.01) for label in run.facts['algorithms']]
-    used = sum(len(by) for found in every for by in found.values())
-    decided, pairs, lanes, fixed = map_leads.lanes(which)
-    points = len(every[0])
-    assert (lanes, pairs) == (used, points * (len(every) - 1))
-    assert decided <= pairs and fixed % (points * len(every)) == 0
-
-
-@pytest.mark.parametrize('which', MAPS)
+@pytest.mark.parametrize('which', map_leads.MAPS)
 def test_the_page_has_these_rows(which):
     page = (ROOT / 'studies' / 'map.md').read_text().splitlines()
     assert f'| {" | ".join(map_leads.TITLES)} |' in page
