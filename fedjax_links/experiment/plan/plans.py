@@ -40,6 +40,7 @@ class Plan:
         self.columns = grids.flatten(experiment.grid)
         self._candidates = experiment.tuning.candidates() if experiment.tuning else {}
         self.tried = {name: values for name, (values, _) in self._candidates.items()}
+        self._wanted: tuple[Any, dict[str, dict[Any, int]]] = {}, {}
 
     # What the parts are.
 
@@ -165,7 +166,9 @@ class Plan:
             lanes += self.tie_lanes(label, tries)
         if (until := self._facts.get('until')) is None:
             return lanes
-        wanted = deciding.seeds_wanted(columns or {}, self._facts)[label]
+        if self._wanted[0] is not columns:  # all algorithms are asked about the same
+            self._wanted = columns, deciding.seeds_wanted(columns or {}, self._facts)
+        wanted = self._wanted[1][label]
         seeds = list(self._experiment.seeds)
         places = (deciding.place_of(lane.pattern, lane.point, self._facts) for lane in lanes)
         counts = (wanted.get(place, until['least']) for place in places)

@@ -103,7 +103,7 @@ def run(
 def _run_in_turn(shared: Programs, store: Any, stages: Stages) -> None:
     """One algorithm after the other; where seeds go on until decided, again until all are."""
     experiment = shared.experiment
-    plan, is_open = experiment.plan, isinstance(experiment.seeds, UntilDecided)
+    plan, is_open = experiment.plan, isinstance(experiment.seeds, UntilDecided)  # more may come
     left = [label for label in experiment.algorithms if plan.every_lane(label)]
     begun: set[str] = set()
     columns: Mapping[str, Any] = {}
@@ -132,5 +132,6 @@ def _run_in_turn(shared: Programs, store: Any, stages: Stages) -> None:
         run(label, asked, coming)
         if not is_open:
             shared.forget(label)
-    while is_open and any(run(label, asked) for label in every):
-        pass
+    while is_open:
+        ran = [run(label, asked) for label in every]
+        is_open = any(ran)
