@@ -189,7 +189,7 @@ class Source:
         pattern, label, model = key
         values = dataset.tail(self.curve(metric.name, key), tail)
         tried = choices.tried_for(self.tuning.get(label, ()), pattern, self.members[label][1])
-        if tried is None or not tried.ties or self.run is None:
+        if tried is None or not tried.ties.size or self.run is None:
             return choices.of_series(values, None, {}, None)
         algorithm, point = self.members[label]
         ties = self._near_ties(algorithm, metric.name, model, tail)

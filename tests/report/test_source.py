@@ -160,8 +160,11 @@ def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
     planned = experiment.build(tuned(num_seeds=1, grid={'client': {'batch_size': (2, 4)}}))
     blank, real = source.blank(planned), source.of_run(running.run(planned, tmp_path))
 
-    def form(tries):  # which value is chosen is found by the run
-        same = [x._replace(best=x.best is None, race=x.race._replace(best=None)) for x in tries]
+    def form(tries):  # which value is chosen, and how many are near it, is found by the run
+        found = {'ties': None}
+        same = [
+            x._replace(best=x.best is None, race=x.race._replace(best=None), **found) for x in tries
+        ]
         return json.dumps(same, default=lambda a: list(np.shape(a)))
 
     forms = [{k: form(v) for k, v in found.tuning.items()} for found in (blank, real)]

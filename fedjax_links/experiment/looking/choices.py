@@ -67,7 +67,7 @@ def of_series(
       near: float[S] of near ties, by their place in what was tried.
       direction: ``'max'`` or ``'min'``, which way scores of tuning are better.
     """
-    places = [place for place in (tried.ties if tried else ()) if place in near]
+    places = [place for place in (tried.ties.tolist() if tried else ()) if place in near]
     if tried is None or tried.best is None or not places:
         return Choice(values[None], np.zeros(_DRAWS, int))
     scores = tried.by_seed[[tried.best, *places]] * (1 if direction == 'max' else -1)
@@ -96,7 +96,7 @@ def near_of(
 ) -> dict[int, np.ndarray]:
     """Those of a series that have run with all of its seeds, as `of_series` takes them."""
     found = {}
-    for place in tried.ties if tried else ():
+    for place in tried.ties.tolist() if tried else ():
         at = recorded.place_of(pattern, {**point, **tried.values_at(place)} if tried else {})
         own = ties.get(at, {})
         if all(seed in own for seed in seeds):

@@ -87,7 +87,8 @@ class Tried(NamedTuple):
       by_seed: float[K, S], the same by seed; NaN also where there is no such try.
       best: the place of the one that is chosen; None before all is tried, or if all diverged.
       rivals: bool[K], what tuning cannot tell from the best, itself among them.
-      ties: places of those of them that run with the experiment's seeds too, the nearest first.
+      ties: int[T], places of those of them that run with the experiment's seeds too, the nearest
+        first.
       race: how far tuning is, over all values that may be tried.
     """
 
@@ -98,7 +99,7 @@ class Tried(NamedTuple):
     by_seed: np.ndarray
     best: int | None
     rivals: np.ndarray
-    ties: list[int]
+    ties: np.ndarray
     race: racing.Race
 
     @property
@@ -169,13 +170,14 @@ def _tries(
         }
         with np.errstate(invalid='ignore'):
             means = np.where(race.wanted, table, 0).sum(-1) / np.maximum(race.wanted.sum(-1), 1)
-        best, ties = None, list[int]()
+        best, ties = None, np.zeros(0, int)
         scored, rivals = means[behind], race.rivals[behind]
         if race.best is not None:
             best = int(np.flatnonzero((found == race.best).all(axis=1))[0])
             order = np.argsort(-sign * scored, kind='stable').tolist()
             nearest = [place for place in order if rivals[place] and place != best]
-            ties = nearest[: tuning.get('ties', 0) if table.shape[-1] > 1 else 0]
+            most = tuning.get('ties', 0) if table.shape[-1] > 1 else 0
+            ties = np.array(nearest[:most], int)
         point = {k: v for k, v in zip(fixed, at, strict=True) if v is not None and v == v}
         known = np.where(done, table, np.nan)[behind]
         yield Tried(pattern, point, tried, scored, known, best, rivals, ties, race)

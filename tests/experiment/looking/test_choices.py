@@ -18,7 +18,7 @@ def tried(by_seed, ties):
     race = racing.Race(np.ones(scores.shape, bool), (0,), places)
     columns = {'rate': np.arange(len(scores), dtype=float)}
     means = scores.mean(axis=1)
-    return choosing.Tried('links', {}, columns, means, scores, 0, places, list(ties), race)
+    return choosing.Tried('links', {}, columns, means, scores, 0, places, np.array(ties, int), race)
 
 
 def test_shares_are_those_of_all_resamples():

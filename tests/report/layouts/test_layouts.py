@@ -81,7 +81,7 @@ def tried(columns, scores, alike=(), by_seed=None, ties=()):
     best = int(np.nanargmax(scores))
     rivals = np.isin(np.arange(len(scores)), [best, *alike])
     race = Race(np.ones((len(scores), 2), bool), (best,), rivals)
-    return Tried('links', {}, columns, scores, by_seed, best, rivals, list(ties), race)
+    return Tried('links', {}, columns, scores, by_seed, best, rivals, np.array(ties, int), race)
 
 
 def test_a_rate_at_the_edge_of_what_was_tried_is_marked_in_the_table():
