@@ -18,7 +18,7 @@ from fedjax_links.report import cells, source
 from fedjax_links.report.verdicts import difference
 
 FOLDER = Path(__file__).parent / 'records' / 'maps'
-MAPS = ('rounds',)  # those with all rules in one run
+MAPS = 'space', 'rounds'  # those with all rules in one run
 TITLES = ('map', 'algorithm', 'minus FedAvg', 'level, %', 'FedPBC minus it')
 
 
@@ -82,11 +82,14 @@ def draw() -> None:
         layout='constrained',
         squeeze=False,
     )
-    for ax, name in zip(axes[0], MAPS, strict=True):
-        origin, found = read(name)
-        labels = [label for label in origin.algorithms if label != 'fedavg']
+    every = {name: read(name) for name in MAPS}
+    labels = [label for label in every['space'][0].algorithms if label != 'fedavg']
+    names = [every['space'][0].name(label) for label in labels]
+    for ax, (name, (_, found)) in zip(axes[0], every.items(), strict=True):
         base = found.levels('fedavg')
         for place, label in enumerate(labels):
+            if label not in found.choices:
+                continue
             own = found.levels(label)
             count = min(own.shape[-1], base.shape[-1])
             gained = 100 * (own[..., :count] - base[..., :count]).mean(axis=-1).ravel()
@@ -98,7 +101,7 @@ def draw() -> None:
         ax.axvline(0, color='0.4', lw=0.8)
         ax.set_title(f'{name}: {gained.size} points', fontsize=10)
         ax.set_xlabel('minus FedAvg, points of accuracy')
-        ax.set_yticks(range(len(labels)), [origin.name(label) for label in labels])
+        ax.set_yticks(range(len(labels)), names)
     axes[0, 0].invert_yaxis()
     figure.savefig(Path(__file__).parent / 'map_leads.png', dpi=110)
 

@@ -22,6 +22,7 @@ _NARROWEST, _WIDEST = 1.7, 5.5  # inches: of a panel's width
 _BETWEEN, _BESIDE = 0.25, 1.6  # inches: of panels, of the colours' scale and the axes' words
 _PAGE = 11.0  # inches: of a picture whose numbers can be read on a page
 _CELL, _HEIGHT = 0.46, 0.3  # inches: of a cell
+_LETTERS = 16  # of a title, in an inch
 
 
 def heat_map(
@@ -265,7 +266,9 @@ class _Map:
             )
         heads = self.panels[panel].items()
         words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
-        axes.set_title(', '.join([title, *words]), fontsize=9)
+        title = ', '.join([title, *words])
+        fits = _LETTERS * cell * len(self.x[1])
+        axes.set_title(title, fontsize=9 * min(1.0, fits / len(title)))
         heat.label_axes(axes, self.x, ('', self.y[1]))
 
     def explain(self, figure: Any) -> None:
