@@ -77,7 +77,8 @@ def test_the_first_command_prints_the_table_that_readme_shows(tmp_path):
     for ours, theirs in zip(found, shown, strict=True):
         assert float(ours[2]) == pytest.approx(float(theirs[2]), abs=0.02)
     difference = re.search(r'client mean is ([\d.]+) ± ([\d.]+) points above FedAvg', README)
-    assert f'| fedpbc | client mean | 93.3 ± 0.4 | +{difference[1]} ± {difference[2]} * |' in report
+    ahead = f'+{difference[1]} ± {difference[2]} ** | ahead |'
+    assert f'| fedpbc | client mean | 93.3 ± 0.4 | {ahead}' in report
     assert f'ends {difference[1]} ± {difference[2]} points' in (ROOT / 'docs/start.md').read_text()
     for name in re.findall(r'`(\w+\.(?:png|jsonl|json|npz|md))`', README):
         assert (tmp_path / 'run' / name).exists() or (ROOT / name).exists(), name

@@ -195,11 +195,12 @@ def nested(values):
         ('space', {'links.probs.sigma': 10.0, 'problem.alpha': 0.1}),
         ('rounds', {'problem.model.zero': True}),
         ('correlation', {'links.correlation_time': 30.0}),
+        ('correlation_newer', {'links.correlation_time': 30.0}),
     ],
 )
 def test_a_point_of_a_simulated_map(which, at):
     """The first seed, by the config that the record has, at the rate that it took."""
-    algorithm = 'focus' if which == 'correlation' else 'fedavg'
+    algorithm = 'focus' if 'newer' in which else 'fedavg'
     folder = ROOT / 'studies' / 'records' / 'maps' / which
     kept, settings = runs.read(folder).columns, json.loads((folder / 'config.json').read_text())
     settings.pop('sha256', None)
@@ -207,8 +208,8 @@ def test_a_point_of_a_simulated_map(which, at):
     rows = (kept['algorithm'] == algorithm) & (kept['stage'] == 'main') & (kept['seed'] == 0)
     for name, value in at.items():
         rows &= kept[name] == value
-    if which == 'rounds':
-        rows &= kept['client.learning_rate'] == 0.03
+    if which != 'space':
+        rows &= kept['client.learning_rate'] == (0.03 if which == 'rounds' else 0.02)
     (rate,) = set(kept['client.learning_rate'][rows])
     grid = nested({name: (value,) for name, value in at.items()})
     alone = {'algorithms': {algorithm: {}}, 'names': (), 'reports': {}, 'baseline': algorithm}
