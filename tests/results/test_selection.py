@@ -8,7 +8,7 @@ import pytest
 from fedjax_links import runs
 from tests import ROOT
 
-SIGMA, RATE, ALPHA = 'links.probs.sigma', 'client.learning_rate', 'problem.alpha'
+SIGMA, OVERLAP, ALPHA = 'links.probs.sigma', 'problem.bayes_accuracy', 'problem.alpha'
 
 
 @pytest.fixture(scope='module')
@@ -18,12 +18,12 @@ def run():
 
 def test_a_part_has_the_rows_of_its_labels_and_points(run):
     part = run.select(
-        {RATE: [0.02, 0.08], ALPHA: 0.1, SIGMA: np.array([10.0, 0.0])},
+        {OVERLAP: [0.5, 0.98], ALPHA: 0.1, SIGMA: np.array([10.0, 0.0])},
         algorithms=['fedpbc', 'fedavg'],
         seeds=run.facts['seeds'][1],
     )
     chosen = [
-        run[RATE][row] in (0.02, 0.08)
+        run[OVERLAP][row] in (0.5, 0.98)
         and run[ALPHA][row] == 0.1
         and run[SIGMA][row] in (0.0, 10.0)
         and run['algorithm'][row] in ('fedavg', 'fedpbc')
@@ -65,7 +65,7 @@ def test_rows_of_a_grid_stay_together():
 
 def test_before_the_first_evaluation_a_part_is_empty(run):
     empty = dataclasses.replace(run, columns={})
-    part = empty.select({RATE: 0.02}, algorithms='fedavg')
+    part = empty.select({OVERLAP: 0.5}, algorithms='fedavg')
     assert (part.columns, part.facts['algorithms']) == ({}, ['fedavg'])
 
 
