@@ -7,8 +7,8 @@ After the colon: svhn, cifar10 or cinic10, which must have been prepared, and as
 not run, its cost: studies/full_size.md. With --quick, a few minutes on two CPU cores:
 synthetic images, levels as shares of the best. :gaussians is a small version that needs no data:
 Gaussian classes that overlap, as in xiang2024_table1_gaussians.py, at the length and with the
-levels of CIFAR-10. Eight minutes of one CPU core, recorded in docs/papers.md; --quick, half a
-minute.
+levels of CIFAR-10, rates tuned as there. Eight minutes of one CPU core, recorded in docs/papers.md;
+--quick, half a minute.
 
 The paper reports, for time-varying Bernoulli links, the first of every 150th round, from 0 on, at
 which the level is reached; the report prints it beside ours. Deviations: as in xiang2024_table1.py;
@@ -50,7 +50,7 @@ def get_config(argument: str = '') -> ConfigDict:
             "Levels and the paper's rounds are those of CIFAR-10, to compare orders; the best end "
             'at 65.0 and 65.5 % there. '
         )
-    shared = presets.experiment(code)
+    shared = presets.experiment(code) | (presets.careful(code) if small else {})
     table = {'name': 'fedjax_links.papers.xiang2024.tables:table2', 'dataset': printed}
     return ConfigDict(
         {
@@ -73,7 +73,8 @@ def get_config(argument: str = '') -> ConfigDict:
                 'rates': {'name': 'rates'},
             },
             'caption': (
-                f'{beside}Deviations: {presets.replaced(dataset)}as for Table 1 (minibatches with '
+                f'{beside}Deviations: {presets.replaced(dataset)}'
+                f'{presets.TUNED_WITH_CARE if small else ""}as for Table 1 (minibatches with '
                 'replacement, tuning on these links, gamma 0.4, FedPBC at the mean of its client '
                 'models). '
                 f'{presets.departures(code, "training", dataset=dataset)} '

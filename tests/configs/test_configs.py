@@ -47,11 +47,11 @@ def test_every_config_builds_and_says_what_it_runs(variant, monkeypatch):
     assert values['title'] in planned.describe()
 
 
-def without_rates(section):
-    """A section without local rates, which a small version may tune to its data."""
+def without(section, fields):
+    """A section without some fields, at any depth."""
     if not isinstance(section, dict):
         return section
-    return {k: without_rates(v) for k, v in section.items() if k != 'learning_rate'}
+    return {k: without(v, fields) for k, v in section.items() if k not in fields}
 
 
 @pytest.mark.parametrize('name, like', cases(shipped.SMALL.items(), [*shipped.SMALL.items()][::4]))
@@ -59,13 +59,21 @@ def test_small_versions_keep_all_but_data_and_see_all_of_a_cycle(name, like):
     path = shipped.FOLDER / f'{name}.py'
     small = shipped.values(path, 'gaussians', 'full')
     large = shipped.values(path, like, 'full')
+    tuned = name.startswith('xiang')  # by itself, with care: rates of images are not those of blobs
+    rates = {'learning_rate', 'server_lr'} if tuned else {'learning_rate'}
     for field in ('patterns', 'algorithms', 'client'):
-        assert without_rates(small[field]) == without_rates(large[field])
-    for field in ('learning_rates', 'server_lrs', 'pattern', 'num_seeds'):
-        assert small.get('tuning', {}).get(field) == large.get('tuning', {}).get(field)
+        assert without(small[field], rates) == without(large[field], rates)
+    if tuned:
+        assert small['tuning'].keys() == {'learning_rates', 'num_seeds', 'ties', 'model'}
+        assert small['tuning']['num_seeds'] >= 3
+        assert 'tuned on every pattern' in small['caption']
+    else:
+        for field in ('learning_rates', 'server_lrs', 'pattern', 'num_seeds'):
+            assert small.get('tuning', {}).get(field) == large.get('tuning', {}).get(field)
     for field in ('num_clients', 'partition', 'similarity'):
         assert small['problem'].get(field, 'dirichlet') == large['problem'].get(field, 'dirichlet')
-    assert small['num_rounds'] == pytest.approx(large['num_rounds'], rel=0.011)
+    if small['num_rounds'] != pytest.approx(large['num_rounds'], rel=0.011):
+        assert f'in place of {large["num_rounds"]:,}' in small['caption']
     assert small['num_seeds'] >= large['num_seeds']
     assert small['redraw'] == 'by_seed'
     assert 'Gaussian classes' in small['title']
