@@ -32,7 +32,7 @@ ARGUMENTS = {
     'xiang2024_figure9': (('alpha', 'gamma', 'delta', 'sigma'), ('cifar10', _SMALL), _COMMITS),
     'xiang2024_table1': (_XIANG, _COMMITS),
     'xiang2024_table1_digits': (('clean', 'noisy'), _COMMITS),
-    'xiang2024_table1_gaussians': (('table', 'rules', 'tuned'), _COMMITS),
+    'xiang2024_table1_gaussians': (('table', 'rules', 'decided'), _COMMITS),
     'xiang2024_table1_synthetic': ((), _COMMITS),
     'xiang2024_table2': ((*_XIANG, _SMALL), _COMMITS),
 }
