@@ -62,7 +62,7 @@ QUICK = {
     'tuning': {'learning_rates': (0.06, 0.2), 'num_seeds': 1, 'grow': 0},
     'seeds': {'least': 2, 'most': 3},
 }
-RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+RATES = (*(base * 10.0**power for power in range(-4, 3) for base in (1, 3)), 1000.0)
 
 
 def get_config(argument: str = '') -> ConfigDict:

@@ -18,7 +18,7 @@ from fedjax_links.report import cells, source
 from fedjax_links.report.verdicts import difference
 
 FOLDER = Path(__file__).parent / 'records' / 'maps'
-MAPS = 'space', 'rounds'  # those with all rules in one run
+MAPS = 'space', 'rounds', 'correlation'
 TITLES = ('map', 'algorithm', 'minus FedAvg', 'level, %', 'FedPBC minus it')
 
 
@@ -97,7 +97,8 @@ def draw() -> None:
             choice = found.minus(label, 'fedavg')
             assert choice is not None
             level = choice.level()
-            ax.errorbar(100 * level.mean, place, xerr=100 * level.half_width, fmt='o', capsize=3)
+            look = {'fmt': 'o', 'capsize': 3, 'color': f'C{place}'}
+            ax.errorbar(100 * level.mean, place, xerr=100 * level.half_width, **look)
         ax.axvline(0, color='0.4', lw=0.8)
         ax.set_title(f'{name}: {gained.size} points', fontsize=10)
         ax.set_xlabel('minus FedAvg, points of accuracy')

@@ -5,25 +5,14 @@ import pytest
 
 from fedjax_links import experiment, runs
 from fedjax_links.experiment.plan import choosing
-from fedjax_links.report import layouts, source
+from fedjax_links.report import cells, layouts, source
 from fedjax_links.report.layouts.rates import edges
+from studies import depth
 from tests import ROOT
 from tests.experiment.configs import values
 
 RECORDS = ROOT / 'studies' / 'records'
 FOLDERS = sorted(path.parent for path in RECORDS.rglob('experiment.json'))
-AT_EDGES = {  # of grids that papers print, and that do not grow; each is marked by an arrow
-    'table1_tuned',  # of FedAvg-all alone, whose grid grew three times, as its page says
-    'papers/wang2022_table_d1_gaussians',
-    'papers/xiang2023_figure3',
-    'papers/xiang2024_figure9_alpha_gaussians',
-    'papers/xiang2024_figure9_delta_gaussians',
-    'papers/xiang2024_figure9_gamma_gaussians',
-    'papers/xiang2024_figure9_sigma_gaussians',
-    'papers/xiang2024_table2_gaussians',
-}
-
-
 def at_edges(run):
     """Where tuning chose the largest or smallest of what it tried."""
     tries = [
@@ -35,14 +24,24 @@ def at_edges(run):
     return [tried.chosen for tried in tries if any(edges(tried).values())]
 
 
+def cells_at_edges(run):
+    """How many cells of a map have the largest or smallest of the rates in its grid."""
+    pages = [dict(page) for page in run.facts['reports'].values() if page.get('best_over')]
+    assert all(page.pop('name') == 'heat_map' for page in pages)
+    return sum(cells.of_source(source.of_run(run), metric=None, **page).at_edge for page in pages)
+
+
 @pytest.mark.parametrize('folder', FOLDERS, ids=lambda path: str(path.relative_to(RECORDS)))
 def test_an_archive_has_no_rate_at_an_edge(folder):
     run = runs.read(folder)
-    name = str(folder.relative_to(RECORDS))
-    assert bool(at_edges(run)) == (name in AT_EDGES)
-    if name in AT_EDGES:
-        assert {'↑', '↓'} & set((folder / 'report.md').read_text())
-        assert run.facts['tuning'].get('grow', 0) == 0 or len(at_edges(run)) == 1
+    assert not at_edges(run)
+    assert not cells_at_edges(run)
+
+
+@pytest.mark.parametrize('data', depth.DATA)
+def test_no_best_rate_of_depth_is_an_edge(data):
+    for point in depth.points(data):
+        assert not {'↑', '↓'} & set(''.join(level.rate for level in point.levels.values()))
 
 
 def test_a_planted_edge_is_seen():
