@@ -81,7 +81,7 @@ def get_config(argument: str = '') -> ConfigDict:
             tuple(MODELS),
             {'name': 'digits'},
             {'num_clients': (num_clients,)},
-            (0.05, 0.2, 0.8, 3.2, 12.8),
+            (0.05, 0.2, 0.8, 3.2, 12.8, 51.2, 204.8),
             2500,
             5,
         ),

@@ -13,6 +13,8 @@ from tests.experiment.configs import values
 
 RECORDS = ROOT / 'studies' / 'records'
 FOLDERS = sorted(path.parent for path in RECORDS.rglob('experiment.json'))
+
+
 def at_edges(run):
     """Where tuning chose the largest or smallest of what it tried."""
     tries = [
