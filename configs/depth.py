@@ -73,7 +73,7 @@ def get_config(argument: str = '') -> ConfigDict:
             ('softmax', 'two', 'cnn'),
             images,
             {'data': {'num_train': tuple(num_clients * size for size in SIZES[::2])}},
-            (0.0125, 0.05, 0.2, 0.8, 3.2, 12.8),
+            (0.0125, 0.05, 0.2, 0.8, 3.2, 12.8, 51.2, 204.8),
             1500,
             3,
         ),

@@ -60,8 +60,8 @@ def get_config(argument: str = '') -> ConfigDict:
             **config,
             'metric': 'train_loss',
             'reports': {
-                'by_separation': {'name': 'curves', 'lines': 'patterns', 'log': True},
-                'by_algorithm': {'name': 'curves', 'log': True},
+                'by_separation': {'name': 'curves', 'lines': 'patterns', 'log_rounds': True},
+                'by_algorithm': {'name': 'curves', 'log_rounds': True},
                 'levels': {'name': 'levels'},
                 'rates': {'name': 'rates'},
             },

@@ -186,6 +186,7 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
                 'metrics': ('train_loss', 'eval_accuracy'),
                 'smoothing': 0.03,
                 'band': 'deviation',
+                'log_rounds': True,
                 'columns': 2,
             },
             'levels': {'name': 'levels', 'tail': 0.03},
