@@ -8,8 +8,9 @@ Fifteen minutes on two CPU cores, `images` and `digits` ten each, `long` thirty 
 Softmax regression and networks with one and two hidden layers of 64, on `gaussians` that overlap
 (Bayes accuracy 70 %, the default), on `images` drawn by the package and on `digits`; a small
 convolutional network on both kinds of images. A word after the colon chooses; `long` is two points
-of two layers, for four times the rounds. Theory's limit in the population, Bayes' rule for the
-weighted class shares, names no model. Rates are part of the grid.
+of two layers, for four times the rounds, `images_linear` and `digits_linear` are softmax regression
+at larger rates, a minute each. Theory's limit in the population, Bayes' rule for the weighted class
+shares, names no model. Rates are part of the grid.
 """
 
 from ml_collections import ConfigDict
@@ -34,9 +35,12 @@ TITLES = {
     'gaussians': 'Gaussian classes',
     'long': 'Gaussian classes, four times the rounds',
     'images': 'images drawn by the package',
+    'images_linear': 'images drawn by the package, large rates',
     'digits': 'digits',
+    'digits_linear': 'digits, large rates',
 }
-CLIENTS = {'gaussians': 50, 'long': 50, 'images': 20, 'digits': 20}
+CLIENTS = {'gaussians': 50, 'long': 50} | dict.fromkeys([*TITLES][2:], 20)
+LARGE = (51.2, 204.8, 819.2)
 SIZES = (20, 60, 200, 600, 2000)
 
 
@@ -44,14 +48,17 @@ def get_config(argument: str = '') -> ConfigDict:
     """The settings of the runs.
 
     Args:
-      argument: ``gaussians``, ``long``, ``images`` or ``digits``.
+      argument: ``gaussians``, ``long``, ``images``, ``images_linear``, ``digits`` or
+        ``digits_linear``.
     """
     (data,) = common.chosen(argument, CLIENTS)
     num_clients = CLIENTS[data]
     gaussians = {'name': 'gaussians', 'bayes_accuracy': 0.7}
     images = {'name': 'images', 'dataset': 'synthetic_images'}
     images['data'] = {'shape': (8, 8, 1), 'difficulty': 0.5}
-    per_client = 'examples_per_client'
+    digits, per_client = {'name': 'digits'}, 'examples_per_client'
+    many = {'data': {'num_train': tuple(num_clients * size for size in SIZES[::2])}}
+    few = {'num_clients': (num_clients,)}
     models, problem, grid, rates, num_rounds, num_seeds = {
         'gaussians': (
             ('softmax', 'one', 'two'),
@@ -72,19 +79,14 @@ def get_config(argument: str = '') -> ConfigDict:
         'images': (
             ('softmax', 'two', 'cnn'),
             images,
-            {'data': {'num_train': tuple(num_clients * size for size in SIZES[::2])}},
-            (0.0125, 0.05, 0.2, 0.8, 3.2, 12.8, 51.2, 204.8),
+            many,
+            (0.0125, 0.05, 0.2, 0.8, 3.2, 12.8),
             1500,
             3,
         ),
-        'digits': (
-            tuple(MODELS),
-            {'name': 'digits'},
-            {'num_clients': (num_clients,)},
-            (0.05, 0.2, 0.8, 3.2, 12.8, 51.2, 204.8),
-            2500,
-            5,
-        ),
+        'images_linear': (('softmax',), images, many, LARGE, 1500, 3),
+        'digits': (tuple(MODELS), digits, few, (0.05, 0.2, 0.8, 3.2, 12.8), 2500, 5),
+        'digits_linear': (('softmax',), digits, few, LARGE, 2500, 5),
     }[data]
     ((column, _),) = grids.flatten({'problem': grid}, 'grid').items()
     links = {

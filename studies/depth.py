@@ -32,7 +32,7 @@ MODELS = {
     'server': ('fedpbc', 'server'),
 }
 TAIL, INTERPOLATED = 0.4, 0.99
-LONG_RATE = 0.16
+LONG_RATE, LINEAR = 0.16, '_linear'
 TITLES = ('data', 'examples', 'model', 'FedAvg', 'FedPBC, client mean', 'FedPBC, server')
 TITLES += ('client mean minus FedAvg', 'theory', 'left', 'moved')
 LIMITS = ('examples', 'FedAvg: population, data, simulated', 'client mean: the same', 'left')
@@ -86,8 +86,7 @@ class Point(NamedTuple):
 
 def points(data: str, *, rounds: int | None = None, rate: float | None = None) -> Iterator[Point]:
     """The points of an archive by model and size, after some rounds and at a rate if need be."""
-    folder = FOLDER / data
-    columns, config = runs.read(folder).columns, runs.read_json(folder, runs.CONFIG)
+    columns, config = read(data), runs.read_json(FOLDER / data, runs.CONFIG)
     kept = columns['round'] <= (rounds or config['num_rounds'])
     if rate is not None:
         kept &= columns[depth.RATE] == rate
@@ -110,6 +109,13 @@ def points(data: str, *, rounds: int | None = None, rate: float | None = None) -
                 model=model,
                 levels={name: level(here, *which) for name, which in MODELS.items()},
             )
+
+
+def read(data: str) -> dict[str, np.ndarray]:
+    """The columns of an archive, and of the one with larger rates for softmax regression if any."""
+    further = FOLDER / f'{data}{LINEAR}'
+    found = [runs.read(folder).columns for folder in (FOLDER / data, further) if folder.exists()]
+    return {name: np.concatenate([columns[name] for columns in found]) for name in found[0]}
 
 
 def built(section: dict[str, Any], seed: int) -> Problem:

@@ -26,7 +26,7 @@ ARGUMENTS = {
     'wang2022_figure_d3': (_WANG, _RELEASED),
     'wang2022_table_d1': (_WANG, _RELEASED),
     'xiang2024_figure6': ((), _RELEASED),
-    'depth': (('gaussians', 'long', 'images', 'digits'), ()),
+    'depth': (('gaussians', 'long', 'images', 'images_linear', 'digits', 'digits_linear'), ()),
     'exactness': (('bernoulli', 'cyclic', 'groups'), ()),
     'map': (('space', 'rounds', 'correlation'), ()),
     'xiang2024_figure9': (('alpha', 'gamma', 'delta', 'sigma'), ('cifar10', _SMALL), _COMMITS),
