@@ -139,12 +139,13 @@ def _quickstart(rng: random.Random) -> Config:
 
 
 def _comparison(rng: random.Random) -> Config:
+    tuned_on = 'bernoulli_sine'
     tuning = {'learning_rates': (1.0, 0.1), 'num_rounds': 8, 'num_seeds': 1}
+    tuning |= {'pattern': tuned_on, 'grow': 0}
     sizes_ = {'problem': {'num_clients': 10}, 'num_rounds': 8, 'eval_every': 4, 'num_seeds': 2}
     values = shipped('comparison', tuning=tuning, **sizes_)
     for label in ('amplified_fedavg', 'wait_for_all'):
         values['algorithms'][label]['period'] = 4
-    tuned_on = values['tuning']['pattern']
     kept = {tuned_on: values['patterns'][tuned_on]}
     values['patterns'] = {**kept, **_some(values['patterns'], rng, 1)}
     values['algorithms'] = {'fedavg': {}, **_some(values['algorithms'], rng, 2)}

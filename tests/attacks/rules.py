@@ -53,6 +53,7 @@ _OPTIONS = (
             'grid',
             'grow',
             'most_seeds',
+            'ties',
             'b1',
             'b2',
             'eps',
