@@ -70,8 +70,8 @@ def get_config() -> ConfigDict:
                 'same point in both; no numbers. Deviations: sample counts and the assignment of '
                 'probabilities are not stated (usual generator; first half of the clients at '
                 '0.05); loss of all training examples, equally weighted; minibatches drawn with '
-                'replacement; rates tuned after {config.tuning.num_rounds} rounds; FedPBC is '
-                'evaluated at the mean of its client models.'
+                'replacement; rates tuned in both cases; FedPBC is evaluated at the mean of its '
+                'client models.'
             ),
             'quick': {
                 'problem': {'max_examples': 400},
