@@ -7,7 +7,7 @@ After the colon: fashion_mnist or cifar10, which must have been prepared, and as
 released selection of clients (:fashion_mnist,as_released). The full size takes weeks on a CPU;
 not run, its cost: studies/full_size.md. With --quick, minutes on two CPU cores: synthetic images,
 cycles of 50 rounds. :gaussians is a small version that needs no data: classes that overlap, softmax
-regression, 250 clients and the length of FashionMNIST; nine minutes of one CPU core (--dry_run
+regression, 250 clients and the length of FashionMNIST; a quarter of an hour of one CPU core (--dry_run
 says more, as it times wait-full in the warm-up), recorded in docs/papers.md; --quick, half a
 minute.
 

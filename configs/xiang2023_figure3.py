@@ -39,7 +39,7 @@ def get_config() -> ConfigDict:
             'client': {'local_steps': 25, 'batch_size': 100},
             'algorithms': {'fedavg': {}, 'fedpbc': {}},
             'tuning': {
-                'learning_rates': (0.0005, 0.002, 0.01),
+                'learning_rates': (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02),
                 'num_rounds': 500,
                 'num_seeds': 3,
                 'ties': 1,

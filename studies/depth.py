@@ -115,7 +115,8 @@ def read(data: str) -> dict[str, np.ndarray]:
     """The columns of an archive, and of the one with larger rates for softmax regression if any."""
     further = FOLDER / f'{data}{LINEAR}'
     found = [runs.read(folder).columns for folder in (FOLDER / data, further) if folder.exists()]
-    return {name: np.concatenate([columns[name] for columns in found]) for name in found[0]}
+    shared = (name for name in found[0] if all(name in columns for columns in found))
+    return {name: np.concatenate([columns[name] for columns in found]) for name in shared}
 
 
 def built(section: dict[str, Any], seed: int) -> Problem:
