@@ -54,7 +54,7 @@ MINUTES = {
     'wang2022_figure_d2_gaussians': '46',
     'wang2022_figure_d3_gaussians': '26',
     'wang2022_table_d1_gaussians': '14',
-    'xiang2023_figure3': '11',
+    'xiang2023_figure3': '15',
     'xiang2024_table1_gaussians': '21',
     'xiang2024_table2_gaussians': '10',
     **{f'xiang2024_figure9_{parameter}_gaussians': '5' for parameter in VALUES},
