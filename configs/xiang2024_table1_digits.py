@@ -3,7 +3,7 @@
   python -m fedjax_links simulate --config=configs/xiang2024_table1_digits.py \
       --workdir=runs/table1_digits
 
-A quarter of an hour on two CPU cores with noisy, not timed with clean, not measured on a GPU. With
+Half an hour on two busy CPU cores with noisy, not timed with clean, not measured on a GPU. With
 --quick a few minutes: tables of the same form, without their meaning.
 
 The paper reports mean accuracies over the last 100 of 4,000 (SVHN) or 10,000 rounds; FedPBC is the

@@ -13,6 +13,7 @@ PAGES = {
     'papers/xiang2024_table1_gaussians': 'table1_gaussians',
     'table1_rules': 'table1_gaussians',
     'table1_decided': 'table1_gaussians',
+    'table1_noisy': 'table1_noisy',
 }
 
 
