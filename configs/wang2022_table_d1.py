@@ -7,9 +7,9 @@ After the colon: fashion_mnist or cifar10, which must have been prepared, and as
 released selection of clients (:fashion_mnist,as_released). The full size takes weeks on a CPU;
 not run, its cost: studies/full_size.md. With --quick, minutes on two CPU cores: synthetic images,
 cycles of 50 rounds. :gaussians is a small version that needs no data: classes that overlap, softmax
-regression, 250 clients and the length of FashionMNIST; a quarter of an hour of one CPU core (--dry_run
-says more, as it times wait-full in the warm-up), recorded in docs/papers.md; --quick, half a
-minute.
+regression, 250 clients and the length of FashionMNIST; a quarter of an hour of one CPU core
+(--dry_run says more, as it times wait-full in the warm-up), recorded in docs/papers.md; --quick,
+half a minute.
 
 The paper prints 0.1 and 0.05 for the waiting methods, 1e-5 and 5e-5 without amplification, 1e-5 and
 5e-6 with it, from {1, .1, .01, .001, .0001} times the initial rate; the report prints them beside
