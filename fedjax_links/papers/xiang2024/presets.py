@@ -195,8 +195,8 @@ def careful(code: str) -> Section:
     """What small versions have in place of the paper's tuning, whose grids are for images.
 
     Client rates of every rule are tuned on every pattern by itself, at full length and by three
-    seeds, until the best lies inside of what was tried. The server rate is 1, that of FedAvg-all 10,
-    as it divides by all clients, of which about a tenth is heard.
+    seeds, until the best lies inside of what was tried. The server rate is 1, that of FedAvg-all is
+    10, as it divides by all clients, of which about a tenth is heard.
     """
     changed = {**algorithms(code), 'fedavg_all': {'server_lr': 10.0}}
     return {
