@@ -34,9 +34,9 @@ def get_config(argument: str = '') -> ConfigDict:
       argument: ``mnist`` or ``gaussians``, and ``as_released`` for the released form of debiasing.
     """
     dataset, code = common.chosen(argument, DATASETS, presets.CODES)
-    network, quick_data = NETWORK, 'synthetic images, a smaller network'
+    network, quick_data, logarithm = NETWORK, 'synthetic images, a smaller network', 'log'
     if dataset == presets.SMALL:
-        network, quick_data = '', '50 examples a client'
+        network, quick_data, logarithm = '', '50 examples a client', 'log_rounds'
     config = presets.experiment(
         dataset,
         SEPARATIONS,
@@ -60,8 +60,8 @@ def get_config(argument: str = '') -> ConfigDict:
             **config,
             'metric': 'train_loss',
             'reports': {
-                'by_separation': {'name': 'curves', 'lines': 'patterns', 'log_rounds': True},
-                'by_algorithm': {'name': 'curves', 'log_rounds': True},
+                'by_separation': {'name': 'curves', 'lines': 'patterns', logarithm: True},
+                'by_algorithm': {'name': 'curves', logarithm: True},
                 'levels': {'name': 'levels'},
                 'rates': {'name': 'rates'},
             },

@@ -71,7 +71,11 @@ def get_config(argument: str = '') -> ConfigDict:
             'reports': {
                 'train': levels('train', 'train_accuracy'),
                 'test': levels('test', 'eval_accuracy'),
-                'curves': {'name': 'curves', 'log_rounds': True, 'columns': 4},
+                'curves': {
+                    'name': 'curves',
+                    'log_rounds': dataset == presets.SMALL,
+                    'columns': 4,
+                },
                 'rates': {'name': 'rates'},
             },
             'caption': (

@@ -7,7 +7,7 @@ or first_commit as for xiang2024_table1.py. The full size needs prepared CIFAR-1
 a CPU; not run, its cost: studies/full_size.md. With --quick, a few minutes on two CPU cores: bars
 of the same form on synthetic images, without their meaning. :alpha,gaussians is a small version
 that needs no data: Gaussian classes that overlap, as in xiang2024_table1_gaussians.py, 1,998
-rounds, rates tuned as there at every value. A quarter of an hour of one CPU core, recorded in
+rounds, rates tuned as there at every value. Five minutes on two CPU cores, recorded in
 docs/papers.md; --quick, half a minute.
 
 The paper shows bars of test accuracy over the last 100 of 10,000 rounds, without numbers: FedPBC is

@@ -7,8 +7,8 @@ After the colon: svhn, cifar10 or cinic10, which must have been prepared, and as
 not run, its cost: studies/full_size.md. With --quick, a few minutes on two CPU cores:
 synthetic images, levels as shares of the best. :gaussians is a small version that needs no data:
 Gaussian classes that overlap, as in xiang2024_table1_gaussians.py, at the length and with the
-levels of CIFAR-10, rates tuned as there. Eight minutes of one CPU core, recorded in docs/papers.md;
---quick, half a minute.
+levels of CIFAR-10, rates tuned as there, after 450 rounds. Ten minutes on two CPU cores, recorded
+in docs/papers.md; --quick, half a minute.
 
 The paper reports, for time-varying Bernoulli links, the first of every 150th round, from 0 on, at
 which the level is reached; the report prints it beside ours. Deviations: as in xiang2024_table1.py;

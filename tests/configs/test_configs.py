@@ -75,6 +75,7 @@ def test_small_versions_keep_all_but_data_and_see_all_of_a_cycle(name, like):
     for field in ('num_clients', 'partition', 'similarity'):
         assert small['problem'].get(field, 'dirichlet') == large['problem'].get(field, 'dirichlet')
     if small['num_rounds'] != pytest.approx(large['num_rounds'], rel=0.011):
+        assert name == 'xiang2024_figure9'  # tuned at every value, for which it is shorter
         assert f'in place of {large["num_rounds"]:,}' in small['caption']
     assert small['num_seeds'] >= large['num_seeds']
     assert small['redraw'] == 'by_seed'

@@ -186,7 +186,7 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
                 'metrics': ('train_loss', 'eval_accuracy'),
                 'smoothing': 0.03,
                 'band': 'deviation',
-                'log_rounds': True,
+                'log_rounds': dataset == SMALL,  # a convex problem ends in the first tenth
                 'columns': 2,
             },
             'levels': {'name': 'levels', 'tail': 0.03},
