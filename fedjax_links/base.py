@@ -19,14 +19,20 @@ from fedjax_links.links.samples import Kinds as Kinds
 from fedjax_links.links.samples import Links as Links
 from fedjax_links.links.samples import LinkSample as LinkSample
 from fedjax_links.links.samples import MaskLinks as MaskLinks
+from fedjax_links.links.samples import PeerLinkSample as PeerLinkSample
 from fedjax_links.links.samples import all_down as all_down
 from fedjax_links.links.samples import as_masks as as_masks
 from fedjax_links.links.samples import computes as computes
 from fedjax_links.links.samples import delivers as delivers
+from fedjax_links.links.samples import directed as directed
+from fedjax_links.links.samples import has_peers as has_peers
 from fedjax_links.links.samples import mask_of as mask_of
 from fedjax_links.links.samples import participants as participants
+from fedjax_links.links.samples import peers as peers
 from fedjax_links.links.samples import prob_of as prob_of
+from fedjax_links.links.samples import reached as reached
 from fedjax_links.links.samples import receives as receives
+from fedjax_links.links.samples import tells_directions as tells_directions
 
 Array = jax.Array
 Key = jax.Array

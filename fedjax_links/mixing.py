@@ -4,6 +4,8 @@
 server reaches average among each other, the others keep what they have. W is symmetric, doubly
 stochastic and a projection; an empty or single-client round gives the identity.
 
+Weights of links between clients stand here too.
+
 References: Xiang et al. 2023, section IV (the matrix before eq. 3).
 """
 
@@ -75,3 +77,34 @@ def mix(mask: Array, client_tree: PyTree) -> PyTree:
       [3. 2. 3.]
     """
     return tree.fill_rows(mask, active_mean(mask, client_tree), client_tree)
+
+
+def metropolis_weights(neighbours: Array, edges: Array) -> Array:
+    """Metropolis weights of edges that are up: ``1 / (1 + max(d_i, d_j))``, d their degrees.
+
+    With the rest of every row on the diagonal, ``M_ii = 1 - sum_j M_ij``, the matrix is symmetric
+    and doubly stochastic, whatever is up.
+
+    Args:
+      neighbours: int32[N, K], see `fedjax_links.base.PeerLinkSample`.
+      edges: bool[N, K], which are up, symmetric.
+
+    Returns:
+      float[N, K], M_ij for j the k-th neighbour of i; zero where the edge is down.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from fedjax_links import mixing
+      >>> neighbours = jnp.array([[1, 0], [0, 2], [1, 2]])
+      >>> edges = jnp.array([[True, False], [True, True], [True, False]])
+      >>> print(1 / mixing.metropolis_weights(neighbours, edges))
+      [[ 3. inf]
+       [ 3.  3.]
+       [ 3. inf]]
+
+    References:
+      Rodio, Neglia, Chen and Larsson 2025.
+    """
+    degrees = jnp.sum(edges, axis=1)
+    most = jnp.maximum(degrees[:, None], degrees[neighbours])
+    return jnp.where(edges, 1 / (1 + most.astype(jnp.result_type(float))), 0)

@@ -9,6 +9,7 @@ _CORE = {'core', 'errors'}
 _ENGINE = _CORE | {
     'algorithms',
     'clients',
+    'links',
     'local_training',
     'mixing',
     'participation',
@@ -19,13 +20,13 @@ _KEPT = {'results', 'runs', 'storage'}
 
 MAY_SEE = {
     'errors': set(),
-    'links': set(),
-    'core': {'errors', 'links'},
+    'core': {'errors'},
+    'links': _CORE,
     'analysis': {'errors'},
-    'clients': _CORE,
+    'clients': _CORE | {'mixing'},
     'mixing': _CORE,
     'local_training': _CORE | {'clients'},
-    'participation': _CORE | {'analysis'},
+    'participation': _CORE | {'analysis', 'links'},
     'problems': _CORE | {'analysis'},
     'algorithms': _CORE | {'clients', 'local_training', 'mixing'},
     'results': _CORE,
@@ -50,7 +51,7 @@ MAY_SEE = {
 MAY_SEE['papers'] = MAY_SEE.keys() - {'', '__main__', 'cli'}  # seen by configs alone
 """By room of the package: the other rooms that it may import."""
 
-_HOMES = {'base': 'core', 'core.errors': 'errors'}
+_HOMES = {'base': 'core', 'core.errors': 'errors', 'links.samples': 'core'}
 """Modules that are not of the room of their folder."""
 
 _FRONT_END_PARTS = {'plot', 'report', 'cli'}

@@ -8,6 +8,9 @@ import optax
 from fedjax_links import local_training
 from fedjax_links.algorithms.amplified_fedavg import all_at_times, amplified_fedavg, wait_for_all
 from fedjax_links.algorithms.amplified_scaffold import amplified_scaffold
+from fedjax_links.algorithms.area import area
+from fedjax_links.algorithms.cogc import cogc
+from fedjax_links.algorithms.colrel import colrel
 from fedjax_links.algorithms.debiased_fedavg import debiased_fedavg
 from fedjax_links.algorithms.f3ast import budgeted, f3ast
 from fedjax_links.algorithms.fedau import fedau
@@ -22,8 +25,12 @@ from fedjax_links.algorithms.fedpbc import fedpbc
 from fedjax_links.algorithms.fedstale import fedstale
 from fedjax_links.algorithms.fedvarp import fedvarp
 from fedjax_links.algorithms.focus import focus
+from fedjax_links.algorithms.gossip import gossip
 from fedjax_links.algorithms.mifa import mifa
+from fedjax_links.algorithms.mimic import mimic
+from fedjax_links.algorithms.richardson import richardson
 from fedjax_links.algorithms.scaffold import scaffold
+from fedjax_links.algorithms.semi_decentralised import s2a, s2s
 from fedjax_links.core.registry import AlgorithmEntry, Registry, Traffic
 
 _E = AlgorithmEntry
@@ -32,10 +39,14 @@ _OWN: Any = {'full_participation_is_fedavg': False}
 _MOVES: Any = {'empty_round_keeps_server': False}
 _TWO_MODELS = Traffic(up=2, down=2)  # Delta_i, and what changes c_i; x and c
 _ASKED = Traffic(everyone=None)
+_PEERS = Traffic(everyone=True, peers=1)
 
 ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     amplified_fedavg=_E(amplified_fedavg, _BLOCKS, **_OWN),
     amplified_scaffold=_E(amplified_scaffold, _BLOCKS, **_OWN, traffic=_TWO_MODELS),
+    area=_E(area),
+    cogc=_E(cogc, {'tolerance': 1}, traffic=_PEERS),
+    colrel=_E(colrel, traffic=_PEERS),
     debiased_fedavg=_E(debiased_fedavg),
     f3ast=_E(f3ast, **_OWN, traffic=Traffic(asked=budgeted)),
     fedau=_E(fedau),
@@ -58,7 +69,11 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     fedstale=_E(fedstale, {'stale_weight': 0.5}, **_MOVES),
     fedvarp=_E(fedvarp),
     focus=_E(focus, **_OWN, **_MOVES),
+    gossip=_E(gossip, **_OWN, **_MOVES, uses_links=False, traffic=_PEERS._replace(up=0, down=0)),
     mifa=_E(mifa, **_MOVES),
+    mimic=_E(mimic),
+    s2a=_E(s2a, traffic=_PEERS),
+    s2s=_E(s2s, traffic=_PEERS),
     scaffold=_E(scaffold, **_OWN, traffic=_TWO_MODELS),
     wait_for_all=_E(
         wait_for_all,
@@ -70,4 +85,8 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     ),
 )
 
-__all__ = ['ALGORITHMS', *sorted({entry.factory.__name__ for entry in ALGORITHMS.values()})]
+__all__ = [
+    'ALGORITHMS',
+    'richardson',
+    *sorted({entry.factory.__name__ for entry in ALGORITHMS.values()}),
+]

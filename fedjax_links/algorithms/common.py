@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax.typing import DTypeLike
 
 from fedjax_links import base, local_training
@@ -22,6 +23,9 @@ from fedjax_links.local_training import (
 
 RoundStep = Callable[[Any, RoundContext, Problem], Step[Any]]
 PerClient = Callable[[Train, Array, PyTree], tuple[Contribution, PyTree]]
+
+_NEVER = -(2**30)
+"""The round of a row that was never heard: older than any."""
 
 
 class ServerState(NamedTuple):
@@ -77,11 +81,15 @@ class MemoryState(NamedTuple):
         clients cost. Rounding lets it drift from the exact sum by about one unit in the last place
         (of its largest value so far) times the square root of the number of changes. A row that is
         not finite leaves it not finite for good; so it does the server model, at its next move.
+      last_heard: int32[N], the round of each row, where rows have a largest age; else None.
+      optimizer: the server optimizer's state, where there is one.
     """
 
     server: Params
     memory: Params
     memory_sum: Params
+    last_heard: Array | None = None
+    optimizer: PyTree = ()
 
 
 def zero_table(params: Params, problem: Problem, table_dtype: DTypeLike | None) -> Params:
@@ -148,7 +156,58 @@ def remember(
     sums, table, metrics = train_participants(local_train, ctx, problem, client, state.memory)
     value, changes = sums
     memory_sum = tree.add_scaled(state.memory_sum, 1, changes)
-    return value, state._replace(memory=table, memory_sum=memory_sum), metrics
+    state = state._replace(memory=table, memory_sum=memory_sum)
+    if state.last_heard is not None:
+        heard = cohorts.participating(ctx.links).ids
+        last = state.last_heard.at[heard].set(ctx.round, mode='drop', indices_are_sorted=True)
+        state = state._replace(last_heard=last)
+    return value, state, metrics
+
+
+def forget(state: MemoryState, ctx: RoundContext, max_age: int | Array | None) -> MemoryState:
+    """The state without the rows that have just become older than ``max_age`` rounds.
+
+    Cost follows these rows; a sum of no rows is zero, to the bit.
+    """
+    if state.last_heard is None or max_age is None:
+        return state
+    ages = ctx.round - state.last_heard
+    old = cohorts.make_cohort(jnp.asarray(ages - 1 == max_age))
+    gone, table = cohorts.map_reduce(
+        lambda i, row: (row, tree.zeros_like(row)),
+        old,
+        state.memory,
+        chunk_size=cohorts.ROWS_AT_ONCE,
+    )
+    kept = tree.add_scaled(state.memory_sum, -1, gone)
+    memory_sum = tree.select(jnp.any(ages <= max_age), kept, tree.zeros_like(kept))
+    return state._replace(memory=table, memory_sum=memory_sum)
+
+
+def mean_row(state: MemoryState, ctx: RoundContext, max_age: int | Array) -> tuple[PyTree, Array]:
+    """Mean over the rows heard in the last ``max_age`` rounds, and how many these are, int32[]."""
+    ages = ctx.round - jnp.asarray(state.last_heard)
+    num_rows = jnp.sum(ages <= max_age, dtype=jnp.int32)
+    return tree.divide(state.memory_sum, num_rows), num_rows
+
+
+def move(
+    state: MemoryState,
+    scale: Number,
+    direction: PyTree,
+    optimizer: optax.GradientTransformation | None,
+) -> MemoryState:
+    """The server moved along ``scale * direction``, or by an optimizer with minus that as gradient.
+
+    Rounds in which a rule has no direction are left out by whoever calls, as they step no
+    optimizer.
+    """
+    if optimizer is None:
+        return state._replace(server=tree.add_scaled(state.server, scale, direction))
+    gradient = tree.scale(-scale, tree.cast_like(direction, state.server))
+    updates, after = optimizer.update(gradient, state.optimizer, state.server)
+    server = tree.add_scaled(state.server, 1, updates)
+    return state._replace(server=server, optimizer=after)
 
 
 def mean_gradient(update: local_training.LocalUpdate, correction: PyTree, rate: Array) -> PyTree:
@@ -174,13 +233,26 @@ def of_server(round_step: RoundStep) -> Algorithm:
     return Algorithm(lambda params, problem: ServerState(params), round_step, server_model)
 
 
-def with_memory(round_step: RoundStep, table_dtype: DTypeLike | None) -> Algorithm:
-    """An algorithm with a `MemoryState`, its rows in a dtype that is checked."""
+def with_memory(
+    round_step: RoundStep,
+    table_dtype: DTypeLike | None,
+    *,
+    max_age: int | Array | None = None,
+    server_optimizer: optax.GradientTransformation | None = None,
+) -> Algorithm:
+    """An algorithm with a `MemoryState`; its options are checked."""
     check_table_dtype(table_dtype)
+    if max_age is not None:
+        check_count('max_age', max_age, minimum=0)
+    if server_optimizer is not None:
+        check_optimizer(server_optimizer)
 
     def init(params: Params, problem: Problem) -> MemoryState:
-        table = zero_table(params, problem, table_dtype)
-        return MemoryState(server=params, memory=table, memory_sum=tree.zero_sums(params))
+        table, last = zero_table(params, problem, table_dtype), None
+        if max_age is not None:
+            last = jnp.full(problem.num_clients, _NEVER, jnp.int32)
+        steps = () if server_optimizer is None else server_optimizer.init(params)
+        return MemoryState(params, table, tree.zero_sums(params), last, steps)
 
     return Algorithm(init, round_step, server_model)
 
@@ -198,6 +270,13 @@ def check_table_dtype(table_dtype: DTypeLike | None) -> None:
         raise errors.invalid('table_dtype', 'be a floating-point dtype', table_dtype) from None
     if not jnp.issubdtype(given, jnp.floating):
         raise errors.invalid('table_dtype', 'be a floating-point dtype', given.name)
+
+
+def check_optimizer(server_optimizer: Any) -> None:
+    """Raises unless it is an optax transformation."""
+    if not isinstance(server_optimizer, optax.GradientTransformation):
+        requirement = 'be an optax gradient transformation'
+        raise errors.invalid('server_optimizer', requirement, repr(server_optimizer))
 
 
 def check_count(argument: str, value: int | Array, *, minimum: int = 1) -> None:

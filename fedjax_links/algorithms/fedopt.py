@@ -10,7 +10,7 @@ import optax
 
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Params, Problem, PyTree, RoundContext, Step
-from fedjax_links.core import errors, tree
+from fedjax_links.core import tree
 from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram
 
@@ -59,9 +59,7 @@ def fedopt(
     References:
       Reddi et al. 2021, Algorithms 1 and 2.
     """
-    if not isinstance(server_optimizer, optax.GradientTransformation):
-        requirement = 'be an optax gradient transformation'
-        raise errors.invalid('server_optimizer', requirement, repr(server_optimizer))
+    common.check_optimizer(server_optimizer)
 
     def round_step(state: FedOptState, ctx: RoundContext, problem: Problem) -> Step[FedOptState]:
         deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)

@@ -4,6 +4,7 @@ References:
   Rodio and Neglia 2024, FedStale: leveraging stale client updates in federated learning.
 """
 
+import optax
 from jax.typing import DTypeLike
 
 from fedjax_links import base
@@ -22,6 +23,7 @@ def fedstale(
     stale_weight: Number,
     server_lr: Number = 1.0,
     table_dtype: DTypeLike | None = None,
+    server_optimizer: optax.GradientTransformation | None = None,
 ) -> Algorithm:
     """FedStale: ``v = (1 / N) sum_A (Delta_i - beta h_i) / p_i + beta hbar``, ``x <- x + eta_g v``.
 
@@ -47,6 +49,8 @@ def fedstale(
       stale_weight: beta, in [0, 1].
       server_lr: eta_g, positive.
       table_dtype: dtype of the rows; the parameters' own by default.
+      server_optimizer: an optax transformation that is given minus the step as its gradient, in
+        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
 
     Returns:
       The algorithm; models: ``server``.
@@ -68,9 +72,9 @@ def fedstale(
             weighted = tree.scale(1 / base.prob_of(ctx.links, i), fresh)
             return Contribution(weighted, update.loss), update.delta
 
-        innovation, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
+        innovation, after, metrics = common.remember(local_train, ctx, problem, client, state)
         v = tree.add_scaled(innovation, stale_weight, state.memory_sum)  # N times v
-        server = tree.add_scaled(state.server, server_lr / problem.num_clients, v)
-        return new_state._replace(server=server), metrics
+        scale = server_lr / problem.num_clients
+        return common.move(after, scale, v, server_optimizer), metrics
 
-    return common.with_memory(round_step, table_dtype)
+    return common.with_memory(round_step, table_dtype, server_optimizer=server_optimizer)

@@ -4,6 +4,7 @@ References:
   Jhunjhunwala et al. 2022, FedVARP: tackling the variance due to partial client participation.
 """
 
+import optax
 from jax.typing import DTypeLike
 
 from fedjax_links.algorithms import common
@@ -16,7 +17,12 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 @cite('jhunjhunwala2022fedvarp')
 def fedvarp(
-    local_train: ClientProgram, *, server_lr: Number = 1.0, table_dtype: DTypeLike | None = None
+    local_train: ClientProgram,
+    *,
+    server_lr: Number = 1.0,
+    table_dtype: DTypeLike | None = None,
+    max_age: int | Array | None = None,
+    server_optimizer: optax.GradientTransformation | None = None,
 ) -> Algorithm:
     """FedVARP: ``v = mean_{i in A}(Delta_i - y_i) + ybar``, ``x^{t+1} = x^t + eta_g v``.
 
@@ -25,6 +31,9 @@ def fedvarp(
     and v is then unbiased for the mean update. Under unequal links it is not, but its bias is that
     of the differences, which vanish as x settles: with exact gradients it still ends at the optimum
     if it converges. The convergence itself is for small ``eta_g``: the correction is a mean over A.
+
+    With ``max_age=a`` rows are forgotten, and y_i zero again, a rounds after they were stored;
+    ybar is then the mean of those that are left, not of N: a = 0 is FedAvg, to the bit.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x^t. An empty round keeps x, as the released code does; a literal reading of v would
@@ -38,15 +47,20 @@ def fedvarp(
       local_train: the client program L_i.
       server_lr: eta_g, positive.
       table_dtype: dtype of the rows; the parameters' own by default.
+      max_age: a, rounds after which a row is forgotten; None keeps all.
+      server_optimizer: an optax transformation that is given minus the step as its gradient, in
+        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
 
     Returns:
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for a rate that is not positive or a dtype that is not floating-point.
+      ValueError: for a rate that is not positive, a dtype that is not floating-point, a negative
+        age or no transformation.
 
     References:
-      Jhunjhunwala et al. 2022, Algorithm 2.
+      Jhunjhunwala et al. 2022, Algorithm 2; the age is that of Chang et al. 2025 (ACED), and a
+      server optimizer on remembered updates FedAdaVR's idea (arXiv 2601.22204).
     """
     checks.positive('server_lr', server_lr)
 
@@ -55,11 +69,16 @@ def fedvarp(
             update = train(state.server)
             return Contribution(tree.subtract(update.delta, y_i), update.loss), update.delta
 
-        innovation, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
+        state = common.forget(state, ctx, max_age)
+        innovation, after, metrics = common.remember(local_train, ctx, problem, client, state)
         mean = tree.divide(innovation, metrics.num_active)
-        v = tree.add_scaled(mean, 1 / problem.num_clients, state.memory_sum)
-        moved = tree.add_scaled(state.server, server_lr, v)
-        server = tree.select(metrics.num_active > 0, moved, state.server)
-        return new_state._replace(server=server), metrics
+        if max_age is None:
+            v = tree.add_scaled(mean, 1 / problem.num_clients, state.memory_sum)
+        else:
+            v = tree.add_scaled(mean, 1, common.mean_row(state, ctx, max_age)[0])
+        moved = common.move(after, server_lr, v, server_optimizer)
+        return tree.select(metrics.num_active > 0, moved, after), metrics
 
-    return common.with_memory(round_step, table_dtype)
+    return common.with_memory(
+        round_step, table_dtype, max_age=max_age, server_optimizer=server_optimizer
+    )

@@ -5,6 +5,7 @@ References:
   participation is attainable.
 """
 
+import optax
 from jax.typing import DTypeLike
 
 from fedjax_links.algorithms import common
@@ -21,6 +22,7 @@ def focus(
     *,
     server_lr: Number | None = None,
     table_dtype: DTypeLike | None = None,
+    server_optimizer: optax.GradientTransformation | None = None,
 ) -> Algorithm:
     """FOCUS: local steps along ``y_i``, the change of client i's gradient; ``x <- x - eta Y``.
 
@@ -46,6 +48,8 @@ def focus(
       local_train: the client program, plain SGD, with eta as its rate.
       server_lr: the rate that multiplies Y, positive; by default the local rate of the round.
       table_dtype: dtype of the rows; the parameters' own by default.
+      server_optimizer: an optax transformation that is given minus the step as its gradient, in
+        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
 
     Returns:
       The algorithm; models: ``server``.
@@ -64,9 +68,8 @@ def focus(
             update = train(state.server, correction=tree.scale(-1, g_i), keep_gradient=True)
             return Contribution((), update.loss), update.gradient
 
-        _, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
+        _, after, metrics = common.remember(local_train, ctx, problem, client, state)
         rate = local_train.learning_rate(ctx.round) if server_lr is None else server_lr
-        server = tree.add_scaled(state.server, -rate, new_state.memory_sum)
-        return new_state._replace(server=server), metrics
+        return common.move(after, -rate, after.memory_sum, server_optimizer), metrics
 
-    return common.with_memory(round_step, table_dtype)
+    return common.with_memory(round_step, table_dtype, server_optimizer=server_optimizer)

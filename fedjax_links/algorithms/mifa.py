@@ -4,6 +4,7 @@ References:
   Gu et al. 2021, Fast federated learning in the presence of arbitrary device unavailability.
 """
 
+import optax
 from jax.typing import DTypeLike
 
 from fedjax_links.algorithms import common
@@ -14,13 +15,15 @@ from fedjax_links.core.references import cite
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
-@cite('gu2021fast')
+@cite('gu2021fast', 'chang2025mitigating')
 def mifa(
     local_train: ClientProgram,
     *,
     server_lr: Number = 1.0,
     memory: str = 'delta',
     table_dtype: DTypeLike | None = None,
+    max_age: int | Array | None = None,
+    server_optimizer: optax.GradientTransformation | None = None,
 ) -> Algorithm:
     """MIFA: ``G_i <- Delta_i`` for i in A, then ``x^{t+1} = x^t + (eta_g / N) sum_{all i} G_i``.
 
@@ -28,6 +31,10 @@ def mifa(
     the local rate of its round, and the server applies all rows with the current one:
     ``x + eta_g eta_t mean(G)``. The two agree only while eta_t is constant: a remembered Delta_i
     is applied with the rate of the round that it stems from.
+
+    With ``max_age=a`` the mean is over the rows heard in the last a rounds alone, this one
+    included (``t - last_i <= a``), and x stays where there are none: a = 0 is FedAvg, to the bit.
+    FedAvg's bias shrinks as a grows, and so does what memory costs where links do.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x^t. Everybody's row moves the server in every round, so that **an empty round moves
@@ -42,17 +49,22 @@ def mifa(
       server_lr: eta_g, positive.
       memory: what a row holds, ``'delta'`` or ``'gradient'``.
       table_dtype: dtype of the rows; the parameters' own by default.
+      max_age: a, rounds after which a row is forgotten; None keeps all.
+      server_optimizer: an optax transformation that is given minus the step as its gradient, in
+        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
 
     Returns:
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for a rate that is not positive, an unknown ``memory`` or a dtype that is not
-        floating-point.
+      ValueError: for a rate that is not positive, an unknown ``memory``, a dtype that is not
+        floating-point, a negative age or no transformation.
 
     References:
       Gu et al. 2021, Algorithm 1, without its first round of full participation: 'gradient' is the
-      authors' form, 'delta' the one Xiang et al. 2024 compare with.
+      authors' form, 'delta' the one Xiang et al. 2024 compare with. The age is that of Chang et al.
+      2025 (ACED), for rounds; a server optimizer on remembered updates is FedAdaVR's idea
+      (arXiv 2601.22204).
     """
     checks.positive('server_lr', server_lr)
     checks.choice('memory', memory, ('delta', 'gradient'))
@@ -64,9 +76,15 @@ def mifa(
             update = train(state.server)
             return Contribution((), update.loss), tree.scale(1 / rate, update.delta)
 
-        _, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
-        scale = server_lr * rate / problem.num_clients
-        server = tree.add_scaled(state.server, scale, new_state.memory_sum)
-        return new_state._replace(server=server), metrics
+        state = common.forget(state, ctx, max_age)
+        _, after, metrics = common.remember(local_train, ctx, problem, client, state)
+        if max_age is None:
+            scale = server_lr * rate / problem.num_clients
+            return common.move(after, scale, after.memory_sum, server_optimizer), metrics
+        mean, num_rows = common.mean_row(after, ctx, max_age)
+        moved = common.move(after, server_lr * rate, mean, server_optimizer)
+        return tree.select(num_rows > 0, moved, after), metrics
 
-    return common.with_memory(round_step, table_dtype)
+    return common.with_memory(
+        round_step, table_dtype, max_age=max_age, server_optimizer=server_optimizer
+    )

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_links import base
-from fedjax_links.base import Array, CohortLinkSample, DuplexLinkSample, Links, PyTree
+from fedjax_links.base import Array, CohortLinkSample, Links, PyTree
 from fedjax_links.core import memory, meshes, tree
 
 PerClient = Callable[[Array, PyTree], tuple[PyTree, PyTree]]
@@ -28,6 +28,8 @@ PerClient = Callable[[Array, PyTree], tuple[PyTree, PyTree]]
 
 _Carry = tuple[PyTree, PyTree, tuple[PyTree, ...]]
 
+ROWS_AT_ONCE = 16
+"""Rows that are written side by side where nobody trains."""
 _MESH_SHARES = 8  # parts of a chunk that take turns on a mesh, of at most so many devices at best
 
 
@@ -97,7 +99,7 @@ def answered(links: Links) -> Cohort:
 
 def computing(links: Links) -> Cohort:
     """The cohort of the clients able to train: everyone, unless the links say otherwise."""
-    if isinstance(links, DuplexLinkSample):
+    if base.tells_directions(links):
         return make_cohort(base.computes(links))
     return everyone(links.mask.shape[0])
 
@@ -342,7 +344,9 @@ def _no_contribution(fn: PerClient, client_tree: PyTree) -> PyTree:
     return tree.zero_sums(contribution)
 
 
-def assign(cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: int = 16) -> PyTree:
+def assign(
+    cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: int = ROWS_AT_ONCE
+) -> PyTree:
     """``client_tree`` with the members' rows set to one value; cost follows the members.
 
     Args:

@@ -143,6 +143,13 @@ def gather(values: Any) -> Any:
     return _packed(lambda a: jax.lax.all_gather(a, AXIS), values, kept_axes=0)
 
 
+def whole(table: Any) -> Any:
+    """All rows of a table, leaves [N, ...] at least, on every device."""
+    if not isinstance(table, Share):
+        return table
+    return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), gather(table.rows))
+
+
 def mean(share: Share, dtypes: Any) -> Any:
     """Mean over all clients of a table, added up and given in ``dtypes``, one for each leaf.
 

@@ -26,6 +26,7 @@ class Traffic(NamedTuple):
     Attributes:
       up: models that a client sends when its uplink delivers.
       down: models that it receives.
+      peers: models that it sends over each of its edges that are up.
       everyone: whether clients train whose message does not arrive, too; None where the option
         ``compute`` of the algorithm says so, ``default`` if it is absent.
       default: the default of that option.
@@ -36,6 +37,7 @@ class Traffic(NamedTuple):
 
     up: int = 1
     down: int = 1
+    peers: int = 0
     everyone: bool | None = False
     default: str = 'active'
     awaits_compute: bool = True

@@ -4,7 +4,7 @@ Shapes use ``N`` for the number of clients. `fedjax_links.base` offers all names
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +19,12 @@ class LinkSample(NamedTuple):
       mask: bool[N], whether client i's uplink delivers.
       prob: float32[N] (float64 under x64), P(mask_i) this round given everything that was fixed
         before the round's own draw except the link states; NaN where unknown.
+      duration: float32[], seconds that the round took, where the pattern tells; None elsewhere.
     """
 
     mask: Array
     prob: Array
+    duration: Array | None = None
 
 
 class DuplexLinkSample(NamedTuple):
@@ -43,6 +45,32 @@ class DuplexLinkSample(NamedTuple):
     prob: Array
     downlink: Array
     compute: Array
+    duration: Array | None = None
+
+
+class PeerLinkSample(NamedTuple):
+    """A sample with links between clients: each has up to K neighbours, and some edges are up.
+
+    Attributes:
+      mask: bool[N], as in `LinkSample`; where ``downlink`` is given, as in `DuplexLinkSample`.
+      prob: float32[N], likewise.
+      neighbours: int32[N, K], the clients that each could hear, in increasing order; its own id
+        where it has fewer. The same in every round.
+      edges: bool[N, K], which of these it hears, and is heard by: symmetric.
+      edge_prob: float32[N, K], P(edges) as ``prob`` is of ``mask``; NaN where unknown, or None.
+      downlink: bool[N], as in `DuplexLinkSample`; None where uplinks are told alone.
+      compute: bool[N], likewise.
+      duration: as in `LinkSample`.
+    """
+
+    mask: Array
+    prob: Array
+    neighbours: Array
+    edges: Array
+    edge_prob: Array | None = None
+    downlink: Array | None = None
+    compute: Array | None = None
+    duration: Array | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +134,7 @@ class CohortLinkSample:
         return jnp.broadcast_to(self.chance, (*self.chance.shape[:-1], self.num_clients))
 
 
-MaskLinks = LinkSample | DuplexLinkSample
+MaskLinks = LinkSample | DuplexLinkSample | PeerLinkSample
 Links = MaskLinks | CohortLinkSample
 
 
@@ -142,23 +170,51 @@ def prob_of(links: Links, client: Array) -> Array:
 
 def participants(links: Links) -> Array:
     """bool[N]: clients that can hear the server, train from its model and deliver."""
-    if isinstance(links, DuplexLinkSample):
+    if tells_directions(links):
         return links.mask & links.downlink & links.compute
     return links.mask
 
 
 def delivers(links: Links) -> Array:
     """bool[N]: clients that train from a model of their own and whose result arrives."""
-    return links.mask & links.compute if isinstance(links, DuplexLinkSample) else links.mask
+    return links.mask & links.compute if tells_directions(links) else links.mask
 
 
 def receives(links: Links) -> Array:
     """bool[N]: clients that the server's message of this round reaches."""
-    return links.downlink if isinstance(links, DuplexLinkSample) else links.mask
+    return links.downlink if tells_directions(links) else links.mask
 
 
 def computes(links: Links) -> Array:
     """bool[N]: clients able to train, whether or not anyone hears of it."""
-    if isinstance(links, DuplexLinkSample):
-        return links.compute
-    return jnp.ones_like(links.mask)
+    return links.compute if tells_directions(links) else jnp.ones_like(links.mask)
+
+
+def reached(links: Links) -> Array:
+    """bool[N]: clients that a message to everybody reaches: all, unless directions are told."""
+    return links.downlink if tells_directions(links) else jnp.ones_like(links.mask)
+
+
+def tells_directions(links: Any) -> TypeGuard[DuplexLinkSample]:
+    """Whether a sample tells uplink, downlink and compute apart."""
+    return getattr(links, 'downlink', None) is not None
+
+
+def directed(links: Links, mask: Array, downlink: Array, compute: Array) -> MaskLinks:
+    """A sample with other masks, told apart by direction; all else is as it was."""
+    if isinstance(links, PeerLinkSample):
+        return links._replace(mask=mask, downlink=downlink, compute=compute)
+    return DuplexLinkSample(mask, links.prob, downlink, compute, getattr(links, 'duration', None))
+
+
+def has_peers(links: Any) -> TypeGuard[PeerLinkSample]:
+    """Whether a sample has links between clients."""
+    return isinstance(links, PeerLinkSample)
+
+
+def peers(links: Links) -> tuple[Array, Array]:
+    """Neighbours int32[N, K] and which of their edges are up, bool[N, K]; K = 0 without any."""
+    if isinstance(links, PeerLinkSample):
+        return links.neighbours, links.edges
+    nobody = jnp.zeros((*links.mask.shape, 0), jnp.int32)
+    return nobody, nobody > 0

@@ -11,7 +11,8 @@ import numpy as np
 
 from fedjax_links.base import Participation
 from fedjax_links.core.registry import ParticipationEntry, Registry
-from fedjax_links.participation import schedules
+from fedjax_links.links import graphs
+from fedjax_links.participation import schedules, sojourns
 from fedjax_links.participation.algebra import (
     both,
     both_law,
@@ -29,11 +30,16 @@ from fedjax_links.participation.cyclic import cyclic, cyclic_law
 from fedjax_links.participation.duplex import duplex, duplex_law, unavailable, unavailable_law
 from fedjax_links.participation.markov import markov, markov_law
 from fedjax_links.participation.minimum_separation import minimum_separation, minimum_separation_law
+from fedjax_links.participation.packets import packets, packets_law
+from fedjax_links.participation.peers import peers, peers_law
 from fedjax_links.participation.periodic_groups import periodic_groups, periodic_groups_law
 from fedjax_links.participation.probabilities import label_dependent_probs
+from fedjax_links.participation.quorum import Times, quorum, quorum_law
 from fedjax_links.participation.regularized import regularized, regularized_law
 from fedjax_links.participation.replay import replay
 from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, jitter, sine
+from fedjax_links.participation.semi_markov import semi_markov, semi_markov_law
+from fedjax_links.participation.shared_shocks import shared_shocks, shared_shocks_law
 from fedjax_links.participation.traces import trace_formats
 from fedjax_links.participation.traces.look_alike import look_alike
 from fedjax_links.participation.traces.trace import Intervals, availability, intervals, trace
@@ -101,14 +107,34 @@ _ENTRIES = (
     ),
     _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
     _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
+    _E(packets, lambda n: packets(_some(n), loss=0.1, num_packets=3), law=packets_law),
+    _E(peers, lambda n: peers(_some(n), graphs.ring(n), prob=0.5), law=peers_law),
     _E(
         periodic_groups,
         lambda n: periodic_groups(_halves(n), active_rounds=4, cohort_size=max(1, n // 4)),
         lambda n: max(1, n // 4),
         law=periodic_groups_law,
     ),
+    _E(
+        quorum,
+        lambda n: quorum(Times(np.ones(n), sigma=0.5, fixed=0.1), quorum=_third(n)),
+        _third,
+        law=quorum_law,
+    ),
     _E(regularized, lambda n: regularized(n, _divisor(n)), _divisor, law=regularized_law),
     _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),
+    _E(
+        semi_markov,
+        lambda n: semi_markov(
+            sojourns.lognormal(2 + np.arange(n) % 5, 0.8), sojourns.weibull(3.0, 0.7)
+        ),
+        law=semi_markov_law,
+    ),
+    _E(
+        shared_shocks,
+        lambda n: shared_shocks(_some(n), _halves(n), up_rate=0.3, down_rate=0.1),
+        law=shared_shocks_law,
+    ),
     _E(switch, lambda n: switch([_some(n), markov(_probs(n))], 5)),
     _E(trace, lambda n: trace(_days(n), tick=10_800.0)),
     _E(unavailable, lambda n: unavailable(_some(n)), law=unavailable_law),
@@ -119,4 +145,5 @@ PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
 )
 
 __all__ = ['PARTICIPATION', 'SCHEDULES', 'availability', 'constant', 'diurnal', 'intervals']
-__all__ += ['jitter', 'label_dependent_probs', 'schedules', 'sine', 'trace_formats', *PARTICIPATION]
+__all__ += ['Times', 'jitter', 'label_dependent_probs', 'schedules', 'sine', 'sojourns']
+__all__ += ['trace_formats', *PARTICIPATION]

@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import base
-from fedjax_links.base import Array, DuplexLinkSample, Key, MaskLinks, Number, Participation, PyTree
+from fedjax_links.base import (
+    Array,
+    Key,
+    MaskLinks,
+    Number,
+    Participation,
+    PeerLinkSample,
+    PyTree,
+)
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.participation import schedules, selection
 from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw, independent
@@ -131,7 +139,7 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
 def outage(
     pattern: Participation, *, start: Number, stop: Number, clients: ArrayLike | None = None
 ) -> Participation:
-    """The links of some clients are down from round ``start`` up to, not including, ``stop``.
+    """Some clients' links, to peers too, are down from round ``start`` to the one before ``stop``.
 
     Args:
       pattern: the pattern otherwise.
@@ -167,8 +175,13 @@ def outage(
         down = hit & (start <= round) & (round < stop)
         links = samples[0]
         links = links._replace(mask=links.mask & ~down, prob=jnp.where(down, 0, links.prob))
-        if isinstance(links, DuplexLinkSample):
+        if base.tells_directions(links):
             links = links._replace(downlink=links.downlink & ~down)
+        if isinstance(links, PeerLinkSample):
+            cut = down[:, None] | down[links.neighbours]
+            probs = links.edge_prob
+            probs = None if probs is None else jnp.where(cut, 0, probs)
+            links = links._replace(edges=links.edges & ~cut, edge_prob=probs)
         return links
 
     return combine([pattern], silence)
@@ -294,12 +307,18 @@ def combine(
 
 def _alike(samples: Samples) -> Samples:
     """The samples, all of one kind: in plain ones, beside others, all can compute."""
-    if not any(isinstance(links, DuplexLinkSample) for links in samples):
+    if any(map(base.has_peers, samples)):
+        said = 'links between clients'
+        raise errors.invalid('patterns', 'go into `peers`, which is put around all others', said)
+    if any(links.duration is not None for links in samples):
+        said = 'rounds that say how long they took'
+        raise errors.invalid('patterns', 'go into `quorum` as `pattern`', said)
+    if not any(map(base.tells_directions, samples)):
         return samples
     return [
         links
-        if isinstance(links, DuplexLinkSample)
-        else DuplexLinkSample(*links, downlink=links.mask, compute=jnp.ones_like(links.mask))
+        if base.tells_directions(links)
+        else base.directed(links, links.mask, links.mask, jnp.ones_like(links.mask))
         for links in samples
     ]
 
@@ -316,7 +335,7 @@ def _join(key: Key, round: Array, samples: Samples) -> MaskLinks:
         return 1 - jnp.minimum((1 - x) * (1 - y), 1)
 
     joined: MaskLinks = jax.tree.map(union, *_alike(samples))
-    if all(isinstance(links, DuplexLinkSample) for links in samples):
+    if all(map(base.tells_directions, samples)):
         joined = joined._replace(prob=jnp.full_like(joined.prob, jnp.nan))
     return joined
 

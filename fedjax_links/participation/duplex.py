@@ -5,11 +5,9 @@ still train (FedPBC's silent clients do). These two say so differently, without 
 touched.
 """
 
-import jax
-import numpy as np
-
-from fedjax_links.base import Array, DuplexLinkSample, Key, Participation, PyTree, participants
-from fedjax_links.core import errors
+from fedjax_links import base
+from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
+from fedjax_links.core import drawing, errors
 from fedjax_links.participation.algebra import Samples, both_law, combine
 from fedjax_links.participation.always import always
 from fedjax_links.participation.laws import Given, LinkLaw
@@ -47,24 +45,18 @@ def duplex(
         if part.num_clients != uplink.num_clients:
             requirement = f'have the {uplink.num_clients} clients of `uplink`'
             raise errors.invalid(name, requirement, part.num_clients)
-        if _is_duplex(part):
+        shapes = drawing.sample_shapes(part)
+        if base.tells_directions(shapes) or base.has_peers(shapes):
             requirement = 'have one state per client (`both` joins patterns that tell more apart)'
             raise errors.invalid(name, requirement, errors.text_of(part))
 
-    def merge(key: Key, round: Array, samples: Samples) -> DuplexLinkSample:
+    def merge(key: Key, round: Array, samples: Samples) -> MaskLinks:
         up, down, work = samples
         prob = up.prob * work.prob * down.prob
-        return DuplexLinkSample(up.mask & work.mask, prob, down.mask, compute=work.mask)
+        plain = up._replace(prob=prob)
+        return base.directed(plain, up.mask & work.mask, down.mask, compute=work.mask)
 
     return combine(list(parts.values()), merge)
-
-
-def _is_duplex(pattern: Participation) -> bool:
-    """Whether a pattern tells directions apart, seen by the shapes of a sample."""
-    key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), np.int32)
-    carry = jax.eval_shape(pattern.init, key)
-    _, links = jax.eval_shape(pattern.sample, carry, key, round)
-    return isinstance(links, DuplexLinkSample)
 
 
 def unavailable(pattern: Participation) -> Participation:
@@ -83,10 +75,10 @@ def unavailable(pattern: Participation) -> Participation:
       Wang & Ji 2022.
     """
 
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, DuplexLinkSample]:
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
         carry, links = pattern.sample(carry, key, round)
-        active = participants(links)
-        return carry, DuplexLinkSample(active, links.prob, downlink=active, compute=active)
+        active = base.participants(links)
+        return carry, base.directed(links, active, downlink=active, compute=active)
 
     return pattern._replace(sample=sample)
 

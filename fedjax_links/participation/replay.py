@@ -1,15 +1,24 @@
 """Recorded links, played back."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Array, Key, Links, LinkSample, Participation, PyTree
+from fedjax_links.base import Array, Key, Links, LinkSample, Participation, PeerLinkSample, PyTree
 from fedjax_links.core import checks, errors
 from fedjax_links.participation import rejection, schedules
 
 
-def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
+def replay(
+    mask: ArrayLike,
+    prob: ArrayLike | None = None,
+    *,
+    neighbours: ArrayLike | None = None,
+    edges: ArrayLike | None = None,
+    edge_prob: ArrayLike | None = None,
+) -> Participation:
     """Round t has the links of row ``t mod T`` of a recording.
 
     The masks of a run (`fedjax_links.simulation.realised_links`) replay bit for bit; those of
@@ -18,12 +27,16 @@ def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
     Args:
       mask: bool[T, N], who delivered in each recorded round; integers 0 and 1 count as booleans.
       prob: float[T, N] in [0, 1], or NaN where unknown; unknown everywhere by default.
+      neighbours: int[N, K], of links between clients; None where there were none.
+      edges: bool[T, N, K], which of these were up, symmetric.
+      edge_prob: float[T, N, K], as ``prob``.
 
     Returns:
       The pattern; it has no carry.
 
     Raises:
-      ValueError: if the shapes do not fit or the mask holds anything else, floats included.
+      ValueError: if the shapes do not fit or the mask holds anything else, floats included, or if
+        edges are told without neighbours.
 
     Example:
       >>> import jax
@@ -52,17 +65,39 @@ def replay(mask: ArrayLike, prob: ArrayLike | None = None) -> Participation:
         checks.within('prob', np.nan_to_num(np.asarray(prob)), 0, 1)
     masks, (num_rounds, num_clients) = masks.astype(bool), masks.shape
     probs = None if prob is None else schedules.as_floats(prob)
-    cohorts = None
-    if xp is np and prob is None and masks[0].any() and np.ptp(masks.sum(axis=1)) == 0:
+    if (neighbours is None) != (edges is None):
+        raise errors.invalid('edges', 'be given with `neighbours`, and only then', None)
+    between = None if neighbours is None else _peers(neighbours, edges, masks.shape)
+    cohorts, plain = None, xp is np and prob is None and between is None
+    if plain and masks[0].any() and np.ptp(masks.sum(axis=1)) == 0:
         cohorts = np.nonzero(masks)[1].astype(np.int32).reshape(num_rounds, -1)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         row = jnp.mod(round, num_rounds)
-        if probs is not None:
-            return carry, LinkSample(mask=jnp.asarray(masks)[row], prob=jnp.asarray(probs)[row])
         if cohorts is not None:
             return carry, rejection.sample(jnp.asarray(cohorts)[row], num_clients, jnp.nan)
-        unknown = jnp.full(num_clients, jnp.nan, jnp.result_type(float))
-        return carry, LinkSample(mask=jnp.asarray(masks)[row], prob=unknown)
+        prob = jnp.full(num_clients, jnp.nan, jnp.result_type(float))
+        if probs is not None:
+            prob = jnp.asarray(probs)[row]
+        links = LinkSample(mask=jnp.asarray(masks)[row], prob=prob)
+        if between is None:
+            return carry, links
+        peers, up = between[0], jnp.asarray(between[1])[row]
+        chance = jnp.full(up.shape, jnp.nan, prob.dtype)
+        if edge_prob is not None:
+            chance = jnp.asarray(schedules.as_floats(edge_prob))[row]
+        return carry, PeerLinkSample(*links[:2], peers, edges=up, edge_prob=chance)
 
     return Participation(lambda key: (), sample, num_clients, cycle=num_rounds)
+
+
+def _peers(neighbours: Any, edges: Any, shape: tuple[int, int]) -> tuple[Array, Any]:
+    """Both, checked."""
+    wanted, (num_rounds, num_clients) = np.shape(neighbours), shape
+    if len(wanted) != 2 or wanted[0] != num_clients:
+        raise errors.invalid('neighbours', f'have shape [{num_clients}, K]', list(wanted))
+    checks.within('neighbours', neighbours, 0, num_clients - 1)
+    if np.shape(edges) != (num_rounds, *wanted) or edges.dtype != bool:
+        requirement = f'be boolean, of shape {[num_rounds, *wanted]}'
+        raise errors.invalid('edges', requirement, list(np.shape(edges)))
+    return jnp.asarray(neighbours, jnp.int32), edges

@@ -48,8 +48,7 @@ def link_map(
       ValueError: for a mask of another shape.
     """
     checks.static_int('num_rounds', num_rounds)
-    duplex = isinstance(links, base.DuplexLinkSample)
-    sampled = isinstance(links, base.DuplexLinkSample | base.LinkSample | base.CohortLinkSample)
+    duplex, sampled = base.tells_directions(links), isinstance(links, base.Links)
     mask = _mask(base.participants(links) if sampled else links, 'links')
     shown = np.argsort(-mask.mean(axis=0), kind='stable') if order is None else order
     axes = panels.own(ax, (7.2, 4.2))

@@ -14,7 +14,6 @@ from fedjax_links.base import Algorithm, LinkSample
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram
 from fedjax_links.machines import devices
-from fedjax_links.participation.replay import replay
 from fedjax_links.testing import facts, federation
 from fedjax_links.testing.reasons import DoesNotApply, check_all, require, saying
 from fedjax_links.testing.runs import Runs, close, identical, simulate
@@ -112,7 +111,8 @@ def unavailable_clients_never_influence(runs: Runs) -> None:
 def relabelling_changes_nothing_global(runs: Runs) -> None:
     """Renaming the clients leaves the server's trajectory as it is (full batches)."""
     order = (2, 0, 5, 1, 4, 3)
-    renamed, links = federation.problem(order), federation.realised_links(order)
+    peers = runs.traits.traffic.peers > 0
+    renamed, links = federation.problem(order), federation.realised_links(order, peers=peers)
     ours = runs.run_full_batches(runs.key, renamed, links).evals['server']
     close(ours, runs.full_batches.evals['server'], 'the order of clients must not matter')
 
@@ -179,7 +179,8 @@ def meshes_agree(runs: Runs) -> None:
 def resume_is_exact(runs: Runs) -> None:
     """A run in pieces is the run in one, bit for bit."""
     piece = jax.jit(simulate(runs.algorithm, num_rounds=_PIECE))
-    state = simulation.init(runs.key, runs.algorithm, replay(*runs.links), runs.problem)
+    pattern = federation.pattern(*runs.links)
+    state = simulation.init(runs.key, runs.algorithm, pattern, runs.problem)
     for _ in range(federation.NUM_ROUNDS // _PIECE):
         state = piece(runs.key, runs.problem, runs.links, state).state
     identical(state, runs.standard.state, 'a resumed run must equal the unbroken one')
@@ -254,7 +255,7 @@ def metrics_are_counts(runs: Runs) -> None:
     rounds = jax.tree.map(np.asarray, runs.standard.rounds)
     active, losses = rounds.num_active, rounds.loss_sum
     require((active <= rounds.num_computing).all(), 'who entered the update must have trained')
-    if runs.traits.uses_links:
+    if runs.traits.uses_links and not runs.traits.traffic.peers:
         require((active <= federation.masks().sum(axis=1)).all(), 'more active than delivered')
     require((losses[active == 0] == 0).all(), 'the loss of an empty round must be zero')
     require((losses[active > 0] > 0).all(), 'the loss of active clients must be counted')

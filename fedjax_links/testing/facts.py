@@ -7,7 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import simulation
-from fedjax_links.base import Algorithm, Array, DuplexLinkSample, Links, Problem, RoundMetrics
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    DuplexLinkSample,
+    Links,
+    LinkSample,
+    PeerLinkSample,
+    Problem,
+    RoundMetrics,
+)
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.participation import rejection
@@ -15,9 +24,10 @@ from fedjax_links.problems.quadratic import quadratic
 
 _NUM_CLIENTS, _DIMENSION = 24, 2
 _NUM_ACTIVE = 12  # in a row, from another client on in every round
+_NUM_WITH_PEERS = 23  # likewise of rules with links between clients, some of which need nearly all
 _NUM_ROUNDS = 8  # more than twice the periods of the registered examples
 _ODD_ROUND = 4  # is varied; by then everybody has delivered, each in rounds of its own
-_ACTIVE_THEN, _ABSENT_THEN = 5, 12  # clients, in the odd round
+_ACTIVE_THEN, _ABSENT_THEN = 0, 19  # clients, in the odd round; both are active in the next one
 
 
 class AlgorithmFacts(NamedTuple):
@@ -58,7 +68,7 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
     """
     algorithm = entry(client_program(entry, 0.1, local_steps=2), **entry.example)
     models, client_models, client_numbers = _memory(algorithm)
-    run = Rounds(algorithm)
+    run = Rounds(algorithm, peers=entry.traffic.peers > 0)
     as_usual, computing = run.rounds()
     empty = run.servers(empty=True)
     return AlgorithmFacts(
@@ -66,7 +76,7 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
         models=models,
         client_models=client_models,
         client_numbers=client_numbers,
-        computing={_NUM_CLIENTS: 'all', _NUM_ACTIVE: 'active'}.get(max(computing), 'asked'),
+        computing={_NUM_CLIENTS: 'all', run.num_active: 'active'}.get(max(computing), 'asked'),
         hearing=hearing(run),
         others_hear=_differ(as_usual, run.servers(deaf=_ABSENT_THEN)),
         moves_when_empty=_differ(empty[_ODD_ROUND - 1], empty[-1]),
@@ -113,10 +123,14 @@ def _memory(algorithm: Algorithm) -> tuple[int, int, int]:
 
 
 class Rounds:
-    """A few rounds with half of the clients active, varied in one thing at a time."""
+    """A few rounds with half of the clients active, varied in one thing at a time.
 
-    def __init__(self, algorithm: Algorithm) -> None:
+    Where there are links between clients, nearly all are active, and everyone hears two others.
+    """
+
+    def __init__(self, algorithm: Algorithm, *, peers: bool = False) -> None:
         """Makes the program of a round."""
+        self.peers, self.num_active = peers, _NUM_WITH_PEERS if peers else _NUM_ACTIVE
         problem, key = _problem(_NUM_CLIENTS, _DIMENSION), jax.random.key(1)
         self.start = algorithm.init(problem.init_params(key), problem)
         self.models = algorithm.models
@@ -144,20 +158,30 @@ class Rounds:
           deaf: the client that does not hear the server in the odd round.
           unable: the client that cannot train in the odd round.
           empty: whether nobody delivers from the odd round on.
-          alone: whether only the active clients hear the server.
+          alone: whether links say no more than who is active.
           named: the same, with links that name the active clients as a cohort.
         """
         clients = jnp.arange(_NUM_CLIENTS)
         state, servers, num_computing = self.start, [], []
         for t in range(_NUM_ROUNDS):
-            active = (clients + 7 * t) % _NUM_CLIENTS < _NUM_ACTIVE
+            active = (clients + 7 * t) % _NUM_CLIENTS < self.num_active
             able, hears = ((clients != client) | (t != _ODD_ROUND) for client in (unable, deaf))
-            links: Links = DuplexLinkSample(
+            duplex = DuplexLinkSample(
                 mask=active & able & (t < _ODD_ROUND or not empty),
                 prob=jnp.full(_NUM_CLIENTS, prob),
-                downlink=(active | (not alone)) & hears,
+                downlink=hears,
                 compute=able,
             )
+            links: Links = LinkSample(active, duplex.prob) if alone else duplex
+            if self.peers and not alone:
+                beside = jnp.stack([jnp.roll(clients, 1), jnp.roll(clients, -1)], axis=1)
+                ring = jnp.sort(beside, axis=1).astype(jnp.int32)
+                links = PeerLinkSample(
+                    **duplex._asdict(),
+                    neighbours=ring,
+                    edges=ring >= 0,
+                    edge_prob=jnp.full(ring.shape, prob),
+                )
             if named:
                 ids = jnp.flatnonzero(active).astype(jnp.int32)
                 links = rejection.sample(ids, _NUM_CLIENTS, prob)

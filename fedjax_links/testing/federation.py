@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fedjax_links.base import Problem
+from fedjax_links.base import Participation, Problem
+from fedjax_links.participation.replay import replay
 from fedjax_links.problems.arrays import from_arrays
 
 NUM_CLIENTS = 6
@@ -24,11 +26,38 @@ def masks() -> np.ndarray:
     return mask
 
 
-def realised_links(order: Sequence[int] | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The masks and known probabilities, clients relabelled by ``order``, for `replay`."""
-    order = range(NUM_CLIENTS) if order is None else order
+def realised_links(
+    order: Sequence[int] | None = None, *, peers: bool = False, everyone: bool = False
+) -> tuple[np.ndarray, ...]:
+    """What `pattern` replays: masks and their probabilities; neighbours, edges and theirs.
+
+    Args:
+      order: of the clients, as in `problem`.
+      peers: whether there are links between clients, everyone a neighbour of everyone.
+      everyone: whether all that there is is up in every round.
+    """
+    chosen = list(range(NUM_CLIENTS) if order is None else order)
     prob = np.broadcast_to(np.linspace(0.3, 0.8, NUM_CLIENTS), (NUM_ROUNDS, NUM_CLIENTS))
-    return masks()[:, list(order)], prob[:, list(order)]
+    mask = masks()
+    up = np.triu(np.random.default_rng(8).random((NUM_ROUNDS, NUM_CLIENTS, NUM_CLIENTS)) < 0.5, 1)
+    up[:, SILENT] = up[:, :, SILENT] = False
+    up |= up.transpose(0, 2, 1)
+    if everyone:
+        mask, prob, up = np.ones_like(mask), np.ones_like(prob), np.ones_like(up)
+    found = mask[:, chosen], prob[:, chosen]
+    if not peers:
+        return found
+    clients = np.arange(NUM_CLIENTS)
+    neighbours = np.array([np.delete(clients, i) for i in clients])
+    up = up[:, chosen][:, :, chosen]
+    edges = up[:, clients[:, None], neighbours]
+    return *found, neighbours, edges, np.full(edges.shape, 1.0 if everyone else 0.5)
+
+
+def pattern(mask: ArrayLike, prob: ArrayLike, *between: ArrayLike) -> Participation:
+    """The links replayed, as arguments of a program perhaps."""
+    names = 'neighbours', 'edges', 'edge_prob'
+    return replay(mask, prob, **dict(zip(names, between, strict=False)))
 
 
 def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Problem:

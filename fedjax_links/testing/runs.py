@@ -13,7 +13,6 @@ from fedjax_links import simulation
 from fedjax_links.base import Algorithm
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram
-from fedjax_links.participation.replay import replay
 from fedjax_links.testing import facts, federation
 from fedjax_links.testing.reasons import require, saying
 
@@ -31,7 +30,7 @@ def simulate(
         return simulation.simulate(
             key,
             algorithm,
-            replay(*links),
+            federation.pattern(*links),
             problem,
             num_rounds=num_rounds,
             eval_every=1,
@@ -55,7 +54,7 @@ class Runs:
         """
         self.traits = traits
         self.key, self.problem = jax.random.key(0), federation.problem()
-        self.links = federation.realised_links()
+        self.links = federation.realised_links(peers=traits.traffic.peers > 0)
 
     def _make(self, program: ClientProgram, **options: Any) -> Algorithm:
         return self.traits(program, **self.traits.example, **options)
@@ -87,7 +86,8 @@ class Runs:
     def rounds_with(self, *, chunk_size: int | None = None, **options: Any) -> facts.Rounds:
         """The same with so many clients side by side, or options of the algorithm."""
         program = facts.client_program(self.traits, 0.1, local_steps=2)
-        return facts.Rounds(self._make(program._replace(chunk_size=chunk_size), **options))
+        algorithm = self._make(program._replace(chunk_size=chunk_size), **options)
+        return facts.Rounds(algorithm, peers=self.traits.traffic.peers > 0)
 
     @functools.cached_property
     def standard(self) -> simulation.SimulationResult:
@@ -102,8 +102,9 @@ class Runs:
     @functools.cached_property
     def full_participation(self) -> simulation.SimulationResult:
         """On minibatches, with everybody active in every round."""
-        everyone = np.ones((federation.NUM_ROUNDS, federation.NUM_CLIENTS), bool)
-        return self.run(self.key, self.problem, (everyone, everyone.astype(float)))
+        peers = self.traits.traffic.peers > 0
+        links = federation.realised_links(peers=peers, everyone=True)
+        return self.run(self.key, self.problem, links)
 
 
 def close(actual: Any, expected: Any, message: str) -> None:

@@ -13,9 +13,18 @@ from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import sum_updates
 
 NUMBERS = {'one': 1, 'two': 2, 'three': 3}
-NEED_PROBABILITIES = {'fedavg_known', 'fedstale'}  # divide by p_i
-BROADCAST_LATE = {'fedpbc', 'fedawe', 'fedbuff'}  # clients train from models of their own
-MOVE_BY_MEMORY = {'fedstale', 'focus', 'mifa'}
+NEED_PROBABILITIES = {'colrel', 'fedavg_known', 'fedstale'}  # divide by p_i
+BROADCAST_LATE = {
+    'fedpbc',
+    'fedawe',
+    'fedbuff',
+    's2a',
+    's2s',
+}  # from own models
+EVERYBODY_TRAINS = {'cogc', 'colrel', 'fedpbc', 'gossip', 's2a', 's2s', 'wait_for_all'}
+EVERYBODY_HEARS = {'cogc', 'colrel', 's2a'}
+LOOK_AT_NO_UPLINK = {'gossip', 'wait_for_all'}
+MOVE_BY_MEMORY = {'fedstale', 'focus', 'gossip', 'mifa'}
 MOVE_BY_THE_CLOCK = {'amplified_fedavg', 'amplified_scaffold', 'wait_for_all'}
 
 
@@ -47,12 +56,11 @@ def test_memory_is_what_the_docstring_says(name):
 def test_who_needs_computes_and_hears_what(name):
     found = facts(name)
     assert found.needs_prob == (name in NEED_PROBABILITIES)
-    assert found.computing == {'fedpbc': 'all', 'wait_for_all': 'all', 'f3ast': 'asked'}.get(
-        name, 'active'
-    )
-    waits = name == 'wait_for_all'
-    assert found.hearing == ('never' if waits else 'end' if name in BROADCAST_LATE else 'start')
-    assert not found.others_hear
+    computing = 'all' if name in EVERYBODY_TRAINS else 'asked' if name == 'f3ast' else 'active'
+    assert found.computing == computing
+    late, never = name in BROADCAST_LATE, name in LOOK_AT_NO_UPLINK
+    assert found.hearing == ('never' if never else 'end' if late else 'start')
+    assert found.others_hear == (name in EVERYBODY_HEARS)
     assert found.moves_when_empty == (name in MOVE_BY_MEMORY | MOVE_BY_THE_CLOCK)
 
 

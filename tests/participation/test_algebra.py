@@ -203,7 +203,7 @@ def test_combinations_nest_and_mix_kinds():
     ):
         links = roll(pattern, 5)
         assert isinstance(links, DuplexLinkSample)
-        assert all(leaf.shape == (5, pattern.num_clients) for leaf in links)
+        assert all(leaf.shape == (5, pattern.num_clients) for leaf in jax.tree.leaves(links))
 
 
 def test_in_pieces():

@@ -17,9 +17,9 @@ def program(learning_rate=0.002, local_steps=5):
     return local_training.local_sgd(learning_rate, local_steps=local_steps)
 
 
-def late_models(algorithm) -> np.ndarray:
-    """The server model of every tenth round in the second half of a run, [1000, d]."""
-    problem, links = problems.quadratic(TARGETS), participation.bernoulli(PROBS)
+def late_models(algorithm, links=None, model='server') -> np.ndarray:
+    """A candidate in every tenth round in the second half of a run, [1000, d]."""
+    problem, links = problems.quadratic(TARGETS), links or participation.bernoulli(PROBS)
     run = jax.jit(
         lambda key, problem: simulation.simulate(
             key,
@@ -29,7 +29,7 @@ def late_models(algorithm) -> np.ndarray:
             num_rounds=NUM_ROUNDS,
             eval_every=10,
             eval_fn=lambda params, key, problem: params,
-        ).evals['server']
+        ).evals[model]
     )
     path = np.asarray(run(jax.random.key(0), problem))
     assert path.dtype == np.float64

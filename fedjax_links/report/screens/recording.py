@@ -65,6 +65,6 @@ def record_links(participation: Participation, *, num_rounds: int, seed: int) ->
         return links, [mask(links) for mask in _MASKS]
 
     links, masks = draw(jax.random.key(seed))
-    prob, duplex = np.asarray(links.prob), isinstance(links, base.DuplexLinkSample)
+    prob, duplex = np.asarray(links.prob), base.tells_directions(links)
     participates, delivers, hears, computes = map(np.asarray, masks)
     return LinkRecord(participates, delivers, hears, computes, prob, duplex, seed)

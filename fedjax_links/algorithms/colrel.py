@@ -1,0 +1,85 @@
+"""ColRel: clients relay what they hear of their neighbours' updates.
+
+References:
+  Yemini, Saha, Ozfatura, Gündüz and Goldsmith 2024, Robust federated learning with connectivity
+  failures.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links import base
+from fedjax_links.algorithms import common
+from fedjax_links.algorithms.common import ServerState
+from fedjax_links.base import Algorithm, Array, Links, Problem, RoundContext, Step
+from fedjax_links.clients import cohorts
+from fedjax_links.core import checks, errors, tree
+from fedjax_links.core.references import cite
+from fedjax_links.local_training import ClientProgram, sum_updates
+
+
+@cite('yemini2024robust')
+def colrel(local_train: ClientProgram, *, weights: ArrayLike | None = None) -> Algorithm:
+    """ColRel: ``x += (1/N) sum_{i in A} sum_j tau_ji alpha_ij Delta_j``, over i and its neighbours.
+
+    Everybody trains from x; client i sends the sum of its own update and of those that it hears
+    over the edges that are up (tau_ji), weighted by alpha_ij. The step is unbiased, for known
+    probabilities p_i of uplinks and q_ji of edges, if ``sum_i p_i q_ji alpha_ij = 1`` for every j.
+    Without links between clients this is `fedavg_known`, to the bit.
+
+    Link semantics: everybody is assumed to hear the server, unless links tell directions apart;
+    who cannot hear or train has no update, but relays. An empty round keeps x. ``num_computing``
+    counts all that train, though only those are simulated whose update gets through.
+
+    Memory: one model.
+
+    Args:
+      local_train: the client program L_i.
+      weights: alpha, float[N, N], row i of what client i sends: `analysis.colrel_weights` has those
+        of least variance. By default all that carry j's update give it the weight
+        ``1 / sum_i p_i q_ji``, by the probabilities that the links of the round report.
+
+    Returns:
+      The algorithm; models: ``server``.
+
+    Raises:
+      ValueError: for weights that are negative or no square.
+
+    References:
+      Yemini et al. 2024, Algorithms 1 and 2; the default weights are this package's.
+    """
+    alpha = None if weights is None else _checked(weights)
+
+    def coefficients(links: Links) -> Array:  # c_j, of the server's sum of c_j Delta_j
+        heard, (neighbours, edges) = links.mask, base.peers(links)
+        relayed = heard[neighbours] & edges
+        if alpha is not None:
+            own = jnp.arange(len(heard))
+            through = jnp.where(relayed, alpha[neighbours, own[:, None]], 0)
+            return jnp.where(heard, alpha[own, own], 0) + jnp.sum(through, axis=1)
+        expected = links.prob
+        if base.has_peers(links):
+            edge_prob = jnp.nan if links.edge_prob is None else links.edge_prob
+            expected += jnp.sum(edge_prob * expected[neighbours], axis=1)
+        times = heard + jnp.sum(relayed, axis=1, dtype=jnp.int32)
+        return jnp.where(times > 0, (1 / expected) * times, 0)
+
+    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
+        factors = coefficients(ctx.links)
+        trains = base.computes(ctx.links) & base.reached(ctx.links)
+        cohort = cohorts.make_cohort((factors != 0) & trains)
+        total = sum_updates(local_train, cohort, ctx, problem, state.server, factors)
+        server = tree.add_scaled(state.server, 1.0 / problem.num_clients, total.value)
+        counts = cohorts.num_members(cohort), jnp.sum(trains, dtype=jnp.int32)
+        return ServerState(server), base.RoundMetrics(*counts, total.loss, {})
+
+    return common.of_server(round_step)
+
+
+def _checked(weights: ArrayLike) -> Array:
+    shape = np.shape(weights)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise errors.invalid('weights', 'have shape [N, N]', f'shape {shape}')
+    checks.within('weights', weights, 0, np.inf)
+    return jnp.asarray(weights, jnp.result_type(float))

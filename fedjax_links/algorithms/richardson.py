@@ -1,0 +1,74 @@
+"""Richardson-Romberg extrapolation over the local rate, around any rule.
+
+References:
+  Mangold et al. 2025, Refined analysis of constant step size federated averaging and federated
+  Richardson-Romberg extrapolation.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+
+from fedjax_links.base import Algorithm, Number, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.core.references import cite
+
+
+class RichardsonState(NamedTuple):
+    """The rule's state, twice.
+
+    Attributes:
+      once: at the local rate g.
+      twice: at 2 g.
+    """
+
+    once: PyTree
+    twice: PyTree
+
+
+@cite('mangold2025refined')
+def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
+    """Richardson-Romberg around a rule: it at local rates g and 2 g, candidates ``2 x_g - x_2g``.
+
+    Both meet the same links and batches, start alike, and know nothing of each other. What the
+    local rate does to the limit in first order cancels: under unequal curvature, the drift of
+    several local steps.
+
+    ::
+
+      make = richardson(lambda learning_rate: fedavg(local_sgd(learning_rate, local_steps=5)))
+      algorithm = make(0.05)
+
+    Metrics are those of the rule at g, but that ``num_computing`` counts both trainings.
+
+    Args:
+      make_algorithm: ``learning_rate -> Algorithm``, further keywords as they come.
+
+    Returns:
+      The same of the extrapolated rule: a maker for `fedjax_links.sweep`, or to be called.
+
+    References:
+      Mangold et al. 2025, section 5.
+    """
+
+    def make(learning_rate: Number, **columns: Any) -> Algorithm:
+        rules = [make_algorithm(learning_rate=k * learning_rate, **columns) for k in (1, 2)]
+
+        def init(params: Params, problem: Problem) -> RichardsonState:
+            return RichardsonState(*(rule.init(params, problem) for rule in rules))
+
+        def round_step(
+            state: RichardsonState, ctx: RoundContext, problem: Problem
+        ) -> Step[RichardsonState]:
+            once, metrics = rules[0].round_step(state.once, ctx, problem)
+            twice, other = rules[1].round_step(state.twice, ctx, problem)
+            both = metrics.num_computing + other.num_computing
+            return RichardsonState(once, twice), metrics._replace(num_computing=both)
+
+        def models(state: RichardsonState) -> Mapping[str, Params]:
+            found = [rule.models(part) for rule, part in zip(rules, state, strict=True)]
+            return jax.tree.map(lambda a, b: (2 * a - b).astype(a.dtype), *found)
+
+        return Algorithm(init, round_step, models)
+
+    return make

@@ -1,0 +1,133 @@
+"""S2S and S2A: gossip between clients, and a server that hears some of them now and then.
+
+References:
+  Rodio, Neglia, Chen and Larsson 2025, A unified convergence analysis for semi-decentralized
+  learning.
+"""
+
+import jax.numpy as jnp
+
+from fedjax_links import base
+from fedjax_links.algorithms import common
+from fedjax_links.algorithms.common import ClientModelsState
+from fedjax_links.base import Algorithm, Array, Problem, PyTree, RoundContext, Step
+from fedjax_links.clients import cohorts, peers
+from fedjax_links.core import tree
+from fedjax_links.core.references import cite
+from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+
+
+@cite('rodio2025unified')
+def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
+    """S2S (sampled to sampled): gossip, and those that the server hears get their mean.
+
+    ``z_i = L_i(x_i)``, ``y_i = sum_j M_ij z_j`` with the round's Metropolis matrix
+    (`mixing.metropolis_weights`); in every ``server_every``-th round ``x^{t+1} = mean_{i in A}
+    y_i``, which becomes the model of i in A; all others have y_i. The mean of the client models
+    carries no bias, on any graph. Without links between clients and with ``server_every=1`` it is
+    `fedpbc`, to the bit.
+
+    Link semantics: everyone able to trains in every round, from its own model; those whose uplink
+    delivers in a round of the server are averaged and receive the average at its end. An empty
+    round, and one between those of the server, keeps x; clients still train and gossip.
+
+    Memory: 1 + N models.
+
+    Args:
+      local_train: the client program L_i.
+      server_every: rounds from one in which uplinks count to the next.
+
+    Returns:
+      The algorithm; models: ``server`` and ``client_mean``.
+
+    Raises:
+      ValueError: for a period below 1.
+
+    References:
+      Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
+    """
+    common.check_count('server_every', server_every)
+
+    def round_step(
+        state: ClientModelsState, ctx: RoundContext, problem: Problem
+    ) -> Step[ClientModelsState]:
+        is_servers = (ctx.round + 1) % server_every == 0
+        return _round(local_train, state, ctx, problem, is_servers=is_servers, to_all=False)
+
+    return Algorithm(common.every_client_at, round_step, common.server_and_client_mean)
+
+
+@cite('rodio2025unified')
+def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
+    """S2A (sampled to all): as `s2s`, but the mean of those heard becomes everybody's model.
+
+    ``x_i^{t+1} = x^{t+1} = mean_{i in A} y_i`` for all i where A is not empty. Every client must
+    hear the server, and the clients heard more often draw all models to themselves: FedAvg's bias,
+    the less of it the better connected the graph and the rarer the server. Without links between
+    clients, with ``server_every=1`` and as long as no round is empty, it is `fedavg` with all
+    computing, to the bit.
+
+    Link semantics: as of `s2s`, but that everybody receives, whom the links tell no other of
+    (their downlink, where they tell directions apart). An empty round keeps x; clients go on from
+    y_i.
+
+    Memory: 1 + N models.
+
+    Args:
+      local_train: the client program L_i.
+      server_every: rounds from one in which uplinks count to the next.
+
+    Returns:
+      The algorithm; models: ``server`` and ``client_mean``.
+
+    Raises:
+      ValueError: for a period below 1.
+
+    References:
+      Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
+    """
+    common.check_count('server_every', server_every)
+
+    def round_step(
+        state: ClientModelsState, ctx: RoundContext, problem: Problem
+    ) -> Step[ClientModelsState]:
+        is_servers = (ctx.round + 1) % server_every == 0
+        return _round(local_train, state, ctx, problem, is_servers=is_servers, to_all=True)
+
+    return Algorithm(common.every_client_at, round_step, common.server_and_client_mean)
+
+
+def _round(
+    local_train: ClientProgram,
+    state: ClientModelsState,
+    ctx: RoundContext,
+    problem: Problem,
+    *,
+    is_servers: Array,
+    to_all: bool,
+) -> Step[ClientModelsState]:
+    """A round of either, in which the server takes part or not."""
+    links, x = ctx.links, state.server
+    active = base.delivers(links) & is_servers
+    cohort = cohorts.computing(links)
+
+    def said(model: PyTree) -> PyTree:  # what the server adds up
+        return tree.subtract(model, x) if to_all else model
+
+    def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
+        update = train(x_i)
+        z_i = update.params if to_all else tree.add_scaled(x_i, 1.0, update.delta)
+        heard = Contribution(said(z_i), update.loss)
+        return tree.select(active[i], heard, tree.zeros_like(heard)), z_i
+
+    total, z = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
+    y, sums, num_active = peers.mix(links, z), total.value, jnp.sum(active, dtype=jnp.int32)
+    if base.has_peers(links):
+        sums = peers.sum_rows(said, cohorts.make_cohort(active), y)
+    mean = tree.divide(sums, num_active)
+    told = tree.add_scaled(x, 1.0, mean) if to_all else tree.cast_like(mean, x)
+    server = tree.select(num_active > 0, told, x)
+    heard = base.reached(links) & (num_active > 0) if to_all else active & base.receives(links)
+    clients = tree.fill_rows(heard, tree.cast_like(server, y), y)
+    metrics = base.RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
+    return ClientModelsState(server, clients), metrics

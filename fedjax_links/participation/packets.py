@@ -1,0 +1,57 @@
+"""Losses that hang on how large the model is."""
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links import base
+from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
+from fedjax_links.core import checks, prng
+from fedjax_links.participation import schedules
+from fedjax_links.participation.laws import Given, LinkLaw, independent
+
+
+def packets(pattern: Participation, *, loss: ArrayLike, num_packets: int) -> Participation:
+    """An upload of K packets arrives if all of them do: with probability ``(1 - loss_i)^K``.
+
+    So a larger model is heard less often. A config says ``num_packets: {name: of_model,
+    packet_bytes: 1500}`` for those of the problem's model.
+
+    Args:
+      pattern: the uplinks apart from that.
+      loss: probability that a packet is lost, independently of all others, in [0, 1]; one number
+        or float[N].
+      num_packets: K, at least 1.
+
+    Returns:
+      The pattern; ``prob`` is that of ``pattern`` times ``(1 - loss)^K``.
+
+    Raises:
+      ValueError: for a value out of range.
+    """
+    checks.within('loss', loss, 0, 1)
+    checks.static_int('num_packets', num_packets)
+    each = schedules.as_floats(schedules.one_or_each('loss', loss, pattern.num_clients))
+    xp = checks.array_module(each)
+    arrives = xp.broadcast_to((1 - each) ** num_packets, pattern.num_clients)
+
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
+        carry, links = pattern.sample(carry, jax.random.fold_in(key, 0), round)
+        links = base.as_masks(links)
+        arrived = prng.uniform(jax.random.fold_in(key, 1), arrives.shape) < arrives
+        return carry, links._replace(mask=links.mask & arrived, prob=links.prob * arrives)
+
+    def init(key: Key) -> PyTree:
+        return pattern.init(jax.random.fold_in(key, 0))
+
+    return pattern._replace(init=init, sample=sample)
+
+
+def packets_law(given: Given) -> LinkLaw:
+    """Exact where the pattern is independent over clients and rounds."""
+    part, options = given.parts['pattern'], given.options
+    if part.probs is None or not part.memoryless:
+        return LinkLaw('packets are lost independently', is_duplex=part.is_duplex)
+    arrives = (1.0 - np.asarray(options['loss'], float)) ** options['num_packets']
+    law = independent('independent over clients and rounds', part.probs * arrives)
+    return law._replace(is_duplex=part.is_duplex)

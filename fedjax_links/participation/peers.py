@@ -1,0 +1,96 @@
+"""Links between clients, around any pattern of uplinks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links import base
+from fedjax_links.base import Array, Key, Participation, PeerLinkSample, PyTree
+from fedjax_links.core import checks, drawing, errors
+from fedjax_links.core.references import cite
+from fedjax_links.links.graphs import Graph
+from fedjax_links.participation.bernoulli import bernoulli
+from fedjax_links.participation.laws import Given, LinkLaw
+
+
+@cite('rodio2025unified')
+def peers(
+    pattern: Participation, graph: Graph, *, prob: ArrayLike | Participation
+) -> Participation:
+    r"""Clients that also hear each other, over the edges of a graph that are up in a round.
+
+    An edge is up for both of its ends or for none. Edges are independent of the uplinks.
+
+    Args:
+      pattern: the uplinks; whatever it draws, this keeps.
+      graph: who could hear whom, see `fedjax_links.links.graphs`.
+      prob: P(an edge is up), independently over edges and rounds, one number or float[E]; or a
+        pattern of E "clients", the edges: `markov` for edges with memory, say.
+
+    Returns:
+      The pattern, of `PeerLinkSample`; ``prob`` is that of the uplinks, ``edge_prob`` the edges'.
+
+    Raises:
+      ValueError: if numbers of clients or edges differ, or a value is out of range.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> from fedjax_links.links import graphs
+      >>> pattern = participation.peers(participation.always(4), graphs.ring(4), prob=0.5)
+      >>> links = simulation.realised_links(jax.random.key(1), pattern, num_rounds=1)
+      >>> print(links.neighbours[0].T, links.edges[0].astype(int).T, sep='\n')
+      [[1 0 1 0]
+       [3 2 3 2]]
+      [[1 1 0 1]
+       [1 0 1 1]]
+
+    References:
+      Rodio, Neglia, Chen and Larsson 2025, section II.
+    """
+    if graph.num_clients != pattern.num_clients:
+        requirement = f'have the {pattern.num_clients} clients of `pattern`'
+        raise errors.invalid('graph', requirement, graph.num_clients)
+    if base.has_peers(drawing.sample_shapes(pattern)):
+        raise errors.invalid('pattern', 'have no peers of its own', errors.text_of(pattern))
+    edges = prob if isinstance(prob, Participation) else _coins(prob, graph.num_edges)
+    if edges.num_clients != max(graph.num_edges, 1):
+        requirement = f"have the graph's {graph.num_edges} edges for clients"
+        raise errors.invalid('prob', requirement, edges.num_clients)
+    missing = graph.edge_ids == graph.num_edges
+    places = np.where(missing, 0, graph.edge_ids)
+
+    def init(key: Key) -> PyTree:
+        return tuple(
+            part.init(jax.random.fold_in(key, k)) for k, part in enumerate((pattern, edges))
+        )
+
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, PeerLinkSample]:
+        own, links = pattern.sample(carry[0], jax.random.fold_in(key, 0), round)
+        between, drawn = edges.sample(carry[1], jax.random.fold_in(key, 1), round)
+        links, drawn = base.as_masks(links), base.as_masks(drawn)
+        found = PeerLinkSample(
+            **links._asdict(),
+            neighbours=jnp.asarray(graph.neighbours),
+            edges=base.participants(drawn)[places] & ~missing,
+            edge_prob=jnp.where(missing, 0, drawn.prob[places]),
+        )
+        return (own, between), found
+
+    return Participation(init, sample, pattern.num_clients, pattern.cycle)
+
+
+def _coins(prob: ArrayLike, num_edges: int) -> Participation:
+    checks.within('prob', prob, 0, 1)
+    xp = checks.array_module(prob)
+    if np.shape(prob) not in ((), (num_edges,)):
+        requirement = f"be a number or have the graph's {num_edges} edges for entries"
+        raise errors.invalid('prob', requirement, f'shape {np.shape(prob)}')
+    each = xp.broadcast_to(prob, (num_edges,)) if num_edges else np.zeros(1)
+    return bernoulli(each)
+
+
+def peers_law(given: Given) -> LinkLaw:
+    """Exact law of who takes part: that of the uplinks."""
+    return given.parts['pattern']

@@ -1,0 +1,118 @@
+"""Rounds that go on with the first k of n."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links import base
+from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
+from fedjax_links.core import checks, errors
+from fedjax_links.participation.laws import Given, LinkLaw, independent
+from fedjax_links.participation.schedules import as_floats, one_or_each
+
+
+class Times(NamedTuple):
+    """How long clients take from the round's start until their result has arrived, in seconds.
+
+    ``fixed_i + median_i exp(sigma_i z)``, z standard normal, afresh in every round: what is always
+    the same, such as a payload over a rate, and what varies, such as the local steps.
+
+    Attributes:
+      median: float[N], at least 0.
+      sigma: one number or float[N], at least 0; 0 for times that never vary.
+      fixed: likewise, at least 0.
+    """
+
+    median: ArrayLike
+    sigma: ArrayLike = 0.0
+    fixed: ArrayLike = 0.0
+
+
+def quorum(
+    times: Times | ArrayLike,
+    *,
+    quorum: int,
+    grace: float = 0.0,
+    deadline: float | None = None,
+    pattern: Participation | None = None,
+) -> Participation:
+    """A round ends when k results have arrived, plus a grace, at the latest at a deadline.
+
+    Those that have arrived by then take part. The round's length is kept in ``links.duration``, and
+    is what its price counts.
+
+    Args:
+      times: of the clients; float[N] for times that never vary.
+      quorum: k, from 1 to N.
+      grace: seconds to wait on from then, at least 0.
+      deadline: seconds, positive; None to wait for the quorum as long as it takes.
+      pattern: who is there at all and gets through; everybody by default. Others are not waited
+        for: with fewer than k there, a round waits for all of them.
+
+    Returns:
+      The pattern. ``prob`` is exact where all times have one law that varies, without pattern,
+      grace and deadline: ``k / N``; else NaN.
+
+    Raises:
+      ValueError: for a value out of range.
+    """
+    times = times if isinstance(times, Times) else Times(times)
+    checks.per_client('times', times.median)
+    num_clients = np.shape(times.median)[0]
+    for name, value in zip(times._fields, times, strict=True):
+        checks.within(f'times.{name}', value, 0, 1e30)
+    middle, width, fixed = (
+        as_floats(one_or_each(f'times.{name}', value, num_clients))
+        for name, value in zip(times._fields, times, strict=True)
+    )
+    checks.static_int('quorum', quorum, maximum=num_clients)
+    checks.within('grace', grace, 0, 1e30)
+    if deadline is not None:
+        checks.positive('deadline', deadline)
+    if pattern is not None and pattern.num_clients != num_clients:
+        raise errors.invalid('pattern', f'have {num_clients} clients', pattern.num_clients)
+    known = pattern is None and deadline is None and _is_exchangeable(times, grace)
+    chance = quorum / num_clients if known else np.nan
+    limit = jnp.inf if deadline is None else deadline
+
+    def init(key: Key) -> PyTree:
+        return () if pattern is None else pattern.init(jax.random.fold_in(key, 0))
+
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
+        prob = jnp.full(num_clients, chance)
+        links: MaskLinks = base.LinkSample(jnp.ones(num_clients, bool), prob)
+        if pattern is not None:
+            carry, drawn = pattern.sample(carry, jax.random.fold_in(key, 0), round)
+            links = base.as_masks(drawn)._replace(prob=prob)
+        there = base.participants(links)
+        normal = jax.random.normal(jax.random.fold_in(key, 1), (num_clients,), jnp.float32)
+        taken = jnp.where(there, fixed + middle * jnp.exp(width * normal), jnp.inf)
+        ordered = jnp.sort(taken)
+        count = jnp.sum(there)
+        last = ordered[jnp.clip(jnp.minimum(quorum, count) - 1, 0)]
+        end = jnp.minimum(jnp.where(count > 0, last, 0) + grace, limit)
+        links = links._replace(mask=links.mask & (taken <= end), duration=end)
+        return carry, links
+
+    cycle = None if pattern is None else pattern.cycle
+    return Participation(init, sample, num_clients, cycle)
+
+
+def _is_exchangeable(times: Times, grace: float) -> bool:
+    alike = all(checks.is_concrete(part) and np.ptp(np.asarray(part)) == 0 for part in times)
+    return alike and np.min(times.sigma) > 0 and np.min(times.median) > 0 and grace == 0
+
+
+def quorum_law(given: Given) -> LinkLaw:
+    """Exact rates and weights where all clients are alike: everyone's are equal."""
+    times, options = given.options['times'], given.options
+    plain = all(options.get(name) is None for name in ('deadline', 'pattern'))
+    if not (plain and _is_exchangeable(times, options.get('grace', 0.0))):
+        return LinkLaw('the first that arrive', is_duplex=False)
+    count = len(np.asarray(times.median))
+    law = independent('the first that arrive, all alike', np.full(count, options['quorum'] / count))
+    equal = np.full(count, 1 / count)
+    return law._replace(probs=None, weights=equal, never_empty=True, weights_source='all alike')

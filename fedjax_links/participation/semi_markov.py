@@ -1,0 +1,122 @@
+"""Links that stay up and down for times of any law."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.base import Array, Key, LinkSample, Participation
+from fedjax_links.core import checks, errors, prng
+from fedjax_links.participation import sojourns
+from fedjax_links.participation.laws import Given, LinkLaw, independent
+from fedjax_links.participation.schedules import as_floats
+
+
+class SemiMarkovState(NamedTuple):
+    """Carry of `semi_markov`.
+
+    Attributes:
+      up: bool[N], the links of the last round.
+      age: int32[N], rounds that each has been so, that one included.
+    """
+
+    up: Array
+    age: Array
+
+
+def semi_markov(
+    up: ArrayLike,
+    down: ArrayLike,
+    *,
+    num_clients: int | None = None,
+    kinds: ArrayLike | None = None,
+) -> Participation:
+    """Each link is up for a time of one law, down for one of another, and so on, independently.
+
+    It starts in its stationary course: up with probability ``E[up] / (E[up] + E[down])``, at a
+    random point of a sojourn, longer ones being met more often. Both laws geometric is `markov`.
+
+    Args:
+      up: float[G, L], survival function of the rounds that a link stays up, as
+        `fedjax_links.participation.sojourns` makes them.
+      down: likewise, of the rounds that it stays down.
+      num_clients: N, where all follow one row.
+      kinds: int[N], the row that each client follows; by default row i is client i's.
+
+    Returns:
+      The pattern; ``prob`` is the stationary probability, exact in every round.
+
+    Raises:
+      ValueError: for what are no such laws, or if numbers of rows and clients do not fit.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> three, two = [1.0, 1.0, 1.0], [1.0, 1.0]  # rounds, always
+      >>> pattern = participation.semi_markov(three, two, num_clients=2)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=10)
+      >>> print(links.mask.astype(int).T)
+      [[1 1 0 0 1 1 1 0 0 1]
+       [0 0 1 1 1 0 0 1 1 1]]
+    """
+    laws = sojourns.checked('up', up), sojourns.checked('down', down)
+    rows = max(map(len, laws))
+    if {len(law) for law in laws} - {1, rows}:
+        raise errors.invalid('down', f'have 1 or {rows} rows, as `up`', len(laws[1]))
+    if kinds is None:
+        if num_clients is not None:
+            checks.static_int('num_clients', num_clients)
+        if num_clients not in (None, rows) and rows > 1:
+            raise errors.invalid('num_clients', f'be that of the {rows} rows', num_clients)
+        kinds = np.arange(rows) if rows > 1 else np.zeros(num_clients or 1, int)
+    kinds = checks.ids('kinds', kinds)
+    checks.within('kinds', kinds, 0, rows - 1)
+    both = [np.broadcast_to(law, (rows, law.shape[1])) for law in laws]
+    means = [law.sum(axis=1) for law in both]
+    prob = as_floats((means[0] / (means[0] + means[1]))[kinds])
+    leaving = [_hazards(law).astype(np.float32) for law in both]
+    elapsed = [(np.cumsum(law, axis=1).T / law.sum(axis=1)).T.astype(np.float32) for law in both]
+
+    def init(key: Key) -> SemiMarkovState:
+        uniforms = prng.uniform(key, (2, len(kinds)))
+        is_up = uniforms[0] < jnp.asarray(prob, jnp.float32)
+
+        def age(table: np.ndarray) -> Array:
+            of_client = jnp.asarray(table)[kinds]
+            passed = jnp.sum(of_client <= uniforms[1][:, None], axis=1, dtype=jnp.int32)
+            return 1 + jnp.minimum(passed, table.shape[1] - 1)
+
+        of_up, of_down = map(age, elapsed)
+        return SemiMarkovState(is_up, jnp.where(is_up, of_up, of_down))
+
+    def sample(
+        carry: SemiMarkovState, key: Key, round: Array
+    ) -> tuple[SemiMarkovState, LinkSample]:
+        of_up, of_down = (
+            jnp.asarray(table)[kinds, jnp.minimum(carry.age, table.shape[1]) - 1]
+            for table in leaving
+        )
+        turns = prng.uniform(key, carry.up.shape) < jnp.where(carry.up, of_up, of_down)
+        state = SemiMarkovState(carry.up ^ turns, jnp.where(turns, 1, carry.age + 1))
+        return state, LinkSample(mask=state.up, prob=jnp.asarray(prob))
+
+    return Participation(init, sample, len(kinds))
+
+
+def _hazards(survival: np.ndarray) -> np.ndarray:
+    """``P(D = k given D >= k)`` for k = 1, 2, ..., 1 at the last."""
+    after = np.concatenate([survival[:, 1:], np.zeros((len(survival), 1))], axis=1)
+    return 1.0 - np.divide(after, survival, out=np.zeros_like(after), where=survival > 0)
+
+
+def semi_markov_law(given: Given) -> LinkLaw:
+    """Exact law of `semi_markov` in a round; of several, only that links are independent."""
+    laws = [sojourns.checked(name, given.options[name]).sum(axis=1) for name in ('up', 'down')]
+    probs = laws[0] / (laws[0] + laws[1])
+    kinds, count = given.options.get('kinds'), given.options.get('num_clients')
+    if kinds is not None:
+        probs = np.broadcast_to(probs, max(kinds) + 1)[np.asarray(kinds)]
+    probs = np.broadcast_to(probs, count or probs.size)
+    law = independent('up and down for times of given laws, independent over clients', probs)
+    return law._replace(memoryless=False, weights_source='independent each round')

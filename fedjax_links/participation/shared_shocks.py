@@ -1,0 +1,72 @@
+"""Outages that groups of clients have in common."""
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links import base
+from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
+from fedjax_links.core import checks, errors, prng
+from fedjax_links.participation import selection
+from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw
+from fedjax_links.participation.markov import move
+from fedjax_links.participation.schedules import as_floats
+
+
+def shared_shocks(
+    pattern: Participation, groups: ArrayLike, *, up_rate: ArrayLike, down_rate: ArrayLike
+) -> Participation:
+    """While a group's hidden chain is down, no uplink of the group delivers: a cell, a region.
+
+    Each group has a two-state Markov chain of its own, independent of all else, which starts
+    stationary: up with probability ``s = up_rate / (up_rate + down_rate)``.
+
+    Args:
+      pattern: the uplinks while their group is up.
+      groups: int[N], group of each client; labels 0 to G - 1, each used.
+      up_rate: P(down -> up) per round, in (0, 1], one number or float[G].
+      down_rate: P(up -> down), likewise.
+
+    Returns:
+      The pattern; ``prob`` is s times that of ``pattern``: the group's state is not known to those
+      who ask. `analysis.shock_correlation` is how two clients of a group hang together.
+
+    Raises:
+      ValueError: for a value out of range, or if numbers of clients differ.
+    """
+    labels = selection.group_labels(groups)
+    if len(labels) != pattern.num_clients:
+        raise errors.invalid('groups', f'have {pattern.num_clients} entries', len(labels))
+    count = int(labels.max()) + 1
+    for name, rate in (('up_rate', up_rate), ('down_rate', down_rate)):
+        checks.positive(name, rate)
+        checks.within(name, rate, 0, 1)
+    xp = checks.array_module(up_rate, down_rate)
+    rise, fall = (xp.broadcast_to(as_floats(rate), count) for rate in (up_rate, down_rate))
+    share = rise / (rise + fall)
+
+    def init(key: Key) -> PyTree:
+        up = prng.uniform(jax.random.fold_in(key, 1), (count,)) < share
+        return pattern.init(jax.random.fold_in(key, 0)), up
+
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
+        part, up = carry
+        part, links = pattern.sample(part, jax.random.fold_in(key, 0), round)
+        links = base.as_masks(links)
+        up = move(up, prng.uniform(jax.random.fold_in(key, 1), (count,)), rise, fall)
+        mask, prob = links.mask & up[labels], links.prob * share[labels]
+        return (part, up), links._replace(mask=mask, prob=prob)
+
+    return pattern._replace(init=init, sample=sample)
+
+
+def shared_shocks_law(given: Given) -> LinkLaw:
+    """Rates are exact, clients of a group depend on each other."""
+    part, options = given.parts['pattern'], given.options
+    if part.rates is None:
+        return UNKNOWN
+    rise, fall = (np.asarray(options[name], float) for name in ('up_rate', 'down_rate'))
+    labels = np.asarray(options['groups'])
+    share = np.broadcast_to(rise / (rise + fall), labels.max() + 1)
+    rates = part.rates * share[labels]
+    return LinkLaw('groups of clients go down together', rates=rates, is_duplex=part.is_duplex)

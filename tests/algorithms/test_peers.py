@@ -1,0 +1,168 @@
+"""Methods with links between clients against their listings, on ten histories of links each."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, base, participation, simulation
+from fedjax_links.clients import peers
+from fedjax_links.links import graphs
+from tests.reference import harness, limits, peer_links, peer_loops, quadratic_loops
+from tests.tiers import cases
+
+SEEDS = range(10)
+TIGHT = {'rtol': 0, 'atol': 1e-12}
+
+
+def case(seed):
+    """A setting, its links between clients as matrices, and the pattern of both."""
+    setting = quadratic_loops.hard_setting(seed)._replace(server_lr=1.0)
+    num_rounds, num_clients = setting.mask.shape
+    neighbours, edges, dense = peer_links.history(num_clients, num_rounds, seed)
+    return setting, dense, peer_links.replayed(setting, neighbours, edges)
+
+
+def follow(setting, algorithm, expected, links):
+    path, result = harness.run(setting, algorithm, links=links)
+    np.testing.assert_allclose(path, expected, **TIGHT)
+    return result.state.algorithm
+
+
+@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
+def test_gossip_follows_the_listing(x64, seed):
+    setting, dense, links = case(seed)
+    algorithm = algorithms.gossip(harness.client_program(setting))
+    expected, models = peer_loops.gossip(setting, dense)
+    state = follow(setting, algorithm, expected, links)
+    np.testing.assert_allclose(state.clients, models, **TIGHT)
+
+
+@pytest.mark.parametrize('every', [1, 3])
+@pytest.mark.parametrize('name', ['s2s', 's2a'])
+@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
+def test_semi_decentralised_follows_the_listing(x64, seed, name, every):
+    setting, dense, links = case(seed)
+    make = algorithms.ALGORITHMS[name]
+    algorithm = make(harness.client_program(setting), server_every=every)
+    expected, models = peer_loops.semi_decentralised(setting, dense, every, to_all=name == 's2a')
+    state = follow(setting, algorithm, expected, links)
+    np.testing.assert_allclose(state.clients, models, **TIGHT)
+
+
+@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
+def test_colrel_follows_the_listing_with_weights(x64, seed):
+    setting, dense, links = case(seed)
+    setting = setting._replace(rate=lambda t: 0.05)
+    num_clients = len(setting.targets)
+    weights = np.random.default_rng(seed).random((num_clients, num_clients))
+    algorithm = algorithms.colrel(harness.client_program(setting), weights=weights)
+    follow(setting, algorithm, peer_loops.colrel(setting, dense, weights), links)
+
+
+@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
+def test_colrel_follows_the_listing_by_the_reported_probabilities(x64, seed):
+    setting = quadratic_loops.gentle_setting(seed)._replace(server_lr=1.0)
+    probs, graph = np.linspace(0.2, 0.9, 7), graphs.erdos_renyi(7, 0.6, seed)
+    by_edge = np.linspace(0.2, 0.9, graph.num_edges)
+    links = participation.peers(participation.bernoulli(probs), graph, prob=by_edge)
+    drawn = simulation.realised_links(jax.random.key(0), links, num_rounds=len(setting.mask))
+    setting = setting._replace(mask=np.asarray(drawn.mask), prob=np.tile(probs, (80, 1)))
+    dense, edge_prob = np.zeros((80, 7, 7), bool), np.zeros((7, 7))
+    for i in range(7):
+        for k, j in enumerate(graph.neighbours[i]):
+            if j != i:
+                dense[:, i, j] = drawn.edges[:, i, k]
+                edge_prob[i, j] = by_edge[graph.edge_ids[i, k]]
+    algorithm = algorithms.colrel(harness.client_program(setting))
+    follow(setting, algorithm, peer_loops.colrel(setting, dense, edge_prob=edge_prob), links)
+
+
+@pytest.mark.parametrize('tolerance', [0, 1, 2])
+@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
+def test_cogc_follows_the_listing(x64, seed, tolerance):
+    setting, _, _ = case(seed)
+    rng = np.random.default_rng(seed)
+    setting = setting._replace(mask=rng.random(setting.mask.shape) < 0.9)
+    neighbours, edges, dense = peer_links.history(7, 80, seed, prob=0.95)
+    algorithm = algorithms.cogc(harness.client_program(setting), tolerance=tolerance)
+    expected = peer_loops.cogc(setting, dense, tolerance)
+    moved = (np.diff(expected, axis=0) != 0).any(axis=1)
+    assert moved.any()
+    assert not moved.all()
+    follow(setting, algorithm, expected, peer_links.replayed(setting, neighbours, edges))
+
+
+# Special cases, to the bit.
+
+
+def same_path(setting, one, other, links=None):
+    (path, _), (expected, _) = (harness.run(setting, rule, links=links) for rule in (one, other))
+    np.testing.assert_array_equal(path, expected)
+
+
+def no_edges(setting):
+    """Neighbours, none of whose edges is ever up."""
+    neighbours, edges, _ = peer_links.history(setting.mask.shape[1], len(setting.mask), 0)
+    return peer_links.replayed(setting, neighbours, np.zeros_like(edges))
+
+
+@pytest.mark.parametrize('with_neighbours', [False, True])
+@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
+def test_s2s_without_edges_is_fedpbc(x64, seed, with_neighbours):
+    setting = quadratic_loops.hard_setting(seed)
+    links, program = no_edges(setting) if with_neighbours else None, harness.client_program(setting)
+    (path, ours), (expected, theirs) = (
+        harness.run(setting, rule, links=links)
+        for rule in (algorithms.s2s(program), algorithms.fedpbc(program))
+    )
+    np.testing.assert_array_equal(path, expected)
+    np.testing.assert_array_equal(ours.state.algorithm.clients, theirs.state.algorithm.clients)
+
+
+def test_s2a_without_edges_is_fedavg_where_all_compute(x64):
+    setting = quadratic_loops.hard_setting()
+    mask = setting.mask.copy()
+    mask[~mask.any(axis=1), 3] = True  # no round is empty
+    setting, program = setting._replace(mask=mask), harness.client_program(setting)
+    same_path(setting, algorithms.s2a(program), algorithms.fedavg(program, compute='all'))
+
+
+def test_colrel_without_edges_is_fedavg_with_known_probabilities(x64):
+    setting = quadratic_loops.gentle_setting()
+    program = harness.client_program(setting)
+    same_path(setting, algorithms.colrel(program), algorithms.fedavg_known(program))
+
+
+# Laws and limits.
+
+
+def test_an_isolated_client_and_an_empty_round_are_left_alone(x64):
+    graph = graphs.from_edges(4, [(0, 1)])
+    pattern = participation.peers(participation.replay(np.zeros((1, 4), bool)), graph, prob=1.0)
+    links = jax.tree.map(
+        lambda a: a[0], simulation.realised_links(jax.random.key(0), pattern, num_rounds=1)
+    )
+    mixed = peers.mix(links, jnp.array([[0.0], [4.0], [np.nan], [7.0]]))
+    np.testing.assert_array_equal(mixed, [[2.0], [2.0], [np.nan], [7.0]])
+    assert not base.has_peers(participation.always(3).sample((), jax.random.key(0), 0)[1])
+
+
+LIMITS = {
+    # rule: distance of the candidate from the optimum, as printed
+    'gossip': (lambda program: algorithms.gossip(program), 'server', 0.0, 1e-11),
+    's2s': (lambda program: algorithms.s2s(program), 'client_mean', 0.0, 1e-11),
+    's2a': (lambda program: algorithms.s2a(program), 'server', 0.38, 0.05),
+    's2a_10': (lambda program: algorithms.s2a(program, server_every=10), 'server', 0.13, 0.05),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', LIMITS)
+def test_the_printed_limits_come_out(x64, name):
+    make, model, distance, margin = LIMITS[name]
+    links = participation.peers(
+        participation.bernoulli(limits.PROBS), graphs.ring(limits.NUM_CLIENTS), prob=0.5
+    )
+    ends = limits.late_models(make(limits.program()), links=links, model=model)
+    assert abs(np.linalg.norm(ends.mean(axis=0) - limits.OPTIMUM) - distance) < margin
