@@ -46,6 +46,9 @@ from fedjax_links.analysis.markov import (
     gap_distribution,
     markov_autocorrelation,
     markov_stationary,
+    semi_markov_autocorrelation,
+    semi_markov_stationary,
+    shock_correlation,
     truncated_interval_mean,
 )
 from fedjax_links.analysis.minimum_separation import (
@@ -53,6 +56,16 @@ from fedjax_links.analysis.minimum_separation import (
     inclusion_probabilities,
     minimum_separation_curve,
     minimum_separation_stationary,
+)
+from fedjax_links.analysis.peer_links import (
+    cogc_probability,
+    colrel_variance,
+    colrel_weights,
+    expected_metropolis_matrix,
+    metropolis_map,
+    metropolis_matrix,
+    semi_decentralised_map,
+    semi_decentralised_rate,
 )
 from fedjax_links.analysis.quadratics import (
     FedavgMoments,

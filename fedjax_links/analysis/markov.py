@@ -141,3 +141,104 @@ def _checked_rates(up_rate: ArrayLike, down_rate: ArrayLike) -> tuple[np.ndarray
     if frozen:
         raise errors.invalid('down_rate', 'be positive where `up_rate` is zero', '0.0')
     return up, down
+
+
+def semi_markov_stationary(up: ArrayLike, down: ArrayLike) -> np.ndarray:
+    """Probability that a link is up whose times up and down have given laws, ``E[up] / E[both]``.
+
+    Args:
+      up: float[..., L], survival function ``P(D > k)``, k = 0, 1, ..., of rounds that it stays up.
+      down: likewise, of rounds that it stays down.
+
+    Returns:
+      float64[...].
+
+    Raises:
+      ValueError: if one does not begin at 1, or rises.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(float(analysis.semi_markov_stationary([1.0, 0.5], [1.0, 1.0, 1.0])))
+      0.3333333333333333
+    """
+    means = [_checked_survival(*law).sum(axis=-1) for law in (('up', up), ('down', down))]
+    return means[0] / (means[0] + means[1])
+
+
+def semi_markov_autocorrelation(up: ArrayLike, down: ArrayLike, num_lags: int) -> np.ndarray:
+    """Autocorrelation of such a link at lags 0 to ``num_lags``, by its renewal equations.
+
+    Args:
+      up: float[L], as in `semi_markov_stationary`.
+      down: float[L], likewise.
+      num_lags: at least 0.
+
+    Returns:
+      float64[num_lags + 1].
+
+    Raises:
+      ValueError: as `semi_markov_stationary`, or for a negative number.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> rounds = [0.8**k for k in range(100)]  # Markov, up and down with rate 0.2
+      >>> print(analysis.semi_markov_autocorrelation(rounds, rounds, 2).round(3))
+      [1.   0.6  0.36]
+    """
+    laws = [_checked_survival('up', up), _checked_survival('down', down)]
+    lags = _checks.checked_int('num_lags', num_lags, minimum=0)
+    survival = [np.pad(law, (0, max(0, lags + 1 - law.size)))[: lags + 1] for law in laws]
+    ends = [-np.diff(law, append=0.0) for law in survival]  # P(D = k + 1)
+    starts = np.zeros((2, lags + 1))  # P(up k rounds after a sojourn up, or down, began)
+    for k in range(lags + 1):
+        for state in (0, 1):
+            later = ends[state][:k] @ starts[1 - state, :k][::-1]
+            starts[state, k] = later + (survival[state][k] if state == 0 else 0.0)
+    mean = laws[0].sum()
+    prob = mean / (mean + laws[1].sum())
+    left = np.pad(laws[0], (0, lags + 1))
+    still = np.array([left[k:].sum() for k in range(lags + 1)]) / mean
+    turned = left[: lags + 1] / mean  # P(the rest of a sojourn that is met is k + 1 rounds)
+    both = [still[k] + turned[:k] @ starts[1, :k][::-1] for k in range(lags + 1)]
+    return (np.array(both) - prob) / (1.0 - prob)
+
+
+def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:
+    """Correlation within a round of clients that a shared shock takes down together.
+
+    A client delivers if its group is up, with probability s, and its own link is: covariances are
+    ``p_i p_j s (1 - s)``.
+
+    Args:
+      probs: float[N], p, of a group's links while the group is up, independent of each other.
+      share: s, in [0, 1].
+
+    Returns:
+      float64[N, N], 1 on the diagonal; zero where a client never changes.
+
+    Raises:
+      ValueError: for what is no probability.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.shock_correlation([0.5, 1.0], 0.5).round(3))
+      [[1.    0.577]
+       [0.577 1.   ]]
+    """
+    links = _checks.checked_probs('probs', probs)
+    up = float(_checks.checked_rate('share', share))
+    rates = links * up
+    spread = np.sqrt(np.outer(rates * (1 - rates), rates * (1 - rates)))
+    covariance = np.outer(links, links) * up * (1 - up)
+    found = np.divide(covariance, spread, out=np.zeros_like(spread), where=spread > 0)
+    np.fill_diagonal(found, 1.0)
+    return found
+
+
+def _checked_survival(name: str, law: ArrayLike) -> np.ndarray:
+    array = np.asarray(law, np.float64)
+    if array.ndim == 0 or array.shape[-1] == 0 or (array[..., 0] != 1).any():
+        raise errors.invalid(name, 'begin at 1', errors.text_of(law))
+    if (np.diff(array, axis=-1) > 0).any() or (array < 0).any():
+        raise errors.invalid(name, 'fall from 1 to 0', errors.text_of(law))
+    return array

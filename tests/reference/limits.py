@@ -11,15 +11,20 @@ TARGETS = np.random.default_rng(0).normal(size=(NUM_CLIENTS, DIMENSION)) + PROBS
 OPTIMUM = TARGETS.mean(axis=0)
 ROUNDING = 1e-12
 
+_RNG = np.random.default_rng(0)
+MIXED_PROBS = _RNG.permutation(PROBS)
+"""Links in no order, for rules with neighbours; their targets lie with them."""
+MIXED_TARGETS = _RNG.normal(size=(NUM_CLIENTS, DIMENSION)) + 3 * MIXED_PROBS[:, None]
+
 
 def program(learning_rate=0.002, local_steps=5):
     """Plain SGD on full data."""
     return local_training.local_sgd(learning_rate, local_steps=local_steps)
 
 
-def late_models(algorithm, links=None, model='server') -> np.ndarray:
+def late_models(algorithm, links=None, *, model='server', targets=TARGETS) -> np.ndarray:
     """A candidate in every tenth round in the second half of a run, [1000, d]."""
-    problem, links = problems.quadratic(TARGETS), links or participation.bernoulli(PROBS)
+    problem, links = problems.quadratic(targets), links or participation.bernoulli(PROBS)
     run = jax.jit(
         lambda key, problem: simulation.simulate(
             key,
@@ -34,6 +39,23 @@ def late_models(algorithm, links=None, model='server') -> np.ndarray:
     path = np.asarray(run(jax.random.key(0), problem))
     assert path.dtype == np.float64
     return path[len(path) // 2 :]
+
+
+def mixed(algorithm, graph=None, *, model='server') -> tuple[float, float]:
+    """Distance of the late mean from the optimum, and spread about it, for links in no order.
+
+    Args:
+      algorithm: the rule.
+      graph: of edges that are up half of the time; None for no edges.
+      model: which candidate.
+    """
+    links = participation.bernoulli(MIXED_PROBS)
+    if graph is not None:
+        links = participation.peers(links, graph, prob=0.5)
+    ends = late_models(algorithm, links, model=model, targets=MIXED_TARGETS)
+    mean = ends.mean(axis=0)
+    spread = np.sqrt(((ends - mean) ** 2).sum(axis=1).mean())
+    return float(np.linalg.norm(mean - MIXED_TARGETS.mean(axis=0))), float(spread)
 
 
 def distance(algorithm) -> float:

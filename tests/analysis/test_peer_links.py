@@ -1,0 +1,185 @@
+"""Moments of links between clients against all edges listed, and what relays and codes cost."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from fedjax_links import analysis
+from fedjax_links.links import graphs
+from tests import refusals
+from tests.analysis import enumeration
+from tests.reference import limits, peer_loops
+
+GRAPHS = {
+    'ring': graphs.ring(6),
+    'ring of four': graphs.ring(5, 4),
+    'complete': graphs.complete(4),
+    'cube': graphs.from_edges(8, [(i, i ^ bit) for i in range(8) for bit in (1, 2, 4) if i & bit]),
+    'tree': graphs.from_edges(7, [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)]),
+    'no edges': graphs.from_edges(3, []),
+}
+
+
+def case(name):
+    """Neighbours, probabilities [N, K], and every state of the edges with its probability."""
+    graph = GRAPHS[name]
+    by_edge = np.random.default_rng(3).uniform(0.1, 0.9, graph.num_edges)
+    probs = np.append(by_edge, 0.0)[graph.edge_ids]
+    pairs = np.zeros((graph.num_edges, 2), int)
+    for i, j in np.argwhere(graph.edge_ids < graph.num_edges):
+        pairs[graph.edge_ids[i, j]] = i, graph.neighbours[i, j]
+    states = []
+    for bits in itertools.product([False, True], repeat=graph.num_edges):
+        up = np.zeros((graph.num_clients,) * 2, bool)
+        for (i, j), bit in zip(pairs, bits, strict=True):
+            up[i, j] = up[j, i] = bit
+        states.append((peer_loops.metropolis(up), np.prod(np.where(bits, by_edge, 1 - by_edge))))
+    return graph.neighbours, probs, states
+
+
+@pytest.mark.parametrize('name', GRAPHS)
+def test_first_and_second_moments_against_all_edges(name):
+    neighbours, probs, states = case(name)
+    mean = sum(chance * matrix for matrix, chance in states)
+    found = analysis.expected_metropolis_matrix(neighbours, probs)
+    np.testing.assert_allclose(found, mean, rtol=0, atol=1e-12)
+    apply, size = analysis.metropolis_map(neighbours, probs), len(neighbours)
+    for seed in range(3):
+        moment = np.random.default_rng(seed).normal(size=(size, size))
+        expected = sum(chance * matrix @ moment @ matrix for matrix, chance in states)
+        np.testing.assert_allclose(apply(moment), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize('name', GRAPHS)
+def test_rounds_of_s2s_against_all_links(name):
+    neighbours, edge_probs, states = case(name)
+    size = len(neighbours)
+    probs = np.linspace(0.15, 0.8, size)
+    moment = np.random.default_rng(1).normal(size=(size, size))
+    moment = moment @ moment.T
+    between = sum(chance * matrix @ moment @ matrix for matrix, chance in states)
+
+    def heard(mask):
+        return enumeration.mixing(mask) @ between @ enumeration.mixing(mask)
+
+    found = analysis.semi_decentralised_map(probs, neighbours, edge_probs)(moment)
+    np.testing.assert_allclose(found, enumeration.expected(probs, heard), rtol=0, atol=1e-12)
+    mixing = enumeration.expected(probs, enumeration.mixing)
+    twice = sum(chance * matrix @ mixing @ matrix for matrix, chance in states)
+    values = np.linalg.eigvalsh(twice)
+    rate = analysis.semi_decentralised_rate(probs, neighbours, edge_probs)
+    assert abs(rate - values[-2]) < 1e-12
+
+
+def test_without_edges_it_is_implicit_gossip():
+    probs = np.linspace(0.1, 0.9, 6)
+    rate = analysis.semi_decentralised_rate(probs, graphs.ring(6).neighbours, 0.0)
+    assert abs(rate - analysis.mixing_rate(probs)) < 1e-12
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_the_metropolis_matrix_is_doubly_stochastic(seed):
+    up = np.triu(np.random.default_rng(seed).random((5, 7, 7)) < 0.4, 1)
+    up |= up.transpose(0, 2, 1)
+    matrix = analysis.metropolis_matrix(up)
+    np.testing.assert_allclose(matrix, [peer_loops.metropolis(each) for each in up], atol=1e-15)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=0, atol=1e-15)
+    assert (matrix >= 0).all()
+
+
+# Relays.
+
+
+def ring_probs(size, prob):
+    """Q as a matrix, of a ring."""
+    found = np.zeros((size, size))
+    clients = np.arange(size)
+    found[clients, (clients + 1) % size] = found[(clients + 1) % size, clients] = prob
+    return found
+
+
+def test_the_printed_variances_come_out():
+    """S of 20.5 with relays over a ring, 56.6 without, for p from .05 to .9."""
+    probs, edges = limits.MIXED_PROBS, ring_probs(20, 0.5)
+    alone = analysis.colrel_variance(probs, edges, np.diag(1 / probs))
+    assert abs(alone - ((1 - probs) / probs).sum()) < 1e-10
+    assert abs(alone - 56.6) < 0.1
+    weights = analysis.colrel_weights(probs, edges)
+    assert abs(analysis.colrel_variance(probs, edges, weights) - 20.5) < 0.1
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_weights_are_unbiased_and_no_others_have_less_variance(seed):
+    rng = np.random.default_rng(seed)
+    size = 5
+    probs, edges = rng.uniform(0.2, 0.9, size), np.triu(rng.uniform(0, 1, (size, size)), 1)
+    edges = (edges + edges.T) * (rng.random((size, size)) < 2)
+    weights = analysis.colrel_weights(probs, edges)
+    carries = edges + np.eye(size)
+    np.testing.assert_allclose((probs[:, None] * carries.T * weights).sum(axis=0), 1, atol=1e-10)
+    assert (weights >= 0).all()
+
+    def variance(alpha):
+        return analysis.colrel_variance(probs, edges, alpha.reshape(size, size))
+
+    unbiased = {
+        'type': 'eq',
+        'fun': lambda a: (probs[:, None] * carries.T * a.reshape(size, size)).sum(axis=0) - 1,
+    }
+    other = optimize.minimize(
+        variance,
+        np.diag(1 / probs).ravel(),
+        bounds=[(0, None)] * size**2,
+        constraints=[unbiased],
+        method='SLSQP',
+        options={'maxiter': 500, 'ftol': 1e-12},
+    )
+    assert variance(weights.ravel()) <= other.fun + 1e-7
+
+
+def test_the_variance_is_that_of_what_the_server_adds_up():
+    """Sum of the coefficients' variances and covariances, over all links of three clients."""
+    probs, edges = np.array([0.3, 0.6, 0.8]), np.zeros((3, 3))
+    edges[0, 1] = edges[1, 0] = 0.4
+    edges[1, 2] = edges[2, 1] = 0.7
+    weights = np.random.default_rng(0).random((3, 3))
+    first, second = 0.0, 0.0
+    for mask, chance in enumeration.active_sets(probs):
+        for one, two in itertools.product([False, True], repeat=2):
+            up = np.eye(3, dtype=bool)
+            up[0, 1] = up[1, 0] = one
+            up[1, 2] = up[2, 1] = two
+            weight = chance * (0.4 if one else 0.6) * (0.7 if two else 0.3)
+            total = sum(weights[i, j] * up[i, j] for i in np.flatnonzero(mask) for j in range(3))
+            first, second = first + weight * total, second + weight * total**2
+    assert abs(analysis.colrel_variance(probs, edges, weights) - (second - first**2)) < 1e-12
+
+
+# Codes.
+
+
+@pytest.mark.parametrize('tolerance', [0, 1, 2])
+def test_the_chance_of_a_step_against_all_links(tolerance):
+    """Seven clients around a ring of degree four; each sum has edges of its own."""
+    size, p, q, total = 7, 0.8, 0.9, 0.0
+    row = p * q**tolerance  # of a sum, independent of the others
+    for mask, chance in enumeration.active_sets(np.full(size, row)):
+        total += chance * (mask.sum() >= size - tolerance)
+    assert abs(analysis.cogc_probability(size, p, q, tolerance) - total) < 1e-12
+
+
+def test_refusals():
+    with refusals.names('neighbours'):
+        analysis.expected_metropolis_matrix([[1], [2], [0]], 0.5)  # one end only
+    with refusals.names('probs'):
+        analysis.metropolis_map([[1], [0]], 1.5)
+    with refusals.names('edges'):
+        analysis.metropolis_matrix([[True]])
+    with refusals.names('probs'):
+        analysis.colrel_weights([0.0, 0.5], [[1, 0], [0, 1]])
+    with refusals.names('edge_probs'):
+        analysis.colrel_weights([0.5, 0.5], [[1, 0.3], [0.2, 1]])
+    with refusals.names('tolerance'):
+        analysis.cogc_probability(5, 0.5, 0.5, -1)
