@@ -42,6 +42,7 @@ from fedjax_links.analysis.linear.gaussian_populations import (
 from fedjax_links.analysis.linear.gradient_flow import weighted_gradient_flow
 from fedjax_links.analysis.linear.linear_models import LinearModel, linear_loss
 from fedjax_links.analysis.linear.minimisers import WeightedMinimiser, weighted_minimiser
+from fedjax_links.analysis.linear_rules import LinearLimit, linear_rule
 from fedjax_links.analysis.markov import (
     gap_distribution,
     markov_autocorrelation,

@@ -271,6 +271,11 @@ def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> fl
     return float(stats.binom.sf(clients - failures - 1, clients, complete))
 
 
+def edges_of(neighbours: ArrayLike, probs: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Ends i < j of the edges of a graph, int[E, 2], and their probabilities, float64[E]."""
+    return _edges(neighbours, probs)[1:]
+
+
 # Weights of edges.
 
 

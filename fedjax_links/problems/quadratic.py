@@ -1,5 +1,8 @@
-"""Quadratics with equal curvature: every limit, bias and variance is known in closed form."""
+"""Quadratics, of equal curvature or not: limits, biases and variances are known exactly."""
 
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,12 +12,34 @@ from fedjax_links.core import checks, errors
 from fedjax_links.problems.partials import Partial
 
 
-def quadratic(targets: ArrayLike, *, initial_point: ArrayLike | None = None) -> Problem:
+class Bowls(NamedTuple):
+    """Quadratics of unequal curvature.
+
+    Attributes:
+      target: float[N, d], u_i.
+      curvature: float[N, d], h_i.
+    """
+
+    target: Array
+    curvature: Array
+
+
+def quadratic(
+    targets: ArrayLike,
+    *,
+    initial_point: ArrayLike | None = None,
+    curvature: ArrayLike | None = None,
+    noise: float = 0.0,
+) -> Problem:
     """``F_i(x) = 0.5 ||x - u_i||^2`` with exact gradients; the optimum is the mean of the u_i.
 
     Args:
       targets: float[N, d], u_i of each client.
       initial_point: float[d], x^0; zero by default.
+      curvature: h_i, positive, one number for each client or coordinate, float[N] or float[N, d]:
+        ``F_i(x) = 0.5 sum h_i (x - u_i)^2``, and the optimum is the mean weighted by them.
+      noise: standard deviation of what is added to every coordinate of a local gradient, normal,
+        afresh in every local step.
 
     Returns:
       A problem whose parameters are a vector float[d], in float64 if x64 is enabled. Its metrics
@@ -43,18 +68,31 @@ def quadratic(targets: ArrayLike, *, initial_point: ArrayLike | None = None) -> 
     if start.shape != points.shape[1:]:
         requirement = f'have shape {list(points.shape[1:])}'
         raise errors.invalid('initial_point', requirement, list(start.shape))
-    targets = jnp.asarray(points, jnp.result_type(float))
+    checks.within('noise', noise, 0, 1e150)
+    target = jnp.asarray(points, jnp.result_type(float))
+    data = target if curvature is None else Bowls(target, _bends(curvature, points))
     return Problem(
-        data=targets,
+        data=data,
         owned=Rows(jnp.arange(len(points), dtype=jnp.int32), jnp.ones(len(points), jnp.int32)),
-        eval_data=targets,
+        eval_data=data,
         init_params=Partial(_start, tuple(start.tolist())),
         loss_fn=_loss,
         metrics=_metrics,
         min_examples=1,
         max_examples=1,
         larger_is_better=(),
+        random_loss_fn=Partial(_noisy_loss, float(noise)) if noise else None,
     )
+
+
+def _bends(curvature: ArrayLike, points: np.ndarray) -> Array:
+    bends = checks.numbers('curvature', curvature).astype(float)
+    checks.positive('curvature', bends)
+    if bends.shape not in (points.shape[:1], points.shape):
+        requirement = f'have shape {list(points.shape[:1])} or {list(points.shape)}'
+        raise errors.invalid('curvature', requirement, list(bends.shape))
+    by_client = bends.reshape(len(points), -1)
+    return jnp.asarray(np.broadcast_to(by_client, points.shape), jnp.result_type(float))
 
 
 def counterexample(*, num_clients: int = 100, dimension: int = 100, seed: int = 0) -> Problem:
@@ -90,17 +128,31 @@ def _start(point: tuple[float, ...], key: Key) -> Params:
     return jnp.asarray(point, jnp.result_type(float))
 
 
-def _loss(params: Params, batch: Array) -> Array:
+def _loss(params: Params, batch: Array | Bowls) -> Array:
     """``0.5 mean_j ||x - u_j||^2``, as ``0.5 (||x - c||^2 + mean_j ||u_j - c||^2)``, c the mean.
 
     So the gradient, x - c, has no axis of examples, which would make the compiler copy the models
-    of all clients in every local step.
+    of all clients in every local step. With curvature, centre and squares are weighted by it.
     """
-    centre = jnp.mean(batch, axis=0)
+    centre = _centre(batch)
+    if isinstance(batch, Bowls):
+        apart = jnp.square(batch.target - centre[None]) * batch.curvature
+        bend = jnp.mean(batch.curvature, axis=0)
+        return 0.5 * (jnp.sum(jnp.square(params - centre) * bend) + jnp.mean(jnp.sum(apart, -1)))
     spread = jnp.mean(jnp.sum(jnp.square(batch - centre[None]), axis=-1))
     return 0.5 * (jnp.sum(jnp.square(params - centre)) + spread)
 
 
-def _metrics(params: Params, targets: Array) -> dict[str, Array]:
-    optimum = jnp.mean(targets, axis=0)
-    return {'loss': _loss(params, targets), 'distance': jnp.linalg.norm(params - optimum)}
+def _centre(batch: Array | Bowls) -> Array:
+    if isinstance(batch, Bowls):
+        weighted = jnp.mean(batch.curvature * batch.target, axis=0)
+        return weighted / jnp.mean(batch.curvature, axis=0)
+    return jnp.mean(batch, axis=0)
+
+
+def _noisy_loss(noise: float, params: Params, batch: Array | Bowls, key: Key) -> Array:
+    return _loss(params, batch) + noise * jax.random.normal(key, params.shape) @ params
+
+
+def _metrics(params: Params, data: Array | Bowls) -> dict[str, Array]:
+    return {'loss': _loss(params, data), 'distance': jnp.linalg.norm(params - _centre(data))}

@@ -1,0 +1,368 @@
+r"""Means and variances of rules that are linear in models and memories, on quadratics, exactly.
+
+On ``F_i(x) = h_i/2 (x - u_i)^2`` the s local steps of client i give ``a_i x + (1 - a_i) u_i`` with
+``a_i = (1 - eta h_i)^s``. A round of most rules is then linear in all that is kept, ``S' = A S +
+B u``, with matrices that hang on the links of the round alone. Where links are independent from
+round to round, ``E[A]``, ``E[B]`` and the means of their Kronecker squares determine the limits of
+mean and variance. They are found here by adding up over all links of a round: 2^N masks times 2^E
+edges. `RULES` has each rule once more, as its round in NumPy; A and B are what it makes of unit
+vectors. All that is kept starts at zero: another start is the same problem with targets measured
+from there.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.analysis import _checks, peer_links
+from fedjax_links.core import errors
+
+_MOST_LINKS = 16
+_KEPT = 1e-10  # below it a singular value is rounding
+
+
+class LinearLimit(NamedTuple):
+    """Where a rule's candidates end; a candidate is ``'server'`` or ``'client_mean'``.
+
+    Attributes:
+      means: float64[d], by candidate, limit of its expectation.
+      variances: float64[d], by candidate, limit of the variance of each coordinate.
+      optimum: float64[d], the minimiser of the mean of the F_i.
+      rate: spectral radius of ``E[A]``, the pace of the mean per round.
+    """
+
+    means: Mapping[str, np.ndarray]
+    variances: Mapping[str, np.ndarray]
+    optimum: np.ndarray
+    rate: float
+
+
+class _Round(NamedTuple):
+    """What a rule looks at: the links of a round, and what local steps do.
+
+    Attributes:
+      active: bool[N].
+      mixing: float64[N, N], the Metropolis matrix of the edges that are up.
+      edges: bool[N, N], these, with everyone's own.
+      probs: float64[N].
+      keep: float64[N, 1], ``a_i``.
+      targets: float64[N, d].
+      rate: eta.
+      steps: s.
+      curvature: float64[N, 1].
+      options: of the rule.
+    """
+
+    active: np.ndarray
+    mixing: np.ndarray
+    edges: np.ndarray
+    probs: np.ndarray
+    keep: np.ndarray
+    targets: np.ndarray
+    rate: float
+    steps: int
+    curvature: np.ndarray
+    options: Mapping[str, Any]
+
+    def trained(self, start: np.ndarray) -> np.ndarray:
+        """L_i(start), float64[N, d]."""
+        return self.keep * start + (1.0 - self.keep) * self.targets
+
+    def deltas(self, server: np.ndarray) -> np.ndarray:
+        """L_i(x) - x, float64[N, d]."""
+        return (1.0 - self.keep) * (self.targets - server)
+
+    def corrected(self, server: np.ndarray, correction: np.ndarray) -> np.ndarray:
+        """The model after local steps with something added to every gradient."""
+        return self.trained(server) - (1.0 - self.keep) / self.curvature * correction
+
+    def mean(self, rows: np.ndarray) -> np.ndarray:
+        """Over the active clients, zero where there are none."""
+        return rows[self.active].sum(axis=0) / max(self.active.sum(), 1)
+
+    def stored(self, fresh: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Rows with those of active clients replaced."""
+        return np.where(self.active[:, None], fresh, rows)
+
+
+State = tuple[np.ndarray, ...]
+Rule = Callable[..., State]
+
+
+def _fedavg(s: _Round, x: np.ndarray) -> State:
+    return (x + s.mean(s.deltas(x)),)
+
+
+def _fedavg_all(s: _Round, x: np.ndarray) -> State:
+    return (x + s.deltas(x)[s.active].sum(axis=0) / len(s.active),)
+
+
+def _fedavg_known(s: _Round, x: np.ndarray) -> State:
+    weighted = s.deltas(x) / s.probs[:, None]
+    return (x + weighted[s.active].sum(axis=0) / len(s.active),)
+
+
+def _colrel(s: _Round, x: np.ndarray) -> State:
+    weights = s.options['weights']
+    factors = (weights * s.edges * s.active[:, None]).sum(axis=0)
+    return (x + factors @ s.deltas(x) / len(s.active),)
+
+
+def _cogc(s: _Round, x: np.ndarray) -> State:
+    size, tolerance = len(s.active), s.options['tolerance']
+    after = (np.arange(size)[:, None] + np.arange(tolerance + 1)) % size
+    complete = s.active & np.take_along_axis(s.edges, after, axis=1).all(axis=1)
+    return (x + (complete.sum() >= size - tolerance) * s.deltas(x).mean(axis=0),)
+
+
+def _s2s(s: _Round, x: np.ndarray, models: np.ndarray) -> State:
+    mixed = s.mixing @ s.trained(models)
+    heard = s.mean(mixed) if s.active.any() else x
+    return heard, s.stored(heard[None], mixed)
+
+
+def _s2a(s: _Round, x: np.ndarray, models: np.ndarray) -> State:
+    mixed = s.mixing @ s.trained(models)
+    if not s.active.any():
+        return x, mixed
+    return s.mean(mixed), np.repeat(s.mean(mixed)[None], len(mixed), axis=0)
+
+
+def _gossip(s: _Round, x: np.ndarray, models: np.ndarray) -> State:
+    mixed = s.mixing @ s.trained(models)
+    return mixed.mean(axis=0), mixed
+
+
+def _fedpbc(s: _Round, x: np.ndarray, models: np.ndarray) -> State:
+    return _s2s(s._replace(mixing=np.eye(len(models))), x, models)
+
+
+def _mifa(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
+    rows = s.stored(s.deltas(x), rows)
+    return x + rows.mean(axis=0), rows
+
+
+def _fedvarp(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
+    if not s.active.any():
+        return x, rows
+    step = s.mean(s.deltas(x) - rows) + rows.mean(axis=0)
+    return x + step, s.stored(s.deltas(x), rows)
+
+
+def _fedstale(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
+    beta = s.options['stale_weight']
+    fresh = (s.deltas(x) - beta * rows) / s.probs[:, None]
+    step = fresh[s.active].sum(axis=0) / len(rows) + beta * rows.mean(axis=0)
+    return x + step, s.stored(s.deltas(x), rows)
+
+
+def _mimic(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
+    step = s.mean(s.deltas(x) + rows)
+    return x + step, s.stored(step - s.deltas(x), rows)
+
+
+def _area(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
+    after = s.stored(s.trained(x), rows)
+    return x + (after - rows).mean(axis=0), after
+
+
+def _scaffold(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
+    shift = rows.mean(axis=0) - rows  # the server's control variate is the mean of the clients'
+    model = s.corrected(x, shift)
+    fresh = (x - model) / (s.steps * s.rate) - shift
+    return x + s.mean(model - x), s.stored(fresh, rows)
+
+
+def _focus(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
+    before = s._replace(keep=(1.0 - s.rate * s.curvature) ** (s.steps - 1))  # the last step
+    rows = s.stored(s.curvature * (before.corrected(x, -rows) - s.targets), rows)
+    return x - s.rate * rows.sum(axis=0), rows
+
+
+RULES: Mapping[str, tuple[Rule, bool, bool]] = {
+    'area': (_area, True, True),
+    'cogc': (_cogc, False, True),
+    'colrel': (_colrel, False, True),
+    'fedavg': (_fedavg, False, True),
+    'fedavg_all': (_fedavg_all, False, True),
+    'fedavg_known': (_fedavg_known, False, True),
+    'fedpbc': (_fedpbc, True, True),
+    'fedstale': (_fedstale, True, True),
+    'fedvarp': (_fedvarp, True, True),
+    'focus': (_focus, True, False),
+    'gossip': (_gossip, True, True),
+    'mifa': (_mifa, True, True),
+    'mimic': (_mimic, True, True),
+    's2a': (_s2a, True, True),
+    's2s': (_s2s, True, True),
+    'scaffold': (_scaffold, True, False),
+}
+"""By name in ``ALGORITHMS``: the round, whether a row is kept for each client (a model of its own,
+or what is remembered of it), and whether all randomness of local steps is in the local model."""
+
+_WITH_CLIENT_MEAN = ('fedpbc', 's2a', 's2s')
+
+
+def linear_rule(
+    rule: str,
+    probs: ArrayLike,
+    targets: ArrayLike,
+    learning_rate: float,
+    local_steps: int,
+    *,
+    curvature: ArrayLike = 1.0,
+    noise: float = 0.0,
+    neighbours: ArrayLike | None = None,
+    edge_probs: ArrayLike = 0.0,
+    **options: Any,
+) -> LinearLimit:
+    """Limits of a rule on quadratics under independent links, by all links of a round.
+
+    Args:
+      rule: its name, one of `linear_rules.RULES`; server rates are 1.
+      probs: float[N], probabilities of the uplinks, at least one positive.
+      targets: float[N, d], the clients' minimisers u_i ([N] is read as [N, 1]).
+      learning_rate: eta, with ``eta h_i`` in (0, 2).
+      local_steps: s.
+      curvature: h, positive, one number or float[N].
+      noise: standard deviation of each coordinate of every local gradient, independent.
+      neighbours: int[N, K], of links between clients; None for none.
+      edge_probs: P(an edge is up), one number or float[N, K].
+      **options: of the rule: ``stale_weight``, ``tolerance``, ``weights``.
+
+    Returns:
+      The limits.
+
+    Raises:
+      ValueError: for an unknown rule, values out of range, or more than 16 links.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> limit = analysis.linear_rule('fedavg', [0.5, 0.3], [0.0, 100.0], 0.02, 5)
+      >>> print(limit.means['server'].round(2), limit.optimum)
+      [34.62] [50.]
+    """
+    if rule not in RULES:
+        raise errors.unknown_name('rule', rule, RULES)
+    play, has_rows, noise_in_model = RULES[rule]
+    probs = _checks.checked_some_link('probs', probs)
+    targets = _checks.checked_targets('targets', targets, probs.size).reshape(probs.size, -1)
+    bends = np.broadcast_to(np.asarray(curvature, np.float64), probs.shape)
+    if not (learning_rate * bends > 0).all() or not (learning_rate * bends < 2).all():
+        raise errors.invalid('learning_rate', 'times `curvature` lie in (0, 2)', learning_rate)
+    if noise and not noise_in_model:
+        raise errors.invalid('noise', f'be 0 for {rule}, whose rows have another', noise)
+    steps, size = _checks.checked_int('local_steps', local_steps, minimum=1), probs.size
+    shrink = (1.0 - learning_rate * bends)[:, None]
+    unit = _Round(
+        active=np.ones(size, bool),
+        mixing=np.eye(size),
+        edges=np.eye(size, dtype=bool),
+        probs=probs,
+        keep=shrink**steps,
+        targets=np.eye(size),
+        rate=learning_rate,
+        steps=steps,
+        curvature=bends[:, None],
+        options=options,
+    )
+    moments = _Moments(1 + size * has_rows, size)
+    for chance, links in _all_links(unit, neighbours, edge_probs):
+        moments.add(chance, *_matrices(play, links, has_rows))
+    spread = (noise * learning_rate) ** 2 * (shrink**2) ** np.arange(steps)
+    by_target = np.sum(spread, axis=1) / (1.0 - unit.keep[:, 0]) ** 2
+    mean, squares, pace = moments.limits(targets, by_target)
+    models = {'server': np.eye(len(mean))[0]}
+    if rule in _WITH_CLIENT_MEAN:
+        models['client_mean'] = np.r_[0.0, np.full(size, 1 / size)]
+    means = {name: row @ mean for name, row in models.items()}
+    variances = {
+        name: np.einsum('i,dij,j->d', row, squares, row) - means[name] ** 2
+        for name, row in models.items()
+    }
+    return LinearLimit(means, variances, bends @ targets / bends.sum(), pace)
+
+
+class _Moments:
+    """Means of A, B and of their Kronecker products, over the links of a round."""
+
+    def __init__(self, size: int, num_clients: int) -> None:
+        self.state, self.given = np.zeros((size, size)), np.zeros((size, num_clients))
+        self.states = np.zeros((size**2, size**2))
+        self.crossed = np.zeros((size**2, size * num_clients))
+        self.givens = np.zeros((size**2, num_clients**2))
+
+    def add(self, chance: float, state: np.ndarray, given: np.ndarray) -> None:
+        """Takes the matrices of links that come with some probability."""
+        self.state += chance * state
+        self.given += chance * given
+        self.states += chance * np.kron(state, state)
+        self.crossed += chance * np.kron(state, given)
+        self.givens += chance * np.kron(given, given)
+
+    def reachable(self) -> np.ndarray:
+        """Orthonormal directions in which the state ever leaves zero, float64[size, r].
+
+        What a round keeps whatever the links, such as the sum of MimiC's corrections, stays zero.
+        """
+        left, values, _ = np.linalg.svd(np.eye(len(self.state)) - self.state)
+        return left[:, values > _KEPT]
+
+    def limits(
+        self, targets: np.ndarray, noise: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """E[S], float64[size, d], E[S S^T], float64[d, size, size], and the radius of E[A]."""
+        basis = self.reachable()
+        twice, rank = np.kron(basis, basis), basis.shape[1]
+        inner = basis.T @ self.state @ basis
+        mean = np.linalg.solve(np.eye(rank) - inner, basis.T @ self.given @ targets)
+        system = np.eye(rank**2) - twice.T @ self.states @ twice
+        squares = []
+        for column, own in zip((basis @ mean).T, targets.T, strict=True):
+            cross = (self.crossed @ np.outer(column, own).ravel()).reshape(self.state.shape)
+            fixed = self.givens @ (np.outer(own, own) + np.diag(noise)).ravel()
+            right = twice.T @ (fixed + (cross + cross.T).ravel())
+            squares.append((twice @ np.linalg.solve(system, right)).reshape(self.state.shape))
+        pace = float(np.abs(np.linalg.eigvals(inner)).max())
+        return basis @ mean, np.array(squares), pace
+
+
+def _matrices(play: Rule, links: _Round, has_rows: bool) -> tuple[np.ndarray, np.ndarray]:
+    """A and B of a round: what it makes of unit vectors of the state, and of the targets."""
+    size = len(links.active)
+    width = 1 + size * has_rows
+
+    def flat(state: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        parts = (state[0], state[1:]) if has_rows else (state[0],)
+        return np.vstack(play(links._replace(targets=targets), *parts))
+
+    of_state = flat(np.eye(width), np.zeros((size, width)))
+    return of_state, flat(np.zeros((width, size)), np.eye(size))
+
+
+def _all_links(unit: _Round, neighbours: ArrayLike | None, edge_probs: ArrayLike) -> Any:
+    """Every state of the links of a round, with its probability."""
+    size, states = len(unit.active), [(1.0, np.zeros((len(unit.active),) * 2, bool))]
+    if neighbours is not None:
+        ends, chances = peer_links.edges_of(neighbours, edge_probs)
+        if size + len(ends) > _MOST_LINKS:
+            requirement = f'leave at most {_MOST_LINKS} links in all'
+            raise errors.invalid('neighbours', requirement, f'{size} uplinks, {len(ends)} edges')
+        states = []
+        for bits in itertools.product([False, True], repeat=len(ends)):
+            up = np.zeros((size, size), bool)
+            up[tuple(ends[np.array(bits, bool)].T)] = True
+            chance = float(np.prod(np.where(bits, chances, 1 - chances)))
+            states.append((chance, up | up.T))
+    elif size > _MOST_LINKS:
+        raise errors.invalid('probs', f'have at most {_MOST_LINKS} entries', size)
+    masks = np.array(list(itertools.product([False, True], repeat=size)))
+    for between, up in states:
+        mixing, edges = peer_links.metropolis_matrix(up), up | np.eye(size, dtype=bool)
+        for active in masks:
+            chance = between * float(np.prod(np.where(active, unit.probs, 1.0 - unit.probs)))
+            if chance > 0:
+                yield chance, unit._replace(active=active, mixing=mixing, edges=edges)

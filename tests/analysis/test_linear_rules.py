@@ -1,0 +1,170 @@
+"""The table of linear rules against closed forms, and against what the engine does."""
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, analysis, local_training, participation, problems, simulation
+from fedjax_links.links import graphs
+from tests import refusals
+from tests.tiers import cases
+
+SIZE, RATE, STEPS = 5, 0.1, 3
+PROBS = np.array([0.7, 0.2, 0.5, 0.35, 0.9])
+TARGETS = np.random.default_rng(0).normal(size=(SIZE, 2)) + 2 * PROBS[:, None]
+BENDS = np.array([0.5, 2.0, 1.0, 0.3, 1.5])
+RING = graphs.ring(SIZE)
+WEIGHTS = np.random.default_rng(1).uniform(0.2, 0.6, (SIZE, SIZE))
+OPTIONS = {
+    'fedstale': {'stale_weight': 0.6},
+    'cogc': {'tolerance': 1},
+    'colrel': {'weights': WEIGHTS},
+}
+SERVER_LR = {'focus': {'server_lr': None}}
+WITH_PEERS = {'cogc', 'colrel', 'gossip', 's2a', 's2s'}
+NEEDS_OTHER_NOISE = {'focus', 'scaffold'}
+NUM_SEEDS, Z_BOUND = 4000, 5.0
+
+
+def limit(name, *, curvature=1.0, noise=0.0):
+    between = {'neighbours': RING.neighbours, 'edge_probs': 0.6} if name in WITH_PEERS else {}
+    rate = RATE / SIZE if name == 'focus' else RATE
+    return analysis.linear_rule(
+        name,
+        PROBS,
+        TARGETS,
+        rate,
+        STEPS,
+        curvature=curvature,
+        noise=noise,
+        **between,
+        **OPTIONS.get(name, {}),
+    )
+
+
+def test_fedavg_and_fedpbc_are_as_in_their_closed_forms():
+    given = PROBS, TARGETS, RATE, STEPS
+    moments = analysis.fedavg_mean_and_covariance(*given, num_rounds=0)
+    found = limit('fedavg')
+    np.testing.assert_allclose(found.means['server'], moments.limit_mean, rtol=0, atol=1e-12)
+    expected = np.diagonal(moments.limit_covariance)
+    np.testing.assert_allclose(found.variances['server'], expected, rtol=0, atol=1e-12)
+    found, fixed = limit('fedpbc'), analysis.fedpbc_fixed_point(*given)
+    np.testing.assert_allclose(found.means['server'], fixed.server, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.means['client_mean'], fixed.client_mean, rtol=0, atol=1e-12)
+    moments = analysis.fedpbc_mean_and_covariance(*given, num_rounds=0)
+    square = found.variances['server'].sum()
+    square += ((found.means['server'] - found.optimum) ** 2).sum()
+    assert abs(square - moments.limit_server_mean_square) < 1e-10
+
+
+@pytest.mark.parametrize(
+    'name', ['area', 'fedavg_known', 'fedstale', 'fedvarp', 'focus', 'mifa', 'mimic', 'scaffold']
+)
+def test_exact_rules_end_at_the_optimum(name):
+    """With equal curvature, without noise; all but the two that are unbiased only, to the bit."""
+    found = limit(name)
+    np.testing.assert_allclose(found.means['server'], found.optimum, rtol=0, atol=1e-10)
+    if name not in ('fedavg_known', 'fedstale'):
+        np.testing.assert_allclose(found.variances['server'], 0, rtol=0, atol=1e-10)
+    assert 0 < found.rate < 1
+
+
+@pytest.mark.parametrize('name', ['gossip', 's2s'])
+def test_the_mean_of_the_clients_is_exact_on_any_graph(name):
+    found = limit(name)
+    model = 'client_mean' if name == 's2s' else 'server'
+    np.testing.assert_allclose(found.means[model], found.optimum, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.variances[model], 0, rtol=0, atol=1e-12)
+
+
+def test_s2a_ends_where_fedavg_does_on_mixed_targets():
+    """``w^T E[M] u`` where no round is empty: the weights of FedAvg, spread over neighbours."""
+    probs = np.array([1.0, 0.2, 0.5, 0.35, 0.9])
+    mixed = analysis.expected_metropolis_matrix(RING.neighbours, 0.6) @ TARGETS
+    found = analysis.linear_rule(
+        's2a', probs, TARGETS, RATE, STEPS, neighbours=RING.neighbours, edge_probs=0.6
+    )
+    expected = analysis.fedavg_weights(probs) @ mixed
+    np.testing.assert_allclose(found.means['server'], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize('setting', ['plain', 'curved', 'noisy'])
+@pytest.mark.parametrize('name', analysis.linear_rules.RULES)
+def test_the_engine_ends_there(x64, name, setting):
+    """Means and variances over 4,000 seeds in standard errors, once the mean has settled."""
+    curvature = BENDS if setting == 'curved' else np.ones(SIZE)
+    noise = 0.5 if setting == 'noisy' else 0.0
+    if noise and name in NEEDS_OTHER_NOISE:
+        pytest.skip('the noise of its rows is another')
+    found = limit(name, curvature=curvature, noise=noise)
+    num_rounds = int(np.log(1e-8) / np.log(found.rate)) + 1
+    rate = RATE / SIZE if name == 'focus' else RATE
+    rule = algorithms.ALGORITHMS[name](
+        local_training.local_sgd(rate, local_steps=STEPS), **OPTIONS.get(name, {})
+    )
+    problem = problems.quadratic(TARGETS, curvature=curvature, noise=noise)
+    links = participation.bernoulli(PROBS)
+    if name in WITH_PEERS:
+        links = participation.peers(links, RING, prob=0.6)
+
+    def end(key):
+        run = simulation.simulate(key, rule, links, problem, num_rounds=num_rounds)
+        return rule.models(run.state.algorithm)
+
+    ends = jax.jit(jax.vmap(end))(jax.random.split(jax.random.key(0), NUM_SEEDS))
+    for model, mean in found.means.items():
+        runs, variance = np.asarray(ends[model]), found.variances[model]
+        error = np.sqrt(np.maximum(variance, 0) / NUM_SEEDS)
+        assert (np.abs(runs.mean(axis=0) - mean) < Z_BOUND * error + 1e-7).all()
+        # of a variance, by the fourth moment of the runs
+        squares = (runs - runs.mean(axis=0)) ** 2
+        of_square = squares.std(axis=0) / np.sqrt(NUM_SEEDS)
+        assert (np.abs(squares.mean(axis=0) - variance) < Z_BOUND * of_square + 1e-9).all()
+
+
+@pytest.mark.parametrize('name', cases(['fedavg', 'fedpbc'], ['fedavg']))
+def test_local_steps_bias_under_unequal_curvature_and_richardson_takes_it_away(x64, name):
+    """Everybody always there: what is left is the drift of local steps, of first order in eta."""
+    everyone = np.ones(SIZE)
+    found = [
+        analysis.linear_rule(name, everyone, TARGETS, rate, STEPS, curvature=BENDS)
+        for rate in (0.01, 0.02)
+    ]
+    optimum = found[0].optimum
+    bias = [np.linalg.norm(each.means['server'] - optimum) for each in found]
+    np.testing.assert_allclose(bias[1] / bias[0], 2, atol=0.1)
+    extrapolated = 2 * found[0].means['server'] - found[1].means['server']
+    assert np.linalg.norm(extrapolated - optimum) < 0.05 * bias[0]
+
+    def make(learning_rate):
+        program = local_training.local_sgd(learning_rate, local_steps=STEPS)
+        return algorithms.ALGORITHMS[name](program)
+
+    rule = algorithms.richardson(make)(learning_rate=0.01)
+    problem = problems.quadratic(TARGETS, curvature=BENDS)
+    run = jax.jit(
+        lambda key, problem: (
+            simulation.simulate(
+                key, rule, participation.always(SIZE), problem, num_rounds=6000
+            ).state
+        )
+    )(jax.random.key(0), problem)
+    np.testing.assert_allclose(rule.models(run.algorithm)['server'], extrapolated, atol=1e-9)
+
+
+def test_refusals():
+    with refusals.names('rule', 'fedavg'):
+        analysis.linear_rule('fedavgg', PROBS, TARGETS, RATE, STEPS)
+    with refusals.names('learning_rate'):
+        analysis.linear_rule('fedavg', PROBS, TARGETS, 2.5, STEPS)
+    with refusals.names('noise'):
+        analysis.linear_rule('focus', PROBS, TARGETS, RATE, STEPS, noise=1.0)
+    with refusals.names('probs'):
+        analysis.linear_rule('fedavg', np.full(30, 0.5), np.zeros((30, 1)), RATE, STEPS)
+    with refusals.names('curvature'):
+        problems.quadratic(TARGETS, curvature=[1.0, 2.0])
+    with refusals.names('curvature'):
+        problems.quadratic(TARGETS, curvature=np.zeros(SIZE))
