@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 import optax
 
@@ -16,9 +17,11 @@ from fedjax_links import evaluation, local_training, simulation
 from fedjax_links.base import Participation, Problem
 from fedjax_links.clients import rates as learning_rates
 from fedjax_links.config import recordings
-from fedjax_links.core import checks, errors
-from fedjax_links.participation import schedules
+from fedjax_links.core import checks, errors, tree
+from fedjax_links.links import graphs
+from fedjax_links.participation import schedules, sojourns
 from fedjax_links.participation.probabilities import label_dependent_probs
+from fedjax_links.participation.quorum import Times
 from fedjax_links.participation.traces import trace_formats
 from fedjax_links.participation.traces.trace import Intervals
 from fedjax_links.problems import owners, partition
@@ -35,6 +38,7 @@ CLIENT_PROGRAMS: Mapping[str, Callable[..., local_training.ClientProgram]] = {
 }
 """``client.name``: given the schedule of the rate as ``learning_rate``."""
 
+_STREAM = 0x5052  # keeps speeds of devices apart from other draws that use the same seed
 _LARGEST = float(np.finfo(np.float32).max)
 _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(('accumulator_decay', 'b1', 'b2', 'decay', 'momentum'), (0, 1)),
@@ -143,8 +147,93 @@ WEIGHTS: Mapping[str, Callable[..., np.ndarray]] = {**PROBS, 'power': _power}
 GROUPS: Mapping[str, Callable[..., np.ndarray]] = {'contiguous': _contiguous}
 """``groups`` of a pattern: given the problem; returns int[N]."""
 
-DRAWN = {'groups': GROUPS, 'probs': PROBS, 'weights': WEIGHTS}
+
+def _of_model(problem: Problem, *, packet_bytes: int = 1500) -> int:
+    """Packets of a model of the problem."""
+    checks.static_int('packet_bytes', packet_bytes)
+    return -(-_model_bytes(problem) // packet_bytes)
+
+
+def _model_bytes(problem: Problem) -> int:
+    return tree.num_bytes(jax.eval_shape(problem.init_params, jax.random.key(0)))
+
+
+def _devices(
+    problem: Problem,
+    *,
+    step: Any,
+    uplink: Any,
+    downlink: Any,
+    local_steps: int,
+    sigma: float = 0.0,
+    model_bytes: float | None = None,
+) -> Times:
+    """Local steps, which vary, and a model down and up, which take as long as bytes are many."""
+    for name, speed in (('step', step), ('uplink', uplink), ('downlink', downlink)):
+        checks.positive(name, speed)
+    checks.static_int('local_steps', local_steps)
+    size = _model_bytes(problem) if model_bytes is None else model_bytes
+    checks.positive('model_bytes', size)
+    every = np.ones(problem.num_clients)
+    moved = size / np.asarray(uplink, float) + size / np.asarray(downlink, float)
+    return Times(local_steps * step * every, sigma=sigma, fixed=moved * every)
+
+
+def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -> np.ndarray:
+    """Unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal."""
+    checks.positive('median', median)
+    checks.within('sigma', sigma, 0, 100)
+    checks.static_int('seed', seed, minimum=0)
+    rng = np.random.default_rng([int(seed), _STREAM])
+    return median * np.exp(sigma * rng.standard_normal(num_clients))
+
+
+def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
+    """A column of a CSV file with a header and a line for each client, in order."""
+    import pandas
+
+    try:
+        table = pandas.read_csv(path)
+        checks.choice('column', column, list(table))
+        values = table[column].to_numpy(float)
+    except errors.InvalidError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
+        raise errors.invalid('path', 'name a readable table', f'{path}: {reason}') from None
+    if len(values) != num_clients:
+        requirement = f'name a table of {num_clients} clients'
+        raise errors.invalid('path', requirement, f'{path} with {len(values)}')
+    return values
+
+
+DEVICE_SPEEDS: Mapping[str, Callable[..., np.ndarray]] = {
+    'lognormal': lognormal,
+    'table': from_table,
+}
+"""``step``, ``uplink``, ``downlink`` of a price or of times: given N; returns float[N]."""
+
+PACKETS: Mapping[str, Callable[..., int]] = {'of_model': _of_model}
+"""``num_packets`` of `packets`: given the problem."""
+
+TIMES: Mapping[str, Callable[..., Times]] = {'devices': _devices}
+"""``times`` of `quorum`: given the problem."""
+
+DRAWN = {
+    'groups': GROUPS,
+    'num_packets': PACKETS,
+    'probs': PROBS,
+    'times': TIMES,
+    'weights': WEIGHTS,
+}
 """By option of a pattern, what its sections name."""
+
+MADE: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    'graph': graphs.GRAPHS,
+    **dict.fromkeys(('down', 'up'), sojourns.SOJOURNS),
+    **dict.fromkeys(('downlink', 'step', 'uplink'), DEVICE_SPEEDS),
+}
+"""Likewise of what is made without the problem, but for its number of clients."""
 
 LINKS: Mapping[str, Callable[..., Participation]] = {'recorded': recordings.recorded}
 """``links`` or one of ``patterns``, besides the registry: given ``num_clients``."""

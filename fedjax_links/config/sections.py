@@ -9,6 +9,7 @@ factory, so a new algorithm or pattern needs no edit here.
 
 import functools
 import inspect
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -225,12 +226,19 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
         probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
         options |= {} if probs is None else {'probs': probs}
     kinds_of = kinds.annotations(getattr(factory, 'factory', factory))
-    for parameter, value in options.items():
-        kind = kinds_of.get(parameter)
-        if kind is Participation or kind == Participation | None:
+    in_order = sorted(options.items(), key=lambda item: item[0] == 'prob')  # after its graph
+    for parameter, value in in_order:
+        place, kind = f'{where}.{parameter}', kinds_of.get(parameter)
+        if parameter == 'prob' and isinstance(value, Mapping):
+            edges = getattr(options.get('graph'), 'num_edges', 0)
+            between: Any = types.SimpleNamespace(num_clients=edges, data=None)
+            options[parameter] = bind_links(value, between, place)
+        elif kind is Participation or kind == Participation | None:
             value = trees.section(value)
-        if not isinstance(value, Bound):
-            options[parameter] = _link_part(f'{where}.{parameter}', parameter, value, problem)
+            is_section = isinstance(value, Mapping)
+            options[parameter] = bind_links(value, problem, place) if is_section else value
+        elif not isinstance(value, Bound):
+            options[parameter] = _link_part(place, parameter, value, problem)
     return bound._replace(options=options, kind=Participation)
 
 
@@ -266,6 +274,8 @@ def _draw_probs(where: str, given: Any, problem: Problem) -> Any:
 
 def _link_part(where: str, parameter: str, value: Any, problem: Problem) -> Any:
     """An option of a pattern: a plain value, or what a section stands for."""
+    if parameter in choices.MADE:
+        value = trees.section(value)
     sections = Mapping | str if parameter == 'patterns' else Mapping
     if isinstance(value, list | tuple) and any(isinstance(part, sections) for part in value):
         return [
@@ -274,9 +284,23 @@ def _link_part(where: str, parameter: str, value: Any, problem: Problem) -> Any:
         ]
     if not isinstance(value, Mapping):
         return value
-    if parameter in choices.DRAWN:
-        return build_named(where, value, choices.DRAWN[parameter], problem)
+    if parameter in choices.DRAWN or parameter in choices.MADE:
+        return _made(where, parameter, value, problem)
     return bind_links(value, problem, where)
+
+
+def _made(where: str, parameter: str, value: Mapping[str, Any], problem: Problem) -> Any:
+    """What a section of a pattern's option stands for that is no pattern, sections in it too."""
+    drawn = parameter in choices.DRAWN
+    bound = bind(where, value, (choices.DRAWN if drawn else choices.MADE)[parameter])
+    options = {
+        name: _link_part(f'{where}.{name}', name, part, problem)
+        for name, part in bound.options.items()
+    }
+    if not drawn and 'num_clients' in parameters(bound.factory):
+        options['num_clients'] = problem.num_clients
+    args = (problem,) if drawn else ()
+    return bound._replace(options=options, args=args).build()
 
 
 def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:

@@ -15,19 +15,18 @@ the price of every round. The model of a round:
   the server's own work are not counted.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.config import sections
+from fedjax_links.config.choices import DEVICE_SPEEDS as DEVICE_SPEEDS
 from fedjax_links.core import checks, errors
 from fedjax_links.core.registry import Traffic as Traffic
 
 _LARGEST = 1e300
-_STREAM = 0x5052  # keeps speeds of devices apart from other draws that use the same seed
-
 
 TRAFFIC: Mapping[str, Traffic] = {name: entry.traffic for name, entry in ALGORITHMS.items()}
 """By name in ALGORITHMS: what is sent, and who is asked."""
@@ -138,41 +137,6 @@ def price(
     slowest = np.array([awaited[row].max(initial=0.0) for row in asked], float)
     every = slowest + overhead, traffic.up * count, traffic.down * count, compute
     return Price(*(np.append(0.0, np.cumsum(column, dtype=np.float64)) for column in every))
-
-
-def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -> np.ndarray:
-    """Unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal."""
-    checks.positive('median', median)
-    checks.within('sigma', sigma, 0, 100)
-    checks.static_int('seed', seed, minimum=0)
-    rng = np.random.default_rng([int(seed), _STREAM])
-    return median * np.exp(sigma * rng.standard_normal(num_clients))
-
-
-def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
-    """A column of a CSV file with a header and a line for each client, in order."""
-    import pandas
-
-    try:
-        table = pandas.read_csv(path)
-        checks.choice('column', column, list(table))
-        values = table[column].to_numpy(float)
-    except errors.InvalidError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
-        raise errors.invalid('path', 'name a readable table', f'{path}: {reason}') from None
-    if len(values) != num_clients:
-        requirement = f'name a table of {num_clients} clients'
-        raise errors.invalid('path', requirement, f'{path} with {len(values)}')
-    return values
-
-
-DEVICE_SPEEDS: Mapping[str, Callable[..., np.ndarray]] = {
-    'lognormal': lognormal,
-    'table': from_table,
-}
-"""``step``, ``uplink``, ``downlink`` of a price: given N; returns float[N]."""
 
 
 def _each(argument: str, value: Any, num_clients: int) -> np.ndarray:

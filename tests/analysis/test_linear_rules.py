@@ -100,7 +100,7 @@ def test_the_engine_ends_there(x64, name, setting):
     if noise and name in NEEDS_OTHER_NOISE:
         pytest.skip('the noise of its rows is another')
     found = limit(name, curvature=curvature, noise=noise)
-    num_rounds = int(np.log(1e-8) / np.log(found.rate)) + 1
+    num_rounds = int(np.log(1e-13) / np.log(found.rate)) + 1
     rate = RATE / SIZE if name == 'focus' else RATE
     rule = algorithms.ALGORITHMS[name](
         local_training.local_sgd(rate, local_steps=STEPS), **OPTIONS.get(name, {})

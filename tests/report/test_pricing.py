@@ -6,6 +6,7 @@ import pytest
 
 from fedjax_links import local_training, participation, problems, simulation
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.config import choices
 from fedjax_links.report import pricing
 from tests.tiers import cases
 
@@ -131,13 +132,13 @@ def test_f3ast_asks_whom_the_algorithm_asks():
 
 
 def test_speeds_from_a_law_and_from_a_table(tmp_path):
-    drawn = pricing.lognormal(100_000, median=3.0, sigma=0.5, seed=1)
+    drawn = choices.lognormal(100_000, median=3.0, sigma=0.5, seed=1)
     assert np.median(drawn) == pytest.approx(3, rel=0.01)  # standard error of the median 0.2 %
     assert np.log(drawn).std() == pytest.approx(0.5, rel=0.01)
-    assert (pricing.lognormal(4, median=3.0, sigma=0.0) == 3).all()
+    assert (choices.lognormal(4, median=3.0, sigma=0.0) == 3).all()
     path = tmp_path / 'devices.csv'
     path.write_text('name,up\na,1\nb,2.5\n')
-    assert pricing.from_table(2, path=str(path), column='up').tolist() == [1.0, 2.5]
+    assert choices.from_table(2, path=str(path), column='up').tolist() == [1.0, 2.5]
     for change, message in (
         ({'num_clients': 3}, f'`path` must name a table of 3 clients, got {path} with 2.'),
         ({'column': 'upp'}, "`column` has no 'upp'; did you mean 'up'?"),
@@ -146,7 +147,7 @@ def test_speeds_from_a_law_and_from_a_table(tmp_path):
     ):
         given = {'num_clients': 2, 'path': str(path), 'column': 'up', **change}
         with pytest.raises(ValueError) as raised:  # noqa: PT011  compared in full
-            pricing.from_table(given.pop('num_clients'), **given)
+            choices.from_table(given.pop('num_clients'), **given)
         assert message in str(raised.value)
 
 

@@ -1,0 +1,63 @@
+"""What does going on with the first k of n cost, and what does it save? Digits, devices unequal.
+
+  python -m fedjax_links simulate --config=configs/quorum.py --workdir=runs/quorum
+
+50 clients, softmax regression; a local step takes 0.1 s in the median, by devices lognormal with
+sigma 1 and in every round with sigma 0.3 besides; uplinks of 20 kB/s in the median, sigma 1. A
+round ends when the first k results have arrived, k from 5 to all 50. Hours are those of the rounds
+themselves. Every rule has its own rate at every k. What it took is in studies/quorum.md.
+"""
+
+from ml_collections import ConfigDict
+
+QUORUMS = (5, 10, 20, 30, 40, 50)
+DEVICES = {
+    'step': {'name': 'lognormal', 'median': 0.1, 'sigma': 1.0},
+    'uplink': {'name': 'lognormal', 'median': 2e4, 'sigma': 1.0, 'seed': 1},
+    'downlink': 2e6,
+}
+
+
+def get_config() -> ConfigDict:
+    """The settings."""
+    times = {'name': 'devices', **DEVICES, 'local_steps': 5, 'sigma': 0.3}
+    price = {'name': 'price', **DEVICES, 'targets': (0.9, 0.93)}
+    return ConfigDict(
+        {
+            'title': 'The first k of 50: digits',
+            'problem': {
+                'name': 'digits',
+                'num_clients': 50,
+                'model': 'softmax',
+                'partition': 'dirichlet',
+                'alpha': 0.1,
+                'seed': 0,
+            },
+            'patterns': {
+                f'first {count}': {'name': 'quorum', 'times': times, 'quorum': count}
+                for count in QUORUMS
+            },
+            'client': {'decay': 'inverse_sqrt', 'local_steps': 5, 'batch_size': 16},
+            'algorithms': {'fedavg': {}, 'fedpbc': {}, 'fedau': {}, 'mifa': {}, 'scaffold': {}},
+            'tuning': {
+                'learning_rates': (0.2, 1.0, 5.0),
+                'num_seeds': 3,
+                'ties': 1,
+                'grow': 5,
+                'model': {'fedpbc': 'client_mean'},
+            },
+            'baseline': 'fedavg',
+            'metric': 'eval_accuracy',
+            'num_rounds': 1000,
+            'eval_every': 20,
+            'redraw': 'by_seed',
+            'num_seeds': 10,
+            'log': ('links',),
+            'reports': {'price': price, 'levels': {'name': 'levels'}, 'curves': {'name': 'curves'}},
+            'quick': {
+                'tuning': {'learning_rates': (0.2, 1.0), 'num_seeds': 1, 'grow': 0},
+                'num_rounds': 100,
+                'num_seeds': 2,
+            },
+        }
+    )
