@@ -57,4 +57,3 @@ def get_config() -> ConfigDict:
             },
         }
     )
-

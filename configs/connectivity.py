@@ -10,7 +10,7 @@ its own rate at every point. What it took is in studies/connectivity.md.
 
 from ml_collections import ConfigDict
 
-LOSSES, EDGES = (0.0, 0.5, 0.8, 0.95), (0.0, 0.1, 0.3, 1.0)
+LOSSES, EDGES = (0.0, 0.8, 0.95), (0.0, 0.1, 0.3, 1.0)
 NAMES = {
     'fedavg': 'FedAvg',
     'fedpbc': 'FedPBC',
@@ -49,8 +49,8 @@ def get_config() -> ConfigDict:
             'baseline': 'fedavg',
             'redraw': 'by_seed',
             'grid': {'links': {'pattern': {'loss': LOSSES}, 'prob': EDGES}},
-            'num_rounds': 1000,
-            'eval_every': 200,
+            'num_rounds': 500,
+            'eval_every': 100,
             'tuning': {
                 'learning_rates': (0.005, 0.02, 0.08),
                 'num_seeds': 2,
@@ -58,7 +58,7 @@ def get_config() -> ConfigDict:
                 'grow': 4,
                 'model': {'fedpbc': 'client_mean', 's2s': 'client_mean'},
             },
-            'num_seeds': 6,
+            'num_seeds': 5,
             'reports': {
                 'map': {'name': 'heat_map', 'x': 'links.pattern.loss', 'y': 'links.prob'},
                 'rates': {'name': 'rates'},

@@ -30,7 +30,7 @@ from fedjax_links.algorithms.mifa import mifa
 from fedjax_links.algorithms.mimic import mimic
 from fedjax_links.algorithms.richardson import richardson
 from fedjax_links.algorithms.scaffold import scaffold
-from fedjax_links.algorithms.semi_decentralised import s2a, s2s
+from fedjax_links.algorithms.semi_decentralised import in_server_rounds, s2a, s2s
 from fedjax_links.core.registry import AlgorithmEntry, Registry, Traffic
 
 _E = AlgorithmEntry
@@ -40,6 +40,7 @@ _MOVES: Any = {'empty_round_keeps_server': False}
 _TWO_MODELS = Traffic(up=2, down=2)  # Delta_i, and what changes c_i; x and c
 _ASKED = Traffic(everyone=None)
 _PEERS = Traffic(everyone=True, peers=1)
+_NOW_AND_THEN = _PEERS._replace(asked=in_server_rounds)
 
 ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     amplified_fedavg=_E(amplified_fedavg, _BLOCKS, **_OWN),
@@ -72,8 +73,8 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     gossip=_E(gossip, **_OWN, **_MOVES, uses_links=False, traffic=_PEERS._replace(up=0, down=0)),
     mifa=_E(mifa, **_MOVES),
     mimic=_E(mimic),
-    s2a=_E(s2a, traffic=_PEERS),
-    s2s=_E(s2s, traffic=_PEERS),
+    s2a=_E(s2a, traffic=_NOW_AND_THEN),
+    s2s=_E(s2s, traffic=_NOW_AND_THEN),
     scaffold=_E(scaffold, **_OWN, traffic=_TWO_MODELS),
     wait_for_all=_E(
         wait_for_all,

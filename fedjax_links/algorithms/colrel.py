@@ -53,15 +53,15 @@ def colrel(local_train: ClientProgram, *, weights: ArrayLike | None = None) -> A
 
     def coefficients(links: Links) -> Array:  # c_j, of the server's sum of c_j Delta_j
         heard, (neighbours, edges) = links.mask, base.peers(links)
-        relayed = heard[neighbours] & edges
+        relayed, own = heard[neighbours] & edges, jnp.arange(len(heard))
         if alpha is not None:
-            own = jnp.arange(len(heard))
             through = jnp.where(relayed, alpha[neighbours, own[:, None]], 0)
             return jnp.where(heard, alpha[own, own], 0) + jnp.sum(through, axis=1)
         expected = links.prob
         if base.has_peers(links):
             edge_prob = jnp.nan if links.edge_prob is None else links.edge_prob
-            expected += jnp.sum(edge_prob * expected[neighbours], axis=1)
+            through = jnp.where(neighbours == own[:, None], 0, edge_prob * expected[neighbours])
+            expected += jnp.sum(through, axis=1)
         times = heard + jnp.sum(relayed, axis=1, dtype=jnp.int32)
         return jnp.where(times > 0, (1 / expected) * times, 0)
 

@@ -5,7 +5,11 @@ References:
   learning.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
@@ -95,6 +99,13 @@ def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
         return _round(local_train, state, ctx, problem, is_servers=is_servers, to_all=True)
 
     return Algorithm(common.every_client_at, round_step, common.server_and_client_mean)
+
+
+def in_server_rounds(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
+    """Who sends and receives, bool[T, N], of those whose uplinks deliver, for `Traffic`."""
+    rounds = np.arange(1, len(mask) + 1)
+    found: np.ndarray = mask & (rounds % options.get('server_every', 1) == 0)[:, None]
+    return found
 
 
 def _round(

@@ -49,9 +49,10 @@ def recorded(
 
     Round t has the participants of the run's round t, to the bit; behind its last round the
     recording begins again. Of a forked run the rounds from the fork on are known, and stand at
-    their own numbers. Links with separate states are recorded, and come back, as who took part.
-    Reported probabilities are the run's, where it kept them (``log: ('links',)``), and NaN
-    otherwise, as for every pattern that knows none; algorithms that divide by them need them kept.
+    their own numbers. Links with separate states are recorded, and come back, as who took part;
+    links between clients come back, too. Reported probabilities are the run's, where it kept them
+    (``log: ('links',)``), and NaN otherwise, as for every pattern that knows none; algorithms that
+    divide by them need them kept.
 
     Args:
       folder: of the run.
@@ -84,9 +85,12 @@ def recorded(
     if mask.shape[1] != num_clients:
         requirement = f'hold links of {num_clients} clients'
         raise errors.invalid('folder', requirement, f'{path} with {mask.shape[1]}')
-    begin = kept.first_round
+    begin, between = kept.first_round, {}
+    if label in kept.edges:
+        edges = np.roll(kept.edges[label][seed], begin, axis=0)
+        between = {'neighbours': kept.neighbours[label][seed], 'edges': edges}
     prob = None if prob is None else np.roll(prob, begin, axis=0)
-    return replay(np.roll(mask, begin, axis=0), prob)
+    return replay(np.roll(mask, begin, axis=0), prob, **between)
 
 
 def read_log(

@@ -57,7 +57,8 @@ class PeerLinkSample(NamedTuple):
       neighbours: int32[N, K], the clients that each could hear, in increasing order; its own id
         where it has fewer. The same in every round.
       edges: bool[N, K], which of these it hears, and is heard by: symmetric.
-      edge_prob: float32[N, K], P(edges) as ``prob`` is of ``mask``; NaN where unknown, or None.
+      edge_prob: float32[N, K], or [] where all are alike: P(an edge is up) as ``prob`` is of
+        ``mask``; NaN or None where unknown.
       downlink: bool[N], as in `DuplexLinkSample`; None where uplinks are told alone.
       compute: bool[N], likewise.
       duration: as in `LinkSample`.

@@ -180,7 +180,8 @@ def outage(
         if isinstance(links, PeerLinkSample):
             cut = down[:, None] | down[links.neighbours]
             probs = links.edge_prob
-            probs = None if probs is None else jnp.where(cut, 0, probs)
+            if probs is not None:
+                probs = jnp.where(cut, 0, probs)
             links = links._replace(edges=links.edges & ~cut, edge_prob=probs)
         return links
 

@@ -55,6 +55,7 @@ def peers(
     if base.has_peers(drawing.sample_shapes(pattern)):
         raise errors.invalid('pattern', 'have no peers of its own', errors.text_of(pattern))
     edges = prob if isinstance(prob, Participation) else _coins(prob, graph.num_edges)
+    alike = not isinstance(prob, Participation) and np.ndim(prob) == 0
     if edges.num_clients != max(graph.num_edges, 1):
         requirement = f"have the graph's {graph.num_edges} edges for clients"
         raise errors.invalid('prob', requirement, edges.num_clients)
@@ -74,7 +75,7 @@ def peers(
             **links._asdict(),
             neighbours=jnp.asarray(graph.neighbours),
             edges=base.participants(drawn)[places] & ~missing,
-            edge_prob=jnp.where(missing, 0, drawn.prob[places]),
+            edge_prob=drawn.prob[0] if alike else jnp.where(missing, 0, drawn.prob[places]),
         )
         return (own, between), found
 

@@ -24,7 +24,8 @@ def export(folder: str | Path, to: str | Path) -> list[str]:
     file name should have as ``%2F``; ``all`` where there are no columns. An npz holds bfloat16 and
     its like as float32, which changes no value. ``metrics.csv`` holds all lines of metrics, empty
     for NaN and for what a line has not; ``links.npz`` the links that were kept, masks as
-    bool[T, N]. There are no states of what has no checkpoint yet, no links where none were kept.
+    bool[T, N] and edges bool[T, N, K]. There are no states of what has no checkpoint yet, no links
+    where none were kept.
 
     Args:
       folder: a run folder, finished or not.
@@ -102,10 +103,7 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
             yield _name(lane), packing.npz(_by_dotted_path(leaves))
     yield CSV, run.to_pandas().to_csv(index=False, lineterminator='\n').encode()
     if links := runs.read_links(folder):
-        count = int(links['num_clients'])
-        for name in [name for name in links if name.startswith('mask/')]:
-            links[name] = np.unpackbits(links[name], axis=-1, count=count).astype(bool)
-        yield runs.LINKS, packing.npz(links)
+        yield runs.LINKS, packing.npz(runs.unpacked(links))
 
 
 def _name(lane: runs.KeptLane) -> str:

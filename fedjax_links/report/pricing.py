@@ -11,6 +11,9 @@ the price of every round. The model of a round:
   lasts ``overhead``: the time a server takes to notice goes in there.
 * A client's speed is the same in every round. Rounds do not overlap, uplinks do not share a medium,
   each client receives a message of its own, and messages that do not arrive cost nothing.
+* Where a pattern tells how long its rounds took (`quorum`), that is what they take.
+* Over an edge between clients that is up, each end sends ``peers`` models to the other; their time
+  is not counted.
 * Messages are whole models in the dtype of the parameters. Scalars, such as FedAU's weights, and
   the server's own work are not counted.
 """
@@ -54,12 +57,14 @@ class Price(NamedTuple):
       uplink: float64[T + 1], bytes that all clients sent.
       downlink: float64[T + 1], bytes that all clients received.
       compute: float64[T + 1], seconds that all clients trained, heard or not.
+      peers: float64[T + 1], bytes that clients sent each other.
     """
 
     seconds: np.ndarray
     uplink: np.ndarray
     downlink: np.ndarray
     compute: np.ndarray
+    peers: np.ndarray
 
 
 def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devices:
@@ -97,6 +102,8 @@ def price(
     local_steps: Any = 1,
     overhead: float = 0.0,
     options: Mapping[str, Any] | None = None,
+    durations: np.ndarray | None = None,
+    edges: np.ndarray | None = None,
 ) -> Price:
     """Prices every round of a run.
 
@@ -108,6 +115,8 @@ def price(
       local_steps: of a round, int[] or int[N].
       overhead: seconds of every round besides, at least 0.
       options: of the algorithm, as in a config: ``compute``, ``budget``, ``period``, ...
+      durations: float[T], seconds that the rounds took, where the pattern told.
+      edges: bool[T, N, K], which edges to neighbours were up.
 
     Returns:
       Cumulative prices.
@@ -135,7 +144,10 @@ def price(
     count = model_bytes * asked.sum(axis=1, dtype=np.int64)
     compute = np.full(len(mask), training.sum()) if everyone else asked @ training
     slowest = np.array([awaited[row].max(initial=0.0) for row in asked], float)
-    every = slowest + overhead, traffic.up * count, traffic.down * count, compute
+    lasted = slowest if durations is None else np.asarray(durations, float)
+    said = np.zeros(len(mask)) if edges is None else edges.sum(axis=(1, 2)) * model_bytes
+    sent_up, sent_down = traffic.up * count, traffic.down * count
+    every = lasted + overhead, sent_up, sent_down, compute, traffic.peers * said
     return Price(*(np.append(0.0, np.cumsum(column, dtype=np.float64)) for column in every))
 
 

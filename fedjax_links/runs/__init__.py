@@ -28,6 +28,7 @@ from fedjax_links.runs.folder import read_json as read_json
 from fedjax_links.runs.folder import read_links as read_links
 from fedjax_links.runs.folder import refuse_older as refuse_older
 from fedjax_links.runs.folder import saves as saves
+from fedjax_links.runs.folder import unpacked as unpacked
 from fedjax_links.runs.shards import CLAIMS as CLAIMS
 from fedjax_links.runs.shards import FAILURES as FAILURES
 from fedjax_links.runs.shards import Division as Division

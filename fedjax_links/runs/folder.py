@@ -198,7 +198,8 @@ def read_links(folder: str | Path) -> dict[str, np.ndarray]:
 
     Returns:
       ``num_clients``; by pattern, and ``<pattern>/<seed>`` for further seeds, ``mask/...``, packed
-      along the clients, ``mean_prob/...`` and where asked for ``prob/...``.
+      along the clients, ``mean_prob/...`` and where asked for ``prob/...``; where there are,
+      ``duration/...``, ``neighbours/...`` and ``edges/...``, packed as masks.
 
     Raises:
       ValueError: if the file was changed.
@@ -221,12 +222,18 @@ class Links(NamedTuple):
       masks: bool[T, N], who took part, by pattern and seed.
       mean_probs: float[N], the mean reported probability, by pattern and seed; NaN where unknown.
       probs: float[T, N], by pattern and seed, where the run logged links.
+      durations: float[T], seconds of each round, by pattern and seed, of patterns that tell them.
+      neighbours: int32[N, K], by pattern and seed, where there are links between clients.
+      edges: bool[T, N, K], which of these were up, likewise.
       first_round: 0, but of a forked run.
     """
 
     masks: Mapping[str, Mapping[int, np.ndarray]]
     mean_probs: Mapping[str, Mapping[int, np.ndarray]]
     probs: Mapping[str, Mapping[int, np.ndarray]]
+    durations: Mapping[str, Mapping[int, np.ndarray]]
+    neighbours: Mapping[str, Mapping[int, np.ndarray]]
+    edges: Mapping[str, Mapping[int, np.ndarray]]
     first_round: int
 
 
@@ -241,16 +248,30 @@ def links(folder: str | Path) -> Links:
     """
     facts, _ = read_description(folder)
     arrays = read_links(folder)
-    found: dict[str, dict[str, dict[int, np.ndarray]]] = {'mask': {}, 'mean_prob': {}, 'prob': {}}
-    for name, array in arrays.items():
+    kinds = 'mask', 'mean_prob', 'prob', 'duration', 'neighbours', 'edges'
+    found: dict[str, dict[str, dict[int, np.ndarray]]] = {kind: {} for kind in kinds}
+    for name, array in unpacked(arrays).items():
         kind, *rest = name.split('/')
-        if kind == 'mask':
-            array = np.unpackbits(array, axis=-1, count=int(arrays['num_clients'])) > 0
         if rest:
             pattern, seed = rest[0], rest[1] if len(rest) > 1 else facts['seeds'][0]
             found[kind].setdefault(pattern, {})[int(seed)] = array
     first_round = int(arrays.get('first_round', 0))
-    return Links(found['mask'], found['mean_prob'], found['prob'], first_round)
+    by_kind = dict(zip(Links._fields, (found[kind] for kind in kinds), strict=False))
+    return Links(**by_kind, first_round=first_round)
+
+
+def unpacked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What `read_links` returns with masks bool[T, N] and edges bool[T, N, K]."""
+    found = dict(arrays)
+    for name, array in arrays.items():
+        kind, _, rest = name.partition('/')
+        if kind in ('mask', 'edges'):
+            shape = (int(arrays['num_clients']),)
+            if kind == 'edges':
+                shape = arrays[f'neighbours/{rest}'].shape
+            bits = np.unpackbits(array, axis=-1, count=int(np.prod(shape)))
+            found[name] = bits.reshape(-1, *shape) > 0
+    return found
 
 
 def as_columns(lines: Iterable[bytes | str]) -> dict[str, np.ndarray]:

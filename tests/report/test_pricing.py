@@ -65,7 +65,7 @@ def test_prices_equal_a_loop():
                 last, up, down = max(last, took), up + 14, down + 21
         seconds += last + 0.25
         ours = [getattr(found, name)[t + 1] for name in found._fields]
-        np.testing.assert_allclose(ours, [seconds, up, down, compute], rtol=1e-12)
+        np.testing.assert_allclose(ours, [seconds, up, down, compute, 0], rtol=1e-12)
 
 
 def test_every_registered_algorithm_has_its_traffic():
@@ -74,11 +74,13 @@ def test_every_registered_algorithm_has_its_traffic():
 
 def test_two_models_go_where_a_control_goes_with_the_model():
     # SCAFFOLD sends (Delta_i, change of c_i), the amplified form (Delta_i, mean gradient), and
-    # both receive (x, c). Every other rule needs one model each way.
+    # both receive (x, c). Every other rule needs one model each way, gossip none.
     two = {name for name, own in pricing.TRAFFIC.items() if (own.up, own.down) == (2, 2)}
     assert two == {'scaffold', 'amplified_scaffold'}
     one = {name for name, own in pricing.TRAFFIC.items() if (own.up, own.down) == (1, 1)}
-    assert one | two == set(pricing.TRAFFIC)
+    assert one | two == set(pricing.TRAFFIC) - {'gossip'}
+    talk = {name for name, own in pricing.TRAFFIC.items() if own.peers}
+    assert talk == {'cogc', 'colrel', 'gossip', 's2a', 's2s'}
 
 
 def example(name, **options):
@@ -92,13 +94,15 @@ SPECIAL = [
     ('f3ast', {'budget': 2, 'beta': 0.3}),
     ('fedpbc', {}),
     ('wait_for_all', {'start_round': 4}),
+    ('s2s', {'server_every': 3}),
 ]
+OTHERS = ALGORITHMS.keys() - {'fedpbc', 'cogc'}  # whose messages may all be in vain
 PLAIN = [('fedavg', {'compute': 'all'}), ('fedpbc', {'compute': 'active'})]
 
 
 @pytest.mark.parametrize(
     'name, options',
-    cases([*SPECIAL, *PLAIN, *((name, {}) for name in ALGORITHMS if name != 'fedpbc')], SPECIAL),
+    cases([*SPECIAL, *PLAIN, *((name, {}) for name in sorted(OTHERS))], SPECIAL),
 )
 def test_who_sends_and_who_trains_are_those_of_the_algorithm(name, options):
     """The counts of every round, as the algorithm reports them."""

@@ -16,7 +16,7 @@ from fedjax_links.report.layouts.progress import curves, say_when
 from fedjax_links.report.source import Source
 
 _AXES = {'hours': 'hours', 'gigabytes': 'gigabytes, up and down'}
-_UNITS = {'hours': 3600, 'GB up': 1e9, 'GB down': 1e9, 'compute': 3600}
+_UNITS = {'hours': 3600, 'GB up': 1e9, 'GB down': 1e9, 'compute': 3600, 'GB peers': 1e9}
 """Of the columns of a `pricing.Price`."""
 _CHANGES_LINKS = ('links', 'patterns', 'problem', 'redraw')
 
@@ -66,8 +66,9 @@ def price(
     """
     kind = source.metric(metric)
     checks.choice('against', against, _AXES)
-    config, masks, begin = _kept(source)
-    num_clients = next(iter(masks[source.patterns[0]].values())).shape[1]
+    config, kept, begin = _kept(source)
+    num_clients = next(iter(kept[source.patterns[0]].values()))[0].shape[1]
+    talks = any(edges is not None for each in kept.values() for _, _, edges in each.values())
     devices = pricing.devices(num_clients, step=step, uplink=uplink, downlink=downlink)
     sizes = dict.fromkeys(source.patterns, model_bytes) if model_bytes else _sizes(source, config)
     rows, spent = [], {}
@@ -79,25 +80,31 @@ def price(
             raise errors.invalid('links', requirement, f'from round {begin} on')
         terms: dict[str, Any] = {'model_bytes': sizes[pattern], 'local_steps': steps}
         terms |= {'overhead': overhead, 'options': options}
-        prices = [pricing.price(mask, model, devices, **terms) for mask in masks[pattern].values()]
+        prices = [
+            pricing.price(mask, model, devices, **terms, durations=lasted, edges=edges)
+            for mask, lasted, edges in kept[pattern].values()
+        ]
         totals = {
             title: np.array([each[place] for each in prices])[:, source.rounds - begin] / unit
             for place, (title, unit) in enumerate(_UNITS.items())
         }
         row = labels(source, key) | {'models up / down': f'{model.up} / {model.down}'}
-        row |= {title: f'{total[:, -1].mean():.3g}' for title, total in totals.items()}
-        costs = {'hours': totals['hours'], 'GB': totals['GB up'] + totals['GB down']}
-        values = source.curve(kind.name, key)[list(masks[pattern])]
+        shown = {title: total for title, total in totals.items() if title != 'GB peers' or talks}
+        row |= {title: f'{total[:, -1].mean():.3g}' for title, total in shown.items()}
+        moved = totals['GB up'] + totals['GB down'] + totals['GB peers']
+        costs = {'hours': totals['hours'], 'GB': moved}
+        values = source.curve(kind.name, key)[list(kept[pattern])]
         for level, unit in itertools.product(targets, costs):
             when = say_when(kind, float(level), values, costs[unit], '.3g')
             row[f'{kind.number(level)}: {unit}'] = when
         rows.append(row)
         spent[label, pattern] = costs['hours' if against == 'hours' else 'GB'].mean(axis=0)
-    count = min(map(len, masks.values()))
+    count = min(map(len, kept.values()))
     priced = f'mean over {"" if count == source.num_seeds else f"{count} of "}{source.seeds}'
     caption = (
         f'What {int(source.rounds[-1]):,} rounds cost, {priced}: simulated hours, each round as '
-        'long as its slowest awaited client; bytes that all clients sent and received (GB: 1e9), '
+        'long as its slowest awaited client, or as its pattern says; bytes that all clients sent '
+        'and received (GB: 1e9), '
         'models per message; hours that all clients trained.'
     )
     if targets:
@@ -109,10 +116,12 @@ def price(
     return drawn._replace(heading=f'Price in {against}', tables=[tables.of_rows(rows, caption)])
 
 
-def _kept(
-    source: Source,
-) -> tuple[Mapping[str, Any], dict[str, dict[int, np.ndarray]], int]:
-    """The config, masks by pattern and place of the seed, and their first round.
+_Rounds = tuple[np.ndarray, np.ndarray | None, np.ndarray | None]
+"""Masks, and durations and edges where there are."""
+
+
+def _kept(source: Source) -> tuple[Mapping[str, Any], dict[str, dict[int, _Rounds]], int]:
+    """The config, the rounds by pattern and place of the seed, and the first of them.
 
     Before a run masks of nobody; the config of one made in Python is empty.
     """
@@ -120,7 +129,8 @@ def _kept(
     if source.folder is None and planned is not None and source.links:
         problem = planned.problem_at(source.patterns[0], planned.plan.points[0])
         nobody = np.zeros((int(source.rounds[-1]), problem.num_clients), bool)
-        return planned.config or {}, {pattern: {0: nobody} for pattern in source.patterns}, 0
+        each: dict[int, _Rounds] = {0: (nobody, None, None)}
+        return planned.config or {}, dict.fromkeys(source.patterns, each), 0
     if source.folder is None:
         raise errors.invalid('folder', 'be given to price a run, as its links are kept there', None)
     facts, config = runs.read_description(source.folder)
@@ -129,11 +139,18 @@ def _kept(
         requirement = f"have kept the links of {missing[0]} (log: ('links',))"
         raise errors.invalid('workdir', requirement, source.folder)
     places = {seed: place for place, seed in enumerate(facts['seeds'])}
-    masks = {
-        pattern: {places[seed]: mask for seed, mask in kept.masks[pattern].items()}
+    found = {
+        pattern: {
+            places[seed]: (
+                mask,
+                kept.durations.get(pattern, {}).get(seed),
+                kept.edges.get(pattern, {}).get(seed),
+            )
+            for seed, mask in kept.masks[pattern].items()
+        }
         for pattern in source.patterns
     }
-    return config or {}, masks, kept.first_round
+    return config or {}, found, kept.first_round
 
 
 def _facts(
