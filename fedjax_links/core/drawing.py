@@ -16,9 +16,9 @@ _BLOCK_BYTES = 2**20
 
 def sample_shapes(participation: Participation) -> Links:
     """What a pattern draws in a round, by shapes and dtypes."""
-    key = jax.random.key(0)
+    key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), jnp.int32)
     carry = jax.eval_shape(participation.init, key)
-    return jax.eval_shape(participation.sample, carry, key, jnp.int32(0))[1]
+    return jax.eval_shape(participation.sample, carry, key, round)[1]
 
 
 def block_length(participation: Participation, num_rounds: int) -> int:

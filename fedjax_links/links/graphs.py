@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
 
+_STREAM = 0x4752  # keeps graphs apart from other draws that use the same seed
+
 
 class Graph(NamedTuple):
     """Neighbours, and the numbers of the edges to them.
@@ -142,7 +144,7 @@ def erdos_renyi(num_clients: int, p: float, seed: int = 0) -> Graph:
     checks.static_int('num_clients', num_clients)
     checks.within('p', p, 0, 1)
     checks.static_int('seed', seed, minimum=0)
-    rng, most = np.random.default_rng(seed), num_clients * (num_clients - 1) // 2
+    rng, most = np.random.default_rng([seed, _STREAM]), num_clients * (num_clients - 1) // 2
     chosen = np.sort(rng.choice(most, rng.binomial(most, p), replace=False))
     high = np.floor((1 + np.sqrt(1.0 + 8.0 * chosen)) / 2).astype(np.int64)  # high > low >= 0
     high -= chosen < high * (high - 1) // 2  # where the root was rounded up
@@ -165,7 +167,7 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
     checks.static_int('num_clients', num_clients)
     checks.positive('radius', radius)
     checks.static_int('seed', seed, minimum=0)
-    places = np.random.default_rng(seed).random((num_clients, 2))
+    places = np.random.default_rng([seed, _STREAM]).random((num_clients, 2))
     checks.fits('radius', radius, 32.0 * num_clients**2 * min(1.0, np.pi * radius**2))
     return _from_pairs(
         num_clients, spatial.KDTree(places).query_pairs(radius, output_type='ndarray')

@@ -1,13 +1,12 @@
 """Losses that hang on how large the model is."""
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import base
-from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
+from fedjax_links.base import Array, Key, MaskLinks, Participation
 from fedjax_links.core import checks, prng
 from fedjax_links.participation import schedules
+from fedjax_links.participation.algebra import Samples, combine
 from fedjax_links.participation.laws import Given, LinkLaw, independent
 
 
@@ -35,16 +34,12 @@ def packets(pattern: Participation, *, loss: ArrayLike, num_packets: int) -> Par
     xp = checks.array_module(each)
     arrives = xp.broadcast_to((1 - each) ** num_packets, pattern.num_clients)
 
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
-        carry, links = pattern.sample(carry, jax.random.fold_in(key, 0), round)
-        links = base.as_masks(links)
-        arrived = prng.uniform(jax.random.fold_in(key, 1), arrives.shape) < arrives
-        return carry, links._replace(mask=links.mask & arrived, prob=links.prob * arrives)
+    def lose(key: Key, round: Array, samples: Samples) -> MaskLinks:
+        (links,) = samples
+        arrived = prng.uniform(key, arrives.shape) < arrives
+        return links._replace(mask=links.mask & arrived, prob=links.prob * arrives)
 
-    def init(key: Key) -> PyTree:
-        return pattern.init(jax.random.fold_in(key, 0))
-
-    return pattern._replace(init=init, sample=sample)
+    return combine([pattern], lose)
 
 
 def packets_law(given: Given) -> LinkLaw:

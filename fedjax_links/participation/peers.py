@@ -1,15 +1,15 @@
 """Links between clients, around any pattern of uplinks."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import base
-from fedjax_links.base import Array, Key, Participation, PeerLinkSample, PyTree
+from fedjax_links.base import Array, Key, Participation, PeerLinkSample
 from fedjax_links.core import checks, drawing, errors
 from fedjax_links.core.references import cite
 from fedjax_links.links.graphs import Graph
+from fedjax_links.participation.algebra import Samples, combine
 from fedjax_links.participation.bernoulli import bernoulli
 from fedjax_links.participation.laws import Given, LinkLaw
 
@@ -62,24 +62,17 @@ def peers(
     missing = graph.edge_ids == graph.num_edges
     places = np.where(missing, 0, graph.edge_ids)
 
-    def init(key: Key) -> PyTree:
-        return tuple(
-            part.init(jax.random.fold_in(key, k)) for k, part in enumerate((pattern, edges))
-        )
-
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, PeerLinkSample]:
-        own, links = pattern.sample(carry[0], jax.random.fold_in(key, 0), round)
-        between, drawn = edges.sample(carry[1], jax.random.fold_in(key, 1), round)
-        links, drawn = base.as_masks(links), base.as_masks(drawn)
-        found = PeerLinkSample(
+    def merge(key: Key, round: Array, samples: Samples) -> PeerLinkSample:
+        links, between = samples
+        return PeerLinkSample(
             **links._asdict(),
             neighbours=jnp.asarray(graph.neighbours),
-            edges=base.participants(drawn)[places] & ~missing,
-            edge_prob=drawn.prob[0] if alike else jnp.where(missing, 0, drawn.prob[places]),
+            edges=base.participants(between)[places] & ~missing,
+            edge_prob=between.prob[0] if alike else jnp.where(missing, 0, between.prob[places]),
         )
-        return (own, between), found
 
-    return Participation(init, sample, pattern.num_clients, pattern.cycle)
+    found = combine([pattern, edges], merge, num_clients=pattern.num_clients)
+    return found._replace(cycle=pattern.cycle)
 
 
 def _coins(prob: ArrayLike, num_edges: int) -> Participation:

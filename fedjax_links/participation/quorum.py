@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import base
-from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
+from fedjax_links.base import Array, Key, MaskLinks, Participation
 from fedjax_links.core import checks, errors
-from fedjax_links.participation.laws import Given, LinkLaw, independent
+from fedjax_links.participation.algebra import Samples, combine
+from fedjax_links.participation.always import always
+from fedjax_links.participation.laws import Given, LinkLaw
 from fedjax_links.participation.schedules import as_floats, one_or_each
 
 
@@ -75,30 +77,19 @@ def quorum(
     if pattern is not None and pattern.num_clients != num_clients:
         raise errors.invalid('pattern', f'have {num_clients} clients', pattern.num_clients)
     known = pattern is None and deadline is None and _is_exchangeable(times, grace)
-    chance = quorum / num_clients if known else np.nan
-    limit = jnp.inf if deadline is None else deadline
+    chance, limit = quorum / num_clients if known else np.nan, deadline or np.inf
 
-    def init(key: Key) -> PyTree:
-        return () if pattern is None else pattern.init(jax.random.fold_in(key, 0))
-
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
-        prob = jnp.full(num_clients, chance)
-        links: MaskLinks = base.LinkSample(jnp.ones(num_clients, bool), prob)
-        if pattern is not None:
-            carry, drawn = pattern.sample(carry, jax.random.fold_in(key, 0), round)
-            links = base.as_masks(drawn)._replace(prob=prob)
-        there = base.participants(links)
-        normal = jax.random.normal(jax.random.fold_in(key, 1), (num_clients,), jnp.float32)
+    def wait(key: Key, round: Array, samples: Samples) -> MaskLinks:
+        there = base.participants(samples[0])
+        normal = jax.random.normal(key, (num_clients,), jnp.float32)
         taken = jnp.where(there, fixed + middle * jnp.exp(width * normal), jnp.inf)
-        ordered = jnp.sort(taken)
         count = jnp.sum(there)
-        last = ordered[jnp.clip(jnp.minimum(quorum, count) - 1, 0)]
+        last = jnp.sort(taken)[jnp.clip(jnp.minimum(quorum, count) - 1, 0)]
         end = jnp.minimum(jnp.where(count > 0, last, 0) + grace, limit)
-        links = links._replace(mask=links.mask & (taken <= end), duration=end)
-        return carry, links
+        mask, prob = samples[0].mask & (taken <= end), jnp.full(num_clients, chance)
+        return samples[0]._replace(mask=mask, prob=prob, duration=end)
 
-    cycle = None if pattern is None else pattern.cycle
-    return Participation(init, sample, num_clients, cycle)
+    return combine([always(num_clients) if pattern is None else pattern], wait)
 
 
 def _is_exchangeable(times: Times, grace: float) -> bool:
@@ -109,10 +100,15 @@ def _is_exchangeable(times: Times, grace: float) -> bool:
 def quorum_law(given: Given) -> LinkLaw:
     """Exact rates and weights where all clients are alike: everyone's are equal."""
     times, options = given.options['times'], given.options
+    times = times if isinstance(times, Times) else Times(times)
     plain = all(options.get(name) is None for name in ('deadline', 'pattern'))
     if not (plain and _is_exchangeable(times, options.get('grace', 0.0))):
-        return LinkLaw('the first that arrive', is_duplex=False)
-    count = len(np.asarray(times.median))
-    law = independent('the first that arrive, all alike', np.full(count, options['quorum'] / count))
-    equal = np.full(count, 1 / count)
-    return law._replace(probs=None, weights=equal, never_empty=True, weights_source='all alike')
+        return LinkLaw('the first that arrive')
+    equal = np.full(np.size(times.median), 1 / np.size(times.median))
+    return LinkLaw(
+        'the first that arrive, all alike',
+        rates=equal * options['quorum'],
+        weights=equal,
+        weights_source='all alike',
+        never_empty=True,
+    )

@@ -60,21 +60,8 @@ def semi_markov(
       [[1 1 0 0 1 1 1 0 0 1]
        [0 0 1 1 1 0 0 1 1 1]]
     """
-    laws = sojourns.checked('up', up), sojourns.checked('down', down)
-    rows = max(map(len, laws))
-    if {len(law) for law in laws} - {1, rows}:
-        raise errors.invalid('down', f'have 1 or {rows} rows, as `up`', len(laws[1]))
-    if kinds is None:
-        if num_clients is not None:
-            checks.static_int('num_clients', num_clients)
-        if num_clients not in (None, rows) and rows > 1:
-            raise errors.invalid('num_clients', f'be that of the {rows} rows', num_clients)
-        kinds = np.arange(rows) if rows > 1 else np.zeros(num_clients or 1, int)
-    kinds = checks.ids('kinds', kinds)
-    checks.within('kinds', kinds, 0, rows - 1)
-    both = [np.broadcast_to(law, (rows, law.shape[1])) for law in laws]
-    means = [law.sum(axis=1) for law in both]
-    prob = as_floats((means[0] / (means[0] + means[1]))[kinds])
+    both, kinds = _by_client(up, down, num_clients, kinds)
+    prob = as_floats(_stationary(both)[kinds])
     leaving = [_hazards(law).astype(np.float32) for law in both]
     elapsed = [(np.cumsum(law, axis=1).T / law.sum(axis=1)).T.astype(np.float32) for law in both]
 
@@ -104,6 +91,29 @@ def semi_markov(
     return Participation(init, sample, len(kinds))
 
 
+def _by_client(
+    up: ArrayLike, down: ArrayLike, num_clients: int | None, kinds: ArrayLike | None
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Both laws, [G, L] with the same G, and the row of each client."""
+    laws = [sojourns.checked('up', up), sojourns.checked('down', down)]
+    rows = max(map(len, laws))
+    if {len(law) for law in laws} - {1, rows}:
+        raise errors.invalid('down', f'have 1 or {rows} rows, as `up`', len(laws[1]))
+    if kinds is None:
+        if num_clients not in (None, rows) and rows > 1:
+            raise errors.invalid('num_clients', f'be that of the {rows} rows', num_clients)
+        kinds = np.arange(rows) if rows > 1 else np.zeros(num_clients or 1, int)
+    kinds = checks.ids('kinds', kinds)
+    checks.within('kinds', kinds, 0, rows - 1)
+    return [np.broadcast_to(law, (rows, law.shape[1])) for law in laws], kinds
+
+
+def _stationary(laws: list[np.ndarray]) -> np.ndarray:
+    up, down = (law.sum(axis=1) for law in laws)
+    probs: np.ndarray = up / (up + down)
+    return probs
+
+
 def _hazards(survival: np.ndarray) -> np.ndarray:
     """``P(D = k given D >= k)`` for k = 1, 2, ..., 1 at the last."""
     after = np.concatenate([survival[:, 1:], np.zeros((len(survival), 1))], axis=1)
@@ -111,12 +121,9 @@ def _hazards(survival: np.ndarray) -> np.ndarray:
 
 
 def semi_markov_law(given: Given) -> LinkLaw:
-    """Exact law of `semi_markov` in a round; of several, only that links are independent."""
-    laws = [sojourns.checked(name, given.options[name]).sum(axis=1) for name in ('up', 'down')]
-    probs = laws[0] / (laws[0] + laws[1])
-    kinds, count = given.options.get('kinds'), given.options.get('num_clients')
-    if kinds is not None:
-        probs = np.broadcast_to(probs, max(kinds) + 1)[np.asarray(kinds)]
-    probs = np.broadcast_to(probs, count or probs.size)
-    law = independent('up and down for times of given laws, independent over clients', probs)
+    """Exact law of `semi_markov` in a round."""
+    options = {'num_clients': None, 'kinds': None, **given.options}
+    laws, kinds = _by_client(**options)
+    said = 'up and down for times of given laws, independent over clients'
+    law = independent(said, _stationary(laws)[kinds])
     return law._replace(memoryless=False, weights_source='independent each round')

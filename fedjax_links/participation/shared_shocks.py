@@ -1,15 +1,14 @@
 """Outages that groups of clients have in common."""
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links import base
-from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
-from fedjax_links.core import checks, errors, prng
+from fedjax_links.base import Array, Key, MaskLinks, Participation
+from fedjax_links.core import checks, errors
 from fedjax_links.participation import selection
+from fedjax_links.participation.algebra import Samples, combine
 from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw
-from fedjax_links.participation.markov import move
+from fedjax_links.participation.markov import markov
 from fedjax_links.participation.schedules import as_floats
 
 
@@ -41,23 +40,16 @@ def shared_shocks(
     for name, rate in (('up_rate', up_rate), ('down_rate', down_rate)):
         checks.positive(name, rate)
         checks.within(name, rate, 0, 1)
-    xp = checks.array_module(up_rate, down_rate)
-    rise, fall = (xp.broadcast_to(as_floats(rate), count) for rate in (up_rate, down_rate))
-    share = rise / (rise + fall)
+    rise, fall = as_floats(up_rate), as_floats(down_rate)
+    share = checks.array_module(rise, fall).broadcast_to(rise / (rise + fall), count)
 
-    def init(key: Key) -> PyTree:
-        up = prng.uniform(jax.random.fold_in(key, 1), (count,)) < share
-        return pattern.init(jax.random.fold_in(key, 0)), up
+    def strike(key: Key, round: Array, samples: Samples) -> MaskLinks:
+        links, shocks = samples
+        mask, prob = links.mask & shocks.mask[labels], links.prob * shocks.prob[labels]
+        return links._replace(mask=mask, prob=prob)
 
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
-        part, up = carry
-        part, links = pattern.sample(part, jax.random.fold_in(key, 0), round)
-        links = base.as_masks(links)
-        up = move(up, prng.uniform(jax.random.fold_in(key, 1), (count,)), rise, fall)
-        mask, prob = links.mask & up[labels], links.prob * share[labels]
-        return (part, up), links._replace(mask=mask, prob=prob)
-
-    return pattern._replace(init=init, sample=sample)
+    parts = [pattern, markov(share, up_rate)]
+    return combine(parts, strike, num_clients=pattern.num_clients)._replace(cycle=pattern.cycle)
 
 
 def shared_shocks_law(given: Given) -> LinkLaw:

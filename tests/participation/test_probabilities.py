@@ -114,8 +114,8 @@ def streams_of(path):
 
 def test_equal_seeds_draw_from_different_streams():
     # The same seed for data, partition and links is usual; the draws must not be the same numbers.
-    paths = [PACKAGE / 'report' / 'pricing.py']
-    for folder in ('problems', 'participation'):
+    paths = [PACKAGE / 'config' / 'choices.py']
+    for folder in ('links', 'problems', 'participation'):
         paths += sorted((PACKAGE / folder).rglob('*.py'))
     found = {
         path.relative_to(PACKAGE).as_posix(): set(streams)
