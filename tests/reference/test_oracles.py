@@ -1,12 +1,27 @@
 """The loops that algorithms are compared with tell each classic misreading from the listing."""
 
+import functools
+
 import numpy as np
 import pytest
 
-from tests.reference import block_loops, interval_loops, memory_loops, newer_loops, quadratic_loops
+from tests.reference import (
+    block_loops,
+    interval_loops,
+    memory_loops,
+    newer_loops,
+    peer_links,
+    peer_loops,
+    quadratic_loops,
+)
 from tests.reference.harness import assert_caught
 
 HARD, GENTLE = quadratic_loops.hard_setting(), quadratic_loops.gentle_setting()
+EDGES = peer_links.history(7, 80, 0, prob=0.8)[2]
+OFTEN = HARD._replace(mask=np.random.default_rng(0).random((80, 7)) < 0.9)
+WEIGHTS = np.random.default_rng(1).random((7, 7))
+S2A = functools.partial(peer_loops.semi_decentralised, to_all=True)
+S2S = functools.partial(peer_loops.semi_decentralised, to_all=False)
 STEPS = np.array([1, 4, 2, 3, 4, 1, 2])
 FEDAU = (
     'counts first',
@@ -116,6 +131,15 @@ ORACLES = [
         'rests in empty rounds',
         'a mean',
     ),
+    ((peer_loops.aged_fedvarp, HARD, 5), 'never forgets y_i'),
+    ((peer_loops.aged_mifa, HARD, 5), 'over all', 'younger than the age'),
+    ((peer_loops.area, HARD), 'mean over the active', 'sends its update'),
+    ((peer_loops.cogc, OFTEN, EDGES, 1), 'waits for all'),
+    ((peer_loops.colrel, GENTLE, EDGES, WEIGHTS), 'mean over the active', 'transposed'),
+    ((peer_loops.gossip, HARD, EDGES), 'averages before it trains', 'own degree'),
+    ((peer_loops.mimic, HARD), 'corrects twice', 'forgets'),
+    ((S2A, HARD, EDGES, 3), 'hears z', 'server in the first round'),
+    ((S2S, HARD, EDGES, 3), 'hears z', 'server in the first round'),
     ((quadratic_loops.fedpbc, HARD), 'broadcast at the start', 'rests in empty rounds'),
 ]
 

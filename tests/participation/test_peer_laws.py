@@ -1,0 +1,248 @@
+"""Laws of the patterns with sojourns, shocks, quorums, packets and peers, in standard errors."""
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import analysis, mixing, participation, simulation
+from fedjax_links.links import graphs
+from fedjax_links.participation import sojourns
+from tests import refusals
+
+NUM_SEEDS, Z_BOUND = 20_000, 4.8  # of 700 comparisons one in a thousand would be beyond
+PROBS = np.linspace(0.1, 0.9, 8)
+
+
+def seeds_of(pattern, num_rounds, num_seeds=NUM_SEEDS):
+    """Links of many seeds, leaves [S, T, ...]."""
+    keys = jax.random.split(jax.random.key(5), num_seeds)
+    draw = jax.jit(
+        jax.vmap(lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds))
+    )
+    return jax.tree.map(np.asarray, draw(keys))
+
+
+def agree(samples, expected):
+    """Means over the first axis, in standard errors; returns how many were compared."""
+    samples, expected = np.asarray(samples, float), np.asarray(expected, float)
+    errors = samples.std(axis=0) / np.sqrt(len(samples))
+    off = np.abs(samples.mean(axis=0) - expected)
+    fixed = errors == 0
+    assert (off[fixed] < 1e-6).all()
+    assert (off[~fixed] / errors[~fixed]).max(initial=0) < Z_BOUND
+    return int((~fixed).sum())
+
+
+LAWS = {
+    'lognormal, weibull': (sojourns.lognormal(3.0, 0.9), sojourns.weibull(4.0, 0.6)),
+    'ageing': (sojourns.weibull(6.0, 3.0), sojourns.geometric(0.3)),
+    'observed': (sojourns.observed([1, 2, 2, 9]), sojourns.observed([0.5, 3.2, 4.0])),
+    'fixed': (np.ones(3), np.ones(5)),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize('name', LAWS)
+def test_semi_markov_links_are_stationary_with_their_autocorrelation(name):
+    """Every round, and every pair of rounds, is up as often as renewal theory says: 2 x 78."""
+    up, down = LAWS[name]
+    num_rounds = 12
+    pattern = participation.semi_markov(up, down, num_clients=2)
+    mask = seeds_of(pattern, num_rounds).mask.astype(float)
+    prob = float(np.squeeze(analysis.semi_markov_stationary(up, down)))
+    memory = analysis.semi_markov_autocorrelation(np.ravel(up), np.ravel(down), num_rounds - 1)
+    first, second = np.triu_indices(num_rounds)
+    both = prob**2 + prob * (1 - prob) * memory[second - first]
+    pairs = mask[:, first] * mask[:, second]
+    assert agree(pairs, np.stack([both, both], axis=1)) > 50
+    assert agree(mask[..., 0] * mask[..., 1], np.full(num_rounds, prob**2)) > 5  # independent
+    np.testing.assert_allclose(
+        participation.semi_markov(up, down)
+        .sample(pattern.init(jax.random.key(0)), jax.random.key(0), 0)[1]
+        .prob,
+        prob,
+        rtol=1e-6,
+    )
+
+
+def test_sojourns_have_their_law():
+    """Lengths of whole sojourns up of a long record, against the law, in standard errors."""
+    up, down = LAWS['lognormal, weibull']
+    pattern = participation.semi_markov(up, down, num_clients=200)
+    links = simulation.realised_links(jax.random.key(1), pattern, num_rounds=3000)
+    lengths = []
+    for column in np.asarray(links.mask).T:
+        turns = np.flatnonzero(np.diff(column.astype(int)) != 0)
+        runs = np.diff(turns)
+        lengths.append(runs[column[turns[:-1] + 1]])
+    lengths = np.concatenate(lengths)
+    law = np.ravel(up)[:15]  # P(D > k)
+    beyond = (lengths[:, None] > np.arange(15)).mean(axis=0)
+    errors = np.sqrt(law * (1 - law) / len(lengths))
+    assert (np.abs(beyond - law)[1:] < Z_BOUND * errors[1:] + 1e-3).all()  # the end cuts long ones
+
+
+def test_both_geometric_is_the_markov_link():
+    rise, fall = 0.15, 0.3
+    up, down = sojourns.geometric(fall), sojourns.geometric(rise)
+    memory = analysis.semi_markov_autocorrelation(up[0], down[0], 20)
+    expected = analysis.markov_autocorrelation(rise, fall, np.arange(21))
+    np.testing.assert_allclose(memory, expected, rtol=0, atol=1e-8)
+    prob = analysis.semi_markov_stationary(up[0], down[0])
+    assert abs(prob - analysis.markov_stationary(rise, fall)) < 1e-8
+
+
+@pytest.mark.statistical
+def test_shared_shocks():
+    """Marginals, correlations within groups and none between: 8 x 6 + 28 + 28."""
+    groups = [0, 0, 0, 0, 1, 1, 2, 2]
+    rise, fall, num_rounds = 0.2, 0.1, 6
+    share = rise / (rise + fall)
+    pattern = participation.shared_shocks(
+        participation.bernoulli(PROBS), groups, up_rate=rise, down_rate=fall
+    )
+    links = seeds_of(pattern, num_rounds)
+    mask = links.mask.astype(float)
+    agree(mask, np.tile(PROBS * share, (num_rounds, 1)))
+    np.testing.assert_allclose(links.prob[0, 0], PROBS * share, rtol=1e-6)
+    first, second = np.triu_indices(8, 1)
+    rates = PROBS * share
+    together = np.equal.outer(groups, groups)[first, second]
+    spread = np.sqrt(rates * (1 - rates))
+    correlation = analysis.shock_correlation(PROBS, share)[first, second] * together
+    expected = rates[first] * rates[second] + correlation * spread[first] * spread[second]
+    agree(mask[:, 2, first] * mask[:, 2, second], expected)
+    lagged = (1 - rise - fall) ** 3  # of the chain, between rounds 1 and 4
+    both = PROBS[first] * PROBS[second]
+    expected = both * (share**2 + together * share * (1 - share) * lagged)
+    agree(mask[:, 1, first] * mask[:, 4, second], expected)
+
+
+@pytest.mark.statistical
+def test_packets():
+    loss = np.linspace(0, 0.5, 8)
+    pattern = participation.packets(participation.bernoulli(PROBS), loss=loss, num_packets=4)
+    links = seeds_of(pattern, 5)
+    arrives = PROBS * (1 - loss) ** 4
+    agree(links.mask, np.tile(arrives, (5, 1)))
+    np.testing.assert_allclose(links.prob[0, 0], arrives, rtol=1e-6)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize('count', [1, 3, 8])
+def test_a_quorum_of_equals_takes_all_alike_and_lasts_as_order_statistics_do(count):
+    """P(i arrives) = k / N, and P(a round is over by t) = P(Bin(N, F(t)) >= k)."""
+    times = participation.Times(np.full(8, 2.0), sigma=0.7, fixed=0.5)
+    links = seeds_of(participation.quorum(times, quorum=count), 4)
+    agree(links.mask, np.full((4, 8), count / 8))
+    np.testing.assert_allclose(links.prob[0, 0], count / 8)
+    assert (links.mask.sum(axis=-1) == count).all()
+    at = np.linspace(0.8, 8.0, 12)
+    by = stats.norm.cdf(np.log((at - 0.5) / 2.0) / 0.7)
+    expected = stats.binom.sf(count - 1, 8, by)
+    often = (expected > 0.001) & (expected < 0.999)  # whose errors are normal
+    assert agree(links.duration[:, 0, None] <= at[often], expected[often]) > 2
+
+
+@pytest.mark.statistical
+def test_grace_and_deadline():
+    """Who arrives within a grace after the first, or before a deadline; how long it lasts."""
+    median = np.linspace(1.0, 3.0, 8)
+    times = participation.Times(median, sigma=0.5)
+    pattern = participation.quorum(times, quorum=8, deadline=2.0)
+    links = seeds_of(pattern, 3)
+    agree(links.mask, np.tile(stats.norm.cdf(np.log(2.0 / median) / 0.5), (3, 1)))
+    assert np.isnan(links.prob).all()
+    assert (links.duration <= 2.0).all()
+    fixed = participation.quorum([1.0, 1.2, 1.9, 4.0], quorum=1, grace=0.5)
+    drawn = simulation.realised_links(jax.random.key(0), fixed, num_rounds=1)
+    assert drawn.mask.tolist() == [[True, True, False, False]]
+    assert float(drawn.duration[0]) == 1.5
+    few = participation.quorum(
+        np.ones(4), quorum=3, pattern=participation.replay([[True, False, False, False]])
+    )
+    drawn = simulation.realised_links(jax.random.key(0), few, num_rounds=1)
+    assert drawn.mask.tolist() == [[True, False, False, False]]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize('kind', ['independent', 'markov'])
+def test_peer_links(kind):
+    """Edges, what they do on average and in the mean square, and uplinks that ignore them."""
+    graph = graphs.ring(6, 4)
+    by_edge = np.linspace(0.1, 0.9, graph.num_edges)
+    prob = by_edge if kind == 'independent' else participation.markov(by_edge, 0.1)
+    uplinks = participation.bernoulli(PROBS[:6])
+    links = seeds_of(participation.peers(uplinks, graph, prob=prob), 3, num_seeds=6000)
+    expected = by_edge[graph.edge_ids]
+    agree(links.edges, np.tile(expected, (3, 1, 1)))
+    np.testing.assert_allclose(links.edge_prob[0, 0], expected, rtol=1e-6)
+    agree(links.mask, np.tile(PROBS[:6], (3, 1)))
+    joint = links.mask[:, 2, :, None] * links.edges[:, 2]
+    agree(joint, PROBS[:6, None] * expected)
+    dense = np.zeros((6000, 6, 6), bool)
+    np.put_along_axis(dense, np.tile(graph.neighbours, (6000, 1, 1)), links.edges[:, 1], axis=2)
+    assert (dense == dense.transpose(0, 2, 1)).all()
+    matrices = analysis.metropolis_matrix(dense)
+    weights = jax.vmap(mixing.metropolis_weights)(links.neighbours[:, 1], links.edges[:, 1])
+    placed = np.take_along_axis(matrices, links.neighbours[:, 1], axis=2)
+    np.testing.assert_allclose(weights, placed, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(matrices.sum(axis=1), 1, rtol=0, atol=1e-12)
+    agree(matrices, analysis.expected_metropolis_matrix(graph.neighbours, expected))
+    moment = np.random.default_rng(0).normal(size=(6, 6))
+    squares = np.einsum('sij,jk,skl->sil', matrices, moment, matrices)
+    agree(squares, analysis.metropolis_map(graph.neighbours, expected)(moment))
+
+
+@pytest.mark.parametrize(
+    'field, make',
+    {
+        'quorum': lambda: participation.quorum(np.ones(4), quorum=5),
+        'deadline': lambda: participation.quorum(np.ones(4), quorum=2, deadline=0.0),
+        'times.sigma': lambda: participation.quorum(
+            participation.Times(np.ones(4), sigma=-1.0), quorum=2
+        ),
+        'loss': lambda: participation.packets(
+            participation.always(2), loss=[0.5, 1.5], num_packets=2
+        ),
+        'groups': lambda: participation.shared_shocks(
+            participation.always(3), [0, 1], up_rate=0.5, down_rate=0.5
+        ),
+        'up_rate': lambda: participation.shared_shocks(
+            participation.always(2), [0, 1], up_rate=0.0, down_rate=0.5
+        ),
+        'graph': lambda: participation.peers(participation.always(3), graphs.ring(4), prob=0.5),
+        'prob': lambda: participation.peers(participation.always(4), graphs.ring(4), prob=1.5),
+        'up': lambda: participation.semi_markov([0.5, 1.0], [1.0]),
+        'num_clients': lambda: participation.semi_markov(
+            np.ones((2, 3)), np.ones(3), num_clients=3
+        ),
+        'median': lambda: sojourns.lognormal(0.0, 1.0),
+        'edges': lambda: graphs.from_edges(3, [(0, 1), (1, 0)]),
+        'degree': lambda: graphs.ring(6, 3),
+        'p': lambda: graphs.erdos_renyi(5, 1.5),
+        'radius': lambda: graphs.geometric(5, -1.0),
+    }.items(),
+)
+def test_a_users_mistake_is_named(field, make):
+    with refusals.names(field):
+        make()
+
+
+def test_parts_with_peers_or_durations_go_inside():
+    plain = participation.always(4)
+    ring = participation.peers(plain, graphs.ring(4), prob=0.5)
+    timed = participation.quorum(np.ones(4), quorum=2)
+    for pattern in (ring, timed):
+        with refusals.names('patterns'):
+            both = participation.both(pattern, plain)
+            simulation.realised_links(jax.random.key(0), both, num_rounds=1)
+    cut = participation.outage(ring, start=0, stop=2, clients=[0])
+    links = simulation.realised_links(jax.random.key(0), cut, num_rounds=4)
+    assert not links.edges[:2, 0].any()
+    assert not links.edges[:2, 1, 0].any()
+    alone = participation.unavailable(participation.cap(ring, 2))
+    links = simulation.realised_links(jax.random.key(0), alone, num_rounds=4)
+    np.testing.assert_array_equal(links.mask, links.downlink)
+    assert links.edges.shape == (4, 4, 2)
