@@ -88,34 +88,34 @@ class _Round(NamedTuple):
         return np.where(self.active[:, None], fresh, rows)
 
 
-State = tuple[np.ndarray, ...]
-Rule = Callable[..., State]
+State = tuple[np.ndarray, np.ndarray]
+Rule = Callable[[_Round, np.ndarray, np.ndarray], State]
 
 
-def _fedavg(s: _Round, x: np.ndarray) -> State:
-    return (x + s.mean(s.deltas(x)),)
+def _fedavg(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
+    return x + s.mean(s.deltas(x)), rows
 
 
-def _fedavg_all(s: _Round, x: np.ndarray) -> State:
-    return (x + s.deltas(x)[s.active].sum(axis=0) / len(s.active),)
+def _fedavg_all(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
+    return x + s.deltas(x)[s.active].sum(axis=0) / len(rows), rows
 
 
-def _fedavg_known(s: _Round, x: np.ndarray) -> State:
+def _fedavg_known(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
     weighted = s.deltas(x) / s.probs[:, None]
-    return (x + weighted[s.active].sum(axis=0) / len(s.active),)
+    return x + weighted[s.active].sum(axis=0) / len(rows), rows
 
 
-def _colrel(s: _Round, x: np.ndarray) -> State:
+def _colrel(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
     weights = s.options['weights']
     factors = (weights * s.edges * s.active[:, None]).sum(axis=0)
-    return (x + factors @ s.deltas(x) / len(s.active),)
+    return x + factors @ s.deltas(x) / len(rows), rows
 
 
-def _cogc(s: _Round, x: np.ndarray) -> State:
+def _cogc(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
     size, tolerance = len(s.active), s.options['tolerance']
     after = (np.arange(size)[:, None] + np.arange(tolerance + 1)) % size
     complete = s.active & np.take_along_axis(s.edges, after, axis=1).all(axis=1)
-    return (x + (complete.sum() >= size - tolerance) * s.deltas(x).mean(axis=0),)
+    return x + (complete.sum() >= size - tolerance) * s.deltas(x).mean(axis=0), rows
 
 
 def _s2s(s: _Round, x: np.ndarray, models: np.ndarray) -> State:
@@ -182,28 +182,17 @@ def _focus(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
     return x - s.rate * rows.sum(axis=0), rows
 
 
-RULES: Mapping[str, tuple[Rule, bool, bool]] = {
-    'area': (_area, True, True),
-    'cogc': (_cogc, False, True),
-    'colrel': (_colrel, False, True),
-    'fedavg': (_fedavg, False, True),
-    'fedavg_all': (_fedavg_all, False, True),
-    'fedavg_known': (_fedavg_known, False, True),
-    'fedpbc': (_fedpbc, True, True),
-    'fedstale': (_fedstale, True, True),
-    'fedvarp': (_fedvarp, True, True),
-    'focus': (_focus, True, False),
-    'gossip': (_gossip, True, True),
-    'mifa': (_mifa, True, True),
-    'mimic': (_mimic, True, True),
-    's2a': (_s2a, True, True),
-    's2s': (_s2s, True, True),
-    'scaffold': (_scaffold, True, False),
+_WITHOUT_ROWS = _cogc, _colrel, _fedavg, _fedavg_all, _fedavg_known
+_OF_MODELS = _fedpbc, _gossip, _s2a, _s2s
+_OF_MEMORIES = _area, _fedstale, _fedvarp, _focus, _mifa, _mimic, _scaffold
+RULES: Mapping[str, Rule] = {
+    rule.__name__[1:]: rule for rule in (*_WITHOUT_ROWS, *_OF_MODELS, *_OF_MEMORIES)
 }
-"""By name in ``ALGORITHMS``: the round, whether a row is kept for each client (a model of its own,
-or what is remembered of it), and whether all randomness of local steps is in the local model."""
+"""By name in ``ALGORITHMS``: the round, of the server's model and a row for each client, which is
+its own model or what is remembered of it, where the rule has any."""
 
-_WITH_CLIENT_MEAN = ('fedpbc', 's2a', 's2s')
+_ROWS_HAVE_OWN_NOISE = 'focus', 'scaffold'
+_WITH_CLIENT_MEAN = 'fedpbc', 's2a', 's2s'
 
 
 def linear_rule(
@@ -247,31 +236,20 @@ def linear_rule(
     """
     if rule not in RULES:
         raise errors.unknown_name('rule', rule, RULES)
-    play, has_rows, noise_in_model = RULES[rule]
     probs = _checks.checked_some_link('probs', probs)
     targets = _checks.checked_targets('targets', targets, probs.size).reshape(probs.size, -1)
     bends = np.broadcast_to(np.asarray(curvature, np.float64), probs.shape)
     if not (learning_rate * bends > 0).all() or not (learning_rate * bends < 2).all():
         raise errors.invalid('learning_rate', 'times `curvature` lie in (0, 2)', learning_rate)
-    if noise and not noise_in_model:
+    if noise and rule in _ROWS_HAVE_OWN_NOISE:
         raise errors.invalid('noise', f'be 0 for {rule}, whose rows have another', noise)
     steps, size = _checks.checked_int('local_steps', local_steps, minimum=1), probs.size
     shrink = (1.0 - learning_rate * bends)[:, None]
-    unit = _Round(
-        active=np.ones(size, bool),
-        mixing=np.eye(size),
-        edges=np.eye(size, dtype=bool),
-        probs=probs,
-        keep=shrink**steps,
-        targets=np.eye(size),
-        rate=learning_rate,
-        steps=steps,
-        curvature=bends[:, None],
-        options=options,
-    )
-    moments = _Moments(1 + size * has_rows, size)
+    local: Any = probs, shrink**steps, targets, learning_rate, steps, bends[:, None], options
+    nobody = np.zeros(size, bool), np.eye(size), np.eye(size, dtype=bool)
+    moments, unit = _Moments(size), _Round(*nobody, *local)
     for chance, links in _all_links(unit, neighbours, edge_probs):
-        moments.add(chance, *_matrices(play, links, has_rows))
+        moments.add(chance, *_matrices(RULES[rule], links))
     spread = (noise * learning_rate) ** 2 * (shrink**2) ** np.arange(steps)
     by_target = np.sum(spread, axis=1) / (1.0 - unit.keep[:, 0]) ** 2
     mean, squares, pace = moments.limits(targets, by_target)
@@ -289,7 +267,8 @@ def linear_rule(
 class _Moments:
     """Means of A, B and of their Kronecker products, over the links of a round."""
 
-    def __init__(self, size: int, num_clients: int) -> None:
+    def __init__(self, num_clients: int) -> None:
+        size = 1 + num_clients
         self.state, self.given = np.zeros((size, size)), np.zeros((size, num_clients))
         self.states = np.zeros((size**2, size**2))
         self.crossed = np.zeros((size**2, size * num_clients))
@@ -330,17 +309,15 @@ class _Moments:
         return basis @ mean, np.array(squares), pace
 
 
-def _matrices(play: Rule, links: _Round, has_rows: bool) -> tuple[np.ndarray, np.ndarray]:
+def _matrices(rule: Rule, links: _Round) -> tuple[np.ndarray, np.ndarray]:
     """A and B of a round: what it makes of unit vectors of the state, and of the targets."""
     size = len(links.active)
-    width = 1 + size * has_rows
 
     def flat(state: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        parts = (state[0], state[1:]) if has_rows else (state[0],)
-        return np.vstack(play(links._replace(targets=targets), *parts))
+        return np.vstack(rule(links._replace(targets=targets), state[0], state[1:]))
 
-    of_state = flat(np.eye(width), np.zeros((size, width)))
-    return of_state, flat(np.zeros((width, size)), np.eye(size))
+    of_state = flat(np.eye(1 + size), np.zeros((size, 1 + size)))
+    return of_state, flat(np.zeros((1 + size, size)), np.eye(size))
 
 
 def _all_links(unit: _Round, neighbours: ArrayLike | None, edge_probs: ArrayLike) -> Any:

@@ -25,12 +25,8 @@ def gossip(s: Setting, edges: np.ndarray, *, wrong: str | None = None):
     """x_i = sum_j M_ij L_j(x_j)."""
     models, path = np.tile(s.start, (len(s.targets), 1)), []
     for t, up in enumerate(edges):
-        mixing = metropolis(up, wrong=wrong)
-        if wrong == 'averages before it trains':
-            models = mixing @ models
-        models = np.array([local(s, x, i, t) for i, x in enumerate(models)])
-        if wrong != 'averages before it trains':
-            models = mixing @ models
+        trained = np.array([local(s, x, i, t) for i, x in enumerate(models)])
+        models = metropolis(up, wrong=wrong) @ trained
         path.append(models.mean(axis=0))
     return np.array(path), models
 

@@ -136,7 +136,7 @@ ORACLES = [
     ((peer_loops.area, HARD), 'mean over the active', 'sends its update'),
     ((peer_loops.cogc, OFTEN, EDGES, 1), 'waits for all'),
     ((peer_loops.colrel, GENTLE, EDGES, WEIGHTS), 'mean over the active', 'transposed'),
-    ((peer_loops.gossip, HARD, EDGES), 'averages before it trains', 'own degree'),
+    ((peer_loops.gossip, HARD, EDGES), 'own degree'),
     ((peer_loops.mimic, HARD), 'corrects twice', 'forgets'),
     ((S2A, HARD, EDGES, 3), 'hears z', 'server in the first round'),
     ((S2S, HARD, EDGES, 3), 'hears z', 'server in the first round'),

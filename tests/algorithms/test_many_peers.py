@@ -1,0 +1,54 @@
+"""A hundred thousand clients with eight neighbours each, in a process whose memory is looked at."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests import ROOT
+
+NUM_ROUNDS, MOST_GIBIBYTES = 20, 4.0
+MEASURED = """
+import pathlib, sys
+import numpy as np
+import fedjax_links as fl
+from fedjax_links import participation, problems
+from fedjax_links.experiment import Experiment
+from fedjax_links.links import graphs
+N = 100_000
+targets = np.random.default_rng(0).normal(size=(N, 20)).astype(np.float32)
+client = fl.local_training.local_sgd(0.1, local_steps=3)
+name = sys.argv[1]
+entry = fl.ALGORITHMS[name]
+run = Experiment(
+    title=name,
+    problem=problems.quadratic(targets),
+    patterns={
+        'peers': participation.peers(
+            participation.bernoulli(np.linspace(0.1, 0.9, N)), graphs.ring(N, 8), prob=0.5
+        )
+    },
+    algorithms={name: lambda: entry(client, **entry.example)},
+    num_rounds=20,
+    eval_every=10,
+).run()
+print('distance', run['server/distance'][-1])
+status = pathlib.Path('/proc/self/status').read_text()
+print('peak', status.split('VmHWM:')[1].split()[0])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != 'linux', reason='asks the kernel of Linux')
+@pytest.mark.parametrize('name', ['cogc', 'colrel', 'gossip', 's2a', 's2s'])
+def test_a_hundred_thousand_clients_fit_into_four_gibibytes(name, monkeypatch):
+    monkeypatch.delenv('XLA_FLAGS', raising=False)  # memory is that of users
+    done = subprocess.run(
+        [sys.executable, '-c', MEASURED, name],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.rsplit('peak ', 1)[1]) <= MOST_GIBIBYTES * 2**20
