@@ -41,6 +41,11 @@ def _rules() -> Experiment:
     return _standard('rules', found, {'bernoulli': participation.PARTICIPATION['bernoulli']})
 
 
+def _peers() -> Experiment:
+    found = {n: _algorithm(e) for n, e in algorithms.ALGORITHMS.items() if e.traffic.peers}
+    return _standard('peers', found, {'peers': participation.PARTICIPATION['peers']})
+
+
 def _patterns() -> Experiment:
     found = {'fedavg': _algorithm(algorithms.ALGORITHMS['fedavg'])}
     return _standard('patterns', found, participation.PARTICIPATION)
@@ -79,6 +84,7 @@ _MODELS: Mapping[str, Any] = {
 STANDARD: Mapping[str, Callable[[], Experiment]] = {
     'rules': _rules,
     'patterns': _patterns,
+    'peers': _peers,
     **{name: functools.partial(_model, name, model) for name, model in _MODELS.items()},
 }
 """Experiments that together have every rule, pattern and model of this package, by name."""

@@ -1,5 +1,6 @@
 """Links that behave as a log of availability does, for any number of clients."""
 
+import itertools
 from typing import NamedTuple
 
 import jax
@@ -7,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.base import Array, Key, LinkSample, Participation
+from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.participation.markov import MarkovState, move
 from fedjax_links.participation.schedules import as_floats
+from fedjax_links.participation.semi_markov import semi_markov
+from fedjax_links.participation.sojourns import observed
 from fedjax_links.participation.traces.trace import WRAPS, Intervals, availability
 
 _LINKS = 0
@@ -48,11 +51,14 @@ def look_alike(
     wrap: str | ArrayLike | None = None,
     overlaps: str = 'reject',
     seed: int = 0,
+    law: str = 'markov',
 ) -> Participation:
     """Clients that come and go as those of a log do: each a Markov chain with the log's day.
 
     Each of the N clients takes the rates of a client of the log, drawn with replacement, and is up
-    or down independently of all others. Rates are fitted by `look_alike.daily_rates`.
+    or down independently of all others. Rates are fitted by `look_alike.daily_rates`. Such chains
+    stay up and down for geometric times, by the hour; logs often do not. `look_alike.losses` says
+    what either law leaves out.
 
     Args:
       intervals: the log, as in `trace`; time 0 is midnight.
@@ -62,13 +68,17 @@ def look_alike(
       wrap: as in `availability`.
       overlaps: as in `availability`.
       seed: of the draw of clients.
+      law: ``'markov'``; ``'semi_markov'`` for clients that stay up and down for times that theirs
+        in the log did, drawn from these, without a course of the day; ``'nearest'`` for the one
+        that leaves out less.
 
     Returns:
-      The pattern. It starts in its daily course at midnight and reports the exact probability.
+      The pattern, with the exact probability: of the time of day, from midnight on, or stationary.
 
     Raises:
-      ValueError: as for `availability`, and if the tick does not divide the day.
+      ValueError: as for `availability`, if the tick does not divide the day, or for an unknown law.
     """
+    checks.choice('law', law, ('markov', 'semi_markov', 'nearest'))
     checks.static_int('num_clients', num_clients)
     checks.static_int('seed', seed, minimum=0)
     mask = availability(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
@@ -76,6 +86,9 @@ def look_alike(
     checks.fits('tick', tick, 32.0 * length * mask.shape[1])
     fitted = daily_rates(mask, rounds_per_day=length)
     chosen = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
+    lost = losses(mask, rounds_per_day=length)
+    if law == 'semi_markov' or (law == 'nearest' and lost.of_markov > lost.of_semi_markov):
+        return _semi_markov(mask, chosen)
     by_client = fitted.rise[chosen], fitted.fall[chosen]
     rise, fall, up_by, down_by, marginal = map(as_floats, (*by_client, *fitted[2:]))
 
@@ -92,6 +105,69 @@ def look_alike(
         return MarkovState(up=up), LinkSample(mask=up, prob=jnp.asarray(marginal)[time][chosen])
 
     return Participation(init, sample, num_clients, cycle=length)
+
+
+class Losses(NamedTuple):
+    """What laws of links leave out of a log; both lie in [0, 1].
+
+    Attributes:
+      of_markov: the largest distance of the log's survival functions of times up and down, over
+        all clients, from those of chains with the clients' own rates.
+      of_semi_markov: half of the range of the mean availability over the hours of the day.
+    """
+
+    of_markov: float
+    of_semi_markov: float
+
+
+def losses(mask: NDArray[np.bool_], *, rounds_per_day: int) -> Losses:
+    """What each law leaves out of a record, which is taken to repeat.
+
+    Args:
+      mask: bool[T, L], from midnight on.
+      rounds_per_day: C.
+
+    Returns:
+      How far times are from geometric, and the course of the day.
+    """
+    apart = 0.0
+    for record in (mask, ~mask):
+        lengths = [_durations(column) for column in record.T]
+        counts = np.array([len(own) for own in lengths])
+        if counts.any():
+            mean = _ratio(record.sum(axis=0).astype(float), counts.astype(float))
+            beyond = np.arange(1, 1 + max(int(own.max()) for own in lengths if len(own)))
+            seen = (np.concatenate(lengths)[:, None] > beyond).mean(axis=0)
+            stays = 1 - _ratio(np.ones(len(mean)), mean)[:, None]
+            apart = max(apart, np.abs(seen - counts @ stays**beyond / counts.sum()).max())
+    hour = np.arange(len(mask)) % rounds_per_day * min(_HOURS, rounds_per_day) // rounds_per_day
+    day = np.bincount(hour, mask.mean(axis=1)) / np.bincount(hour)
+    return Losses(float(apart), float(np.ptp(day) / 2))
+
+
+def _durations(up: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Lengths of the runs of a record that repeats; none of one that never changes."""
+    turns = np.flatnonzero(up != np.roll(up, 1))
+    lengths = np.diff(turns, append=turns[:1] + len(up))
+    return lengths[up[turns]]
+
+
+def _semi_markov(mask: NDArray[np.bool_], chosen: NDArray[np.int64]) -> Participation:
+    """Clients that draw their times up and down from those of clients of a record."""
+    always, never = (np.asarray(still)[chosen] for still in (mask.all(0), ~mask.any(0)))
+    laws, (kinds, rows) = [], np.unique(chosen, return_inverse=True)
+    for record in (mask, ~mask):
+        own = [_durations(record[:, i]) for i in kinds]  # without any, the other law matters not
+        tables = [observed(lengths if len(lengths) else [1])[0] for lengths in own]
+        laws.append(np.array([*itertools.zip_longest(*tables, fillvalue=0.0)]).T)
+    moving = semi_markov(*laws, kinds=rows)
+
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
+        carry, links = moving.sample(carry, key, round)
+        prob = jnp.where(always | never, always, links.prob)
+        return carry, LinkSample((links.mask | always) & ~never, prob)
+
+    return moving._replace(sample=sample)
 
 
 def rounds_per_day(tick: float) -> int:

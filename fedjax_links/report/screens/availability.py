@@ -4,6 +4,7 @@ import numpy as np
 
 from fedjax_links import analysis
 from fedjax_links.participation.laws import LinkLaw
+from fedjax_links.participation.traces.look_alike import losses
 from fedjax_links.participation.traces.trace import WRAPS, Intervals, availability, check_times
 from fedjax_links.report.screens.link_statistics import standard_errors
 from fedjax_links.report.screens.recording import LinkRecord
@@ -33,7 +34,14 @@ def of_log(
     day = WRAPS['day'] / tick
     lasting = f'{len(mask):,} rounds of {tick:g} s ({len(mask) / day:.3g} days)'
     away = "FedAvg's weights {:.4f} ± {:.4f} from equal (L1)".format(*bias(mask))
-    law = LinkLaw(f'a log, {lasting}; {away}', period=int(day) if day.is_integer() else None)
+    said = f'a log, {lasting}; {away}'
+    if day.is_integer():
+        lost = losses(mask, rounds_per_day=int(day))
+        said += (
+            f'; look_alike would miss times up and down by {lost.of_markov:.2f} (markov), the day '
+            f'by {lost.of_semi_markov:.2f} (semi_markov)'
+        )
+    law = LinkLaw(said, period=int(day) if day.is_integer() else None)
     unknown = np.full(mask.shape, np.nan, np.float32)
     return LinkRecord(mask, mask, mask, mask, unknown, duplex=False, seed=0), law
 

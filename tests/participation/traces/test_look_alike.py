@@ -1,10 +1,12 @@
 """Clients fitted to a log: their law beside the log's, in standard errors."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from fedjax_links.participation import availability, intervals, look_alike
-from fedjax_links.participation.traces.look_alike import daily_rates, rounds_per_day
+from fedjax_links.participation.traces.look_alike import daily_rates, losses, rounds_per_day
 from tests.participation.sampling import assert_frequencies, masks, refuses, roll
 
 TICK, DAY = 3600.0, 24
@@ -166,3 +168,56 @@ def test_what_does_not_fit_is_refused(log):
         '`num_clients` must be at least 1, got 0.',
     )
     assert availability(small, tick=TICK, rounds=5).shape == (5, 2)
+
+
+# The other law.
+
+
+def sojourns_of(mask):
+    """Lengths of whole runs up and down, over all clients, by hand."""
+    found = {True: [], False: []}
+    for column in mask.T:
+        runs = [(bool(state), len(list(run))) for state, run in itertools.groupby(column)]
+        for state, length in runs[1:-1]:
+            found[state].append(length)
+    return found
+
+
+def regular_log(num_clients=30, rounds=480):
+    """Clients that are up for 3 rounds and down for 5 or 9 in turn: nothing geometric."""
+    one = np.resize(np.repeat([True, False, True, False], [3, 5, 3, 9]), rounds)
+    return np.array([np.roll(one, 7 * i) for i in range(num_clients)]).T
+
+
+def test_losses_by_hand():
+    regular = regular_log()
+    lost = losses(regular, rounds_per_day=24)
+    stays = 1 - 1 / 3  # P(D > 2) = 1 in the log, (2 / 3)^2 of a chain with the mean of three rounds
+    assert abs(lost.of_markov - (1 - stays**2)) < 1e-12
+    rng = np.random.default_rng(0)
+    chain = np.zeros((24 * 400, 5), bool)
+    for t in range(1, len(chain)):
+        draw = rng.random(5)
+        chain[t] = np.where(chain[t - 1], draw >= 0.2, draw < 0.1)
+    markov = losses(chain, rounds_per_day=24)
+    assert markov.of_markov < 0.02
+    assert markov.of_semi_markov < 0.05
+    day = np.tile(np.arange(24) < 12, 50)[:, None].repeat(4, axis=1)
+    assert losses(day, rounds_per_day=24).of_semi_markov == 0.5
+
+
+@pytest.mark.parametrize('law', ['semi_markov', 'nearest'])
+def test_sojourns_of_a_log_come_back(law):
+    regular = regular_log()
+    regular[:, 0], regular[:, 1] = True, False
+    pattern = look_alike(
+        as_intervals(regular), num_clients=60, tick=TICK, law=law, rounds=len(regular)
+    )
+    links = roll(pattern, 400)
+    lengths = sojourns_of(links.mask)
+    assert set(lengths[True]) == {3}
+    assert set(lengths[False]) == {5, 9}
+    rates = {0.0, 1.0, 0.3}
+    assert {round(float(p), 6) for p in links.prob[0]} <= rates
+    still = links.mask.all(axis=0) | ~links.mask.any(axis=0)
+    np.testing.assert_array_equal(links.prob[0][still], links.mask[0][still])

@@ -29,7 +29,10 @@ def test_day_absences_and_bias_by_hand():
     np.testing.assert_allclose(bias, np.abs(weights - 1 / 3).sum())
     lines = links.text('a log', record, law).splitlines()
     said = f"links: a log, 240 rounds of 3600 s (10 days); FedAvg's weights 1.2500 ± {error:.4f}"
-    assert ' '.join(lines[1:3]) == f'{said} from equal (L1)'
+    down = 1 - ((11 / 12) ** 11 + (22 / 23) ** 11) / 2  # all are away for 12 or 23 hours
+    missed = f'times up and down by {down:.2f} (markov), the day by 0.33 (semi_markov)'
+    expected = f'{said} from equal (L1); look_alike would miss {missed}'
+    assert ' '.join(lines[1:4]) == expected
     assert lines[3] == 'clients, best first (3 bands), by round 0 to 67'
     assert lines[7] == 'clients 3, rounds 240, empty rounds 120, clients never active 1'
     assert law.period == 24
