@@ -56,6 +56,7 @@ def get_config() -> ConfigDict:
                 'grow': 5,
                 'model': {'fedpbc': 'client_mean'},
             },
+            'names': tuple((label,) * 2 for label in GROUPS),
             'baseline': 'fedavg',
             'metric': 'eval_accuracy',
             'redraw': 'by_seed',

@@ -258,7 +258,7 @@ def linear_rule(
         models['client_mean'] = np.r_[0.0, np.full(size, 1 / size)]
     means = {name: row @ mean for name, row in models.items()}
     variances = {
-        name: np.einsum('i,dij,j->d', row, squares, row) - means[name] ** 2
+        name: np.maximum(np.einsum('i,dij,j->d', row, squares, row) - means[name] ** 2, 0.0)
         for name, row in models.items()
     }
     return LinearLimit(means, variances, bends @ targets / bends.sum(), pace)

@@ -9,6 +9,9 @@ from studies import by_pattern
 from tests import ROOT
 
 PAGES = {
+    'ages': 'ages',
+    'quorum': 'quorum',
+    'shocks': 'shocks',
     'comparison': 'comparison',
     'papers/xiang2024_table1_gaussians': 'table1_gaussians',
     'table1_rules': 'table1_gaussians',

@@ -33,8 +33,8 @@ def test_day_absences_and_bias_by_hand():
     missed = f'times up and down by {down:.2f} (markov), the day by 0.33 (semi_markov)'
     expected = f'{said} from equal (L1); look_alike would miss {missed}'
     assert ' '.join(lines[1:4]) == expected
-    assert lines[3] == 'clients, best first (3 bands), by round 0 to 67'
-    assert lines[7] == 'clients 3, rounds 240, empty rounds 120, clients never active 1'
+    assert lines[4] == 'clients, best first (3 bands), by round 0 to 67'
+    assert lines[8] == 'clients 3, rounds 240, empty rounds 120, clients never active 1'
     assert law.period == 24
 
 

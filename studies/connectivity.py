@@ -1,0 +1,60 @@
+"""Edges in place of uplinks: paired differences of the recorded map, and a code's chance of a step.
+
+python -m studies.connectivity
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from fedjax_links import analysis, runs
+from fedjax_links.report import source
+
+RECORD = Path(__file__).parent / 'records' / 'connectivity'
+LOSSES, EDGES = (0.0, 0.8, 0.95), (0.0, 0.1, 0.3, 1.0)
+PAIRS = (
+    ('s2s', 'fedpbc'),
+    ('s2s', 'gossip'),
+    ('s2s', 's2a'),
+    ('s2s', 'colrel'),
+    ('colrel', 'fedau'),
+)
+UPLINKS, CLIENT_LINKS, TOLERANCES = (0.99, 0.95, 0.9, 0.5), (1.0, 0.99, 0.9), (0, 2, 5, 10)
+
+
+def differences() -> Iterator[str]:
+    """Rows by lost share of uplinks and by edges, and to FedPBC whose uplinks lose nothing."""
+    found = source.of_run(runs.read(RECORD))
+    ends, (pattern,) = found.ends(None, None), found.patterns
+
+    def difference(rule: tuple[str, float, float], base: tuple[str, float, float]) -> str:
+        label, other = (_label(found, *each) for each in (rule, base))
+        paired = found.paired(ends, (pattern, label, found.main_models[label]), other)
+        return ends.metric.interval(paired, signed=True, wide=paired.wide) if paired else ''
+
+    titles = [f'{found.name(one)} - {found.name(other)}' for one, other in PAIRS]
+    yield f'| lost | edges up | {" | ".join(titles)} | S2S - FedPBC, none lost |'
+    yield f'{"| --- " * (3 + len(PAIRS))}|'
+    for loss in LOSSES:
+        for prob in EDGES:
+            cells = [difference((one, loss, prob), (other, loss, prob)) for one, other in PAIRS]
+            cells.append(difference(('s2s', loss, prob), ('fedpbc', 0.0, 0.0)))
+            yield f'| {loss:g} | {prob:g} | {" | ".join(cells)} |'
+
+
+def _label(found: source.Source, rule: str, loss: float, prob: float) -> str:
+    wanted = {'links.pattern.loss': loss, 'links.prob': prob}
+    return next(k for k, (name, at) in found.members.items() if (name, dict(at)) == (rule, wanted))
+
+
+def codes(num_clients: int = 50) -> Iterator[str]:
+    """Rows by probability of the edges: the chance of a step of CoGC by uplink and tolerance."""
+    yield f'| edges up | uplinks up | {" | ".join(f"r = {r}" for r in TOLERANCES)} |'
+    yield f'{"| --- " * (2 + len(TOLERANCES))}|'
+    for q in CLIENT_LINKS:
+        for p in UPLINKS:
+            chances = [analysis.cogc_probability(num_clients, p, q, r) for r in TOLERANCES]
+            yield f'| {q:g} | {p:g} | {" | ".join(f"{100 * each:.1f} %" for each in chances)} |'
+
+
+if __name__ == '__main__':
+    print(*differences(), '', *codes(), sep='\n')
