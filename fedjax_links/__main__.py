@@ -62,10 +62,10 @@ def tables() -> dict[str, dict[str, str]]:
     from fedjax_links.experiment.running import hooks
     from fedjax_links.problems import augmentation, classification, datasets
     from fedjax_links.problems.partition.names import PARTITIONS
-    from fedjax_links.report import layouts, pricing
+    from fedjax_links.report import layouts
 
     named = {n: v for n, v in vars(choices).items() if n.isupper() and n[0] != '_'}
-    del named['DRAWN']  # of tables that are there by themselves
+    del named['DRAWN'], named['MADE']  # of tables that are there by themselves
     found: dict[str, Mapping[str, Any]] = {
         'algorithms': algorithms.ALGORITHMS,
         'patterns': participation.PARTICIPATION,
@@ -76,7 +76,6 @@ def tables() -> dict[str, dict[str, str]]:
         'augmentations': augmentation.AUGMENTATIONS,
         **{name.lower().replace('_', ' '): table for name, table in named.items()},
         'reports': layouts.LAYOUTS,
-        'device speeds': pricing.DEVICE_SPEEDS,
     }
     lines = {
         title: {name: _purpose(factory) for name, factory in table.items()}

@@ -219,6 +219,12 @@ PACKETS: Mapping[str, Callable[..., int]] = {'of_model': _of_model}
 TIMES: Mapping[str, Callable[..., Times]] = {'devices': _devices}
 """``times`` of `quorum`: given the problem."""
 
+GRAPHS = graphs.GRAPHS
+"""``graph`` of `peers`: given N as ``num_clients`` where they ask for it."""
+
+SOJOURNS = sojourns.SOJOURNS
+"""``up`` and ``down`` of `semi_markov`."""
+
 DRAWN = {
     'groups': GROUPS,
     'num_packets': PACKETS,
@@ -229,8 +235,8 @@ DRAWN = {
 """By option of a pattern, what its sections name."""
 
 MADE: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    'graph': graphs.GRAPHS,
-    **dict.fromkeys(('down', 'up'), sojourns.SOJOURNS),
+    'graph': GRAPHS,
+    **dict.fromkeys(('down', 'up'), SOJOURNS),
     **dict.fromkeys(('downlink', 'step', 'uplink'), DEVICE_SPEEDS),
 }
 """Likewise of what is made without the problem, but for its number of clients."""

@@ -22,6 +22,7 @@ from fedjax_links.plot.links import (
     link_memory,
     participants,
     participation_rates,
+    peer_graph,
 )
 from fedjax_links.plot.looks import COLOURS, EXACT, Look, looks
 
@@ -44,6 +45,7 @@ __all__ = [
     'participation_loss',
     'participation_rates',
     'partition',
+    'peer_graph',
     'pooled_classes',
     'volumes',
 ]

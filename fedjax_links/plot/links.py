@@ -234,6 +234,45 @@ def participants(
     return panels.finish(axes, x_name, 'clients', whole='y', legend='best')
 
 
+def peer_graph(neighbours: Any, edge_rates: Any, *, rates: Any = None, ax: Any = None) -> Any:
+    """Clients around a circle and the edges between them, the darker the more often they are up.
+
+    ::
+
+      links = fl.simulation.realised_links(key, pattern, num_rounds=200)
+      fl.plot.peer_graph(links.neighbours[0], links.edges.mean(axis=0))
+
+    Args:
+      neighbours: int[N, K], the own id where a client has fewer.
+      edge_rates: float[N, K], the share of rounds in which each edge is up.
+      rates: float[N], of the uplinks, which the sizes of clients show; all alike by default.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes; the edges are ``axes.collections[0]``.
+
+    Raises:
+      ValueError: if the shapes do not fit.
+    """
+    from matplotlib import collections
+
+    table, shares = np.asarray(neighbours), np.asarray(edge_rates, np.float64)
+    if table.ndim != 2 or table.shape != shares.shape:
+        raise errors.invalid('edge_rates', f'have shape {list(table.shape)}', list(shares.shape))
+    angles = 2 * np.pi * np.arange(len(table)) / len(table)
+    places = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    client, slot = np.nonzero(table > np.arange(len(table))[:, None])  # each edge once
+    ends = np.stack([places[client], places[table[client, slot]]], axis=1)
+    axes = panels.own(ax, (4.2, 4.2))
+    look: Any = {'alpha': np.clip(shares[client, slot], 0.02, 1), 'color': REALISED}
+    axes.add_collection(collections.LineCollection(list(ends), linewidths=1.2, **look))
+    sizes = 12 if rates is None else 6 + 60 * np.asarray(rates)
+    axes.scatter(*places.T, s=sizes, color=THEORY, zorder=2)
+    axes.set_aspect('equal')
+    axes.set_axis_off()
+    return axes
+
+
 def _mask(data: Any, argument: str = 'mask') -> np.ndarray:
     """bool[T, N] of truth values, or of numbers 0 and 1."""
     array = np.asarray(data)

@@ -204,3 +204,15 @@ def test_matplotlib_is_loaded_by_the_first_picture_only():
     folder = str(next(iter(fl.__path__)) + '/..')
     subprocess.run([sys.executable, '-c', code], check=True, cwd=folder, timeout=600)
     assert 'plot' in dir(fl)
+
+
+def test_each_edge_is_drawn_once_between_its_clients():
+    neighbours, rates = [[1, 2], [0, 1], [0, 2]], [[0.25, 1.0], [0.25, 0.0], [1.0, 0.0]]
+    axes = plot.peer_graph(neighbours, rates, rates=[0.0, 0.5, 1.0])
+    segments = np.array(axes.collections[0].get_segments())
+    places = np.stack([np.cos(2 * np.pi * np.arange(3) / 3), np.sin(2 * np.pi * np.arange(3) / 3)])
+    np.testing.assert_allclose(segments, [places.T[[0, 1]], places.T[[0, 2]]], atol=1e-12)
+    np.testing.assert_allclose(axes.collections[0].get_alpha(), [0.25, 1.0])
+    assert axes.collections[1].get_sizes().tolist() == [6, 36, 66]
+    with pytest.raises(ValueError, match=r'`edge_rates` must have shape \[3, 2\]'):
+        plot.peer_graph(neighbours, [[1.0]])

@@ -36,6 +36,11 @@ def text(title: str, record: LinkRecord, law: LinkLaw) -> str:
         masks |= {'hears': record.hears, 'can train': record.computes}
         means = (f'{name} {mask.mean():.3f}' for name, mask in masks.items())
         lines.append(f'means: {", ".join(means)}')
+    if record.neighbours is not None and record.edge_rates is not None:
+        own = np.arange(len(record.neighbours))[:, None]
+        there = np.not_equal(record.neighbours, own).sum(axis=1).mean()
+        heard = record.edge_rates.sum(axis=1).mean()
+        lines.append(f'peers: {heard:.3g} of {there:.3g} neighbours heard in a round')
     active = record.participates
     lines += _map(active, foldable(law, len(active)))
     return '\n'.join([*lines, analysis.participation_report(active).text()])
@@ -84,10 +89,11 @@ def _draw(figure: Any, record: LinkRecord, law: LinkLaw) -> None:
         'memory': 'Autocorrelation of participation',
         'sizes': 'Participants by round' + (f', folded at {period}' if period else ''),
     }
-    axes = figure.subplot_mosaic(
-        [['map'] * 4 + ['rates'] * 2, ['gaps'] * 2 + ['memory'] * 2 + ['sizes'] * 2],
-        height_ratios=[1.15, 1],
-    )
+    below = ['gaps'] * 2 + ['memory'] * 2 + ['sizes'] * 2
+    if record.edge_rates is not None:
+        titles['peers'] = 'Edges by how often they were up'
+        below[2:] = ['memory', 'sizes', 'peers', 'peers']
+    axes = figure.subplot_mosaic([['map'] * 4 + ['rates'] * 2, below], height_ratios=[1.15, 1])
     for name, title in titles.items():
         axes[name].set_title(title, fontsize=10)
     links: Any = active
@@ -102,5 +108,9 @@ def _draw(figure: Any, record: LinkRecord, law: LinkLaw) -> None:
     plot.link_memory(active, rates, num_lags=lags, ax=axes['memory'])
     expected = record.prob[:period].sum(axis=1) if period else np.zeros(1)
     expected = None if np.isnan(expected).any() or np.ptp(expected) == 0 else expected
+    if record.edge_rates is not None:
+        plot.peer_graph(
+            record.neighbours, record.edge_rates, rates=active.mean(axis=0), ax=axes['peers']
+        )
     mean = None if law.probs is None else float(law.probs.sum())
     plot.participants(active, period=period, expected=expected, mean=mean, ax=axes['sizes'])

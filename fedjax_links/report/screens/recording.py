@@ -24,6 +24,8 @@ class LinkRecord(NamedTuple):
       prob: float32[T, N], the reported probability of `participates`; NaN where unknown.
       duplex: whether the pattern tells uplink, downlink and compute apart.
       seed: the run's seed.
+      neighbours: int32[N, K], where there are links between clients; else None.
+      edge_rates: float[N, K], the share of rounds in which each of their edges was up.
     """
 
     participates: np.ndarray
@@ -33,6 +35,8 @@ class LinkRecord(NamedTuple):
     prob: np.ndarray
     duplex: bool
     seed: int
+    neighbours: np.ndarray | None = None
+    edge_rates: np.ndarray | None = None
 
     @property
     def num_rounds(self) -> int:
@@ -67,4 +71,8 @@ def record_links(participation: Participation, *, num_rounds: int, seed: int) ->
     links, masks = draw(jax.random.key(seed))
     prob, duplex = np.asarray(links.prob), base.tells_directions(links)
     participates, delivers, hears, computes = map(np.asarray, masks)
-    return LinkRecord(participates, delivers, hears, computes, prob, duplex, seed)
+    record = LinkRecord(participates, delivers, hears, computes, prob, duplex, seed)
+    if not base.has_peers(links):
+        return record
+    rates = np.asarray(links.edges).mean(axis=0)
+    return record._replace(neighbours=np.asarray(links.neighbours[0]), edge_rates=rates)

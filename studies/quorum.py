@@ -1,0 +1,69 @@
+"""Accuracy by the clock where rounds go on with the first k of n, from the recorded run.
+
+python -m studies.quorum
+
+Links are drawn again, which trains nothing: a round's length hangs on seed and pattern alone.
+"""
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from fedjax_links import base, evaluation, experiment, runs, simulation
+from fedjax_links.report import source
+
+RECORD = Path(__file__).parent / 'records' / 'quorum'
+RULES = {'fedavg': 'FedAvg', 'fedau': 'FedAU', 'scaffold': 'SCAFFOLD'}
+BUDGETS = (1.0, 2.0, 5.0, 10.0, 20.0)
+"""Minutes."""
+
+
+def clocks(found: source.Source) -> dict[str, np.ndarray]:
+    """Minutes when each evaluation was made, float64[S, E], by pattern."""
+    facts, config = runs.read_description(RECORD)
+    planned = experiment.build(config)
+    point, num_rounds = planned.plan.points[0], int(found.rounds[-1])
+    minutes: dict[str, np.ndarray] = {}
+    for pattern in found.patterns:
+        links = planned.pattern_at(pattern, point)
+        draw = jax.jit(functools.partial(_durations, pattern=links, num_rounds=num_rounds))
+        keys = [planned.plan.draws.key_of('links', seed, point) for seed in facts['seeds']]
+        ends = np.cumsum([np.asarray(draw(key), np.float64) for key in keys], axis=1) / 60
+        minutes[pattern] = ends[:, found.rounds - 1]
+    return minutes
+
+
+def _durations(key: base.Key, *, pattern: base.Participation, num_rounds: int) -> base.Array:
+    return simulation.realised_links(key, pattern, num_rounds=num_rounds).duration
+
+
+def rows() -> Iterator[str]:
+    """By rule and k: minutes of 1,000 rounds, accuracy after so many minutes and at the end.
+
+    Means over the seeds with 95 % intervals.
+    """
+    found = source.of_run(runs.read(RECORD))
+    minutes, metric = clocks(found), found.metric(None)
+    titles = ' | '.join(f'{budget:g} min' for budget in BUDGETS)
+    yield f'| rule | round ends with | 1,000 rounds, min | {titles} | at the end |'
+    yield f'{"| --- " * (4 + len(BUDGETS))}|'
+    for rule, title in RULES.items():
+        for pattern, clock in minutes.items():
+            values = found.curve(metric.name, (pattern, rule, 'server'))
+            cells = []
+            for budget in BUDGETS:
+                before = (clock <= budget).sum(axis=1) - 1  # the last evaluation by then
+                cells.append(values[np.arange(len(values)), before] if before.min() >= 0 else None)
+            cells.append(values[:, -5:].mean(axis=1))
+            shown = [
+                '-' if each is None else metric.interval(evaluation.seed_interval(each))
+                for each in cells
+            ]
+            yield f'| {title} | {pattern} | {clock[:, -1].mean():.1f} | {" | ".join(shown)} |'
+
+
+if __name__ == '__main__':
+    print(*rows(), sep='\n')
