@@ -263,8 +263,4 @@ def _sum_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
     return weights[cohorts].sum(axis=1)
 
 
-_DESIGNS = {
-    'product': _product_masses,
-    'successive': _successive_masses,
-    'sum': _sum_masses,
-}
+_DESIGNS = {'product': _product_masses, 'successive': _successive_masses, 'sum': _sum_masses}

@@ -101,8 +101,7 @@ def _fedavg_all(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
 
 
 def _fedavg_known(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
-    weighted = s.deltas(x) / s.probs[:, None]
-    return x + weighted[s.active].sum(axis=0) / len(rows), rows
+    return x + (s.deltas(x) / s.probs[:, None])[s.active].sum(axis=0) / len(rows), rows
 
 
 def _colrel(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:

@@ -118,12 +118,7 @@ def fedpbc_fixed_point(
 
 
 def fedavg_mean_and_covariance(
-    probs: ArrayLike,
-    targets: ArrayLike,
-    learning_rate: float,
-    local_steps: int,
-    *,
-    num_rounds: int,
+    probs: ArrayLike, targets: ArrayLike, learning_rate: float, local_steps: int, *, num_rounds: int
 ) -> FedavgMoments:
     r"""Mean and covariance of FedAvg's model on equal-curvature quadratics, independent links.
 
@@ -186,12 +181,7 @@ def fedavg_mean_and_covariance(
 
 
 def fedpbc_mean_and_covariance(
-    probs: ArrayLike,
-    targets: ArrayLike,
-    learning_rate: float,
-    local_steps: int,
-    *,
-    num_rounds: int,
+    probs: ArrayLike, targets: ArrayLike, learning_rate: float, local_steps: int, *, num_rounds: int
 ) -> FedpbcMoments:
     r"""Mean and mean square of FedPBC's models on equal-curvature quadratics, independent links.
 

@@ -55,9 +55,7 @@ def from_edges(num_clients: int, edges: ArrayLike) -> Graph:
        [1 2]]
     """
     checks.static_int('num_clients', num_clients)
-    pairs = np.asarray(edges)
-    if pairs.size == 0:
-        pairs = np.zeros((0, 2), int)
+    pairs = np.asarray(edges) if np.size(edges) else np.zeros((0, 2), int)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
         raise errors.invalid('edges', 'be pairs of clients, int[E, 2]', f'shape {pairs.shape}')
     checks.within('edges', pairs, 0, num_clients - 1)

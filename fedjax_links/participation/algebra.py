@@ -15,15 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import base
-from fedjax_links.base import (
-    Array,
-    Key,
-    MaskLinks,
-    Number,
-    Participation,
-    PeerLinkSample,
-    PyTree,
-)
+from fedjax_links.base import Array, Key, MaskLinks, Number, Participation, PeerLinkSample, PyTree
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.participation import schedules, selection
 from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw, independent

@@ -95,11 +95,7 @@ def distinct(
 
 
 def all_at_once(
-    key: Key,
-    propose: Proposal,
-    size: int,
-    num_clients: int,
-    eligible: Callable[[Array], Array],
+    key: Key, propose: Proposal, size: int, num_clients: int, eligible: Callable[[Array], Array]
 ) -> Array:
     """Independent draws among the eligible, as a whole again and again until all of them differ.
 

@@ -21,11 +21,7 @@ _STATES = (
 
 
 def link_map(
-    links: Any,
-    *,
-    order: Sequence[int] | None = None,
-    num_rounds: int = MAP_ROUNDS,
-    ax: Any = None,
+    links: Any, *, order: Sequence[int] | None = None, num_rounds: int = MAP_ROUNDS, ax: Any = None
 ) -> Any:
     """Client x round map: dark where the uplink delivers.
 

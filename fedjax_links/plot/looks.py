@@ -9,16 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-COLOURS = (
-    '#0072B2',
-    '#E69F00',
-    '#009E73',
-    '#CC79A7',
-    '#D55E00',
-    '#56B4E9',
-    '#595959',
-    '#661100',
-)
+COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#595959', '#661100')
 """Blue, orange, green, pink, vermilion, sky, grey, brown."""
 EXACT = '#1a1a1a'
 REALISED = '#9a9a9a'

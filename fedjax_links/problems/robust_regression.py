@@ -29,11 +29,7 @@ class RobustEvaluation(NamedTuple):
 
 
 def robust_regression(
-    *,
-    num_clients: int = 100,
-    dimension: int = 20,
-    examples_per_client: int = 100,
-    seed: int = 0,
+    *, num_clients: int = 100, dimension: int = 20, examples_per_client: int = 100, seed: int = 0
 ) -> Problem:
     """Regression under a loss that outliers hardly move, with exact local gradients.
 

@@ -177,10 +177,7 @@ def check_name(argument: str, names: Iterable[str]) -> None:
 
 
 def of(
-    data: Any,
-    metric: str | None = None,
-    rounds: Any = None,
-    names: Mapping[str, str] | None = None,
+    data: Any, metric: str | None = None, rounds: Any = None, names: Mapping[str, str] | None = None
 ) -> Any:
     """Any results as an ``xarray.Dataset`` whose ``metric`` is the one to show.
 

@@ -71,9 +71,7 @@ def full_participation_is_fedavg(runs: Runs) -> None:
     if not runs.traits.full_participation_is_fedavg:
         raise DoesNotApply('with full participation the algorithm is not FedAvg')
     plain = AlgorithmEntry(
-        fedavg,
-        client_program=runs.traits.client_program,
-        client_example=runs.traits.client_example,
+        fedavg, client_program=runs.traits.client_program, client_example=runs.traits.client_example
     )
     close(
         runs.full_participation.evals['server'],

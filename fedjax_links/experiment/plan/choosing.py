@@ -211,13 +211,6 @@ def progress(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label:
     return f'tuning: {done} of {wanted} tried' if tries else ''
 
 
-def best_of(scores: np.ndarray, direction: str | None) -> int | None:
-    """The place of the best score; None if there is none."""
-    if np.isnan(scores).all():
-        return None
-    return int(np.nanargmax(scores) if direction == 'max' else np.nanargmin(scores))
-
-
 def deciding(facts: Mapping[str, Any], label: str) -> str:
     """The candidate model that decides about an algorithm, or `BEST`."""
     model = facts['tuning']['model']

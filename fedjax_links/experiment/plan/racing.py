@@ -27,10 +27,7 @@ class Race(NamedTuple):
 
 
 def race(
-    scores: np.ndarray,
-    done: np.ndarray,
-    given: Sequence[tuple[int, int]],
-    num_seeds: int,
+    scores: np.ndarray, done: np.ndarray, given: Sequence[tuple[int, int]], num_seeds: int
 ) -> Race:
     """Grows the ranges of values until the best lies inside, then adds seeds among near ties.
 

@@ -118,8 +118,7 @@ class Group:
             states = jax.tree.map(lambda a, s: _shape(a.shape, a.dtype, s), states, lying)
         lead = (*((self.width,) if self._together else ()), self.most, self._period)
         links = jax.tree.map(
-            lambda a: _shape((*lead, *a.shape), a.dtype, self.place.sharding),
-            self._links[0].sample,
+            lambda a: _shape((*lead, *a.shape), a.dtype, self.place.sharding), self._links[0].sample
         )
         count = _shape((), np.int32, self.place.sharding)
         return states, self._keys, links, count, self._columns, self.problem

@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from fedjax_links.base import (
-    FederationState,
-    Participation,
-    Problem,
-)
+from fedjax_links.base import FederationState, Participation, Problem
 from fedjax_links.core import errors, memory, tree
 from fedjax_links.experiment.plan import families
 from fedjax_links.experiment.plan.lanes import Lane

@@ -139,10 +139,7 @@ def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
         return carry, LinkSample(mask=mask, prob=schedule.mean(round))
 
     return Participation(
-        init=lambda key: (),
-        sample=sample,
-        num_clients=schedule.num_clients,
-        cycle=schedule.cycle,
+        init=lambda key: (), sample=sample, num_clients=schedule.num_clients, cycle=schedule.cycle
     )
 
 

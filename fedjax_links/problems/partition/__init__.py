@@ -21,12 +21,7 @@ clients by id.
 """
 
 from fedjax_links.problems.partition.reports import PartitionReport, class_mix, report
-from fedjax_links.problems.partition.rules import (
-    contiguous_groups,
-    iid,
-    label_shards,
-    similarity,
-)
+from fedjax_links.problems.partition.rules import contiguous_groups, iid, label_shards, similarity
 from fedjax_links.problems.partition.shares import (
     dirichlet,
     dirichlet_per_class,

@@ -184,10 +184,7 @@ def _cut(
 
 
 def _draw_counts(
-    rng: np.random.Generator,
-    shares: NDArray[np.float64],
-    left: NDArray[np.int64],
-    num_draws: int,
+    rng: np.random.Generator, shares: NDArray[np.float64], left: NDArray[np.int64], num_draws: int
 ) -> NDArray[np.int64]:
     """Class counts of ``num_draws`` draws from ``shares`` while the stock ``left`` lasts.
 
