@@ -39,7 +39,7 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
       make = richardson(lambda learning_rate: fedavg(local_sgd(learning_rate, local_steps=5)))
       algorithm = make(0.05)
 
-    Metrics are those of the rule at g, but that ``num_computing`` counts both trainings.
+    Every client that trains does so twice. Metrics are those of the rule at g.
 
     Args:
       make_algorithm: ``learning_rate -> Algorithm``, further keywords as they come.
@@ -61,9 +61,8 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
             state: RichardsonState, ctx: RoundContext, problem: Problem
         ) -> Step[RichardsonState]:
             once, metrics = rules[0].round_step(state.once, ctx, problem)
-            twice, other = rules[1].round_step(state.twice, ctx, problem)
-            both = metrics.num_computing + other.num_computing
-            return RichardsonState(once, twice), metrics._replace(num_computing=both)
+            twice, _ = rules[1].round_step(state.twice, ctx, problem)
+            return RichardsonState(once, twice), metrics
 
         def models(state: RichardsonState) -> Mapping[str, Params]:
             found = [rule.models(part) for rule, part in zip(rules, state, strict=True)]

@@ -1,0 +1,54 @@
+"""Extrapolation over the local rate: two runs of the rule, and the promises of any algorithm."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, testing
+from tests.reference import harness, quadratic_loops
+
+
+def at_rate(program, factor):
+    """A client program at so many times its rate."""
+    return program._replace(run=functools.partial(program.run, lr_scale=factor))
+
+
+def extrapolated(rule):
+    """``program -> algorithm``, at the program's own rate and at twice that."""
+
+    def make(program):
+        return algorithms.richardson(
+            lambda learning_rate: algorithms.ALGORITHMS[rule](at_rate(program, learning_rate))
+        )(1.0)
+
+    return make
+
+
+@pytest.mark.parametrize('rule', ['fedavg', 'fedpbc'])
+def test_it_is_two_runs_on_the_same_links(x64, rule):
+    setting = quadratic_loops.gentle_setting()._replace(server_lr=1.0)
+    loop = getattr(quadratic_loops, rule)
+    twice = setting._replace(rate=lambda t: 2 * setting.rate(t))
+    once, double = (
+        np.asarray(loop(s)[0] if rule == 'fedpbc' else loop(s)) for s in (setting, twice)
+    )
+    algorithm = extrapolated(rule)(harness.client_program(setting))
+    path, result = harness.run(setting, algorithm)
+    np.testing.assert_allclose(path, 2 * once - double, rtol=0, atol=1e-12)
+    computing = setting.mask.sum(axis=1) if rule == 'fedavg' else len(setting.targets)
+    np.testing.assert_array_equal(result.rounds.num_computing, 2 * computing * np.ones(80, int))
+
+
+def test_it_keeps_the_promises_of_an_algorithm():
+    testing.check_algorithm(extrapolated('fedavg'), full_participation_is_fedavg=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('rule', ['fedpbc', 'mifa'])
+def test_it_keeps_them_around_rules_with_tables(rule):
+    testing.check_algorithm(
+        extrapolated(rule),
+        full_participation_is_fedavg=False,
+        empty_round_keeps_server=rule == 'fedpbc',
+    )
