@@ -2,6 +2,7 @@
 
 python -m studies.by_pattern comparison
 python -m studies.by_pattern papers/xiang2024_table1_gaussians
+python -m studies.by_pattern shocks alone    # every rule against itself under that pattern
 """
 
 import sys
@@ -34,5 +35,21 @@ def rows(name: str) -> Iterator[str]:
         yield f'| {title} | {" | ".join(own[pattern] for pattern in patterns)} |'
 
 
+def against(name: str, base: str) -> Iterator[str]:
+    """Lines of the table: every rule under other patterns minus itself under one, seed by seed."""
+    found = source.of_run(runs.read(RECORDS / name))
+    ends, models = found.ends(None, None), found.main_models
+    others = [pattern for pattern in found.patterns if pattern != base]
+    yield f'| rule | {base} | {" | ".join(others)} |'
+    yield f'{"| --- " * (2 + len(others))}|'
+    for rule, model in models.items():
+        cells = []
+        for pattern in others:
+            pair = (ends.choices[at, rule, model] for at in (pattern, base))
+            apart = found.difference(ends.metric, *pair, None)
+            cells.append(ends.metric.interval(apart, signed=True, wide=apart.wide))
+        yield f'| {rule} | {ends.level((base, rule, model))} | {" | ".join(cells)} |'
+
+
 if __name__ == '__main__':
-    print(*rows(sys.argv[1]), sep='\n')
+    print(*(rows(sys.argv[1]) if len(sys.argv) == 2 else against(*sys.argv[1:])), sep='\n')

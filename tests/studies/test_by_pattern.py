@@ -26,6 +26,11 @@ def test_the_page_has_the_table(record):
     assert '\n'.join(by_pattern.rows(record)) in page
 
 
+def test_the_page_of_shared_outages_has_each_rule_against_itself():
+    page = (ROOT / 'studies' / 'shocks.md').read_text()
+    assert '\n'.join(by_pattern.against('shocks', 'alone')) in page
+
+
 def test_a_difference_is_that_of_paired_seeds():
     columns = runs.read(by_pattern.RECORDS / 'comparison').columns
     ends = []
