@@ -56,6 +56,7 @@ _HOMES = {'base': 'core', 'core.errors': 'errors', 'links.samples': 'core'}
 
 _FRONT_END_PARTS = {'plot', 'report', 'cli'}
 _FRONT_END_LIBRARIES = {'matplotlib', 'tqdm', 'absl', 'ml_collections'}
+_COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}
 _LIBRARIES = {
     'errors': set(),
     'analysis': {'numpy', 'scipy'},
@@ -65,13 +66,13 @@ _LIBRARIES = {
     },
     'papers': {'jax', 'numpy', 'scipy', 'optax', 'flax'},
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
+    'config': {*_COMMON_LIBRARIES, 'pandas'},
     'runs': {'jax', 'numpy', 'pandas'},
     'results': {'jax', 'numpy', 'pandas', 'xarray'},
     'report': {'jax', 'numpy', 'scipy', 'pandas'},
     'experiment': {'jax', 'numpy', 'scipy', 'optax'},
     '': set(),
 }
-_COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}
 
 
 def part_of(module: str) -> str:

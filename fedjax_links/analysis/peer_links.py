@@ -221,7 +221,19 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
 
 
 def colrel_variance(probs: ArrayLike, edge_probs: ArrayLike, weights: ArrayLike) -> float:
-    """S of `colrel_weights`, for any weights float[N, N]: without relays, ``sum (1 - p) / p``."""
+    """S of `colrel_weights`, for any weights: ``sum (1 - p) / p`` without relays.
+
+    Args:
+      probs: float[N], p.
+      edge_probs: float[N, N], q.
+      weights: float[N, N], alpha.
+
+    Returns:
+      The variance.
+
+    Raises:
+      ValueError: for what are no probabilities.
+    """
     uplink, edges = _checks.checked_probs('probs', probs), np.array(edge_probs, np.float64)
     np.fill_diagonal(edges, 1.0)
     carrier, source = np.indices(edges.shape).reshape(2, -1)

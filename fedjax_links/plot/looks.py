@@ -17,23 +17,23 @@ THEORY = COLOURS[4]
 """Of what is known exactly, over what was realised."""
 
 _LINES: Mapping[str, Sequence[Any]] = {
-    'server': ('-', '-.', (0, (1, 1))),
-    'client_mean': ('--', (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3))),
+    'server': ('-', '-.', (0, (1, 1)), (0, (9, 2))),
+    'client_mean': ('--', (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (4, 1, 4, 3))),
 }
 """By candidate model and rank."""
-_RANKS = 3
-_HATCHES = (None, '///', '...')
-_BLENDS = (1.0, 0.3), (1.0, 0.65), (0.0, 0.3)  # towards white or black, and how far
+_RANKS, _MARKER_STEP = 4, 3
+_HATCHES = (None, '///', '...', '\\\\\\')
+_BLENDS = (1.0, 0.3), (1.0, 0.65), (0.0, 0.3), (0.0, 0.6)  # towards white or black, how far
 _MARKERS = ('o', 's', '^', 'D', 'v', 'P', 'X', '*', '<', '>')
 
 _FAMILIES = (
-    ('fedavg', 'fedavg_all', 'fedavg_known'),
-    ('scaffold', 'amplified_scaffold', 'feddyn'),
-    ('mifa', 'fedvarp'),
-    ('fedau', 'debiased_fedavg', 'fednova'),
-    ('fedpbc', 'amplified_fedavg', 'fedbuff'),
-    ('fedawe', 'fedstale'),
-    ('f3ast', 'wait_for_all'),
+    ('fedavg', 'fedavg_all', 'fedavg_known', 's2a'),
+    ('scaffold', 'amplified_scaffold', 'feddyn', 'mimic'),
+    ('mifa', 'fedvarp', 'area'),
+    ('fedau', 'debiased_fedavg', 'fednova', 'colrel'),
+    ('fedpbc', 'amplified_fedavg', 'fedbuff', 's2s'),
+    ('fedawe', 'fedstale', 'gossip'),
+    ('f3ast', 'wait_for_all', 'cogc'),
     ('focus', 'fedprox', 'fedopt'),
 )
 """One per colour; the place within it is the rank."""
@@ -49,7 +49,7 @@ class Look(NamedTuple):
 
     Attributes:
       colour: as matplotlib takes it.
-      rank: 0, 1 or 2: which line, hatching or shade of the colour.
+      rank: 0 to 3: which line, hatching or shade of the colour.
       variant: 0, or the number of things before it in the picture with this colour and rank.
     """
 
@@ -64,7 +64,7 @@ class Look(NamedTuple):
     @property
     def marker(self) -> str:
         """The marker of its points and lines: another one for every colour, rank and variant."""
-        place = COLOURS.index(self.colour) + _RANKS * self.rank + self.variant
+        place = COLOURS.index(self.colour) + _MARKER_STEP * self.rank + self.variant
         return _MARKERS[place % len(_MARKERS)]
 
     @property

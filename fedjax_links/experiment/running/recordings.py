@@ -34,7 +34,7 @@ def realised(shared: Programs, origin: Origin) -> dict[str, np.ndarray]:
         num_clients = experiment.pattern_at(label, experiment.plan.points[0]).num_clients
         arrays['num_clients'] = np.array(num_clients)
         shapes = drawing.sample_shapes(experiment.pattern_at(label, experiment.plan.points[0]))
-        width = math.prod(base.peers(shapes)[0].shape) + num_clients
+        width = num_clients + (math.prod(shapes.edges.shape) if base.has_peers(shapes) else 0)
         if width * experiment.num_rounds > _MOST_LINKS and not is_asked:
             continue
         for place, seed in enumerate(seeds):
