@@ -57,7 +57,7 @@ def rows() -> Iterator[str]:
             for budget in BUDGETS:
                 before = (clock <= budget).sum(axis=1) - 1  # the last evaluation by then
                 cells.append(values[np.arange(len(values)), before] if before.min() >= 0 else None)
-            cells.append(values[:, -5:].mean(axis=1))
+            cells.append(values[:, -10:].mean(axis=1))
             shown = [
                 '-' if each is None else metric.interval(evaluation.seed_interval(each))
                 for each in cells

@@ -1,0 +1,31 @@
+"""The page of quorums has the tables that its record gives, and times as order statistics say."""
+
+import numpy as np
+from scipy import stats
+
+from fedjax_links import runs
+from fedjax_links.config import choices
+from fedjax_links.report import source
+from studies import by_pattern, quorum
+from tests import ROOT
+
+PAGE = (ROOT / 'studies' / 'quorum.md').read_text()
+
+
+def test_the_page_has_the_tables():
+    assert '\n'.join(quorum.rows()) in PAGE
+    assert '\n'.join(by_pattern.against('quorum', 'first 50')) in PAGE
+
+
+def test_a_round_lasts_as_long_as_its_kth_arrival():
+    """The mean of 10,000 rounds beside NumPy's own draws of these devices, in standard errors."""
+    minutes = quorum.clocks(source.of_run(runs.read(quorum.RECORD)))
+    step = choices.lognormal(50, median=0.1, sigma=1.0)
+    uplink = choices.lognormal(50, median=2e4, sigma=1.0, seed=1)
+    rng = np.random.default_rng(0)
+    taken = 2600 / uplink + 2600 / 2e6 + 5 * step * np.exp(0.3 * rng.standard_normal((20_000, 50)))
+    ordered = np.sort(taken, axis=1)
+    for pattern, clock in minutes.items():
+        own = ordered[:, int(pattern.removeprefix('first ')) - 1]
+        error = stats.sem(own) * np.sqrt(3)  # of half as many rounds beside it
+        assert abs(clock[:, -1].mean() * 60 / 1000 - own.mean()) < 5 * error
