@@ -5,7 +5,8 @@
 50 clients, softmax regression; a local step takes 0.1 s in the median, by devices lognormal with
 sigma 1 and in every round with sigma 0.3 besides; uplinks of 20 kB/s in the median, sigma 1. A
 round ends when the first k results have arrived, k from 5 to all 50, and says how long it took.
-Every rule has its own rate at every k. What it took is in studies/quorum.md.
+Every rule has its own rate at every k. About ten minutes on two CPU cores beside
+other work, with --quick twenty seconds; what came out is in studies/quorum.md.
 """
 
 from ml_collections import ConfigDict

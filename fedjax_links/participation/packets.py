@@ -34,12 +34,12 @@ def packets(pattern: Participation, *, loss: ArrayLike, num_packets: int) -> Par
     xp = checks.array_module(each)
     arrives = xp.broadcast_to((1 - each) ** num_packets, pattern.num_clients)
 
-    def lose(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    def sample(key: Key, round: Array, samples: Samples) -> MaskLinks:
         (links,) = samples
         arrived = prng.uniform(key, arrives.shape) < arrives
         return links._replace(mask=links.mask & arrived, prob=links.prob * arrives)
 
-    return combine([pattern], lose)
+    return combine([pattern], sample)
 
 
 def packets_law(given: Given) -> LinkLaw:

@@ -62,7 +62,7 @@ def peers(
     missing = graph.edge_ids == graph.num_edges
     places = np.where(missing, 0, graph.edge_ids)
 
-    def merge(key: Key, round: Array, samples: Samples) -> PeerLinkSample:
+    def sample(key: Key, round: Array, samples: Samples) -> PeerLinkSample:
         links, between = samples
         return PeerLinkSample(
             **links._asdict(),
@@ -71,7 +71,7 @@ def peers(
             edge_prob=between.prob[0] if alike else jnp.where(missing, 0, between.prob[places]),
         )
 
-    found = combine([pattern, edges], merge, num_clients=pattern.num_clients)
+    found = combine([pattern, edges], sample, num_clients=pattern.num_clients)
     return found._replace(cycle=pattern.cycle)
 
 

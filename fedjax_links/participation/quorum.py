@@ -79,7 +79,7 @@ def quorum(
     known = pattern is None and deadline is None and _is_exchangeable(times, grace)
     chance, limit = quorum / num_clients if known else np.nan, deadline or np.inf
 
-    def wait(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    def sample(key: Key, round: Array, samples: Samples) -> MaskLinks:
         there = base.participants(samples[0])
         normal = jax.random.normal(key, (num_clients,), jnp.float32)
         taken = jnp.where(there, fixed + middle * jnp.exp(width * normal), jnp.inf)
@@ -89,7 +89,7 @@ def quorum(
         mask, prob = samples[0].mask & (taken <= end), jnp.full(num_clients, chance)
         return samples[0]._replace(mask=mask, prob=prob, duration=end)
 
-    return combine([always(num_clients) if pattern is None else pattern], wait)
+    return combine([always(num_clients) if pattern is None else pattern], sample)
 
 
 def _is_exchangeable(times: Times, grace: float) -> bool:

@@ -43,13 +43,13 @@ def shared_shocks(
     rise, fall = as_floats(up_rate), as_floats(down_rate)
     share = checks.array_module(rise, fall).broadcast_to(rise / (rise + fall), count)
 
-    def strike(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    def sample(key: Key, round: Array, samples: Samples) -> MaskLinks:
         links, shocks = samples
         mask, prob = links.mask & shocks.mask[labels], links.prob * shocks.prob[labels]
         return links._replace(mask=mask, prob=prob)
 
     parts = [pattern, markov(share, up_rate)]
-    return combine(parts, strike, num_clients=pattern.num_clients)._replace(cycle=pattern.cycle)
+    return combine(parts, sample, num_clients=pattern.num_clients)._replace(cycle=pattern.cycle)
 
 
 def shared_shocks_law(given: Given) -> LinkLaw:
