@@ -30,6 +30,7 @@ if typing.TYPE_CHECKING:  # what type checkers see, and what `__getattr__` follo
     from fedjax_links.core import prng as prng
     from fedjax_links.core import tree as tree
     from fedjax_links.experiment import Experiment as Experiment
+    from fedjax_links.links import graphs as graphs
     from fedjax_links.machines import devices as devices
     from fedjax_links.participation import PARTICIPATION as PARTICIPATION
     from fedjax_links.problems import PROBLEMS as PROBLEMS

@@ -44,12 +44,13 @@ def colrel(local_train: ClientProgram, *, weights: ArrayLike | None = None) -> A
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for weights that are negative or no square.
+      ValueError: for weights that are negative or have another shape.
 
     References:
       Yemini et al. 2024, Algorithms 1 and 2; the default weights are this package's.
     """
-    alpha = None if weights is None else _checked(weights)
+    checks.within('weights', 0 if weights is None else weights, 0, np.inf)
+    alpha = None if weights is None else jnp.asarray(weights, jnp.result_type(float))
 
     def coefficients(links: Links) -> Array:  # c_j, of the server's sum of c_j Delta_j
         heard, (neighbours, edges) = links.mask, base.peers(links)
@@ -66,20 +67,15 @@ def colrel(local_train: ClientProgram, *, weights: ArrayLike | None = None) -> A
         return jnp.where(times > 0, (1 / expected) * times, 0)
 
     def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
+        size = problem.num_clients
+        if alpha is not None and alpha.shape != (size, size):
+            raise errors.invalid('weights', f'have shape [{size}, {size}]', f'shape {alpha.shape}')
         factors = coefficients(ctx.links)
         trains = base.computes(ctx.links) & base.reached(ctx.links)
         cohort = cohorts.make_cohort((factors != 0) & trains)
         total = sum_updates(local_train, cohort, ctx, problem, state.server, factors)
-        server = tree.add_scaled(state.server, 1.0 / problem.num_clients, total.value)
+        server = tree.add_scaled(state.server, 1.0 / size, total.value)
         counts = cohorts.num_members(cohort), jnp.sum(trains, dtype=jnp.int32)
         return ServerState(server), base.RoundMetrics(*counts, total.loss, {})
 
     return common.of_server(round_step)
-
-
-def _checked(weights: ArrayLike) -> Array:
-    shape = np.shape(weights)
-    if len(shape) != 2 or shape[0] != shape[1]:
-        raise errors.invalid('weights', 'have shape [N, N]', f'shape {shape}')
-    checks.within('weights', weights, 0, np.inf)
-    return jnp.asarray(weights, jnp.result_type(float))

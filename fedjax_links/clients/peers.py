@@ -54,8 +54,7 @@ def sum_rows(of_row: Callable[[PyTree], PyTree], cohort: Cohort, client_tree: Py
 
 
 def _map(fn: cohorts.PerClient, cohort: Cohort, client_tree: PyTree) -> tuple[PyTree, PyTree]:
-    entries = tree.size(meshes.rows_of(client_tree)) // len(
-        jax.tree.leaves(meshes.rows_of(client_tree))[0]
-    )
+    rows = jax.tree.leaves(meshes.rows_of(client_tree))
+    entries = tree.size(rows) // len(rows[0])
     width = min(max(_MOST_ENTRIES // entries, 1), _MOST_ROWS, cohort.num_clients)
     return cohorts.map_reduce(fn, cohort, client_tree, chunk_size=width)

@@ -200,18 +200,14 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     bound = bind(where, section, {**PARTICIPATION, **choices.LINKS})
     factory, options = bound.factory, dict(bound.options)
     wanted = parameters(factory)
-    if 'num_clients' in options.keys() & wanted.keys():
-        asked = "be left out, as it is the problem's"
-        raise errors.invalid(f'{where}.num_clients', asked, options['num_clients'])
-    own = wanted.keys() - {'num_clients'}
+    own = {*wanted}
     own |= {'probs'} if 'schedule' in wanted else set()
     own |= {'path', 'format'} if 'intervals' in wanted else set()
     collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
     for option in options:
         if option not in own and not collects:
-            raise errors.unknown_name(where, option, own)
-    if 'num_clients' in wanted:
-        options['num_clients'] = problem.num_clients
+            raise errors.unknown_name(where, option, own - {'num_clients'})
+    _add_count(where, options, wanted, problem)
     if 'intervals' in wanted:
         _read_intervals(where, options, wanted, problem)
     is_ours = factory in PARTICIPATION.values() and 'patterns' not in wanted
@@ -297,10 +293,21 @@ def _made(where: str, parameter: str, value: Mapping[str, Any], problem: Problem
         name: _link_part(f'{where}.{name}', name, part, problem)
         for name, part in bound.options.items()
     }
-    if not drawn and 'num_clients' in parameters(bound.factory):
-        options['num_clients'] = problem.num_clients
+    if not drawn:
+        _add_count(where, options, parameters(bound.factory), problem)
     args = (problem,) if drawn else ()
     return bound._replace(options=options, args=args).build()
+
+
+def _add_count(
+    where: str, options: dict[str, Any], wanted: Mapping[str, Any], problem: Problem
+) -> None:
+    """Fills in the problem's number of clients where a factory asks for it."""
+    if 'num_clients' in options.keys() & wanted.keys():
+        asked = "be left out, as it is the problem's"
+        raise errors.invalid(f'{where}.num_clients', asked, options['num_clients'])
+    if 'num_clients' in wanted:
+        options['num_clients'] = problem.num_clients
 
 
 def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:

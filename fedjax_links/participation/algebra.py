@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import base
 from fedjax_links.base import Array, Key, MaskLinks, Number, Participation, PeerLinkSample, PyTree
-from fedjax_links.core import checks, errors, prng
+from fedjax_links.core import checks, drawing, errors, prng
 from fedjax_links.participation import schedules, selection
 from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw, independent
 
@@ -46,6 +46,7 @@ def both(first: Participation, second: Participation) -> Participation:
       [[1 0]
        [1 0]]
     """
+    _check_some([first, second])
     return combine([first, second], _meet)
 
 
@@ -64,6 +65,7 @@ def either(first: Participation, second: Participation) -> Participation:
     Raises:
       ValueError: if the numbers of clients differ.
     """
+    _check_some([first, second])
     return combine([first, second], _join)
 
 
@@ -300,12 +302,6 @@ def combine(
 
 def _alike(samples: Samples) -> Samples:
     """The samples, all of one kind: in plain ones, beside others, all can compute."""
-    if any(map(base.has_peers, samples)):
-        said = 'links between clients'
-        raise errors.invalid('patterns', 'go into `peers`, which is put around all others', said)
-    if any(links.duration is not None for links in samples):
-        said = 'rounds that say how long they took'
-        raise errors.invalid('patterns', 'go into `quorum` as `pattern`', said)
     if not any(map(base.tells_directions, samples)):
         return samples
     return [
@@ -336,6 +332,11 @@ def _join(key: Key, round: Array, samples: Samples) -> MaskLinks:
 def _check_some(patterns: Sequence[Participation]) -> None:
     if len(patterns) == 0:
         raise errors.invalid('patterns', 'name at least one pattern', list(patterns))
+    for shapes in map(drawing.sample_shapes, patterns):
+        outer = 'peers' if base.has_peers(shapes) else 'quorum'
+        if outer == 'peers' or getattr(shapes, 'duration', None) is not None:
+            said = f'what `{outer}` made'
+            raise errors.invalid('patterns', f'go into `{outer}`, around all others', said)
 
 
 def _choose(samples: Samples, which: Array) -> MaskLinks:

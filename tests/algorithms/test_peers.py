@@ -10,6 +10,7 @@ import pytest
 from fedjax_links import algorithms, analysis, base, participation, simulation
 from fedjax_links.clients import peers
 from fedjax_links.links import graphs
+from tests import refusals
 from tests.reference import harness, limits, peer_links, peer_loops, quadratic_loops
 from tests.tiers import cases
 
@@ -198,3 +199,16 @@ def test_relays_halve_the_spread(x64):
     assert relayed[0] < 0.01
     assert alone[0] < 0.02
     np.testing.assert_allclose([relayed[1], alone[1]], [0.027, 0.050], rtol=0.06)
+
+
+def test_what_does_not_fit_the_clients_is_refused():
+    setting = quadratic_loops.gentle_setting()
+    program = harness.client_program(setting)
+    with refusals.names('weights', '[7, 7]'):
+        harness.run(setting, algorithms.colrel(program, weights=np.eye(3)))
+    with refusals.names('weights'):
+        algorithms.colrel(program, weights=-np.eye(7))
+    with refusals.names('tolerance', '6'):
+        harness.run(setting, algorithms.cogc(program, tolerance=7))
+    with refusals.names('server_every'):
+        algorithms.s2s(program, server_every=0)

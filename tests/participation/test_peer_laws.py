@@ -236,8 +236,7 @@ def test_parts_with_peers_or_durations_go_inside():
     timed = participation.quorum(np.ones(4), quorum=2)
     for pattern in (ring, timed):
         with refusals.names('patterns'):
-            both = participation.both(pattern, plain)
-            simulation.realised_links(jax.random.key(0), both, num_rounds=1)
+            participation.both(pattern, plain)
     cut = participation.outage(ring, start=0, stop=2, clients=[0])
     links = simulation.realised_links(jax.random.key(0), cut, num_rounds=4)
     assert not links.edges[:2, 0].any()

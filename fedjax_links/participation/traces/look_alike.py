@@ -86,8 +86,9 @@ def look_alike(
     checks.fits('tick', tick, 32.0 * length * mask.shape[1])
     fitted = daily_rates(mask, rounds_per_day=length)
     chosen = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
-    lost = losses(mask, rounds_per_day=length)
-    if law == 'semi_markov' or (law == 'nearest' and lost.of_markov > lost.of_semi_markov):
+    if law == 'nearest' and np.subtract(*losses(mask, rounds_per_day=length)) > 0:
+        law = 'semi_markov'
+    if law == 'semi_markov':
         return _semi_markov(mask, chosen)
     by_client = fitted.rise[chosen], fitted.fall[chosen]
     rise, fall, up_by, down_by, marginal = map(as_floats, (*by_client, *fitted[2:]))
