@@ -81,8 +81,7 @@ def _coins(prob: ArrayLike, num_edges: int) -> Participation:
     if np.shape(prob) not in ((), (num_edges,)):
         requirement = f"be a number or have the graph's {num_edges} edges for entries"
         raise errors.invalid('prob', requirement, f'shape {np.shape(prob)}')
-    each = xp.broadcast_to(prob, (num_edges,)) if num_edges else np.zeros(1)
-    return bernoulli(each)
+    return bernoulli(xp.broadcast_to(prob, (num_edges,)) if num_edges else np.zeros(1))
 
 
 def peers_law(given: Given) -> LinkLaw:
