@@ -5,10 +5,8 @@ References:
   updates.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts, peers
@@ -64,7 +62,4 @@ def gossip(local_train: ClientProgram) -> Algorithm:
     def init(params: Params, problem: Problem) -> GossipState:
         return GossipState(common.every_client_at(params, problem).clients)
 
-    def models(state: GossipState) -> Mapping[str, base.Params]:
-        return {'server': tree.client_mean(state.clients)}
-
-    return Algorithm(init, round_step, models)
+    return Algorithm(init, round_step, lambda state: {'server': tree.client_mean(state.clients)})

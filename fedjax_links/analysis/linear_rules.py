@@ -181,16 +181,26 @@ def _focus(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
     return x - s.rate * rows.sum(axis=0), rows
 
 
+def _feddyn(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
+    alpha = s.options['alpha']
+    bend = s.curvature + alpha  # of F_i with its penalty, whose minimiser local steps approach
+    pull = (1.0 - (1.0 - s.rate * bend) ** s.steps) / bend
+    deltas = pull * (s.curvature * (s.targets - x) + rows)
+    rows = s.stored(rows - alpha * deltas, rows)
+    step = s.mean(deltas) - rows.mean(axis=0) / alpha
+    return x + step * s.active.any(), rows
+
+
 _WITHOUT_ROWS = _cogc, _colrel, _fedavg, _fedavg_all, _fedavg_known
 _OF_MODELS = _fedpbc, _gossip, _s2a, _s2s
-_OF_MEMORIES = _area, _fedstale, _fedvarp, _focus, _mifa, _mimic, _scaffold
+_OF_MEMORIES = _area, _feddyn, _fedstale, _fedvarp, _focus, _mifa, _mimic, _scaffold
 RULES: Mapping[str, Rule] = {
     rule.__name__[1:]: rule for rule in (*_WITHOUT_ROWS, *_OF_MODELS, *_OF_MEMORIES)
 }
 """By name in ``ALGORITHMS``: the round, of the server's model and a row for each client, which is
 its own model or what is remembered of it, where the rule has any."""
 
-_ROWS_HAVE_OWN_NOISE = 'focus', 'scaffold'
+_ROWS_HAVE_OWN_NOISE = 'feddyn', 'focus', 'scaffold'
 _WITH_CLIENT_MEAN = 'fedpbc', 's2a', 's2s'
 
 
@@ -219,7 +229,7 @@ def linear_rule(
       noise: standard deviation of each coordinate of every local gradient, independent.
       neighbours: int[N, K], of links between clients; None for none.
       edge_probs: P(an edge is up), one number or float[N, K].
-      **options: of the rule: ``stale_weight``, ``tolerance``, ``weights``.
+      **options: of the rule: ``alpha``, ``stale_weight``, ``tolerance``, ``weights``.
 
     Returns:
       The limits.

@@ -237,8 +237,7 @@ def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:
 
 def _checked_survival(name: str, law: ArrayLike) -> np.ndarray:
     array = np.asarray(law, np.float64)
-    if array.ndim == 0 or array.shape[-1] == 0 or (array[..., 0] != 1).any():
-        raise errors.invalid(name, 'begin at 1', errors.text_of(law))
-    if (np.diff(array, axis=-1) > 0).any() or (array < 0).any():
-        raise errors.invalid(name, 'fall from 1 to 0', errors.text_of(law))
+    falls = array.size and (array >= 0).all() and (np.diff(array, prepend=1.0) <= 0).all()
+    if not array.ndim or not falls or (array[..., 0] != 1).any():
+        raise errors.invalid(name, 'begin at 1 and fall to 0', errors.text_of(law))
     return array

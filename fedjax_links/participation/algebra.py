@@ -173,9 +173,7 @@ def outage(
             links = links._replace(downlink=links.downlink & ~down)
         if isinstance(links, PeerLinkSample):
             cut = down[:, None] | down[links.neighbours]
-            probs = links.edge_prob
-            if probs is not None:
-                probs = jnp.where(cut, 0, probs)
+            probs = None if links.edge_prob is None else jnp.where(cut, 0, links.edge_prob)
             links = links._replace(edges=links.edges & ~cut, edge_prob=probs)
         return links
 

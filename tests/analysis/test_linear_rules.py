@@ -16,13 +16,14 @@ BENDS = np.array([0.5, 2.0, 1.0, 0.3, 1.5])
 RING = graphs.ring(SIZE)
 WEIGHTS = np.random.default_rng(1).uniform(0.2, 0.6, (SIZE, SIZE))
 OPTIONS = {
+    'feddyn': {'alpha': 0.4},
     'fedstale': {'stale_weight': 0.6},
     'cogc': {'tolerance': 1},
     'colrel': {'weights': WEIGHTS},
 }
 SERVER_LR = {'focus': {'server_lr': None}}
 WITH_PEERS = {'cogc', 'colrel', 'gossip', 's2a', 's2s'}
-NEEDS_OTHER_NOISE = {'focus', 'scaffold'}
+NEEDS_OTHER_NOISE = {'feddyn', 'focus', 'scaffold'}
 NUM_SEEDS, Z_BOUND = 4000, 5.0
 
 
@@ -59,7 +60,8 @@ def test_fedavg_and_fedpbc_are_as_in_their_closed_forms():
 
 
 @pytest.mark.parametrize(
-    'name', ['area', 'fedavg_known', 'fedstale', 'fedvarp', 'focus', 'mifa', 'mimic', 'scaffold']
+    'name',
+    ['area', 'feddyn', 'fedavg_known', 'fedstale', 'fedvarp', 'focus', 'mifa', 'mimic', 'scaffold'],
 )
 def test_exact_rules_end_at_the_optimum(name):
     """With equal curvature, without noise; all but the two that are unbiased only, to the bit."""

@@ -139,13 +139,10 @@ def _kept(source: Source) -> tuple[Mapping[str, Any], dict[str, dict[int, _Round
         requirement = f"have kept the links of {missing[0]} (log: ('links',))"
         raise errors.invalid('workdir', requirement, source.folder)
     places = {seed: place for place, seed in enumerate(facts['seeds'])}
-    found = {
+    more = kept.durations, kept.edges
+    found: Any = {
         pattern: {
-            places[seed]: (
-                mask,
-                kept.durations.get(pattern, {}).get(seed),
-                kept.edges.get(pattern, {}).get(seed),
-            )
+            places[seed]: (mask, *(part.get(pattern, {}).get(seed) for part in more))
             for seed, mask in kept.masks[pattern].items()
         }
         for pattern in source.patterns
