@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from fedjax_links import analysis, local_training, participation, problems, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.core.registry import AlgorithmEntry
+from fedjax_links.links import graphs
 
 matplotlib.use('Agg')
 
@@ -24,7 +25,8 @@ TRAJECTORY_CAPTION = """\
 Ten clients with quadratic losses; the further right a client's optimum (-1 to 1), the better its
 link (Bernoulli, 0.1 to 0.9). Mean over 16 seeds of the model, and the middle two thirds of them;
 the optimum is 0. FedAvg's exact limit is dashed, and its mean grey. Five local steps of 0.02, the
-registered example's hyper-parameters.
+registered example's hyper-parameters. Rules with links between clients have a ring whose edges are
+up half of the time.
 """
 PATTERN_CAPTION = """\
 Eighty rounds of twelve clients (dark: the uplink delivers), and the share of the rounds that each
@@ -48,6 +50,8 @@ class Trajectories:
         client = program(0.02, local_steps=5, **entry.client_example)
         algorithm = entry(client, **entry.example)
         links = participation.bernoulli(_PROBS)
+        if entry.traffic.peers:
+            links = participation.peers(links, graphs.ring(len(_PROBS)), prob=0.5)
 
         @jax.jit
         def run(keys: jax.Array, problem: Any) -> Any:
