@@ -51,8 +51,7 @@ def cogc(local_train: ClientProgram, *, tolerance: int) -> Algorithm:
     checks.static_int('tolerance', tolerance, minimum=0)
 
     def decodes(links: Links, able: Array) -> Array:  # bool[]
-        neighbours, edges = base.peers(links)
-        num_clients = len(able)
+        (neighbours, edges), num_clients = base.peers(links), len(able)
         complete = able & links.mask
         for step in range(1, tolerance + 1):
             other = (jnp.arange(num_clients) + step) % num_clients

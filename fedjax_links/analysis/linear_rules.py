@@ -331,20 +331,17 @@ def _matrices(rule: Rule, links: _Round) -> tuple[np.ndarray, np.ndarray]:
 
 def _all_links(unit: _Round, neighbours: ArrayLike | None, edge_probs: ArrayLike) -> Any:
     """Every state of the links of a round, with its probability."""
-    size, states = len(unit.active), [(1.0, np.zeros((len(unit.active),) * 2, bool))]
+    size, ends, chances = len(unit.active), np.zeros((0, 2), int), np.zeros(0)
     if neighbours is not None:
         ends, chances = peer_links.edges_of(neighbours, edge_probs)
-        if size + len(ends) > _MOST_LINKS:
-            requirement = f'leave at most {_MOST_LINKS} links in all'
-            raise errors.invalid('neighbours', requirement, f'{size} uplinks, {len(ends)} edges')
-        states = []
-        for bits in itertools.product([False, True], repeat=len(ends)):
-            up = np.zeros((size, size), bool)
-            up[tuple(ends[np.array(bits, bool)].T)] = True
-            chance = float(np.prod(np.where(bits, chances, 1 - chances)))
-            states.append((chance, up | up.T))
-    elif size > _MOST_LINKS:
-        raise errors.invalid('probs', f'have at most {_MOST_LINKS} entries', size)
+    if size + len(ends) > _MOST_LINKS:
+        requirement = f'leave at most {_MOST_LINKS} links in all'
+        raise errors.invalid('probs', requirement, f'{size} uplinks, {len(ends)} edges')
+    states = []
+    for bits in itertools.product([False, True], repeat=len(ends)):
+        up = np.zeros((size, size), bool)
+        up[tuple(ends[np.array(bits, bool)].T)] = True
+        states.append((float(np.prod(np.where(bits, chances, 1 - chances))), up | up.T))
     masks = np.array(list(itertools.product([False, True], repeat=size)))
     for between, up in states:
         mixing, edges = peer_links.metropolis_matrix(up), up | np.eye(size, dtype=bool)

@@ -53,8 +53,8 @@ def metropolis_matrix(edges: ArrayLike) -> np.ndarray:
     """
     up = _checks.checked_masks('edges', edges)
     size = up.shape[-1]
-    loops = np.diagonal(up, axis1=-2, axis2=-1).any() if up.ndim > 1 else True
-    if up.ndim < 2 or up.shape[-2] != size or loops or (up != np.swapaxes(up, -1, -2)).any():
+    square = up.ndim > 1 and up.shape[-2] == size
+    if not square or (up != np.swapaxes(up, -1, -2)).any() or up[..., np.eye(size) > 0].any():
         raise errors.invalid('edges', 'be symmetric [..., N, N], without a diagonal', up.shape)
     degrees = up.sum(axis=-1)
     matrix = up / (1.0 + np.maximum(degrees[..., :, None], degrees[..., None, :]))

@@ -42,6 +42,8 @@ class LinkLaw(NamedTuple):
       period: rounds after which the law of a round repeats; None if it never changes, or never
         repeats.
       is_duplex: whether a client may hear and not deliver, or deliver and not hear.
+      edges: of links between clients that are independent, the neighbours int32[N, K] and
+        probabilities float64[N, K].
     """
 
     description: str
@@ -56,6 +58,7 @@ class LinkLaw(NamedTuple):
     separation: SeparationLaw | None = None
     period: int | None = None
     is_duplex: bool = False
+    edges: tuple[np.ndarray, np.ndarray] | None = None
 
 
 UNKNOWN = LinkLaw('simulated only, no closed form')

@@ -85,5 +85,9 @@ def _coins(prob: ArrayLike, num_edges: int) -> Participation:
 
 
 def peers_law(given: Given) -> LinkLaw:
-    """Exact law of who takes part: that of the uplinks."""
-    return given.parts['pattern']
+    """Exact law of who takes part, which is that of the uplinks, and of edges that are coins."""
+    law, graph, prob = given.parts['pattern'], given.options['graph'], given.options['prob']
+    if 'prob' in given.parts:
+        return law
+    each = np.append(np.broadcast_to(prob, graph.num_edges), 0.0)[graph.edge_ids]
+    return law._replace(edges=(graph.neighbours, each))

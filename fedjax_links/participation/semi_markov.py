@@ -110,8 +110,7 @@ def _by_client(
 
 def _stationary(laws: list[np.ndarray]) -> np.ndarray:
     up, down = (law.sum(axis=1) for law in laws)
-    probs: np.ndarray = up / (up + down)
-    return probs
+    return np.asarray(up / (up + down))
 
 
 def _hazards(survival: np.ndarray) -> np.ndarray:

@@ -95,8 +95,7 @@ def checked(argument: str, law: ArrayLike) -> Survival:
     _check_length(argument, table.shape[1])
     falls = (np.diff(table, axis=1) <= 1e-12).all() and (table[:, 0] == 1).all()
     if table.ndim != 2 or not falls or (table < 0).any():
-        requirement = 'be survival functions [G, L] that begin at 1 and fall'
-        raise errors.invalid(argument, requirement, errors.text_of(law))
+        raise errors.invalid(argument, 'fall from 1, float[G, L]', errors.text_of(law))
     return table
 
 

@@ -78,8 +78,7 @@ def _of_seed(shared: Programs, label: str, seed: int, origin: Origin) -> dict[st
         links = jax.tree.map(lambda a, n=rounds: a.reshape(-1, *a.shape[lead:])[:n], host)
         piece = {'mask': base.participants(links), 'prob': links.prob}
         if base.has_peers(links):
-            edges = links.edges.reshape(rounds, -1)
-            piece |= {'neighbours': links.neighbours, 'edges': edges}
+            piece |= {'neighbours': links.neighbours, 'edges': links.edges.reshape(rounds, -1)}
         if getattr(links, 'duration', None) is not None:
             piece['duration'] = links.duration
         pieces.append({kind: np.asarray(values) for kind, values in piece.items()})

@@ -39,8 +39,8 @@ def text(title: str, record: LinkRecord, law: LinkLaw) -> str:
     if record.neighbours is not None and record.edge_rates is not None:
         own = np.arange(len(record.neighbours))[:, None]
         there = np.not_equal(record.neighbours, own).sum(axis=1).mean()
-        heard = record.edge_rates.sum(axis=1).mean()
-        lines.append(f'peers: {heard:.3g} of {there:.3g} neighbours heard in a round')
+        heard = f'{record.edge_rates.sum(axis=1).mean():.3g} of {there:.3g}'
+        lines.append(f'peers: {heard} neighbours heard in a round')
     active = record.participates
     lines += _map(active, foldable(law, len(active)))
     return '\n'.join([*lines, analysis.participation_report(active).text()])

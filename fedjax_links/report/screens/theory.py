@@ -18,7 +18,7 @@ from fedjax_links.report.screens.recording import LinkRecord
 
 _QUANTILES = {'least': 0.0, '25 %': 0.25, 'median': 0.5, '75 %': 0.75, 'most': 1.0}
 _MAX_LISTED_LABELS = 10
-_MAX_MATRIX_CLIENTS = 1500
+_MAX_MATRIX_CLIENTS, _MAX_NEIGHBOURS = 1500, 1000
 _FEW_PATTERNS = 4  # whose problems may be as large as they may be at all
 
 
@@ -171,7 +171,11 @@ def _gossip(law: LinkLaw) -> list[str]:
         return []
     rate, bound = analysis.mixing_rate(law.probs), analysis.mixing_rate_bound(law.probs)
     known = f'{1 - rate:.4g}, exact; published lower bound {1 - bound:.2g}'
-    return [f'Gossip: 1 - lambda_2(E[W]) = {known}']
+    lines = [f'Gossip: 1 - lambda_2(E[W]) = {known}']
+    if law.edges is not None and law.edges[0].size <= _MAX_NEIGHBOURS:
+        gap = 1 - analysis.semi_decentralised_rate(law.probs, *law.edges)
+        lines.append(f'  with links between clients: 1 - lambda_2(E[M W M]) = {gap:.4g}, exact')
+    return lines
 
 
 def _separation(law: SeparationLaw | None, source: str) -> list[str]:

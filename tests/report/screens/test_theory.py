@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis, experiment, report
+from fedjax_links.links import graphs
 from fedjax_links.report import clients
 from fedjax_links.report.screens import theory
 from fedjax_links.report.screens.configured import of_experiment
@@ -171,3 +172,18 @@ def test_all_that_looks_at_a_problem_shares_one(tmp_path):
     report.write(planned.run(tmp_path / 'run'), planned)
     assert clients.read(tmp_path / 'run')['bernoulli'].expected
     assert len(parts.loads) == 1
+
+
+def test_edges_between_clients_have_their_own_contraction():
+    """Of coins, beside that of the uplinks alone; of edges with memory nothing is said."""
+    uplinks = {'name': 'bernoulli', 'probs': 0.3}
+    found = {}
+    for label, prob in (('coins', 0.5), ('memory', {'name': 'markov', 'probs': 0.5})):
+        links = {'name': 'peers', 'pattern': uplinks, 'graph': 'ring', 'prob': prob}
+        plan, found[label] = screen(links)
+    num_clients = plan.problem.num_clients
+    ring = graphs.ring(num_clients).neighbours
+    gap = 1 - analysis.semi_decentralised_rate(np.full(num_clients, 0.3), ring, 0.5)
+    assert f'1 - lambda_2(E[M W M]) = {gap:.4g}, exact' in found['coins']
+    assert 'M W M' not in found['memory']
+    assert 'Gossip: 1 - lambda_2(E[W])' in found['memory']
