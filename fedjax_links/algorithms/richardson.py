@@ -52,7 +52,7 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
     """
 
     def make(learning_rate: Number, **columns: Any) -> Algorithm:
-        rules = [make_algorithm(learning_rate=k * learning_rate, **columns) for k in (1, 2)]
+        rules = [make_algorithm(k * learning_rate, **columns) for k in (1, 2)]
 
         def init(params: Params, problem: Problem) -> RichardsonState:
             return RichardsonState(*(rule.init(params, problem) for rule in rules))
