@@ -11,7 +11,7 @@ from generate import text
 
 _MORE = (
     *('core.errors', 'core.references', 'core.registry', 'links.samples', 'results.runs'),
-    'participation.traces.trace_formats',
+    *('clients.peers', 'participation.sojourns', 'participation.traces.trace_formats'),
 )
 _ELSEWHERE = {
     'algorithms': ('algorithms', {entry.factory.__name__ for entry in ALGORITHMS.values()}),
