@@ -22,20 +22,21 @@ WITH_OPTIMIZERS = {
 }
 
 
-def follow(setting, algorithm, expected):
-    path, result = harness.run(setting, algorithm)
-    np.testing.assert_allclose(path, expected, **TIGHT)
-    return result.state.algorithm
+def histories(server_lr=0.7):
+    """Ten settings that start at zero."""
+    return [
+        quadratic_loops.hard_setting(seed)._replace(server_lr=server_lr, start=np.zeros(3))
+        for seed in SEEDS
+    ]
 
 
 @pytest.mark.parametrize('max_age', [0, 1, 5, 200])
 @pytest.mark.parametrize('name', AGED)
-@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
-def test_ages_follow_the_listing(x64, seed, name, max_age):
-    setting = quadratic_loops.hard_setting(seed)._replace(server_lr=0.7)
-    program = harness.client_program(setting)
+def test_ages_follow_the_listing(x64, name, max_age):
+    settings = histories()
+    program = harness.client_program(settings[0])
     algorithm = algorithms.ALGORITHMS[name](program, server_lr=0.7, max_age=max_age)
-    follow(setting, algorithm, AGED[name](setting, max_age))
+    harness.follow_many(settings, algorithm, [AGED[name](each, max_age) for each in settings])
 
 
 def test_an_age_in_gradients_follows_the_listing(x64):
@@ -43,11 +44,11 @@ def test_an_age_in_gradients_follows_the_listing(x64):
     algorithm = algorithms.mifa(
         harness.client_program(setting), server_lr=0.7, memory='gradient', max_age=4
     )
-    follow(setting, algorithm, peer_loops.aged_mifa(setting, 4, 'gradient'))
+    harness.follow_many([setting], algorithm, [peer_loops.aged_mifa(setting, 4, 'gradient')])
 
 
 @pytest.mark.parametrize('name', AGED)
-@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
+@pytest.mark.parametrize('seed', cases(range(3), [0]))
 def test_age_zero_is_fedavg_to_the_bit(x64, seed, name):
     setting = quadratic_loops.hard_setting(seed)
     program = harness.client_program(setting)
@@ -76,7 +77,7 @@ def test_an_age_may_be_traced(name):
 
 
 @pytest.mark.parametrize('name', WITH_OPTIMIZERS)
-@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
+@pytest.mark.parametrize('seed', cases(range(3), [0]))
 def test_sgd_of_unit_rate_is_the_rule_to_the_bit(x64, seed, name):
     setting = quadratic_loops.gentle_setting(seed)
     program, make = harness.client_program(setting), algorithms.ALGORITHMS[name]
@@ -101,25 +102,26 @@ def test_momentum_on_remembered_updates(x64):
         trace = 0.9 * trace + rows.mean(axis=0)
         x = x + 0.5 * trace
         path.append(x)
-    follow(setting, rule, np.array(path))
+    harness.follow_many([setting], rule, [np.array(path)])
 
 
-@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
-def test_mimic_follows_the_listing(x64, seed):
-    setting = quadratic_loops.hard_setting(seed)._replace(server_lr=0.7)
-    algorithm = algorithms.mimic(harness.client_program(setting), server_lr=0.7)
-    expected, corrections = peer_loops.mimic(setting)
-    state = follow(setting, algorithm, expected)
-    np.testing.assert_allclose(state.corrections, corrections, **TIGHT)
+def test_mimic_follows_the_listing(x64):
+    settings = histories()
+    algorithm = algorithms.mimic(harness.client_program(settings[0]), server_lr=0.7)
+    paths, corrections = zip(*map(peer_loops.mimic, settings), strict=True)
+    for state, own in zip(
+        harness.follow_many(settings, algorithm, paths), corrections, strict=True
+    ):
+        np.testing.assert_allclose(state.corrections, own, **TIGHT)
 
 
-@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
-def test_area_follows_the_listing(x64, seed):
-    setting = quadratic_loops.hard_setting(seed)
-    expected, sent = peer_loops.area(setting)
-    state = follow(setting, algorithms.area(harness.client_program(setting)), expected)
-    np.testing.assert_allclose(state.clients, sent, **TIGHT)
-    np.testing.assert_allclose(state.server, state.clients.mean(axis=0), **TIGHT)
+def test_area_follows_the_listing(x64):
+    settings = histories()
+    algorithm = algorithms.area(harness.client_program(settings[0]))
+    paths, sent = zip(*map(peer_loops.area, settings), strict=True)
+    for state, own in zip(harness.follow_many(settings, algorithm, paths), sent, strict=True):
+        np.testing.assert_allclose(state.clients, own, **TIGHT)
+        np.testing.assert_allclose(state.server, state.clients.mean(axis=0), **TIGHT)
 
 
 @pytest.mark.slow

@@ -18,52 +18,56 @@ SEEDS = range(10)
 TIGHT = {'rtol': 0, 'atol': 1e-12}
 
 
-def case(seed):
-    """A setting, its links between clients as matrices, and the pattern of both."""
-    setting = quadratic_loops.hard_setting(seed)._replace(server_lr=1.0)
-    num_rounds, num_clients = setting.mask.shape
-    neighbours, edges, dense = peer_links.history(num_clients, num_rounds, seed)
-    return setting, dense, peer_links.replayed(setting, neighbours, edges)
+def histories(make=quadratic_loops.hard_setting, *, prob=0.5, uplinks=None):
+    """Ten settings that start at zero, their links between clients as matrices, and for replay."""
+    settings, dense, between = [], [], []
+    for seed in SEEDS:
+        setting = make(seed)._replace(server_lr=1.0, start=np.zeros(3))
+        num_rounds, num_clients = setting.mask.shape
+        if uplinks is not None:
+            mask = np.random.default_rng(seed).random(setting.mask.shape) < uplinks
+            setting = setting._replace(mask=mask)
+        neighbours, edges, matrices = peer_links.history(num_clients, num_rounds, seed, prob)
+        settings.append(setting)
+        dense.append(matrices)
+        between.append({'neighbours': neighbours, 'edges': edges})
+    return settings, dense, between
 
 
-def follow(setting, algorithm, expected, links):
-    path, result = harness.run(setting, algorithm, links=links)
-    np.testing.assert_allclose(path, expected, **TIGHT)
-    return result.state.algorithm
-
-
-@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
-def test_gossip_follows_the_listing(x64, seed):
-    setting, dense, links = case(seed)
-    algorithm = algorithms.gossip(harness.client_program(setting))
-    expected, models = peer_loops.gossip(setting, dense)
-    state = follow(setting, algorithm, expected, links)
-    np.testing.assert_allclose(state.clients, models, **TIGHT)
+def test_gossip_follows_the_listing(x64):
+    settings, dense, between = histories()
+    algorithm = algorithms.gossip(harness.client_program(settings[0]))
+    paths, models = zip(*map(peer_loops.gossip, settings, dense), strict=True)
+    states = harness.follow_many(settings, algorithm, paths, between)
+    for state, own in zip(states, models, strict=True):
+        np.testing.assert_allclose(state.clients, own, **TIGHT)
 
 
 @pytest.mark.parametrize('every', [1, 3])
 @pytest.mark.parametrize('name', ['s2s', 's2a'])
-@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
-def test_semi_decentralised_follows_the_listing(x64, seed, name, every):
-    setting, dense, links = case(seed)
+def test_semi_decentralised_follows_the_listing(x64, name, every):
+    settings, dense, between = histories()
     make = algorithms.ALGORITHMS[name]
-    algorithm = make(harness.client_program(setting), server_every=every)
-    expected, models = peer_loops.semi_decentralised(setting, dense, every, to_all=name == 's2a')
-    state = follow(setting, algorithm, expected, links)
-    np.testing.assert_allclose(state.clients, models, **TIGHT)
+    algorithm = make(harness.client_program(settings[0]), server_every=every)
+    found = [
+        peer_loops.semi_decentralised(*each, every, to_all=name == 's2a')
+        for each in zip(settings, dense, strict=True)
+    ]
+    paths, models = zip(*found, strict=True)
+    states = harness.follow_many(settings, algorithm, paths, between)
+    for state, own in zip(states, models, strict=True):
+        np.testing.assert_allclose(state.clients, own, **TIGHT)
 
 
-@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
-def test_colrel_follows_the_listing_with_weights(x64, seed):
-    setting, dense, links = case(seed)
-    setting = setting._replace(rate=lambda t: 0.05)
-    num_clients = len(setting.targets)
-    weights = np.random.default_rng(seed).random((num_clients, num_clients))
-    algorithm = algorithms.colrel(harness.client_program(setting), weights=weights)
-    follow(setting, algorithm, peer_loops.colrel(setting, dense, weights), links)
+def test_colrel_follows_the_listing_with_weights(x64):
+    settings, dense, between = histories(quadratic_loops.gentle_setting)
+    weights = np.random.default_rng(0).random((7, 7))
+    algorithm = algorithms.colrel(harness.client_program(settings[0]), weights=weights)
+    paths = [peer_loops.colrel(*each, weights) for each in zip(settings, dense, strict=True)]
+    harness.follow_many(settings, algorithm, paths, between)
 
 
-@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
+@pytest.mark.parametrize('seed', cases(range(3), [0]))
 def test_colrel_follows_the_listing_by_the_reported_probabilities(x64, seed):
     setting = quadratic_loops.gentle_setting(seed)._replace(server_lr=1.0)
     probs, graph = np.linspace(0.2, 0.9, 7), graphs.erdos_renyi(7, 0.6, seed)
@@ -78,22 +82,21 @@ def test_colrel_follows_the_listing_by_the_reported_probabilities(x64, seed):
                 dense[:, i, j] = drawn.edges[:, i, k]
                 edge_prob[i, j] = by_edge[graph.edge_ids[i, k]]
     algorithm = algorithms.colrel(harness.client_program(setting))
-    follow(setting, algorithm, peer_loops.colrel(setting, dense, edge_prob=edge_prob), links)
+    path, _ = harness.run(setting, algorithm, links=links)
+    expected = peer_loops.colrel(setting, dense, edge_prob=edge_prob)
+    np.testing.assert_allclose(path, expected, **TIGHT)
 
 
 @pytest.mark.parametrize('tolerance', [0, 1, 2])
-@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
-def test_cogc_follows_the_listing(x64, seed, tolerance):
-    setting, _, _ = case(seed)
-    rng = np.random.default_rng(seed)
-    setting = setting._replace(mask=rng.random(setting.mask.shape) < 0.9)
-    neighbours, edges, dense = peer_links.history(7, 80, seed, prob=0.95)
-    algorithm = algorithms.cogc(harness.client_program(setting), tolerance=tolerance)
-    expected = peer_loops.cogc(setting, dense, tolerance)
-    moved = (np.diff(expected, axis=0) != 0).any(axis=1)
-    assert moved.any()
-    assert not moved.all()
-    follow(setting, algorithm, expected, peer_links.replayed(setting, neighbours, edges))
+def test_cogc_follows_the_listing(x64, tolerance):
+    settings, dense, between = histories(prob=0.95, uplinks=0.9)
+    algorithm = algorithms.cogc(harness.client_program(settings[0]), tolerance=tolerance)
+    paths = [peer_loops.cogc(*each, tolerance) for each in zip(settings, dense, strict=True)]
+    for path in paths:
+        moved = (np.diff(path, axis=0) != 0).any(axis=1)
+        assert moved.any()
+        assert not moved.all()
+    harness.follow_many(settings, algorithm, paths, between)
 
 
 # Special cases, to the bit.
@@ -111,7 +114,7 @@ def no_edges(setting):
 
 
 @pytest.mark.parametrize('with_neighbours', [False, True])
-@pytest.mark.parametrize('seed', cases(SEEDS, [0]))
+@pytest.mark.parametrize('seed', cases(range(3), [0]))
 def test_s2s_without_edges_is_fedpbc(x64, seed, with_neighbours):
     setting = quadratic_loops.hard_setting(seed)
     links, program = no_edges(setting) if with_neighbours else None, harness.client_program(setting)

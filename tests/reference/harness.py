@@ -81,3 +81,39 @@ def one_hears_nothing_back():
         compute=jnp.array([True, True, True, False]),
     )
     return simulation.round_context(jax.random.key(0), 0, links)
+
+
+def follow_many(settings, algorithm, expected, links=None) -> list:
+    """`follow` for settings that differ in data and links alone, to 1e-12 and in one program.
+
+    Args:
+      settings: all with one start, rate and number of steps.
+      algorithm: the rule.
+      expected: the server's path for each.
+      links: for each, what `participation.replay` takes by name; masks and probabilities else.
+
+    Returns:
+      The final algorithm state of each.
+    """
+    links = links or [{} for _ in settings]
+
+    @jax.jit
+    def run(key, problem, mask, prob, between):
+        return simulation.simulate(
+            key,
+            algorithm,
+            participation.replay(mask, prob, **between),
+            problem,
+            num_rounds=len(mask),
+            eval_every=1,
+            eval_fn=lambda params, key, problem: params,
+        )
+
+    states = []
+    for setting, path, between in zip(settings, expected, links, strict=True):
+        problem = problems.quadratic(setting.targets, initial_point=setting.start)
+        result = run(jax.random.key(0), problem, setting.mask, setting.prob, between)
+        np.testing.assert_allclose(result.evals['server'], path, rtol=0, atol=1e-12)
+        states.append(result.state.algorithm)
+    assert run._cache_size() == 1
+    return states
