@@ -6,7 +6,7 @@
 probability on the vertical axis. Uplinks are as good as their client's labels are lucky, and lose
 the share on the horizontal axis besides. Gaussian classes of Bayes accuracy 70 %. Every rule has
 its own rate at every point. About four minutes on two CPU cores beside
-other work, with --quick twenty seconds; what came out is in studies/connectivity.md.
+other work, with --quick forty seconds; what came out is in studies/connectivity.md.
 """
 
 from ml_collections import ConfigDict
