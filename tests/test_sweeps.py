@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import algorithms, local_training, participation, problems, simulation, sweeps
+from fedjax_links.links import graphs
 
 TARGETS = np.random.default_rng(4).normal(size=(5, 3))
 PROBS = np.linspace(0.2, 0.9, 5)
@@ -92,6 +93,56 @@ def test_the_count_of_compilations_can_fail(caplog):
         for scale in (2.0, 3.0):
             jax.jit(lambda x, scale=scale: scale * x)(jnp.arange(3.0))
     assert len([name for name in compilations(caplog) if 'lambda' in name]) == 2
+
+
+RING = graphs.ring(5)
+TWO_STEPS = functools.partial(local_training.local_sgd, local_steps=2)
+BETWEEN = {
+    's2s': (
+        lambda learning_rate: algorithms.s2s(
+            local_training.local_sgd(learning_rate, local_steps=2)
+        ),
+        lambda prob: participation.peers(make_links(), RING, prob=prob),
+        {'algorithm': {'learning_rate': RATES}, 'participation': {'prob': [0.2, 0.5, 0.9]}},
+    ),
+    'mifa': (
+        lambda max_age: algorithms.mifa(TWO_STEPS(0.1), max_age=max_age),
+        make_links,
+        {'algorithm': {'max_age': [0, 1, 4]}},
+    ),
+    'quorum': (
+        make_algorithm,
+        lambda deadline, grace: participation.quorum(
+            participation.Times(np.linspace(1.0, 3.0, 5), sigma=0.5),
+            quorum=3,
+            deadline=deadline,
+            grace=grace,
+        ),
+        {'participation': {'deadline': [1.0, 2.0, 4.0], 'grace': [0.0, 0.5, 1.0]}},
+    ),
+}
+
+
+@pytest.mark.parametrize('name', BETWEEN)
+def test_links_between_clients_ages_and_deadlines_are_swept(name):
+    make, links, grid = BETWEEN[name]
+    result = sweep(make, links, grid=grid)
+    models = np.asarray(result.state.algorithm.server)
+    assert not np.array_equal(models[0], models[-1])
+    for g in range(len(RATES)):
+        own = {part: {k: column[g] for k, column in grid.get(part, {}).items()} for part in grid}
+        algorithm, pattern = make(**own.get('algorithm', {})), links(**own.get('participation', {}))
+        for s, seed in enumerate(SEEDS):
+            expected = simulation.simulate(
+                jax.random.key(seed),
+                algorithm,
+                pattern,
+                problems.quadratic(TARGETS),
+                num_rounds=ROUNDS,
+                eval_every=2,
+            )
+            own_model = expected.state.algorithm.server
+            np.testing.assert_allclose(models[g, s], own_model, rtol=2e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(

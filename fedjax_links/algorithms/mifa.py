@@ -34,7 +34,7 @@ def mifa(
 
     With ``max_age=a`` the mean is over the rows heard in the last a rounds alone, this one
     included (``t - last_i <= a``), and x stays where there are none: a = 0 is FedAvg, to the bit.
-    FedAvg's bias shrinks as a grows, and so does what memory costs where links do.
+    FedAvg's bias shrinks as a grows, while rows grow older where links stay down for long.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x^t. Everybody's row moves the server in every round, so that **an empty round moves

@@ -225,8 +225,8 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     in_order = sorted(options.items(), key=lambda item: item[0] == 'prob')  # after its graph
     for parameter, value in in_order:
         place, kind = f'{where}.{parameter}', kinds_of.get(parameter)
-        if parameter == 'prob' and isinstance(value, Mapping):
-            edges = getattr(options.get('graph'), 'num_edges', 0)
+        if parameter == 'prob' and 'graph' in options and isinstance(value, Mapping):
+            edges = getattr(options['graph'], 'num_edges', 0)
             between: Any = types.SimpleNamespace(num_clients=edges, data=None)
             options[parameter] = bind_links(value, between, place)
         elif kind is Participation or kind == Participation | None:

@@ -77,24 +77,24 @@ def quorum(
     if pattern is not None and pattern.num_clients != num_clients:
         raise errors.invalid('pattern', f'have {num_clients} clients', pattern.num_clients)
     known = pattern is None and deadline is None and _is_exchangeable(times, grace)
-    chance, limit = quorum / num_clients if known else np.nan, deadline or np.inf
+    limit = np.inf if deadline is None else deadline
 
     def sample(key: Key, round: Array, samples: Samples) -> MaskLinks:
         there = base.participants(samples[0])
         normal = jax.random.normal(key, (num_clients,), jnp.float32)
         taken = jnp.where(there, fixed + middle * jnp.exp(width * normal), jnp.inf)
-        count = jnp.sum(there)
-        last = jnp.sort(taken)[jnp.clip(jnp.minimum(quorum, count) - 1, 0)]
-        end = jnp.minimum(jnp.where(count > 0, last, 0) + grace, limit)
-        mask, prob = samples[0].mask & (taken <= end), jnp.full(num_clients, chance)
-        return samples[0]._replace(mask=mask, prob=prob, duration=end)
+        last = jnp.sort(taken)[jnp.clip(jnp.minimum(quorum, there.sum()) - 1, 0)]
+        end = jnp.minimum(jnp.where(there.any(), last, 0) + grace, limit)
+        prob = jnp.full(num_clients, quorum / num_clients if known else np.nan)
+        return samples[0]._replace(mask=samples[0].mask & (taken <= end), prob=prob, duration=end)
 
     return combine([always(num_clients) if pattern is None else pattern], sample)
 
 
 def _is_exchangeable(times: Times, grace: float) -> bool:
     alike = all(checks.is_concrete(part) and np.ptp(np.asarray(part)) == 0 for part in times)
-    return alike and np.min(times.sigma) > 0 and np.min(times.median) > 0 and grace == 0
+    no_grace = checks.is_concrete(grace) and grace == 0
+    return alike and no_grace and np.min(times.sigma) > 0 and np.min(times.median) > 0
 
 
 def quorum_law(given: Given) -> LinkLaw:
