@@ -16,13 +16,16 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from absl import app, flags
 
 from tests import ROOT
 
+STAGES = ('start', 'tuning', 'main', 'checkpoint', 'report')
 COUNT = flags.DEFINE_integer('count', 60, 'Runs to kill.', lower_bound=1)
 SEED = flags.DEFINE_integer('seed', 0, 'Of the moments.')
+STAGE = flags.DEFINE_enum('stage', None, STAGES, 'The only one that is struck.')
 PLAIN = """
 from ml_collections import ConfigDict
 
@@ -46,7 +49,6 @@ def get_config():
         'metric': 'loss',
     })
 """
-STAGES = ('start', 'tuning', 'main', 'checkpoint', 'report')
 
 
 def command(folder: Path) -> list[str]:
@@ -57,10 +59,9 @@ def command(folder: Path) -> list[str]:
     return [sys.executable, '-m', 'fedjax_links', 'simulate', *flags_]
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
-    """Starts the command in a process of its own."""
-    quiet = {'stdout': subprocess.DEVNULL, 'stderr': subprocess.DEVNULL}
-    return subprocess.Popen(command(folder), cwd=ROOT, **quiet)
+def start(folder: Path, errors: IO[bytes] | int) -> subprocess.Popen[bytes]:
+    """Starts the command in a process of its own, whose errors go to that file."""
+    return subprocess.Popen(command(folder), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
 
 
 def moment(stage: str, folder: Path, rng: random.Random) -> Callable[[], bool]:
@@ -95,12 +96,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def survives(stage: str, whole: dict[str, bytes], rng: random.Random) -> tuple[bool, int]:
-    """Kills one run once or more; whether it ended alike, and how often it was killed."""
-    with tempfile.TemporaryDirectory() as scratch:
+def survives(stage: str, whole: dict[str, bytes], rng: random.Random) -> tuple[str, int]:
+    """Kills one run once or more; what is wrong with how it ended, and how often it was killed."""
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as errors:
         folder, kills = Path(scratch) / 'run', 0
         while True:
-            process, due = start(folder), moment(stage, folder, rng)
+            process, due = start(folder, errors), moment(stage, folder, rng)
             while process.poll() is None and (kills >= 3 or not due()):
                 time.sleep(0.0005 if stage == 'checkpoint' else 0.005)
             if process.poll() is not None:
@@ -108,9 +109,12 @@ def survives(stage: str, whole: dict[str, bytes], rng: random.Random) -> tuple[b
             process.send_signal(signal.SIGKILL)
             process.wait()
             kills += 1
+        errors.seek(0)
         if process.returncode != 0:
-            return False, kills
-        return contents(folder) == whole, kills
+            return f'status {process.returncode}: {errors.read().decode()[-2000:]}', kills
+        here = contents(folder)
+        names = [name for name in {**whole, **here} if whole.get(name) != here.get(name)]
+        return ', '.join(names), kills
 
 
 def main(argv: list[str]) -> None:
@@ -119,16 +123,17 @@ def main(argv: list[str]) -> None:
     rng = random.Random(SEED.value)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / 'run'
-        if start(folder).wait() != 0:
+        if start(folder, subprocess.DEVNULL).wait() != 0:
             raise SystemExit('the unbroken run failed')
         whole = contents(folder)
         shutil.rmtree(folder)
     alike = killed = 0
     for case in range(COUNT.value):
-        stage = STAGES[case % len(STAGES)]
-        same, kills = survives(stage, whole, rng)
-        alike, killed = alike + same, killed + kills
-        print(f'{case + 1:3d} {stage:10s} killed {kills} times: {"same" if same else "DIFFERENT"}')
+        stage = STAGE.value or STAGES[case % len(STAGES)]
+        wrong, kills = survives(stage, whole, rng)
+        alike, killed = alike + (not wrong), killed + kills
+        ended = f'DIFFERENT: {wrong}' if wrong else 'same'
+        print(f'{case + 1:3d} {stage:10s} killed {kills} times: {ended}', flush=True)
     print(f'{alike} of {COUNT.value} runs ended like the unbroken one ({killed} kills)')
     sys.exit(alike != COUNT.value)
 

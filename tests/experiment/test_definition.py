@@ -1,6 +1,7 @@
 """What an experiment is: its values, its config, and what it says of itself."""
 
 import dataclasses
+import shutil
 import subprocess
 import sys
 
@@ -101,6 +102,21 @@ def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
         ValueError, match=r'must be new or hold a run of one that a config describes'
     ):
         claims.run(tmp_path)
+
+
+def test_a_start_that_ends_between_its_files_can_go_on(tmp_path):
+    planned = experiment.build(tuned(tuning=None, client={'learning_rate': 0.1, 'local_steps': 1}))
+    planned.run(tmp_path / 'whole')
+    config, facts = (tmp_path / 'whole' / name for name in (fl.runs.CONFIG, fl.runs.EXPERIMENT))
+    assert config.stat().st_mtime_ns < facts.stat().st_mtime_ns  # a kill leaves the first alone
+    killed = tmp_path / 'killed'
+    killed.mkdir()
+    shutil.copy(config, killed)
+    with pytest.raises(ValueError, match=r'must be new or hold a run of an experiment made in'):
+        dataclasses.replace(planned, config=None).run(killed)
+    planned.run(killed)
+    for name in (fl.runs.CONFIG, fl.runs.EXPERIMENT, fl.runs.METRICS):
+        assert (killed / name).read_bytes() == (tmp_path / 'whole' / name).read_bytes()
 
 
 @pytest.mark.slow

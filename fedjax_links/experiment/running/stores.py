@@ -315,13 +315,13 @@ class RunFolder(Memory):
         self._lock.release(keep=True)
 
     def _describe(self, facts: Mapping[str, Any], config: Mapping[str, Any] | None) -> None:
-        """Writes what is run, after comparing it with what is there."""
-        given = {runs.EXPERIMENT: facts, **({} if config is None else {runs.CONFIG: config})}
+        """Writes what is run, last what makes it a run, after comparing it with what is there."""
+        given = {**({} if config is None else {runs.CONFIG: config}), runs.EXPERIMENT: facts}
         had = {name: runs.read_json(self.path, name) for name in (runs.CONFIG, runs.EXPERIMENT)}
         for name, there in had.items():
             if there is not None and name in given:
                 self._compare(there, json.loads(json.dumps(given[name])))
-        if had[runs.EXPERIMENT] is not None and (had[runs.CONFIG] is None) != (config is None):
+        if any(had.values()) and (had[runs.CONFIG] is None) != (config is None):
             kinds = 'an experiment made in Python', 'one that a config describes'
             ours, theirs = kinds if config is None else kinds[::-1]
             requirement = f'be new or hold a run of {ours}'
