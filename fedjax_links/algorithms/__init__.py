@@ -5,7 +5,6 @@ from typing import Any
 
 import optax
 
-from fedjax_links import local_training
 from fedjax_links.algorithms.amplified_fedavg import all_at_times, amplified_fedavg, wait_for_all
 from fedjax_links.algorithms.amplified_scaffold import amplified_scaffold
 from fedjax_links.algorithms.area import area
@@ -32,11 +31,13 @@ from fedjax_links.algorithms.richardson import richardson
 from fedjax_links.algorithms.scaffold import scaffold
 from fedjax_links.algorithms.semi_decentralised import in_server_rounds, s2a, s2s
 from fedjax_links.core.registry import AlgorithmEntry, Registry, Traffic
+from fedjax_links.local_training import proximal_sgd
 
 _E = AlgorithmEntry
 _BLOCKS = {'period': 3, 'amplification': 1.5}
 _OWN: Any = {'full_participation_is_fedavg': False}
 _MOVES: Any = {'empty_round_keeps_server': False}
+_WITHOUT_LINKS: Any = {**_OWN, **_MOVES, 'uses_links': False}
 _TWO_MODELS = Traffic(up=2, down=2)  # Delta_i, and what changes c_i; x and c
 _ASKED = Traffic(everyone=None)
 _PEERS = Traffic(everyone=True, peers=1)
@@ -61,28 +62,18 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     fednova=_E(fednova),
     fedopt=_E(fedopt, {'server_optimizer': optax.sgd(1.0)}),
     fedpbc=_E(fedpbc, traffic=Traffic(everyone=None, default='all')),
-    fedprox=_E(
-        fedavg,
-        client_program=local_training.proximal_sgd,
-        client_example={'mu': 0.1},
-        traffic=_ASKED,
-    ),
+    fedprox=_E(fedavg, client_program=proximal_sgd, client_example={'mu': 0.1}, traffic=_ASKED),
     fedstale=_E(fedstale, {'stale_weight': 0.5}, **_MOVES),
     fedvarp=_E(fedvarp),
     focus=_E(focus, **_OWN, **_MOVES),
-    gossip=_E(gossip, **_OWN, **_MOVES, uses_links=False, traffic=_PEERS._replace(up=0, down=0)),
+    gossip=_E(gossip, **_WITHOUT_LINKS, traffic=_PEERS._replace(up=0, down=0)),
     mifa=_E(mifa, **_MOVES),
     mimic=_E(mimic),
     s2a=_E(s2a, traffic=_NOW_AND_THEN),
     s2s=_E(s2s, traffic=_NOW_AND_THEN),
     scaffold=_E(scaffold, **_OWN, traffic=_TWO_MODELS),
     wait_for_all=_E(
-        wait_for_all,
-        {'period': 3},
-        **_OWN,
-        **_MOVES,
-        uses_links=False,
-        traffic=Traffic(asked=all_at_times),
+        wait_for_all, {'period': 3}, **_WITHOUT_LINKS, traffic=Traffic(asked=all_at_times)
     ),
 )
 

@@ -15,8 +15,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ServerState
 from fedjax_links.base import Algorithm, Number, Params, Problem, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
@@ -32,7 +31,7 @@ class AmplifiedState(NamedTuple):
     reference: Params
 
 
-@cite('wang2022unified')
+@references.cite('wang2022unified')
 def amplified_fedavg(
     local_train: ClientProgram, *, period: int, amplification: Number, start_round: int = 0
 ) -> Algorithm:
@@ -83,7 +82,7 @@ def amplified_fedavg(
     )
 
 
-@cite('wang2022unified')
+@references.cite('wang2022unified')
 def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 0) -> Algorithm:
     """At the end of every P-th round ``x <- x + mean_{all i} Delta_i``; otherwise x stands still.
 

@@ -14,8 +14,7 @@ from jax.typing import DTypeLike
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
@@ -40,7 +39,7 @@ class AmplifiedScaffoldState(NamedTuple):
     num_heard: Array
 
 
-@cite('crawshaw2024federated')
+@references.cite('crawshaw2024federated')
 def amplified_scaffold(
     local_train: ClientProgram,
     *,

@@ -8,12 +8,11 @@ References:
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ClientModelsState
 from fedjax_links.base import Algorithm, Array, Problem, PyTree, RoundContext, Step
-from fedjax_links.core import tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
-@cite('iakovidou2025asynchronous')
+@references.cite('iakovidou2025asynchronous')
 def area(local_train: ClientProgram) -> Algorithm:
     """AREA: ``x += (1/N) sum_{i in A} (L_i(x) - y_i)``, then ``y_i = L_i(x)`` on A.
 

@@ -11,12 +11,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ServerState
 from fedjax_links.base import Algorithm, Array, Links, Problem, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
-@cite('weng2025cooperative')
+@references.cite('weng2025cooperative')
 def cogc(local_train: ClientProgram, *, tolerance: int) -> Algorithm:
     """CoGC: ``x += mean over all N of Delta_j`` where the code can be decoded; else x stays.
 

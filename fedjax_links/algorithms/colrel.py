@@ -14,12 +14,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ServerState
 from fedjax_links.base import Algorithm, Array, Links, Problem, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, errors, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, errors, references, tree
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
-@cite('yemini2024robust')
+@references.cite('yemini2024robust')
 def colrel(local_train: ClientProgram, *, weights: ArrayLike | None = None) -> Algorithm:
     """ColRel: ``x += (1/N) sum_{i in A} sum_j tau_ji alpha_ij Delta_j``, over i and its neighbours.
 

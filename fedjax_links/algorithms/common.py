@@ -11,15 +11,8 @@ from jax.typing import DTypeLike
 from fedjax_links import base, local_training
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.clients.cohorts import Cohort
 from fedjax_links.core import checks, errors, meshes, tree
-from fedjax_links.local_training import (
-    ClientProgram,
-    Contribution,
-    Train,
-    sum_updates,
-    train_cohort,
-)
+from fedjax_links.local_training import ClientProgram, Contribution, LocalUpdate, Train
 
 RoundStep = Callable[[Any, RoundContext, Problem], Step[Any]]
 PerClient = Callable[[Train, Array, PyTree], tuple[Contribution, PyTree]]
@@ -110,7 +103,7 @@ def sum_deltas(
 ) -> Step[Params]:
     """Has the participants train from one model: the sum of their w_i Delta_i, and the metrics."""
     cohort = cohorts.participating(ctx.links)
-    total = sum_updates(local_train, cohort, ctx, problem, start, weights)
+    total = local_training.sum_updates(local_train, cohort, ctx, problem, start, weights)
     return total.value, metrics(cohort, total)
 
 
@@ -123,7 +116,7 @@ def train_participants(
 ) -> tuple[PyTree, PyTree, base.RoundMetrics]:
     """Has the participants train: the sum of what they contribute, the new table, the metrics."""
     cohort = cohorts.participating(ctx.links)
-    total, table = train_cohort(local_train, cohort, ctx, problem, per_client, table)
+    total, table = local_training.train_cohort(local_train, cohort, ctx, problem, per_client, table)
     return total.value, table, metrics(cohort, total)
 
 
@@ -190,15 +183,12 @@ def mean_row(state: MemoryState, ctx: RoundContext, max_age: int | Array) -> tup
 
 
 def move(
-    state: MemoryState,
-    scale: Number,
-    direction: PyTree,
-    optimizer: optax.GradientTransformation | None,
-) -> MemoryState:
+    state: Any, scale: Number, direction: PyTree, optimizer: optax.GradientTransformation | None
+) -> Any:
     """The server moved along ``scale * direction``, or by an optimizer with minus that as gradient.
 
-    Rounds in which a rule has no direction are left out by whoever calls, as they step no
-    optimizer.
+    The state has a field ``server``, and one ``optimizer`` where there is such. Rounds in which a
+    rule has no direction are left out by whoever calls, as they step no optimizer.
     """
     if optimizer is None:
         return state._replace(server=tree.add_scaled(state.server, scale, direction))
@@ -208,7 +198,7 @@ def move(
     return state._replace(server=server, optimizer=after)
 
 
-def mean_gradient(update: local_training.LocalUpdate, correction: PyTree, rate: Array) -> PyTree:
+def mean_gradient(update: LocalUpdate, correction: PyTree, rate: Array) -> PyTree:
     """``-correction - Delta_i / (s eta)``: the mean of the gradients of a client's SGD steps."""
     descent = 1 / (update.num_steps * rate)
     return jax.tree.map(lambda shift, delta: -shift - descent * delta, correction, update.delta)
@@ -220,7 +210,7 @@ def amplify(server: Params, reference: Params, factor: Number, is_due: Array) ->
     return tree.select(is_due, tree.add_scaled(reference, factor, progress), server)
 
 
-def metrics(cohort: Cohort, total: Contribution, **extra: Array) -> base.RoundMetrics:
+def metrics(cohort: cohorts.Cohort, total: Contribution, **extra: Array) -> base.RoundMetrics:
     """Metrics of a round whose members all train and are all heard."""
     num_active = cohorts.num_members(cohort)
     return base.RoundMetrics(num_active, num_active, total.loss, extra)

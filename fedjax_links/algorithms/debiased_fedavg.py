@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
@@ -28,7 +27,7 @@ class DebiasedState(NamedTuple):
     num_selected: Array
 
 
-@cite('sun2025debiasing')
+@references.cite('sun2025debiasing')
 def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     """Debiasing FedAvg: local steps with rate ``eta nu_i``, then the mean of the local models.
 

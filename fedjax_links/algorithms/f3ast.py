@@ -16,8 +16,7 @@ from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, errors, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, errors, references, tree
 from fedjax_links.local_training import ClientProgram, sum_updates
 
 
@@ -33,7 +32,7 @@ class F3astState(NamedTuple):
     rate: Array
 
 
-@cite('ribero2022federated', 'xiang2024empowering')
+@references.cite('ribero2022federated', 'xiang2024empowering')
 def f3ast(
     local_train: ClientProgram, *, budget: int = 10, beta: Number = 0.01, server_lr: Number = 1.0
 ) -> Algorithm:

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, Step
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram
 
 
@@ -32,7 +31,7 @@ class FedAUState(NamedTuple):
     interval_sum: Array
 
 
-@cite('wang2024lightweight')
+@references.cite('wang2024lightweight')
 def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1.0) -> Algorithm:
     """FedAU: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} w_i Delta_i``.
 

@@ -11,12 +11,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ClientModelsState, ServerState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
-@cite('mcmahan2017communication', 'xiang2023towards')
+@references.cite('mcmahan2017communication', 'xiang2023towards')
 def fedavg(
     local_train: ClientProgram, *, server_lr: Number = 1.0, compute: str = 'active'
 ) -> Algorithm:
@@ -53,7 +52,7 @@ def fedavg(
     return _averaging(local_train, server_lr, divide_by_all=False)
 
 
-@cite('xiang2024empowering')
+@references.cite('xiang2024empowering')
 def fedavg_all(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """FedAvg with absent clients counted as zero: ``x + (eta_g / N) sum_{i in A} Delta_i``.
 

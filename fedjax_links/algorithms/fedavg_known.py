@@ -8,12 +8,11 @@ from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ServerState
 from fedjax_links.base import Algorithm, Array, Number, Problem, RoundContext, Step
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram
 
 
-@cite('xiang2024empowering', 'perazzone2022communication')
+@references.cite('xiang2024empowering', 'perazzone2022communication')
 def fedavg_known(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """Inverse-probability weights: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i / p_i^t``.
 

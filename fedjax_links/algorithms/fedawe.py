@@ -13,8 +13,7 @@ from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
@@ -32,7 +31,7 @@ class FedAWEState(NamedTuple):
     staleness: Array
 
 
-@cite('xiang2024efficient')
+@references.cite('xiang2024efficient')
 def fedawe(
     local_train: ClientProgram, *, server_lr: Number = 1.0, innovation_clip: Number | None = None
 ) -> Algorithm:
@@ -91,7 +90,8 @@ def fedawe(
         num_active = cohorts.num_members(cohort)
         mean_model, innovation = tree.divide(total.value, num_active)
         if innovation_clip is not None:
-            innovation = _clip(innovation, innovation_clip)
+            norm = jnp.maximum(tree.global_norm(innovation), innovation_clip)
+            innovation = tree.scale(innovation_clip / norm, innovation)
         moved = tree.add_scaled(mean_model, server_lr, innovation)
         moved = tree.cast_like(moved, state.server)
         server = tree.select(num_active > 0, moved, state.server)
@@ -103,8 +103,3 @@ def fedawe(
         return new_state, common.metrics(cohort, total)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_and_client_mean)
-
-
-def _clip(innovation: Params, largest_norm: Number) -> Params:
-    norm = tree.global_norm(innovation)
-    return tree.scale(largest_norm / jnp.maximum(norm, largest_norm), innovation)

@@ -13,8 +13,7 @@ from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
@@ -38,7 +37,7 @@ class FedBuffState(NamedTuple):
     version: Array
 
 
-@cite('nguyen2022federated')
+@references.cite('nguyen2022federated')
 def fedbuff(
     local_train: ClientProgram,
     *,

@@ -9,12 +9,11 @@ from jax.typing import DTypeLike
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
-@cite('acar2021federated')
+@references.cite('acar2021federated')
 def feddyn(
     local_train: ClientProgram, *, alpha: Number, table_dtype: DTypeLike | None = None
 ) -> Algorithm:

@@ -8,12 +8,11 @@ References:
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ServerState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
-@cite('wang2020tackling')
+@references.cite('wang2020tackling')
 def fednova(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """FedNova for SGD clients: ``x <- x + eta_g tau_eff mean_{i in A} Delta_i / tau_i``.
 

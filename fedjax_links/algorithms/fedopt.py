@@ -10,8 +10,7 @@ import optax
 
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Params, Problem, PyTree, RoundContext, Step
-from fedjax_links.core import tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram
 
 
@@ -27,7 +26,7 @@ class FedOptState(NamedTuple):
     optimizer: PyTree
 
 
-@cite('reddi2021adaptive')
+@references.cite('reddi2021adaptive')
 def fedopt(
     local_train: ClientProgram, *, server_optimizer: optax.GradientTransformation
 ) -> Algorithm:
@@ -63,10 +62,8 @@ def fedopt(
 
     def round_step(state: FedOptState, ctx: RoundContext, problem: Problem) -> Step[FedOptState]:
         deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)
-        mean_delta = tree.cast_like(tree.divide(deltas, metrics.num_active), state.server)
-        pseudo_gradient = tree.scale(-1, mean_delta)
-        updates, optimizer = server_optimizer.update(pseudo_gradient, state.optimizer, state.server)
-        stepped = FedOptState(tree.add_scaled(state.server, 1, updates), optimizer)
+        mean_delta = tree.divide(deltas, metrics.num_active)
+        stepped = common.move(state, 1, mean_delta, server_optimizer)
         return tree.select(metrics.num_active > 0, stepped, state), metrics
 
     def init(params: Params, problem: Problem) -> FedOptState:

@@ -4,6 +4,8 @@ References:
   Xiang et al. 2023, Algorithm 2; Xiang et al. 2024, Algorithm 1.
 """
 
+import functools
+
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
@@ -12,12 +14,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ClientModelsState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
-@cite('xiang2023towards', 'xiang2024empowering')
+@references.cite('xiang2023towards', 'xiang2024empowering')
 def fedpbc(
     local_train: ClientProgram,
     *,
@@ -84,7 +85,5 @@ def fedpbc(
         metrics = base.RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
         return ClientModelsState(server=server, clients=clients), metrics
 
-    def init(params: PyTree, problem: Problem) -> ClientModelsState:
-        return common.every_client_at(params, problem, table_dtype)
-
-    return Algorithm(init=init, round_step=round_step, models=common.server_and_client_mean)
+    init = functools.partial(common.every_client_at, table_dtype=table_dtype)
+    return Algorithm(init, round_step, common.server_and_client_mean)

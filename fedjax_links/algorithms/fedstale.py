@@ -11,12 +11,11 @@ from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
-@cite('rodio2024fedstale')
+@references.cite('rodio2024fedstale')
 def fedstale(
     local_train: ClientProgram,
     *,

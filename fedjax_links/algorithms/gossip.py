@@ -10,8 +10,7 @@ from typing import NamedTuple
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts, peers
-from fedjax_links.core import tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
@@ -25,7 +24,7 @@ class GossipState(NamedTuple):
     clients: Params
 
 
-@cite('koloskova2020unified')
+@references.cite('koloskova2020unified')
 def gossip(local_train: ClientProgram) -> Algorithm:
     """Gossip (decentralised SGD with local steps): ``x_i <- sum_j M_ij L_j(x_j)``.
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
@@ -27,7 +26,7 @@ class MimicState(NamedTuple):
     corrections: Params
 
 
-@cite('sun2024mimic')
+@references.cite('sun2024mimic')
 def mimic(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """MimiC: ``v = mean_{i in A} (Delta_i + c_i)``, ``x += eta_g v``, ``c_i = v - Delta_i`` on A.
 

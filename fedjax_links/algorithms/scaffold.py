@@ -10,8 +10,7 @@ from jax.typing import DTypeLike
 
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
-from fedjax_links.core import checks, tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
@@ -29,7 +28,7 @@ class ScaffoldState(NamedTuple):
     client_controls: Params
 
 
-@cite('karimireddy2020scaffold')
+@references.cite('karimireddy2020scaffold')
 def scaffold(
     local_train: ClientProgram, *, server_lr: Number = 1.0, table_dtype: DTypeLike | None = None
 ) -> Algorithm:

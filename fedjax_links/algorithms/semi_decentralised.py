@@ -16,12 +16,11 @@ from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ClientModelsState
 from fedjax_links.base import Algorithm, Array, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts, peers
-from fedjax_links.core import tree
-from fedjax_links.core.references import cite
+from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
 
 
-@cite('rodio2025unified')
+@references.cite('rodio2025unified')
 def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     """S2S (sampled to sampled): gossip, and those that the server hears get their mean.
 
@@ -50,18 +49,10 @@ def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     References:
       Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
     """
-    common.check_count('server_every', server_every)
-
-    def round_step(
-        state: ClientModelsState, ctx: RoundContext, problem: Problem
-    ) -> Step[ClientModelsState]:
-        is_servers = (ctx.round + 1) % server_every == 0
-        return _round(local_train, state, ctx, problem, is_servers=is_servers, to_all=False)
-
-    return Algorithm(common.every_client_at, round_step, common.server_and_client_mean)
+    return _semi_decentralised(local_train, server_every, to_all=False)
 
 
-@cite('rodio2025unified')
+@references.cite('rodio2025unified')
 def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     """S2A (sampled to all): as `s2s`, but the mean of those heard becomes everybody's model.
 
@@ -90,15 +81,7 @@ def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     References:
       Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
     """
-    common.check_count('server_every', server_every)
-
-    def round_step(
-        state: ClientModelsState, ctx: RoundContext, problem: Problem
-    ) -> Step[ClientModelsState]:
-        is_servers = (ctx.round + 1) % server_every == 0
-        return _round(local_train, state, ctx, problem, is_servers=is_servers, to_all=True)
-
-    return Algorithm(common.every_client_at, round_step, common.server_and_client_mean)
+    return _semi_decentralised(local_train, server_every, to_all=True)
 
 
 def in_server_rounds(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
@@ -108,37 +91,37 @@ def in_server_rounds(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray
     return found
 
 
-def _round(
-    local_train: ClientProgram,
-    state: ClientModelsState,
-    ctx: RoundContext,
-    problem: Problem,
-    *,
-    is_servers: Array,
-    to_all: bool,
-) -> Step[ClientModelsState]:
-    """A round of either, in which the server takes part or not."""
-    links, x = ctx.links, state.server
-    active = base.delivers(links) & is_servers
-    cohort = cohorts.computing(links)
+def _semi_decentralised(
+    local_train: ClientProgram, server_every: int, *, to_all: bool
+) -> Algorithm:
+    common.check_count('server_every', server_every)
 
-    def said(model: PyTree) -> PyTree:  # what the server adds up
-        return tree.subtract(model, x) if to_all else model
+    def round_step(
+        state: ClientModelsState, ctx: RoundContext, problem: Problem
+    ) -> Step[ClientModelsState]:
+        links, x = ctx.links, state.server
+        active = base.delivers(links) & ((ctx.round + 1) % server_every == 0)
+        cohort = cohorts.computing(links)
 
-    def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
-        update = train(x_i)
-        z_i = update.params if to_all else tree.add_scaled(x_i, 1.0, update.delta)
-        heard = Contribution(said(z_i), update.loss)
-        return tree.select(active[i], heard, tree.zeros_like(heard)), z_i
+        def said(model: PyTree) -> PyTree:  # what the server adds up
+            return tree.subtract(model, x) if to_all else model
 
-    total, z = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
-    y, sums, num_active = peers.mix(links, z), total.value, jnp.sum(active, dtype=jnp.int32)
-    if base.has_peers(links):
-        sums = peers.sum_rows(said, cohorts.make_cohort(active), y)
-    mean = tree.divide(sums, num_active)
-    told = tree.add_scaled(x, 1.0, mean) if to_all else tree.cast_like(mean, x)
-    server = tree.select(num_active > 0, told, x)
-    heard = base.reached(links) & (num_active > 0) if to_all else active & base.receives(links)
-    clients = tree.fill_rows(heard, tree.cast_like(server, y), y)
-    metrics = base.RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
-    return ClientModelsState(server, clients), metrics
+        def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
+            update = train(x_i)
+            z_i = update.params if to_all else tree.add_scaled(x_i, 1.0, update.delta)
+            heard = Contribution(said(z_i), update.loss)
+            return tree.select(active[i], heard, tree.zeros_like(heard)), z_i
+
+        total, z = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
+        y, sums, num_active = peers.mix(links, z), total.value, jnp.sum(active, dtype=jnp.int32)
+        if base.has_peers(links):
+            sums = peers.sum_rows(said, cohorts.make_cohort(active), y)
+        mean = tree.divide(sums, num_active)
+        told = tree.add_scaled(x, 1.0, mean) if to_all else tree.cast_like(mean, x)
+        server = tree.select(num_active > 0, told, x)
+        heard = base.reached(links) & (num_active > 0) if to_all else active & base.receives(links)
+        clients = tree.fill_rows(heard, tree.cast_like(server, y), y)
+        metrics = base.RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
+        return ClientModelsState(server, clients), metrics
+
+    return Algorithm(common.every_client_at, round_step, common.server_and_client_mean)

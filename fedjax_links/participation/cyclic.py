@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinkSample, Participation
-from fedjax_links.core import checks
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references
 from fedjax_links.participation import schedules
 from fedjax_links.participation.laws import Given, LinkLaw
 
@@ -25,7 +24,7 @@ class CyclicState(NamedTuple):
     offset: Array
 
 
-@cite('xiang2024empowering')
+@references.cite('xiang2024empowering')
 def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) -> Participation:
     """Each client is up for ``active`` rounds in a row, then down for ``inactive``, for ever.
 

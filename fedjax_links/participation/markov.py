@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinkSample, Participation
-from fedjax_links.core import checks, errors
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, errors, references
 from fedjax_links.participation import schedules
 from fedjax_links.participation.laws import Given, LinkLaw, independent
 
@@ -25,7 +24,7 @@ class MarkovState(NamedTuple):
     up: Array
 
 
-@cite('xiang2024empowering')
+@references.cite('xiang2024empowering')
 def markov(
     schedule: schedules.ScheduleLike,
     up_rate: ArrayLike | None = None,

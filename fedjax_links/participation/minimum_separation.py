@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, CohortLinkSample, Key, Kinds, Participation
-from fedjax_links.core import checks, describing, errors
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, describing, errors, references
 from fedjax_links.participation import rejection, schedules, selection
 from fedjax_links.participation.laws import Given, LinkLaw, SeparationLaw
 
@@ -35,7 +34,7 @@ class MinimumSeparationState(NamedTuple):
     free_from: Array
 
 
-@cite('sun2025debiasing')
+@references.cite('sun2025debiasing')
 def minimum_separation(
     weights: ArrayLike,
     *,

@@ -6,15 +6,14 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import base
 from fedjax_links.base import Array, Key, Participation, PeerLinkSample
-from fedjax_links.core import checks, drawing, errors
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, drawing, errors, references
 from fedjax_links.links.graphs import Graph
 from fedjax_links.participation.algebra import Samples, combine
 from fedjax_links.participation.bernoulli import bernoulli
 from fedjax_links.participation.laws import Given, LinkLaw
 
 
-@cite('rodio2025unified')
+@references.cite('rodio2025unified')
 def peers(
     pattern: Participation, graph: Graph, *, prob: ArrayLike | Participation
 ) -> Participation:

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, CohortLinkSample, Key, Kinds, Participation
-from fedjax_links.core import checks, prng
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, prng, references
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.laws import Given, LinkLaw
 
@@ -24,7 +23,7 @@ class PeriodicGroupsState(NamedTuple):
     offset: Array
 
 
-@cite('wang2022unified')
+@references.cite('wang2022unified')
 def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) -> Participation:
     """Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.
 

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import Array, CohortLinkSample, Key, Participation
-from fedjax_links.core import checks
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.laws import Given, LinkLaw
 
@@ -23,7 +22,7 @@ class RegularizedState(NamedTuple):
     deck: Array
 
 
-@cite('wang2022unified')
+@references.cite('wang2022unified')
 def regularized(num_clients: int, cohort_size: int) -> Participation:
     """Every client exactly once in each period of ``P = ceil(N / S)`` rounds.
 

@@ -4,13 +4,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import Array, CohortLinkSample, Key, Participation, PyTree
-from fedjax_links.core import checks
-from fedjax_links.core.references import cite
+from fedjax_links.core import checks, references
 from fedjax_links.participation import rejection, selection
 from fedjax_links.participation.laws import Given, LinkLaw
 
 
-@cite('wang2022unified')
+@references.cite('wang2022unified')
 def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     """Every round, ``cohort_size`` of ``num_clients`` clients, uniformly, independent of the past.
 
