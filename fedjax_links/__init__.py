@@ -63,4 +63,4 @@ else:
         return [*__all__, '__all__', '__doc__', '__version__']
 
 
-__version__ = '0.1.0'
+__version__ = '0.2.0'

@@ -2,6 +2,8 @@
 
 python -m fedjax_links
 python -m fedjax_links simulate --config=quickstart --workdir=runs/quickstart
+
+The console command `fedjax-links` does the same.
 """
 
 import ast
@@ -85,15 +87,18 @@ def tables() -> dict[str, dict[str, str]]:
     return lines
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Runs the command that the first argument names; without one, lists what there is.
 
     Args:
-      argv: the command line without the program.
+      argv: the command line without the program; by default that of this process, which then ends
+        at an interrupt and where nobody reads on.
 
     Returns:
       Exit status: 0, or 2 for an unknown command.
     """
+    if argv is None:
+        return _main_of_process()
     known = commands()
     if not argv or argv[0] in ('help', '-h', '-help', '--help'):
         _print_all(known)
@@ -108,6 +113,22 @@ def main(argv: list[str]) -> int:
     sys.argv = [module, *rest]
     runpy.run_module(module, run_name='__main__', alter_sys=True)
     return 0
+
+
+def _main_of_process() -> int:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # JAX drops what is raised while it collects garbage: the exception of Python's own handler
+        # prints its lines while modules are imported, or is lost and the command goes on.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    here = str(Path.cwd())
+    if here not in sys.path:  # where `python -m` looks first, and a console command does not
+        sys.path.insert(0, here)
+    try:
+        return main(sys.argv[1:])
+    except BrokenPipeError:
+        from fedjax_links.core import errors
+
+        errors.leave_unread()
 
 
 def _print_all(known: Mapping[str, str]) -> None:
@@ -130,13 +151,4 @@ def _first_line(text: str | None) -> str:
 
 
 if __name__ == '__main__':
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # JAX drops what is raised while it collects garbage: the exception of Python's own handler
-        # prints its lines while modules are imported, or is lost and the command goes on.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except BrokenPipeError:
-        from fedjax_links.core import errors
-
-        errors.leave_unread()
+    sys.exit(main())

@@ -32,16 +32,12 @@ COMPILE_FAST = {
 }
 """The suite compiles much and computes little; so compiled, a program takes an eighth of the time.
 
-The default run does so, and of the slow tests those below; the others, a test marked `optimised`,
-and a run with XLA_FLAGS of its own compile as users do.
+The default run and the slow tests do so, and share programs. A test marked `optimised`, and a run
+with XLA_FLAGS of its own (`XLA_FLAGS= python -m pytest -m slow`), compile as users do.
 """
 if jax.__version_info__ < (0, 11):  # what does not know a flag ends the process without a word
     AS_USERS_COMPILE['xla_cpu_use_fusion_emitters'] = True
     COMPILE_FAST['xla_cpu_use_fusion_emitters'] = False
-
-
-ABOVE_THE_ENGINE = {'attacks', 'cli', 'configs', 'experiment', 'report'}
-"""Slow tests compile fast here too: they compare runs with runs that are compiled alike."""
 
 FOLDER = pathlib.Path(__file__).parent
 OF_DOCUMENTS = [FOLDER / name for name in ('benchmarks', 'configs', 'docs', 'studies')]
@@ -67,8 +63,8 @@ def as_flags(options):
 
 
 def pytest_configure(config):
-    """Lets tests that compile the same program share it, and the default run compile fast."""
-    if config.option.markexpr == 'not slow':
+    """Lets tests that compile the same program share it, and has them compile fast."""
+    if config.option.markexpr in ('not slow', 'slow'):
         os.environ.setdefault('XLA_FLAGS', as_flags(COMPILE_FAST))
     if hasattr(config, 'cache'):  # unless pytest runs without its cache
         folder = str(config.cache.mkdir('jax_programs'))
@@ -83,18 +79,6 @@ def _key_reuse(request):
     """Has JAX raise where a random key is used twice; JAX keeps the programs of both apart."""
     everywhere = request.config.option.markexpr != 'not slow'
     jax.config.update('jax_debug_key_reuse', everywhere or room(request) in KEYS_CHECKED)
-
-
-@pytest.fixture(autouse=True, scope='module')
-def _compiler_above_the_engine(request):
-    """Makes `jax.jit` and the processes that slow tests start compile fast there."""
-    chosen = request.config.option.markexpr == 'slow' and 'XLA_FLAGS' not in os.environ
-    with pytest.MonkeyPatch.context() as patch:
-        if chosen and room(request) in ABOVE_THE_ENGINE:
-            jax.block_until_ready(jax.numpy.zeros(1))  # has this process read its flags
-            patch.setattr(jax, 'jit', functools.partial(jax.jit, compiler_options=COMPILE_FAST))
-            patch.setenv('XLA_FLAGS', as_flags(COMPILE_FAST))
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,10 @@
 """``python -m fedjax_links``: what it lists, and how it passes a command on."""
 
+import os
 import subprocess
 import sys
 import time
+import tomllib
 
 import pytest
 
@@ -108,6 +110,35 @@ def test_the_help_of_a_command_needs_neither_jax_nor_a_second():
         times.append(time.perf_counter() - began)
         assert 'workdir' in done.stdout
     assert min(times) < 1
+
+
+def test_the_console_command_is_the_same(tmp_path):
+    """As an installer writes it, whose folder is first on the path instead of that of the user."""
+    project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
+    assert project['scripts'] == {'fedjax-links': 'fedjax_links.__main__:main'}
+    script = tmp_path / 'bin' / 'fedjax-links'
+    script.parent.mkdir()
+    script.write_text('import sys\nfrom fedjax_links.__main__ import main\nsys.exit(main())\n')
+    config = 'import own\n\n\ndef get_config():\n    return {}\n'
+    (tmp_path / 'own.py').write_text('raise SystemExit("seen")\n')
+    (tmp_path / 'configs').mkdir()
+    (tmp_path / 'configs' / 'mine.py').write_text(config)
+    known = {**os.environ, 'PYTHONPATH': str(ROOT)}
+    for words in (['simulat'], ['simulate', '--config=configs/mine.py']):
+        here, there = (
+            subprocess.run(
+                [sys.executable, *start, *words],
+                cwd=tmp_path,
+                env=known,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            for start in (['-m', 'fedjax_links'], [str(script)])
+        )
+        assert here.returncode == there.returncode != 0
+        assert (here.stdout, here.stderr) == (there.stdout, there.stderr)
+    assert there.stderr == 'seen\n'
 
 
 def test_a_reader_who_leaves_early_costs_no_traceback():

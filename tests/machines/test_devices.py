@@ -171,7 +171,8 @@ for name, entry in ALGORITHMS.items():
 
 @pytest.mark.slow
 def test_meshes_of_any_size_give_the_same_bits_of_every_registered_algorithm():
-    assert in_a_process(REGISTERED) == list(fl.ALGORITHMS)
+    """Compiled fast; as users compile, four of them do above."""
+    assert in_a_process(REGISTERED, as_users_compile=False) == list(fl.ALGORITHMS)
 
 
 WORK = """
