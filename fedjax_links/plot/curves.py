@@ -92,30 +92,24 @@ def learning_curves(
         drawn, count = 0, sum(map(len, found.values()))
         for label, models in found.items():
             look, name = look_of[label], shown[label]
-            places = at if against is None else np.asarray(against[label])
-            kept = places > 0 if log_rounds else slice(None)
+            along = at if against is None else np.asarray(against[label])
+            kept = along > 0 if log_rounds else slice(None)
+            places, colour = along[kept], {'color': look.colour}
             for kind, values in models.items():
                 mean, half = (part[kept] for part in _band(values - above, window, band))
-                axes.plot(
-                    places[kept],
-                    mean,
-                    color=look.colour,
-                    linestyle=look.line(kind),
-                    linewidth=1.3,
-                    marker=look.marker if count > 1 else '',
-                    markersize=4,
-                    markevery=_marked(places[kept], log_rounds, drawn, count),
-                    label=panels.name_of(name, kind, always=len(models) > 1),
-                )
+                line: Any = {**colour, 'linestyle': look.line(kind), 'linewidth': 1.3}
+                line['label'] = panels.name_of(name, kind, always=len(models) > 1)
+                line['marker'] = look.marker if count > 1 else ''
+                marked = _marked(places, log_rounds, drawn, count)
+                axes.plot(places, mean, markersize=4, markevery=marked, **line)
                 if np.isfinite(half).any():
                     low, high = np.clip([mean - half, mean + half], *limits)
                     low = np.maximum(low, mean / 10) if log else low  # such an axis has no zero
-                    area = {'color': look.colour, 'alpha': 0.15, 'linewidth': 0}
-                    axes.fill_between(places[kept], low, high, **area)
+                    axes.fill_between(places, low, high, alpha=0.15, linewidth=0, **colour)
                 drawn += 1
             if levels is not None and label in levels:
-                line = {'color': look.colour, 'linestyle': ':', 'linewidth': 1.2}
-                axes.axhline(levels[label] - above, label=f'{name}, predicted', **line)
+                line = {'linestyle': ':', 'linewidth': 1.2, 'label': f'{name}, predicted'}
+                axes.axhline(levels[label] - above, **colour, **line)
         if pattern and results.sizes['pattern'] > 1:
             axes.set_title(shown[pattern], fontsize=10)
         minus = f' minus {above:g}' if above else ''
@@ -147,8 +141,7 @@ def _marked(places: np.ndarray, log: bool, line: int, count: int) -> list[int]:
         return []
     along = np.log(places) if log else places
     wanted = np.linspace(along[0], along[-1], _MARKERS_OF_A_LINE * count)[line::count]
-    found: list[int] = np.unique(np.searchsorted(along, wanted).clip(max=len(along) - 1)).tolist()
-    return found
+    return list(np.unique(np.searchsorted(along, wanted).clip(max=len(along) - 1)))
 
 
 def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.ndarray]:

@@ -16,6 +16,7 @@ _TEXT = 7
 _MOST_LABELS = 12
 
 Axis = tuple[str, Sequence[Any]]
+Texts = Sequence[Sequence[str]]
 
 
 def heat_map(
@@ -27,7 +28,7 @@ def heat_map(
     around_zero: bool = True,
     most: float | None = None,
     least: float | None = None,
-    texts: Sequence[Sequence[str]] | str | None = None,
+    texts: Texts | str | None = None,
     unclear: Any = None,
     reverse: bool = False,
     colorbar: bool = True,
@@ -86,10 +87,9 @@ def heat_map(
     image = axes.imshow(np.ma.masked_invalid(values), **cells)
     if isinstance(texts, str):
         texts = [[format_value(v, texts) for v in row] for row in values]
-    if texts is not None:
-        write_cells(axes, texts, image.to_rgba(np.nan_to_num(values))[..., :3])
-    if unclear is not None:
-        hatch(axes, np.asarray(unclear, bool) & ~np.isnan(values))
+    unclear = np.zeros(1, bool) if unclear is None else np.asarray(unclear, bool)
+    shown = image.to_rgba(np.nan_to_num(values))[..., :3]
+    _mark_cells(axes, shown, texts, unclear & ~np.isnan(values))
     label_axes(axes, across, up)
     if colorbar:
         axes.figure.colorbar(image, ax=axes, label=label)
@@ -127,11 +127,7 @@ def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
 
 
 def draw_colours(
-    axes: Any,
-    colours: np.ndarray,
-    missing: np.ndarray,
-    texts: Sequence[Sequence[str]] | None = None,
-    unclear: Any = None,
+    axes: Any, colours: np.ndarray, missing: np.ndarray, texts: Texts | None, unclear: np.ndarray
 ) -> None:
     """Cells of given colours.
 
@@ -139,17 +135,14 @@ def draw_colours(
       axes: matplotlib axes.
       colours: float[Y, X, 3], the first row at the bottom, such as `looks.Look.face`.
       missing: bool[Y, X], which are grey.
-      texts: [Y, X], what stands in the cells; nothing by default.
-      unclear: bool[Y, X], which of the others are hatched; none by default.
+      texts: [Y, X], what stands in the cells; None for nothing.
+      unclear: bool[Y, X], which of the others are hatched.
     """
     from matplotlib import colors
 
     colours = np.where(missing[..., None], colors.to_rgb(_MISSING), colours)
     axes.imshow(colours, origin='lower', aspect='auto')
-    if texts is not None:
-        write_cells(axes, texts, colours)
-    if unclear is not None:
-        hatch(axes, unclear & ~missing)
+    _mark_cells(axes, colours, texts, unclear & ~missing)
 
 
 def format_value(value: float, form: str) -> str:
@@ -160,37 +153,25 @@ def format_value(value: float, form: str) -> str:
     return text if any(digit in text for digit in '123456789') else text.lstrip('+-')
 
 
-def write_cells(axes: Any, texts: Sequence[Sequence[str]], colours: np.ndarray) -> None:
-    """Texts in the cells of an image, black or white, whichever reads better.
+def _mark_cells(axes: Any, colours: np.ndarray, texts: Texts | None, hatched: np.ndarray) -> None:
+    """Texts in the cells of an image, black or white, whichever reads better, and hatching.
 
     Args:
       axes: matplotlib axes.
-      texts: [Y, X].
       colours: float[Y, X, 3], of the cells.
-    """
-    dark = colours @ np.array([0.299, 0.587, 0.114]) < 0.5
-    for (row, column), is_dark in np.ndenumerate(dark):
-        options = {'ha': 'center', 'va': 'center', 'fontsize': _TEXT}
-        colour = 'white' if is_dark else 'black'
-        axes.text(column, row, texts[row][column], color=colour, **options)
-
-
-def hatch(axes: Any, cells: np.ndarray) -> None:
-    """Hatches cells of an image.
-
-    Args:
-      axes: matplotlib axes.
-      cells: bool[Y, X], which.
+      texts: [Y, X]; None for nothing.
+      hatched: bool[Y, X].
     """
     from matplotlib.patches import Rectangle
 
-    for row, column in np.argwhere(cells):
-        look: dict[str, Any] = {
-            'fill': False,
-            'hatch': '////',
-            'edgecolor': '#00000030',
-            'linewidth': 0,
-        }
+    dark = colours @ np.array([0.299, 0.587, 0.114]) < 0.5
+    text_look: Any = {'ha': 'center', 'va': 'center', 'fontsize': _TEXT}
+    for row, line in enumerate(() if texts is None else texts):
+        for column, text in enumerate(line):
+            colour = 'white' if dark[row, column] else 'black'
+            axes.text(column, row, text, color=colour, **text_look)
+    look: Any = {'fill': False, 'hatch': '////', 'edgecolor': '#00000030', 'linewidth': 0}
+    for row, column in np.argwhere(hatched):
         axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
 
 
@@ -211,6 +192,6 @@ def label_axes(axes: Any, x: Axis, y: Axis) -> None:
     axes.tick_params(length=0)
 
 
-def fits(texts: Sequence[Sequence[str]], width: float) -> bool:
+def fits(texts: Texts, width: float) -> bool:
     """Whether texts fit into cells of ``width`` inches."""
     return max((len(text) for line in texts for text in line), default=0) * _LETTER < width

@@ -158,19 +158,11 @@ def level_bars(
         if values.ndim != 2 or len(values) != len(groups):
             shape = f'shape {list(values.shape)} for {label!r}'
             raise errors.invalid('levels', f'be of shape [{len(groups)}, S]', shape)
-        bar = evaluation.seed_interval(values, axis=1)
-        axes.bar(
-            places + (place - (len(levels) - 1) / 2) * width,
-            bar.mean,
-            width,
-            yerr=np.nan_to_num(bar.half_width),
-            color=look.colour,
-            edgecolor='white',
-            linewidth=0,
-            hatch=look.hatch,
-            error_kw={'linewidth': 0.8, 'capsize': 2},
-            label=(names or {}).get(label, label),
-        )
+        mean, half, _ = evaluation.seed_interval(values, axis=1)
+        style = {'color': look.colour, 'edgecolor': 'white', 'linewidth': 0, 'hatch': look.hatch}
+        error = {'yerr': np.nan_to_num(half), 'error_kw': {'linewidth': 0.8, 'capsize': 2}}
+        middle = places + (place - (len(levels) - 1) / 2) * width
+        axes.bar(middle, mean, width, label=(names or {}).get(label, label), **style, **error)
     letters = max(8, int(LETTERS_PER_INCH * inches / max(1, len(groups))))
     axes.set_xticks(places, [textwrap.fill(group, letters) for group in groups])
     axes.set_ylabel(Metric(metric).words)

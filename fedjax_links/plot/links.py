@@ -133,6 +133,7 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
     longest = int(np.flatnonzero(counts)[-1])
     edges = np.arange(1, longest + 2)
     if longest > _GAP_BINS:
+        panels.logarithmic(axes.xaxis)
         edges = np.unique(np.rint(np.geomspace(1, longest + 1, _GAP_BINS)).astype(int))
     widths = np.diff(edges)
     realised = np.add.reduceat(counts[: longest + 1], edges[:-1]) / counts.sum()
@@ -145,8 +146,6 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
     seen = realised[realised > 0] / widths[realised > 0]
     panels.logarithmic(axes.yaxis)
     axes.set_ylim(seen.min() / 3, seen.max() * 3)
-    if longest > _GAP_BINS:
-        panels.logarithmic(axes.xaxis)
     return panels.finish(axes, 'gap in rounds', 'share of gaps per round of length', legend='best')
 
 
@@ -218,9 +217,8 @@ def participants(
         low, high = np.quantile(whole, [0.05, 0.95], axis=0)
         phase = np.arange(period)
         axes.plot(phase, whole.mean(axis=0), color=REALISED, linewidth=2.5, label='realised mean')
-        axes.fill_between(
-            phase, low, high, color=REALISED, alpha=0.3, linewidth=0, label='5 to 95 %'
-        )
+        look = {'color': REALISED, 'alpha': 0.3, 'linewidth': 0}
+        axes.fill_between(phase, low, high, label='5 to 95 %', **look)
         x_name = f'round modulo {period}'
         if expected is not None:
             axes.plot(phase, expected, '--', color=THEORY, label='sum of probabilities')
@@ -287,5 +285,5 @@ def _rates(mask: np.ndarray, rates: Any) -> tuple[np.ndarray, np.ndarray]:
         if np.shape(rate) not in ((), mask.shape[1:]):
             shape = f'shape {list(np.shape(rate))}'
             raise errors.invalid('rates', f'have {mask.shape[1]} entries each', shape)
-    up, down = (np.broadcast_to(rate, mask.shape[1:]) for rate in rates)
-    return up.astype(np.float64), down.astype(np.float64)
+    up, down = (np.broadcast_to(rate, mask.shape[1:]).astype(np.float64) for rate in rates)
+    return up, down

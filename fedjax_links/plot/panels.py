@@ -1,5 +1,6 @@
 """Axes to draw on, and how they are labelled."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -96,13 +97,6 @@ def name_of(name: str, model: str, *, always: bool = False) -> str:
     return f'{before}{model.replace("_", " ")})'
 
 
-def in_integers(axis: Any) -> None:
-    """Writes whole numbers along an axis, and no others."""
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator('auto', integer=True, steps=[1, 2, 5, 10]))
-
-
 def finish(
     axes: Any, x_name: str, y_name: str, *, whole: str = '', legend: str = '', grid: bool = False
 ) -> Any:
@@ -116,10 +110,12 @@ def finish(
       legend: where a small one stands, as matplotlib names places; none by default.
       grid: whether to draw lines at the ticks.
     """
-    axes.set_xlabel(x_name)
-    axes.set_ylabel(y_name)
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set(xlabel=x_name, ylabel=y_name)
     for name in whole:
-        in_integers(getattr(axes, f'{name}axis'))
+        locator = MaxNLocator('auto', integer=True, steps=[1, 2, 5, 10])
+        getattr(axes, f'{name}axis').set_major_locator(locator)
     if grid:
         axes.grid(alpha=0.25)
     if legend:
@@ -154,7 +150,6 @@ def in_per_cent(axis: Any) -> None:
 
 def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
     """A logarithmic axis with plain numbers: powers of ten, then 2 and 5 too, then every tick."""
-    from matplotlib.ticker import FuncFormatter
 
     def text(value: float, _: Any) -> str:
         low, high = sorted(axis.get_view_interval())
@@ -168,8 +163,8 @@ def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
         return f'{100 * value:.6g} %' if per_cent else f'{value:.6g}'
 
     axis.axes.set(**{f'{axis.axis_name}scale': 'log'})
-    axis.set_major_formatter(FuncFormatter(text))
-    axis.set_minor_formatter(FuncFormatter(text))
+    axis.set_major_formatter(text)
+    axis.set_minor_formatter(text)
     axis.set_tick_params(which='minor', labelsize=8)
 
 
@@ -179,7 +174,7 @@ def legend(axes: Any, *, outside: bool = False) -> None:
     if not names:
         return
     outside = outside or len(names) > _MOST_INSIDE or max(map(len, names)) > _LONGEST_INSIDE
-    where: dict[str, Any] = {}
+    where: Any = {}
     if outside and axes.figure.get_layout_engine() is not None:
         columns = -(-len(names) // _MOST_BELOW_EACH_OTHER)
         where = {'loc': 'upper left', 'bbox_to_anchor': (1.02, 1), 'ncols': columns}
@@ -200,10 +195,8 @@ def legend_below(figure: Any, names: Sequence[str], width: float) -> None:
       names: of those to show.
       width: of the figure in inches.
     """
-    handles: dict[str, Any] = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
+    drawn = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes]
+    handles = {label: handle for handle, label in reversed([*itertools.chain(*drawn)])}
     where = {'loc': 'outside lower center', 'ncols': legend_columns(names, width)}
     figure.legend([handles[name] for name in names], names, frameon=False, **where)
 

@@ -77,29 +77,25 @@ def separation_distance(*, weights: sections.Section, num_clients: int = 500) ->
     References:
       Sun et al., ICLR 2025, Figure 1.
     """
-    parts = []
-    for label, section in weights.items():
-        law = selection_weights(f'config.figure.weights.{label}', section, num_clients)
-        laws = analysis.minimum_separation_curve(law)
-        distance = np.abs(laws - 1 / num_clients).sum(axis=1)
-        parts.append({'weights': label, 'separation': np.arange(num_clients), 'distance': distance})
+    parts, rows, every = [], [], np.arange(num_clients)
     listed = sorted({int(share * num_clients) for share in _LISTED_SHARES})
     listed += [num_clients - 2, num_clients - 1]
+    for label, section in weights.items():
+        law = selection_weights(f'config.figure.weights.{label}', section, num_clients)
+        distance = np.abs(analysis.minimum_separation_curve(law) - 1 / num_clients).sum(axis=1)
+        parts.append({'weights': label, 'separation': every, 'distance': distance})
+        rows.append({'weights': label, **{f'R = {R}': f'{distance[R]:.4f}' for R in listed}})
 
     def draw(figure: Any) -> None:
         axes = figure.add_subplot()
         for colour, part in zip(plot.COLOURS, parts, strict=False):
-            axes.plot(part['separation'], part['distance'], color=colour, label=part['weights'])
+            axes.plot(every, part['distance'], color=colour, label=part['weights'])
         axes.set(xlim=(0, num_clients - 1), ylim=(0, None))
         axes.legend(frameon=False, title='selection weights')
         panels.finish(axes, 'minimum separation R', r'$\|\pi_R - 1/N\|_1$', grid=True)
 
-    table = tables.Table(
-        ['weights', *(f'R = {R}' for R in listed)],
-        [[part['weights'], *(f'{part["distance"][R]:.4f}' for R in listed)] for part in parts],
-        f'||pi_R - 1/N||_1, N = {num_clients}, B = 1; exact.',
-    )
-    return FigureResult(stack(parts), table, draw)
+    caption = f'||pi_R - 1/N||_1, N = {num_clients}, B = 1; exact.'
+    return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
 
 
 def selection_mixing(
@@ -148,16 +144,14 @@ def selection_mixing(
         left, right = figure.subplots(1, 2)
         for part, colour in zip(parts, itertools.cycle(plot.COLOURS)):
             rounds, high, floor = part['round'], part['high'], part['floor']
-            clear = np.where(high > 2 * floor, high, np.nan)
+            clear, low = np.where(high > 2 * floor, high, np.nan), np.maximum(part['low'], 1e-6)
             name = f'R = {part["separation"]}'
-            left.plot(
-                rounds, clear, color=colour, label=f'{name} (exact)' if part['exact'] else name
-            )
-            low = np.maximum(part['low'], 1e-6)
+            right.plot(rounds + 1, part['running'], color=colour, label=name)
+            name += ' (exact)' if part['exact'] else ''
+            left.plot(rounds, clear, color=colour, label=name)
             left.fill_between(rounds, low, clear, color=colour, alpha=0.3, linewidth=0)
             if not part['exact']:
                 left.plot(rounds, floor, ':', color=colour, linewidth=1)
-            right.plot(rounds + 1, part['running'], color=colour, label=name)
         left.set_title(r'Law of round t, $TV(\eta_R(t), \pi_R)$', fontsize=10)
         left.set(yscale='log', ylim=(1e-4, 1))
         right.set_title('Shares of the selections of one run up to t, mean over runs', fontsize=10)
@@ -191,10 +185,9 @@ def _mixing(
     stationary = analysis.minimum_separation_stationary(weights, separation)
     laws, running = _simulated(weights, stationary, separation, num_rounds, num_seeds)
     exact = _exact_law(weights, separation, num_rounds)
-    low, variance = np.zeros(num_rounds), np.zeros(num_rounds)
+    low, variance, floor = np.zeros((3, num_rounds))
     if exact is not None:
         low = high = 0.5 * np.abs(exact - stationary).sum(axis=1)
-        floor = np.zeros(num_rounds)
     else:
         high = 0.5 * np.abs(laws.mean(axis=0) - stationary).sum(axis=1)
         coordinates = laws.std(axis=0, ddof=1) / np.sqrt(len(laws))

@@ -45,33 +45,31 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
       Xiang et al. 2024, Figure 6.
     """
     base = np.array(probs, np.float64)
-    problem = problems.quadratic(np.zeros((base.size, 1)))
-    records = {}
+    names, problem = [f'p = {p:g}' for p in base], problems.quadratic(np.zeros((base.size, 1)))
+    records, parts, rows = {}, [], []
     for label, panel in panels.items():
         section = {**panel['links'], 'probs': {'name': 'listed', 'values': list(base)}}
-        where = f'config.figure.panels.{label}.links'
+        where, rounds = f'config.figure.panels.{label}.links', panel['rounds']
         pattern = sections.bind_links(section, problem, where).build()
-        records[label] = recording.record_links(pattern, num_rounds=panel['rounds'], seed=0)
+        records[label] = record = recording.record_links(pattern, num_rounds=rounds, seed=0)
+        shares = [f'{share:.3f}' for share in record.delivers.mean(axis=0)]
+        rows.append([label, str(rounds), *shares])
+        for p, prob, up in zip(base, record.prob.T, record.delivers.T.astype(int), strict=True):
+            part = {'pattern': label, 'base_prob': p, 'round': np.arange(rounds)}
+            parts.append({**part, 'prob': prob, 'up': up})
 
     def draw(figure: Any) -> None:
-        all_axes = grid(figure, len(records), 2)
-        for axes, (label, record) in zip(all_axes, records.items(), strict=True):
-            every = range(base.size)
+        every = range(base.size)
+        for axes, label in zip(grid(figure, len(records), 2), records, strict=True):
+            record = records[label]
             plot.link_map(record.delivers, order=every, num_rounds=record.num_rounds, ax=axes)
             for row, course in enumerate(record.prob.T):
                 axes.plot(row + 0.4 - 0.8 * course, color=plot.COLOURS[1], linewidth=1)
-            axes.set_yticks(every, [f'p = {p:g}' for p in base])
+            axes.set_yticks(every, names)
             axes.set_title(label, fontsize=10)
 
-    parts, rows = [], []
-    for label, record in records.items():
-        up = record.delivers
-        rows.append([label, str(record.num_rounds), *(f'{share:.3f}' for share in up.mean(axis=0))])
-        for k, p in enumerate(base):
-            part = {'pattern': label, 'base_prob': p, 'round': np.arange(record.num_rounds)}
-            parts.append({**part, 'prob': record.prob[:, k], 'up': up[:, k].astype(int)})
     caption = 'Share of the rounds in which each link was up; seed 0, one link each.'
-    table = tables.Table(['pattern', 'rounds', *(f'p = {p:g}' for p in base)], rows, caption)
+    table = tables.Table(['pattern', 'rounds', *names], rows, caption)
     return FigureResult(stack(parts), table, draw)
 
 
@@ -104,33 +102,33 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
     record = recording.record_links(pattern, num_rounds=_LINK_ROUNDS, seed=0)
     links = record.delivers.reshape(_LINK_ROUNDS, p.size, num_links).astype(np.int64)
     exact, estimates = _exact(p), [_estimates(links[:, k]) for k in range(p.size)]
-    parts: dict[str, dict[str, Any]] = {}
-    for name in _QUANTITIES:
-        simulated, errors = np.transpose([found[name] for found in estimates])
-        part = {'prob': p, 'quantity': name, 'exact': exact[name]}
-        parts[name] = {**part, 'simulated': simulated, 'standard_error': errors}
+    simulated = {name: np.transpose([found[name] for found in estimates]) for name in _QUANTITIES}
+    words = {name: name.replace('_', ' ') for name in _QUANTITIES}
 
     def draw(figure: Any) -> None:
         fine = np.linspace(0.005, 0.995, 199)
         for axes, names in zip(figure.subplots(1, len(_PANELS)), _PANELS, strict=True):
             for colour, name in zip(plot.COLOURS, names, strict=False):
                 axes.plot(fine, _exact(fine)[name], color=colour)
-                mean, error = parts[name]['simulated'], parts[name]['standard_error']
-                look = {'fmt': 'o', 'ms': 4, 'color': colour, 'label': name.replace('_', ' ')}
+                mean, error = simulated[name]
+                look = {'fmt': 'o', 'ms': 4, 'color': colour, 'label': words[name]}
                 axes.errorbar(p, mean, 4.5 * error, **look)
             axes.set(xlim=(0, 1), yscale='log' if len(names) > 1 else 'linear')
             finish(axes, 'p', '', legend='best', grid=True)
 
-    rows = []
-    for k, prob in enumerate(p):
-        pairs = (estimates[k][name] for name in _QUANTITIES)
-        rows.append([f'{prob:g}', 'exact', *(f'{exact[name][k]:.3g}' for name in _QUANTITIES)])
-        rows.append(['', 'simulated', *(f'{mean:.3g} ± {error:.1g}' for mean, error in pairs)])
-    header = ['p', '', *(name.replace('_', ' ') for name in _QUANTITIES)]
+    parts, rows = [], []
+    for name, (mean, error) in simulated.items():
+        part = {'prob': p, 'quantity': name, 'exact': exact[name]}
+        parts.append({**part, 'simulated': mean, 'standard_error': error})
+    for k, found in enumerate(estimates):
+        rows.append([f'{p[k]:g}', 'exact', *(f'{exact[name][k]:.3g}' for name in words)])
+        pairs = [f'{mean:.3g} ± {error:.1g}' for mean, error in found.values()]
+        rows.append(['', 'simulated', *pairs])
     caption = (
         f'± standard error, {num_links} links x {_LINK_ROUNDS:,} rounds; correlation at lag 1.'
     )
-    return FigureResult(stack([*parts.values()]), tables.Table(header, rows, caption), draw)
+    table = tables.Table(['p', '', *words.values()], rows, caption)
+    return FigureResult(stack(parts), table, draw)
 
 
 def _exact(p: np.ndarray) -> dict[str, np.ndarray]:
@@ -145,22 +143,13 @@ def _estimates(up: np.ndarray) -> dict[str, tuple[float, float]]:
     before, after = up[:-1], up[1:]
     ups, downs = before.sum(axis=0), (1 - before).sum(axis=0)
     falls, rises = (before * (1 - after)).sum(axis=0), ((1 - before) * after).sum(axis=0)
-    (rise, rise_parts), (fall, fall_parts) = _ratio(rises, downs), _ratio(falls, ups)
+    rise, fall = _ratio(rises, downs), _ratio(falls, ups)
     share = _ratio(up.sum(axis=0), np.full(up.shape[1], len(up)))
-    memory = 1 - fall - rise, fall_parts + rise_parts
-    found = (
-        (rise, rise_parts),
-        (fall, fall_parts),
-        share,
-        memory,
-        _ratio(ups, falls),
-        _ratio(downs, rises),
-    )
+    memory = 1 - fall[0] - rise[0], fall[1] + rise[1]
+    found = rise, fall, share, memory, _ratio(ups, falls), _ratio(downs, rises)
     scale = up.shape[1] / (up.shape[1] - 1)
-    return {
-        name: (value, np.sqrt(scale * np.sum(parts**2)))
-        for name, (value, parts) in zip(_QUANTITIES, found, strict=True)
-    }
+    estimates = [(value, np.sqrt(scale * np.sum(parts**2))) for value, parts in found]
+    return dict(zip(_QUANTITIES, estimates, strict=True))
 
 
 def _ratio(counts: np.ndarray, out_of: np.ndarray) -> tuple[float, np.ndarray]:
@@ -218,22 +207,15 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
         right.set_title('Histogram of $p_i$, delta = 0', fontsize=10)
         finish(right, '$p_i$', 'clients of 100', legend='best')
 
-    top = np.sort(weights, axis=1)
-    ratios = {
-        'clients with p_i < 0.1': np.array(below),
-        'largest class weight': top[:, -1],
-        'second largest': top[:, -2],
-    }
-    half_width = {k: 1.96 * v.std(ddof=1) / np.sqrt(num_draws) for k, v in ratios.items()}
-    rows = [
-        {
-            'share': name,
-            'mean ± 1.96 standard errors': f'{values.mean():.3f} ± {half_width[name]:.3f}',
-        }
-        for name, values in ratios.items()
-    ]
+    second, largest = np.sort(weights, axis=1).T[-2:]
+    names = 'clients with p_i < 0.1', 'largest class weight', 'second largest'
+    rows = []
+    for name, values in zip(names, (np.array(below), largest, second), strict=True):
+        half_width = 1.96 * values.std(ddof=1) / np.sqrt(num_draws)
+        rows.append([name, f'{values.mean():.3f} ± {half_width:.3f}'])
     caption = f'{num_draws} draws, m = 100, alpha = 0.1, sigma = 10, delta = 0.'
-    return FigureResult(columns, tables.of_rows(rows, caption), draw)
+    table = tables.Table(['share', 'mean ± 1.96 standard errors'], rows, caption)
+    return FigureResult(columns, table, draw)
 
 
 def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureResult:
