@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from fedjax_links import base
 from fedjax_links.base import Array, Key, MaskLinks, Number, Participation, PeerLinkSample, PyTree
 from fedjax_links.core import checks, drawing, errors, prng
-from fedjax_links.participation import schedules, selection
-from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw, independent
+from fedjax_links.participation import laws, schedules, selection
 
 Samples = Sequence[MaskLinks]
 
@@ -303,9 +302,7 @@ def _alike(samples: Samples) -> Samples:
     if not any(map(base.tells_directions, samples)):
         return samples
     return [
-        links
-        if base.tells_directions(links)
-        else base.directed(links, links.mask, links.mask, jnp.ones_like(links.mask))
+        base.directed(links, links.mask, base.receives(links), base.computes(links))
         for links in samples
     ]
 
@@ -341,23 +338,23 @@ def _choose(samples: Samples, which: Array) -> MaskLinks:
     return jax.tree.map(lambda *parts: jnp.stack(parts)[which], *_alike(samples))
 
 
-def both_law(given: Given) -> LinkLaw:
+def both_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `both`, whose parts are independent of each other."""
     return _independent_parts(given, lambda probs: np.prod(probs, axis=0))
 
 
-def either_law(given: Given) -> LinkLaw:
+def either_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `either`, likewise."""
     if all(part.is_duplex for part in given.parts.values()):
         # a client may hear through one and deliver through the other
-        return UNKNOWN._replace(is_duplex=True)
+        return laws.UNKNOWN._replace(is_duplex=True)
     return _independent_parts(given, lambda probs: 1 - np.prod(1 - probs, axis=0))
 
 
-def _independent_parts(given: Given, join: Callable[[np.ndarray], np.ndarray]) -> LinkLaw:
+def _independent_parts(given: laws.Given, join: Callable[[np.ndarray], np.ndarray]) -> laws.LinkLaw:
     """A pattern of parts; exact if each is independent over clients and rounds."""
-    parts, law = given.parts.values(), UNKNOWN
+    parts, law = given.parts.values(), laws.UNKNOWN
     if all(part.memoryless and part.probs is not None for part in parts):
         probs = np.array([part.probs for part in parts])
-        law = independent('independent over clients and rounds', join(probs))
+        law = laws.independent('independent over clients and rounds', join(probs))
     return law._replace(is_duplex=any(part.is_duplex for part in parts))

@@ -3,12 +3,11 @@
 import numpy as np
 
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
-from fedjax_links.core.references import cite
-from fedjax_links.participation import schedules
-from fedjax_links.participation.laws import Given, LinkLaw, independent
+from fedjax_links.core import references
+from fedjax_links.participation import laws, schedules
 
 
-@cite('xiang2023towards')
+@references.cite('xiang2023towards')
 def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
     """``mask_i^t ~ Bernoulli(p_i^t)``, independent over clients and, given p, over rounds.
 
@@ -46,16 +45,16 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
     return Participation(lambda key: (), sample, schedule.num_clients, schedule.cycle)
 
 
-def bernoulli_law(given: Given) -> LinkLaw:
+def bernoulli_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `bernoulli`."""
     kind, period = given.schedule
     if kind in ('constant', 'jitter'):
-        return independent('independent over clients and rounds', given.probs)
+        return laws.independent('independent over clients and rounds', given.probs)
     if period is None:
-        return LinkLaw(f'probabilities follow a {kind} schedule, without memory')
+        return laws.LinkLaw(f'probabilities follow a {kind} schedule, without memory')
     schedule = given.options['schedule']
     by_round = np.array([schedule.mean(t) for t in range(period)], np.float64)
-    return LinkLaw(
+    return laws.LinkLaw(
         f'independent, probabilities follow a {kind} schedule',
         rates=by_round.mean(axis=0),
         weights=_mean_weights(by_round),

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.core import checks, references
-from fedjax_links.participation import schedules
-from fedjax_links.participation.laws import Given, LinkLaw
+from fedjax_links.participation import laws, schedules
 
 
 class CyclicState(NamedTuple):
@@ -84,7 +83,7 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
     return Participation(draw, sample, probs.size, cycle)
 
 
-def cyclic_law(given: Given) -> LinkLaw:
+def cyclic_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `cyclic`."""
     length, reset = given.options.get('cycle_length', 100), given.options.get('reset', False)
     active = np.maximum(1, np.rint(length * given.probs))
@@ -92,4 +91,4 @@ def cyclic_law(given: Given) -> LinkLaw:
     alike = int(period[0]) if (period == period[0]).all() else None
     drawn = 'redrawn every cycle' if reset else 'drawn once'
     description = f'cycles of {length} rounds, offsets {drawn}'
-    return LinkLaw(description, rates=active / period, period=alike)
+    return laws.LinkLaw(description, rates=active / period, period=alike)

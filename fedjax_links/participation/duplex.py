@@ -8,9 +8,8 @@ touched.
 from fedjax_links import base
 from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
 from fedjax_links.core import drawing, errors
-from fedjax_links.participation.algebra import Samples, both_law, combine
+from fedjax_links.participation import algebra, laws
 from fedjax_links.participation.always import always
-from fedjax_links.participation.laws import Given, LinkLaw
 
 
 def duplex(
@@ -50,13 +49,13 @@ def duplex(
             requirement = 'have one state per client (`both` joins patterns that tell more apart)'
             raise errors.invalid(name, requirement, errors.text_of(part))
 
-    def merge(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    def merge(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
         up, down, work = samples
         prob = up.prob * work.prob * down.prob
         plain = up._replace(prob=prob)
         return base.directed(plain, up.mask & work.mask, down.mask, compute=work.mask)
 
-    return combine(list(parts.values()), merge)
+    return algebra.combine(list(parts.values()), merge)
 
 
 def unavailable(pattern: Participation) -> Participation:
@@ -83,13 +82,13 @@ def unavailable(pattern: Participation) -> Participation:
     return pattern._replace(sample=sample)
 
 
-def duplex_law(given: Given) -> LinkLaw:
+def duplex_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `duplex`, whose parts are independent over clients and rounds."""
     parts = given.parts.values()
-    law = next(iter(parts)) if len(parts) == 1 else both_law(given)
+    law = next(iter(parts)) if len(parts) == 1 else algebra.both_law(given)
     return law._replace(is_duplex=True)
 
 
-def unavailable_law(given: Given) -> LinkLaw:
+def unavailable_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `unavailable`: that of its pattern."""
     return given.parts['pattern']._replace(is_duplex=False)

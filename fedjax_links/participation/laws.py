@@ -86,6 +86,20 @@ class Given(NamedTuple):
         return self.kind, cycle if cycle and cycle <= _MAX_PERIOD else None
 
 
+def alike(description: str, num_clients: int, rate: float, **facts: Any) -> LinkLaw:
+    """Cohorts that are never empty, of clients that are all alike.
+
+    Args:
+      description: one line.
+      num_clients: N.
+      rate: of every client's participation.
+      **facts: what else is known, fields of `LinkLaw`.
+    """
+    each = np.ones(num_clients)
+    known = {'weights_source': 'equal by symmetry', 'never_empty': True, **facts}
+    return LinkLaw(description, rates=rate * each, weights=each / num_clients, **known)
+
+
 def independent(description: str, probs: np.ndarray) -> LinkLaw:
     """Links that are independent over clients and rounds, with the same law in every round.
 

@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, references
-from fedjax_links.participation import schedules
-from fedjax_links.participation.laws import Given, LinkLaw, independent
+from fedjax_links.participation import laws, schedules
 
 _UP_RATE = 0.05
 
@@ -137,17 +136,17 @@ def forgetting(probs: Any, correlation_time: Any, xp: Any = jnp) -> tuple[Any, A
     return probs * forgotten, (1 - probs) * forgotten
 
 
-def markov_law(given: Given) -> LinkLaw:
+def markov_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `markov`."""
     kind, period = given.schedule
     if kind != 'constant':
-        return LinkLaw(f'probabilities follow a {kind} schedule, with memory', period=period)
+        return laws.LinkLaw(f'probabilities follow a {kind} schedule, with memory', period=period)
     times, up_rate = (given.options.get(name) for name in ('correlation_time', 'up_rate'))
     if times is not None:
         up, down = forgetting(given.probs, np.asarray(times, float), np)
     else:
         up, down = rates(given.probs, np.asarray(_UP_RATE if up_rate is None else up_rate), np)
-    law = independent('two-state Markov chains, independent over clients', given.probs)
+    law = laws.independent('two-state Markov chains, independent over clients', given.probs)
     return law._replace(
         memoryless=False, weights_source='independent each round', up_rate=up, down_rate=down
     )

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, CohortLinkSample, Key, Kinds, Participation
 from fedjax_links.core import checks, describing, errors, references
-from fedjax_links.participation import rejection, schedules, selection
-from fedjax_links.participation.laws import Given, LinkLaw, SeparationLaw
+from fedjax_links.participation import laws, rejection, schedules, selection
 
 _MAX_ENUMERATED_UNITS = 10
 _NEVER = np.iinfo(np.int32).max
@@ -196,14 +195,12 @@ def _check_separation(separation: ArrayLike, weights: ArrayLike, cohort_size: in
     for above, value in itertools.pairwise(np.unique(np.append(waits, 0))[::-1]):
         waiting = min(waiting + cohort_size * (above - value), int((waits > value).sum()))
     if waiting + cohort_size > len(waits):
-        raise errors.invalid(
-            'separation',
-            f'leave `cohort_size` = {cohort_size} of {len(waits)} selectable in every round',
-            given if given.ndim == 0 else f'up to {waits.max()}',
-        )
+        wanted = f'leave `cohort_size` = {cohort_size} of {len(waits)} selectable in every round'
+        got = given if given.ndim == 0 else f'up to {waits.max()}'
+        raise errors.invalid('separation', wanted, got)
 
 
-def minimum_separation_law(given: Given) -> LinkLaw:
+def minimum_separation_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `minimum_separation`, as far as it is known or can be listed."""
     options, groups = given.options, given.options.get('groups')
     weights, separation = np.asarray(options['weights'], float), np.asarray(options['separation'])
@@ -211,7 +208,7 @@ def minimum_separation_law(given: Given) -> LinkLaw:
     unit = 'clients' if groups is None else 'groups'
     wait = describing.span(str(separation.min()), str(separation.max()))
     description = f'{size:,} of {weights.size:,} {unit} by weight, a separation of {wait} rounds'
-    law = LinkLaw(description, never_empty=True)
+    law = laws.LinkLaw(description, never_empty=True)
     known = _selection_law(weights, separation, size, design)
     if known is None:
         return law
@@ -225,7 +222,7 @@ def minimum_separation_law(given: Given) -> LinkLaw:
         rates=size * shares[members],
         weights=(shares / sizes)[members] if equal or size == 1 else None,
         weights_source=source,
-        separation=SeparationLaw(shares, group_size),
+        separation=laws.SeparationLaw(shares, group_size),
     )
 
 

@@ -5,9 +5,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, MaskLinks, Participation
 from fedjax_links.core import checks, prng
-from fedjax_links.participation import schedules
-from fedjax_links.participation.algebra import Samples, combine
-from fedjax_links.participation.laws import Given, LinkLaw, independent
+from fedjax_links.participation import algebra, laws, schedules
 
 
 def packets(pattern: Participation, *, loss: ArrayLike, num_packets: int) -> Participation:
@@ -34,19 +32,19 @@ def packets(pattern: Participation, *, loss: ArrayLike, num_packets: int) -> Par
     xp = checks.array_module(each)
     arrives = xp.broadcast_to((1 - each) ** num_packets, pattern.num_clients)
 
-    def sample(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    def sample(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
         (links,) = samples
         arrived = prng.uniform(key, arrives.shape) < arrives
         return links._replace(mask=links.mask & arrived, prob=links.prob * arrives)
 
-    return combine([pattern], sample)
+    return algebra.combine([pattern], sample)
 
 
-def packets_law(given: Given) -> LinkLaw:
+def packets_law(given: laws.Given) -> laws.LinkLaw:
     """Exact where the pattern is independent over clients and rounds."""
     part, options = given.parts['pattern'], given.options
     if part.probs is None or not part.memoryless:
-        return LinkLaw('packets are lost independently', is_duplex=part.is_duplex)
+        return laws.LinkLaw('packets are lost independently', is_duplex=part.is_duplex)
     arrives = (1.0 - np.asarray(options['loss'], float)) ** options['num_packets']
-    law = independent('independent over clients and rounds', part.probs * arrives)
+    law = laws.independent('independent over clients and rounds', part.probs * arrives)
     return law._replace(is_duplex=part.is_duplex)

@@ -8,9 +8,8 @@ from fedjax_links import base
 from fedjax_links.base import Array, Key, Participation, PeerLinkSample
 from fedjax_links.core import checks, drawing, errors, references
 from fedjax_links.links.graphs import Graph
-from fedjax_links.participation.algebra import Samples, combine
+from fedjax_links.participation import algebra, laws
 from fedjax_links.participation.bernoulli import bernoulli
-from fedjax_links.participation.laws import Given, LinkLaw
 
 
 @references.cite('rodio2025unified')
@@ -61,7 +60,7 @@ def peers(
     missing = graph.edge_ids == graph.num_edges
     places = np.where(missing, 0, graph.edge_ids)
 
-    def sample(key: Key, round: Array, samples: Samples) -> PeerLinkSample:
+    def sample(key: Key, round: Array, samples: algebra.Samples) -> PeerLinkSample:
         links, between = samples
         return PeerLinkSample(
             **links._asdict(),
@@ -70,7 +69,7 @@ def peers(
             edge_prob=between.prob[0] if alike else jnp.where(missing, 0, between.prob[places]),
         )
 
-    found = combine([pattern, edges], sample, num_clients=pattern.num_clients)
+    found = algebra.combine([pattern, edges], sample, num_clients=pattern.num_clients)
     return found._replace(cycle=pattern.cycle)
 
 
@@ -83,7 +82,7 @@ def _coins(prob: ArrayLike, num_edges: int) -> Participation:
     return bernoulli(xp.broadcast_to(prob, (num_edges,)) if num_edges else np.zeros(1))
 
 
-def peers_law(given: Given) -> LinkLaw:
+def peers_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of who takes part, which is that of the uplinks, and of edges that are coins."""
     law, graph, prob = given.parts['pattern'], given.options['graph'], given.options['prob']
     if 'prob' in given.parts:

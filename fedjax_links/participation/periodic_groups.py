@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, CohortLinkSample, Key, Kinds, Participation
 from fedjax_links.core import checks, prng, references
-from fedjax_links.participation import rejection, selection
-from fedjax_links.participation.laws import Given, LinkLaw
+from fedjax_links.participation import laws, rejection, selection
 
 
 class PeriodicGroupsState(NamedTuple):
@@ -90,13 +89,13 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
     return Participation(init, sample, num_clients, cycle=cycle)
 
 
-def periodic_groups_law(given: Given) -> LinkLaw:
+def periodic_groups_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `periodic_groups`."""
     size, active_rounds = given.options['cohort_size'], given.options['active_rounds']
     groups = np.asarray(given.options['groups'])
     sizes = np.bincount(groups)
     weights = 1 / (len(sizes) * sizes[groups])
-    return LinkLaw(
+    return laws.LinkLaw(
         f'{len(sizes)} groups in turns of {active_rounds} rounds, {size} clients each',
         rates=size * weights,
         weights=weights,

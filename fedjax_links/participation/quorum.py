@@ -10,10 +10,8 @@ from numpy.typing import ArrayLike
 from fedjax_links import base
 from fedjax_links.base import Array, Key, MaskLinks, Participation
 from fedjax_links.core import checks, errors
-from fedjax_links.participation.algebra import Samples, combine
+from fedjax_links.participation import algebra, laws, schedules
 from fedjax_links.participation.always import always
-from fedjax_links.participation.laws import Given, LinkLaw
-from fedjax_links.participation.schedules import as_floats, one_or_each
 
 
 class Times(NamedTuple):
@@ -66,10 +64,8 @@ def quorum(
     num_clients = np.shape(times.median)[0]
     for name, value in zip(times._fields, times, strict=True):
         checks.within(f'times.{name}', value, 0, 1e30)
-    middle, width, fixed = (
-        as_floats(one_or_each(f'times.{name}', value, num_clients))
-        for name, value in zip(times._fields, times, strict=True)
-    )
+        schedules.one_or_each(f'times.{name}', value, num_clients)
+    middle, width, fixed = map(schedules.as_floats, times)
     checks.static_int('quorum', quorum, maximum=num_clients)
     checks.within('grace', grace, 0, 1e30)
     if deadline is not None:
@@ -79,7 +75,7 @@ def quorum(
     known = pattern is None and deadline is None and _is_exchangeable(times, grace)
     limit = np.inf if deadline is None else deadline
 
-    def sample(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    def sample(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
         there = base.participants(samples[0])
         normal = jax.random.normal(key, (num_clients,), jnp.float32)
         taken = jnp.where(there, fixed + middle * jnp.exp(width * normal), jnp.inf)
@@ -88,7 +84,7 @@ def quorum(
         prob = jnp.full(num_clients, quorum / num_clients if known else np.nan)
         return samples[0]._replace(mask=samples[0].mask & (taken <= end), prob=prob, duration=end)
 
-    return combine([always(num_clients) if pattern is None else pattern], sample)
+    return algebra.combine([always(num_clients) if pattern is None else pattern], sample)
 
 
 def _is_exchangeable(times: Times, grace: float) -> bool:
@@ -97,18 +93,12 @@ def _is_exchangeable(times: Times, grace: float) -> bool:
     return alike and no_grace and np.min(times.sigma) > 0 and np.min(times.median) > 0
 
 
-def quorum_law(given: Given) -> LinkLaw:
+def quorum_law(given: laws.Given) -> laws.LinkLaw:
     """Exact rates and weights where all clients are alike: everyone's are equal."""
     times, options = given.options['times'], given.options
     times = times if isinstance(times, Times) else Times(times)
     plain = all(options.get(name) is None for name in ('deadline', 'pattern'))
     if not (plain and _is_exchangeable(times, options.get('grace', 0.0))):
-        return LinkLaw('the first that arrive')
-    equal = np.full(np.size(times.median), 1 / np.size(times.median))
-    return LinkLaw(
-        'the first that arrive, all alike',
-        rates=equal * options['quorum'],
-        weights=equal,
-        weights_source='all alike',
-        never_empty=True,
-    )
+        return laws.LinkLaw('the first that arrive')
+    said, size = 'the first that arrive, all alike', np.size(times.median)
+    return laws.alike(said, size, options['quorum'] / size, weights_source='all alike')

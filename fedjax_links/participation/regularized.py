@@ -4,12 +4,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedjax_links.base import Array, CohortLinkSample, Key, Participation
 from fedjax_links.core import checks, references
-from fedjax_links.participation import rejection, selection
-from fedjax_links.participation.laws import Given, LinkLaw
+from fedjax_links.participation import laws, rejection, selection
 
 
 class RegularizedState(NamedTuple):
@@ -85,15 +83,9 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     return Participation(lambda key: RegularizedState(deck=shuffled(key)), sample, num_clients)
 
 
-def regularized_law(given: Given) -> LinkLaw:
+def regularized_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `regularized`."""
     size, num_clients = given.options['cohort_size'], given.options['num_clients']
     turns = -(-num_clients // size)
-    return LinkLaw(
-        f'every client once in {turns} rounds, {size} at a time',
-        rates=np.full(num_clients, 1 / turns),
-        weights=np.full(num_clients, 1 / num_clients),
-        weights_source='equal by symmetry',
-        never_empty=True,
-        period=turns,
-    )
+    description = f'every client once in {turns} rounds, {size} at a time'
+    return laws.alike(description, num_clients, 1 / turns, period=turns)

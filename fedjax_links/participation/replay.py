@@ -52,19 +52,17 @@ def replay(
     masks = xp.asarray(mask)
     if masks.ndim != 2 or 0 in masks.shape:
         raise errors.invalid('mask', 'have shape [rounds, clients]', list(masks.shape))
+    wanted = 'be boolean, or integers 0 and 1'
     if masks.dtype != bool and not jnp.issubdtype(masks.dtype, jnp.integer):
-        got = f'dtype {masks.dtype}'
-        raise errors.invalid('mask', 'be boolean, or integers 0 and 1', got)
+        raise errors.invalid('mask', wanted, f'dtype {masks.dtype}')
     if xp is np and not (binary := np.isin(masks, (0, 1))).all():
-        got = masks[~binary][0]
-        raise errors.invalid('mask', 'be boolean, or integers 0 and 1', got)
+        raise errors.invalid('mask', wanted, masks[~binary][0])
     if prob is not None and np.shape(prob) != masks.shape:
         requirement = f'have the shape of `mask` {list(masks.shape)}'
         raise errors.invalid('prob', requirement, list(np.shape(prob)))
     if prob is not None and checks.is_concrete(prob):
         checks.within('prob', np.nan_to_num(np.asarray(prob)), 0, 1)
     masks, (num_rounds, num_clients) = masks.astype(bool), masks.shape
-    probs = None if prob is None else schedules.as_floats(prob)
     if (neighbours is None) != (edges is None):
         raise errors.invalid('edges', 'be given with `neighbours`, and only then', None)
     between = None if neighbours is None else _peers(neighbours, edges, masks.shape)
@@ -72,21 +70,21 @@ def replay(
     if plain and masks[0].any() and np.ptp(masks.sum(axis=1)) == 0:
         cohorts = np.nonzero(masks)[1].astype(np.int32).reshape(num_rounds, -1)
 
+    def chances(table: ArrayLike | None, row: Array, up: Array) -> Array:
+        if table is None:
+            return jnp.full(up.shape, jnp.nan, jnp.result_type(float))
+        return jnp.asarray(schedules.as_floats(table))[row]
+
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         row = jnp.mod(round, num_rounds)
         if cohorts is not None:
             return carry, rejection.sample(jnp.asarray(cohorts)[row], num_clients, jnp.nan)
-        prob = jnp.full(num_clients, jnp.nan, jnp.result_type(float))
-        if probs is not None:
-            prob = jnp.asarray(probs)[row]
-        links = LinkSample(mask=jnp.asarray(masks)[row], prob=prob)
+        mask = jnp.asarray(masks)[row]
         if between is None:
-            return carry, links
+            return carry, LinkSample(mask, chances(prob, row, mask))
         peers, up = between[0], jnp.asarray(between[1])[row]
-        chance = jnp.full(up.shape, jnp.nan, prob.dtype)
-        if edge_prob is not None:
-            chance = jnp.asarray(schedules.as_floats(edge_prob))[row]
-        return carry, PeerLinkSample(*links[:2], peers, edges=up, edge_prob=chance)
+        of_edges = chances(edge_prob, row, up)
+        return carry, PeerLinkSample(mask, chances(prob, row, mask), peers, up, of_edges)
 
     return Participation(lambda key: (), sample, num_clients, cycle=num_rounds)
 

@@ -8,9 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, prng
-from fedjax_links.participation import sojourns
-from fedjax_links.participation.laws import Given, LinkLaw, independent
-from fedjax_links.participation.schedules import as_floats
+from fedjax_links.participation import laws, schedules, sojourns
 
 
 class SemiMarkovState(NamedTuple):
@@ -61,7 +59,7 @@ def semi_markov(
        [0 0 1 1 1 0 0 1 1 1]]
     """
     both, kinds = _by_client(up, down, num_clients, kinds)
-    prob = as_floats(_stationary(both)[kinds])
+    prob = schedules.as_floats(_stationary(both)[kinds])
     leaving = [_hazards(law).astype(np.float32) for law in both]
     elapsed = [(np.cumsum(law, axis=1).T / law.sum(axis=1)).T.astype(np.float32) for law in both]
 
@@ -95,21 +93,21 @@ def _by_client(
     up: ArrayLike, down: ArrayLike, num_clients: int | None, kinds: ArrayLike | None
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Both laws, [G, L] with the same G, and the row of each client."""
-    laws = [sojourns.checked('up', up), sojourns.checked('down', down)]
-    rows = max(map(len, laws))
-    if {len(law) for law in laws} - {1, rows}:
-        raise errors.invalid('down', f'have 1 or {rows} rows, as `up`', len(laws[1]))
+    both = [sojourns.checked('up', up), sojourns.checked('down', down)]
+    rows = max(map(len, both))
+    if {len(law) for law in both} - {1, rows}:
+        raise errors.invalid('down', f'have 1 or {rows} rows, as `up`', len(both[1]))
     if kinds is None:
         if num_clients not in (None, rows) and rows > 1:
             raise errors.invalid('num_clients', f'be that of the {rows} rows', num_clients)
         kinds = np.arange(rows) if rows > 1 else np.zeros(num_clients or 1, int)
     kinds = checks.ids('kinds', kinds)
     checks.within('kinds', kinds, 0, rows - 1)
-    return [np.broadcast_to(law, (rows, law.shape[1])) for law in laws], kinds
+    return [np.broadcast_to(law, (rows, law.shape[1])) for law in both], kinds
 
 
-def _stationary(laws: list[np.ndarray]) -> np.ndarray:
-    up, down = (law.sum(axis=1) for law in laws)
+def _stationary(both: list[np.ndarray]) -> np.ndarray:
+    up, down = (law.sum(axis=1) for law in both)
     return np.asarray(up / (up + down))
 
 
@@ -119,10 +117,10 @@ def _hazards(survival: np.ndarray) -> np.ndarray:
     return 1.0 - np.divide(after, survival, out=np.zeros_like(after), where=survival > 0)
 
 
-def semi_markov_law(given: Given) -> LinkLaw:
+def semi_markov_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `semi_markov` in a round."""
     options = {'num_clients': None, 'kinds': None, **given.options}
-    laws, kinds = _by_client(**options)
+    both, kinds = _by_client(**options)
     said = 'up and down for times of given laws, independent over clients'
-    law = independent(said, _stationary(laws)[kinds])
+    law = laws.independent(said, _stationary(both)[kinds])
     return law._replace(memoryless=False, weights_source='independent each round')

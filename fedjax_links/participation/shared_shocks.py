@@ -5,11 +5,8 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, MaskLinks, Participation
 from fedjax_links.core import checks, errors
-from fedjax_links.participation import selection
-from fedjax_links.participation.algebra import Samples, combine
-from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw
+from fedjax_links.participation import algebra, laws, schedules, selection
 from fedjax_links.participation.markov import markov
-from fedjax_links.participation.schedules import as_floats
 
 
 def shared_shocks(
@@ -40,25 +37,25 @@ def shared_shocks(
     for name, rate in (('up_rate', up_rate), ('down_rate', down_rate)):
         checks.positive(name, rate)
         checks.within(name, rate, 0, 1)
-    rise, fall = as_floats(up_rate), as_floats(down_rate)
+    rise, fall = schedules.as_floats(up_rate), schedules.as_floats(down_rate)
     share = checks.array_module(rise, fall).broadcast_to(rise / (rise + fall), count)
 
-    def sample(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    def sample(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
         links, shocks = samples
         mask, prob = links.mask & shocks.mask[labels], links.prob * shocks.prob[labels]
         return links._replace(mask=mask, prob=prob)
 
-    parts = [pattern, markov(share, up_rate)]
-    return combine(parts, sample, num_clients=pattern.num_clients)._replace(cycle=pattern.cycle)
+    both = algebra.combine([pattern, markov(share, up_rate)], sample, pattern.num_clients)
+    return both._replace(cycle=pattern.cycle)
 
 
-def shared_shocks_law(given: Given) -> LinkLaw:
+def shared_shocks_law(given: laws.Given) -> laws.LinkLaw:
     """Rates are exact, clients of a group depend on each other."""
     part, options = given.parts['pattern'], given.options
     if part.rates is None:
-        return UNKNOWN
+        return laws.UNKNOWN
     rise, fall = (np.asarray(options[name], float) for name in ('up_rate', 'down_rate'))
     labels = np.asarray(options['groups'])
     share = np.broadcast_to(rise / (rise + fall), labels.max() + 1)
     rates = part.rates * share[labels]
-    return LinkLaw('groups of clients go down together', rates=rates, is_duplex=part.is_duplex)
+    return laws.LinkLaw('groups of clients go down together', rates=rates, is_duplex=part.is_duplex)

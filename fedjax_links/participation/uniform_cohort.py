@@ -1,12 +1,10 @@
 """A fixed number of clients, uniformly without replacement."""
 
 import jax.numpy as jnp
-import numpy as np
 
 from fedjax_links.base import Array, CohortLinkSample, Key, Participation, PyTree
 from fedjax_links.core import checks, references
-from fedjax_links.participation import rejection, selection
-from fedjax_links.participation.laws import Given, LinkLaw
+from fedjax_links.participation import laws, rejection, selection
 
 
 @references.cite('wang2022unified')
@@ -54,15 +52,8 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
 
 
-def uniform_cohort_law(given: Given) -> LinkLaw:
+def uniform_cohort_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `uniform_cohort`."""
     size, num_clients = given.options['cohort_size'], given.options['num_clients']
-    uniform = np.full(num_clients, 1 / num_clients)
-    return LinkLaw(
-        f'{size:,} of {num_clients:,} clients, uniformly, rounds independent',
-        memoryless=True,
-        rates=size * uniform,
-        weights=uniform,
-        weights_source='equal by symmetry',
-        never_empty=True,
-    )
+    description = f'{size:,} of {num_clients:,} clients, uniformly, rounds independent'
+    return laws.alike(description, num_clients, size / num_clients, memoryless=True)

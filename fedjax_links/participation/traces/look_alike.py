@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.core import checks, errors, prng
+from fedjax_links.participation import schedules, sojourns
 from fedjax_links.participation.markov import MarkovState, move
-from fedjax_links.participation.schedules import as_floats
 from fedjax_links.participation.semi_markov import semi_markov
-from fedjax_links.participation.sojourns import observed
 from fedjax_links.participation.traces.trace import WRAPS, Intervals, availability
 
 _LINKS = 0
@@ -91,7 +90,7 @@ def look_alike(
     if law == 'semi_markov':
         return _semi_markov(mask, chosen)
     by_client = fitted.rise[chosen], fitted.fall[chosen]
-    rise, fall, up_by, down_by, marginal = map(as_floats, (*by_client, *fitted[2:]))
+    rise, fall, up_by, down_by, marginal = map(schedules.as_floats, (*by_client, *fitted[2:]))
 
     def uniforms(key: Key) -> Array:
         return prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
@@ -159,7 +158,7 @@ def _semi_markov(mask: NDArray[np.bool_], chosen: NDArray[np.int64]) -> Particip
     laws, (kinds, rows) = [], np.unique(chosen, return_inverse=True)
     for record in (mask, ~mask):
         own = [_durations(record[:, i]) for i in kinds]  # without any, the other law matters not
-        tables = [observed(lengths if len(lengths) else [1])[0] for lengths in own]
+        tables = [sojourns.observed(lengths if len(lengths) else [1])[0] for lengths in own]
         laws.append(np.array([*itertools.zip_longest(*tables, fillvalue=0.0)]).T)
     moving = semi_markov(*laws, kinds=rows)
 
@@ -239,12 +238,14 @@ def _daily_course(
 ) -> NDArray[np.float64]:
     """The probabilities [C, L] of being up that a day reproduces; ``mean`` where nothing moves."""
     keeps = 1 - rise - fall
-    slope, shift = np.ones(rise.shape[1]), np.zeros(rise.shape[1])
-    for k in range(len(rise)):  # of a day: p -> slope p + shift
-        slope, shift = keeps[k] * slope, keeps[k] * shift + rise[k]
-    probs = np.divide(shift, 1 - slope, out=mean.copy(), where=slope < 1)
-    course = np.empty_like(rise)
-    for k in range(len(rise)):
-        probs = keeps[k] * probs + rise[k]
-        course[k] = probs
-    return np.clip(course, 0, 1)
+
+    def day(probs: NDArray[np.float64]) -> NDArray[np.float64]:
+        course = []
+        for kept, risen in zip(keeps, rise, strict=True):
+            probs = kept * probs + risen
+            course.append(probs)
+        return np.array(course)
+
+    slope, shift = np.prod(keeps, axis=0), day(np.zeros(rise.shape[1]))[-1]  # p -> slope p + shift
+    start = np.divide(shift, 1 - slope, out=mean.copy(), where=slope < 1)
+    return np.clip(day(start), 0, 1)
