@@ -162,6 +162,8 @@ class Problem:
       objective: what is known of the loss; None: nothing, so that no limit is predicted.
       held_out: whether ``eval_data`` are examples like those of ``data`` that nobody trains on;
         False: they are the clients' own; None: they are neither, and ``metrics`` say what they are.
+      eval_owned: the rows of ``eval_data`` of every client, none for some, those of clients that do
+        not train after the others; None where evaluation data have no owners.
     """
 
     data: PyTree
@@ -179,6 +181,7 @@ class Problem:
     attainable: Mapping[str, Array | np.ndarray] = field(default_factory=dict)
     objective: LinearObjective | None = field(default=None, metadata=_STATIC)
     held_out: bool | None = field(default=None, metadata=_STATIC)
+    eval_owned: Rows | None = None
 
     @property
     def num_clients(self) -> int:

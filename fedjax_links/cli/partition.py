@@ -22,7 +22,7 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
     report = partitions.of_problem(planned.problem_at(pattern, point))
     section = config_parts.problem_sections(values)[pattern]
     section = config_parts.at_point(section, point, 'problem')
-    hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment', 'store')
+    hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment')
     options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
     said = ', '.join([str(section.get('dataset', section['name'])), *options])
     where = configured.first_point(planned, planned.plan.problems[pattern])

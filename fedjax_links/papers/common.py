@@ -86,7 +86,6 @@ def synthetic_images(
         'seed': 0,
         'normalise': None,
         'augment': (),
-        'store': 'float32',
     }
 
 
@@ -118,7 +117,6 @@ def images(
         'seed': 0,
         'normalise': normalise,
         'augment': augment,
-        'store': 'uint8',
     }
 
 

@@ -43,7 +43,7 @@ def from_arrays(
     loss_fn: str | Callable[[Params, Batch], Array],
     metrics: Metrics | Collection[str] | None = None,
     predict: Callable[[Params, Array], Array] | None = None,
-    eval_data: tuple[ArrayLike, ArrayLike] | None = None,
+    eval_data: tuple[ArrayLike, ...] | None = None,
     random_loss_fn: Callable[[Params, Batch, Key], Array] | None = None,
     larger_is_better: Collection[str] | None = None,
     objective: LinearObjective | None = None,
@@ -60,8 +60,10 @@ def from_arrays(
       metrics: ``(params, batch) -> {name: []}``, means over a `Batch`; the loss alone by default.
         For a loss by name, as in `from_flax`.
       predict: ``(params, features) -> outputs``, [B, ...] each, for a loss by name.
-      eval_data: a pair (features, labels) to evaluate on; by default the clients' own data, and
-        what experiments measure there is called ``train_...``.
+      eval_data: a pair (features, labels) to evaluate on, or with the owners of these examples a
+        triple, so that models are evaluated over clients too (`evaluation.over_clients`); owners
+        from N on are clients that do not train. By default the clients' own data, and what
+        experiments measure there is called ``train_...``.
       random_loss_fn: ``(params, batch, key) -> []``, to train on instead of ``loss_fn``; the key is
         of the seed, round, client and local step.
       larger_is_better: names of the ``metrics`` that are better when larger; all others are then
@@ -97,20 +99,25 @@ def from_arrays(
         targets = losses.fit_labels(loss_fn, 'labels', targets, outputs.shape[1:])
         if held_out is not None:
             fitted = losses.fit_labels(loss_fn, 'eval_data', held_out[1], outputs.shape[1:])
-            held_out = held_out[0], fitted
+            held_out = held_out[0], fitted, *held_out[2:]
         larger_is_better = larger if larger_is_better is None else larger_is_better
-        measure = Partial(_measure_by_name, measured, predict)
+        measure: Any = ByName(tuple(measured.items()), predict)
         loss_fn = Partial(_loss_of_outputs, by_name, predict)
     elif metrics is not None and not callable(metrics):
         raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
     else:
         measure = Partial(_measure, metrics or Partial(loss_alone, loss_fn))
-    order = np.argsort(owners, kind='stable')
-    data = Batch(jnp.asarray(rows[order]), jnp.asarray(targets[order]))
+    data, owned = _by_owner(rows, targets, owners)
+    eval_data, eval_owned = data, None
+    if held_out is not None and len(held_out) == 3:
+        eval_data, eval_owned = _by_owner(*held_out, counts.size)
+    elif held_out is not None:
+        eval_data = Batch(*map(jnp.asarray, held_out))
     return Problem(
         data=data,
-        owned=Rows(jnp.int32(np.cumsum(counts) - counts), jnp.int32(counts)),
-        eval_data=data if held_out is None else Batch(*map(jnp.asarray, held_out)),
+        owned=owned,
+        eval_data=eval_data,
+        eval_owned=eval_owned,
         init_params=init_params,
         loss_fn=loss_fn,
         metrics=measure,
@@ -131,7 +138,7 @@ def from_flax(
     module: nn.Module,
     loss: str | Callable[[Array, Array], Array] = 'cross_entropy',
     metrics: Collection[str] | None = None,
-    eval_data: tuple[ArrayLike, ArrayLike] | None = None,
+    eval_data: tuple[ArrayLike, ...] | None = None,
     preprocess: Callable[[Array], Array] | None = None,
     augment: Callable[[Key, Array], Array] | None = None,
     larger_is_better: Collection[str] | None = None,
@@ -340,20 +347,30 @@ def directions(
     return names
 
 
-def _measure_by_name(
-    metrics: Mapping[str, losses.Metric],
-    predict: Callable[..., Array],
-    params: Params,
-    examples: Batch,
-) -> Mapping[str, Array]:
-    """Metrics, [] each, of what a model says of all examples."""
+@dataclasses.dataclass(frozen=True)
+class ByName:
+    """Metrics by name, [] each, of what a model says of all examples.
 
-    def of_chunk(params: Params, chunk: Batch) -> dict[str, Array]:
-        outputs = predict(params, chunk.features)
-        return {name: metric.means(outputs, chunk.labels) for name, metric in metrics.items()}
+    Attributes:
+      metrics: pairs of name and metric.
+      predict: ``(params, features) -> outputs``.
+    """
 
-    means = _measure(of_chunk, params, examples)
-    return {name: metric.finish(means[name], examples.labels) for name, metric in metrics.items()}
+    metrics: tuple[tuple[str, losses.Metric], ...]
+    predict: Callable[..., Array]
+
+    def __call__(self, params: Params, examples: Batch) -> Mapping[str, Array]:
+        """Metrics of all examples together."""
+        return self.finish(_measure(self.means, params, examples), examples.labels)
+
+    def means(self, params: Params, chunk: Batch) -> dict[str, Array]:
+        """What metrics are found from, means over a chunk."""
+        outputs = self.predict(params, chunk.features)
+        return {name: metric.means(outputs, chunk.labels) for name, metric in self.metrics}
+
+    def finish(self, means: Mapping[str, Array], labels: Array) -> Mapping[str, Array]:
+        """Metrics from means over all examples, and the labels of these."""
+        return {name: metric.finish(means[name], labels) for name, metric in self.metrics}
 
 
 def _measure(per_batch: Metrics, params: Params, examples: Batch) -> Mapping[str, Array]:
@@ -377,15 +394,24 @@ def _measure(per_batch: Metrics, params: Params, examples: Batch) -> Mapping[str
     return {name: total / num_examples for name, total in sums.items()}
 
 
-def _held_out(
-    eval_data: tuple[ArrayLike, ArrayLike] | None,
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """What to evaluate on; raises unless it is a pair of one length."""
+def _held_out(eval_data: tuple[ArrayLike, ...] | None) -> tuple[np.ndarray, ...] | None:
+    """What to evaluate on; raises unless it is a pair or a triple of one length."""
     if eval_data is None:
         return None
-    if len(eval_data) != 2:
-        raise errors.invalid('eval_data', 'be a pair (features, labels)', len(eval_data))
-    features, labels = (np.asarray(part) for part in eval_data)
-    array_checks.check_rows('eval_data', features, 'label', len(labels) if labels.ndim else 0)
+    if len(eval_data) not in (2, 3):
+        requirement = 'be a pair (features, labels), or a triple with owners'
+        raise errors.invalid('eval_data', requirement, len(eval_data))
+    features, labels, *owners = (np.asarray(part) for part in eval_data)
+    for part in (features, *owners):
+        array_checks.check_rows('eval_data', part, 'label', len(labels) if labels.ndim else 0)
     array_checks.check_numbers('eval_data', labels)
-    return features, labels
+    return features, labels, *(checks.ids('eval_data', whose) for whose in owners)
+
+
+def _by_owner(
+    features: np.ndarray, labels: np.ndarray, owners: np.ndarray, num_owners: int = 0
+) -> tuple[Batch, Rows]:
+    """Examples on the device, sorted by owner, and whose they are."""
+    order, counts = np.argsort(owners, kind='stable'), np.bincount(owners, minlength=num_owners)
+    rows = Rows(jnp.int32(np.cumsum(counts) - counts), jnp.int32(counts))
+    return Batch(jnp.asarray(features[order]), jnp.asarray(labels[order])), rows

@@ -15,7 +15,7 @@ from fedjax_links.problems import augmentation, datasets, models
 from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems.arrays import from_flax
 from fedjax_links.problems.partials import Partial
-from fedjax_links.problems.partition import draws, names
+from fedjax_links.problems.partition import Division, divide, draws, names
 from fedjax_links.problems.partition.names import Partitioner
 
 Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
@@ -69,81 +69,125 @@ def digits(
 def images(
     *,
     dataset: str | datasets.Dataset,
-    num_clients: int,
+    num_clients: int | None = None,
     model: Model,
     partition: str | Partitioner = 'dirichlet',
     seed: int = 0,
     normalise: augmentation.Statistics | None = None,
     augment: Sequence[str | augmentation.Augmentation] = (),
-    store: str = 'float32',
     data: Mapping[str, Any] | None = None,
     label_noise: Mapping[str, Any] | None = None,
+    min_examples: int = 1,
+    max_examples: int | None = None,
+    holdout_clients: float = 0,
+    holdout_examples: float = 0.0,
     data_seed: int | None = None,
     partition_seed: int | None = None,
     **partition_options: Any,
 ) -> Problem:
-    """A data set whose training examples are spread over clients; its test examples evaluate.
+    """A data set whose training examples are spread over clients; what is held out evaluates.
 
+    Models are evaluated on the test examples. Where these have owners, or examples of clients or
+    whole clients are held out, they are evaluated over clients too (`evaluation.over_clients`), and
+    test examples without owners do not count; clients held out, and owners of test examples alone,
+    have the numbers from N on. Without any, models are evaluated on the clients' training data.
     Mistakes in names are found before anything is read.
 
     Args:
-      dataset: a name in `datasets.DATASETS`, or a data set.
-      num_clients: N.
+      dataset: a name in `datasets.DATASETS`, or a data set. Pixels stay uint8 in memory and are
+        scaled to [0, 1] inside the program.
+      num_clients: how many clients there are, those held out among them; with ``'natural'`` owners
+        drawn at random, all by default.
       model: a name in `classification.MODELS`, a mapping of that ``name`` and its options, a flax
         linen module, or a function ``num_classes -> module``.
-      partition: a name in `names.PARTITIONS`, or a function ``(labels, *, num_clients,
-        **options) -> int[E]`` of the owners, which gets ``seed`` if it has such a parameter.
+      partition: a name in `names.PARTITIONS`, ``'natural'`` for the data's own owners; or a
+        function ``(labels, *, num_clients, **options) -> int[E]`` of the owners, which gets
+        ``seed`` if it has such a parameter.
       seed: seed of the partition and label noise.
       normalise: a name in `augmentation.CHANNEL_STATISTICS`, or ``mean`` and ``deviation`` of each
         channel, to normalise the images by inside the program; the data stay in [0, 1].
       augment: names in `augmentation.AUGMENTATIONS` or functions ``(key, images) -> images``,
         applied in this order to what clients train on, after normalisation, as `augmentation.chain`
         does; evaluation sees the images as they are.
-      store: ``'float32'``, or ``'uint8'`` to hold images as 8-bit pixels in a quarter of the memory
-        and scale them to [0, 1] inside the program. Values are the same to a rounding.
       data: options of the data set's loader, such as ``data_dir`` or its own ``seed``.
       label_noise: ``rate`` of `problems.label_noise`, to make training labels wrong. The partition
         goes by the true labels; links that depend on labels see those that clients hold.
+      min_examples: as in `partition.divide`, and so are the next three; ``partition_seed`` draws.
+      max_examples: the most that a client uses.
+      holdout_clients: a number of clients, or a share below 1, who do not train.
+      holdout_examples: share of each client's examples that is held out.
       data_seed: seed of label noise in place of ``seed``, and of the loader in place of its own,
         where it has one.
       partition_seed: seed of the partition in place of ``seed``.
       **partition_options: passed on to the partition (``alpha``, ``shards_per_client``, ...).
 
     Returns:
-      A problem with metrics ``loss`` and ``accuracy`` on the test images.
+      A problem with metrics ``loss`` and ``accuracy``.
 
     Raises:
       ValueError: for an unknown name or option, data that are not there, images whose channels do
-        not fit ``normalise``, ``augment`` without images, ``'uint8'`` if the data are not 8-bit
-        pixels, and a partition that leaves a client without examples.
+        not fit ``normalise``, ``augment`` without images, ``'natural'`` without owners, and a
+        partition that leaves a client without examples.
       ImportError: if the loader needs a package that is not installed.
     """
     deal = names.bind(partition, partition_options, names.keywords(images))
-    preprocess, augmented = _preparation(normalise, store), augmentation.chain(augment)
+    channels = None if normalise is None else augmentation.statistics(normalise)
+    augmented = augmentation.chain(augment)
     _build_model(model, 10)
     noise_seed, partition_seed = draws.seeds(seed, data_seed, partition_seed)
     held = _load(dataset, data, data_seed)
-    train, test = held.train_features, held.test_features
-    if augment and train.ndim != 4:
+    features, natural = held.train_features, partition == 'natural'
+    if augment and features.ndim != 4:
         requirement = 'be empty for features other than images [height, width, channels]'
-        got = f'{tuple(augment)} for {list(train.shape[1:])}'
+        got = f'{tuple(augment)} for {list(features.shape[1:])}'
         raise errors.invalid('augment', requirement, got)
-    clients = deal(held.train_labels, num_clients, partition_seed)
+    if not natural:
+        checks.static_int('num_clients', num_clients)
+        owners = deal(held.train_labels, num_clients or 1, partition_seed)
+    elif held.train_clients is not None:
+        owners = held.train_clients
+    else:
+        raise errors.invalid('partition', 'be another for data without owners', repr(partition))
+    division = divide(
+        owners,
+        num_clients=num_clients if natural else None,
+        min_examples=min_examples,
+        max_examples=max_examples,
+        holdout_clients=holdout_clients,
+        holdout_examples=holdout_examples,
+        seed=partition_seed,
+    )
     labels = noise.apply(label_noise, noise_seed, held.train_labels, held.num_classes)
-    if store == 'uint8':
-        train, test = _as_pixels(train), _as_pixels(test)
+    prepares = channels is not None or features.dtype == np.uint8
     try:
         return from_flax(
-            train,
-            labels,
-            clients,
+            features[division.rows],
+            labels[division.rows],
+            division.clients,
             module=_build_model(model, held.num_classes),
-            eval_data=(test, held.test_labels),
-            preprocess=preprocess,
+            eval_data=_held_out(held, division, natural=natural),
+            preprocess=Partial(_prepare, channels) if prepares else None,
             augment=augmented if augment else None,
         )
     except errors.InvalidError as error:  # a module is a model here
         raise error.at(re.sub('^module', 'model', error.path)) from error
+
+
+def _held_out(held: datasets.Dataset, division: Division, *, natural: bool) -> Any:
+    """What to evaluate on: features, labels and, where they have any, owners; None for nothing."""
+    rows, whose = division.held_rows, division.held_clients
+    features, labels, owners = held.test_features, held.test_labels, held.test_clients
+    found = [(held.train_features[rows], held.train_labels[rows], whose)] if len(rows) else []
+    if features is None or labels is None:
+        return found[0] if found else None
+    if natural and owners is not None:
+        numbers = np.arange(len(held.client_names)) + division.numbers.max() + 1
+        numbers -= len(division.numbers)  # who has test examples alone comes last
+        numbers[: len(division.numbers)] = division.numbers
+        theirs = numbers[owners]
+        known = theirs >= 0
+        found.append((features[known], labels[known], theirs[known]))
+    return tuple(map(np.concatenate, zip(*found, strict=True))) if found else (features, labels)
 
 
 def _load(
@@ -192,24 +236,7 @@ def _build_model(model: Model, num_classes: int) -> nn.Module:
     return module
 
 
-def _preparation(
-    normalise: augmentation.Statistics | None, store: str
-) -> Callable[[Array], Array] | None:
-    """From what is stored to what a model sees; None if that is the same."""
-    checks.choice('store', store, ('float32', 'uint8'))
-    channels = None if normalise is None else augmentation.statistics(normalise)
-    return None if channels is None and store == 'float32' else Partial(_prepare, channels, store)
-
-
-def _prepare(channels: augmentation.ChannelStatistics | None, store: str, stored: Array) -> Array:
-    features = stored.astype(jnp.float32) / 255 if store == 'uint8' else stored
+def _prepare(channels: augmentation.ChannelStatistics | None, stored: Array) -> Array:
+    """What a model sees: pixels in [0, 1], normalised."""
+    features = stored.astype(jnp.float32) / 255 if stored.dtype == jnp.uint8 else stored
     return features if channels is None else jnp.asarray(augmentation.normalise(features, channels))
-
-
-def _as_pixels(features: np.ndarray) -> np.ndarray:
-    """The uint8 pixels that were scaled to float32."""
-    levels = np.rint(features * np.float32(255))
-    exact = np.array_equal(levels / np.float32(255), features)
-    if not exact or levels.min() < 0 or levels.max() > 255:
-        raise errors.invalid('store', 'be float32 for images that are not 8-bit', "'uint8'")
-    return levels.astype(np.uint8)

@@ -99,7 +99,9 @@ def gaussians(
         (rng.standard_normal((part.size, num_classes - 1)) + means[part]).astype(np.float32)
         for part in (labels, test_labels)
     )
-    dataset = Dataset(train, labels, test, test_labels, num_classes)
+    dataset = Dataset(
+        train, labels, test_features=test, test_labels=test_labels, num_classes=num_classes
+    )
     problem = images(
         dataset=dataset,
         num_clients=num_clients,

@@ -197,7 +197,6 @@ def _images(rng: random.Random) -> Config:
             'partition': rng.choice(['iid', 'label_shards', 'dirichlet', 'similarity']),
             'normalise': 'cifar10',
             'augment': ('crop', 'mirror'),
-            'store': 'float32',
             'seed': 1,
         },
         'links': {'name': 'markov', 'probs': {'name': 'label_dependent', 'seed': 0}},

@@ -24,7 +24,7 @@ _SHARES = {'up_rate', 'beta', 'tail', 'smoothing', 'minimum', 'trough', 'similar
     *('first', 'second', 'difficulty', 'momentum', 'stale_weight'),
 }
 _TEXT = {'title', 'caption', 'metric', 'direction', 'baseline', 'grid_mode', 'rule', 'design'} | {
-    *('compute', 'memory', 'store', 'dataset', 'normalise', 'lines', 'band'),
+    *('compute', 'memory', 'dataset', 'normalise', 'lines', 'band'),
 }
 _FLAGS = {'reset', 'nesterov', 'log', 'log_rounds', 'all_models', 'kaiming'}
 _MAY_BE_NONE = {  # fields whose default is None, which says "as usual"

@@ -104,7 +104,8 @@ def stand_in(name, num_train=2_600, num_test=60):
             [rng.integers(0, 256, (n, *_SHAPES[name]), np.uint8) for n in sizes_],
             [np.arange(n) % 10 for n in sizes_],
         )
-        return datasets.make_dataset(images[0], labels[0], images[1], labels[1])
+        test = {'test_features': images[1], 'test_labels': labels[1]}
+        return datasets.Dataset(images[0], labels[0], **test)
 
     sizes_ = (num_train, num_test)
     return load

@@ -128,7 +128,6 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         'model': 'cnn',
         'normalise': 'cifar10',
         'augment': ('crop', 'mirror'),
-        'store': 'float32',
         'partition': 'iid',
     }
     problem = build(problem=ConfigDict(section).to_dict()).problem_at('links', {})

@@ -100,7 +100,7 @@ def test_evaluation_in_chunks_is_the_plain_mean(size):
         ),
         (
             {'eval_data': (np.ones((2, 3)),)},
-            r'^`eval_data` must be a pair \(features, labels\), got 1\.$',
+            r'^`eval_data` must be a pair \(features, labels\), or a triple with owners, got 1\.$',
         ),
     ],
 )

@@ -1,5 +1,7 @@
 """Named data sets over clients: normalised and augmented inside the program, in training alone."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +25,8 @@ def pixels(seed=0, number=24):
 
 def dataset(number=24):
     labels = np.arange(number) % CLASSES
-    return datasets.make_dataset(pixels(0, number), labels, pixels(1), np.arange(24) % CLASSES)
+    test = {'test_features': pixels(1), 'test_labels': np.arange(24) % CLASSES}
+    return datasets.Dataset(pixels(0, number), labels, **test)
 
 
 def build(data=None, **options):
@@ -94,6 +97,7 @@ def by_hand(problem, names, *, seed=5, normalise=None):
     root = jax.random.key(seed)
     server = dict(problem.init_params(prng.model_key(root))['Dense_0'])
     images, labels = (np.asarray(a) for a in problem.data)
+    images = images / np.float32(255)
     if normalise is not None:
         mean, deviation = (np.float32(a[0]) for a in augmentation.CHANNEL_STATISTICS[normalise])
         images = (images - mean) / deviation
@@ -184,7 +188,8 @@ def moves(problem, key):
 @pytest.mark.parametrize('name, least', [('crop', 16), ('mirror', 2)])
 def test_images_of_a_minibatch_have_draws_of_their_own(name, least):
     same = np.repeat(pixels(3, 1), 30, axis=0)
-    data = datasets.make_dataset(same, np.arange(30) % CLASSES, same, np.zeros(30, int))
+    test = {'test_features': same, 'test_labels': np.zeros(30, int)}
+    data = datasets.Dataset(same, np.arange(30) % CLASSES, **test)
     kinds = [
         moves(lambda module: build(data, model=module, augment=(name,)), jax.random.key(i))
         for i in range(3)
@@ -196,7 +201,8 @@ def test_images_of_a_minibatch_have_draws_of_their_own(name, least):
 def test_full_data_of_unequal_clients_are_augmented_one_by_one():
     """As documented: there is no batch to draw for."""
     labels = np.arange(23) % CLASSES
-    data = datasets.make_dataset(pixels(0, 23), labels, pixels(1), np.zeros(24, int))
+    test = {'test_features': pixels(1), 'test_labels': np.zeros(24, int)}
+    data = datasets.Dataset(pixels(0, 23), labels, **test)
     at_once, alone, plain = (
         train(build(data, augment=names), batch_size=None, num_rounds=1)
         for names in ((together,), ('mirror',), ())
@@ -253,13 +259,16 @@ def test_lanes_side_by_side_are_runs_of_their_own():
 
 
 def test_pixels_take_a_quarter_of_the_memory():
-    small = build(store='uint8', normalise='fashion_mnist', augment=('crop',))
-    large = build(normalise='fashion_mnist', augment=('crop',))
+    data = dataset()
+    scaled = [part / np.float32(255) for part in (data.train_features, data.test_features)]
+    floats = dataclasses.replace(data, train_features=scaled[0], test_features=scaled[1])
+    options = {'normalise': 'fashion_mnist', 'augment': ('crop',)}
+    small, large = build(data, **options), build(floats, **options)
     for part in ('data', 'eval_data'):
-        stored, floats = (np.asarray(getattr(p, part).features) for p in (small, large))
+        stored, scaled = (np.asarray(getattr(p, part).features) for p in (small, large))
         assert stored.dtype == np.uint8
-        assert 4 * stored.nbytes == floats.nbytes
-        np.testing.assert_array_equal(stored / np.float32(255), floats)
+        assert 4 * stored.nbytes == scaled.nbytes
+        np.testing.assert_array_equal(stored / np.float32(255), scaled)
     params = train(large)
     assert apart(train(small), params) < 1e-4
     measured = [p.metrics(params, p.eval_data) for p in (small, large)]
@@ -302,7 +311,6 @@ def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
         ({'normalise': 'cifar'}, "`normalise` has no 'cifar'; did you mean 'cifar10'?"),
         ({'augment': ('crob',)}, "`augment` has no 'crob'; did you mean 'crop'?"),
         ({'augment': 'crop'}, "`augment` must be a sequence of names, got 'crop'."),
-        ({'store': 'int8'}, "`store` has no 'int8'; did you mean 'uint8'?"),
         (
             {'alhpa': 0.1},
             "`partition` has no 'alhpa'; did you mean 'alpha'?",
@@ -333,8 +341,8 @@ def test_mistakes_cost_one_line_and_no_reading(changes, message):
         (
             {'partition': 'iid', 'alpha': 1.0},
             "`partition` has no 'alpha'; valid names: augment, data, data_seed, dataset, "
-            'label_noise, model, normalise, num_clients, partition, partition_seed, '
-            'seed, store.',
+            'holdout_clients, holdout_examples, label_noise, max_examples, min_examples, model, '
+            'normalise, num_clients, partition, partition_seed, seed.',
         ),
     ],
 )
@@ -349,12 +357,7 @@ def test_options_of_a_loader_are_refused_beside_a_data_set():
         problems.images(dataset=dataset(), data={'seed': 1}, num_clients=2, model='softmax')
 
 
-def test_only_images_are_cropped_and_only_pixels_are_stored_in_eight_bits():
-    flat = datasets.make_dataset(np.ones((9, 4)), np.arange(9) % 3, np.ones((3, 4)), np.arange(3))
+def test_only_images_are_cropped():
+    flat = datasets.Dataset(np.ones((9, 4)), np.arange(9) % 3)
     with pytest.raises(ValueError, match=r"`augment` must be empty .*, got \('crop',\) for \[4\]"):
         build(flat, augment=('crop',))
-    assert build(flat, store='uint8').data.features.dtype == np.uint8
-    for value in (0.3, 2.0, -1.0):
-        other = flat._replace(train_features=np.full((9, 4), value, np.float32))
-        with pytest.raises(ValueError, match='`store` must be float32 for images that are not 8-b'):
-            build(other, store='uint8')

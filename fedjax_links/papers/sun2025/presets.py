@@ -76,7 +76,6 @@ def problem(dataset: str) -> Section:
         'model': {'name': f'fedjax_links.papers.architectures:sun_{dataset}'},
         **partition,
         'seed': 1,
-        'store': 'uint8',
     }
 
 
@@ -117,7 +116,7 @@ def experiment(
     """
     num_quick_rounds = 150
     released, small = code == 'as_released', dataset == SMALL
-    synthetic = {'dataset': 'synthetic_images', 'store': 'float32', **quick_problem}
+    synthetic = {'dataset': 'synthetic_images', **quick_problem}
     return {
         'problem': problem(dataset),
         'patterns': patterns(separations),

@@ -20,7 +20,7 @@ import shlex
 from collections.abc import Callable, Mapping
 
 from fedjax_links.core import errors
-from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
+from fedjax_links.problems.datasets.dataset import Dataset
 from fedjax_links.problems.datasets.digits import digits
 from fedjax_links.problems.datasets.npz import PathLike, from_npz, npz_file, save_npz
 from fedjax_links.problems.datasets.sources import RECIPES
@@ -33,7 +33,6 @@ __all__ = [
     'digits',
     'from_npz',
     'from_tfds',
-    'make_dataset',
     'published',
     'save_npz',
     'synthetic_images',
@@ -49,7 +48,7 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
         ``~/tensorflow_datasets``.
 
     Returns:
-      Images float32[*, height, width, channels] in [0, 1].
+      Pixels uint8[*, height, width, channels], and owners where the data have them.
 
     Raises:
       ValueError: if the data are not there, with the command that fetches them.

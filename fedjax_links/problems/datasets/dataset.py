@@ -1,91 +1,122 @@
-"""The type of a data set, and its one validating constructor."""
+"""The type of a data set, which checks what it is made of."""
 
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fedjax_links.core import checks, errors
 
 
-class Dataset(NamedTuple):
-    """A labelled data set, split into training and test data.
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """A labelled data set: examples to train on, whose they are, and examples to test on.
+
+    Arrays keep the type that they are stored in: pixels uint8 are scaled to [0, 1] inside the
+    program, tokens uint8, int16 or int32 are looked up there.
 
     Attributes:
-      train_features: float32[E, ...].
-      train_labels: int32[E], classes numbered from 0.
-      test_features: float32[T, ...].
-      test_labels: int32[T].
-      num_classes: C.
-    """
-
-    train_features: NDArray[np.float32]
-    train_labels: NDArray[np.int32]
-    test_features: NDArray[np.float32]
-    test_labels: NDArray[np.int32]
-    num_classes: int
-
-
-def make_dataset(
-    train_features: ArrayLike,
-    train_labels: ArrayLike,
-    test_features: ArrayLike,
-    test_labels: ArrayLike,
-    *,
-    num_classes: int | None = None,
-) -> Dataset:
-    """Builds a data set from arrays and checks that they belong together.
-
-    Args:
-      train_features: [E, ...], uint8 pixels (scaled from 0..255 to [0, 1]) or real numbers, which
-        stay as they are.
-      train_labels: integers [E] from 0.
-      test_features: [T, ...], examples of the same shape.
-      test_labels: integers [T] from 0.
+      train_features: [E, ...].
+      train_labels: int32[E], classes numbered from 0; or int32[E, L], tokens, negative ones of
+        which do not count.
+      train_clients: the owner of each example, where the data have owners: names or numbers [E],
+        which become int32[E]. Owners are numbered in the sorted order of their names, those that
+        have test examples alone after the others. None: nobody's.
+      test_features: [T, ...], examples of the same shape; None for none.
+      test_labels: like ``train_labels``.
+      test_clients: the owner of each test example, like ``train_clients``; None: nobody's.
       num_classes: C; one more than the largest label by default.
-
-    Returns:
-      The data set.
+      client_names: what the data call each owner, by number; where given, owners
+        are the numbers of these.
 
     Raises:
       ValueError: if shapes or dtypes do not fit, a label is no class, or a feature is not finite.
     """
-    train, classes = _check_part('train', train_features, train_labels)
-    test, test_classes = _check_part('test', test_features, test_labels)
-    if train.shape[1:] != test.shape[1:]:
-        requirement = f'have examples of shape {list(train.shape[1:])}'
-        raise errors.invalid('test_features', requirement, list(test.shape[1:]))
-    if num_classes is None:
-        num_classes = int(max(classes.max(), test_classes.max())) + 1
-    checks.static_int('num_classes', num_classes)
-    for argument, given in (('train_labels', classes), ('test_labels', test_classes)):
-        if given.max() >= num_classes:
-            got = f'{given.max()} at {np.argmax(given)}'
-            raise errors.invalid(argument, f'lie below num_classes ({num_classes})', got)
-    return Dataset(train, classes, test, test_classes, int(num_classes))
+
+    train_features: NDArray[Any]
+    train_labels: NDArray[np.int32]
+    train_clients: NDArray[np.int32] | None = None
+    _: dataclasses.KW_ONLY
+    test_features: NDArray[Any] | None = None
+    test_labels: NDArray[np.int32] | None = None
+    test_clients: NDArray[np.int32] | None = None
+    num_classes: int = 0
+    client_names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Checks that everything fits together, and numbers classes and owners."""
+        self._check_part('train')
+        if (self.test_features is None) != (self.test_labels is None):
+            raise errors.invalid('test_labels', 'be given with `test_features`', None)
+        if self.test_features is not None:
+            self._check_part('test')
+            shapes = [list(part.shape[1:]) for part in (self.train_features, self.test_features)]
+            if shapes[0] != shapes[1]:
+                raise errors.invalid(
+                    'test_features', f'have examples of shape {shapes[0]}', shapes[1]
+                )
+        given = {'train_labels': self.train_labels, 'test_labels': self.test_labels}
+        labels = {name: part for name, part in given.items() if part is not None}
+        largest = {name: int(part.max()) for name, part in labels.items()}
+        if not self.num_classes:
+            self._set('num_classes', max(largest.values()) + 1)
+        checks.static_int('num_classes', self.num_classes)
+        for name, most in largest.items():
+            if most >= self.num_classes:
+                got = f'{most} at {np.argmax(labels[name])}'
+                raise errors.invalid(name, f'lie below num_classes ({self.num_classes})', got)
+        self._number_owners()
+
+    def _set(self, field: str, value: Any) -> None:
+        object.__setattr__(self, field, value)
+
+    def _check_part(self, part: str) -> None:
+        """Features and labels of one part, that belong together, as arrays."""
+        features, labels = f'{part}_features', f'{part}_labels'
+        rows, classes = np.asarray(getattr(self, features)), np.asarray(getattr(self, labels))
+        _check_features(features, rows)
+        if classes.ndim < 2:
+            classes = checks.ids(labels, classes)
+        elif not np.issubdtype(classes.dtype, np.integer):
+            raise errors.invalid(labels, 'have an integer dtype', classes.dtype)
+        if len(classes) != len(rows):
+            requirement = f'have one entry per row of `{features}` ({len(rows)})'
+            raise errors.invalid(labels, requirement, len(classes))
+        self._set(features, rows.astype(np.float32, copy=False) if rows.dtype.kind == 'f' else rows)
+        self._set(labels, classes.astype(np.int32, copy=False))
+
+    def _number_owners(self) -> None:
+        """Owners as numbers, and what they were called."""
+        called: dict[Any, int] = {}
+        for part in ('train', 'test'):
+            argument, labels = f'{part}_clients', getattr(self, f'{part}_labels')
+            owners = getattr(self, argument)
+            if owners is None:
+                continue
+            if labels is None or np.shape(owners) != (len(labels),):
+                requirement = f'have one owner per row of `{part}_features`'
+                raise errors.invalid(argument, requirement, f'shape {np.shape(owners)}')
+            if self.client_names:
+                numbers = checks.ids(argument, owners)
+                if numbers.max() >= len(self.client_names):
+                    requirement = f'number the {len(self.client_names)} `client_names` from 0'
+                    raise errors.invalid(argument, requirement, numbers.max())
+            else:
+                names, places = np.unique(np.asarray(owners), return_inverse=True)
+                known = [called.setdefault(name, len(called)) for name in names.tolist()]
+                numbers = np.array(known)[places]
+            self._set(argument, numbers.astype(np.int32))
+        self._set('client_names', tuple(self.client_names) or tuple(map(str, called)))
 
 
-def _check_part(
-    part: str, features: ArrayLike, labels: ArrayLike
-) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Features and labels of one part, that belong together."""
-    rows = _check_features(f'{part}_features', np.asarray(features))
-    classes = checks.ids(f'{part}_labels', labels).astype(np.int32)
-    if len(classes) != len(rows):
-        requirement = f'have one entry per row of `{part}_features` ({len(rows)})'
-        raise errors.invalid(f'{part}_labels', requirement, len(classes))
-    return rows, classes
-
-
-def _check_features(argument: str, array: np.ndarray) -> NDArray[np.float32]:
-    """Pixels scaled to [0, 1], and finite numbers as they are."""
+def _check_features(argument: str, array: np.ndarray) -> None:
+    """Raises unless an array holds examples: pixels, tokens, or finite numbers."""
     if array.ndim < 2 or 0 in array.shape:
         raise errors.invalid(argument, 'have shape [examples, ...]', list(array.shape))
-    if array.dtype == np.uint8:
-        return np.divide(array, np.float32(255), dtype=np.float32)
-    if not np.issubdtype(array.dtype, np.floating):
-        raise errors.invalid(argument, 'be uint8 or real', array.dtype)
-    if not np.isfinite(array).all():
+    if array.dtype.kind not in 'fiu':
+        raise errors.invalid(argument, 'be numbers', array.dtype)
+    if array.dtype.kind == 'f' and not np.isfinite(array).all():
         row = int(np.argwhere(~np.isfinite(array))[0][0])
         raise errors.invalid(argument, 'be finite', f'not so in row {row}')
-    return array.astype(np.float32, copy=False)

@@ -40,7 +40,13 @@ def digits(*, seed: int = 0) -> Dataset:
         examples = np.flatnonzero(labels == c)
         size = round(examples.size * _TEST_SHARE)
         test[rng.permutation(examples)[:size]] = True
-    return Dataset(features[~test], labels[~test], features[test], labels[test], 10)
+    return Dataset(
+        features[~test],
+        labels[~test],
+        test_features=features[test],
+        test_labels=labels[test],
+        num_classes=10,
+    )
 
 
 def _table() -> np.ndarray:

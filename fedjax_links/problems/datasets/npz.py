@@ -1,5 +1,6 @@
 """Data sets in plain npz files: anybody's arrays, and what slower formats are kept as."""
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping
@@ -8,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import errors
-from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
+from fedjax_links.problems.datasets.dataset import Dataset
 
 Arrays = Mapping[str, np.ndarray]
 PathLike = str | os.PathLike[str]
 
-_KEYS = Dataset._fields  # the last of them may be missing from a file
+_KEYS = [field.name for field in dataclasses.fields(Dataset)]
 
 
 def from_npz(path: PathLike) -> Dataset:
@@ -21,10 +22,11 @@ def from_npz(path: PathLike) -> Dataset:
 
     Keys of the file:
 
-    * ``train_features`` [E, ...] and ``test_features`` [T, ...]: uint8 pixels, which are scaled
-      from 0..255 to [0, 1], or real numbers, which stay as they are;
-    * ``train_labels`` [E] and ``test_labels`` [T]: integers from 0;
-    * ``num_classes`` [], optional: one more than the largest label by default.
+    * ``train_features`` [E, ...]: pixels uint8, tokens of any integer type, or real numbers;
+    * ``train_labels`` [E]: integers from 0;
+    * all others that a `Dataset` has, where it has them: ``train_clients`` [E], the owners, names
+      or numbers; ``test_features``, ``test_labels`` and ``test_clients``; ``num_classes`` [];
+      ``client_names``.
 
     Other keys are ignored, and nothing is unpickled.
 
@@ -47,13 +49,15 @@ def from_npz(path: PathLike) -> Dataset:
         requirement = f'name an intact npz file of numbers ({errors.describe(error)})'
         raise errors.invalid('path', requirement, file) from error
     try:
-        for key in _KEYS[:-1]:
+        for key in _KEYS[:2]:
             if key not in arrays:
                 held = ', '.join(sorted(arrays)) or 'none'
                 raise errors.invalid('path', f'hold the array {key}', f'only: {held}')
         if 'num_classes' in arrays:
             arrays['num_classes'] = arrays['num_classes'].tolist()
-        return make_dataset(**arrays)
+        if 'client_names' in arrays:
+            arrays['client_names'] = arrays['client_names'].tolist()
+        return Dataset(**arrays)
     except errors.InvalidError as error:
         said = f'{error.clause} in {file}'
         raise errors.InvalidError(error.path, error.requirement, error.value, said) from None
@@ -69,7 +73,9 @@ def save_npz(dataset: Dataset, path: PathLike) -> None:
     Raises:
       ValueError: if its folder does not exist.
     """
-    write_arrays(pathlib.Path(path), dataset._asdict())
+    given = {key: getattr(dataset, key) for key in _KEYS}
+    arrays = {key: value for key, value in given.items() if value is not None and np.size(value)}
+    write_arrays(pathlib.Path(path), arrays)
 
 
 def write_arrays(file: pathlib.Path, arrays: Mapping[str, Any]) -> None:

@@ -63,9 +63,11 @@ def synthetic_images(
     checks.fits('num_classes', num_classes, 4 * num_classes * pixels * _FINENESS**2)
     streams = [np.random.default_rng([int(seed), _STREAM, part]) for part in range(3)]
     patterns = _patterns(streams[0], num_classes, (height, width, channels), difficulty)
-    train = _draw(streams[1], num_train, patterns, difficulty)
-    test = _draw(streams[2], num_test, patterns, difficulty)
-    return Dataset(*train, *test, num_classes)
+    train, labels = _draw(streams[1], num_train, patterns, difficulty)
+    test, test_labels = _draw(streams[2], num_test, patterns, difficulty)
+    return Dataset(
+        train, labels, test_features=test, test_labels=test_labels, num_classes=num_classes
+    )
 
 
 def _patterns(

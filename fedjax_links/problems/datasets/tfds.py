@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import errors
-from fedjax_links.problems.datasets.dataset import Dataset, make_dataset
+from fedjax_links.problems.datasets.dataset import Dataset
 from fedjax_links.problems.datasets.npz import PathLike, data_root
 
 _CHUNK = 1024  # what is decoded together: one by one takes three times as long
@@ -37,7 +37,7 @@ def from_tfds(
       test: splits that make the test data.
 
     Returns:
-      The data set, images float32[*, height, width, channels] in [0, 1] in the order of the files.
+      The data set, pixels uint8[*, height, width, channels] in the order of the files.
 
     Raises:
       ValueError: if the data are not prepared, incomplete, damaged, or not of this kind.
@@ -70,7 +70,14 @@ def from_tfds(
         raise errors.invalid(
             'data_dir', requirement, f'{folder}: {errors.describe(error)}'
         ) from error
-    return make_dataset(*parts, num_classes=num_classes)
+    train_features, train_labels, test_features, test_labels = parts
+    return Dataset(
+        train_features,
+        train_labels,
+        test_features=test_features,
+        test_labels=test_labels,
+        num_classes=num_classes,
+    )
 
 
 def _folder(place: pathlib.Path) -> pathlib.Path | None:

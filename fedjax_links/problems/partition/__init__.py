@@ -13,15 +13,24 @@ partitioner           volumes       label skew
 `dirichlet_per_class` unequal       Dirichlet client shares per class (Sun et al.)
 `label_shards`        equal         a few shards of the sorted data (McMahan et al.)
 `similarity`          nearly equal  one class per client, 5 % spread at random (Wang and Ji)
+`natural`             the data's    the data's: each example has its owner
 ===================== ============= ==============================================================
 
 Equal volumes differ by at most one (`label_shards`: one per shard). The others redraw until every
-client owns an example. `class_mix` and `report` describe what came out; `contiguous_groups` groups
+client owns an example. `divide` leaves clients and examples out, or holds them out;
+`class_mix` and `report` describe what came out; `contiguous_groups` groups
 clients by id.
 """
 
+from fedjax_links.problems.partition.holdouts import Division, divide
 from fedjax_links.problems.partition.reports import PartitionReport, class_mix, report
-from fedjax_links.problems.partition.rules import contiguous_groups, iid, label_shards, similarity
+from fedjax_links.problems.partition.rules import (
+    contiguous_groups,
+    iid,
+    label_shards,
+    natural,
+    similarity,
+)
 from fedjax_links.problems.partition.shares import (
     dirichlet,
     dirichlet_per_class,
@@ -30,6 +39,7 @@ from fedjax_links.problems.partition.shares import (
 )
 
 __all__ = [
+    'Division',
     'PartitionReport',
     'class_mix',
     'contiguous_groups',
@@ -37,8 +47,10 @@ __all__ = [
     'dirichlet_per_class',
     'dirichlet_shares',
     'dirichlet_unequal',
+    'divide',
     'iid',
     'label_shards',
+    'natural',
     'report',
     'similarity',
 ]

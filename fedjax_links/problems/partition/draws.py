@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 from fedjax_links.core import checks, errors
 
 MAX_TRIES = 100
+HOLDOUTS = 1  # the stream of what is held out
 _STREAM = 0x5041  # keeps partitions independent of other host draws that use the same seed
 
 
-def generator(seed: int) -> np.random.Generator:
-    """The partition stream of ``seed``, an integer in ``[0, 2**32)``."""
+def generator(seed: int, *streams: int) -> np.random.Generator:
+    """The partition stream of ``seed``, an integer in ``[0, 2**32)``, or another of the same."""
     checks.seed('seed', seed)
-    return np.random.default_rng([int(seed), _STREAM])
+    return np.random.default_rng([int(seed), _STREAM, *streams])
 
 
 def seeds(seed: int, data_seed: int | None, partition_seed: int | None) -> tuple[int, int]:

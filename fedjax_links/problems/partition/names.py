@@ -21,6 +21,7 @@ PARTITIONS: Mapping[str, Partitioner] = {
     'label_shards': partition.label_shards,
     'similarity': partition.similarity,
     'iid': partition.iid,
+    'natural': partition.natural,
 }
 
 

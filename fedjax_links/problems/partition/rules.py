@@ -29,6 +29,24 @@ def contiguous_groups(num_clients: int, *, num_groups: int) -> NDArray[np.int32]
     return np.searchsorted(stops, np.arange(num_clients), side='right').astype(np.int32)
 
 
+def natural(owners: ArrayLike, *, num_clients: int) -> NDArray[np.int32]:
+    """Leaves every example with the owner that it has in the data.
+
+    Args:
+      owners: int[E], numbered from 0.
+      num_clients: how many there are.
+
+    Returns:
+      The owners, int32[E].
+
+    Raises:
+      ValueError: if a number is no owner's.
+    """
+    known = checks.ids('owners', owners)
+    checks.static_int('num_clients', num_clients, minimum=int(known.max()) + 1)
+    return known.astype(np.int32)
+
+
 def iid(labels: ArrayLike, *, num_clients: int, seed: int) -> NDArray[np.int32]:
     """Deals shuffled examples out in equal volumes.
 

@@ -1,5 +1,6 @@
 """Data sets from npz archives."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -24,14 +25,13 @@ def assert_raises(message, call):
 
 
 @pytest.mark.parametrize('save', [np.savez, np.savez_compressed])
-def test_npz_pixels_are_scaled(arrays, save, tmp_path):
+def test_npz_pixels_stay_pixels(arrays, save, tmp_path):
     save(tmp_path / 'mine.npz', **arrays, comment='more keys do no harm')
     data = datasets.from_npz(tmp_path / 'mine.npz')
     for part in ('train', 'test'):
         features, labels = getattr(data, f'{part}_features'), getattr(data, f'{part}_labels')
-        assert (features.dtype, labels.dtype) == (np.float32, np.int32)
-        expected = np.float32(arrays[f'{part}_features'] / 255)
-        np.testing.assert_allclose(features, expected, rtol=1e-7)
+        assert (features.dtype, labels.dtype) == (np.uint8, np.int32)
+        np.testing.assert_array_equal(features, arrays[f'{part}_features'])
         np.testing.assert_array_equal(labels, arrays[f'{part}_labels'])
     assert data.num_classes == 4
 
@@ -45,22 +45,57 @@ def test_npz_real_numbers_stay(arrays, tmp_path):
 
 
 def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
-    data = datasets.synthetic_images(num_train=12, num_test=3, shape=(5, 6, 3), num_classes=4)
-    for _ in range(2):  # also over an older file
+    drawn = datasets.synthetic_images(num_train=12, num_test=3, shape=(5, 6, 3), num_classes=4)
+    owners = {'train_clients': ['b', 'c', 'b'] * 4, 'test_clients': ['c', 'a', 'b']}
+    for data in (drawn, dataclasses.replace(drawn, **owners)):  # also over an older file
         datasets.save_npz(data, tmp_path / 'drawn.npz')
-    again = datasets.from_npz(tmp_path / 'drawn.npz')
-    for a, b in zip(data, again, strict=True):
-        np.testing.assert_array_equal(a, b)
+        again = datasets.from_npz(tmp_path / 'drawn.npz')
+        for name, value in vars(data).items():
+            np.testing.assert_array_equal(value, getattr(again, name))
     assert [file.name for file in tmp_path.iterdir()] == ['drawn.npz']
+
+
+def test_owners_are_numbered_those_with_test_examples_alone_last():
+    data = datasets.Dataset(
+        np.zeros((4, 1)),
+        np.zeros(4, int),
+        [17, 3, 17, 5],
+        test_features=np.zeros((3, 1)),
+        test_labels=np.zeros(3, int),
+        test_clients=[4, 5, 1],
+    )
+    np.testing.assert_array_equal(data.train_clients, [2, 0, 2, 1])
+    np.testing.assert_array_equal(data.test_clients, [4, 1, 3])
+    assert data.client_names == ('3', '5', '17', '1', '4')
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'train_clients': [0]}, '`train_clients` must have one owner per row of `train_features`'),
+        ({'test_clients': [0]}, '`test_clients` must have one owner per row of `test_features`'),
+        ({'train_clients': [0, 2], 'client_names': ['a', 'b']}, 'number the 2 `client_names` from'),
+        ({'train_labels': np.zeros((2, 3))}, '`train_labels` must have an integer dtype, got floa'),
+        ({'train_features': [['a'], ['b']]}, '`train_features` must be numbers, got <U1'),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(changes, message):
+    plain = {'train_features': np.zeros((2, 1)), 'train_labels': np.zeros(2, int)}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        datasets.Dataset(**plain | changes)
 
 
 @pytest.mark.parametrize(
     'change, message',
     [
         (
+            {'train_labels': None},
+            '`path` must hold the array train_labels, got only: test_features, test_labels, '
+            'train_features.',
+        ),
+        (
             {'test_labels': None},
-            '`path` must hold the array test_labels, got only: test_features, train_features, '
-            'train_labels.',
+            '`test_labels` must be given with `test_features`, got None.',
         ),
         (
             {'train_labels': np.zeros(4, int)},
@@ -79,8 +114,8 @@ def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
             '`train_features` must have shape [examples, ...], got [0, 4].',
         ),
         (
-            {'train_features': np.zeros((5, 4, 3, 1), int)},
-            '`train_features` must be uint8 or real, got int64.',
+            {'train_features': np.zeros((5, 4, 3, 1), bool)},
+            '`train_features` must be numbers, got bool.',
         ),
         (
             {'test_features': np.full((2, 4, 3, 1), np.nan)},

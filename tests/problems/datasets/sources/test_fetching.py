@@ -91,7 +91,8 @@ def test_a_data_set_by_one_call(name, write, num_classes, tmp_path, monkeypatch)
         ('test', data.test_features, data.test_labels),
     ):
         images, classes = parts[split]
-        np.testing.assert_array_equal(features, np.float32(images) / np.float32(255))
+        assert features.dtype == np.uint8
+        np.testing.assert_array_equal(features, images)
         np.testing.assert_array_equal(labels, classes)
     assert data.num_classes == num_classes
     served = {file.name: file.read_bytes() for file in (tmp_path / 'served').iterdir()}
