@@ -28,8 +28,6 @@ from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 
 Section = Mapping[str, Any]
-Kind = Any
-"""A type, or a union of types, as ``isinstance`` takes it."""
 
 
 def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Bound:
@@ -210,7 +208,7 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     _add_count(where, options, wanted, problem)
     if 'intervals' in wanted:
         _read_intervals(where, options, wanted, problem)
-    is_ours = factory in PARTICIPATION.values() and 'patterns' not in wanted
+    is_ours = factory in PARTICIPATION.values()
     if 'schedule' in wanted:
         probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
         if not isinstance(probs, np.ndarray):
@@ -218,7 +216,7 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
             raise errors.invalid(f'{where}.probs', requirement, probs)
         schedule = options.get('schedule', 'constant')
         options['schedule'] = bind(f'{where}.schedule', schedule, choices.SCHEDULES, probs)
-    elif is_ours or isinstance(options.get('probs'), Mapping | str):
+    elif (is_ours and 'patterns' not in wanted) or isinstance(options.get('probs'), Mapping | str):
         probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
         options |= {} if probs is None else {'probs': probs}
     kinds_of = kinds.annotations(getattr(factory, 'factory', factory))
@@ -234,7 +232,7 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
             is_section = isinstance(value, Mapping)
             options[parameter] = bind_links(value, problem, place) if is_section else value
         elif not isinstance(value, Bound):
-            options[parameter] = _link_part(place, parameter, value, problem)
+            options[parameter] = _link_part(place, parameter, value, problem, is_ours)
     return bound._replace(options=options, kind=Participation)
 
 
@@ -268,10 +266,16 @@ def _draw_probs(where: str, given: Any, problem: Problem) -> Any:
     return probs
 
 
-def _link_part(where: str, parameter: str, value: Any, problem: Problem) -> Any:
-    """An option of a pattern: a plain value, or what a section stands for."""
-    if parameter in choices.MADE:
+def _link_part(where: str, parameter: str, value: Any, problem: Problem, is_ours: bool) -> Any:
+    """An option of a pattern, or of a part of one: a plain value, or what a section stands for.
+
+    A user's own factory may have options of any name; those of `choices.MADE` are sections of ours
+    in factories of ours alone.
+    """
+    made = choices.MADE.get(parameter) if is_ours else None
+    if made is not None:
         value = trees.section(value)
+    table = choices.DRAWN.get(parameter, made)
     sections = Mapping | str if parameter == 'patterns' else Mapping
     if isinstance(value, list | tuple) and any(isinstance(part, sections) for part in value):
         return [
@@ -280,22 +284,17 @@ def _link_part(where: str, parameter: str, value: Any, problem: Problem) -> Any:
         ]
     if not isinstance(value, Mapping):
         return value
-    if parameter in choices.DRAWN or parameter in choices.MADE:
-        return _made(where, parameter, value, problem)
-    return bind_links(value, problem, where)
-
-
-def _made(where: str, parameter: str, value: Mapping[str, Any], problem: Problem) -> Any:
-    """What a section of a pattern's option stands for that is no pattern, sections in it too."""
-    drawn = parameter in choices.DRAWN
-    bound = bind(where, value, (choices.DRAWN if drawn else choices.MADE)[parameter])
+    if table is None:
+        return bind_links(value, problem, where)
+    bound = bind(where, value, table)
+    is_ours = bound.factory in table.values()
     options = {
-        name: _link_part(f'{where}.{name}', name, part, problem)
+        name: _link_part(f'{where}.{name}', name, part, problem, is_ours)
         for name, part in bound.options.items()
     }
-    if not drawn:
+    if table is made:
         _add_count(where, options, parameters(bound.factory), problem)
-    args = (problem,) if drawn else ()
+    args = () if table is made else (problem,)
     return bound._replace(options=options, args=args).build()
 
 

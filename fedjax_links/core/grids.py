@@ -86,6 +86,11 @@ def points(columns: Columns, mode: str) -> list[dict[str, Any]]:
     return found
 
 
+def agree(point: Point, other: Point) -> bool:
+    """Whether a point has the values of another one, in the columns that both have."""
+    return all(point.get(name, value) == value for name, value in other.items())
+
+
 def project(grid_points: Iterable[Point], names: Iterable[str]) -> list[dict[str, Any]]:
     """The points restricted to some columns, each combination once, in order."""
     wanted = set(names)

@@ -16,6 +16,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.clients.data import client_data
+from fedjax_links.config import trees
 from fedjax_links.core import errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.experiment.plan import choosing
@@ -81,11 +82,8 @@ def read(folder: Path) -> dict[str, Clients]:
     with np.load(folder / FILE, allow_pickle=False) as stored:
         for name, array in stored.items():
             kind, pattern, *labels = name.split('/')
-            path = [kind, *labels]
-            at = found.setdefault(pattern, {})
-            for label in path[:-1]:
-                at = at.setdefault(label, {})
-            at[path[-1]] = array if array.ndim else array.item()
+            value, own = array if array.ndim else array.item(), found.get(pattern)
+            found[pattern] = trees.with_value(own, [kind, *labels], value)
     return {pattern: Clients(**own) for pattern, own in found.items()}
 
 
@@ -102,11 +100,13 @@ def compute(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str
     for pattern in experiment.patterns:
         problem = experiment.problem_at(pattern, experiment.plan.points[0])
         law = _law(experiment, pattern)
-        known = law.weights is not None
+        weights, source = law.weights, law.weights_source
+        if weights is None:
+            weights, source = np.zeros(0), f'not known: {law.description}'
         ends = {k: _losses(experiment, folder, own[pattern], problem) for k, own in lanes.items()}
         found[pattern] = Clients(
-            weights=np.zeros(0) if law.weights is None else law.weights,
-            source=law.weights_source if known else f'not known: {law.description}',
+            weights=weights,
+            source=source,
             losses={k: end for k, end in ends.items() if not isinstance(end, str)},
             missing={k: end for k, end in ends.items() if isinstance(end, str)},
             expected=_expected(experiment, pattern),

@@ -188,26 +188,19 @@ class Source:
     def _choice(self, metric: Metric, key: Key, tail: float) -> Choice:
         pattern, label, model = key
         values = dataset.tail(self.curve(metric.name, key), tail)
-        tried = choices.tried_for(self.tuning.get(label, ()), pattern, self.members[label][1])
-        if tried is None or not tried.ties.size or self.run is None:
+        tries, (algorithm, point) = self.tuning.get(label, ()), self.members[label]
+        if self.run is None or not any(tried.ties.size for tried in tries):
             return choices.of_series(values, None, {}, None)
-        algorithm, point = self.members[label]
-        ties = self._near_ties(algorithm, metric.name, model, tail)
-        seeds = self.data['seed'].values[: len(values)].tolist()
-        near = choices.near_of(ties, tried, pattern, point, seeds)
+        ties = self._near_ties(algorithm, metric=metric.name, model=model, tail=tail)
+        levels = dict(zip(self.data['seed'].values.tolist(), values, strict=False))
         decides = self.run.facts['directions'][self.run.facts['metric']]
-        return choices.of_series(values, tried, near, decides)
-
-    def _near_ties(self, algorithm: str, metric: str, model: str, tail: float) -> Any:
-        known, key = self._ties, (algorithm, metric, model, tail)
-        if key not in known and self.run is not None:
-            options: dict[str, Any] = {'metric': metric, 'model': model, 'tail': tail}
-            known[key] = choices.near_ties(self.run, algorithm, **options)
-        return known[key]
+        return choices.at_place(levels, pattern, point, tries, ties, decides)
 
     @functools.cached_property
-    def _ties(self) -> dict[Any, Any]:
-        return {}
+    def _near_ties(self) -> Any:
+        """`choices.near_ties` of the run, found once."""
+        find: Any = choices.near_ties
+        return functools.cache(functools.partial(find, self.run))
 
     def _place(self, dim: str, label: str) -> int:
         return int(self.data.indexes[dim].get_loc(label))

@@ -347,7 +347,7 @@ def counterpart(
     """
     _, point = members[name]
     for other, (owner, at) in members.items():
-        if owner == algorithm and all(point.get(k, v) == v for k, v in at.items()):
+        if owner == algorithm and grids.agree(point, at):
             return other
     return None
 

@@ -26,6 +26,13 @@ def cycles(num_clients, probs=0.25):
     return participation.cyclic(jnp.full(num_clients, probs), cycle_length=8)
 
 
+def steered(num_clients, *, up, step='slow', graph=None):
+    """A pattern whose options have names that registered patterns use for parts of their own."""
+    probs = {'rarely': 0.1, 'often': 0.9}[up]
+    assert (step, graph) == ('slow', None)
+    return participation.bernoulli(jnp.full(num_clients, probs))
+
+
 def forwarded(**options):
     """A pattern that hands all its options on."""
     return cycles(3, **options)

@@ -58,6 +58,15 @@ def test_a_pattern_of_ones_own_keeps_its_default(name, options, expected):
     np.testing.assert_array_equal(sample.prob, np.full(3, expected, np.float32))
 
 
+@pytest.mark.parametrize('up, expected', [('rarely', 0.1), ('often', 0.9)])
+def test_a_pattern_of_ones_own_may_name_its_options_like_ours(up, expected):
+    problem = problems.quadratic([[0.0], [1.0], [2.0]])
+    section = {'name': 'tests.experiment.parts:steered', 'up': up, 'step': 'slow'}
+    pattern = sections.bind_links(section, problem).build()
+    _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0))
+    np.testing.assert_array_equal(sample.prob, np.full(3, expected, np.float32))
+
+
 def test_an_algorithm_can_appear_twice_with_its_own_client_program():
     planned = build(
         algorithms={

@@ -216,16 +216,8 @@ def _of_theory() -> Iterator[Verdict]:
         algorithm = algorithms.ALGORITHMS[name](local_training.local_sgd(rate, local_steps=steps))
 
         def end(key: Any, algorithm: Any = algorithm) -> Any:
-            run = simulation.simulate(
-                key,
-                algorithm,
-                pattern,
-                problem,
-                num_rounds=num_rounds,
-                eval_every=num_rounds,
-                eval_fn=lambda params, key, problem: {'params': params},
-            )
-            return run.evals['server']['params'][-1]
+            run = simulation.simulate(key, algorithm, pattern, problem, num_rounds=num_rounds)
+            return algorithm.models(run.state.algorithm)['server']
 
         seeds = jax.random.split(jax.random.key(0), _NUM_SEEDS)
         ends = np.asarray(jax.jit(jax.vmap(end))(seeds), np.float64)

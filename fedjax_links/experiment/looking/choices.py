@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import evaluation, runs
+from fedjax_links.core import grids
 from fedjax_links.experiment.plan import choosing, deciding
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
@@ -87,21 +88,31 @@ def near_ties(
     return recorded.levels(run.columns, run.facts, label, stage=dataset.TIE, **options)
 
 
-def near_of(
-    ties: Mapping[Any, Mapping[int, float]],
-    tried: choosing.Tried | None,
+def at_place(
+    levels: Mapping[int, float],
     pattern: str,
     point: Mapping[str, Any],
-    seeds: Sequence[int],
-) -> dict[int, np.ndarray]:
-    """Those of a series that have run with all of its seeds, as `of_series` takes them."""
-    found = {}
+    tries: Sequence[choosing.Tried],
+    ties: Mapping[Any, Mapping[int, float]],
+    direction: str | None,
+) -> Choice:
+    """Of a pattern and a point, with those near ties that have run with all of its seeds.
+
+    Args:
+      levels: final ones by seed.
+      pattern: label of the links.
+      point: of the grid.
+      tries: what the algorithm was tuned over.
+      ties: see `near_ties`.
+      direction: as in `of_series`.
+    """
+    tried, near = _tried_for(tries, pattern, point), {}
     for place in tried.ties.tolist() if tried else ():
-        at = recorded.place_of(pattern, {**point, **tried.values_at(place)} if tried else {})
-        own = ties.get(at, {})
-        if all(seed in own for seed in seeds):
-            found[place] = np.array([own[seed] for seed in seeds])
-    return found
+        values = {**point, **tried.values_at(place)} if tried else {}
+        own = ties.get(recorded.place_of(pattern, values), {})
+        if levels.keys() <= own.keys():
+            near[place] = np.array([own[seed] for seed in levels])
+    return of_series(np.array([*levels.values()]), tried, near, direction)
 
 
 class Order(NamedTuple):
@@ -151,11 +162,8 @@ def tuning_noise(run: runs.Results, *, metric: str | None = None, tail: float = 
         tries = choosing.read_tries(run.columns, facts, label)
         every[label] = {}
         for place, by in recorded.levels(run.columns, facts, label, **options).items():
-            point, seeds = dict(place[1]), sorted(by)
-            tried = tried_for(tries, place[0], point)
-            near = near_of(ties, tried, place[0], point, seeds)
-            values = np.array([by[seed] for seed in seeds])
-            every[label][place] = of_series(values, tried, near, decides)
+            given = dict(sorted(by.items())), place[0], dict(place[1])
+            every[label][place] = at_place(*given, tries, ties, decides)
     found = []
     for first, second in itertools.combinations(facts['algorithms'], 2):
         for place, choice in every[first].items():
@@ -167,17 +175,13 @@ def tuning_noise(run: runs.Results, *, metric: str | None = None, tail: float = 
     return found
 
 
-def tried_for(
+def _tried_for(
     tries: Sequence[choosing.Tried], pattern: str, point: Mapping[str, Any]
 ) -> choosing.Tried | None:
     """What was tuned for a series: on its pattern, or on the only one that was tuned on."""
     alone = len({tried.pattern for tried in tries}) == 1
-    agreeing = (
-        tried
-        for tried in tries
-        if (alone or tried.pattern == pattern)
-        and all(
-            point.get(k, dataset.as_tuple(v)) == dataset.as_tuple(v) for k, v in tried.at.items()
-        )
-    )
-    return next(agreeing, None)
+    for tried in tries:
+        at = {name: dataset.as_tuple(value) for name, value in tried.at.items()}
+        if (alone or tried.pattern == pattern) and grids.agree(point, at):
+            return tried
+    return None

@@ -270,11 +270,12 @@ def _plain(value: Any) -> Any:
 def _mismatches(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, str]:
     """By field of a state, what of its leaves does not fit, if anything."""
     wrong: dict[str, str] = {}
+    kinds = [
+        {place: f'{leaf.dtype}{list(leaf.shape)}' for place, leaf in leaves.items()}
+        for leaves in (there, wanted)
+    ]
     for place in (*there, *wanted):
-        theirs, ours = (
-            f'{leaf.dtype}{list(leaf.shape)}' if (leaf := leaves.get(place)) is not None else 'none'
-            for leaves in (there, wanted)
-        )
+        theirs, ours = (kind.get(place, 'none') for kind in kinds)
         if theirs != ours:
             field = re.split(r'[.\[]', place)[1]
             wrong.setdefault(field, f'has {theirs} at {place}, not {ours}')

@@ -1,7 +1,7 @@
 """How an experiment tunes, and what tuning found, read from the metrics alone."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,19 +131,14 @@ def read_tries(
       One entry per pattern and point of the grid at which its tuning has begun; none if it was not
       tuned.
     """
-    return list(_tries(columns, facts, label))
-
-
-def _tries(
-    columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str
-) -> Iterator[Tried]:
-    tuning = facts['tuning']
+    tuning, tries = facts['tuning'], list[Tried]()
     if tuning is None or not len(columns):
-        return
+        return tries
     rows = recorded.rows_of(columns, {**facts, 'algorithms': [label]}, dataset.TUNING)
     if not len(rows['round']):
-        return
-    own = {name: dataset.as_tuples(v).tolist() for name, v in rows.items() if _is_given(v)}
+        return tries
+    given = {name: column for name, column in rows.items() if dataset.is_given(column).any()}
+    own = {name: dataset.as_tuples(column).tolist() for name, column in given.items()}
     values = {name: v for name, v in tuning['grid'].items() if name in own}
     places = {
         name: [[dataset.as_tuple(v) for v in values[name]].index(v) for v in own[name]]
@@ -157,11 +152,11 @@ def _tries(
     for (pattern, *at), members in groups.items():
         ends = [row for row in members if rows['round'][row] == tuning['num_rounds']]
         index = *(np.array(places[name], int)[ends] for name in values), seeds[ends]
-        blank, given = _blank(facts, list(values))
+        blank, first = _blank(facts, list(values))
         table, done = blank.astype(scores.dtype), np.zeros(blank.shape, bool)
         table[index], done[index] = scores[ends], True
         sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
-        race = racing.race(sign * table, done, given, tuning['num_seeds'])
+        race = racing.race(sign * table, done, first, tuning['num_seeds'])
         behind = race.wanted[..., 0] & ~(race.wanted & ~done).any(axis=-1)
         found = np.argwhere(behind)
         tried = {
@@ -180,7 +175,8 @@ def _tries(
             ties = np.array(nearest[:most], int)
         point = {k: v for k, v in zip(fixed, at, strict=True) if v is not None and v == v}
         known = np.where(done, table, np.nan)[behind]
-        yield Tried(pattern, point, tried, scored, known, best, rivals, ties, race)
+        tries.append(Tried(pattern, point, tried, scored, known, best, rivals, ties, race))
+    return tries
 
 
 def first_tries(facts: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
@@ -197,10 +193,6 @@ def _blank(
     lengths = [len(tuning['grid'][name]) for name in names]
     given = [tuning.get('given', {}).get(n, (0, k)) for n, k in zip(names, lengths, strict=True)]
     return np.full((*lengths, tuning.get('most_seeds') or tuning['num_seeds']), np.nan), given
-
-
-def _is_given(column: np.ndarray) -> bool:
-    return bool(dataset.is_given(column).any())
 
 
 def progress(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str) -> str:
@@ -222,16 +214,14 @@ def _scores(rows: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str
     models, decides = facts['models'][label], deciding(facts, label)
     if decides != BEST:  # of an algorithm without this model the server's decides
         models = [decides if decides in models else 'server']
+    measured = [rows[f'{model}/{facts["metric"]}'].astype(float) for model in models]
     finite = np.asarray(rows.get('finite', True), bool)
-    ends = np.stack(
-        [np.where(finite, rows[f'{m}/{facts["metric"]}'].astype(float), np.nan) for m in models],
-        axis=-1,
-    )
+    ends = np.where(finite, measured, np.nan)
     single = ends.astype(np.float32)
     if np.array_equal(single, ends, equal_nan=True):
         ends = single
     larger = facts['directions'][facts['metric']] == 'max'
-    best: np.ndarray = np.max(ends, axis=-1) if larger else np.min(ends, axis=-1)
+    best: np.ndarray = np.max(ends, axis=0) if larger else np.min(ends, axis=0)
     return best
 
 

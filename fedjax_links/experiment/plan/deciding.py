@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from fedjax_links import evaluation
+from fedjax_links.core import grids
 from fedjax_links.results import recorded
 
 
@@ -51,8 +52,7 @@ class UntilDecided(Sequence[int]):
 
     def facts(self) -> dict[str, Any]:
         """What reports need to know."""
-        names = 'least', 'margin', 'level', 'tail'
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ('least', 'margin', 'level', 'tail')}
 
 
 def looks(least: int, most: int) -> Iterator[int]:
@@ -101,12 +101,8 @@ def counterpart(place: Any, others: Mapping[Any, Any]) -> Any:
       others: by place of the baseline, which may lack columns of the grid, or have its own.
     """
     pattern, point = place[0], dict(place[1])
-    agreeing = (
-        other
-        for other in others
-        if other[0] == pattern and all(point.get(name, v) == v for name, v in other[1])
-    )
-    return next(agreeing, None)
+    alike = (k for k in others if k[0] == pattern and grids.agree(point, dict(k[1])))
+    return next(alike, None)
 
 
 def common(seeds: Sequence[int], own: Mapping[int, float], other: Mapping[int, float]) -> Any:
@@ -120,11 +116,11 @@ def _needed(differences: np.ndarray, until: Mapping[str, Any], most: int) -> int
         if len(differences) < count:
             break
         known = differences[:count]
-        options = {'margin': until['margin'], 'level': until['level']}
-        if np.isnan(known).any() or (
-            evaluation.decide(known, **options).word != evaluation.UNDECIDED
-        ):
+        if np.isnan(known).any():
             break  # what diverged is decided
+        found = evaluation.decide(known, margin=until['margin'], level=until['level'])
+        if found.word != evaluation.UNDECIDED:
+            break
     return count
 
 

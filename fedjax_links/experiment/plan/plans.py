@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
 _PLAIN = (bool, int, float, str)
+_AS_THEY_ARE = ('title', 'caption', 'num_rounds', 'eval_every', 'evaluate_start', 'grid_mode')
+"""Fields that stand among the facts."""
 
 
 class Plan:
@@ -357,24 +359,17 @@ class Plan:
         known = {evaluation.attainable_text(problem) for problem in problems}
         attainable = known.pop() if len(known) == 1 else ''  # of all, or nothing is said
         return {
-            'title': of.title,
-            'caption': of.caption,
-            'patterns': list(of.patterns),
-            'algorithms': list(of.algorithms),
+            **{name: getattr(of, name) for name in _AS_THEY_ARE},
+            **{name: list(getattr(of, name)) for name in ('patterns', 'algorithms', 'log')},
             'names': [list(pair) for pair in of.names],
             'baseline': self.baseline,
             'metric': self.metric,
             'directions': dict(self.directions),
             'models': {label: self.models(label) for label in of.algorithms},
-            'num_rounds': of.num_rounds,
-            'eval_every': of.eval_every,
-            'evaluate_start': of.evaluate_start,
             'seeds': [int(seed) for seed in of.seeds],
             'grid': self.columns,
-            'grid_mode': of.grid_mode,
             'tuning': tuning,
             'reports': dict(of.reports),
-            'log': list(of.log),
             'draws': prng.DRAWS,
             **({'until': of.seeds.facts()} if isinstance(of.seeds, deciding.UntilDecided) else {}),
             **({} if ways == redraws.DEFAULTS else {'redraw': dict(ways)}),
@@ -387,12 +382,7 @@ def _found_for(point: Point, tuned: Sequence[tuple[Point, Any]]) -> Any:
 
     The pattern that was tuned on may have columns that another lacks; of these the first values.
     """
-    agreeing = (
-        found
-        for at, found in tuned
-        if all(point.get(name, value) == value for name, value in at.items())
-    )
-    return next(agreeing, {})
+    return next((found for at, found in tuned if grids.agree(point, at)), {})
 
 
 def _own_eval_fn(problem: Problem) -> simulation.EvalFn:

@@ -68,16 +68,12 @@ def run(
     def opened() -> stores.Memory:
         if path is None:
             return stores.Memory()
-        options: dict[str, Any] = {
-            'facts': facts,
-            'config': experiment.config,
-            'allow_mixed': allow_mixed,
-        }
-        with experiment.plan.precision():
-            if (share := experiment.share) is None:
-                return stores.RunFolder(path, **options)
+        kind: Any = stores.RunFolder
+        if (share := experiment.share) is not None:
             division = experiment.plan.division
-            return SharedFolder(path, **options, division=division, shard=share.index)
+            kind = functools.partial(SharedFolder, division=division, shard=share.index)
+        with experiment.plan.precision():
+            return kind(path, facts=facts, config=experiment.config, allow_mixed=allow_mixed)
 
     several = processes.are_several()
     described, own_rows = [experiment.config, facts], shared.places[0].own_rows

@@ -165,14 +165,12 @@ class Shard:
             left = [lane for lane in left if self._is_left(lane)]
             holders = {holder for lane in left if (holder := self._store.holder(lane.name))}
             if holders:
+                text, first = '', left[0]
                 if holders - said:
-                    first = left[0]
                     said |= holders
                     lanes_left = f'{len(left)} lane{"s" if len(left) > 1 else ""}'
                     waited = f'{lanes_left} of {first.algorithm}, {first.stage}'
                     text = f'waiting for {waited}: {", ".join(sorted(holders))}'
-                else:
-                    text = ''
                 self._listeners.on_wait(text)
                 time.sleep(_POLL_SECONDS)
 

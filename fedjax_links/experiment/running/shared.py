@@ -25,24 +25,15 @@ class SharedFolder(stores.RunFolder):
     """
 
     def __init__(
-        self,
-        folder: str | Path,
-        *,
-        facts: Mapping[str, Any],
-        config: Mapping[str, Any] | None = None,
-        allow_mixed: bool = False,
-        division: runs.Division,
-        shard: int | None = None,
+        self, folder: Path, *, division: runs.Division, shard: int | None = None, **options: Any
     ) -> None:
         """Opens or creates the folder.
 
         Args:
           folder: as in `stores.RunFolder`.
-          facts: likewise.
-          config: likewise.
-          allow_mixed: likewise.
           division: how the lanes are divided.
           shard: whose process this is; None for one that runs no lanes.
+          **options: as in `stores.RunFolder`.
 
         Raises:
           ValueError: as `stores.RunFolder`; if the run is divided otherwise, or if another process
@@ -51,7 +42,7 @@ class SharedFolder(stores.RunFolder):
         self._division, self._shard = division, shard
         self._claims: dict[str, claims.Claim] = {}
         self._own: claims.Claim | None = None
-        super().__init__(folder, facts=facts, config=config, allow_mixed=allow_mixed)
+        super().__init__(folder, **options)
 
     def _claim(self) -> None:
         """Keeps out who would run all lanes, and a second process of this shard."""

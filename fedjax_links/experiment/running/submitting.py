@@ -75,17 +75,16 @@ def run(
         allow_mixed=allow_mixed,
         division=dividing.divide(experiment, count, by),
     )
-    given = json.dumps(experiment.config), str(recordings.BESIDE.get() or Path.cwd())
+    beside = recordings.BESIDE.get() or Path.cwd()
+    given = json.dumps(experiment.config), str(beside), str(path)
     token = uuid.uuid4().hex  # no job is another run's, whatever an executor remembers
     failed: dict[str, str] = {}
     try:
         hooks.tell(callbacks, 'on_start', experiment)
         with getattr(executor, 'batch', contextlib.nullcontext)():
+            more = devices, allow_mixed, token
             futures = [
-                executor.submit(
-                    run_job, *given, str(path), (k, count, by), devices, allow_mixed, token
-                )
-                for k in range(count)
+                executor.submit(run_job, *given, (k, count, by), *more) for k in range(count)
             ]
         listener = _Listener(store, callbacks)
         try:
@@ -167,17 +166,15 @@ class _Listener:
                 self._stages.add((lane.algorithm, lane.stage))
                 hooks.tell(self._callbacks, 'on_stage', lane.algorithm, lane.stage, lane.num_rounds)
             for round, record in new.items():
-                told = {'round': round, **record}
-                hooks.tell(self._callbacks, 'on_period', lane, told)
+                hooks.tell(self._callbacks, 'on_period', lane, {'round': round, **record})
 
     def _news(self) -> Iterator[tuple[lanes.Lane, Mapping[int, Mapping[str, Any]]]]:
         if not self._callbacks:
             return
         self._store.refresh()
-        tuning_first = sorted(
-            self._store.found().items(), key=lambda lane: lane[0].startswith('main-')
-        )
-        for name, files in tuning_first:
+        found = self._store.found()
+        for name in sorted(found, key=lambda name: name.startswith('main-')):  # tuning first
+            files = found[name]
             before = self._told.get(name, -1)
             if max(files) > before:
                 with contextlib.suppress(errors.InvalidError):  # replaced by a later one meanwhile
@@ -191,12 +188,10 @@ class _Listener:
 def _check_travels(experiment: 'Experiment') -> None:
     """Refuses an experiment that other processes cannot build."""
     if experiment.config is None:
-        parts = {
-            **{f'algorithms.{k}': v.bind for k, v in experiment.plan.algorithms.items()},
-            **{f'patterns.{k}': v.bind for k, v in experiment.plan.patterns.items()},
-        }
-        objects = [name for name, bind in parts.items() if bind is None]
-        part = objects[0] if objects else 'problem'
+        plan = experiment.plan
+        parts: dict[str, Any] = {f'algorithms.{k}': v for k, v in plan.algorithms.items()}
+        parts |= {f'patterns.{k}': v for k, v in plan.patterns.items()}
+        part = next((name for name, maker in parts.items() if maker.bind is None), 'problem')
         requirement = 'be what a config says (experiment.build) to run by an executor'
         raise errors.invalid(part, requirement, 'an object of this process, which cannot travel')
     try:

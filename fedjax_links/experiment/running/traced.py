@@ -14,17 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import simulation
-from fedjax_links.base import (
-    Array,
-    FederationState,
-    Key,
-    Links,
-    Params,
-    Participation,
-    Problem,
-    PyTree,
-)
+from fedjax_links import base, simulation
+from fedjax_links.base import Array, FederationState, Key, Links, Params, Problem, PyTree
 from fedjax_links.core import meshes, prng, tree
 from fedjax_links.experiment.plan import makers
 from fedjax_links.experiment.plan.lanes import Lane
@@ -147,7 +138,7 @@ def most_periods(sample: Links, period: int, width: int = 1) -> int:
     return max(1, min(_MOST_PERIODS, _LINK_BYTES // max(1, size)))
 
 
-def link_program(pattern: Participation, period: int, *, side_by_side: bool) -> LinkProgram:
+def link_program(pattern: base.Participation, period: int, *, side_by_side: bool) -> LinkProgram:
     """What draws the links of a pattern, ``period`` rounds at a time.
 
     Carries, keys and links of lanes side by side have a leading axis.
@@ -159,12 +150,12 @@ def link_program(pattern: Participation, period: int, *, side_by_side: bool) -> 
     def draw_links(
         carry: PyTree, key: Key, first: Array, count: Array, *, most: int
     ) -> tuple[PyTree, Links]:
-        def turn(key: Key, carry: PyTree, place: Array) -> tuple[PyTree, Links]:
-            rounds = first + place * period + jnp.arange(period, dtype=jnp.int32)
-            return simulation.draw(carry, key, pattern, rounds)
-
         def of_lane(carry: PyTree, key: Key) -> tuple[PyTree, Links]:
-            return _in_turn(functools.partial(turn, key), carry, count, most)
+            def turn(carry: PyTree, place: Array) -> tuple[PyTree, Links]:
+                rounds = first + place * period + jnp.arange(period, dtype=jnp.int32)
+                return simulation.draw(carry, key, pattern, rounds)
+
+            return _in_turn(turn, carry, count, most)
 
         return (jax.vmap(of_lane) if side_by_side else of_lane)(carry, key)
 
@@ -198,12 +189,7 @@ def program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> Pr
         return Measured(state.finite, state.first_bad_round, sums, evals)
 
     def train(
-        state: FederationState,
-        key: Key,
-        links: Links,
-        count: Array,
-        columns: Mapping[str, Any],
-        problem: Problem,
+        state: FederationState, key: Key, links: Links, count: Array, columns: Any, problem: Problem
     ) -> tuple[FederationState, Any]:
         own = algorithm(columns)
 
