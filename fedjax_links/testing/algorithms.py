@@ -73,12 +73,12 @@ def full_participation_is_fedavg(runs: Runs) -> None:
     plain = AlgorithmEntry(
         fedavg, client_program=runs.traits.client_program, client_example=runs.traits.client_example
     )
-    close(
-        runs.full_participation.evals['server'],
-        Runs(plain).full_participation.evals['server'],
+    ours, fedavgs = (of.full_participation.evals['server'] for of in (runs, Runs(plain)))
+    said = (
         'with full participation the server must follow FedAvg; pass '
-        'full_participation_is_fedavg=False if the rule is another one',
+        'full_participation_is_fedavg=False if the rule is another one'
     )
+    close(ours, fedavgs, said)
 
 
 @_listed
@@ -109,8 +109,7 @@ def unavailable_clients_never_influence(runs: Runs) -> None:
 def relabelling_changes_nothing_global(runs: Runs) -> None:
     """Renaming the clients leaves the server's trajectory as it is (full batches)."""
     order = (2, 0, 5, 1, 4, 3)
-    peers = runs.traits.traffic.peers > 0
-    renamed, links = federation.problem(order), federation.realised_links(order, peers=peers)
+    renamed, links = federation.problem(order), federation.realised_links(order, peers=runs.peers)
     ours = runs.run_full_batches(runs.key, renamed, links).evals['server']
     close(ours, runs.full_batches.evals['server'], 'the order of clients must not matter')
 
@@ -120,7 +119,7 @@ def directions_are_told_apart(runs: Runs) -> None:
     """It matters whether an active client hears the server, and nobody trains who cannot."""
     _needs_links(runs)
     path = runs.rounds.servers()
-    if np.array_equal(path, np.broadcast_to(path[0], path.shape)):
+    if (path == path[0]).all():
         raise DoesNotApply('the server does not move within a few rounds')
     require(
         facts.hearing(runs.rounds) != 'never',
@@ -176,8 +175,7 @@ def meshes_agree(runs: Runs) -> None:
 @_listed
 def resume_is_exact(runs: Runs) -> None:
     """A run in pieces is the run in one, bit for bit."""
-    piece = jax.jit(simulate(runs.algorithm, num_rounds=_PIECE))
-    pattern = federation.pattern(*runs.links)
+    piece, pattern = jax.jit(simulate(runs.algorithm, _PIECE)), federation.pattern(*runs.links)
     state = simulation.init(runs.key, runs.algorithm, pattern, runs.problem)
     for _ in range(federation.NUM_ROUNDS // _PIECE):
         state = piece(runs.key, runs.problem, runs.links, state).state
@@ -265,6 +263,6 @@ def double_precision_agrees(runs: Runs) -> None:
     single = runs.full_batches.evals['server']
     with jax.enable_x64(True):
         double = Runs(runs.traits).full_batches.evals['server']
-    for leaf in jax.tree.leaves(double):
-        require(leaf.dtype == np.float64, 'under x64 models must be float64')
+    dtypes = {leaf.dtype for leaf in jax.tree.leaves(double)}
+    require(dtypes == {np.dtype('float64')}, 'under x64 models must be float64')
     close(jax.tree.map(lambda a: np.asarray(a, np.float32), double), single, 'float32 and float64')

@@ -6,17 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import simulation
-from fedjax_links.base import (
-    Algorithm,
-    Array,
-    DuplexLinkSample,
-    Links,
-    LinkSample,
-    PeerLinkSample,
-    Problem,
-    RoundMetrics,
-)
+from fedjax_links import base, simulation
+from fedjax_links.base import Algorithm, Array, Problem
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.participation import rejection
@@ -67,15 +58,12 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
       What was seen.
     """
     algorithm = entry(client_program(entry, 0.1, local_steps=2), **entry.example)
-    models, client_models, client_numbers = _memory(algorithm)
     run = Rounds(algorithm, peers=entry.traffic.peers > 0)
     as_usual, computing = run.rounds()
     empty = run.servers(empty=True)
     return AlgorithmFacts(
         needs_prob=_differ(as_usual, run.servers(prob=np.nan)),
-        models=models,
-        client_models=client_models,
-        client_numbers=client_numbers,
+        **_memory(algorithm),
         computing={_NUM_CLIENTS: 'all', run.num_active: 'active'}.get(max(computing), 'asked'),
         hearing=hearing(run),
         others_hear=_differ(as_usual, run.servers(deaf=_ABSENT_THEN)),
@@ -107,7 +95,7 @@ def _problem(num_clients: int, dimension: int) -> Problem:
     return quadratic(np.random.default_rng(0).normal(size=(num_clients, dimension)))
 
 
-def _memory(algorithm: Algorithm) -> tuple[int, int, int]:
+def _memory(algorithm: Algorithm) -> dict[str, int]:
     """Coefficients of d, N d and N in the size of the state, from four sizes of N and d."""
 
     def size(num_clients: int, dimension: int) -> int:
@@ -116,10 +104,9 @@ def _memory(algorithm: Algorithm) -> tuple[int, int, int]:
         state = jax.eval_shape(lambda params: algorithm.init(params, problem), params)
         return sum(leaf.size for leaf in jax.tree.leaves(state))
 
-    base, more_d = size(1, 1), size(1, 2) - size(1, 1)
-    more_n = size(2, 1) - base
-    both = size(2, 2) - base - more_d - more_n  # per client and coordinate
-    return more_d - both, both, more_n - both
+    more_d, more_n = size(1, 2) - size(1, 1), size(2, 1) - size(1, 1)
+    both = size(2, 2) - size(1, 1) - more_d - more_n  # per client and coordinate
+    return {'models': more_d - both, 'client_models': both, 'client_numbers': more_n - both}
 
 
 class Rounds:
@@ -135,11 +122,11 @@ class Rounds:
         self.start = algorithm.init(problem.init_params(key), problem)
         self.models = algorithm.models
 
-        def step(state: Any, t: Array, links: Links) -> tuple[Any, RoundMetrics]:
-            context = simulation.round_context(key, t, links)
-            return algorithm.round_step(state, context, problem)
+        @jax.jit
+        def step(state: Any, t: Array, links: base.Links) -> tuple[Any, base.RoundMetrics]:
+            return algorithm.round_step(state, simulation.round_context(key, t, links), problem)
 
-        self.step = jax.jit(step)
+        self.step = step
 
     def rounds(
         self,
@@ -166,22 +153,15 @@ class Rounds:
         for t in range(_NUM_ROUNDS):
             active = (clients + 7 * t) % _NUM_CLIENTS < self.num_active
             able, hears = ((clients != client) | (t != _ODD_ROUND) for client in (unable, deaf))
-            duplex = DuplexLinkSample(
-                mask=active & able & (t < _ODD_ROUND or not empty),
-                prob=jnp.full(_NUM_CLIENTS, prob),
-                downlink=hears,
-                compute=able,
-            )
-            links: Links = LinkSample(active, duplex.prob) if alone else duplex
-            if self.peers and not alone:
+            mask, chances = active & able & (t < _ODD_ROUND or not empty), jnp.full(len(able), prob)
+            links: base.Links = base.DuplexLinkSample(mask, chances, hears, able)
+            if self.peers:
                 beside = jnp.stack([jnp.roll(clients, 1), jnp.roll(clients, -1)], axis=1)
                 ring = jnp.sort(beside, axis=1).astype(jnp.int32)
-                links = PeerLinkSample(
-                    **duplex._asdict(),
-                    neighbours=ring,
-                    edges=ring >= 0,
-                    edge_prob=jnp.full(ring.shape, prob),
-                )
+                between = ring, ring >= 0, jnp.full(ring.shape, prob)
+                links = base.PeerLinkSample(mask, chances, *between, hears, able)
+            if alone:
+                links = base.LinkSample(active, chances)
             if named:
                 ids = jnp.flatnonzero(active).astype(jnp.int32)
                 links = rejection.sample(ids, _NUM_CLIENTS, prob)

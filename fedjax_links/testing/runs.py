@@ -25,19 +25,12 @@ def simulate(
     mesh: jax.sharding.Mesh | None = None,
 ) -> Callable[..., Any]:
     """A run with the server model after every round; links are arguments, as data are."""
+    options: Any = {'num_rounds': num_rounds, 'eval_every': 1, 'mesh': mesh}
+    options['eval_fn'] = lambda params, key, problem: params
 
     def run(key, problem, links, initial_state=None):
-        return simulation.simulate(
-            key,
-            algorithm,
-            federation.pattern(*links),
-            problem,
-            num_rounds=num_rounds,
-            eval_every=1,
-            eval_fn=lambda params, key, problem: params,
-            initial_state=initial_state,
-            mesh=mesh,
-        )
+        given = key, algorithm, federation.pattern(*links), problem
+        return simulation.simulate(*given, initial_state=initial_state, **options)
 
     return run
 
@@ -52,9 +45,9 @@ class Runs:
           traits: a registered algorithm, or one of your own with what it promises and values for
             its required hyper-parameters: ``AlgorithmEntry(my_factory, example={...})``.
         """
-        self.traits = traits
+        self.traits, self.peers = traits, traits.traffic.peers > 0
         self.key, self.problem = jax.random.key(0), federation.problem()
-        self.links = federation.realised_links(peers=traits.traffic.peers > 0)
+        self.links = federation.realised_links(peers=self.peers)
 
     def _make(self, program: ClientProgram, **options: Any) -> Algorithm:
         return self.traits(program, **self.traits.example, **options)
@@ -87,7 +80,7 @@ class Runs:
         """The same with so many clients side by side, or options of the algorithm."""
         program = facts.client_program(self.traits, 0.1, local_steps=2)
         algorithm = self._make(program._replace(chunk_size=chunk_size), **options)
-        return facts.Rounds(algorithm, peers=self.traits.traffic.peers > 0)
+        return facts.Rounds(algorithm, peers=self.peers)
 
     @functools.cached_property
     def standard(self) -> simulation.SimulationResult:
@@ -102,8 +95,7 @@ class Runs:
     @functools.cached_property
     def full_participation(self) -> simulation.SimulationResult:
         """On minibatches, with everybody active in every round."""
-        peers = self.traits.traffic.peers > 0
-        links = federation.realised_links(peers=peers, everyone=True)
+        links = federation.realised_links(peers=self.peers, everyone=True)
         return self.run(self.key, self.problem, links)
 
 
