@@ -96,7 +96,7 @@ def about(*lanes, num_rounds=6):
     """What a store must know of lanes of one algorithm."""
     labels = {'stage': 'main', 'algorithm': 'fedavg', 'pattern': 'some'}
     return {
-        lane: {'labels': {**labels, 'seed': place}, 'place': place, 'num_rounds': num_rounds}
+        lane: {'labels': {**labels, 'seed': place}, 'place': (0, place), 'num_rounds': num_rounds}
         for place, lane in enumerate(lanes)
     }
 

@@ -45,6 +45,7 @@ def run(
     positional: bool = False,
     instead: str | None = None,
     optional: bool = False,
+    workdir: bool = False,
 ) -> None:
     """Runs ``main(config, flags)``; a user's mistake ends in one line on stderr and exit status 2.
 
@@ -59,6 +60,7 @@ def run(
       instead: a flag that stands in the config's place where it is given; ``main`` then has None
         for a config.
       optional: whether ``main`` has None for a config where none is given.
+      workdir: whether --workdir is ``runs/NAME`` of the config where none is given.
     """
     overridden: dict[str, str] = {}
     kinds: list[Any] = [each for each in (config and configs.Flags, kind) if each is not None]
@@ -90,6 +92,8 @@ def run(
                 values = configs.of_flags(given[0], overridden, config)
                 from fedjax_links.config import sections
 
+                if workdir and given[1].workdir is None:
+                    given[1] = given[1]._replace(workdir=configs.workdir(given[0]))
                 with sections.importable(configs.folder(given[0].config)):
                     main(values, *given[1:])
 

@@ -6,6 +6,7 @@ or a section as Python writes it, True, False, or a text without quotes. None ta
 
 import ast
 import inspect
+import re
 import sys
 import types
 from collections.abc import Mapping, Sequence
@@ -63,6 +64,13 @@ def take(argv: Sequence[str], overridden: dict[str, str]) -> list[str]:
 def folder(given: str) -> Path:
     """Where a config file lies."""
     return Path(_file_and_words(given)[0]).parent
+
+
+def workdir(given: Flags) -> str:
+    """Where a command with this config writes unless it is told: ``runs/xiang2024_table1-svhn``."""
+    path, words = _file_and_words(given.config or '')
+    named = [Path(path).stem, *re.findall(r'[\w.]+', ''.join(words))]
+    return f'runs/{"-".join(named + ["quick"] * given.quick)}'
 
 
 def of_flags(given: Flags, overridden: Mapping[str, str], kind: str) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 python -m fedjax_links figure --config=configs/sun2025_figure1.py --workdir=runs/figure1
 
+Without --workdir it writes to runs/NAME of the config.
 --quick shows the same with less computation: what the section `quick` of the config replaces.
 """
 
 from typing import Any
 
 from fedjax_links.cli import app
-from fedjax_links.core import errors
 
 
 def main(values: dict[str, Any], given: app.Workdir) -> None:
@@ -16,9 +16,7 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
     from fedjax_links.report import figure, tables
 
     figure.check(values)
-    if given.workdir is None:
-        raise errors.invalid('workdir', 'name a folder, such as --workdir=runs/figure', None)
-    folder = app.output_folder(given.workdir)
+    folder = app.output_folder(given.workdir or '')
     result = figure.build(values)
     figure.write(folder, values, result)
     caption = tables.wrap(values['caption'], 80)
@@ -27,4 +25,4 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, app.Workdir, config='figure')
+    app.run(main, app.Workdir, config='figure', workdir=True)

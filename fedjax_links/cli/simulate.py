@@ -3,9 +3,9 @@
 python -m fedjax_links simulate --config=configs/quickstart.py --workdir=runs/quickstart
 
 An interrupted run goes on where it was when the same command is given again, and a finished one
-with a larger --config.num_rounds. With --fork_from=RUN --at_round=T the lanes of a new run begin
-at round T of another one. With --shard=3/64, or as a task of a job array, it runs its share of the
-lanes; `merge` joins what all shards have run, `status` says how far they are.
+with a larger --config.num_rounds or --config.num_seeds. With --fork_from=RUN --at_round=T the lanes
+of a new run begin at round T of another one. With --shard=3/64, or as a task of a job array, it
+runs its share of the lanes; `merge` joins what all shards have run, `status` says how far they are.
 """
 
 import importlib
@@ -23,7 +23,7 @@ class Flags(NamedTuple):
     """Flags of the command.
 
     Attributes:
-      workdir: Folder of the run; an interrupted run goes on.
+      workdir: Folder of the run, runs/NAME of the config by default; an interrupted run goes on.
       start_over: Set the folder aside (as WORKDIR.old-1, ...) and begin again.
       fork_from: Folder of a run whose lanes the new ones go on from; needs --at_round.
       at_round: The round from which on; a multiple of eval_every of both.
@@ -165,6 +165,7 @@ def _plan(
         print(planned.describe())
         if not given.dry_run and (note := certifying.note()):
             print(note)
+        print(f'folder   {folder}')
         print(_own_lanes(planned), end='')
     preflight.check(planned, shared)
     if not given.dry_run and (given.start_over or not folder.exists()):
@@ -229,10 +230,10 @@ def _share_of_each(mesh_size: int | None, given: Flags) -> int:
 
 def _folder(given: Flags) -> Path:
     """The run's folder, which may have to be made."""
-    if not given.workdir and not given.dry_run:
+    if not given.workdir:
         requirement = 'name a folder for the run, such as --workdir=runs/first'
         raise errors.invalid('workdir', requirement, None)
-    folder = Path(given.workdir or '.')
+    folder = Path(given.workdir)
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not there.is_dir():
         raise errors.invalid('workdir', 'name a folder', f'{folder}, where {there} is a file')
@@ -255,4 +256,4 @@ def _set_aside(folder: Path) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags, config='experiment')
+    app.run(main, Flags, config='experiment', workdir=True)

@@ -56,7 +56,7 @@ class KeptLane:
     Attributes:
       name: names its files.
       labels: ``stage``, ``algorithm``, ``pattern``, ``seed`` and the columns of its point.
-      place: its number among the lanes of its algorithm and stage.
+      place: the numbers of its series and of its seed among those of its algorithm and stage.
       round: rounds behind it.
       lines: of metrics.
       states: the files that hold a state, by rounds behind it, ascending.
@@ -67,7 +67,7 @@ class KeptLane:
 
     name: str
     labels: Mapping[str, Any]
-    place: int
+    place: Sequence[int]
     round: int
     lines: Sequence[str]
     states: Mapping[int, Path]
@@ -161,7 +161,7 @@ def lane_of(files: Mapping[int, Path]) -> KeptLane:
 def in_order(lanes: Iterable[KeptLane], facts: Mapping[str, Any]) -> list[KeptLane]:
     """Lanes in the order in which one process runs them one by one."""
 
-    def key(lane: KeptLane) -> tuple[int, int, int]:
+    def key(lane: KeptLane) -> tuple[int, int, Sequence[int]]:
         algorithm, stage = lane.labels['algorithm'], lane.labels['stage']
         return facts['algorithms'].index(algorithm), _STAGES.index(stage), lane.place
 
@@ -331,9 +331,9 @@ def read_json(folder: Path, name: str) -> Any:
     return values
 
 
-def refuse_older(folder: str | Path, argument: str) -> None:
-    """Refuses a run that an older version of this package kept in another form."""
-    if (Path(folder) / _OLDER).exists():
+def refuse_older(folder: str | Path, argument: str, lanes: Iterable[KeptLane] = ()) -> None:
+    """Refuses a run, or lanes of it, that an older version of this package kept in another form."""
+    if (Path(folder) / _OLDER).exists() or any(isinstance(lane.place, int) for lane in lanes):
         requirement = 'be kept by this version, not by an older one, which reads it and goes on'
         raise errors.invalid(argument, f'{requirement} (--start_over sets it aside)', folder)
 

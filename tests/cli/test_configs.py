@@ -154,6 +154,37 @@ def test_the_config_of_a_figure_names_its_command(command):
     assert 'which `python -m fedjax_links figure` draws.' in line
 
 
+@pytest.mark.parametrize(
+    'given, quick, folder',
+    [
+        ('quickstart', False, 'runs/quickstart'),
+        ('configs/quickstart.py', False, 'runs/quickstart'),
+        ('quickstart', True, 'runs/quickstart-quick'),
+        ('xiang2024_table1:svhn,as_released', False, 'runs/xiang2024_table1-svhn-as_released'),
+    ],
+)
+def test_a_command_without_a_folder_has_one_of_its_configs_name(given, quick, folder):
+    assert configs.workdir(configs.Flags(given, quick)) == folder
+
+
+def test_the_folder_of_a_configs_name_is_said_and_is_one_experiments(plain, tmp_path):
+    first = run(*plain, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert 'folder   runs/plain\n' in first.stdout
+    assert (tmp_path / 'runs' / 'plain' / 'report.md').exists()
+    other = run(*plain, '--config.client.local_steps=2', cwd=tmp_path)
+    assert other.returncode == 2
+    assert other.stderr.count('\n') == 1
+    assert 'runs/plain, where config.client.local_steps is 3 and not 2.' in other.stderr
+
+
+def test_a_figure_without_a_folder_has_one_too(tmp_path):
+    done = run('figure', '--config=xiang2024_figure2', '--quick', cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 'figure.md to runs/xiang2024_figure2-quick' in done.stdout
+    assert (tmp_path / 'runs' / 'xiang2024_figure2-quick' / 'figure.csv').exists()
+
+
 def test_the_help_of_a_command_names_its_flags():
     for command in ('simulate', 'figure'):
         listed = run(command, '--help').stdout

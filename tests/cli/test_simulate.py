@@ -57,7 +57,6 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, monkeypatch):
             [*OF_TWO, '--process_id=0', '--mesh=clients:2', '--dry_run'],
             '`dry_run` must be left out with --coordinator, got True.',
         ),
-        ([], '`workdir` must name a folder for the run'),
         (['--workdir='], '`workdir` must name a folder for the run'),
         (
             ['--workdir=README.md'],
@@ -113,9 +112,13 @@ def test_more_rounds_another_future_and_other_configs_of_a_run(plain, tmp_path):
     done = run(*plain, f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
     before = (tmp_path / 'run' / 'metrics.jsonl').read_bytes()
-    other = run(*plain, '--config.num_seeds=3', f'--workdir={tmp_path / "run"}')
-    assert other.returncode == 2
-    assert 'config.num_seeds is 2 and not 3' in other.stderr
+    for field, said in (
+        ('num_seeds=1', '`num_seeds` must be at least 2, the seeds of'),
+        ('first_seed=1', 'config.first_seed is None and not 1'),
+    ):
+        other = run(*plain, f'--config.{field}', f'--workdir={tmp_path / "run"}')
+        assert other.returncode == 2
+        assert said in other.stderr
     assert (tmp_path / 'run' / 'metrics.jsonl').read_bytes() == before
 
     longer = run(*plain, '--config.num_rounds=40', f'--workdir={tmp_path / "run"}')

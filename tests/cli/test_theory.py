@@ -31,7 +31,11 @@ def test_help_needs_no_jax(command):
             ['--config=configs/quickstart.py', '--workdir=README.md/x'],
             '`README.md/x` cannot be used: Not a directory.',
         ),
-        ('figure', ['--config=configs/sun2025_figure1.py'], '`workdir` must name a folder'),
+        (
+            'figure',
+            ['--config=configs/sun2025_figure1.py', '--workdir=README.md/x'],
+            '`README.md/x` cannot be used: Not a directory.',
+        ),
         (
             'figure',
             ['--config=configs/sun2025_figure1.py', '--config.figure.num_client=9'],

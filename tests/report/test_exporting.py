@@ -58,7 +58,7 @@ def test_the_last_state_of_every_lane_is_there_with_its_models(configured, tmp_p
     ]
     for place, name in enumerate(found):
         leaves = opened(tmp_path / name)
-        state = stored(configured, place, 'links', place % 2, 'fedpbc', 4)
+        state = stored(configured, place // 2, 'links', place % 2, 'fedpbc', 4)
         assert len(leaves) == len(state)
         for leaf in ('kernel', 'bias'):
             path = f".algorithm.server['Dense_0']['{leaf}']"
@@ -96,7 +96,7 @@ def test_states_of_a_run_made_in_python_are_exported_too(in_python, tmp_path):
     done = exporting.export(in_python, tmp_path)
     assert len([name for name in done if name.startswith('states/')]) == 8
     leaves = opened(tmp_path / 'states/odd/some/level=2.0/3.npz')
-    state = stored(in_python, 3, 'some', 3, 'odd', 8)
+    state = stored(in_python, 1, 'some', 3, 'odd', 8)
     same(leaves['algorithm.server'], state[".algorithm['server']"])
     same(leaves['links.mask'], state['.links.mask'])
     half = leaves['algorithm.half']  # npz has no bfloat16
@@ -106,7 +106,7 @@ def test_states_of_a_run_made_in_python_are_exported_too(in_python, tmp_path):
 
 def test_names_of_files_have_no_separators():
     labels = {'stage': 'main', 'algorithm': 'a', 'pattern': 'b', 'seed': 0, 'x': 'a/b c,d=0.1'}
-    name = exporting._name(runs.KeptLane('', labels, 0, 0, [], {}))
+    name = exporting._name(runs.KeptLane('', labels, (0, 0), 0, [], {}))
     assert name == 'states/a/b/x=a%2Fb c%2Cd%3D0.1/0.npz'
     named = exporting._by_dotted_path({".algorithm.params['Dense_0'][1]": np.zeros(1)})
     assert list(named) == ['algorithm.params.Dense_0.1']

@@ -99,8 +99,11 @@ class Fork(hooks.Origin):
 
     def has_links(self, folder: Path, num_rounds: int) -> bool:
         """As `Origin.has_links`: to draw them again, lanes would have to be advanced again."""
-        kept = runs.read_links(folder)
-        return 'num_rounds' in kept and int(kept['num_rounds']) == num_rounds
+        kept, ours = runs.read_links(folder), self._experiment
+        more = ours.seeds[1:] if hooks.LINKS in ours.log else ()
+        wanted = [f'mask/{pattern}/{seed}' for pattern in ours.patterns for seed in more]
+        is_as_long = 'num_rounds' in kept and int(kept['num_rounds']) == num_rounds
+        return is_as_long and kept.keys() >= {*wanted}
 
     def _check_round(self) -> None:
         ours, theirs = self._experiment, self._theirs

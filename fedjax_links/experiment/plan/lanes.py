@@ -1,5 +1,6 @@
 """A lane of an experiment: one simulation, with everything that it needs named."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedjax_links import runs
@@ -22,7 +23,8 @@ class Lane(NamedTuple):
       point: the value of every column that the algorithm, the pattern or the problem takes.
       seed: of initial model, links and batches.
       num_rounds: its length.
-      place: its number among the lanes of its algorithm and stage.
+      place: the number of its series among those of its algorithm and stage, and that of its seed
+        among the seeds: where it stands however many seeds there are.
     """
 
     stage: str
@@ -31,12 +33,12 @@ class Lane(NamedTuple):
     point: Point
     seed: int
     num_rounds: int
-    place: int
+    place: Sequence[int]
 
     @property
     def name(self) -> str:
         """Names the lane's files."""
-        return f'{self.stage}-{self.algorithm}-{self.place:04d}-{self.pattern}-{self.seed}'
+        return f'{self.stage}-{self.algorithm}-{self.place[0]:04d}-{self.pattern}-{self.seed}'
 
     @property
     def labels(self) -> dict[str, Any]:

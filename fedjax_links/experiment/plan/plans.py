@@ -118,12 +118,12 @@ class Plan:
             tried = self._tried(label).items()
             first = {name: values[start] for name, (values, (start, _)) in tried}
             chosen = [(*at, first) for at in self._tuned_at(label)]
-        for pattern, alone, point in self._series(label):
+        for series, (pattern, alone, point) in enumerate(self._series(label)):
             best = [(at, found) for where, at, found in chosen if where == alone]
             full = self._complete(label, pattern, {**point, **_found_for(point, best)})
-            for seed in self._experiment.seeds:
-                rounds, place = self._experiment.num_rounds, len(lanes)
-                lanes.append(Lane(MAIN, label, pattern, full, seed, rounds, place))
+            for place, seed in enumerate(self._experiment.seeds):
+                rounds = self._experiment.num_rounds
+                lanes.append(Lane(MAIN, label, pattern, full, seed, rounds, (series, place)))
         return lanes
 
     def tie_lanes(self, label: str, tries: Sequence[choosing.Tried] | None = None) -> list[Lane]:
@@ -144,10 +144,10 @@ class Plan:
                 asked = [tried.values_at(place) for place in tried.ties] if tried else []
             for values in asked:
                 full = self._complete(label, pattern, {**point, **values})
-                first = (series * len(every) + every.index(values)) * len(seeds)
-                for place, seed in enumerate(seeds, first):
+                own = series * len(every) + every.index(values)
+                for place, seed in enumerate(seeds):
                     rounds = self._experiment.num_rounds
-                    lanes.append(Lane(TIE, label, pattern, full, seed, rounds, place))
+                    lanes.append(Lane(TIE, label, pattern, full, seed, rounds, (own, place)))
         return lanes
 
     def asked_lanes(self, label: str, columns: Mapping[str, Any] | None = None) -> list[Lane]:
@@ -185,13 +185,12 @@ class Plan:
         lanes: list[Lane] = []
         if (tuning := self._experiment.tuning) is None or not self._tried(label):
             return lanes
-        for (pattern, point), values in itertools.product(
-            self._tuned_at(label), self._values(label)
-        ):
+        tries = itertools.product(self._tuned_at(label), self._values(label))
+        for number, ((pattern, point), values) in enumerate(tries):
             full = self._complete(label, pattern, {**point, **values})
-            for seed in tuning.seeds:
-                rounds, place = tuning.num_rounds or 0, len(lanes)
-                lanes.append(Lane(TUNING, label, pattern, full, seed, rounds, place))
+            for place, seed in enumerate(tuning.seeds):
+                rounds = tuning.num_rounds or 0
+                lanes.append(Lane(TUNING, label, pattern, full, seed, rounds, (number, place)))
         return lanes
 
     def tuning_lanes(self, label: str, columns: Mapping[str, Any] | None = None) -> list[Lane]:

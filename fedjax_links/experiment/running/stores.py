@@ -22,7 +22,8 @@ from fedjax_links.storage import archives, checkpoints, claims, packing
 
 Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 """By lane, what the parts of its save say (`checkpoints.write_part`); none where it has none."""
-_MAY_GROW = 'num_rounds'
+_MAY_GROW = {'num_rounds': 'rounds', 'num_seeds': 'seeds'}
+"""Fields that a start may make larger: what there is of them already stays as it is."""
 _KEPT = 2  # saves of a lane
 
 
@@ -66,7 +67,7 @@ class Memory:
         stages = dict.fromkeys(map(_stage_of, self._lanes.values()))  # in the order of running
         place = {stage: number for number, stage in enumerate(stages)}
 
-        def key(lane: str) -> tuple[int, int]:  # later tries may have an earlier place
+        def key(lane: str) -> tuple[int, Any]:  # later tries may have an earlier place
             about = self._lanes.get(lane)
             return (len(place), 0) if about is None else (place[_stage_of(about)], about['place'])
 
@@ -180,6 +181,7 @@ class RunFolder(Memory):
         self._saves = runs.saves(self.path)
         kept = [self._whole(files) for files in list(self._saves.values())]
         found = runs.in_order([lane for lane in kept if lane is not None], self._facts)
+        runs.refuse_older(self.path, 'workdir', found)
         self._kept = {lane.labels['seed']: lane for lane in found}
         self._lines = {lane.name: list(lane.lines) for lane in found}
         self._write_metrics(self.lines())
@@ -207,7 +209,7 @@ class RunFolder(Memory):
         """
         labels = self._lanes[lane]['labels']
         if labels['seed'] not in self._checked:
-            own = runs.KeptLane(lane, labels, 0, 0, [], {}, fingerprint=self._fingerprint)
+            own = runs.KeptLane(lane, labels, (0, 0), 0, [], {}, fingerprint=self._fingerprint)
             runs.check_kinds([*self._kept.values(), own], allow_mixed=self._allow_mixed)
             self._checked.add(labels['seed'])
         return True
@@ -332,15 +334,19 @@ class RunFolder(Memory):
         checkpoints.write_whole(self.path / runs.ENVIRONMENT, present.encode())
 
     def _compare(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-        """Raises unless what is there is the same experiment, or a shorter one."""
-        field, old, new = runs.first_difference(_shown(there), _shown(here))
+        """Raises unless what is there is the same experiment, or one of fewer rounds or seeds."""
+        ours = _shown(here)
+        if isinstance(listed := there.get('seeds'), list):
+            ours['seeds'] = here['seeds'][: len(listed)]
+        field, old, new = runs.first_difference(_shown(there), ours)
         if old != new:
             said = f'{self.path}, where {field} is {old!r} and not {new!r}'
             raise errors.invalid('workdir', 'be new or hold a run with the same config', said)
-        most = there.get(_MAY_GROW)
-        if most is not None and here.get(_MAY_GROW, most) < most:
-            requirement = f'be at least {most}, the rounds of {self.path}'
-            raise errors.invalid(_MAY_GROW, requirement, here[_MAY_GROW])
+        for name, words in _MAY_GROW.items():
+            most, given = there.get(name, 1), here.get(name, 1)
+            if given < most:
+                requirement = f'be at least {most}, the {words} of {self.path}'
+                raise errors.invalid(name, requirement, given)
 
 
 def _stage_of(about: Mapping[str, Any]) -> tuple[str, str]:
@@ -349,5 +355,5 @@ def _stage_of(about: Mapping[str, Any]) -> tuple[str, str]:
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """What has to be the same in every start."""
-    free = (*runs.MAY_DIFFER, _MAY_GROW)
+    free = (*runs.MAY_DIFFER, *_MAY_GROW)
     return {name: value for name, value in values.items() if name not in free}

@@ -215,7 +215,7 @@ def test_a_fork_of_a_fork_goes_on_from_what_the_first_one_began_with(tmp_path, p
 
 def state_of(past, seed):
     """The state of a lane after six rounds, read from its checkpoint."""
-    name = f'main-fedavg-{seed:04d}-links-{seed}'
+    name = f'main-fedavg-0000-links-{seed}'
     planned = build()
     like = jax.eval_shape(
         lambda key: simulation.init(

@@ -292,8 +292,8 @@ def test_an_interrupted_run_ends_byte_for_byte_like_an_unbroken_one(tmp_path, mo
             first_rounds.setdefault((lane.algorithm, lane.stage, lane.place), record['round'])
 
     results = planned.run(cut, [Watch()])
-    assert first_rounds['fedavg', 'main', 0] == 8  # was done
-    assert first_rounds['fedpbc', 'main', 0] == 4  # goes on from round 4, or begins again
+    assert first_rounds['fedavg', 'main', (0, 0)] == 8  # was done
+    assert first_rounds['fedpbc', 'main', (0, 0)] == 4  # goes on from round 4, or begins again
     for name in (fl.runs.METRICS, fl.runs.CONFIG, fl.runs.EXPERIMENT):
         assert (cut / name).read_bytes() == (tmp_path / 'unbroken' / name).read_bytes()
     again = fl.runs.read(cut)
