@@ -232,11 +232,14 @@ class Algorithm(NamedTuple):
       round_step: ``(state, context, problem) -> (state, RoundMetrics)``.
       models: ``state -> {name: params}``; ``'server'`` always, ``'client_mean'`` where clients keep
         models of their own. All of them are evaluated.
+      client_models: ``state -> params``, the clients' own models, leaves [N, ...]; None where
+        clients keep none.
     """
 
     init: Callable[[Params, Problem], PyTree]
     round_step: Callable[[PyTree, RoundContext, Problem], tuple[PyTree, RoundMetrics]]
     models: Callable[[PyTree], Mapping[str, Params]]
+    client_models: Callable[[PyTree], Params] | None = None
 
 
 @describing.described_by('sample')

@@ -63,6 +63,11 @@ def server_and_client_mean(state: Any) -> Mapping[str, Params]:
     return {'server': state.server, 'client_mean': mean}
 
 
+def of_client_models(round_step: RoundStep, init: Any = every_client_at) -> Algorithm:
+    """An algorithm with a `ClientModelsState`."""
+    return Algorithm(init, round_step, server_and_client_mean, lambda state: state.clients)
+
+
 class MemoryState(NamedTuple):
     """State of algorithms whose server remembers one row per client.
 

@@ -112,4 +112,4 @@ def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number) -> Algori
         metrics = base.RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
         return ClientModelsState(server=server, clients=clients), metrics
 
-    return Algorithm(common.every_client_at, round_step, common.server_and_client_mean)
+    return common.of_client_models(round_step)

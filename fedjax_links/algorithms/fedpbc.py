@@ -86,4 +86,4 @@ def fedpbc(
         return ClientModelsState(server=server, clients=clients), metrics
 
     init = functools.partial(common.every_client_at, table_dtype=table_dtype)
-    return Algorithm(init, round_step, common.server_and_client_mean)
+    return common.of_client_models(round_step, init)

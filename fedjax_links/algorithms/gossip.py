@@ -5,6 +5,7 @@ References:
   updates.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from fedjax_links.algorithms import common
@@ -61,4 +62,7 @@ def gossip(local_train: ClientProgram) -> Algorithm:
     def init(params: Params, problem: Problem) -> GossipState:
         return GossipState(common.every_client_at(params, problem).clients)
 
-    return Algorithm(init, round_step, lambda state: {'server': tree.client_mean(state.clients)})
+    def models(state: GossipState) -> Mapping[str, Params]:
+        return {'server': tree.client_mean(state.clients)}
+
+    return Algorithm(init, round_step, models, lambda state: state.clients)

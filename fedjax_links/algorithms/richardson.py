@@ -5,7 +5,8 @@ References:
   Richardson-Romberg extrapolation.
 """
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -64,10 +65,18 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
             twice, _ = rules[1].round_step(state.twice, ctx, problem)
             return RichardsonState(once, twice), metrics
 
-        def models(state: RichardsonState) -> Mapping[str, Params]:
-            found = [rule.models(part) for rule, part in zip(rules, state, strict=True)]
+        def extrapolated(
+            of_once: Callable[[Any], Any], of_twice: Callable[[Any], Any], state: RichardsonState
+        ) -> Any:
+            found = of_once(state.once), of_twice(state.twice)
             return jax.tree.map(lambda a, b: (2 * a - b).astype(a.dtype), *found)
 
-        return Algorithm(init, round_step, models)
+        models, own = ([getattr(r, k) for r in rules] for k in ('models', 'client_models'))
+        return Algorithm(
+            init,
+            round_step,
+            functools.partial(extrapolated, *models),
+            functools.partial(extrapolated, *own) if all(own) else None,
+        )
 
     return make

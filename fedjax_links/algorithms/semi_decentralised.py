@@ -124,4 +124,4 @@ def _semi_decentralised(
         metrics = base.RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
         return ClientModelsState(server, clients), metrics
 
-    return Algorithm(common.every_client_at, round_step, common.server_and_client_mean)
+    return common.of_client_models(round_step)

@@ -368,9 +368,13 @@ class ByName:
         outputs = self.predict(params, chunk.features)
         return {name: metric.means(outputs, chunk.labels) for name, metric in self.metrics}
 
-    def finish(self, means: Mapping[str, Array], labels: Array) -> Mapping[str, Array]:
-        """Metrics from means over all examples, and the labels of these."""
-        return {name: metric.finish(means[name], labels) for name, metric in self.metrics}
+    def finish(self, means: Mapping[str, Array], labels: Any = None) -> Mapping[str, Array]:
+        """Metrics from means over examples, and the labels of these, without which some are not."""
+        return {
+            name: metric.finish(means[name], labels)
+            for name, metric in self.metrics
+            if labels is not None or not metric.reads_labels
+        }
 
 
 def _measure(per_batch: Metrics, params: Params, examples: Batch) -> Mapping[str, Array]:

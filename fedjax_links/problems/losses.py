@@ -29,11 +29,13 @@ class Metric(NamedTuple):
       means: ``(outputs, labels) -> [...]``, means over the examples of a chunk.
       finish: ``(means over all examples, labels of all) -> []``.
       larger: whether it is better when larger.
+      reads_labels: whether ``finish`` reads the labels, so that it is one of all examples alone.
     """
 
     means: Callable[[Array, Array], Array]
     finish: Callable[[Array, Array], Array] = lambda means, labels: means
     larger: bool = False
+    reads_labels: bool = False
 
 
 class Loss(NamedTuple):
@@ -159,7 +161,7 @@ _REGRESSION = {
     'mse': Metric(squared_error),
     'rmse': Metric(squared_error, lambda mean, labels: jnp.sqrt(mean)),
     'mae': Metric(absolute_error),
-    'r2': Metric(squared_error, _r2, larger=True),
+    'r2': Metric(squared_error, _r2, larger=True, reads_labels=True),
 }
 _CLASSES = {'accuracy': Metric(_accuracy, larger=True)}
 _TOKENS = {

@@ -9,7 +9,7 @@ from fedjax_links.core import errors
 
 
 class Metric(NamedTuple):
-    """One metric; those whose names end in ``accuracy`` are shares, which read in per cent.
+    """One metric; those with ``accuracy`` in their names are shares, which read in per cent.
 
     Attributes:
       name: as it was recorded.
@@ -22,7 +22,7 @@ class Metric(NamedTuple):
     @property
     def is_share(self) -> bool:
         """Whether it is a share of examples."""
-        return self.name.endswith('accuracy')
+        return 'accuracy' in self.name.split('_')
 
     @property
     def scale(self) -> int:

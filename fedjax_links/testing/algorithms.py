@@ -11,6 +11,7 @@ import numpy as np
 from fedjax_links import simulation
 from fedjax_links.algorithms.fedavg import fedavg
 from fedjax_links.base import Algorithm, LinkSample
+from fedjax_links.core import tree
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram
 from fedjax_links.machines import devices
@@ -243,6 +244,10 @@ def candidate_models_are_parameters(runs: Runs) -> None:
         with saying(f'{name} must have shapes, dtypes and structure of the parameters'):
             chex.assert_trees_all_equal_shapes_and_dtypes(model, params)
         close(model, params, f'{name} must start at the initial parameters')
+    if runs.algorithm.client_models is not None and 'client_mean' in models:
+        end = runs.standard.state.algorithm
+        mean = tree.client_mean(runs.algorithm.client_models(end))
+        close(mean, runs.algorithm.models(end)['client_mean'], 'client_mean must be their mean')
 
 
 @_listed
