@@ -68,11 +68,22 @@ def problem_text(problem: Any) -> str:
     rows = {
         'clients': f'{problem.num_clients:,}',
         'examples per client': span(f'{problem.min_examples:,}', f'{problem.max_examples:,}'),
+        'tests': tests_text(problem),
         'parameters': f'{sum(leaf.size for leaf in jax.tree.leaves(params)):,}',
         'metrics': ', '.join(measured),
         'data': textwrap.shorten(', '.join(leaves), _MOST_LETTERS, placeholder=' ...'),
     }
     return block('Problem', rows)
+
+
+def tests_text(problem: Any) -> str:
+    """How many examples of how many clients a problem is evaluated on; '' where nobody's."""
+    if problem.eval_owned is None:
+        return ''
+    counts = np.asarray(problem.eval_owned.counts)
+    others = int((counts[problem.num_clients :] > 0).sum())
+    said = f', {others:,} of whom do not train' if others else ''
+    return f'{counts.sum():,} examples of {(counts > 0).sum():,} clients{said}'
 
 
 def span(least: str, most: str) -> str:

@@ -19,10 +19,11 @@ def participation_loss(
     losses: Mapping[str, Any],
     *,
     names: Mapping[str, str] | None = None,
+    value_name: str = 'loss of the client',
     legend: bool = True,
     ax: Any = None,
 ) -> Any:
-    """The loss of every client against the rounds in which it took part.
+    """The loss of every client, or another value, against the rounds in which it took part.
 
     ::
 
@@ -30,8 +31,9 @@ def participation_loss(
 
     Args:
       counts: int[N], rounds by client.
-      losses: float[N] by label: losses of the clients at a final model.
+      losses: float[N] by label: losses of the clients at a final model; NaN is not drawn.
       names: what to call labels.
+      value_name: what they are.
       legend: whether to draw one.
       ax: matplotlib axes; a new figure by default.
 
@@ -53,7 +55,7 @@ def participation_loss(
     if legend:
         panels.legend(axes, outside=True)
     x_name = 'rounds in which the client took part'
-    return panels.finish(axes, x_name, 'loss of the client', whole='x', grid=True)
+    return panels.finish(axes, x_name, value_name, whole='x', grid=True)
 
 
 def partition(data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = None) -> Any:

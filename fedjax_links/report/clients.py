@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import runs
-from fedjax_links.base import Array, Key, Params, Problem
+from fedjax_links import evaluation, runs
+from fedjax_links.base import Algorithm, Array, FederationState, Key, Params, Problem
 from fedjax_links.clients.data import client_data
 from fedjax_links.config import trees
 from fedjax_links.core import errors, memory, tree
@@ -23,10 +23,9 @@ from fedjax_links.experiment.plan import choosing
 from fedjax_links.experiment.running.traced import state_shape
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import configured, prediction
-from fedjax_links.results import evaluations
+from fedjax_links.results import by_client, evaluations
 from fedjax_links.storage import archives, checkpoints, packing
 
-FILE = 'clients.npz'
 _MOST_CLIENTS = 100_000
 _MOST_BYTES = 2**31
 
@@ -40,6 +39,8 @@ class Clients(NamedTuple):
       losses: float[N] by algorithm, the mean training loss of each client at the final model of the
         first seed, at the first point of the grid.
       missing: by algorithm, why it has no losses.
+      measured: float[S, M] by algorithm and metric, of all seeds at the first point of the grid, as
+        `runs.Results.clients` has them; empty where evaluation data have no owners.
       expected: by algorithm and metric on evaluation data, what small steps lead to in the rounds
         of the run, or in the long run where these are not known; empty where nothing is predicted.
     """
@@ -48,6 +49,7 @@ class Clients(NamedTuple):
     source: str
     losses: Mapping[str, np.ndarray] = {}
     missing: Mapping[str, str] = {}
+    measured: Mapping[str, Mapping[str, np.ndarray]] = {}
     expected: Mapping[str, Mapping[str, float]] = {}
 
 
@@ -67,7 +69,8 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
         for kind in Clients._fields
     }
     with errors.on_disk(run.folder):
-        checkpoints.write_whole(run.folder / FILE, packing.npz(evaluations.leaves(by_kind)))
+        content = packing.npz(evaluations.leaves(by_kind))
+        checkpoints.write_whole(run.folder / by_client.FILE, content)
 
 
 def read(folder: Path) -> dict[str, Clients]:
@@ -76,10 +79,10 @@ def read(folder: Path) -> dict[str, Clients]:
     Args:
       folder: of a run.
     """
-    if not (folder / FILE).exists():
+    if not (folder / by_client.FILE).exists():
         return {}
     found: dict[str, dict[str, Any]] = {}
-    with np.load(folder / FILE, allow_pickle=False) as stored:
+    with np.load(folder / by_client.FILE, allow_pickle=False) as stored:
         for name, array in stored.items():
             kind, pattern, *labels = name.split('/')
             value, own = array if array.ndim else array.item(), found.get(pattern)
@@ -96,32 +99,37 @@ def compute(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str
       folder: where its checkpoints are.
     """
     found = {}
-    lanes = {label: _first_lanes(experiment, run, label) for label in experiment.algorithms}
+    lanes = {label: _lanes(experiment, run, label) for label in experiment.algorithms}
     for pattern in experiment.patterns:
         problem = experiment.problem_at(pattern, experiment.plan.points[0])
         law = _law(experiment, pattern)
         weights, source = law.weights, law.weights_source
         if weights is None:
             weights, source = np.zeros(0), f'not known: {law.description}'
-        ends = {k: _losses(experiment, folder, own[pattern], problem) for k, own in lanes.items()}
+        first = {label: own[pattern][0] for label, own in lanes.items()}
+        ends = {k: _losses(experiment, folder, lane, problem) for k, lane in first.items()}
+        own = {k: _measured(experiment, folder, every[pattern]) for k, every in lanes.items()}
         found[pattern] = Clients(
             weights=weights,
             source=source,
             losses={k: end for k, end in ends.items() if not isinstance(end, str)},
             missing={k: end for k, end in ends.items() if isinstance(end, str)},
+            measured={k: found for k, found in own.items() if found},
             expected=_expected(experiment, pattern),
         )
     return found
 
 
-def _first_lanes(experiment: Experiment, run: runs.Results, label: str) -> dict[str, Lane]:
-    """By pattern, the lane of an algorithm at the first point of the grid and the first seed."""
+def _lanes(experiment: Experiment, run: runs.Results, label: str) -> dict[str, list[Lane]]:
+    """By pattern, an algorithm's lanes at the first point of the grid, the first seed first."""
     tries = choosing.read_tries(run.columns, experiment.plan.facts(), label)
     chosen = [(entry.pattern, entry.at, entry.chosen) for entry in tries]
-    first: dict[str, Lane] = {}
+    found: dict[str, list[Lane]] = {}
     for lane in experiment.plan.main_lanes(label, chosen):
-        first.setdefault(lane.pattern, lane)
-    return first
+        own = found.setdefault(lane.pattern, [lane])
+        if own[0] is not lane and own[0].point == lane.point:
+            own.append(lane)
+    return found
 
 
 def _expected(experiment: Experiment, pattern: str) -> dict[str, Mapping[str, float]]:
@@ -150,26 +158,60 @@ def _law(experiment: Experiment, pattern: str) -> LinkLaw:
     return configured.link_law(bound)
 
 
-def _final_model(experiment: Experiment, folder: Path, lane: Lane) -> Params | str:
-    """A final model, the clients' mean where they keep models; or why there is none."""
+def _final_state(experiment: Experiment, folder: Path, lane: Lane) -> FederationState | str:
+    """The state that a lane ended in; or why there is none."""
     like = state_shape(experiment, lane)
     if tree.num_bytes(like) > _MOST_BYTES:
         return f'its state is too large to be looked at ({memory.size(tree.num_bytes(like))})'
     try:
-        state = checkpoints.load(runs.checkpoint_file(folder, lane.name, lane.num_rounds), like)
+        file = runs.checkpoint_file(folder, lane.name, lane.num_rounds)
+        found: FederationState = checkpoints.load(file, like)
     except checkpoints.DamagedError:
         return 'its last checkpoint is not there'
-    models = experiment.algorithm_at(lane.algorithm, lane.point).models(state.algorithm)
+    return found
+
+
+def _main_model(algorithm: Algorithm, state: FederationState) -> Params:
+    """The clients' mean where they keep models, else the server's."""
+    models = algorithm.models(state.algorithm)
     return models.get('client_mean', models['server'])
+
+
+def _measured(experiment: Experiment, folder: Path, lanes: list[Lane]) -> dict[str, np.ndarray]:
+    """Metrics of clients by seed; nothing where their data have no owners or a state is missing."""
+    rows: list[dict[str, np.ndarray]] = []
+    for lane in lanes:
+        problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
+        if problem.eval_owned is None:
+            return {}
+        state = _final_state(experiment, folder, lane)
+        if isinstance(state, str):
+            return {}
+        algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
+        found = dict(evaluation.by_client(_main_model(algorithm, state), problem))
+        if algorithm.client_models is not None:
+            own = evaluation.of_own_models(algorithm.client_models(state.algorithm), problem)
+            found |= {f'personal_{name}': values for name, values in own.items()}
+        found['participations'] = state.counters.participation_count
+        num_clients = problem.eval_owned.counts.size
+        rows.append(
+            {
+                name: np.pad(np.float32(v), (0, num_clients - len(v)), constant_values=np.nan)
+                for name, v in found.items()
+            }
+        )
+    stacked = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    return {**stacked, by_client.SEEDS: np.array([lane.seed for lane in lanes])}
 
 
 def _losses(experiment: Experiment, folder: Path, lane: Lane, problem: Problem) -> np.ndarray | str:
     """Losses by client at the final model of a lane, or why there are none."""
     if problem.num_clients > _MOST_CLIENTS:
         return f'more than {_MOST_CLIENTS:,} clients'
-    model = _final_model(experiment, folder, lane)
-    if isinstance(model, str):
-        return model
+    state = _final_state(experiment, folder, lane)
+    if isinstance(state, str):
+        return state
+    model = _main_model(experiment.algorithm_at(lane.algorithm, lane.point), state)
     steady = dataclasses.replace(problem, random_loss_fn=None)
     try:
         losses = np.asarray(_client_losses(model, jax.random.key(0), steady))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import describing, errors
-from fedjax_links.results import dataset, recorded, selection
+from fedjax_links.results import by_client, dataset, recorded, selection
 
 
 def _text(run: Any) -> str:
@@ -75,6 +75,22 @@ class Results:
     def tuning(self) -> Any:
         """As `dataset`, of the lanes that tuned, with the columns that are tuned too."""
         return recorded.of_run(self.columns, self.facts, dataset.TUNING)
+
+    @functools.cached_property
+    def clients(self) -> Any:
+        """What every client had at the end, as an ``xarray.Dataset``.
+
+        Of problems whose evaluation data have owners, from a folder where the command ``simulate``
+        or `report.write` with the experiment kept it; at the first point of a grid. Every metric is
+        a variable with the axes ``algorithm``, ``pattern``, ``seed`` and ``client``: of the final
+        model (the clients' mean where clients keep models) on the client's own evaluation data, NaN
+        where it has none. ``personal_<metric>`` is of the client's own model where the algorithm
+        has such, ``participations`` counts rounds; both are NaN for clients that do not train.
+
+        Raises:
+          ValueError: if nothing was kept.
+        """
+        return by_client.read(self.folder)
 
     def select(
         self,

@@ -71,6 +71,8 @@ def _describe_problem(problem: Problem, whose: str) -> list[str]:
             f'data     {np.mean(mix.classes_held):.1f} of {mix.class_mix.shape[1]} labels per '
             f'client, total variation {np.mean(mix.total_variation):.2f} from the global mix'
         )
+    if tests := describing.tests_text(problem):
+        lines.append(f'tests    {tests}')
     if known := evaluation.attainable_text(problem):
         lines.append(f"best     {known} (the population's best model, exact)")
     return lines

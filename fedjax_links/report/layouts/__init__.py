@@ -11,6 +11,7 @@ from typing import Any
 from fedjax_links.config import sections, trees
 from fedjax_links.experiment.plan import limits, redraws
 from fedjax_links.report import style
+from fedjax_links.report.layouts.by_client import clients
 from fedjax_links.report.layouts.final import bars, best, levels, metrics, spread
 from fedjax_links.report.layouts.heat_map import heat_map
 from fedjax_links.report.layouts.links import link_maps, participation
@@ -23,7 +24,7 @@ from fedjax_links.storage import checkpoints
 
 _EVERY: Sequence[Callable[..., Page]] = (
     *(overview, metrics, levels, best, first_rounds, rates, bars, curves),
-    *(heat_map, link_maps, participation, price, spread),
+    *(heat_map, link_maps, participation, clients, price, spread),
 )
 LAYOUTS: Mapping[str, Callable[..., Page]] = {layout.__name__: layout for layout in _EVERY}
 """By name, in the order of a report."""
@@ -46,6 +47,7 @@ def default(source: Source) -> dict[str, Mapping[str, Any]]:
     names += ['best'] if several_points and source.metric().direction else []
     names += ['rates'] if source.tuning else []
     redrawn = all(redraws.GRID in point for _, point in source.members.values())
+    names += ['clients'] if any(own.measured for own in source.clients.values()) else []
     names += ['spread'] if redrawn and source.num_seeds > 1 else []
     return {name: {'name': name} for name in names}
 

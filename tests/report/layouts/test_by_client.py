@@ -1,0 +1,128 @@
+"""Who is hurt: the table of clients against the same numbers from plain simulations."""
+
+import jax
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import evaluation, experiment, report, runs
+from fedjax_links.problems import datasets
+
+SEEDS, ROUNDS, RATE = 2, 40, 0.1
+HELD_OUT = {'holdout_clients': 3, 'holdout_examples': 0.3, 'min_examples': 5}
+
+
+def natural(**options):
+    rng = np.random.default_rng(5)
+    owners = np.repeat(np.arange(15), rng.integers(6, 30, 15))
+    labels = rng.integers(0, 3, owners.size)
+    shifts = rng.normal(size=(15, 4))[owners]
+    features = np.eye(4)[labels] + shifts + rng.normal(size=(owners.size, 4))
+    data = datasets.Dataset(features.astype(np.float32), labels, owners)
+    options = {'partition': 'natural', 'model': 'softmax', 'seed': 1} | options
+    return fl.problems.images(dataset=data, **options)
+
+
+def config(**changes):
+    return {
+        'title': 'owners',
+        'problem': {'name': f'{__name__}:natural', **HELD_OUT},
+        'links': {'name': 'bernoulli', 'probs': {'name': 'halves', 'first': 0.1, 'second': 0.9}},
+        'client': {'learning_rate': RATE, 'local_steps': 2},
+        'algorithms': {'fedavg': {}, 'fedpbc': {}},
+        'num_rounds': ROUNDS,
+        'eval_every': ROUNDS,
+        'num_seeds': SEEDS,
+        'reports': {'who': {'name': 'clients'}},
+        **changes,
+    }
+
+
+@pytest.fixture(scope='module')
+def finished(tmp_path_factory):
+    """An experiment and the folder of its run, with the report."""
+    folder = tmp_path_factory.mktemp('runs') / 'owners'
+    built = experiment.build(config())
+    report.write(built.run(folder), built)
+    return built, folder
+
+
+def plainly(built, label, seed):
+    """Metrics of clients, and of their own models, from `simulate`."""
+    problem, algorithm = natural(**HELD_OUT), built.algorithm_at(label, {})
+    result = jax.jit(
+        lambda key, problem: fl.simulate(
+            key, algorithm, built.pattern_at('links', {}), problem, num_rounds=ROUNDS
+        )
+    )(jax.random.key(seed), problem)
+    state = result.state.algorithm
+    models = algorithm.models(state)
+    found = dict(
+        evaluation.by_client(models.get('client_mean', models['server']), problem),
+        participations=np.float32(result.state.counters.participation_count),
+    )
+    own = algorithm.client_models
+    found['own'] = evaluation.of_own_models(own(state), problem) if own else None
+    return found
+
+
+def test_clients_are_one_more_dimension(finished):
+    built, folder = finished
+    found = runs.read(folder).clients
+    assert found['accuracy'].dims == ('algorithm', 'pattern', 'seed', 'client')
+    assert dict(found.sizes) == {'algorithm': 2, 'pattern': 1, 'seed': SEEDS, 'client': 15}
+    for label in ('fedavg', 'fedpbc'):
+        for seed in range(SEEDS):
+            here = found.sel(algorithm=label, pattern='links', seed=seed)
+            plain = plainly(built, label, seed)
+            np.testing.assert_allclose(here['accuracy'], plain['accuracy'], atol=1e-6)
+            np.testing.assert_allclose(here['loss'], plain['loss'], rtol=1e-4)
+            took_part = np.asarray(here['participations'])
+            np.testing.assert_array_equal(took_part[:12], plain['participations'])
+            assert np.isnan(took_part[12:]).all()
+            if plain['own'] is not None:
+                personal = np.asarray(here['personal_loss'])
+                np.testing.assert_allclose(personal[:12], plain['own']['loss'], rtol=1e-4)
+                assert np.isnan(personal[12:]).all()
+    assert np.isnan(found['personal_loss'].sel(algorithm='fedavg')).all()
+
+
+def test_the_table_has_the_numbers_of_the_clients(finished):
+    _, folder = finished
+    found = runs.read(folder).clients['accuracy'].sel(algorithm='fedpbc', pattern='links')
+    lines = (folder / 'report.md').read_text().splitlines()
+    header = next(line for line in lines if 'took part least' in line).split(' | ')
+    row = next(line for line in lines if line.startswith('| links | fedpbc') and '±' in line)
+    cells = dict(zip(header, row.split(' | '), strict=True))
+    values = 100 * np.asarray(found, float)
+    for name, expected in (
+        ('mean', values.mean(axis=1)),
+        ('p10', np.percentile(values, 10, axis=1)),
+        ('spread', values.std(axis=1)),
+        ('do not train', values[:, 12:].mean(axis=1)),
+    ):
+        assert abs(float(cells[name].split(' ± ')[0]) - expected.mean()) < 0.06
+
+
+def test_the_tenth_percentile_is_a_metric_of_every_evaluation(finished):
+    _, folder = finished
+    run = runs.read(folder)
+    last = run.dataset['eval_accuracy_p10'].sel(series='fedavg', pattern='links', model='server')
+    values = run.clients['accuracy'].sel(algorithm='fedavg', pattern='links')
+    expected = np.percentile(np.asarray(values, float), 10, axis=1)
+    np.testing.assert_allclose(last.isel(round=-1), expected, atol=1e-5)
+    assert run.facts['directions']['eval_accuracy_p10'] == 'max'
+
+
+def test_what_has_no_owners_costs_one_line():
+    plain = {'name': 'digits', 'num_clients': 12}
+    with pytest.raises(ValueError, match=r'`config.reports.* must be of a problem that holds out'):
+        report.check(experiment.build(config(problem=plain)))
+
+
+def test_nobody_s_data_have_no_clients(tmp_path):
+    built = experiment.build(config(problem={'name': 'digits', 'num_clients': 12}, reports={}))
+    run = built.run(tmp_path)
+    report.write(run, built)
+    with pytest.raises(ValueError, match='`folder` must hold metrics of clients'):
+        _ = runs.read(tmp_path).clients
