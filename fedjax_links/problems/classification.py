@@ -26,6 +26,8 @@ MODELS: Mapping[str, type[nn.Module]] = {
     'softmax': models.Softmax,
     'mlp': models.MLP,
     'cnn': models.CNN,
+    'gru': models.GRU,
+    'transformer': models.Transformer,
 }
 
 

@@ -1,4 +1,4 @@
-"""Flax models for classification."""
+"""Flax models for classification: of vectors, images and sequences of tokens."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 
 from fedjax_links.base import Array, Key
-from fedjax_links.core import checks
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.kernels.convolution import conv_as_matmul, max_pool
 from fedjax_links.problems.kernels.products import dense_product
 
@@ -133,6 +133,103 @@ class CNN(nn.Module):
         if self.kaiming:
             return {'kernel_init': kaiming_normal, 'bias_init': nn.initializers.zeros}
         return {'kernel_init': fan_in_uniform(fan_in), 'bias_init': fan_in_uniform(fan_in)}
+
+
+class GRU(nn.Module):
+    """Gated recurrent units over embedded tokens.
+
+    Attributes:
+      num_classes: number of outputs.
+      num_tokens: number of ids that are embedded; None: as many as outputs, to predict what
+        follows.
+      embedding: width of the embedding.
+      hidden: width of each layer.
+      layers: number of layers, each over the outputs of the one below.
+      every_token: whether there are scores after every token, or after the last alone.
+      dtype: what it computes in, as in `MLP`; what is carried from token to token is float32.
+
+    References:
+      Cho et al. 2014, Learning phrase representations using RNN encoder-decoder.
+    """
+
+    num_classes: int
+    num_tokens: int | None = None
+    embedding: int = 8
+    hidden: int = 256
+    layers: int = 1
+    every_token: bool = False
+    dtype: str | None = None
+
+    @nn.compact
+    def __call__(self, tokens: Array) -> Array:
+        """Logits [B, num_classes], or [B, L, num_classes], of tokens int[B, L]."""
+        check_widths('hidden', [self.hidden])
+        checks.static_int('layers', self.layers, maximum=2**10)
+        activations: Any = _embed(self, tokens, self.embedding)
+        for _ in range(self.layers):
+            cell: Any = nn.GRUCell(self.hidden, dtype=check_dtype(self.dtype))
+            activations = nn.RNN(cell)(activations)
+        return _scores(self, activations)
+
+
+class Transformer(nn.Module):
+    """Blocks of causal attention over embedded tokens, normalised before each part.
+
+    Attributes:
+      num_classes: number of outputs.
+      num_tokens: as in `GRU`.
+      hidden: width of embedding and blocks; places have an embedding of their own.
+      layers: number of blocks: attention, then a layer of four times the width with GELU.
+      heads: number of heads of attention, a divisor of ``hidden``.
+      every_token: as in `GRU`.
+      dtype: what it computes in, as in `MLP`.
+
+    References:
+      Vaswani et al. 2017, Attention is all you need; normalised as by Xiong et al. 2020, On layer
+      normalization in the transformer architecture.
+    """
+
+    num_classes: int
+    num_tokens: int | None = None
+    hidden: int = 128
+    layers: int = 2
+    heads: int = 4
+    every_token: bool = False
+    dtype: str | None = None
+
+    @nn.compact
+    def __call__(self, tokens: Array) -> Array:
+        """Logits [B, num_classes], or [B, L, num_classes], of tokens int[B, L]."""
+        checks.static_int('layers', self.layers, maximum=2**10)
+        checks.static_int('heads', self.heads, maximum=2**10)
+        if self.hidden % self.heads:
+            raise errors.invalid('hidden', f'be a multiple of heads ({self.heads})', self.hidden)
+        given: Any = {'dtype': check_dtype(self.dtype)}
+        embedded = _embed(self, tokens, self.hidden)
+        places = self.param('places', nn.initializers.normal(0.02), embedded.shape[1:])
+        activations, causal = embedded + places[None], nn.make_causal_mask(tokens)
+        for _ in range(self.layers):
+            attention = nn.MultiHeadDotProductAttention(self.heads, **given)
+            activations += attention(nn.LayerNorm(**given)(activations), mask=causal)
+            wide = nn.gelu(nn.Dense(4 * self.hidden, **given)(nn.LayerNorm(**given)(activations)))
+            activations += nn.Dense(self.hidden, **given)(wide)
+        return _scores(self, nn.LayerNorm(**given)(activations))
+
+
+def _embed(module: GRU | Transformer, tokens: Array, width: int) -> Array:
+    """float[B, L, width] of tokens int[B, L]; called within a compact module."""
+    check_widths('embedding', [width])
+    if tokens.ndim != 2 or not jnp.issubdtype(tokens.dtype, jnp.integer):
+        got = f'{tokens.dtype}{list(tokens.shape)}'
+        raise errors.invalid('features', 'be tokens, integers [examples, length]', got)
+    return nn.Embed(module.num_tokens or module.num_classes, width)(tokens)
+
+
+def _scores(module: GRU | Transformer, activations: Array) -> Array:
+    """Logits after every token, or after the last alone; called within a compact module."""
+    read = activations if module.every_token else activations[:, -1]
+    outputs = nn.Dense(module.num_classes, dtype=check_dtype(module.dtype))(read)
+    return as_logits(outputs, module.dtype)
 
 
 def check_widths(argument: str, widths: Sequence[int]) -> None:

@@ -4,17 +4,18 @@ Every partitioner takes the labels and returns ``clients``, int32[E], the owner 
 form that `problems.from_arrays` consumes. Each example is used exactly once. This is host code in
 NumPy.
 
-===================== ============= ==============================================================
-partitioner           volumes       label skew
-===================== ============= ==============================================================
-`iid`                 equal         none
-`dirichlet`           equal         Dirichlet class shares per client (the default in papers' texts)
-`dirichlet_unequal`   unequal       the same, as released with FedAU, FedPBC and FedAWE
-`dirichlet_per_class` unequal       Dirichlet client shares per class (Sun et al.)
-`label_shards`        equal         a few shards of the sorted data (McMahan et al.)
-`similarity`          nearly equal  one class per client, 5 % spread at random (Wang and Ji)
-`natural`             the data's    the data's: each example has its owner
-===================== ============= ==============================================================
+======================== =========== =============================================================
+partitioner              volumes     label skew
+======================== =========== =============================================================
+`iid`                    equal       none
+`dirichlet`              equal       Dirichlet class shares per client (the papers' default)
+`hierarchical_dirichlet` equal       the same over coarse classes, then within each (Reddi et al.)
+`dirichlet_unequal`      unequal     the same, as released with FedAU, FedPBC and FedAWE
+`dirichlet_per_class`    unequal     Dirichlet client shares per class (Sun et al.)
+`label_shards`           equal       a few shards of the sorted data (McMahan et al.)
+`similarity`             near equal  one class per client, 5 % spread at random (Wang and Ji)
+`natural`                the data's  the data's: each example has its owner
+======================== =========== =============================================================
 
 Equal volumes differ by at most one (`label_shards`: one per shard). The others redraw until every
 client owns an example. `divide` leaves clients and examples out, or holds them out;
@@ -36,6 +37,7 @@ from fedjax_links.problems.partition.shares import (
     dirichlet_per_class,
     dirichlet_shares,
     dirichlet_unequal,
+    hierarchical_dirichlet,
 )
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     'dirichlet_shares',
     'dirichlet_unequal',
     'divide',
+    'hierarchical_dirichlet',
     'iid',
     'label_shards',
     'natural',

@@ -18,6 +18,7 @@ PARTITIONS: Mapping[str, Partitioner] = {
     'dirichlet': partition.dirichlet,
     'dirichlet_unequal': partition.dirichlet_unequal,
     'dirichlet_per_class': partition.dirichlet_per_class,
+    'hierarchical_dirichlet': partition.hierarchical_dirichlet,
     'label_shards': partition.label_shards,
     'similarity': partition.similarity,
     'iid': partition.iid,

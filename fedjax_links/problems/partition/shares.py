@@ -1,10 +1,27 @@
-"""Label skew by Dirichlet draws, in the three forms that the papers' experiments use."""
+"""Label skew by Dirichlet draws, in the forms that the papers' experiments use."""
+
+import functools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.core import checks
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.partition import draws
+
+_Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
+"""``(client, bool[C] whether a class is left) -> weights [C]``, 0 for what is not left."""
+
+# fmt: off
+CIFAR100_COARSE = (
+    4, 1, 14, 8, 0, 6, 7, 7, 18, 3, 3, 14, 9, 18, 7, 11, 3, 9, 7, 11,
+    6, 11, 5, 10, 7, 6, 13, 15, 3, 15, 0, 11, 1, 10, 12, 14, 16, 9, 11, 5,
+    5, 19, 8, 8, 15, 13, 14, 17, 18, 10, 16, 4, 17, 4, 2, 0, 17, 4, 18, 17,
+    10, 3, 2, 12, 12, 16, 12, 1, 9, 19, 2, 10, 0, 1, 16, 12, 9, 13, 15, 13,
+    16, 19, 2, 4, 6, 19, 5, 5, 8, 19, 18, 1, 2, 15, 6, 0, 17, 8, 14, 13,
+)
+# fmt: on
+"""The superclass of each class of CIFAR-100, both in the order of their names."""
 
 
 def dirichlet_shares(
@@ -70,18 +87,68 @@ def dirichlet(
       visual classification, 2019.
     """
     labels, num_classes, rng = _begin(labels, num_clients, alpha, seed)
-    checks.static_int('num_clients', num_clients, maximum=labels.size)
     shares = _shares(rng, num_clients, num_classes, alpha)
-    unused = [rng.permutation(np.flatnonzero(labels == c)) for c in range(num_classes)]
-    left = np.array([examples.size for examples in unused])
-    small, larger = divmod(labels.size, num_clients)
-    clients = np.empty(labels.size, np.int32)
-    for client in range(num_clients):
-        counts = _draw_counts(rng, shares[client], left, small + (client < larger))
-        for c in np.flatnonzero(counts):
-            clients[unused[c][left[c] - counts[c] : left[c]]] = client
-        left -= counts
-    return clients
+
+    def weigh(client: int, left: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return np.where(left, shares[client], 0.0)
+
+    return _deal(rng, labels, num_clients, weigh)
+
+
+def hierarchical_dirichlet(
+    labels: ArrayLike,
+    *,
+    num_clients: int,
+    coarse: Sequence[int] | None = None,
+    alpha: float = 0.1,
+    beta: float = 10.0,
+    seed: int,
+) -> NDArray[np.int32]:
+    """Gives clients equal volumes, Dirichlet shares of coarse classes and of the classes in each.
+
+    Client by client, ``E // N`` labels (one more for the first ``E % N`` clients) are drawn: a
+    coarse class from the client's theta_i ~ Dir(alpha 1), then a class of it from the client's
+    Dir(beta 1) over these, each served with a random unused example. An exhausted class leaves its
+    coarse class's shares, which are renormalised, and a coarse class none of whose classes are left
+    leaves theta_i. A client whose classes are all gone draws uniformly from what is left.
+
+    Args:
+      labels: int[E], class of each example, numbered from 0.
+      num_clients: N, at most E.
+      coarse: int[C], the coarse class of each class, numbered from 0; by default the twenty
+        superclasses of CIFAR-100.
+      alpha: concentration over coarse classes, positive.
+      beta: concentration within a coarse class, positive.
+      seed: integer in ``[0, 2**32)``.
+
+    Returns:
+      Owner of each example, int32[E]. Sizes differ by at most one.
+
+    Raises:
+      ValueError: if an argument is out of range, or a class has no coarse one.
+
+    References:
+      Reddi et al., Adaptive federated optimization, ICLR 2021, appendix C.1: the Pachinko
+      allocation of CIFAR-100.
+    """
+    labels, num_classes, rng = _begin(labels, num_clients, alpha, seed)
+    checks.positive('beta', beta)
+    groups = checks.ids('coarse', CIFAR100_COARSE if coarse is None else coarse)
+    if len(groups) < num_classes:
+        raise errors.invalid('coarse', f'have an entry for each class ({num_classes})', len(groups))
+    groups = groups[:num_classes]
+    shares = _shares(rng, num_clients, int(groups.max()) + 1, alpha)[:, groups]
+    within = np.empty_like(shares)
+    for group in np.unique(groups):
+        members = groups == group
+        within[:, members] = _shares(rng, num_clients, int(members.sum()), beta)
+
+    def weigh(client: int, left: NDArray[np.bool_]) -> NDArray[np.float64]:
+        fine = np.where(left, within[client], 0.0)
+        of_group = np.bincount(groups, fine)[groups]
+        return shares[client] * np.divide(fine, of_group, out=fine, where=of_group > 0)
+
+    return _deal(rng, labels, num_clients, weigh)
 
 
 def dirichlet_unequal(
@@ -158,7 +225,7 @@ def _begin(
 ) -> tuple[NDArray[np.int64], int, np.random.Generator]:
     """Labels, the number of classes and the stream of a seed, all checked."""
     classes = checks.ids('labels', labels)
-    checks.static_int('num_clients', num_clients)
+    checks.static_int('num_clients', num_clients, maximum=classes.size)
     checks.positive('alpha', alpha)
     return classes, int(classes.max()) + 1, draws.generator(seed)
 
@@ -183,17 +250,37 @@ def _cut(
     return clients
 
 
+def _deal(
+    rng: np.random.Generator, labels: NDArray[np.int64], num_clients: int, weigh: _Weigh
+) -> NDArray[np.int32]:
+    """Equal volumes, client by client, of classes drawn while there are unused examples of them."""
+    unused = [rng.permutation(np.flatnonzero(labels == c)) for c in range(labels.max() + 1)]
+    left = np.array([examples.size for examples in unused])
+    small, larger = divmod(labels.size, num_clients)
+    clients = np.empty(labels.size, np.int32)
+    for client in range(num_clients):
+        weights = functools.partial(weigh, client)
+        counts = _draw_counts(rng, weights, left, small + (client < larger))
+        for c in np.flatnonzero(counts):
+            clients[unused[c][left[c] - counts[c] : left[c]]] = client
+        left -= counts
+    return clients
+
+
 def _draw_counts(
-    rng: np.random.Generator, shares: NDArray[np.float64], left: NDArray[np.int64], num_draws: int
+    rng: np.random.Generator,
+    weigh: Callable[[NDArray[np.bool_]], NDArray[np.float64]],
+    left: NDArray[np.int64],
+    num_draws: int,
 ) -> NDArray[np.int64]:
-    """Class counts of ``num_draws`` draws from ``shares`` while the stock ``left`` lasts.
+    """Class counts of ``num_draws`` draws by weight while the stock ``left`` lasts.
 
     Draws one label at a time in law, but a whole batch per exhausted class in work: the draws up
     to the first one that empties a class stand, the rest is drawn again without that class.
     """
     counts = np.zeros_like(left)
     while num_draws:
-        weights = np.where(counts < left, shares, 0.0)
+        weights = weigh(counts < left)
         if not weights.sum() > 0:
             return counts + rng.multivariate_hypergeometric(left - counts, num_draws)
         drawn = rng.choice(left.size, size=num_draws, p=weights / weights.sum())

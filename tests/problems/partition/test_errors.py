@@ -53,6 +53,10 @@ ERRORS = [
         '`num_clients` must leave every client an example in one of 100 draws, got 10.',
     ),
     (
+        lambda: partition.hierarchical_dirichlet(LABELS, num_clients=2, coarse=[0, 1], seed=0),
+        '`coarse` must have an entry for each class (7), got 2.',
+    ),
+    (
         lambda: partition.label_shards(LABELS, num_clients=100, shards_per_client=11, seed=0),
         '`shards_per_client` must be at most 10, got 11.',
     ),

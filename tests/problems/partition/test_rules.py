@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.problems import partition
-from fedjax_links.problems.partition import draws
+from fedjax_links.problems.partition import draws, shares
 
 Z = 4.5
 LABELS = np.random.default_rng(1).integers(7, size=1003)  # neither balanced nor divisible
@@ -21,6 +21,9 @@ PARTITIONERS = {
     ),
     'dirichlet_per_class': lambda n, seed: partition.dirichlet_per_class(
         LABELS, num_clients=n, alpha=0.5, seed=seed
+    ),
+    'hierarchical_dirichlet': lambda n, seed: partition.hierarchical_dirichlet(
+        LABELS, num_clients=n, coarse=[0, 0, 1, 2, 1, 0, 1], beta=1.0, seed=seed
     ),
     'label_shards': lambda n, seed: partition.label_shards(
         LABELS, num_clients=n, shards_per_client=3, seed=seed
@@ -146,6 +149,91 @@ def test_dirichlet_sequential_draws_match_a_loop_in_law():
         looped.append(got)
     error = np.sqrt((np.var(batched) + np.var(looped)) / 1500)
     assert abs(np.mean(batched) - np.mean(looped)) < Z * error
+
+
+@pytest.mark.statistical
+def test_hierarchical_dirichlet_has_the_law_of_its_draws():
+    # Until a class runs out, two of a client's draws agree in the coarse class with probability
+    # (1 + alpha) / (1 + G alpha), and then in the class with (1 + beta) / (1 + F beta).
+    coarse, quota, alpha, beta = np.array([0, 1, 2, 0, 1, 2]), 50, 0.3, 0.7
+    labels, agreed = np.repeat(np.arange(6), 50), []
+    for seed in range(600):
+        clients = partition.hierarchical_dirichlet(
+            labels, num_clients=6, coarse=coarse, alpha=alpha, beta=beta, seed=seed
+        )
+        own = labels[clients == 0]
+        agreed.append([np.sum(np.bincount(of) ** 2.0) for of in (coarse[own], own)])
+    pairs = (np.array(agreed) - quota) / (quota * (quota - 1))
+    same_coarse = (1 + alpha) / (1 + 3 * alpha)
+    expected = same_coarse * np.array([1, (1 + beta) / (1 + 2 * beta)])
+    # At most 50 of a class: a client whose 50 draws are all of one empties it and no more.
+    assert np.all(np.abs(pairs.mean(0) - expected) < Z * pairs.std(0) / np.sqrt(600))
+
+
+def pachinko(rng, coarse, stock, num_clients, alpha, beta):
+    """Labels by client, one at a time: a coarse class, then a class of it, until none is left."""
+    left, groups = list(stock), sorted(set(coarse))
+    counts = np.zeros((num_clients, len(stock)), int)
+    for client in range(num_clients):
+        root = dict(zip(groups, rng.dirichlet([alpha] * len(groups)), strict=True))
+        leaves = {}
+        for group in groups:
+            own = [c for c, g in enumerate(coarse) if g == group]
+            leaves[group] = dict(zip(own, rng.dirichlet([beta] * len(own)), strict=True))
+        for _ in range(sum(stock) // num_clients):
+            open_groups = [g for g in root if any(left[c] for c in leaves[g])]
+            weights = np.array([root[g] for g in open_groups])
+            group = open_groups[rng.choice(len(open_groups), p=weights / weights.sum())]
+            classes = [c for c in leaves[group] if left[c]]
+            weights = np.array([leaves[group][c] for c in classes])
+            c = classes[rng.choice(len(classes), p=weights / weights.sum())]
+            left[c] -= 1
+            counts[client, c] += 1
+    return counts
+
+
+@pytest.mark.statistical
+def test_hierarchical_dirichlet_matches_a_loop_in_law():
+    # On a stock that always runs out: mean counts of every client and class, two-sample z-tests.
+    coarse, stock = [0, 0, 1, 1, 1], [3, 9, 6, 2, 4]
+    labels = np.repeat(np.arange(5), stock)
+    ours, theirs = [], []
+    for seed in range(1000):
+        clients = partition.hierarchical_dirichlet(
+            labels, num_clients=3, coarse=coarse, alpha=1.0, beta=2.0, seed=seed
+        )
+        ours.append([np.bincount(labels[clients == i], minlength=5) for i in range(3)])
+        theirs.append(pachinko(np.random.default_rng(10_000 + seed), coarse, stock, 3, 1.0, 2.0))
+    ours, theirs = np.array(ours, float), np.array(theirs, float)
+    for power in (1, 2):
+        a, b = ours**power, theirs**power
+        error = np.sqrt((a.var(0) + b.var(0)) / 1000)
+        assert np.all(np.abs(a.mean(0) - b.mean(0)) < Z * error)
+
+
+CIFAR100 = """
+beaver dolphin otter seal whale, aquarium_fish flatfish ray shark trout,
+orchid poppy rose sunflower tulip, bottle bowl can cup plate,
+apple mushroom orange pear sweet_pepper, clock keyboard lamp telephone television,
+bed chair couch table wardrobe, bee beetle butterfly caterpillar cockroach,
+bear leopard lion tiger wolf, bridge castle house road skyscraper,
+cloud forest mountain plain sea, camel cattle chimpanzee elephant kangaroo,
+fox porcupine possum raccoon skunk, crab lobster snail spider worm, baby boy girl man woman,
+crocodile dinosaur lizard snake turtle, hamster mouse rabbit shrew squirrel,
+maple_tree oak_tree palm_tree pine_tree willow_tree,
+bicycle bus motorcycle pickup_truck train, lawn_mower rocket streetcar tank tractor
+"""
+
+
+def test_the_coarse_classes_of_cifar100_are_its_superclasses():
+    members = [group.split() for group in CIFAR100.split(',')]  # in the superclasses' order
+    names = sorted(name for group in members for name in group)
+    expected = [next(g for g, group in enumerate(members) if name in group) for name in names]
+    assert (len(names), list(shares.CIFAR100_COARSE)) == (100, expected)
+    labels = np.repeat(np.arange(100), 20)
+    clients = partition.hierarchical_dirichlet(labels, num_clients=20, seed=0)
+    mixes = [np.bincount(np.array(expected)[labels[clients == i]]).max() / 100 for i in range(10)]
+    assert np.mean(mixes) > 0.4  # few superclasses per client, at alpha 0.1
 
 
 @pytest.mark.statistical
@@ -389,6 +477,9 @@ def test_small_partitions_stay_as_they_are():
         'dirichlet_per_class': partition.dirichlet_per_class(
             labels, num_clients=3, alpha=0.5, seed=0
         ),
+        'hierarchical_dirichlet': partition.hierarchical_dirichlet(
+            labels, num_clients=3, coarse=[0, 1, 0], seed=0
+        ),
         'label_shards': partition.label_shards(labels, num_clients=3, seed=0),
         'similarity': partition.similarity(labels, num_clients=3, similarity=0.3, seed=0),
     }
@@ -397,6 +488,7 @@ def test_small_partitions_stay_as_they_are():
         'dirichlet': '021021012021',
         'dirichlet_unequal': '001021121221',
         'dirichlet_per_class': '010021121222',
+        'hierarchical_dirichlet': '012012212010',
         'label_shards': '100100122122',
         'similarity': '012212012212',
     }

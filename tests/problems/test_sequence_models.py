@@ -1,0 +1,197 @@
+"""Networks over tokens: the equations as float64 loops, what they can see, and that they learn."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import scipy.special
+
+import fedjax_links as fl
+from fedjax_links import problems
+from fedjax_links.problems import models
+from tests.machines.test_devices import in_a_process
+from tests.tiers import cases
+
+SMALL = {
+    'gru': models.GRU(5, embedding=3, hidden=4, layers=2),
+    'transformer': models.Transformer(5, hidden=8, heads=2, layers=2),
+}
+
+
+def init(module, tokens, seed=0):
+    """Parameters, with biases that matter."""
+    params = jax.jit(module.init)(jax.random.key(seed), tokens)['params']
+    return jax.tree.map(lambda leaf: leaf + 0.1, params)
+
+
+def numpy_gru(params, tokens):
+    """Two layers, text by text and token by token."""
+    params = jax.tree.map(lambda leaf: np.asarray(leaf, float), params)
+    scores = []
+    for text in tokens:
+        inputs = [params['Embed_0']['embedding'][token] for token in text]
+        for layer in range(2):
+            p = {
+                name: lambda x, w=w: x @ w['kernel'] + w.get('bias', 0)
+                for name, w in params[f'GRUCell_{layer}'].items()
+            }
+            carried, outputs = np.zeros(4), []
+            for x in inputs:
+                reset = scipy.special.expit(p['ir'](x) + p['hr'](carried))
+                update = scipy.special.expit(p['iz'](x) + p['hz'](carried))
+                new = np.tanh(p['in'](x) + reset * p['hn'](carried))
+                carried = (1 - update) * new + update * carried
+                outputs.append(carried)
+            inputs = outputs
+        scores.append(inputs[-1] @ params['Dense_0']['kernel'] + params['Dense_0']['bias'])
+    return np.array(scores)
+
+
+def layer_norm(p, x):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6) * p['scale'] + p['bias']
+
+
+def gelu(x):
+    """The approximation by a hyperbolic tangent."""
+    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def numpy_transformer(params, tokens):
+    """Two blocks, text by text, head by head and place by place."""
+    params = jax.tree.map(lambda leaf: np.asarray(leaf, float), params)
+    scores = []
+    for text in tokens:
+        x = params['Embed_0']['embedding'][text] + params['places']
+        for layer in range(2):
+            p = params[f'MultiHeadDotProductAttention_{layer}']
+            read = layer_norm(params[f'LayerNorm_{2 * layer}'], x)
+            added = np.zeros_like(x)
+            for head in range(2):
+                query, key, value = (
+                    read @ p[name]['kernel'][:, head] + p[name]['bias'][head]
+                    for name in ('query', 'key', 'value')
+                )
+                for place in range(len(text)):
+                    logits = key[: place + 1] @ query[place] / np.sqrt(4)
+                    seen = scipy.special.softmax(logits) @ value[: place + 1]
+                    added[place] += seen @ p['out']['kernel'][head]
+            x = x + added + p['out']['bias']
+            wide, narrow = params[f'Dense_{2 * layer}'], params[f'Dense_{2 * layer + 1}']
+            read = layer_norm(params[f'LayerNorm_{2 * layer + 1}'], x)
+            read = gelu(read @ wide['kernel'] + wide['bias'])
+            x = x + read @ narrow['kernel'] + narrow['bias']
+        last = layer_norm(params['LayerNorm_4'], x)[-1]
+        scores.append(last @ params['Dense_4']['kernel'] + params['Dense_4']['bias'])
+    return np.array(scores)
+
+
+@pytest.mark.parametrize('name, loop', [('gru', numpy_gru), ('transformer', numpy_transformer)])
+def test_the_network_is_the_loop(name, loop, rng):
+    tokens = rng.integers(0, 5, (3, 6)).astype(np.uint8)
+    params = init(SMALL[name], tokens)
+    scores = jax.jit(SMALL[name].apply)({'params': params}, tokens)
+    assert (scores.shape, scores.dtype) == ((3, 5), jnp.float32)
+    np.testing.assert_allclose(scores, loop(params, tokens), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize('name', SMALL)
+def test_scores_after_every_token_see_no_later_one(name, rng):
+    tokens = rng.integers(0, 5, (2, 6)).astype(np.int32)
+    every = SMALL[name].clone(every_token=True)
+    params = {'params': init(every, tokens)}
+    scores = jax.jit(every.apply)(params, tokens)
+    assert scores.shape == (2, 6, 5)
+    last = jax.jit(SMALL[name].apply)(params, tokens)
+    np.testing.assert_allclose(scores[:, -1], last, rtol=1e-5, atol=1e-6)
+    later = tokens.copy()
+    later[:, 4:] = (later[:, 4:] + 1) % 5
+    changed = jax.jit(every.apply)(params, later)
+    np.testing.assert_array_equal(changed[:, :4], scores[:, :4])
+    assert np.all(np.abs(changed[:, 4:] - scores[:, 4:]).max(-1) > 1e-4)
+
+
+@pytest.mark.parametrize('name', cases(SMALL, ['gru']))
+def test_in_bfloat16_parameters_gradients_and_scores_are_float32(name, rng):
+    tokens = rng.integers(0, 5, (8, 6)).astype(np.int32)
+    half = SMALL[name].clone(dtype='bfloat16')
+    params = {'params': init(half, tokens)}
+    ours, exact = (jax.jit(m.apply)(params, tokens) for m in (half, SMALL[name]))
+    assert ours.dtype == jnp.float32
+    # A few dozen roundings of 2^-9 each, most of which average out.
+    assert 0 < np.abs(ours - exact).max() <= 10 * 2**-9 * np.abs(exact).max()
+    slopes = jax.eval_shape(jax.grad(lambda params: half.apply(params, tokens).sum()), params)
+    assert {slope.dtype for slope in jax.tree.leaves((params, slopes))} == {jnp.dtype('float32')}
+    assert 'bf16' in str(jax.make_jaxpr(half.apply)(params, tokens))
+    with pytest.raises(ValueError, match="`dtype` has no 'bfloat61'; did you mean 'bfloat16'"):
+        half.clone(dtype='bfloat61').init(jax.random.key(0), tokens)
+
+
+def echoes(every_token=False):
+    """Clients of unequal size whose texts repeat with a period of two: what follows is known."""
+    rng = np.random.default_rng(0)
+    texts = np.tile(rng.integers(0, 5, (120, 2)), 4).astype(np.uint8)
+    labels = texts[:, 1:] if every_token else texts[:, -1]
+    owners = np.repeat(np.arange(4), [20, 40, 25, 35])
+    return texts[:, :-1], labels.astype(np.int32), owners
+
+
+@pytest.mark.parametrize('every_token', cases([False, True], [False]))
+@pytest.mark.parametrize('name', cases(SMALL, ['gru']))
+def test_a_federation_learns_what_follows(name, every_token):
+    module = SMALL[name].clone(every_token=every_token, hidden=16)
+    problem = problems.from_flax(
+        *echoes(every_token),
+        module=module,
+        loss='token_cross_entropy' if every_token else 'cross_entropy',
+    )
+    program = fl.local_training.local_sgd(0.01, local_steps=5, batch_size=16, optimizer=optax.adam)
+    algorithm = fl.ALGORITHMS['fedpbc'](program)
+    links = fl.participation.bernoulli(np.array([0.9, 0.5, 0.5, 0.9]))
+    run = jax.jit(
+        lambda key: fl.simulate(key, algorithm, links, problem, num_rounds=60, eval_every=60)
+    )
+    accuracy = float(run(jax.random.key(0)).evals['server']['accuracy'][-1])
+    assert accuracy > (0.8 if every_token else 0.95)  # nothing tells the second token
+
+
+ON_MESHES = """
+import numpy as np
+import fedjax_links as fl
+from tests.problems.test_sequence_models import SMALL, echoes
+
+program = fl.local_training.local_sgd(0.1, local_steps=2, batch_size=4)
+algorithm = fl.ALGORITHMS['fedavg'](program)
+links = fl.participation.bernoulli(np.full(4, 0.6))
+for name, module in SMALL.items():
+    problem = fl.problems.from_flax(*echoes(), module=module)
+    found = []
+    for size in (1, 2, 4):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:size]), ('clients',))
+        run = jax.jit(lambda key: fl.simulate(
+            key, algorithm, links, problem, num_rounds=4, mesh=mesh))
+        found.append([np.asarray(a).tobytes() for a in jax.tree.leaves(run(jax.random.key(0)))])
+    print(name, found[0] == found[1] == found[2])
+"""
+
+
+@pytest.mark.slow
+def test_meshes_of_any_size_give_the_same_bits():
+    assert in_a_process(ON_MESHES, as_users_compile=False) == ['gru True', 'transformer True']
+
+
+def test_mistakes_are_named(rng):
+    images = rng.normal(size=(6, 8, 8, 1)).astype(np.float32)
+    message = r'`module.features` must be tokens, integers \[examples, length\], got float32\[1, 8'
+    for module in SMALL.values():
+        with pytest.raises(ValueError, match=message):
+            problems.from_flax(images, np.arange(6) % 5, np.arange(6), module=module)
+    tokens = np.array([[0, 7]] * 6)
+    with pytest.raises(ValueError, match='`features` must lie below 5, the ids that the module'):
+        problems.from_flax(tokens, np.arange(6) % 5, np.arange(6), module=SMALL['gru'])
+    wide = models.Transformer(5, hidden=10, heads=4)
+    with pytest.raises(ValueError, match=r'`module.hidden` must be a multiple of heads \(4\), got'):
+        problems.from_flax(tokens % 5, np.arange(6) % 5, np.arange(6), module=wide)
+    more = SMALL['gru'].clone(num_tokens=8)
+    assert problems.from_flax(tokens, np.arange(6) % 5, np.arange(6), module=more).num_clients == 6
