@@ -209,11 +209,23 @@ class Transformer(nn.Module):
         places = self.param('places', nn.initializers.normal(0.02), embedded.shape[1:])
         activations, causal = embedded + places[None], nn.make_causal_mask(tokens)
         for _ in range(self.layers):
-            attention = nn.MultiHeadDotProductAttention(self.heads, **given)
+            attention = nn.MultiHeadDotProductAttention(self.heads, attention_fn=_attend, **given)
             activations += attention(nn.LayerNorm(**given)(activations), mask=causal)
             wide = nn.gelu(nn.Dense(4 * self.hidden, **given)(nn.LayerNorm(**given)(activations)))
             activations += nn.Dense(self.hidden, **given)(wide)
         return _scores(self, nn.LayerNorm(**given)(activations))
+
+
+def _attend(query: Array, key: Array, value: Array, *, mask: Array, **_: Any) -> Array:
+    """float[B, L, heads, width]: values [B, L, ...] by the softmax of what keys say to queries.
+
+    The softmax is the exponential of its logarithm: what the compiler makes of a division depends
+    on the number of devices.
+    """
+    scores = jnp.einsum('bqhd,bkhd->bhqk', query, key) / math.sqrt(query.shape[-1])
+    scores = jnp.where(mask, scores.astype(jnp.float32), -1e30)
+    shares = jnp.exp(nn.log_softmax(scores)).astype(value.dtype)
+    return jnp.einsum('bhqk,bkhd->bqhd', shares, value)
 
 
 def _embed(module: GRU | Transformer, tokens: Array, width: int) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from fedjax_links.core import errors
 from fedjax_links.problems.datasets.dataset import Dataset
 
-Arrays = Mapping[str, np.ndarray]
+Arrays = Mapping[str, Any]
 PathLike = str | os.PathLike[str]
 
 _KEYS = [field.name for field in dataclasses.fields(Dataset)]

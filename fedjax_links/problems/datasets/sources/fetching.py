@@ -4,6 +4,7 @@ import pathlib
 
 from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets import npz
+from fedjax_links.problems.datasets.dataset import Dataset
 from fedjax_links.problems.datasets.sources.recipes import RECIPES
 
 
@@ -22,7 +23,8 @@ def fetch(
       name: a name in `RECIPES`.
       data_dir: folder of the npz, see `npz.data_root`; the publisher's files go to its
         ``downloads``.
-      mirror: address of a folder with files of the same names, to be used in the publisher's place.
+      mirror: address of a folder with files of the same names, to be used in the publisher's place;
+        or a folder on this machine, whose files are read as they are, all or some of them.
       progressbar: whether to show how far it is, a line for each file on the standard error.
 
     Returns:
@@ -40,21 +42,34 @@ def fetch(
     except ImportError as error:
         raise errors.missing_package('downloads need pooch', "'fedjax_links[data]'") from error
     recipe, file = RECIPES[name], npz.npz_file(name, data_dir)
-    folder = file.parent / 'downloads' / name
+    folder, published = file.parent / 'downloads' / name, recipe.files
+    if mirror is not None and '://' not in mirror:
+        folder, published = pathlib.Path(mirror), ()
+        if not folder.is_dir():
+            raise errors.invalid('mirror', 'be an address or a folder', mirror)
     pooch.get_logger().setLevel('ERROR')
-    load = pooch.HTTPDownloader(progressbar=progressbar, chunk_size=2**18)
+    load = pooch.HTTPDownloader(progressbar=progressbar, chunk_size=2**18, timeout=(10, 60))
     with errors.on_disk(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        for part in recipe.files:
+        for place in (folder, file.parent):
+            place.mkdir(parents=True, exist_ok=True)
+        for part in published:
             url = part.url if mirror is None else f'{mirror.rstrip("/")}/{part.name}'
             try:
-                pooch.retrieve(url, part.digest, fname=part.name, path=folder, downloader=load)
+                pooch.retrieve(
+                    url, part.digest or None, fname=part.name, path=folder, downloader=load
+                )
             except requests.RequestException as error:
                 requirement = f'get {url} (or try another place by --mirror=URL)'
                 raise errors.invalid('fetch', requirement, errors.describe(error)) from None
             except ValueError:  # pooch's word for another checksum
                 requirement = f'get the published {part.name} from {url}'
                 raise errors.invalid('fetch', requirement, 'a file of another checksum') from None
-        arrays = recipe.read(folder)
-    npz.write_arrays(file, arrays)
+        try:
+            dataset = Dataset(**recipe.read(folder))
+        except (KeyError, ValueError) as error:
+            if published or isinstance(error, errors.InvalidError):
+                raise
+            requirement = f'hold files of {name} as published ({errors.describe(error)})'
+            raise errors.invalid('mirror', requirement, folder) from error
+    npz.save_npz(dataset, file)
     return file

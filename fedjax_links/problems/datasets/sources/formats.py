@@ -1,14 +1,14 @@
 """The publishers' file formats, read into plain arrays; nothing is unpickled.
 
-Every reader takes the folder of the published files, whose checksums hold, and returns arrays under
-the keys of `from_npz`, pixels as uint8.
+Every reader takes the folder of the published files, whose checksums hold, and returns what a
+`Dataset` is made of, pixels as uint8.
 """
 
 import gzip
 import pathlib
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -32,19 +32,36 @@ def read_emnist(folder: pathlib.Path) -> Arrays:
 
 def read_cifar10(folder: pathlib.Path) -> Arrays:
     """The binary version of CIFAR-10: records of a label and 3 x 32 x 32 pixels."""
+    batches = {'train': [f'data_batch_{k}.bin' for k in range(1, 6)], 'test': ['test_batch.bin']}
+    return _read_cifar(folder / 'cifar-10-binary.tar.gz', batches, num_labels=1)
+
+
+def read_cifar100(folder: pathlib.Path) -> Arrays:
+    """The binary version of CIFAR-100: records of a superclass, a class and the pixels.
+
+    The superclass goes by the class (`shares.CIFAR100_COARSE`) and is left out.
+    """
+    batches = {'train': ['train.bin'], 'test': ['test.bin']}
+    return _read_cifar(folder / 'cifar-100-binary.tar.gz', batches, num_labels=2)
+
+
+def _read_cifar(
+    archive: pathlib.Path, batches: Mapping[str, Sequence[str]], num_labels: int
+) -> Arrays:
+    """Records of labels, the last of which is taken, and of all red pixels, green ones, blue."""
     arrays = {}
-    with tarfile.open(folder / 'cifar-10-binary.tar.gz') as tar:
+    with tarfile.open(archive) as tar:
         held = {
             pathlib.PurePath(member.name).name: np.frombuffer(file.read(), np.uint8)
             for member in tar
             if (file := tar.extractfile(member))
         }
-    batches = [held[f'data_batch_{k}.bin'] for k in range(1, 6)]
-    for part, bytes_ in (('train', np.concatenate(batches)), ('test', held['test_batch.bin'])):
-        records = bytes_.reshape(-1, 1 + 3 * 32 * 32)
-        images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    for part, names in batches.items():
+        records = np.concatenate([held[name] for name in names])
+        records = records.reshape(-1, num_labels + 3 * 32 * 32)
+        images = records[:, num_labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         arrays[f'{part}_features'] = np.ascontiguousarray(images)
-        arrays[f'{part}_labels'] = records[:, 0].astype(np.int32)
+        arrays[f'{part}_labels'] = records[:, num_labels - 1].astype(np.int32)
     return arrays
 
 

@@ -1,0 +1,35 @@
+"""Texts as tokens: one for each character of a fixed vocabulary, and one for all others."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedjax_links.core import errors
+
+VOCABULARY = '\n !"&\'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}'
+"""The 80 characters of LEAF's Shakespeare, whose tokens are their places; all others are 80."""
+NUM_TOKENS = len(VOCABULARY) + 1
+
+_TOKENS = np.full(256, len(VOCABULARY), np.uint8)
+_TOKENS[list(VOCABULARY.encode('ascii'))] = np.arange(len(VOCABULARY))
+
+
+def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """Tokens of texts of one length, each in one byte.
+
+    Args:
+      texts: E of them, of L characters each.
+
+    Returns:
+      uint8[E, L], below `NUM_TOKENS`.
+
+    Raises:
+      ValueError: if they differ in length.
+    """
+    for text in texts:
+        if len(text) != len(texts[0]):
+            requirement = f'have {len(texts[0])} characters each'
+            raise errors.invalid('texts', requirement, errors.text_of(text))
+    points = np.frombuffer(''.join(texts).encode('utf-32-le', 'surrogatepass'), '<u4')
+    return _TOKENS[np.minimum(points, 255)].reshape(len(texts), -1)
