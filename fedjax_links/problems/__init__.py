@@ -1,9 +1,9 @@
 """Federated problems: client data, a loss, and what to evaluate.
 
 `from_arrays` and `from_flax` take anybody's data; `generated` makes a client's when it trains;
-`images` spreads a named data set over clients, normalised and augmented inside the program;
-`quadratic` has exact answers, `gaussians` and `gaussian_regression` have a known difficulty, and
-`label_noise` adds more; `PROBLEMS` names the ready-made ones.
+`images` spreads a named data set over clients, normalised and augmented inside the program, and
+`text` one of tokens; `quadratic` has exact answers, `gaussians` and `gaussian_regression` have a
+known difficulty, and `label_noise` adds more; `PROBLEMS` names the ready-made ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from fedjax_links.base import LinearObjective, Problem
 from fedjax_links.core.registry import Registry
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
-from fedjax_links.problems.classification import digits, images, owners
+from fedjax_links.problems.classification import digits, images, owners, text
 from fedjax_links.problems.gaussian_regression import gaussian_regression
 from fedjax_links.problems.gaussians import gaussians
 from fedjax_links.problems.generated import generated
@@ -30,6 +30,7 @@ PROBLEMS: Mapping[str, Callable[..., Problem]] = Registry(
         'quadratic': quadratic,
         'robust_regression': robust_regression,
         'synthetic': synthetic,
+        'text': text,
     }
 )
 
@@ -50,4 +51,5 @@ __all__ = [
     'quadratic',
     'robust_regression',
     'synthetic',
+    'text',
 ]

@@ -1,6 +1,8 @@
 """What arrays of examples must be like, beside each other and beside what a model says of them."""
 
-from collections.abc import Callable, Mapping
+import functools
+import io
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,6 +20,49 @@ def check_numbers(argument: str, array: np.ndarray) -> None:
     if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
         requirement = 'hold numbers, as np.unique(..., return_inverse=True)[1] makes of names'
         raise errors.invalid(argument, requirement, array.dtype)
+
+
+def stack_rows(argument: str, rows: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """Rows of numbers of one shape, or images of one size, as an array.
+
+    Images are Pillow's, or mappings of ``bytes`` that it decodes; they come out as uint8[height,
+    width, 1] in shades of grey and uint8[height, width, 3] else. 64 bits become 32, as JAX has them
+    by default.
+
+    Args:
+      argument: what to name in an error.
+      rows: the rows.
+
+    Raises:
+      ValueError: if they are no numbers, differ in shape, or do not fit into 32 bits.
+    """
+    try:
+        stacked = isinstance(rows, np.ndarray) and rows.dtype != object
+        array = np.asarray(rows) if stacked else np.stack([_as_array(row) for row in rows])
+    except (TypeError, ValueError):
+        shapes = sorted({str(np.shape(row)) for row in rows})[:2]
+        raise errors.invalid(argument, 'have one shape', ' and '.join(shapes)) from None
+    check_numbers(argument, array)
+    smaller = {'int64': np.int32, 'uint64': np.int32, 'float64': np.float32}.get(array.dtype.name)
+    if smaller is np.int32 and array.size and abs(array).max() >= 2**31:
+        raise errors.invalid(argument, 'fit into 32 bits', array.max())
+    return array if smaller is None else array.astype(smaller)
+
+
+stack_features = functools.partial(stack_rows, 'features')
+stack_labels = functools.partial(stack_rows, 'labels')
+
+
+def _as_array(row: Any) -> np.ndarray:
+    """A row as it is, or the pixels of an image."""
+    if isinstance(row, Mapping) and row.get('bytes'):
+        from PIL import Image  # slow to import, so only here
+
+        row = Image.open(io.BytesIO(row['bytes']))
+    if not hasattr(row, 'getbands'):
+        return np.asarray(row)
+    pixels = np.asarray(row if row.mode in ('L', 'RGB') else row.convert('RGB'))
+    return pixels if pixels.ndim == 3 else pixels[..., None]
 
 
 def check_rows(argument: str, array: np.ndarray, whose: str, count: int) -> None:

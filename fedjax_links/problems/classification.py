@@ -1,4 +1,4 @@
-"""Image classification spread over clients."""
+"""Classification spread over clients: of images, and of texts as tokens."""
 
 import inspect
 import re
@@ -68,6 +68,55 @@ def digits(
     )
 
 
+def text(
+    *,
+    model: Model = 'gru',
+    partition: str | Partitioner = 'natural',
+    seed: int = 0,
+    data_seed: int | None = None,
+    partition_seed: int | None = None,
+    **options: Any,
+) -> Problem:
+    """Texts as tokens [E, L], each with the class that follows, such as the next character.
+
+    Args:
+      model: as in `images`: ``'gru'``, ``'transformer'``, or another that takes tokens.
+      partition: as in `images`.
+      seed: as in `images`, and so are the next two.
+      data_seed: in its place for the data.
+      partition_seed: in its place for the partition.
+      **options: further options of `images`, ``dataset`` among them.
+
+    Returns:
+      A problem with metrics ``loss`` and ``accuracy``, the share of what follows that is foreseen;
+      with labels [E, L], one for each token, ``perplexity`` too.
+
+    Raises:
+      ValueError: as `images` does.
+
+    Example:
+      >>> from fedjax_links import problems
+      >>> from fedjax_links.problems.datasets import Dataset, characters
+      >>> texts, after, speakers = ['to be or', 'not to b'], [' ', 'e'], ['Hamlet', 'Ophelia']
+      >>> data = Dataset(
+      ...     characters.encode(texts), characters.encode(after)[:, 0], speakers,
+      ...     num_classes=characters.NUM_TOKENS,
+      ... )
+      >>> problem = problems.text(dataset=data, model={'name': 'gru', 'hidden': 8})
+      >>> print(problem.num_clients, problem.data.features.dtype, problem.data.features.shape)
+      2 uint8 (2, 8)
+    """
+    return images(
+        model=model,
+        partition=partition,
+        seed=seed,
+        data_seed=data_seed,
+        partition_seed=partition_seed,
+        tokens=True,
+        **options,
+    )
+
+
 def images(
     *,
     dataset: str | datasets.Dataset,
@@ -85,6 +134,7 @@ def images(
     holdout_examples: float = 0.0,
     data_seed: int | None = None,
     partition_seed: int | None = None,
+    tokens: bool = False,
     **partition_options: Any,
 ) -> Problem:
     """A data set whose training examples are spread over clients; what is held out evaluates.
@@ -121,6 +171,7 @@ def images(
       data_seed: seed of label noise in place of ``seed``, and of the loader in place of its own,
         where it has one.
       partition_seed: seed of the partition in place of ``seed``.
+      tokens: whether features are tokens, which are not scaled, as in `text`.
       **partition_options: passed on to the partition (``alpha``, ``shards_per_client``, ...).
 
     Returns:
@@ -160,13 +211,14 @@ def images(
         seed=partition_seed,
     )
     labels = noise.apply(label_noise, noise_seed, held.train_labels, held.num_classes)
-    prepares = channels is not None or features.dtype == np.uint8
+    prepares = channels is not None or (features.dtype == np.uint8 and not tokens)
     try:
         return from_flax(
             features[division.rows],
             labels[division.rows],
             division.clients,
             module=_build_model(model, held.num_classes),
+            loss='cross_entropy' if labels.ndim == 1 else 'token_cross_entropy',
             eval_data=_held_out(held, division, natural=natural),
             preprocess=Partial(_prepare, channels) if prepares else None,
             augment=augmented if augment else None,

@@ -1,5 +1,6 @@
 """Data of other libraries, against the same arrays by hand."""
 
+import io
 import json
 import tracemalloc
 
@@ -204,3 +205,63 @@ def test_columns_by_themselves():
     for owners, message in ((3, 'have one entry per'), ([0], 'have 1 rows, as clients do, got 7')):
         with pytest.raises(ValueError, match=f'^`(clients|features)` must {message}'):
             adapters.from_columns(X, Y, owners)
+
+
+@pytest.mark.parametrize('make', ['array', 'list', 'frame', 'pictures', 'bytes'])
+def test_columns_of_any_kind(make):
+    pandas, image = pytest.importorskip('pandas'), pytest.importorskip('PIL.Image')
+    grey = RNG.integers(0, 256, (7, 4, 5), dtype=np.uint8)
+    owners, expected = OWNERS, grey[..., None]
+    if make == 'array':
+        features, labels = grey[..., None], Y.astype(np.int64)
+    elif make == 'list':
+        features, labels = list(grey[..., None]), Y.tolist()
+    elif make == 'frame':
+        features = pandas.DataFrame(grey.reshape(7, 20))
+        labels, owners = pandas.Series(Y, index=range(9, 16)), pandas.Series(OWNERS)
+        expected = grey.reshape(7, 20)
+    else:
+        features, labels = [image.fromarray(pixels) for pixels in grey], Y
+        if make == 'bytes':  # as Hugging Face stores them
+            streams = [io.BytesIO() for _ in features]
+            for picture, stream in zip(features, streams, strict=True):
+                picture.save(stream, 'PNG')
+            features = [{'bytes': stream.getvalue(), 'path': None} for stream in streams]
+    found = adapters.from_columns(features, labels, owners)
+    np.testing.assert_array_equal(found.features, expected)
+    np.testing.assert_array_equal(found.labels, Y)
+    assert (found.features.dtype, found.labels.dtype) == (np.uint8, np.int32)
+    assert (found.clients.tolist(), found.names) == (NUMBERS, NAMES)
+
+
+def test_images_of_several_kinds_are_shades_of_grey_or_colours():
+    image = pytest.importorskip('PIL.Image')
+    pixels = RNG.integers(0, 256, (4, 5, 4), dtype=np.uint8)
+    clear = image.fromarray(pixels)
+    found = adapters.from_columns([clear, clear.convert('RGB')], [0, 1], [0, 1])
+    np.testing.assert_array_equal(found.features, np.stack([pixels[..., :3]] * 2))
+    few = clear.convert('RGB').quantize(4)  # of a palette
+    named = adapters.from_columns([few], [0], [0]).features
+    np.testing.assert_array_equal(named[0], np.asarray(few.convert('RGB')))
+    with pytest.raises(ValueError, match=r'`features` must have one shape, got'):
+        adapters.from_columns([clear, clear.resize((3, 3))], [0, 1], [0, 1])
+
+
+def test_a_label_by_itself_is_a_vector_and_in_a_list_a_column():
+    pandas = pytest.importorskip('pandas')
+    frame = pandas.DataFrame({'who': OWNERS, 'a': X[:, 0], 'y': X @ np.float32([1, 2, 3])})
+    for label in ('y', ['y']):
+        found = adapters.from_pandas(frame, client='who', features=['a'], label=label)
+        problem = problems.from_flax(*found[:3], module=nn.Dense(1), loss='squared_error')
+        assert problem.data.labels.shape == (7, 1)
+    assert adapters.from_columns(frame[['a']], frame['y'], frame['who']).labels.shape == (7,)
+
+
+@pytest.mark.parametrize('none', [None, float('nan'), 'NA'])
+def test_owners_that_are_missing_are_named(none):
+    pandas = pytest.importorskip('pandas')
+    owners = ['nan', 'None', pandas.NA if none == 'NA' else none]
+    owners = pandas.Series(owners, dtype=object)
+    with pytest.raises(ValueError, match='`clients` must name an owner, got none for example 2'):
+        adapters.from_columns(X[:3], Y[:3], owners)
+    assert adapters.from_columns(X[:2], Y[:2], owners[:2]).names == ('None', 'nan')

@@ -342,7 +342,7 @@ def test_mistakes_cost_one_line_and_no_reading(changes, message):
             {'partition': 'iid', 'alpha': 1.0},
             "`partition` has no 'alpha'; valid names: augment, data, data_seed, dataset, "
             'holdout_clients, holdout_examples, label_noise, max_examples, min_examples, model, '
-            'normalise, num_clients, partition, partition_seed, seed.',
+            'normalise, num_clients, partition, partition_seed, seed, tokens.',
         ),
     ],
 )

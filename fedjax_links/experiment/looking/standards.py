@@ -5,11 +5,14 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from fedjax_links import algorithms, local_training, participation, problems
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.experiment.config import build
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.plan.lanes import Lane
+from fedjax_links.problems.datasets import Dataset
 
 NUM_ROUNDS = 4
 _NUM_CLIENTS = 12
@@ -65,7 +68,13 @@ def _algorithm(entry: AlgorithmEntry) -> Any:
 def _standard(
     title: str, every: Mapping[str, Any], patterns: Mapping[str, Any], model: Any = 'softmax'
 ) -> Experiment:
-    problem = problems.digits(num_clients=_NUM_CLIENTS, alpha=0.5, seed=0, model=model)
+    if title in _OF_TOKENS:
+        texts = np.random.default_rng(0).integers(0, 10, (8 * _NUM_CLIENTS, 6), np.int32)
+        owners = np.arange(len(texts), dtype=np.int32) % _NUM_CLIENTS
+        held = Dataset(texts[:, :5], texts[:, 5], owners, num_classes=10)
+        problem = problems.text(dataset=held, model=model)
+    else:
+        problem = problems.digits(num_clients=_NUM_CLIENTS, alpha=0.5, seed=0, model=model)
     return Experiment(
         title=title,
         problem=problem,
@@ -76,10 +85,15 @@ def _standard(
     )
 
 
+_OF_TOKENS: Mapping[str, Any] = {
+    'gru': {'name': 'gru', 'hidden': 16},
+    'transformer': {'name': 'transformer', 'hidden': 16},
+}
 _MODELS: Mapping[str, Any] = {
     'mlp': 'mlp',
     'mlp_bfloat16': {'name': 'mlp', 'dtype': 'bfloat16'},
     'cnn': {'name': 'cnn', 'channels': (8, 8), 'hidden': (32,)},
+    **_OF_TOKENS,
 }
 STANDARD: Mapping[str, Callable[[], Experiment]] = {
     'rules': _rules,

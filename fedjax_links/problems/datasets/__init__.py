@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from fedjax_links.core import errors
 from fedjax_links.problems.datasets.dataset import Dataset
 from fedjax_links.problems.datasets.digits import digits
+from fedjax_links.problems.datasets.leaf import from_leaf
 from fedjax_links.problems.datasets.npz import PathLike, from_npz, npz_file, save_npz
 from fedjax_links.problems.datasets.sources import RECIPES
 from fedjax_links.problems.datasets.synthetic_images import synthetic_images
@@ -31,6 +32,7 @@ __all__ = [
     'DATASETS',
     'Dataset',
     'digits',
+    'from_leaf',
     'from_npz',
     'from_tfds',
     'published',
@@ -65,6 +67,7 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
 DATASETS: Mapping[str, Callable[..., Dataset]] = {
     **{name: functools.partial(published, name) for name in RECIPES},
     'digits': digits,
+    'leaf': from_leaf,
     'npz': from_npz,
     'synthetic_images': synthetic_images,
     'tfds': from_tfds,
