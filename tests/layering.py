@@ -62,7 +62,7 @@ _LIBRARIES = {
     'analysis': {'numpy', 'scipy'},
     'problems': {
         *('jax', 'numpy', 'scipy', 'flax', 'optax'),
-        *('sklearn', 'tensorflow_datasets', 'PIL', 'pooch', 'requests'),  # of data sets
+        *('sklearn', 'tensorflow_datasets', 'PIL', 'pooch', 'pyarrow', 'requests'),  # of data sets
     },
     'papers': {'jax', 'numpy', 'scipy', 'optax', 'flax'},
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
