@@ -78,23 +78,24 @@ def participating(links: Links) -> Cohort:
     Args:
       links: the links of a round. Where they name a cohort, this is it: B slots, at no cost.
     """
-    if isinstance(links, CohortLinkSample):
-        return Cohort(ids=links.ids, size=links.size, num_clients=links.num_clients)
-    return make_cohort(base.participants(links))
+    return _named_or(links, base.participants)
 
 
 def delivering(links: Links) -> Cohort:
     """The cohort of the clients that train from a model of their own and whose result arrives."""
-    if isinstance(links, CohortLinkSample):
-        return participating(links)
-    return make_cohort(base.delivers(links))
+    return _named_or(links, base.delivers)
 
 
 def answered(links: Links) -> Cohort:
     """The cohort of those that deliver and hear what the server then says."""
+    return _named_or(links, lambda links: base.delivers(links) & base.receives(links))
+
+
+def _named_or(links: Links, mask_of: Callable[[Links], Array]) -> Cohort:
+    """The cohort that links name; of others, that of a mask."""
     if isinstance(links, CohortLinkSample):
-        return participating(links)
-    return make_cohort(base.delivers(links) & base.receives(links))
+        return Cohort(ids=links.ids, size=links.size, num_clients=links.num_clients)
+    return make_cohort(mask_of(links))
 
 
 def computing(links: Links) -> Cohort:

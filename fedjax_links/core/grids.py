@@ -1,7 +1,7 @@
 """Grids of values: nested like a config, as columns, and as points."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedjax_links.core import checks, errors
@@ -74,13 +74,10 @@ def points(columns: Columns, mode: str) -> list[dict[str, Any]]:
     """
     checks.choice('grid_mode', mode, MODES)
     lengths = {name: len(values) for name, values in columns.items()}
-    if mode == 'cross':
-        rows: Iterator[tuple[Any, ...]] = itertools.product(*columns.values())
-    elif len(set(lengths.values())) > 1:
+    if mode == 'together' and len(set(lengths.values())) > 1:
         raise errors.invalid('grid', "have columns of one length in mode 'together'", lengths)
-    else:
-        rows = zip(*columns.values(), strict=True) if columns else iter([()])
-    found = [dict(zip(columns, row, strict=True)) for row in rows]
+    rows_of = itertools.product if mode == 'cross' or not columns else zip
+    found = [dict(zip(columns, row, strict=True)) for row in rows_of(*columns.values())]
     if len(set(map(repr, found))) < len(found):
         raise errors.invalid('grid', 'have no point twice', errors.text_of(dict(columns)))
     return found
@@ -94,8 +91,5 @@ def agree(point: Point, other: Point) -> bool:
 def project(grid_points: Iterable[Point], names: Iterable[str]) -> list[dict[str, Any]]:
     """The points restricted to some columns, each combination once, in order."""
     wanted = set(names)
-    found: dict[str, dict[str, Any]] = {}
-    for point in grid_points:
-        kept = {name: value for name, value in point.items() if name in wanted}
-        found.setdefault(repr(kept), kept)
-    return list(found.values())
+    kept = [{name: point[name] for name in point if name in wanted} for point in grid_points]
+    return list({repr(point): point for point in kept}.values())

@@ -218,15 +218,10 @@ class Layout:
           *arguments: of ``make``, whole on each device; arrays or their shapes.
         """
         self._mesh, self._make = mesh, make
-        inside: list[Any] = []
-
-        def probe(*arguments: Any) -> None:
-            inside.append(jax.eval_shape(make, *arguments))
-
-        jax.eval_shape(on_each(probe, mesh), *arguments)
-        self._inside = jax.tree.structure(inside[0])
+        inside = jax.eval_shape(on_each(make, mesh), *arguments)
+        self._inside = jax.tree.structure(inside)
         self._outside = jax.tree.structure(jax.eval_shape(make, *arguments))
-        nodes = jax.tree.leaves(inside[0], is_leaf=lambda node: isinstance(node, Share))
+        nodes = jax.tree.leaves(inside, is_leaf=lambda node: isinstance(node, Share))
         self._num_clients = [
             getattr(node, 'num_clients', None) for node in nodes for _ in jax.tree.leaves(node)
         ]

@@ -7,12 +7,7 @@ from typing import NamedTuple
 from fedjax_links.core import errors
 
 _ARRAYS = (  # variables with a task's number, the first, the last, and how many there are
-    (
-        'SLURM_ARRAY_TASK_ID',
-        'SLURM_ARRAY_TASK_MIN',
-        'SLURM_ARRAY_TASK_MAX',
-        'SLURM_ARRAY_TASK_COUNT',
-    ),
+    [f'SLURM_ARRAY_TASK_{name}' for name in ('ID', 'MIN', 'MAX', 'COUNT')],
     ('SGE_TASK_ID', 'SGE_TASK_FIRST', 'SGE_TASK_LAST', ''),
     ('LSB_JOBINDEX', '', 'LSB_JOBINDEX_END', ''),
     ('SKYPILOT_JOB_RANK', '', '', 'SKYPILOT_NUM_JOBS'),
@@ -44,9 +39,8 @@ def task(environment: Mapping[str, str] | None = None) -> Task | None:
     """
     said = os.environ if environment is None else environment
     for names in _ARRAYS:
-        own, first, last, size = (
-            int(v) if v.isdecimal() else None for v in map(said.get, names, [''] * 4)
-        )
+        texts = (said.get(name, '') for name in names)
+        own, first, last, size = (int(text) if text.isdecimal() else None for text in texts)
         if own is None or (last is None and size is None):
             continue
         start = first if first is not None else int(size is None)

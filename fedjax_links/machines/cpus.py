@@ -3,6 +3,7 @@
 Nothing here imports what the settings are for.
 """
 
+import itertools
 import os
 import platform
 from pathlib import Path
@@ -82,11 +83,6 @@ def _said() -> dict[str, str]:
     """What the system says of the first core."""
     if not _INFO.exists():
         return {}
-    with _INFO.open() as lines:
-        found: dict[str, str] = {}
-        for line in lines:
-            if not line.strip():
-                break  # the next core
-            name, _, value = line.partition(':')
-            found[name.strip()] = value.strip()
-    return found
+    with _INFO.open() as lines:  # up to the first blank one, behind which is the next core
+        pairs = (line.partition(':') for line in itertools.takewhile(str.strip, lines))
+        return {name.strip(): value.strip() for name, _, value in pairs}

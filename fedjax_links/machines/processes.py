@@ -44,13 +44,12 @@ def join(
     Raises:
       InvalidError: if one is given without the others, or is out of range.
     """
-    names = 'coordinator', 'num_processes', 'process_id'
-    given = dict(zip(names, (coordinator, num_processes, process_id), strict=True))
+    given = {'coordinator': coordinator, 'num_processes': num_processes, 'process_id': process_id}
     if set(given.values()) == {None}:
         return contextlib.nullcontext()
     if coordinator is None or num_processes is None or process_id is None:
-        absent = next(name for name in names if given[name] is None)
-        others = ' and '.join(name for name in names if name != absent)
+        absent = next(name for name, value in given.items() if value is None)
+        others = ' and '.join(name for name in given if name != absent)
         raise errors.invalid(absent, f'be given with {others}', None)
     host, _, port = coordinator.rpartition(':')
     if not host or not port.isdecimal():

@@ -46,7 +46,7 @@ def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
     choices = [list(group) for group in groups]
     words = [word.strip() for word in argument.split(',') if word]
     for word in words:
-        if not any(word in choice for choice in choices):
+        if word not in itertools.chain(*choices):
             raise errors.unknown_name('config', word, itertools.chain(*choices))
     found = []
     for choice in choices:

@@ -18,7 +18,7 @@ from fedjax_links.report.figure import FigureResult, stack
 _RULES = {name: ALGORITHMS[name] for name in ('fedavg', 'fedpbc')}
 _LOOKS = {'fedavg': ('FedAvg', '--'), 'fedpbc': ('FedPBC', '-')}
 _PAIRS = ((0.1, 0.1), (0.1, 0.5), (0.1, 0.9), (0.5, 0.5), (0.5, 0.9), (0.9, 0.9))
-_EXACT = ('exact_bias', 'exact_rms')
+
 _EVERY = 10  # rounds between two points of a curve
 _NO_BIAS = 1e-5
 _FIRST_SHOWN = 50  # round from which curves are drawn
@@ -71,20 +71,21 @@ def counterexample_error(
     optimum = targets.mean(axis=0)
     times = np.arange(_EVERY, num_rounds + 1, _EVERY)
 
-    def exact(probs: np.ndarray, name: str, compute: str) -> tuple[Any, Any]:
+    def exact(probs: np.ndarray, name: str, compute: str) -> dict[str, Any]:
         """Distance of ``E[x^T]``, and root mean square distance of x^T (NaN if unknown)."""
-        if name == 'fedpbc' and compute == 'active':
-            factor = (1 - learning_rate) ** local_steps
-            mean = paused_mean(probs, targets, factor, num_rounds)
-            return np.linalg.norm(mean - optimum), np.nan
         given = probs, targets, learning_rate, local_steps
-        if name == 'fedpbc':
+        if name == 'fedavg':
+            law = analysis.fedavg_mean_and_covariance(*given, num_rounds=num_rounds)
+            bias = np.linalg.norm(law.mean[-1] - optimum)  # the same whoever computes
+            rms = np.sqrt(bias**2 + law.variance[-1].sum())
+        elif compute == 'active':
+            mean = paused_mean(probs, targets, (1 - learning_rate) ** local_steps, num_rounds)
+            bias, rms = np.linalg.norm(mean - optimum), np.nan
+        else:
             moments = analysis.fedpbc_mean_and_covariance(*given, num_rounds=num_rounds)
             bias = np.linalg.norm(moments.server_mean[-1] - optimum)
-            return bias, np.sqrt(moments.server_mean_square[-1])
-        law = analysis.fedavg_mean_and_covariance(*given, num_rounds=num_rounds)
-        bias = np.linalg.norm(law.mean[-1] - optimum)  # the same whoever computes
-        return bias, np.sqrt(bias**2 + law.variance[-1].sum())
+            rms = np.sqrt(moments.server_mean_square[-1])
+        return {'exact_bias': bias, 'exact_rms': rms}
 
     def curves(label: str, name: str, compute: str) -> list[dict[str, Any]]:
         client = local_training.local_sgd(learning_rate, local_steps=local_steps)
@@ -111,7 +112,7 @@ def counterexample_error(
                 'mean': server[g].mean(axis=0),
                 'deviation': server[g].std(axis=0, ddof=1),
                 'client_mean': clients[g].mean(axis=0, dtype=np.float64),
-                **dict(zip(_EXACT, exact(chances[g], name, compute), strict=True)),
+                **exact(chances[g], name, compute),
             }
             for g, pair in enumerate(probs)
         ]

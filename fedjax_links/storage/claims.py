@@ -56,9 +56,7 @@ def take(path: Path, **facts: Any) -> Claim | None:
     tries = iter((0.05, 0.1))
     while True:
         file = path.open('a+')
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _lock(file, fcntl.LOCK_EX):
             file.close()
             if (pause := next(tries, None)) is None:
                 return None
@@ -75,12 +73,10 @@ def take(path: Path, **facts: Any) -> Claim | None:
 def share(path: Path) -> IO[str] | None:
     """A lock of a file that keeps `take` away and no other `share`; None if it is taken."""
     file = path.open('a+')
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        return None
-    return file
+    if _lock(file, fcntl.LOCK_SH):
+        return file
+    file.close()
+    return None
 
 
 def held(path: Path) -> dict[str, Any] | None:
@@ -89,19 +85,23 @@ def held(path: Path) -> dict[str, Any] | None:
     Args:
       path: of the file, there or not.
     """
-    try:
-        with path.open() as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                said = file.read()
-                with contextlib.suppress(ValueError):
-                    found: dict[str, Any] = json.loads(said)
-                    return found
-                return {'holder': 'another process'}
-    except FileNotFoundError:
-        pass
+    with contextlib.suppress(FileNotFoundError), path.open() as file:
+        if _lock(file, fcntl.LOCK_SH):
+            return None
+        with contextlib.suppress(ValueError):
+            found: dict[str, Any] = json.load(file)
+            return found
+        return {'holder': 'another process'}
     return None
+
+
+def _lock(file: IO[str], kind: int) -> bool:
+    """Whether the lock could be had; it ends where the file is closed."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def refused(argument: str, path: Path, *files: Path) -> errors.InvalidError:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_links import local_training, plot, problems, sweeps
 from fedjax_links.algorithms import amplified_fedavg
-from fedjax_links.base import Problem
+from fedjax_links.base import Algorithm, Problem
 from fedjax_links.participation import replay
 from fedjax_links.plot import panels
 from fedjax_links.report import tables
@@ -61,12 +61,13 @@ def toy_trajectories(
     targets = np.asarray(problem.data, np.float64)
     optimum = targets.mean(axis=0)
     rates, factors = np.transpose(np.asarray(settings, float))
+
+    def make(learning_rate: Any, amplification: Any) -> Algorithm:
+        client = local_training.local_sgd(learning_rate, local_steps=local_steps)
+        return amplified_fedavg(client, period=_PERIOD, amplification=amplification)
+
     result = sweeps.sweep(
-        lambda learning_rate, amplification: amplified_fedavg(
-            local_training.local_sgd(learning_rate, local_steps=local_steps),
-            period=_PERIOD,
-            amplification=amplification,
-        ),
+        make,
         lambda: replay(np.eye(len(targets), dtype=bool)),
         problem,
         seeds=[0],
@@ -89,8 +90,8 @@ def toy_trajectories(
             axes.set_aspect('equal')
             title = r'$\gamma$ = {learning_rate:g}, $\eta$ = {amplification:g}'.format_map(part)
             axes.set_title(title, fontsize=10)
-        handles, labels = all_axes[-1].get_legend_handles_labels()
-        figure.legend(handles, labels, loc='outside lower center', ncols=6, frameon=False)
+        lines = all_axes[-1].get_legend_handles_labels()
+        figure.legend(*lines, loc='outside lower center', ncols=6, frameon=False)
 
     rows = [
         {
