@@ -1,8 +1,8 @@
 """Tables and pictures from run folders; nothing here trains.
 
-`write` turns any folder into ``report.md`` with pictures; `check` tells before a run whether the
-pages that an experiment asks for can be made of it. A page is made by a layout
-(`report.layouts`).
+`write` turns any folder into ``report.md`` with pictures, `table` gives a table of it as data or as
+LaTeX, and `check` tells before a run whether the pages that an experiment asks for can be made of
+it. A page is made by a layout (`report.layouts`).
 
 Losses of the clients at final models and the exact laws of links need the problem itself: `write`
 computes them where it is given the experiment, as by the command ``simulate`` at the end of a run,
@@ -10,13 +10,15 @@ and keeps them in the folder (``clients.npz``). Reports of the folder alone show
 say where nothing was.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fedjax_links import runs
+from fedjax_links.core import checks, errors
 from fedjax_links.experiment import Experiment
 
-__all__ = ['check', 'write']
+__all__ = ['check', 'table', 'write']
 
 
 def write(
@@ -24,6 +26,7 @@ def write(
     experiment: Experiment | None = None,
     *,
     added: Mapping[str, Any] | None = None,
+    forms: Sequence[str] = (),
 ) -> str:
     """Writes ``report.md`` and its pictures into the run's folder.
 
@@ -32,6 +35,8 @@ def write(
       experiment: what ran, if it is at hand: then losses and laws (`clients`) are computed anew and
         kept, for this report and all later ones.
       added: further pages, in the form of the config's section ``reports``.
+      forms: ``'csv'`` and ``'latex'``: what else to write of every table, as files named after its
+        page.
 
     Returns:
       The tables as text, and what was written.
@@ -48,8 +53,52 @@ def write(
     pages = layouts.build(found, {**(own or layouts.default(found)), **added} if added else own)
     if run.folder is None:
         return layouts.text(pages)
-    written = layouts.write(run.folder, found, pages)
+    written = layouts.write(run.folder, found, pages, forms)
     return f'\n{layouts.text(pages)}\n\nWrote {", ".join(written)} to {run.folder}'
+
+
+def table(
+    run: runs.Results | str | Path,
+    page: str = 'levels',
+    *,
+    form: str = 'data',
+    number: int = 0,
+    **options: Any,
+) -> Any:
+    """A table that a report prints.
+
+    ::
+
+      fl.report.table('runs/quickstart').to_csv('levels.csv')
+      print(fl.report.table('runs/quickstart', 'metrics', form='latex'))
+
+    Args:
+      run: from `runs.read`, or its folder, finished or not.
+      page: one of the config's ``reports``, or a layout by its name.
+      form: ``'data'`` for a `pandas.DataFrame`, whose numbers are those that are printed and whose
+        ``attrs['caption']`` says what they are; ``'csv'`` or ``'latex'`` (package booktabs) for a
+        text.
+      number: which of the page's tables, from 0.
+      **options: of the layout, in place of those of the config.
+
+    Returns:
+      The table.
+
+    Raises:
+      ValueError: if no algorithm is done, for an unknown page, form or option, or a page without
+        such a table.
+    """
+    from fedjax_links.report import layouts, source, tables
+
+    run = run if isinstance(run, runs.Results) else runs.read(run)
+    checks.choice('form', form, ('data', *tables.FORMS))
+    checks.choice('page', page, [*run.facts['reports'], *layouts.LAYOUTS])
+    section = run.facts['reports'].get(page, {'name': page})
+    found = layouts.build_page(page, {**section, **options}, source.of_run(run)).tables
+    if not 0 <= number < len(found):
+        has = f'{len(found)} of {page!r}' if found else f'{page!r}, which has none'
+        raise errors.invalid('number', 'be that of a table, from 0', f'{number}, with {has}')
+    return found[number].data() if form == 'data' else found[number].written(form)
 
 
 def check(experiment: Experiment) -> None:

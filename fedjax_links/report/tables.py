@@ -1,9 +1,22 @@
-"""Small tables, for a terminal and for a document."""
+"""Small tables: for a terminal, for a document, for a paper, and as data."""
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
+
+FORMS = {'csv': 'csv', 'latex': 'tex'}
+"""Suffixes of files by the form that a table is written in."""
+_NUMBER = r'[+-]?(?:inf|\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)'
+_PARTS = re.compile(rf'({_NUMBER})(?: ± ({_NUMBER}))?(?: \[({_NUMBER})\])?(?: (\*+))?')
+_SUFFIXES = '', ' ±', ' [±]', ' *'
+_NOTHING = '', '-', 'diverged'
+_SIGNS = {'±': r'$\pm$', '↑': r'$\uparrow$', '↓': r'$\downarrow$', '≈': r'$\approx$'}
+_SIGNS |= {'\\': r'\textbackslash{}', '~': r'\textasciitilde{}', '^': r'\textasciicircum{}'}
+_LATEX = str.maketrans({**_SIGNS, **{mark: f'\\{mark}' for mark in '&%$#_{}'}})
 
 
 class Table(NamedTuple):
@@ -40,6 +53,57 @@ class Table(NamedTuple):
         return '\n'.join([*header, *(f'| {" | ".join(row)} |' for row in self.rows)]) + (
             f'\n\n{self.caption}\n'
         )
+
+    def data(self) -> Any:
+        """A `pandas.DataFrame` with the numbers as they are printed, and ``attrs['caption']``.
+
+        A column ``ours`` of ``84.3 ± 0.4 [0.9] *`` becomes ``ours``, ``ours ±``, ``ours [±]`` and
+        ``ours *``, as far as it has them; NaN where a run diverged or nothing stands. Columns that
+        hold anything else stay texts.
+        """
+        import pandas
+
+        found: dict[str, list[Any]] = {}
+        for title, *column in zip(self.header, *self.rows, strict=True):
+            cells = [_PARTS.fullmatch(cell) for cell in column]
+            others = {text for text, cell in zip(column, cells, strict=True) if not cell}
+            if others - {*_NOTHING} or not any(cells):
+                found[title] = column
+                continue
+            for part, suffix in enumerate(_SUFFIXES, 1):
+                texts = [cell[part] if cell else None for cell in cells]
+                if suffix == _SUFFIXES[-1]:
+                    values: list[Any] = [text or '' for text in texts]
+                else:
+                    values = [float(text.replace(',', '')) if text else np.nan for text in texts]
+                if any(texts):
+                    found[f'{title}{suffix}'] = values
+        frame = pandas.DataFrame(found)
+        frame.attrs['caption'] = self.caption
+        return frame
+
+    def latex(self) -> str:
+        """A ``tabular`` with the rules of the package booktabs, under the caption as a comment."""
+        lines = [' & '.join(map(_as_latex, row)) + r' \\' for row in (self.header, *self.rows)]
+        columns = ('l' * 2 + 'r' * len(self.header))[: len(self.header)]
+        return '\n'.join(
+            [
+                textwrap.fill(self.caption, 100, initial_indent='% ', subsequent_indent='% '),
+                rf'\begin{{tabular}}{{{columns}}}',
+                *(r'\toprule', lines[0], r'\midrule', *lines[1:], r'\bottomrule'),
+                r'\end{tabular}',
+                '',
+            ]
+        )
+
+    def written(self, form: str) -> str:
+        """The table in one of `FORMS`."""
+        return self.latex() if form == 'latex' else str(self.data().to_csv(index=False))
+
+
+def _as_latex(cell: str) -> str:
+    """A cell with signs for minus, and no letter that LaTeX reads as its own."""
+    return re.sub(r'(?<!\S)-(?=[\d.])', '$-$', cell.translate(_LATEX))
 
 
 def of_rows(rows: Sequence[Mapping[str, str]], caption: str) -> Table:
