@@ -213,7 +213,7 @@ for name, accuracies in ends.items():
 
 # %% [markdown]
 # More of the same: `problems.generated` makes a client's examples when it trains, where they are
-# too many to store; `PROBLEMS` lists what is ready-made; [data](../docs/data.md) has image sets.
+# too many to store; `PROBLEMS` lists what is ready-made; [data](../docs/howto/own_data.md) by name.
 
 # %%
 losses = {name: np.asarray(r.evals['client_mean']['loss']) for name, r in results.items()}

@@ -1,10 +1,11 @@
-"""Brings published image data: downloads, verifies and converts it.
+"""Brings published data: downloads, verifies and converts it.
 
 python -m fedjax_links data list
-python -m fedjax_links data fetch mnist cifar10
+python -m fedjax_links data fetch mnist femnist
 
-Downloads need `pip install 'fedjax_links[data]'`. Data sets are kept where configs look for them,
-in TFDS_DATA_DIR or else in ~/tensorflow_datasets, one npz each.
+Downloads need `pip install 'fedjax_links[data]'`, those of data with owners
+`'fedjax_links[natural]'`. Data sets are kept where configs look for them, in TFDS_DATA_DIR or else
+in ~/tensorflow_datasets, one npz each.
 """
 
 import pathlib
@@ -22,7 +23,7 @@ class Flags(NamedTuple):
 
     Attributes:
       data_dir: Folder of the data sets.
-      mirror: For fetch: address of a folder that is used in the publisher's place.
+      mirror: For fetch: address of a folder, or a folder here, in the publisher's place.
     """
 
     data_dir: str | None = None
@@ -66,8 +67,9 @@ def _fetch(name: str, given: Flags) -> None:
     sources.fetch(name, data_dir=given.data_dir, mirror=given.mirror, progressbar=shown)
     print(f'{name}: {_size(file)} in {file}')
     downloads = file.parent / 'downloads' / name
-    size = _megabytes(sum(part.stat().st_size for part in downloads.iterdir()))
-    print(f"The publisher's files, {size}, can be deleted: {downloads}")
+    if downloads.is_dir():
+        size = _megabytes(sum(part.stat().st_size for part in downloads.iterdir()))
+        print(f"The publisher's files, {size}, can be deleted: {downloads}")
 
 
 def _size(file: pathlib.Path) -> str:

@@ -19,7 +19,7 @@ def said(source):
     return re.findall(r'^\s*print\(.*\)\s+# (.*)$', source, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize('page', ['pricing.md', 'own_data.md'])
+@pytest.mark.parametrize('page', ['pricing.md'])
 def test_what_a_page_prints_is_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {'__name__': '__main__'}

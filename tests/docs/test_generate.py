@@ -175,7 +175,7 @@ def test_a_notebook_stands_for_its_script_and_links_to_pages(tmp_path):
     [
         ('](../studies/map.md#links)', '](generated/studies/map.md#links)'),
         ('](../../studies/map.md)', '](../generated/studies/map.md)'),
-        ('](../docs/data.md)', '](../../data.md)'),
+        ('](../docs/papers.md)', '](../../papers.md)'),
         ('](records/maps/space/report.md)', '](records/maps/space/report.md)'),
     ],
 )

@@ -119,7 +119,8 @@ def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:
     numbers = array_checks.stack_features(rows)
     side = math.isqrt(numbers.shape[-1])
     if numbers.ndim != 2 or side**2 != numbers.shape[1] or numbers.min() < 0 or numbers.max() > 1:
-        raise errors.invalid('encode', 'suit what is no square of numbers in [0, 1]', "'pixels'")
+        requirement = 'be another for what is no square of numbers in [0, 1]'
+        raise errors.invalid('encode', requirement, "'pixels'")
     return np.rint(255 * numbers).astype(np.uint8).reshape(-1, side, side, 1)
 
 

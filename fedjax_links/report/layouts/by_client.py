@@ -89,7 +89,7 @@ def _cells(own: Mapping[str, np.ndarray], metric: Metric) -> dict[str, str]:
         'do not train': mean(np.isnan(times)),
     }
     personal = own.get(f'personal_{metric.name}')
-    if personal is not None:
+    if personal is not None and not np.isnan(personal).all():
         cells['own mean'] = cell(np.nanmean(personal, axis=1))
         cells[f'own p{worst}'] = cell(np.nanpercentile(personal, worst, axis=1))
     return cells
