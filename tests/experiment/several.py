@@ -52,7 +52,7 @@ def get_config():
         'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
         'client': {'local_steps': 2, 'learning_rate': 0.1},
         'algorithms': {'mifa': {}, 'fedpbc': {}},
-        'num_rounds': 2400,
+        'num_rounds': 400,
         'eval_every': 1,
         'num_seeds': 1,
     }
