@@ -5,9 +5,9 @@ python -m benchmarks.run micro million --quick
 
 Every benchmark proves first that what it compares computes the same. Its record (figures, spread,
 device, versions, date) goes to ``benchmarks/results/<name>.json``; the table of all records and a
-picture of them follow. ``--table`` only makes these again, README.md's table included. A machine
-that is busy with other work is refused, unless ``--busy`` says that its figures will do. Without a
-name, all run but those of an accelerator.
+picture of them follow. ``--table`` only makes these again, the table of docs/speed.md included. A
+machine that is busy with other work is refused, unless ``--busy`` says that its figures will do.
+Without a name, all run but those of an accelerator.
 """
 
 import argparse
@@ -60,8 +60,8 @@ def needs(name: str) -> str | None:
     return next(filter(None, map(interpreters.missing, needed.get(name, ()))), None)
 
 
-def readme_with(text: str, table: str) -> str:
-    """README's text with the table between its markers."""
+def page_with(text: str, table: str) -> str:
+    """A page's text with the table between its markers."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
     return f'{before}{BEGIN}{table}\n{END}{after}'
@@ -103,8 +103,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(summary.table(records))
     if not args.quick:
         summary.picture(records, ROOT / 'docs' / 'benchmarks.png')
-        readme = ROOT / 'README.md'
-        readme.write_text(readme_with(readme.read_text(), summary.table(records)))
+        page = ROOT / 'docs' / 'speed.md'
+        page.write_text(page_with(page.read_text(), summary.table(records)))
     if failed:
         print(f'error: failed: {", ".join(failed)}', file=sys.stderr)
     return int(bool(failed))

@@ -1,4 +1,4 @@
-"""Records of benchmarks as a table for README.md and a picture.
+"""Records of benchmarks as a table for docs/speed.md and a picture.
 
 A record becomes rows, one per target: what was measured, in which unit, and whether that is enough.
 """

@@ -17,8 +17,10 @@ KEYS_CHECKED = {'conformance'}
 """The default run looks for reused keys here, where every algorithm and every pattern runs.
 
 To follow each key through each program takes a sixth of the time, and the other tests draw by the
-same few functions; the slow tests, and a run with marks of its own, look everywhere.
+same few functions; the slow tests look in the rooms that draw, and a run with marks of its own,
+such as that of every week, looks everywhere.
 """
+DRAWING = {'algorithms', 'clients', 'conformance', 'papers', 'participation', 'problems'}
 
 AS_USERS_COMPILE = {
     'xla_backend_optimization_level': 3,
@@ -32,12 +34,15 @@ COMPILE_FAST = {
 }
 """The suite compiles much and computes little; so compiled, a program takes an eighth of the time.
 
-The default run and the slow tests do so, and share programs. A test marked `optimised`, and a run
-with XLA_FLAGS of its own (`XLA_FLAGS= python -m pytest -m slow`), compile as users do.
+All tests do so and share programs; a test marked `optimised`, and a run with XLA_FLAGS of its own
+(`XLA_FLAGS= python -m pytest`), compile as users do.
 """
 if jax.__version_info__ < (0, 11):  # what does not know a flag ends the process without a word
     AS_USERS_COMPILE['xla_cpu_use_fusion_emitters'] = True
     COMPILE_FAST['xla_cpu_use_fusion_emitters'] = False
+
+SLOW = 'slow and not release'
+"""The slow tests of `.ci/run`."""
 
 FOLDER = pathlib.Path(__file__).parent
 OF_DOCUMENTS = [FOLDER / name for name in ('benchmarks', 'configs', 'docs', 'studies')]
@@ -64,8 +69,7 @@ def as_flags(options):
 
 def pytest_configure(config):
     """Lets tests that compile the same program share it, and has them compile fast."""
-    if config.option.markexpr in ('not slow', 'slow'):
-        os.environ.setdefault('XLA_FLAGS', as_flags(COMPILE_FAST))
+    os.environ.setdefault('XLA_FLAGS', as_flags(COMPILE_FAST))
     if hasattr(config, 'cache'):  # unless pytest runs without its cache
         folder = str(config.cache.mkdir('jax_programs'))
         jax.config.update('jax_compilation_cache_dir', folder)
@@ -77,8 +81,9 @@ def pytest_configure(config):
 @pytest.fixture(autouse=True, scope='module')
 def _key_reuse(request):
     """Has JAX raise where a random key is used twice; JAX keeps the programs of both apart."""
-    everywhere = request.config.option.markexpr != 'not slow'
-    jax.config.update('jax_debug_key_reuse', everywhere or room(request) in KEYS_CHECKED)
+    marks = request.config.option.markexpr
+    rooms = {'not slow': KEYS_CHECKED, SLOW: DRAWING}.get(marks, {room(request)})
+    jax.config.update('jax_debug_key_reuse', room(request) in rooms)
 
 
 @pytest.fixture(autouse=True)

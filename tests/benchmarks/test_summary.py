@@ -1,4 +1,4 @@
-"""Records become the table that README shows and a picture."""
+"""Records become the table that the page on speed shows and a picture."""
 
 import pytest
 from matplotlib.figure import Figure
@@ -101,11 +101,11 @@ def test_a_busy_machine_is_refused(monkeypatch, capsys):
     assert capsys.readouterr().err == 'error: other work keeps 1.8 cores busy; wait, or --busy\n'
 
 
-def test_readme_keeps_all_but_the_table():
+def test_the_page_keeps_all_but_the_table():
     text = f'before\n{run.BEGIN}old\n{run.END}\nafter'
-    assert run.readme_with(text, 'new') == f'before\n{run.BEGIN}new\n{run.END}\nafter'
+    assert run.page_with(text, 'new') == f'before\n{run.BEGIN}new\n{run.END}\nafter'
 
 
-def test_readme_shows_the_records_as_they_are():
-    text = (run.ROOT / 'README.md').read_text()
-    assert run.readme_with(text, summary.table(summary.read())) == text
+def test_the_page_shows_the_records_as_they_are():
+    text = (run.ROOT / 'docs' / 'speed.md').read_text()
+    assert run.page_with(text, summary.table(summary.read())) == text

@@ -167,7 +167,16 @@ def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('has_one_disk', [True, False])
+@pytest.mark.parametrize(
+    'has_one_disk',
+    [
+        False,
+        pytest.param(
+            True,
+            marks=pytest.mark.release('test_the_script_of_an_array_does_as_slurm_would_start_it'),
+        ),
+    ],
+)
 def test_three_workstations(home, has_one_disk):
     """Of which this machine plays all, each in its home folder."""
     theirs = home if has_one_disk else home / 'homes'

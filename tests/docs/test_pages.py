@@ -4,7 +4,6 @@ import shlex
 
 import pytest
 
-from tests import ROOT
 from tests.cli import command
 from tests.docs import pages
 
@@ -17,8 +16,8 @@ def arguments(line):
     return tuple(words)
 
 
-IN_README = {arguments(line) for line in pages.commands(ROOT / 'README.md')}
-"""These `tests/test_readme.py` runs."""
+COMMANDS = {arguments(line) for line in pages.commands(pages.DOCS / 'commands.md')}
+"""These `tests/docs/test_readme.py` runs."""
 ARGUMENTS = sorted({arguments(line) for page in pages.PAGES for line in pages.commands(page)})
 
 
@@ -35,7 +34,7 @@ def test_code_runs_and_prints_what_is_shown(page):
     [
         pytest.param(words, id=' '.join(words), marks=[pytest.mark.slow] * ('simulate' in words))
         for words in ARGUMENTS
-        if {words, tuple(word for word in words if word != '--quick')}.isdisjoint(IN_README)
+        if {words, tuple(word for word in words if word != '--quick')}.isdisjoint(COMMANDS)
     ],
 )
 def test_commands_run(words, tmp_path):

@@ -13,7 +13,15 @@ from tests.tiers import cases
 PAGE = (ROOT / 'studies' / 'depth.md').read_text().splitlines()
 
 
-@pytest.mark.parametrize('data', cases(depth.DATA, ['digits']))
+@pytest.mark.parametrize(
+    'data',
+    [
+        *cases(['gaussians', 'digits'], ['digits']),
+        pytest.param(
+            'images', marks=[pytest.mark.slow, pytest.mark.release('test_the_page_has_these_rows')]
+        ),
+    ],
+)
 def test_the_page_has_these_rows(data):
     assert f'| {" | ".join(depth.TITLES)} |' in PAGE
     recorded = [line for line in PAGE if line.startswith(f'| {data} |')]

@@ -24,6 +24,11 @@ RATES = {  # of FedAvg and FOCUS in studies/exactness.md
 SHOWN = 'Bernoulli time-invariant'  # of the pattern bernoulli
 
 
+def another(test, *values):
+    """A record that is made as the one which a test has first, and whose page has its numbers."""
+    return pytest.param(*values, marks=pytest.mark.release(test))
+
+
 def config(name, argument=''):
     module = importlib.import_module(f'configs.{name}')
     found = module.get_config(*([argument] if argument else [])).to_dict()
@@ -94,9 +99,19 @@ def numbers(cell):
     'record, name, argument, column, algorithm',
     [
         ('comparison', 'comparison', '', 'bernoulli', 'fedavg'),
-        ('papers/xiang2024_table1_gaussians', 'xiang2024_table1_gaussians', '', SHOWN, 'fedavg'),
-        ('table1_rules', 'xiang2024_table1_gaussians', 'rules', SHOWN, 'fedavg_known'),
-        ('table1_noisy', 'xiang2024_table1_digits', 'noisy', SHOWN, 'fedavg'),
+        another(
+            'test_a_level_by_pattern',
+            *('papers/xiang2024_table1_gaussians', 'xiang2024_table1_gaussians'),
+            *('', SHOWN, 'fedavg'),
+        ),
+        another(
+            'test_a_level_by_pattern',
+            *('table1_rules', 'xiang2024_table1_gaussians', 'rules', SHOWN, 'fedavg_known'),
+        ),
+        another(
+            'test_a_level_by_pattern',
+            *('table1_noisy', 'xiang2024_table1_digits', 'noisy', SHOWN, 'fedavg'),
+        ),
     ],
 )
 def test_a_level_by_pattern(record, name, argument, column, algorithm):
@@ -154,7 +169,10 @@ def test_a_point_of_the_predictions():
         np.testing.assert_allclose(again, numbers(recorded[simulated])[:2], atol=UNIT)
 
 
-@pytest.mark.parametrize('links, title', [('bernoulli', 'independent'), ('groups', 'groups')])
+@pytest.mark.parametrize(
+    'links, title',
+    [('bernoulli', 'independent'), another('test_where_fedavg_and_focus_end', 'groups', 'groups')],
+)
 def test_where_fedavg_and_focus_end(links, title):
     table = [row for row in rows('exactness') if 'kept per client' in row]
     for algorithm, shown, rate in zip(
@@ -184,8 +202,8 @@ def nested(values):
     'which, at',
     [
         ('space', {'links.probs.sigma': 10.0, 'problem.alpha': 0.1}),
-        ('rounds', {'problem.model.zero': True}),
-        ('correlation', {'links.correlation_time': 30.0}),
+        another('test_a_point_of_a_simulated_map', 'rounds', {'problem.model.zero': True}),
+        another('test_a_point_of_a_simulated_map', 'correlation', {'links.correlation_time': 30.0}),
     ],
 )
 def test_a_point_of_a_simulated_map(which, at):

@@ -121,6 +121,7 @@ def test_versions_with_known_faults_are_warned_of_on_a_gpu(monkeypatch, backend,
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_a_newer_python_with_its_newest_jax')
 def test_this_machine_is_certified(tmp_path):
     command = [sys.executable, '-m', 'fedjax_links', 'certify', f'--workdir={tmp_path}']
     done = subprocess.run(
