@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import simulation
-from fedjax_links.algorithms.fedavg import fedavg
 from fedjax_links.base import Algorithm, LinkSample
 from fedjax_links.core import tree
 from fedjax_links.core.registry import AlgorithmEntry
@@ -71,10 +70,7 @@ def full_participation_is_fedavg(runs: Runs) -> None:
     """With everybody active, the server's trajectory is FedAvg's."""
     if not runs.traits.full_participation_is_fedavg:
         raise DoesNotApply('with full participation the algorithm is not FedAvg')
-    plain = AlgorithmEntry(
-        fedavg, client_program=runs.traits.client_program, client_example=runs.traits.client_example
-    )
-    ours, fedavgs = (of.full_participation.evals['server'] for of in (runs, Runs(plain)))
+    ours, fedavgs = (of.full_participation.evals['server'] for of in (runs, runs.of_fedavg))
     said = (
         'with full participation the server must follow FedAvg; pass '
         'full_participation_is_fedavg=False if the rule is another one'

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import simulation
+from fedjax_links.algorithms.fedavg import fedavg
 from fedjax_links.base import Algorithm
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram
@@ -55,6 +56,12 @@ class Runs:
     def _of_batches(self, batch_size: int | None) -> Algorithm:
         program = facts.client_program(self.traits, 0.2, local_steps=3, batch_size=batch_size)
         return self._make(program)
+
+    @functools.cached_property
+    def of_fedavg(self) -> 'Runs':
+        """Those of FedAvg with the same client program."""
+        program, example = self.traits.client_program, self.traits.client_example
+        return Runs(AlgorithmEntry(fedavg, client_program=program, client_example=example))
 
     @functools.cached_property
     def algorithm(self) -> Algorithm:

@@ -48,8 +48,16 @@ PAIRS = [
 
 @functools.lru_cache(maxsize=4)
 def runs(name):
-    """One object for all checks of an algorithm, which then share its runs."""
-    return Runs(ALGORITHMS[name])
+    """One object for all checks of an algorithm, which then share its runs, and one of FedAvg."""
+    found = Runs(ALGORITHMS[name])
+    if ALGORITHMS[name].client_program is None:
+        found.of_fedavg = of_fedavg()
+    return found
+
+
+@functools.cache
+def of_fedavg():
+    return Runs(ALGORITHMS['fedavg'])
 
 
 @functools.cache

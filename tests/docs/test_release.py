@@ -1,0 +1,64 @@
+"""What is released, and what checks it: versions, workflows, tests that wait for a release."""
+
+import re
+import tomllib
+
+import pytest
+
+import fedjax_links
+from tests import ROOT
+
+PROJECT = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
+WORKFLOWS = ROOT / '.github' / 'workflows'
+
+
+def workflow(name):
+    """A workflow; YAML 1.1 takes its key `on` for a truth value."""
+    yaml = pytest.importorskip('yaml')
+    return yaml.safe_load((WORKFLOWS / f'{name}.yml').read_text())
+
+
+def test_all_say_the_same_version():
+    heading = re.search(r'^## (\S+) \((\S+)\)$', (ROOT / 'CHANGELOG.md').read_text(), re.MULTILINE)
+    citation = (ROOT / 'CITATION.cff').read_text()
+    version = re.search(r'^version: (\S+)$', citation, re.MULTILINE)[1]
+    date = re.search(r'^date-released: (\S+)$', citation, re.MULTILINE)[1]
+    assert heading.groups() == (version, date)
+    assert fedjax_links.__version__ == version
+
+
+def test_the_workflow_tries_every_python_that_the_package_names():
+    named = [line.split(' :: ')[-1] for line in PROJECT['classifiers']]
+    pythons = [name for name in named if re.fullmatch(r'3\.\d+', name)]
+    jobs = workflow('ci')['jobs']
+    for job in ('tests', 'wheels'):
+        assert jobs[job]['strategy']['matrix']['python'] == pythons
+        assert not jobs[job]['strategy']['fail-fast']
+    assert PROJECT['requires-python'] == f'>={pythons[0]}'
+    assert jobs['tests']['strategy']['matrix']['dependencies'] == ['oldest', 'newest']
+
+
+@pytest.mark.parametrize('path', sorted(WORKFLOWS.glob('*.yml')), ids=lambda path: path.stem)
+def test_no_job_hides_a_failure_or_needs_a_secret(path):
+    text = path.read_text()
+    assert not re.search(r'continue-on-error|\|\| true|secrets\.', text)
+    for job in workflow(path.stem)['jobs'].values():
+        assert 'uses' in job or job['steps']
+
+
+def test_a_tag_is_published_by_trust_once_all_tests_have_passed():
+    jobs = workflow('release')['jobs']
+    assert jobs['publish']['needs'] == ['tests', 'build']
+    assert jobs['publish']['permissions'] == {'id-token': 'write'}
+    assert jobs['tests']['uses'] == './.github/workflows/ci.yml'
+
+
+def test_what_waits_for_a_release_is_covered_by_a_test_that_does_not():
+    sources = [path.read_text() for path in (ROOT / 'tests').rglob('test_*.py')]
+    known = {
+        name for text in sources for name in re.findall(r'^def (test_\w+)', text, re.MULTILINE)
+    }
+    mark = r"(?:mark\.release|another)\(\s*'(\w+)'"
+    covering = {name for text in sources for name in re.findall(mark, text)}
+    assert covering
+    assert covering <= known
