@@ -234,10 +234,10 @@ def _held_out(held: datasets.Dataset, division: Division, *, natural: bool) -> A
     found = [(held.train_features[rows], held.train_labels[rows], whose)] if len(rows) else []
     if features is None or labels is None:
         return found[0] if found else None
-    if natural and owners is not None:
-        numbers = np.arange(len(held.client_names)) + division.numbers.max() + 1
-        numbers -= len(division.numbers)  # who has test examples alone comes last
-        numbers[: len(division.numbers)] = division.numbers
+    if natural and owners is not None and held.train_clients is not None:
+        counts = np.bincount(held.train_clients, minlength=len(held.client_names))
+        others = np.cumsum(counts == 0) + division.numbers.max()  # with test examples alone
+        numbers = np.where(counts == 0, others, np.resize(division.numbers, counts.size))
         theirs = numbers[owners]
         known = theirs >= 0
         found.append((features[known], labels[known], theirs[known]))

@@ -115,6 +115,21 @@ def test_test_examples_find_their_owners():
     np.testing.assert_array_equal(problem.eval_data.features[:, 1], [101, 100, 103, 102])
 
 
+def test_owners_without_training_examples_have_their_tests_wherever_their_number_is():
+    data = datasets.Dataset(
+        np.zeros((4, 1)),
+        [0, 1, 0, 1],
+        [0, 2, 0, 4],
+        test_features=np.arange(4.0)[:, None],
+        test_labels=[0, 1, 0, 1],
+        test_clients=[1, 2, 3, 0],
+        client_names='abcde',
+    )
+    problem = build(data)
+    np.testing.assert_array_equal(problem.eval_owned.counts, [1, 1, 0, 1, 1])
+    np.testing.assert_array_equal(problem.eval_data.features[:, 0], [3, 1, 0, 2])
+
+
 @pytest.mark.parametrize(
     'options, message',
     [
