@@ -60,8 +60,8 @@ def from_columns(features: Any, labels: Any, owners: Any) -> Examples:
         raise errors.invalid('clients', 'name an owner', f'none for example {missing.index(True)}')
     known, clients = np.unique(names, return_inverse=True)
     return Examples(
-        array_checks.stack_features(_rows(features)),
-        array_checks.stack_labels(_rows(labels)),
+        array_checks.stack_features(features),
+        array_checks.stack_labels(labels),
         clients.astype(np.int32),
         tuple(known.tolist()),
     )
@@ -106,7 +106,6 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
         with ``from_flax(augment=...)``.
       clients: the owner of each item, numbers or names.
     """
-    parts = [dataset]
     if clients is None:
         if not isinstance(dataset, Mapping | Sequence):
             requirement = 'be given for a single data set, the owner of each item'
@@ -115,9 +114,9 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
         for name, part in by_name.items():
             if not len(part):
                 raise errors.invalid('dataset', 'give every client an example', f'none for {name}')
-        parts = [*by_name.values()]
         clients = [name for name, part in by_name.items() for _ in range(len(part))]
-    items = [part[place] for part in parts for place in range(len(part))]
+        dataset = [part[place] for part in by_name.values() for place in range(len(part))]
+    items = [dataset[place] for place in range(len(dataset))]
     for place, item in enumerate(items):
         if not isinstance(item, tuple | list) or len(item) != 2:
             requirement = 'have items that are pairs (features, label)'
@@ -158,8 +157,3 @@ def _named(known: Collection[Any], **columns: Any) -> Sequence[Any]:
             if name not in known:
                 raise errors.unknown_name(argument, name, map(str, known))
     return list(columns.values())
-
-
-def _rows(column: Any) -> Any:
-    """Rows of a column: an array where the column knows how to become one."""
-    return column.to_numpy() if hasattr(column, 'to_numpy') else column

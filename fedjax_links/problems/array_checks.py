@@ -2,7 +2,7 @@
 
 import functools
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -22,7 +22,7 @@ def check_numbers(argument: str, array: np.ndarray) -> None:
         raise errors.invalid(argument, requirement, array.dtype)
 
 
-def stack_rows(argument: str, rows: Sequence[Any] | np.ndarray) -> np.ndarray:
+def stack_rows(argument: str, rows: Any) -> np.ndarray:
     """Rows of numbers of one shape, or images of one size, as an array.
 
     Images are Pillow's, or mappings of ``bytes`` that it decodes; they come out as uint8[height,
@@ -31,11 +31,12 @@ def stack_rows(argument: str, rows: Sequence[Any] | np.ndarray) -> np.ndarray:
 
     Args:
       argument: what to name in an error.
-      rows: the rows.
+      rows: the rows: an array, a sequence, or a frame or series of `pandas`.
 
     Raises:
       ValueError: if they are no numbers, differ in shape, or do not fit into 32 bits.
     """
+    rows = rows.to_numpy() if hasattr(rows, 'to_numpy') else rows
     try:
         stacked = isinstance(rows, np.ndarray) and rows.dtype != object
         array = np.asarray(rows) if stacked else np.stack([_as_array(row) for row in rows])

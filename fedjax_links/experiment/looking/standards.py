@@ -68,7 +68,7 @@ def _algorithm(entry: AlgorithmEntry) -> Any:
 def _standard(
     title: str, every: Mapping[str, Any], patterns: Mapping[str, Any], model: Any = 'softmax'
 ) -> Experiment:
-    if title in _OF_TOKENS:
+    if title in ('gru', 'transformer'):
         texts = np.random.default_rng(0).integers(0, 10, (8 * _NUM_CLIENTS, 6), np.int32)
         owners = np.arange(len(texts), dtype=np.int32) % _NUM_CLIENTS
         held = Dataset(texts[:, :5], texts[:, 5], owners, num_classes=10)
@@ -85,15 +85,12 @@ def _standard(
     )
 
 
-_OF_TOKENS: Mapping[str, Any] = {
-    'gru': {'name': 'gru', 'hidden': 16},
-    'transformer': {'name': 'transformer', 'hidden': 16},
-}
 _MODELS: Mapping[str, Any] = {
     'mlp': 'mlp',
     'mlp_bfloat16': {'name': 'mlp', 'dtype': 'bfloat16'},
     'cnn': {'name': 'cnn', 'channels': (8, 8), 'hidden': (32,)},
-    **_OF_TOKENS,
+    'gru': {'name': 'gru', 'hidden': 16},
+    'transformer': {'name': 'transformer', 'hidden': 16},
 }
 STANDARD: Mapping[str, Callable[[], Experiment]] = {
     'rules': _rules,

@@ -8,11 +8,18 @@ a network. `DATASETS` names every loader, the published image sets as ``data lis
 * ``fashion_mnist``: Xiao, Rasul and Vollgraf, Fashion-MNIST, 2017.
 * ``emnist``, its balanced part: Cohen, Afshar, Tapson and van Schaik, EMNIST: extending MNIST to
   handwritten letters, 2017.
-* ``cifar10``: Krizhevsky, Learning multiple layers of features from tiny images, 2009.
+* ``cifar10`` and ``cifar100``: Krizhevsky, Learning multiple layers of features from tiny images,
+  2009.
 * ``svhn``: Netzer et al., Reading digits in natural images with unsupervised
   feature learning, 2011.
 * ``cinic10``: Darlow, Crowley, Antoniou and Storkey, CINIC-10 is not ImageNet or
   CIFAR-10, 2018.
+* ``femnist`` and ``shakespeare``, with owners: Caldas et al., LEAF: a benchmark for federated
+  settings, 2018; as Flower publishes them, and so are the next two.
+* ``celeba``, whose label is ``Smiling``: Liu, Luo, Wang and Tang, Deep learning face attributes in
+  the wild, 2015.
+* ``fed_isic2019``: Ogier du Terrail et al., FLamby: datasets and benchmarks for cross-silo
+  federated learning in realistic healthcare settings, 2022.
 """
 
 import functools
@@ -42,7 +49,7 @@ __all__ = [
 
 
 def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
-    """A published image set, from the npz that ``python -m fedjax_links data fetch`` makes of it.
+    """A published data set, from the npz that ``python -m fedjax_links data fetch`` makes of it.
 
     Args:
       name: as ``data list`` has it.
@@ -50,7 +57,7 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
         ``~/tensorflow_datasets``.
 
     Returns:
-      Pixels uint8[*, height, width, channels], and owners where the data have them.
+      Pixels uint8[*, height, width, channels] or tokens uint8[*, L], and owners if there are any.
 
     Raises:
       ValueError: if the data are not there, with the command that fetches them.

@@ -1,4 +1,4 @@
-"""Published image data, from the publishers' own files to the npz that `problems.images` reads.
+"""Published data, from the publishers' own files to the npz that `images` and `text` read.
 
 `fetch` downloads, verifies and converts. `RECIPES` holds, by name, what is published: addresses,
 checksums, how it is read.
