@@ -16,7 +16,7 @@ from fedjax_links.algorithms.common import ServerState
 from fedjax_links.base import Algorithm, Number, Params, Problem, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
-from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.local_training import ClientProgram
 
 
 class AmplifiedState(NamedTuple):
@@ -118,10 +118,9 @@ def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 
         clock = ctx.round + 1 - start_round
         everyone = jnp.full(problem.num_clients, jnp.mod(clock, period) == 0)
         cohort = cohorts.make_cohort(jnp.where(clock > 0, everyone, base.participants(ctx.links)))
-        total = sum_updates(local_train, cohort, ctx, problem, state.server)
-        num_active = cohorts.num_members(cohort)
-        server = tree.add_scaled(state.server, 1, tree.divide(total.value, num_active))
-        return ServerState(server=server), common.metrics(cohort, total)
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, cohort=cohort)
+        server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
+        return ServerState(server=server), metrics
 
     return common.of_server(round_step)
 

@@ -122,10 +122,9 @@ def amplified_scaffold(
             sums = (update.delta, tree.change(new_mean, mean))
             return Contribution(sums, update.loss), (c_i, new_mean)
 
-        sums, clients, metrics = common.train_participants(
+        (deltas, mean_changes), clients, metrics = common.train(
             local_train, ctx, problem, client, state.clients
         )
-        deltas, mean_changes = sums
         server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
         mean_sum = tree.add_scaled(state.mean_sum, 1, mean_changes)
         window_ends = jnp.mod(ctx.round + 1, period) == 0

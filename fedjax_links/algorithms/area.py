@@ -43,9 +43,7 @@ def area(local_train: ClientProgram) -> Algorithm:
             update = train(state.server)
             return Contribution(tree.subtract(update.params, y_i), update.loss), update.params
 
-        changes, table, metrics = common.train_participants(
-            local_train, ctx, problem, client, state.clients
-        )
+        changes, table, metrics = common.train(local_train, ctx, problem, client, state.clients)
         server = tree.add_scaled(state.server, 1.0 / problem.num_clients, changes)
         return ClientModelsState(server, table), metrics
 

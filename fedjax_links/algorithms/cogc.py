@@ -12,7 +12,7 @@ from fedjax_links.algorithms.common import ServerState
 from fedjax_links.base import Algorithm, Array, Links, Problem, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
-from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.local_training import ClientProgram
 
 
 @references.cite('weng2025cooperative')
@@ -63,10 +63,8 @@ def cogc(local_train: ClientProgram, *, tolerance: int) -> Algorithm:
         able = base.computes(ctx.links) & base.reached(ctx.links)
         is_full = decodes(ctx.links, able)
         cohort = cohorts.make_cohort(jnp.broadcast_to(is_full, num_clients))
-        total = sum_updates(local_train, cohort, ctx, problem, state.server)
-        mean = tree.divide(total.value, cohorts.num_members(cohort))
-        counts = cohorts.num_members(cohort), jnp.sum(able, dtype=jnp.int32)
-        server = tree.add_scaled(state.server, 1.0, mean)
-        return ServerState(server), base.RoundMetrics(*counts, total.loss, {})
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, cohort=cohort)
+        server = tree.add_scaled(state.server, 1.0, tree.divide(deltas, metrics.num_active))
+        return ServerState(server), metrics._replace(num_computing=jnp.sum(able, dtype=jnp.int32))
 
     return common.of_server(round_step)

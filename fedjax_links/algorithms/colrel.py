@@ -15,7 +15,7 @@ from fedjax_links.algorithms.common import ServerState
 from fedjax_links.base import Algorithm, Array, Links, Problem, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, errors, references, tree
-from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.local_training import ClientProgram
 
 
 @references.cite('yemini2024robust')
@@ -72,9 +72,9 @@ def colrel(local_train: ClientProgram, *, weights: ArrayLike | None = None) -> A
         factors = coefficients(ctx.links)
         trains = base.computes(ctx.links) & base.reached(ctx.links)
         cohort = cohorts.make_cohort((factors != 0) & trains)
-        total = sum_updates(local_train, cohort, ctx, problem, state.server, factors)
-        server = tree.add_scaled(state.server, 1.0 / size, total.value)
-        counts = cohorts.num_members(cohort), jnp.sum(trains, dtype=jnp.int32)
-        return ServerState(server), base.RoundMetrics(*counts, total.loss, {})
+        over = local_train, ctx, problem, state.server
+        deltas, metrics = common.sum_deltas(*over, factors, cohort)
+        server = tree.add_scaled(state.server, 1.0 / size, deltas)
+        return ServerState(server), metrics._replace(num_computing=jnp.sum(trains, dtype=jnp.int32))
 
     return common.of_server(round_step)

@@ -105,22 +105,24 @@ def sum_deltas(
     problem: Problem,
     start: Params,
     weights: Array | Callable[[Array], Array] | None = None,
+    cohort: cohorts.Cohort | None = None,
 ) -> Step[Params]:
-    """Has the participants train from one model: the sum of their w_i Delta_i, and the metrics."""
-    cohort = cohorts.participating(ctx.links)
+    """Has the participants, or a cohort, train from one model: the sum of their w_i Delta_i."""
+    cohort = cohorts.participating(ctx.links) if cohort is None else cohort
     total = local_training.sum_updates(local_train, cohort, ctx, problem, start, weights)
     return total.value, metrics(cohort, total)
 
 
-def train_participants(
+def train(
     local_train: ClientProgram,
     ctx: RoundContext,
     problem: Problem,
     per_client: PerClient,
     table: PyTree = (),
+    cohort: cohorts.Cohort | None = None,
 ) -> tuple[PyTree, PyTree, base.RoundMetrics]:
-    """Has the participants train: the sum of what they contribute, the new table, the metrics."""
-    cohort = cohorts.participating(ctx.links)
+    """Has the participants, or a cohort, train: the sum of what they contribute, the new table."""
+    cohort = cohorts.participating(ctx.links) if cohort is None else cohort
     total, table = local_training.train_cohort(local_train, cohort, ctx, problem, per_client, table)
     return total.value, table, metrics(cohort, total)
 
@@ -151,8 +153,7 @@ def remember(
         sums = contribution.value, tree.change(stored, row)
         return contribution._replace(value=sums), stored
 
-    sums, table, metrics = train_participants(local_train, ctx, problem, client, state.memory)
-    value, changes = sums
+    (value, changes), table, metrics = train(local_train, ctx, problem, client, state.memory)
     memory_sum = tree.add_scaled(state.memory_sum, 1, changes)
     state = state._replace(memory=table, memory_sum=memory_sum)
     if state.last_heard is not None:
@@ -215,10 +216,10 @@ def amplify(server: Params, reference: Params, factor: Number, is_due: Array) ->
     return tree.select(is_due, tree.add_scaled(reference, factor, progress), server)
 
 
-def metrics(cohort: cohorts.Cohort, total: Contribution, **extra: Array) -> base.RoundMetrics:
+def metrics(cohort: cohorts.Cohort, total: Contribution) -> base.RoundMetrics:
     """Metrics of a round whose members all train and are all heard."""
     num_active = cohorts.num_members(cohort)
-    return base.RoundMetrics(num_active, num_active, total.loss, extra)
+    return base.RoundMetrics(num_active, num_active, total.loss, {})
 
 
 def of_server(round_step: RoundStep) -> Algorithm:

@@ -12,7 +12,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import references, tree
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class DebiasedState(NamedTuple):
@@ -73,8 +73,8 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
             update = train(state.server, lr_scale=nu)  # line 7
             return Contribution(update.delta, update.loss), row
 
-        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
-        server = tree.add_scaled(state.server, 1, tree.divide(total.value, num_active))  # line 10
-        return DebiasedState(server, num_selected), common.metrics(cohort, total)
+        deltas, _, metrics = common.train(local_train, ctx, problem, client, cohort=cohort)
+        server = tree.add_scaled(state.server, 1, tree.divide(deltas, num_active))  # line 10
+        return DebiasedState(server, num_selected), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -17,7 +17,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, errors, references, tree
-from fedjax_links.local_training import ClientProgram, sum_updates
+from fedjax_links.local_training import ClientProgram
 
 
 class F3astState(NamedTuple):
@@ -76,11 +76,11 @@ def f3ast(
     def round_step(state: F3astState, ctx: RoundContext, problem: Problem) -> Step[F3astState]:
         active = base.participants(ctx.links)
         chosen, rate = _choose(active, state.rate, budget, beta)
-        cohort = cohorts.make_cohort(chosen)
-        total = sum_updates(local_train, cohort, ctx, problem, state.server, 1 / rate)
-        server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
-        num_available = jnp.sum(active, dtype=jnp.int32)
-        return F3astState(server, rate), common.metrics(cohort, total, num_available=num_available)
+        over = local_train, ctx, problem, state.server
+        deltas, metrics = common.sum_deltas(*over, 1 / rate, cohorts.make_cohort(chosen))
+        server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
+        extra = {'num_available': jnp.sum(active, dtype=jnp.int32)}
+        return F3astState(server, rate), metrics._replace(extra=extra)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)
 

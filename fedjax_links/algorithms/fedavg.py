@@ -12,7 +12,7 @@ from fedjax_links.algorithms.common import ClientModelsState, ServerState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 @references.cite('mcmahan2017communication', 'xiang2023towards')
@@ -106,10 +106,9 @@ def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number) -> Algori
             heard = tree.select(active[i], update, tree.zeros_like(update))
             return Contribution(heard.delta, heard.loss), update.params
 
-        total, clients = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
+        total, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
         num_active = jnp.sum(active, dtype=jnp.int32)
-        server = tree.add_scaled(state.server, server_lr, tree.divide(total.value, num_active))
-        metrics = base.RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
-        return ClientModelsState(server=server, clients=clients), metrics
+        server = tree.add_scaled(state.server, server_lr, tree.divide(total, num_active))
+        return ClientModelsState(server, z), metrics._replace(num_active=num_active)
 
     return common.of_client_models(round_step)

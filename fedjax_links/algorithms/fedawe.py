@@ -14,7 +14,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class FedAWEState(NamedTuple):
@@ -86,20 +86,19 @@ def fedawe(
             echoed = tree.scale(state.staleness[i], update.delta)
             return Contribution((x_i, echoed), update.loss), x_i
 
-        total, clients = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
-        num_active = cohorts.num_members(cohort)
-        mean_model, innovation = tree.divide(total.value, num_active)
+        total, own, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
+        mean_model, innovation = tree.divide(total, metrics.num_active)
         if innovation_clip is not None:
             norm = jnp.maximum(tree.global_norm(innovation), innovation_clip)
             innovation = tree.scale(innovation_clip / norm, innovation)
         moved = tree.add_scaled(mean_model, server_lr, innovation)
         moved = tree.cast_like(moved, state.server)
-        server = tree.select(num_active > 0, moved, state.server)
+        server = tree.select(metrics.num_active > 0, moved, state.server)
         new_state = FedAWEState(
             server=server,
-            clients=cohorts.assign(cohorts.answered(ctx.links), clients, server),
+            clients=cohorts.assign(cohorts.answered(ctx.links), own, server),
             staleness=jnp.where(active, 1, state.staleness + 1),
         )
-        return new_state, common.metrics(cohort, total)
+        return new_state, metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_and_client_mean)

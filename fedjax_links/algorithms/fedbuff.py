@@ -14,7 +14,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class FedBuffState(NamedTuple):
@@ -106,11 +106,10 @@ def fedbuff(
             late = tree.scale(weight, update.delta)
             return Contribution((late, staleness), update.loss), z_i
 
-        total, clients = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
-        arrived, staleness_sum = total.value
-        num_active = cohorts.num_members(cohort)
+        total, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
+        arrived, staleness_sum = total
         buffer = tree.add_scaled(state.buffer, 1, arrived)
-        num_buffered = state.num_buffered + num_active
+        num_buffered = state.num_buffered + metrics.num_active
         is_full = num_buffered >= buffer_size
         moved = tree.add_scaled(state.server, server_lr, tree.divide(buffer, num_buffered))
         server = tree.select(is_full, moved, state.server)
@@ -118,13 +117,13 @@ def fedbuff(
         hears = base.delivers(ctx.links) & base.receives(ctx.links)
         new_state = FedBuffState(
             server=server,
-            clients=cohorts.assign(cohorts.answered(ctx.links), clients, server),
+            clients=cohorts.assign(cohorts.answered(ctx.links), z, server),
             versions=jnp.where(hears, version, state.versions),
             buffer=tree.select(is_full, tree.zeros_like(buffer), buffer),
             num_buffered=jnp.where(is_full, 0, num_buffered),
             version=version,
         )
         extra = {'num_server_steps': is_full.astype(jnp.int32), 'staleness_sum': staleness_sum}
-        return new_state, common.metrics(cohort, total, **extra)
+        return new_state, metrics._replace(extra=extra)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -51,8 +51,7 @@ def fednova(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm
             normalised = tree.scale(1 / common.as_float(update.num_steps), update.delta)
             return Contribution((normalised, update.num_steps), update.loss), row
 
-        sums, _, metrics = common.train_participants(local_train, ctx, problem, client)
-        direction, num_steps = sums
+        (direction, num_steps), _, metrics = common.train(local_train, ctx, problem, client)
         tau_eff = tree.divide(common.as_float(num_steps), metrics.num_active)
         step = tree.scale(tau_eff, tree.divide(direction, metrics.num_active))
         server = tree.add_scaled(state.server, server_lr, step)

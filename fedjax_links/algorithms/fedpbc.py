@@ -15,7 +15,7 @@ from fedjax_links.algorithms.common import ClientModelsState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 @references.cite('xiang2023towards', 'xiang2024empowering')
@@ -76,14 +76,14 @@ def fedpbc(
             heard = Contribution(z_i, update.loss)
             return tree.select(active[i], heard, tree.zeros_like(heard)), z_i
 
-        total, z = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
+        total, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
         num_active = jnp.sum(active, dtype=jnp.int32)
-        mean = tree.cast_like(tree.divide(total.value, num_active), state.server)
+        mean = tree.cast_like(tree.divide(total, num_active), state.server)
         server = tree.select(num_active > 0, mean, state.server)  # lines 13-17
         received = tree.cast_like(server, z)
         clients = tree.fill_rows(active & base.receives(ctx.links), received, z)  # lines 18-21
-        metrics = base.RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
-        return ClientModelsState(server=server, clients=clients), metrics
+        state = ClientModelsState(server=server, clients=clients)
+        return state, metrics._replace(num_active=num_active)
 
     init = functools.partial(common.every_client_at, table_dtype=table_dtype)
     return common.of_client_models(round_step, init)

@@ -12,7 +12,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts, peers
 from fedjax_links.core import references, tree
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class GossipState(NamedTuple):
@@ -56,8 +56,8 @@ def gossip(local_train: ClientProgram) -> Algorithm:
             update = train(x_i)
             return Contribution((), update.loss), update.params
 
-        total, z = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
-        return GossipState(peers.mix(ctx.links, z)), common.metrics(cohort, total)
+        _, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
+        return GossipState(peers.mix(ctx.links, z)), metrics
 
     def init(params: Params, problem: Problem) -> GossipState:
         return GossipState(common.every_client_at(params, problem).clients)

@@ -61,9 +61,7 @@ def mimic(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
             corrected = tree.add_scaled(update.delta, 1, c_i)
             return Contribution(corrected, update.loss), tree.scale(-1, update.delta)
 
-        total, table, metrics = common.train_participants(
-            local_train, ctx, problem, client, state.corrections
-        )
+        total, table, metrics = common.train(local_train, ctx, problem, client, state.corrections)
         v = tree.cast_like(tree.divide(total, metrics.num_active), state.server)
 
         def correct(i: Array, row: PyTree) -> tuple[PyTree, PyTree]:

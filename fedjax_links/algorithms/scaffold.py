@@ -87,10 +87,9 @@ def scaffold(
             sums = (update.delta, tree.change(new_c_i, c_i))
             return Contribution(sums, update.loss), new_c_i
 
-        sums, table, metrics = common.train_participants(
+        (deltas, control_changes), table, metrics = common.train(
             local_train, ctx, problem, client, state.client_controls
         )
-        deltas, control_changes = sums
         mean_delta = tree.divide(deltas, metrics.num_active)
         new_state = ScaffoldState(
             server=tree.add_scaled(state.server, server_lr, mean_delta),  # eq. (5)

@@ -17,7 +17,7 @@ from fedjax_links.algorithms.common import ClientModelsState
 from fedjax_links.base import Algorithm, Array, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts, peers
 from fedjax_links.core import references, tree
-from fedjax_links.local_training import ClientProgram, Contribution, Train, train_cohort
+from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 @references.cite('rodio2025unified')
@@ -49,7 +49,8 @@ def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     References:
       Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
     """
-    return _semi_decentralised(local_train, server_every, to_all=False)
+    step = _round_step(local_train, server_every, to_all=False)
+    return common.of_client_models(lambda *given: step(*given))  # named after its factory
 
 
 @references.cite('rodio2025unified')
@@ -81,19 +82,17 @@ def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     References:
       Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
     """
-    return _semi_decentralised(local_train, server_every, to_all=True)
+    step = _round_step(local_train, server_every, to_all=True)
+    return common.of_client_models(lambda *given: step(*given))  # named after its factory
 
 
 def in_server_rounds(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
     """Who sends and receives, bool[T, N], of those whose uplinks deliver, for `Traffic`."""
     rounds = np.arange(1, len(mask) + 1)
-    found: np.ndarray = mask & (rounds % options.get('server_every', 1) == 0)[:, None]
-    return found
+    return np.asarray(mask & (rounds % options.get('server_every', 1) == 0)[:, None])
 
 
-def _semi_decentralised(
-    local_train: ClientProgram, server_every: int, *, to_all: bool
-) -> Algorithm:
+def _round_step(local_train: ClientProgram, server_every: int, *, to_all: bool) -> common.RoundStep:
     common.check_count('server_every', server_every)
 
     def round_step(
@@ -112,8 +111,8 @@ def _semi_decentralised(
             heard = Contribution(said(z_i), update.loss)
             return tree.select(active[i], heard, tree.zeros_like(heard)), z_i
 
-        total, z = train_cohort(local_train, cohort, ctx, problem, client, state.clients)
-        y, sums, num_active = peers.mix(links, z), total.value, jnp.sum(active, dtype=jnp.int32)
+        sums, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
+        y, num_active = peers.mix(links, z), jnp.sum(active, dtype=jnp.int32)
         if base.has_peers(links):
             sums = peers.sum_rows(said, cohorts.make_cohort(active), y)
         mean = tree.divide(sums, num_active)
@@ -121,7 +120,6 @@ def _semi_decentralised(
         server = tree.select(num_active > 0, told, x)
         heard = base.reached(links) & (num_active > 0) if to_all else active & base.receives(links)
         clients = tree.fill_rows(heard, tree.cast_like(server, y), y)
-        metrics = base.RoundMetrics(num_active, cohorts.num_members(cohort), total.loss, {})
-        return ClientModelsState(server, clients), metrics
+        return ClientModelsState(server, clients), metrics._replace(num_active=num_active)
 
-    return common.of_client_models(round_step)
+    return round_step

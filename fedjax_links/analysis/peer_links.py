@@ -117,8 +117,7 @@ def metropolis_map(neighbours: ArrayLike, probs: ArrayLike) -> Callable[[np.ndar
 
     def apply(moment: np.ndarray) -> np.ndarray:
         both = ends @ (moments * (ends.T @ moment @ ends)) @ ends.T
-        found: np.ndarray = moment - laplacian @ moment - moment @ laplacian + both
-        return found
+        return np.asarray(moment - laplacian @ moment - moment @ laplacian + both)
 
     return apply
 

@@ -29,8 +29,7 @@ def mean_covariance(probs: np.ndarray, values: np.ndarray) -> np.ndarray:
     rows, diagonal = cohort_sizes.pair_rows(probs, power=2)
     means = rows @ values
     singles = diagonal - np.sum(rows**2, axis=0)
-    moment: np.ndarray = means.T @ means + values.T @ (singles[:, None] * values)
-    return moment
+    return np.asarray(means.T @ means + values.T @ (singles[:, None] * values))
 
 
 def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

@@ -1,7 +1,7 @@
 """Cyclic links: a block of rounds up, a block down, each client at its own offset."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -59,9 +59,7 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
     """
     probs = schedules.as_probs(probs, 'probs')
     checks.static_int('cycle_length', cycle_length, minimum=2, maximum=2**24)
-    xp = checks.array_module(probs)
-    active = xp.maximum(1, xp.rint(cycle_length * probs)).astype(np.int32)
-    inactive = xp.maximum(1, cycle_length - active)
+    active, inactive = _lengths(probs, cycle_length, checks.array_module(probs))
     period, share = active + inactive, active / (active + inactive)
     if reset:  # the quotient as compilers round it, who know the divisor
         period, share = cycle_length, active * (1 / probs.dtype.type(cycle_length))
@@ -83,11 +81,17 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
     return Participation(draw, sample, probs.size, cycle)
 
 
+def _lengths(probs: Any, cycle_length: int, xp: Any = np) -> tuple[Any, Any]:
+    """Rounds int32[N] that clients are up, and down."""
+    active = xp.maximum(1, xp.rint(cycle_length * probs)).astype(np.int32)
+    return active, xp.maximum(1, cycle_length - active)
+
+
 def cyclic_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `cyclic`."""
     length, reset = given.options.get('cycle_length', 100), given.options.get('reset', False)
-    active = np.maximum(1, np.rint(length * given.probs))
-    period = length + 0 * active if reset else active + np.maximum(1, length - active)
+    active, inactive = _lengths(given.probs, length)
+    period = length + 0 * active if reset else active + inactive
     alike = int(period[0]) if (period == period[0]).all() else None
     drawn = 'redrawn every cycle' if reset else 'drawn once'
     description = f'cycles of {length} rounds, offsets {drawn}'

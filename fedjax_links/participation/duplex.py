@@ -51,9 +51,8 @@ def duplex(
 
     def merge(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
         up, down, work = samples
-        prob = up.prob * work.prob * down.prob
-        plain = up._replace(prob=prob)
-        return base.directed(plain, up.mask & work.mask, down.mask, compute=work.mask)
+        taking_part = up._replace(prob=up.prob * work.prob * down.prob)
+        return base.directed(taking_part, up.mask & work.mask, down.mask, compute=work.mask)
 
     return algebra.combine(list(parts.values()), merge)
 
