@@ -345,16 +345,13 @@ def _no_contribution(fn: PerClient, client_tree: PyTree) -> PyTree:
     return tree.zero_sums(contribution)
 
 
-def assign(
-    cohort: Cohort, client_tree: PyTree, value: PyTree, *, chunk_size: int = ROWS_AT_ONCE
-) -> PyTree:
+def assign(cohort: Cohort, client_tree: PyTree, value: PyTree) -> PyTree:
     """``client_tree`` with the members' rows set to one value; cost follows the members.
 
     Args:
       cohort: K slots.
       client_tree: leaves [N, ...], or a `meshes.Share` of them.
       value: leaves [...].
-      chunk_size: rows written side by side.
 
     Returns:
       Leaves [N, ...].
@@ -364,7 +361,6 @@ def assign(
         members = nobody.at[cohort.ids].set(True, mode='drop', indices_are_sorted=True)
         return tree.fill_rows(members, tree.cast_like(value, client_tree), client_tree)
     if isinstance(cohort.size, int):
-        every = jax.tree.map(lambda a: jnp.broadcast_to(a, (cohort.size, *a.shape)), value)
-        return scatter(cohort, client_tree, every)
-    width = min(chunk_size, cohort.ids.shape[0])
+        return scatter(cohort, client_tree, tree.broadcast(value, cohort.size))
+    width = min(ROWS_AT_ONCE, cohort.ids.shape[0])
     return _in_chunks(lambda i, row: ((), value), cohort, client_tree, width)[1]

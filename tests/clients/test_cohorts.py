@@ -191,11 +191,10 @@ def test_integer_and_low_precision_rows_keep_their_dtypes():
 
 
 @pytest.mark.parametrize('chunk_size', [2, 16])
-def test_assign_writes_one_value_to_the_members(rng, chunk_size):
+def test_assign_writes_one_value_to_the_members(rng, chunk_size, monkeypatch):
+    monkeypatch.setattr(cohorts, 'ROWS_AT_ONCE', chunk_size)
     rows, value = table(rng), {'a': jnp.full(3, 2.5), 'b': jnp.int32(-1)}
-    run = jax.jit(
-        lambda mask: cohorts.assign(cohorts.make_cohort(mask), rows, value, chunk_size=chunk_size)
-    )
+    run = jax.jit(lambda mask: cohorts.assign(cohorts.make_cohort(mask), rows, value))
     for name, mask in MASKS.items():
         new = run(mask)
         expected = np.where(mask[:, None], 2.5, rows['a'])
