@@ -66,14 +66,16 @@ def suits(value: Any, kind: Any) -> bool:
       value: anything; what is not plain suits.
       kind: an annotation.
     """
-    if kind is Any or kind is inspect.Parameter.empty or not _is_plain(value):
+    is_plain = isinstance(value, _PLAIN) and not hasattr(value, '_fields')  # as parts have
+    if kind is Any or kind is inspect.Parameter.empty or not is_plain:
         return True
-    members = {*_members(kind)}
-    if isinstance(value, list | tuple) and members >= _ARRAY:
+    members, is_list = {*_members(kind)}, isinstance(value, list | tuple)
+    if is_list and members >= _ARRAY:
         return _is_array(value)
     if isinstance(value, bool) and members & _NUMBERS:
         return False  # a flag is no number
-    return any(_suits_one(value, member) for member in members)
+    near = [member for member in members if isinstance(value, _read(member)[1])]
+    return any(not is_list or all(suits(part, _item(one)) for part in value) for one in near)
 
 
 def words(kind: Any) -> str:
@@ -111,23 +113,12 @@ def _item(kind: Any) -> Any:
     return Any if is_array else next(iter(typing.get_args(kind)), Any)
 
 
-def _suits_one(value: Any, kind: Any) -> bool:
-    """`suits` for an annotation that is no union."""
-    if not isinstance(value, _read(kind)[1]):
-        return False
-    return not isinstance(value, list | tuple) or all(suits(part, _item(kind)) for part in value)
-
-
 def _is_array(value: Any) -> bool:
     """Whether a list, of lists perhaps, holds numbers in rows of one length."""
     try:
         return np.asarray(value).dtype.kind in 'biuf'
     except (TypeError, ValueError, OverflowError):
         return False
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, _PLAIN) and not hasattr(value, '_fields')  # parts are named tuples
 
 
 def _members(kind: Any) -> list[Any]:
