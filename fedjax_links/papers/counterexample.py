@@ -117,12 +117,10 @@ def counterexample_error(
             for g, pair in enumerate(probs)
         ]
 
-    parts = [
-        part
-        for label, panel in panels.items()
-        for name in panel['algorithms']
-        for part in curves(label, name, panel['compute'])
-    ]
+    parts: list[dict[str, Any]] = []
+    for label, panel in panels.items():
+        for name in panel['algorithms']:
+            parts += curves(label, name, panel['compute'])
 
     def draw(figure: Any) -> None:
         row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]

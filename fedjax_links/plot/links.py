@@ -96,8 +96,7 @@ def participation_rates(
     if not np.isnan(probs).all():
         axes.plot(probs[order], clients, '.', color=THEORY, markersize=4, label=name)
     most = np.nanmax(np.append(rates, probs))
-    axes.set_xlim(0, 1 if most > 0.5 else 1.1 * most or 1)
-    axes.set_ylim(len(clients) - 0.5, -0.5)
+    axes.set(xlim=(0, 1 if most > 0.5 else 1.1 * most or 1), ylim=(len(clients) - 0.5, -0.5))
     axes.legend(framealpha=0.85, edgecolor='none', fontsize=8, loc='lower right')
     return panels.finish(axes, 'share of rounds', 'client, best link first', whole='y')
 

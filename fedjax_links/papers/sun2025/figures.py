@@ -1,7 +1,7 @@
 """Figures of Sun et al. 2025, redone: how far the selection law is from uniform, how it mixes."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -36,11 +36,7 @@ def _lognormal(num_units: int, *, sigma: float, seed: int) -> np.ndarray:
     return np.exp(np.random.default_rng(seed).normal(scale=sigma, size=num_units))
 
 
-SELECTION_WEIGHTS: Mapping[str, Callable[..., np.ndarray]] = {
-    'lognormal': _lognormal,
-    'power': _power,
-    'uniform': _uniform,
-}
+SELECTION_WEIGHTS = {'lognormal': _lognormal, 'power': _power, 'uniform': _uniform}
 
 
 def selection_weights(where: str, section: sections.Section, num_units: int) -> np.ndarray:
