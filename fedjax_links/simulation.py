@@ -112,9 +112,8 @@ def simulate(
             return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
 
         by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), given)
-        state, (rounds, evals) = _scan(
-            advance_period, state, by_period, num_rounds // period, state.round
-        )
+        count = num_rounds // period
+        state, (rounds, evals) = _scan(advance_period, state, by_period, count, state.round)
         return SimulationResult(state, _flat(rounds), evals)
 
     if mesh is None:
@@ -223,9 +222,8 @@ def _scan(
     def turn(_: base.Array, carry: Any) -> Any:
         return step(carry[0], only)
 
-    state, output = jax.lax.fori_loop(
-        0, 1 + jnp.minimum(round, 0), turn, (state, tree.zeros_like(output))
-    )
+    start = state, tree.zeros_like(output)
+    state, output = jax.lax.fori_loop(0, 1 + jnp.minimum(round, 0), turn, start)
     return state, jax.tree.map(lambda a: a[None], output)
 
 
@@ -270,22 +268,18 @@ def _init(
     algorithm: Algorithm, participation: Participation | Links, problem: Problem, key: Key
 ) -> FederationState:
     carry: base.PyTree = ()
+    links: Any = participation
     if isinstance(participation, Participation):
-        carry = participation.init(prng.pattern_key(key))
-        links = sample_shapes(participation)
-    else:
-        links = participation
+        carry, links = participation.init(prng.pattern_key(key)), sample_shapes(participation)
     num_clients = problem.num_clients
     params = initial_params(problem.init_params, key)
+    count, last = jnp.zeros(num_clients, jnp.int32), jnp.full(num_clients, -1, jnp.int32)
     return FederationState(
         round=jnp.zeros((), jnp.int32),
         algorithm=algorithm.init(params, problem),
         participation=carry,
         links=base.all_down(links),
-        counters=base.ParticipationCounters(
-            participation_count=jnp.zeros(num_clients, jnp.int32),
-            last_active=jnp.full(num_clients, -1, jnp.int32),
-        ),
+        counters=base.ParticipationCounters(participation_count=count, last_active=last),
         finite=jnp.array(True),
         first_bad_round=jnp.full((), -1, jnp.int32),
     )
@@ -311,11 +305,10 @@ def run_round(
       The next state and the round's metrics.
     """
     round, carry = state.round, state.participation
+    links: Any = participation
     if isinstance(participation, Participation):
         link_key = prng.round_key(key, 'participation', round)
         carry, links = participation.sample(carry, link_key, round)
-    else:
-        links = participation
     ctx = round_context(key, round, links)
     algorithm_state, metrics = algorithm.round_step(state.algorithm, ctx, problem)
     healthy = _is_healthy(algorithm, algorithm_state, metrics)
@@ -324,10 +317,8 @@ def run_round(
     return _kept_count(after, *one), metrics
 
 
-def _is_healthy(
-    algorithm: Algorithm, algorithm_state: base.PyTree, metrics: base.RoundMetrics
-) -> base.Array:
-    return tree.all_finite((algorithm.models(algorithm_state)['server'], metrics.loss_sum))
+def _is_healthy(algorithm: Algorithm, kept: base.PyTree, metrics: base.RoundMetrics) -> base.Array:
+    return tree.all_finite((algorithm.models(kept)['server'], metrics.loss_sum))
 
 
 def _kept_count(state: FederationState, links: Links, healthy: base.Array) -> FederationState:

@@ -153,8 +153,9 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
 def peak(planned: Experiment) -> str:
     """Memory at the peak of the largest algorithm, two lanes at a time, as a dry run says it."""
     programs = Programs(planned, places=devices.places(1))
-    largest = [preflight.largest_lane(planned, programs, label) for label in planned.algorithms]
-    group = Group(programs, [max(largest, key=lambda lane: lane_bytes(planned, lane))])
+    every = [lane for label in planned.algorithms for lane in planned.plan.every_lane(label)]
+    kinds = programs.one_of_each(every)
+    group = Group(programs, [max(kinds, key=lambda lane: lane_bytes(planned, lane))])
     found = memory.peak_bytes(programs.compiled(group), NUM_CORES)
     return 'unknown' if found is None else memory.size(found)
 

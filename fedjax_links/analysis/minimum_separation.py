@@ -50,8 +50,10 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
       1994, for the design.
     """
     weights = _checks.checked_weights('weights', weights)
+    size = _checks.checked_int('sample_size', sample_size, minimum=1)
     num_clients, log_weights = weights.size, np.log(weights)
-    size = _checks.checked_int('sample_size', sample_size, minimum=1, maximum=num_clients)
+    if size > num_clients:
+        raise errors.invalid('sample_size', f'be at most {num_clients}', size)
     if size == num_clients:
         return np.ones(num_clients)
     logits = log_weights + _tilt(log_weights, size)
@@ -108,8 +110,9 @@ def minimum_separation_stationary(
     cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     size = (wait + 1) * cohort
     if size > weights.size:
-        left = f'leave `cohort_size` {cohort} of {weights.size} clients selectable'
-        raise errors.invalid('separation', left, wait)
+        raise errors.invalid(
+            'separation', f'leave `cohort_size` {cohort} of {weights.size} clients selectable', wait
+        )
     return inclusion_probabilities(weights, size) / size
 
 
@@ -138,7 +141,9 @@ def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.nda
       Sun et al., ICLR 2025, Figure 1 (``abs(curve - 1/N).sum(axis=1)``).
     """
     weights = _checks.checked_weights('weights', weights)
-    cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1, maximum=weights.size)
+    cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1)
+    if cohort > weights.size:
+        raise errors.invalid('cohort_size', f'be at most {weights.size}', cohort)
     separations = range(weights.size // cohort)
     return np.stack([minimum_separation_stationary(weights, R, cohort) for R in separations])
 

@@ -18,10 +18,9 @@ import numpy as np
 from fedjax_links import local_training
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.config import choices, recordings, trees
+from fedjax_links.config import choices, named_imports, recordings, trees
 from fedjax_links.config.bound import Bound as Bound
 from fedjax_links.config.bound import Hole as Hole
-from fedjax_links.config.named_imports import import_named
 from fedjax_links.config.named_imports import importable as importable
 from fedjax_links.core import checks, errors, kinds
 from fedjax_links.participation import PARTICIPATION
@@ -75,7 +74,7 @@ def lookup(
     if isinstance(section, Mapping):
         where = f'{where}.name'
     if isinstance(name, str) and ':' in name:
-        return import_named(where, name), options
+        return named_imports.import_named(where, name), options
     if not registry:
         raise errors.invalid(where, 'be module:factory', name)
     if not isinstance(name, str) or name not in registry:

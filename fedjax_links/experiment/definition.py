@@ -11,8 +11,7 @@ import numpy as np
 
 from fedjax_links import runs, simulation
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.core import checks, describing, errors, prng
-from fedjax_links.core.grids import Point
+from fedjax_links.core import checks, describing, errors, grids, prng
 from fedjax_links.experiment.looking import forking, preflight
 from fedjax_links.experiment.plan import dividing, limits, redraws
 from fedjax_links.experiment.plan.choosing import Tuning
@@ -187,16 +186,16 @@ class Experiment:
         """What running it takes: makers of its parts, lanes, and how results are judged."""
         return Plan(self)
 
-    def algorithm_at(self, label: str, columns: Point) -> Algorithm:
+    def algorithm_at(self, label: str, columns: grids.Point) -> Algorithm:
         """An algorithm at values of columns, which may be traced; the rest is as without a grid."""
         return self.plan.algorithms[label].make_at(columns)
 
-    def pattern_at(self, label: str, point: Point, seed: int | None = None) -> Participation:
+    def pattern_at(self, label: str, point: grids.Point, seed: int | None = None) -> Participation:
         """A pattern at a point, as a seed (the first) draws it; the same for the same values."""
         drawn = self.plan.draws.columns(seed, point)
         return self.plan.patterns[label].make_at({**point, **drawn})
 
-    def problem_at(self, pattern: str, point: Point, seed: int | None = None) -> Problem:
+    def problem_at(self, pattern: str, point: grids.Point, seed: int | None = None) -> Problem:
         """The problem of a pattern at a point, as a seed draws it; likewise."""
         plan = self.plan
         return plan.shared_problems.at(

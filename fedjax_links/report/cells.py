@@ -10,6 +10,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.experiment.looking import choices
 from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.report.source import Source
+from fedjax_links.report.verdicts import Key
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
@@ -126,9 +127,16 @@ def of_source(
     panels = list(itertools.product(source.patterns, thirds))
     shape = len(panels), len(axes[y]), len(axes[x])
     ends = source.ends(kind.name, tail) if places is None else None
-    numbers, labels = np.arange(len(source.members), dtype=float), list(source.members)
+    numbers, labels = np.arange(len(source.members), dtype=float), np.array([*source.members])
     found: dict[str, np.ndarray] = {}
     at_edge = 0
+
+    def choice_at(key: Key, here: Mapping[str, int]) -> Choice:
+        if ends is not None:
+            return ends.choices[key]
+        values = source.curve(kind.name, key)[:, (places or [])[here[ROUND]]]
+        return choices.of_series(values, None, {}, None)
+
     for algorithm in source.algorithms:
         table = dataset.over_grid(source.data, algorithm, tried, numbers)
         found[algorithm] = np.empty(shape, object)
@@ -136,29 +144,16 @@ def of_source(
             here = {y: row, x: column, **({free[0]: thirds.index(panels[k][1])} if free else {})}
             at = tuple(here.get(name, slice(None)) for name in tried)
             own = np.ravel(table[at])
-            keys = [
-                (panels[k][0], label, source.main_models[label])
-                for label in (labels[int(place)] for place in own[~np.isnan(own)])
-            ]
-            if ends is not None:
-                there = [ends.choices[key] for key in keys]
-            else:
-                moment = (places or [])[here[ROUND]]
-                curves = (source.curve(kind.name, key)[:, moment] for key in keys)
-                there = [choices.of_series(values, None, {}, None) for values in curves]
+            series = labels[own[~np.isnan(own)].astype(int)].tolist()
+            keys = [(panels[k][0], label, source.main_models[label]) for label in series]
+            there = [choice_at(key, here) for key in keys]
             if len(there) == len(own):
                 best = _best(there, kind.sign) if best_over else 0
                 found[algorithm][k, row, column] = there[best]
                 at_edge += _is_edge(best, [len(axes[name]) for name in best_over])
-    return Cells(
-        metric=kind,
-        choices=found,
-        panels=panels,
-        x=(x, axes[x]),
-        y=(y, axes[y]),
-        third=free[0] if free else None,
-        at_edge=at_edge if any(len(axes[name]) > 2 for name in best_over) else None,
-    )
+    third = free[0] if free else None
+    on_edges = at_edge if any(len(axes[name]) > 2 for name in best_over) else None
+    return Cells(kind, found, panels, (x, axes[x]), (y, axes[y]), third, on_edges)
 
 
 def _halving(rounds: np.ndarray) -> list[int]:

@@ -114,12 +114,8 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
         differences[title] = [lane.text() for key, lane in own.items() if key not in other]
     num_lines = sum(len(lane.records) for lane, _ in pairs)
     num_states = sum(len(one.states.keys() & other.states.keys()) for one, other in pairs)
-    return Comparison(
-        around=differences,
-        metric=_first_metric(pairs),
-        leaf=_first_leaf(pairs),
-        compared=f'{len(pairs)} lanes in common, {num_lines} lines of metrics, {num_states} states',
-    )
+    said = f'{len(pairs)} lanes in common, {num_lines} lines of metrics, {num_states} states'
+    return Comparison(differences, _first_metric(pairs), _first_leaf(pairs), said)
 
 
 def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:

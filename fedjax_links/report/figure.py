@@ -12,8 +12,7 @@ import numpy as np
 
 from fedjax_links.config import fields, sections
 from fedjax_links.core import checks
-from fedjax_links.report import style
-from fedjax_links.report.tables import Table, write_csv
+from fedjax_links.report import style, tables
 
 PICTURE, NUMBERS, TEXT = 'figure.png', 'figure.csv', 'figure.md'
 
@@ -28,7 +27,7 @@ class FigureResult(NamedTuple):
     """
 
     columns: Mapping[str, np.ndarray]
-    table: Table
+    table: tables.Table
     draw: Callable[[Any], None]
 
 
@@ -90,13 +89,8 @@ def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None
       result: what it gave.
     """
     width, height = (config.get(name, size) for name, size in _SIZES.items())
-    style.save_page(
-        folder / PICTURE,
-        result.draw,
-        title=config['title'],
-        caption=config['caption'],
-        size=(width / 10, height / 10),
-    )
-    write_csv(folder / NUMBERS, result.columns)
+    around = {name: config[name] for name in ('title', 'caption')}
+    style.save_page(folder / PICTURE, result.draw, **around, size=(width / 10, height / 10))
+    tables.write_csv(folder / NUMBERS, result.columns)
     text = f'# {config["title"]}\n\n{result.table.markdown()}\n{config["caption"]}\n'
     (folder / TEXT).write_text(text)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import evaluation, runs
+from fedjax_links import runs
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.looking import choices
@@ -17,12 +17,9 @@ from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.experiment.plan import choosing
 from fedjax_links.report import clients, verdicts
 from fedjax_links.report.clients import Clients
-from fedjax_links.report.verdicts import Difference
+from fedjax_links.report.verdicts import Difference, Ends, Key
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
-
-Key = tuple[str, str, str]
-"""Labels of a pattern and a series, and a candidate model."""
 
 
 class Links(NamedTuple):
@@ -35,38 +32,6 @@ class Links(NamedTuple):
 
     mask: np.ndarray
     mean_prob: np.ndarray
-
-
-class Ends(NamedTuple):
-    """Final levels.
-
-    Attributes:
-      metric: what they are.
-      values: float[S], one for each seed, by pattern, series and model.
-      choices: the same, beside what tuning might have chosen.
-      span: ``mean of the last 3 evaluations over 5 seeds``.
-    """
-
-    metric: Metric
-    values: Mapping[Key, np.ndarray]
-    choices: Mapping[Key, Choice]
-    span: str
-
-    def level(self, key: Key) -> str:
-        """A level with its interval over seeds, and in brackets what tuning adds."""
-        choice = self.choices[key]
-        wide = choice.level() if len(choice.values) > 1 else None
-        return self.metric.interval(evaluation.seed_interval(self.values[key]), wide=wide)
-
-    def caption(self) -> str:
-        """What levels with ± are."""
-        said = f'{self.metric.title}: {self.span}; ± is the 95 % interval over seeds (Student t)'
-        if any(len(choice.values) > 1 for choice in self.choices.values()):
-            said += (
-                ', in brackets its half width where tuning too is drawn again: near ties ran with '
-                'the same seeds, and resamples of the seeds of tuning choose between them'
-            )
-        return said
 
 
 @dataclasses.dataclass(frozen=True)
@@ -340,19 +305,11 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
         raise errors.invalid('workdir', 'hold at least one finished algorithm', value)
     patterns, rounds = _in_order(facts['patterns'], names), recorded.rounds_of(facts)
     data = every.sel(series=series, pattern=patterns, round=rounds)
-    return Source(
-        title=facts['title'],
-        caption=_caption(facts),
-        data=data,
-        tuning=tuning,
-        missing=missing,
-        links={} if run.folder is None else kept_links(run.folder, patterns),
-        clients={} if run.folder is None else clients.read(run.folder),
-        diverged=_diverged(run, data),
-        folder=run.folder,
-        experiment=experiment,
-        run=run,
-    )
+    folder, title, caption = run.folder, facts['title'], _caption(facts)
+    links = {} if folder is None else kept_links(folder, patterns)
+    known = {} if folder is None else clients.read(folder)
+    found = title, caption, data, tuning, missing, links, known, _diverged(run, data)
+    return Source(*found, folder, experiment, run)
 
 
 def blank(experiment: Experiment) -> Source:

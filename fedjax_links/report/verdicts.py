@@ -1,4 +1,4 @@
-"""Verdicts of all comparisons of a page: which of them chance would give, and which survive."""
+"""Final levels, their differences, and verdicts of all of a page: which chance would give."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +9,41 @@ from fedjax_links import evaluation
 from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.results.metric import Metric
 
+Key = tuple[str, str, str]
+"""Labels of a pattern and a series, and a candidate model."""
 _LEVEL = 0.05
+
+
+class Ends(NamedTuple):
+    """Final levels.
+
+    Attributes:
+      metric: what they are.
+      values: float[S], one for each seed, by pattern, series and model.
+      choices: the same, beside what tuning might have chosen.
+      span: ``mean of the last 3 evaluations over 5 seeds``.
+    """
+
+    metric: Metric
+    values: Mapping[Key, np.ndarray]
+    choices: Mapping[Key, Choice]
+    span: str
+
+    def level(self, key: Key) -> str:
+        """A level with its interval over seeds, and in brackets what tuning adds."""
+        choice = self.choices[key]
+        wide = choice.level() if len(choice.values) > 1 else None
+        return self.metric.interval(evaluation.seed_interval(self.values[key]), wide=wide)
+
+    def caption(self) -> str:
+        """What levels with ± are."""
+        said = f'{self.metric.title}: {self.span}; ± is the 95 % interval over seeds (Student t)'
+        if any(len(choice.values) > 1 for choice in self.choices.values()):
+            said += (
+                ', in brackets its half width where tuning too is drawn again: near ties ran with '
+                'the same seeds, and resamples of the seeds of tuning choose between them'
+            )
+        return said
 
 
 class Difference(NamedTuple):

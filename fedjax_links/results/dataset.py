@@ -104,8 +104,6 @@ def build(
     rounds: np.ndarray,
     lanes: np.ndarray,
     complete: np.ndarray,
-    chosen: Columns | None = None,
-    more: Columns | None = None,
     mains: Mapping[str, str] | None = None,
     **attrs: Any,
 ) -> Any:
@@ -121,8 +119,6 @@ def build(
       rounds: [E], rounds completed at each evaluation.
       lanes: bool[L, P, S], which have begun.
       complete: bool[L], whether every evaluation is there.
-      chosen: [L, P] by column that is none of the grid, its values; NaN for none.
-      more: float[L, P, S, E] by column that belongs to no model, such as ``rounds/num_active``.
       mains: by algorithm, the model to show where it is not the one that the papers evaluate.
       **attrs: what else is known: ``metric``, ``baseline``, ``directions``, ``names`` to show.
     """
@@ -132,6 +128,7 @@ def build(
     every = in_order(models)
     owners = [(owner, {k: as_tuple(v) for k, v in point.items()}) for owner, point in members]
     labels = [label(*member) for member in members]
+    main_of = {k: main_model(own) for k, own in models.items() if own} | dict(mains or {})
     theirs = np.array([[model in models[owner] for model in every] for owner, _ in owners], bool)
     begun = theirs.reshape(len(owners), len(every), 1, 1) & lanes[:, None]
     coords: dict[str, Any] = {
@@ -141,10 +138,7 @@ def build(
         'seed': list(seeds),
         'round': rounds,
         'algorithm': ('series', [owner for owner, _ in owners]),
-        'main_model': (
-            'series',
-            [(mains or {}).get(owner, main_model(models[owner])) for owner, _ in owners],
-        ),
+        'main_model': ('series', [main_of[owner] for owner, _ in owners]),
         'complete': ('series', complete),
         'begun': (DIMS[:-1], begun),
     }
@@ -153,11 +147,9 @@ def build(
         kinds = {type(value) for value in column}
         plain = len(kinds) == 1 and kinds <= {bool, int, float}
         coords[name] = 'series', np.array(column) if plain else as_objects(column)
-    coords |= {name: (('series', 'pattern'), column) for name, column in (chosen or {}).items()}
-    data: dict[str, Any] = {name: (DIMS, levels) for name, levels in values.items()}
-    data |= {name: ((DIMS[0], *DIMS[2:]), column) for name, column in (more or {}).items()}
-    named = dict(zip(labels, owners, strict=True))
-    return xarray.Dataset(data, coords, {**attrs, 'members': named})
+    data = {name: (DIMS, levels) for name, levels in values.items()}
+    attrs['members'] = dict(zip(labels, owners, strict=True))
+    return xarray.Dataset(data, coords, attrs)
 
 
 def check_name(argument: str, names: Iterable[str]) -> None:
@@ -213,13 +205,10 @@ def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
         raise errors.invalid('data', 'hold at least one label', data)
     data = {str(label): entry for label, entry in data.items()}
     simulated = {label: entry for label, entry in data.items() if hasattr(entry, 'evals')}
-    blocks = {
-        label: evaluations.by_model(simulated[label]) if label in simulated else {}
-        for label in data
-    }
-    recorded = list(
-        dict.fromkeys(m for own in blocks.values() for named in own.values() for m in named)
-    )
+    blocks = {k: evaluations.by_model(entry) for k, entry in simulated.items()}
+    blocks = {label: blocks.get(label, {}) for label in data}
+    measured = [named for own in blocks.values() for named in own.values()]
+    recorded = list(dict.fromkeys(metric for named in measured for metric in named))
     if metric is None:
         metric = next((name for name in _USUAL if name in recorded), next(iter(recorded), ''))
     if recorded:
@@ -228,9 +217,7 @@ def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
         if label not in simulated:
             arrays = entry if isinstance(entry, Mapping) else {'server': entry}
             blocks[label] = {model: {metric: _seeds(label, own)} for model, own in arrays.items()}
-    shapes = {
-        label: next(iter(next(iter(own.values())).values())).shape for label, own in blocks.items()
-    }
+    shapes = {k: next(iter(next(iter(own.values())).values())).shape for k, own in blocks.items()}
     lengths = {label: shape[2] for label, shape in shapes.items()}
     if len(set(lengths.values())) > 1:
         raise errors.invalid('data', 'have as many evaluations for every label', lengths)
@@ -251,20 +238,11 @@ def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
             for kind, levels in named.items():
                 values[kind][rows, models.index(model), 0, :seeds] = levels
     ends = [evaluations.rounds_of(entry)[0] for entry in simulated.values()]
-    return build(
-        members,
-        blocks,
-        values,
-        patterns=[''],
-        seeds=range(num_seeds),
-        rounds=ends[0] if ends else np.arange(1.0, count + 1),
-        lanes=lanes,
-        complete=np.ones(len(members), bool),
-        metric=metric,
-        baseline=None,
-        directions={},
-        names={},
-    )
+    given: dict[str, Any] = {'patterns': [''], 'seeds': range(num_seeds), 'lanes': lanes}
+    given |= {'rounds': ends[0] if ends else np.arange(1.0, count + 1)}
+    given |= {'complete': np.ones(len(members), bool)}
+    given |= {'metric': metric, 'baseline': None, 'directions': {}, 'names': {}}
+    return build(members, blocks, values, **given)
 
 
 def _seeds(name: str, values: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ from fedjax_links.results.dataset import MAIN, TIE, TUNING, Columns
 
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed', 'round')
 _OF_A_LINE = (*_LABELS, 'finite', 'first_bad_round')
+_OF_A_LANE = ('series', 'pattern', 'seed', 'round')
 
 
 def rounds_of(facts: Mapping[str, Any]) -> np.ndarray:
@@ -152,11 +153,9 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
         seeds = np.unique(rows['seed']).tolist()
     elif 'until' in facts:
         seeds = [seed for seed in seeds if seed in rows['seed']]
-    places = [
-        np.array([labels.index(label) for label in rows[name].tolist()], int)
-        for name, labels in (('pattern', patterns), ('seed', seeds))
-    ]
-    at = (owner, *places, np.searchsorted(rounds, rows['round']))
+    pattern = np.array([patterns.index(label) for label in rows['pattern'].tolist()], int)
+    seed = np.array([seeds.index(number) for number in rows['seed'].tolist()], int)
+    at = owner, pattern, seed, np.searchsorted(rounds, rows['round'])
     shape = len(members), len(patterns), len(seeds), len(rounds)
     finite = np.asarray(rows.get('finite', True), bool)
 
@@ -178,7 +177,7 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
             else:
                 kind = np.float64 if column.dtype.kind in 'fi' else object
                 chosen[name] = np.full(shape[:2], np.nan, kind)
-                chosen[name][at[0][given], at[1][given]] = dataset.as_tuples(column)[given]
+                chosen[name][owner[given], pattern[given]] = dataset.as_tuples(column)[given]
     ran = np.zeros(shape, bool)
     ran[at] = True
     expected = len(rounds_of(facts)) if stage == MAIN and 'num_rounds' in facts else shape[3]
@@ -190,26 +189,15 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
     else:
         complete = np.asarray(whole.all(axis=(1, 2)))
         begun = np.asarray(begun.any(axis=(1, 2), keepdims=True))
-    return dataset.build(
-        members,
-        models,
-        {
-            metric: np.reshape(
-                [fill(f'{model}/{metric}') for model in every], (len(every), *shape)
-            ).swapaxes(0, 1)
-            for metric in metrics
-        },
-        patterns=patterns,
-        seeds=seeds,
-        rounds=rounds,
-        lanes=np.broadcast_to(begun, shape[:3]),
-        complete=complete,
-        chosen=chosen,
-        more=more,
-        mains=main_models({**facts, 'models': models}),
-        metric=facts['metric'],
-        baseline=facts['baseline'],
-        directions=dict(metrics),
-        names=dict(facts['names']),
-        until=facts.get('until'),
-    )
+    values = {}
+    for metric in metrics:
+        of_models = [fill(f'{model}/{metric}') for model in every]
+        values[metric] = np.reshape(of_models, (len(every), *shape)).swapaxes(0, 1)
+    attrs = {'metric': facts['metric'], 'baseline': facts['baseline'], 'directions': dict(metrics)}
+    attrs |= {'names': dict(facts['names']), 'until': facts.get('until')}
+    axes: dict[str, Any] = {'patterns': patterns, 'seeds': seeds, 'rounds': rounds}
+    axes |= {'lanes': np.broadcast_to(begun, shape[:3]), 'complete': complete}
+    mains = main_models({**facts, 'models': models})
+    found = dataset.build(members, models, values, **axes, mains=mains, **attrs)
+    found = found.assign({name: (_OF_A_LANE, column) for name, column in more.items()})
+    return found.assign_coords({k: (_OF_A_LANE[:2], column) for k, column in chosen.items()})

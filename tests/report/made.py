@@ -41,12 +41,14 @@ def results(curves, *, members=None, patterns=None, rates=None, **changes):
         rounds=10 * np.arange(1, count + 1),
         lanes=np.ones((len(given), num_patterns, num_seeds), bool),
         complete=np.ones(len(given), bool),
-        chosen=rates and {'client.learning_rate': np.array([rates[k] for k in given])},
         metric='eval_accuracy',
         baseline='fedavg',
         directions={m: 'max' if m.endswith('accuracy') else 'min' for m in first},
         names={},
     )
+    if rates:
+        chosen = ('series', 'pattern'), np.array([rates[k] for k in given])
+        data = data.assign_coords({'client.learning_rate': chosen})
     data = data.assign_coords(series=list(given)).assign_attrs(members=named)
     return changed(Source('Made by hand', '', data), **changes)
 

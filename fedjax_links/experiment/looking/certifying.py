@@ -23,9 +23,7 @@ from fedjax_links.config import recordings
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.looking import double, standards
 from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running import traced
-from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.programs import Programs
+from fedjax_links.experiment.running import groups, programs, traced
 from fedjax_links.machines import caches, devices, environment
 from fedjax_links.storage import checkpoints
 
@@ -78,7 +76,7 @@ def certify(source: Mapping[str, Any] | str | None = None) -> Iterator[Verdict]:
 
 def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
     experiment = standards.shortened(standards.experiment_of(source))
-    shared = Programs(experiment, places=devices.places(1))
+    shared = programs.Programs(experiment, places=devices.places(1))
     every = standards.lanes_of(experiment)
     drawn = list({lane.pattern: lane for lane in reversed(every)}.values())[::-1]
     run = shared.one_of_each(every)
@@ -117,9 +115,9 @@ def _name(experiment: Experiment, lane: Lane) -> str:
     return ', '.join([lane.algorithm, lane.pattern, *values])
 
 
-def _rounds_here(experiment: Experiment, shared: Programs, lane: Lane) -> dict[str, Any]:
+def _rounds_here(experiment: Experiment, shared: programs.Programs, lane: Lane) -> dict[str, Any]:
     """What a run's program makes of a lane, and how exact it means to be."""
-    group = Group(shared, [lane], width=2 if shared.side_by_side else None)
+    group = groups.Group(shared, [lane], width=2 if shared.side_by_side else None)
     with experiment.plan.precision():
         coarse = _multiplies_coarsely()
         compiled = shared.compiled(group)

@@ -33,10 +33,7 @@ from fedjax_links.core import checks, errors, prng
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.experiment.plan import limits, redraws
 from fedjax_links.experiment.plan.lanes import MAIN, Lane, of_kept
-from fedjax_links.experiment.running import hooks
-from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.programs import Programs
-from fedjax_links.experiment.running.traced import state_shape
+from fedjax_links.experiment.running import groups, hooks, programs, traced
 from fedjax_links.machines import devices
 from fedjax_links.storage import checkpoints
 
@@ -123,7 +120,7 @@ class Fork(hooks.Origin):
         Raises:
           ValueError: naming the first leaf that does not fit.
         """
-        shape = state_shape(self._experiment, lane)
+        shape = traced.state_shape(self._experiment, lane)
         wanted = checkpoints.leaves_of(shape)
         wrong = _mismatches(leaves, wanted)
         for field, said in wrong.items():
@@ -211,17 +208,17 @@ class Fork(hooks.Origin):
     def _shapes(self, name: str) -> dict[str, Any]:
         """What a state would be like of which no checkpoint was kept."""
         past = self._lane(name)
-        return checkpoints.leaves_of(state_shape(self._programs.experiment, past))
+        return checkpoints.leaves_of(traced.state_shape(self._programs.experiment, past))
 
     def _advanced(self, name: str) -> dict[str, Any]:
         """The state after the round, of which no checkpoint was kept."""
         lane, past = self._lane(name), self._programs.experiment
-        group = Group(self._programs, [lane])
+        group = groups.Group(self._programs, [lane])
         saves = reversed(list(self._kept[name].states))
         earlier = (self._stored(name, done) for done in saves if done < self.round)
         stored = next((leaves for leaves in earlier if leaves is not None), None)
         if stored is not None:
-            kind = jax.tree.structure(state_shape(past, lane))
+            kind = jax.tree.structure(traced.state_shape(past, lane))
             group.restore([jax.tree.unflatten(kind, list(stored.values()))])
         elif 'at_round' in self._theirs:
             facts = self._theirs
@@ -254,7 +251,7 @@ class Fork(hooks.Origin):
         return of_kept(self._kept[name])
 
     @functools.cached_property
-    def _programs(self) -> Programs:
+    def _programs(self) -> programs.Programs:
         """Of the run."""
         from fedjax_links.experiment.config import build  # which makes experiments that fork
 
@@ -262,7 +259,7 @@ class Fork(hooks.Origin):
         with errors.inside('fork_from'):
             experiment = build(self._config)
         places = devices.places(1, 1) if self._theirs.get(runs.ON_A_MESH) else None
-        return Programs(experiment, places=places)
+        return programs.Programs(experiment, places=places)
 
 
 def _plain(value: Any) -> Any:

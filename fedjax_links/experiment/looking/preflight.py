@@ -13,8 +13,7 @@ import numpy as np
 from fedjax_links import evaluation
 from fedjax_links.base import Problem
 from fedjax_links.core import describing, errors, memory, tree
-from fedjax_links.experiment.plan import redraws
-from fedjax_links.experiment.plan.deciding import UntilDecided
+from fedjax_links.experiment.plan import deciding, redraws
 from fedjax_links.experiment.plan.lanes import MAIN, Lane
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.programs import Programs
@@ -129,7 +128,7 @@ def _describe_phases(experiment: 'Experiment') -> list[str]:
 def seeds_of(experiment: 'Experiment') -> str:
     """``5 seeds``, ``5 to 50 seeds``."""
     seeds = experiment.seeds
-    least = f'{seeds.least} to ' if isinstance(seeds, UntilDecided) else ''
+    least = f'{seeds.least} to ' if isinstance(seeds, deciding.UntilDecided) else ''
     return f'{least}{count(len(seeds), "seed")}'
 
 
@@ -149,7 +148,7 @@ def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
       InvalidError: naming the algorithm that needs more than there is. Whatever a user's own part
         raises has a note that names algorithm and pattern.
     """
-    programs = programs or Programs(experiment)
+    programs, sizes = programs or Programs(experiment), list[tuple[int, str]]()
     for label in experiment.algorithms:
         for lane in programs.one_of_each(experiment.plan.every_lane(label)):
             try:
@@ -164,17 +163,8 @@ def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
                     raise errors.invalid(where, requirement, errors.describe(error)) from error
                 error.add_note(f'config.algorithms.{label} on pattern {lane.pattern}')
                 raise
-    ours = [label for label in experiment.algorithms if experiment.plan.every_lane(label)]
-    largest = [largest_lane(experiment, programs, label) for label in ours]
-    sizes = ((lane_bytes(experiment, lane), lane.algorithm) for lane in largest)
-    needed, label = max(sizes, default=(0, ''))
-    memory.refuse_if_above(memory.available_bytes(), needed, label)
-
-
-def largest_lane(experiment: 'Experiment', programs: Programs, label: str) -> Lane:
-    """The lane of an algorithm that keeps most."""
-    every = programs.one_of_each(experiment.plan.every_lane(label))
-    return max(every, key=lambda lane: lane_bytes(experiment, lane))
+            sizes.append((lane_bytes(experiment, lane), label))
+    memory.refuse_if_above(memory.available_bytes(), *max(sizes, default=(0, '')))
 
 
 def _has_users_parts(experiment: 'Experiment', lane: Lane) -> bool:

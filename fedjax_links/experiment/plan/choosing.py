@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links.core import errors
-from fedjax_links.core.grids import Columns, Point
+from fedjax_links.core import errors, grids
 from fedjax_links.experiment.plan import racing
 from fedjax_links.results import dataset, recorded
 
@@ -44,7 +43,7 @@ class Tuning:
         that is not named. So one rule under two labels can have a rate for each of its models.
     """
 
-    grid: Columns
+    grid: grids.Columns
     num_rounds: int | None = None
     num_seeds: int = 1
     most_seeds: int | None = None
@@ -225,7 +224,7 @@ def _scores(rows: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str
     return best
 
 
-def choose(label: str, tries: Sequence[Tried]) -> list[tuple[str, Point, Point]]:
+def choose(label: str, tries: Sequence[Tried]) -> list[tuple[str, grids.Point, grids.Point]]:
     """The values that did best in tuning.
 
     Args:

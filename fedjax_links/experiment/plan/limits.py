@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedjax_links.core import checks, errors
-from fedjax_links.experiment.plan import redraws
-from fedjax_links.experiment.plan.choosing import BEST, Tuning
-from fedjax_links.experiment.plan.deciding import UntilDecided
+from fedjax_links.experiment.plan import choosing, deciding, redraws
 from fedjax_links.results import dataset
 
 if TYPE_CHECKING:
@@ -72,7 +70,7 @@ def check_size(experiment: 'Experiment') -> None:
         check_work(lanes, tuning.num_rounds or 0, period, lanes='tuning', rounds=rounds)
 
 
-def check_until_decided(experiment: 'Experiment', seeds: UntilDecided) -> None:
+def check_until_decided(experiment: 'Experiment', seeds: deciding.UntilDecided) -> None:
     """Raises for seeds that cannot go on until pairs are decided."""
     checks.static_int('seeds.least', seeds.least, minimum=2)
     checks.static_int('seeds.most', seeds.most, minimum=seeds.least)
@@ -107,7 +105,7 @@ def check_columns(experiment: 'Experiment') -> None:
     dataset.check_name('grid', plan.columns)
 
 
-def check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
+def check_tuning(experiment: 'Experiment', tuning: choosing.Tuning) -> None:
     """Raises for tuning that cannot be done, is overruled, or is longer than the run."""
     length = tuning.num_rounds or experiment.num_rounds
     check_multiple('tuning.num_rounds', length, experiment.eval_every)
@@ -126,11 +124,11 @@ def check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
     named = tuning.model
     if not isinstance(named, Mapping):
         every = (model for label in experiment.algorithms for model in plan.models(label))
-        checks.choice('tuning.model', named, {BEST, *every})
+        checks.choice('tuning.model', named, {choosing.BEST, *every})
         return
     for label, model in named.items():
         checks.choice('tuning.model', label, list(experiment.algorithms))
-        checks.choice(f'tuning.model.{label}', model, {BEST, *plan.models(label)})
+        checks.choice(f'tuning.model.{label}', model, {choosing.BEST, *plan.models(label)})
 
 
 def num_points(columns: Mapping[str, Sequence[Any]], mode: str) -> int:

@@ -9,8 +9,7 @@ import numpy as np
 
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.config.sections import Bound, Hole
-from fedjax_links.core import errors
-from fedjax_links.core.grids import Point
+from fedjax_links.core import errors, grids
 
 Part = TypeVar('Part')
 
@@ -29,7 +28,7 @@ class Maker(NamedTuple, Generic[Part]):
     columns: Mapping[str, Any]
     bind: Callable[..., Bound] | None = None
 
-    def at(self, point: Point) -> dict[str, Any]:
+    def at(self, point: grids.Point) -> dict[str, Any]:
         """The values of this maker's columns at a point.
 
         Raises:
@@ -41,11 +40,11 @@ class Maker(NamedTuple, Generic[Part]):
                 raise errors.invalid('grid', f'have a column {name!r}', sorted(point))
         return values
 
-    def make_at(self, point: Point) -> Part:
+    def make_at(self, point: grids.Point) -> Part:
         """The part at a point."""
         return self.make(**self.at(point))
 
-    def bound_at(self, point: Point) -> Bound | None:
+    def bound_at(self, point: grids.Point) -> Bound | None:
         """What makes the part at a point, where a config says it."""
         return None if self.bind is None else self.bind(**self.at(point))
 

@@ -120,10 +120,8 @@ class Plan:
             chosen = [(*at, first) for at in self._tuned_at(label)]
         for series, (pattern, alone, point) in enumerate(self._series(label)):
             best = [(at, found) for where, at, found in chosen if where == alone]
-            full = self._complete(label, pattern, {**point, **_found_for(point, best)})
-            for place, seed in enumerate(self._experiment.seeds):
-                rounds = self._experiment.num_rounds
-                lanes.append(Lane(MAIN, label, pattern, full, seed, rounds, (series, place)))
+            values = {**point, **_found_for(point, best)}
+            lanes += self._lanes_at(MAIN, label, pattern, values, series)
         return lanes
 
     def tie_lanes(self, label: str, tries: Sequence[choosing.Tried] | None = None) -> list[Lane]:
@@ -134,20 +132,17 @@ class Plan:
           tries: what it tried; None for every lane that there may be.
         """
         lanes, tuning = list[Lane](), self._experiment.tuning
-        if tuning is None or not self._tried(label) or not (tuning.ties and len(tuning.seeds) > 1):
+        if tuning is None or not (self._tried(label) and tuning.ties and len(tuning.seeds) > 1):
             return lanes
-        every, seeds = self._values(label), self._experiment.seeds
+        every = self._values(label)
         for series, (pattern, alone, point) in enumerate(self._series(label)):
             asked = every
             if tries is not None:
                 tried = _found_for(point, [(t.at, t) for t in tries if t.pattern == alone])
                 asked = [tried.values_at(place) for place in tried.ties] if tried else []
             for values in asked:
-                full = self._complete(label, pattern, {**point, **values})
                 own = series * len(every) + every.index(values)
-                for place, seed in enumerate(seeds):
-                    rounds = self._experiment.num_rounds
-                    lanes.append(Lane(TIE, label, pattern, full, seed, rounds, (own, place)))
+                lanes += self._lanes_at(TIE, label, pattern, {**point, **values}, own)
         return lanes
 
     def asked_lanes(self, label: str, columns: Mapping[str, Any] | None = None) -> list[Lane]:
@@ -183,14 +178,9 @@ class Plan:
     def _possible_tuning(self, label: str) -> list[Lane]:
         """Every value that tuning may try, on its patterns, at its points, with all its seeds."""
         lanes: list[Lane] = []
-        if (tuning := self._experiment.tuning) is None or not self._tried(label):
-            return lanes
         tries = itertools.product(self._tuned_at(label), self._values(label))
         for number, ((pattern, point), values) in enumerate(tries):
-            full = self._complete(label, pattern, {**point, **values})
-            for place, seed in enumerate(tuning.seeds):
-                rounds = tuning.num_rounds or 0
-                lanes.append(Lane(TUNING, label, pattern, full, seed, rounds, (number, place)))
+            lanes += self._lanes_at(TUNING, label, pattern, {**point, **values}, number)
         return lanes
 
     def tuning_lanes(self, label: str, columns: Mapping[str, Any] | None = None) -> list[Lane]:
@@ -237,6 +227,14 @@ class Plan:
         times = 1 + min(tuning.ties if tuning else 0, len(self.tie_lanes(label)))
         possible = [*self.own(self._possible_tuning(label)), *times * every]
         return sum(lane.num_rounds for lane in possible) - self.count_rounds(label)
+
+    def _lanes_at(
+        self, stage: str, label: str, pattern: str, point: Point, series: int
+    ) -> list[Lane]:
+        """A lane for every seed that a series has in a stage."""
+        of: Any = self._experiment.tuning if stage == TUNING else self._experiment
+        own = stage, label, pattern, self._complete(label, pattern, point)
+        return [Lane(*own, seed, of.num_rounds, (series, k)) for k, seed in enumerate(of.seeds)]
 
     def _series(self, label: str) -> Iterator[tuple[str, str, Point]]:
         """Pattern and point of each series of an algorithm; between them where it is tuned."""

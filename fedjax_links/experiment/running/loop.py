@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 from fedjax_links import runs
 from fedjax_links.experiment.plan.deciding import UntilDecided
 from fedjax_links.experiment.plan.lanes import TUNING
-from fedjax_links.experiment.running import hooks, in_step, recordings, shards, stores
-from fedjax_links.experiment.running.hooks import Callback, Origin, tell
-from fedjax_links.experiment.running.programs import Programs
+from fedjax_links.experiment.running import hooks, in_step, programs, recordings, shards, stores
 from fedjax_links.experiment.running.shared import SharedFolder
 from fedjax_links.experiment.running.stages import Stages
-from fedjax_links.machines import processes
-from fedjax_links.machines.devices import Place
+from fedjax_links.machines import devices, processes
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -26,12 +23,12 @@ _AHEAD = 2  # algorithms whose programs are compiled while another one's run
 def run(
     experiment: 'Experiment',
     folder: str | Path | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[hooks.Callback] = (),
     *,
     side_by_side: bool | None = None,
-    origin: Origin | None = None,
-    places: Sequence[Place] | None = None,
-    shared: Programs | None = None,
+    origin: hooks.Origin | None = None,
+    places: Sequence[devices.Place] | None = None,
+    shared: programs.Programs | None = None,
     allow_mixed: bool = False,
 ) -> runs.Results:
     """Runs what has not run yet: the body of `Experiment.run` and `Experiment.fork`.
@@ -58,8 +55,8 @@ def run(
     """
     log = experiment.log if processes.is_leader() else ()
     callbacks = [*processes.do_in_all(lambda: hooks.callbacks(log, folder)), *callbacks]
-    origin = origin or Origin()
-    shared = shared or Programs(experiment, side_by_side=side_by_side, places=places)
+    origin = origin or hooks.Origin()
+    shared = shared or programs.Programs(experiment, side_by_side=side_by_side, places=places)
     facts = {**experiment.plan.facts(), **origin.facts}
     if shared.places[0].is_mesh:
         facts[runs.ON_A_MESH] = True
@@ -79,7 +76,7 @@ def run(
     described, own_rows = [experiment.config, facts], shared.places[0].own_rows
     store: Any = in_step.InStep(opened, described, path, own_rows) if several else opened()
     try:
-        tell(callbacks, 'on_start', experiment)
+        hooks.tell(callbacks, 'on_start', experiment)
         is_first = experiment.share is None or experiment.share.index == 0
         if path is not None and is_first and not origin.has_links(path, experiment.num_rounds):
             store.keep_links(recordings.realised(shared, origin))
@@ -92,11 +89,11 @@ def run(
     finally:
         store.close()
     results = runs.Results(runs.as_columns(store.lines()), facts, path)
-    tell(callbacks, 'on_end', results)
+    hooks.tell(callbacks, 'on_end', results)
     return results
 
 
-def _run_in_turn(shared: Programs, store: Any, stages: Stages) -> None:
+def _run_in_turn(shared: programs.Programs, store: Any, stages: Stages) -> None:
     """One algorithm after the other; where seeds go on until decided, again until all are."""
     experiment = shared.experiment
     plan, is_open = experiment.plan, isinstance(experiment.seeds, UntilDecided)  # more may come

@@ -12,7 +12,6 @@ from fedjax_links.experiment.plan import families
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running import traced
 from fedjax_links.machines import devices, processes
-from fedjax_links.machines.devices import Place
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -33,7 +32,7 @@ class Programs:
         experiment: 'Experiment',
         *,
         side_by_side: bool | None = None,
-        places: Sequence[Place] | None = None,
+        places: Sequence[devices.Place] | None = None,
     ) -> None:
         """Builds nothing yet.
 
@@ -67,7 +66,7 @@ class Programs:
         """The first lane of each program."""
         return list({self.key(lane): lane for lane in reversed(lanes)}.values())[::-1]
 
-    def training(self, lane: Lane, place: Place, varying: Sequence[bool]) -> traced.Program:
+    def training(self, lane: Lane, place: devices.Place, varying: Sequence[bool]) -> traced.Program:
         """The program of a lane; one device is like another, a mesh is not.
 
         Args:
@@ -148,7 +147,7 @@ class Programs:
         started: FederationState = self._begun[start, *self._where(group)].result()(params, *given)
         return started
 
-    def placed(self, problem: Problem, place: Place) -> Problem:
+    def placed(self, problem: Problem, place: devices.Place) -> Problem:
         """A problem where a lane runs."""
         key = id(problem), place.devices
         if key not in self._placed:

@@ -21,8 +21,7 @@ from fedjax_links.experiment.running import stores, traced
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.hooks import Callback, Origin, Stop, tell
 from fedjax_links.experiment.running.programs import Programs
-from fedjax_links.machines import processes
-from fedjax_links.machines.devices import Place
+from fedjax_links.machines import devices, processes
 
 _SAVE_SECONDS = 5.0
 _DISPATCH_SECONDS = 0.2
@@ -89,7 +88,7 @@ class Stages:
         self._callbacks, self._origin = callbacks, origin
         self._period = shared.experiment.eval_every
         self._flights: deque[_Flight] = deque()  # in the order of dispatch
-        self._free: deque[Place] = deque()
+        self._free: deque[devices.Place] = deque()
 
     def run(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()) -> None:
         """Advances lanes of one stage of an algorithm to their last round.

@@ -14,9 +14,7 @@ from fedjax_links import runs
 from fedjax_links.config import recordings, sections
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment.plan import dividing, lanes
-from fedjax_links.experiment.running import hooks
-from fedjax_links.experiment.running.shards import FailedLanesError
-from fedjax_links.experiment.running.shared import SharedFolder
+from fedjax_links.experiment.running import hooks, shards, shared
 from fedjax_links.machines import devices as devices_
 
 if TYPE_CHECKING:
@@ -68,13 +66,9 @@ def run(
             checks.static_int(name, number)
     count = min(jobs or _MOST_JOBS, len(every))
     by = dividing.SEED if allow_mixed else dividing.PROGRAM
-    store = SharedFolder(
-        path,
-        facts=experiment.plan.facts(),
-        config=experiment.config,
-        allow_mixed=allow_mixed,
-        division=dividing.divide(experiment, count, by),
-    )
+    about: dict[str, Any] = {'facts': experiment.plan.facts(), 'config': experiment.config}
+    division = dividing.divide(experiment, count, by)
+    store = shared.SharedFolder(path, **about, allow_mixed=allow_mixed, division=division)
     beside = recordings.BESIDE.get() or Path.cwd()
     given = json.dumps(experiment.config), str(beside), str(path)
     token = uuid.uuid4().hex  # no job is another run's, whatever an executor remembers
@@ -103,7 +97,7 @@ def run(
     finally:
         store.close()
     if failed:
-        raise FailedLanesError(failed)
+        raise shards.FailedLanesError(failed)
     results = runs.merge(path, allow_mixed=allow_mixed)
     hooks.tell(callbacks, 'on_end', results)
     return results
@@ -146,7 +140,7 @@ def run_job(
         part = dataclasses.replace(whole, share=dividing.share(*share))
         try:
             loop.run(part, folder, shared=_here.programs, allow_mixed=allow_mixed)
-        except FailedLanesError as error:
+        except shards.FailedLanesError as error:
             return error.lines
     return {}
 
@@ -154,7 +148,7 @@ def run_job(
 class _Listener:
     """Tells callbacks what the folder says of lanes that run elsewhere."""
 
-    def __init__(self, store: SharedFolder, callbacks: Sequence[hooks.Callback]) -> None:
+    def __init__(self, store: shared.SharedFolder, callbacks: Sequence[hooks.Callback]) -> None:
         self._store, self._callbacks = store, callbacks
         self._told: dict[str, int] = {}
         self._stages: set[tuple[str, str]] = set()

@@ -14,8 +14,8 @@ from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page, labels, with_panels
 from fedjax_links.report.layouts.rates import edge, mark_edges
 from fedjax_links.report.published import Level, load_levels
-from fedjax_links.report.source import Ends, Key, Source
-from fedjax_links.report.tables import Table
+from fedjax_links.report.source import Source
+from fedjax_links.report.verdicts import Ends, Key
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric, numbers_of
 
@@ -133,14 +133,8 @@ def levels(
         axes.ticklabel_format(axis='x', scilimits=(-3, 4), useMathText=True)
 
     letters = max(len(panels.name_of(source.name(k), source.main_models[k])) for k in against)
-    return with_panels(
-        page,
-        source.patterns,
-        draw,
-        panel=(2.6, 0.24 * len(against) + 0.6),
-        around=(0.08 * letters + 0.2, 0.7),
-        sharey=True,
-    )
+    panel, around = (2.6, 0.24 * len(against) + 0.6), (0.08 * letters + 0.2, 0.7)
+    return with_panels(page, source.patterns, draw, panel=panel, around=around, sharey=True)
 
 
 def _printed(source: Source, metric: Metric, paper: Paper, key: Key) -> tuple[str, str]:
@@ -161,7 +155,7 @@ def _printed(source: Source, metric: Metric, paper: Paper, key: Key) -> tuple[st
 
 def _orderings(
     source: Source, ends: Ends, paper: Paper, models: Mapping[str, str], whose: str
-) -> list[Table]:
+) -> list[tables.Table]:
     """Best to worst here, at some models, and in the paper, and how far they agree."""
     from scipy import stats  # 0.3 s, and only this table needs it
 
@@ -173,19 +167,12 @@ def _orderings(
         ours = {label: np.nan_to_num(score, nan=-np.inf) for label, score in ours.items()}
         if len(theirs) < 2:
             continue
+        row = {'pattern': source.name(pattern)}
+        for title, scores in (('order in the paper', theirs), ('order here', ours)):
+            best_first = sorted(scores, key=scores.__getitem__, reverse=True)
+            row[title] = ', '.join(map(source.name, best_first))
         tau = stats.kendalltau(list(ours.values()), list(theirs.values())).statistic
-        orders = [
-            ', '.join(map(source.name, sorted(scores, key=scores.__getitem__, reverse=True)))
-            for scores in (theirs, ours)
-        ]
-        rows.append(
-            {
-                'pattern': source.name(pattern),
-                'order in the paper': orders[0],
-                'order here': orders[1],
-                'tau': '' if np.isnan(tau) else f'{tau:+.2f}',
-            }
-        )
+        rows.append({**row, 'tau': '' if np.isnan(tau) else f'{tau:+.2f}'})
     caption = (
         f'Best to worst by the mean, {whose}; who diverged is last. '
         "Kendall's tau is 1 for the same order and -1 for the reverse."
@@ -216,18 +203,11 @@ def best(source: Source, *, metric: str | None = None, tail: float | None = None
         winners = source.best_series(ends, [pattern])
         for algorithm, label in winners.items():
             key = pattern, label, source.main_models[label]
-            difference = source.paired(ends, key, winners.get(source.baseline))
-            rows.append(
-                {
-                    'pattern': source.name(pattern),
-                    'algorithm': source.name(algorithm),
-                    'best point': _point(source, label),
-                    'ours': ends.level(key),
-                    baseline: ends.metric.interval(difference, signed=True, wide=difference.wide)
-                    if difference
-                    else '',
-                }
-            )
+            found = source.paired(ends, key, winners.get(source.baseline))
+            gained = ends.metric.interval(found, signed=True, wide=found.wide) if found else ''
+            row = {'pattern': source.name(pattern), 'algorithm': source.name(algorithm)}
+            row |= {'best point': _point(source, label), 'ours': ends.level(key), baseline: gained}
+            rows.append(row)
     caption = (
         f'{ends.caption()}, which does not know that the best was picked. An arrow marks a value '
         'at the upper (↑) or lower (↓) edge of the grid.'
@@ -262,30 +242,21 @@ def bars(source: Source, *, metric: str | None = None, tail: float | None = None
     """
     ends, models = source.ends(metric, tail), source.main_models
     names = {label: panels.name_of(source.name(label), models[label]) for label in models}
-    words = ' '.join(source.name(pattern) for pattern in source.patterns).split()
-    longest = max(map(len, words)) / LETTERS_PER_INCH
-    inches = len(source.patterns) * max(0.28 * len(names), longest + 0.2)
+    patterns = {pattern: source.name(pattern) for pattern in source.patterns}
+    longest = max(map(len, ' '.join(patterns.values()).split())) / LETTERS_PER_INCH
+    inches = len(patterns) * max(0.28 * len(names), longest + 0.2)
     inches = min(max(7.0, inches), _MOST_INCHES)
+    rows, heights = [], {}
+    for label, model in models.items():
+        heights[label] = np.array([ends.values[p, label, model] for p in patterns])
+        own = {name: ends.level((p, label, model)) for p, name in patterns.items()}
+        rows.append({'algorithm': source.name(label), **own})
 
     def draw(figure: Any) -> None:
-        plot.level_bars(
-            {
-                label: np.array([ends.values[p, label, models[label]] for p in source.patterns])
-                for label in models
-            },
-            [source.name(pattern) for pattern in source.patterns],
-            ends.metric.name,
-            names=names,
-            legend=False,
-            ax=figure.add_subplot(),
-        )
+        options = {'names': names, 'legend': False, 'ax': figure.add_subplot()}
+        plot.level_bars(heights, [*patterns.values()], ends.metric.name, **options)
         panels.legend_below(figure, list(names.values()), inches)
 
-    rows = [
-        {'algorithm': source.name(label)}
-        | {source.name(p): ends.level((p, label, models[label])) for p in source.patterns}
-        for label in models
-    ]
     table = tables.of_rows(rows, f'{ends.caption()}.')
     return Page(f'Final {ends.metric.words} as bars', [table], draw, (inches, 4.2))
 

@@ -1,5 +1,6 @@
 """Who is ahead where: differences to the baseline over two columns of the grid."""
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -70,17 +71,11 @@ def heat_map(
         columns = min(len(found.panels), 1 + len(drawn.compared))
         if columns == len(found.panels):
             shown.sort(key=lambda pair: [None, *drawn.compared].index(pair[1]))
-    return with_panels(
-        Page('Who is ahead where', drawn.tables(_caption(source, found, best_over, tail))),
-        shown,
-        lambda axes, pair: drawn.draw(axes, pair, width / len(found.x[1])),
-        columns=columns,
-        panel=(width + _BETWEEN, _HEIGHT * len(found.y[1]) + 0.35),
-        around=(_BESIDE, 1.3),
-        finish=drawn.explain,
-        sharex=True,
-        sharey=True,
-    )
+    page = Page('Who is ahead where', drawn.tables(_caption(source, found, best_over, tail)))
+    panel = width + _BETWEEN, _HEIGHT * len(found.y[1]) + 0.35
+    form: dict[str, Any] = {'columns': columns, 'panel': panel, 'around': (_BESIDE, 1.3)}
+    draw = functools.partial(drawn.draw, cell=width / len(found.x[1]))
+    return with_panels(page, shown, draw, **form, finish=drawn.explain, sharex=True, sharey=True)
 
 
 def _caption(source: Source, found: Cells, best_over: Sequence[str], tail: float | None) -> str:
@@ -134,11 +129,11 @@ class _Map:
             words |= {_short(found.third): numbers_of(third)} if found.third else {}
         one = source.num_seeds == 1
         self.undecided = 'one seed decides nothing' if one else '{} includes zero'
-        self.compared: dict[str, np.ndarray] = {}
-        if base is not None:
-            against = np.frompyfunc(self._difference, 2, 1)
-            others = {k: own for k, own in self.found.items() if k != source.baseline}
-            self.compared = {label: against(own, base) for label, own in others.items()}
+        others = {k: own for k, own in self.found.items() if k != source.baseline}
+        against = np.frompyfunc(self._difference, 2, 1)
+        self.compared: dict[str, np.ndarray] = {
+            label: against(own, base) for label, own in others.items() if base is not None
+        }
         every = [each for found in self.compared.values() for each in found.flat]
         self.verdicts = source.verdicts(every, margin)
         stacked = np.stack([*self.found.values()])  # [A, K, Y, X]
@@ -253,17 +248,13 @@ class _Map:
             title = f'{self.source.name(algorithm)} - {self.source.name(self.source.baseline)}'
             scale, form = self.metric.scale, '+.1f' if self.metric.is_share else '+.2g'
             means = scale * np.array([*map(_means, self.compared.values())])
-            values = scale * _means(self.compared[algorithm][panel])
+            compared = self.compared[algorithm][panel]
+            values = scale * _means(compared)
             texts = [[heat.format_value(value, form) for value in line] for line in values]
-            plot.heat_map(
-                values,
-                most=np.nanmax(np.abs([0.0, *np.ravel(means)])),
-                texts=texts if heat.fits(texts, cell) else None,
-                unclear=~_clear(self.compared[algorithm][panel]),
-                reverse=self.metric.sign < 0,
-                colorbar=False,
-                ax=axes,
-            )
+            written = texts if heat.fits(texts, cell) else None
+            most, unclear = np.nanmax(np.abs([0.0, *np.ravel(means)])), ~_clear(compared)
+            look: Any = {'unclear': unclear, 'reverse': self.metric.sign < 0, 'colorbar': False}
+            plot.heat_map(values, most=most, texts=written, **look, ax=axes)
         heads = self.panels[panel].items()
         words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
         title = ', '.join([title, *words])
@@ -278,33 +269,22 @@ class _Map:
         figure.supylabel(self.y[0], fontsize=9)
         images = [axes.images[0] for axes in figure.axes if axes.images]
         if self.compared:
-            figure.colorbar(
-                images[-1],
-                ax=[axes for axes in figure.axes if axes.get_subplotspec().is_last_col()],
-                label=self.metric.difference_title(f'difference, {self.metric.words}'),
-                fraction=0.06,
-            )
-        models = {
-            owner: self.source.main_models[k] for k, (owner, _) in self.source.members.items()
+            beside = [axes for axes in figure.axes if axes.get_subplotspec().is_last_col()]
+            label = self.metric.difference_title(f'difference, {self.metric.words}')
+            figure.colorbar(images[-1], ax=beside, label=label, fraction=0.06)
+        source = self.source
+        other = {
+            owner: f'{source.name(owner)} at its {source.main_models[k].replace("_", " ")}'
+            for k, (owner, _) in source.members.items()
+            if source.main_models[k] != 'server'
         }
-        other = [
-            f'{self.source.name(algorithm)} at its {model.replace("_", " ")}'
-            for algorithm, model in models.items()
-            if model != 'server'
-        ]
         seen = sorted(set(self.leader[self.clear].tolist()))
         line: dict[str, Any] = {'edgecolor': 'black', 'linewidth': 0.5}
         patches = {self.names[k]: Patch(facecolor=self.faces[k], **line) for k in seen}
         line['edgecolor'] = '#00000060'
         patches['not decided'] = Patch(facecolor='white', hatch='////', **line)
-        undecided = self.undecided.format('a 95 % interval')
-        figure.legend(
-            patches.values(),
-            patches.keys(),
-            loc='outside lower center',
-            title='; '.join(['best', f'hatched where {undecided}', *other]),
-            title_fontsize=9,
-            fontsize=9,
-            ncols=len(patches),
-            frameon=False,
-        )
+        hatched = f'hatched where {self.undecided.format("a 95 % interval")}'
+        title = '; '.join(['best', hatched, *other.values()])
+        look: dict[str, Any] = {'fontsize': 9, 'title_fontsize': 9, 'frameon': False}
+        look |= {'ncols': len(patches), 'loc': 'outside lower center'}
+        figure.legend(patches.values(), patches.keys(), title=title, **look)

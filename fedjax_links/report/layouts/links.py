@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import analysis, plot
-from fedjax_links.report import tables
-from fedjax_links.report.clients import Clients
+from fedjax_links.report import clients, tables
 from fedjax_links.report.layouts.page import Page, with_panels
 from fedjax_links.report.source import Source
-from fedjax_links.report.tables import Table
 
 _MOST_NAMED = 8
-_NOT_KEPT = Clients(np.zeros(0), 'not kept')
+_NOT_KEPT = clients.Clients(np.zeros(0), 'not kept')
 
 
 def link_maps(source: Source) -> Page:
@@ -91,7 +89,7 @@ def participation(source: Source) -> Page:
     return with_panels(Page('Participation', found), drawn, draw, panel=(3.6, 2.8))
 
 
-def _participations(source: Source) -> Table:
+def _participations(source: Source) -> tables.Table:
     """How often, and after which gaps, clients were heard; a row per pattern."""
     rows = []
     for label, links in source.links.items():
@@ -121,8 +119,8 @@ def _participations(source: Source) -> Table:
 
 
 def _losses(
-    source: Source, known: Mapping[str, Clients], every_count: Mapping[str, np.ndarray]
-) -> Table:
+    source: Source, known: Mapping[str, clients.Clients], every_count: Mapping[str, np.ndarray]
+) -> tables.Table:
     """Who fares worst under the final model of every algorithm; a row per pattern and algorithm."""
     rows = []
     for label, algorithm in itertools.product(known, source.algorithms):

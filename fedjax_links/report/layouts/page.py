@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from fedjax_links.plot import panels
-from fedjax_links.report.source import Ends, Key, Source
+from fedjax_links.report.source import Source
 from fedjax_links.report.tables import Table
+from fedjax_links.report.verdicts import Ends, Key
 
 
 class Page(NamedTuple):

@@ -11,8 +11,7 @@ from fedjax_links import experiment, runs
 from fedjax_links.config import trees
 from fedjax_links.core import checks, errors, tree
 from fedjax_links.report import pricing, tables
-from fedjax_links.report.layouts.page import Page, labels
-from fedjax_links.report.layouts.progress import curves, say_when
+from fedjax_links.report.layouts import page, progress
 from fedjax_links.report.source import Source
 
 _AXES = {'hours': 'hours', 'gigabytes': 'gigabytes, up and down'}
@@ -36,7 +35,7 @@ def price(
     model_bytes: float | None = None,
     local_steps: int | None = None,
     traffic: Mapping[str, Any] | None = None,
-) -> Page:
+) -> page.Page:
     """What a run would have cost on given devices; `fedjax_links.report.pricing` is the model.
 
     Made of the links that the run kept: of the first seed, and of all seeds with
@@ -88,14 +87,14 @@ def price(
             title: np.array([each[place] for each in prices])[:, source.rounds - begin] / unit
             for place, (title, unit) in enumerate(_UNITS.items())
         }
-        row = labels(source, key) | {'models up / down': f'{model.up} / {model.down}'}
+        row = page.labels(source, key) | {'models up / down': f'{model.up} / {model.down}'}
         shown = {title: total for title, total in totals.items() if title != 'GB peers' or talks}
         row |= {title: f'{total[:, -1].mean():.3g}' for title, total in shown.items()}
         moved = totals['GB up'] + totals['GB down'] + totals['GB peers']
         costs = {'hours': totals['hours'], 'GB': moved}
         values = source.curve(kind.name, key)[list(kept[pattern])]
         for level, unit in itertools.product(targets, costs):
-            when = say_when(kind, float(level), values, costs[unit], '.3g')
+            when = progress.say_when(kind, float(level), values, costs[unit], '.3g')
             row[f'{kind.number(level)}: {unit}'] = when
         rows.append(row)
         spent[label, pattern] = costs['hours' if against == 'hours' else 'GB'].mean(axis=0)
@@ -112,7 +111,7 @@ def price(
             f' Behind a level, hours, and gigabytes up and down, until {kind.title} reaches it; in '
             'brackets the range over seeds.'
         )
-    drawn = curves(source, metrics=(kind.name,), against=(_AXES[against], spent))
+    drawn = progress.curves(source, metrics=(kind.name,), against=(_AXES[against], spent))
     return drawn._replace(heading=f'Price in {against}', tables=[tables.of_rows(rows, caption)])
 
 

@@ -73,40 +73,27 @@ def curves(
         every, labels = labels, every
     looks = {label: models[label] if by_pattern else 'server' for label in labels}
     names = list(dict.fromkeys(panels.name_of(source.name(k), look) for k, look in looks.items()))
+    window = dataset.num_last(len(source.rounds), smoothing)
+    options: dict[str, Any] = {'model': dataset.ALL, 'rounds': source.rounds, 'legend': False}
+    options |= {'names': {label: source.name(label) for label in labels}, 'band': band}
+    options |= {'window': window, 'above': above, 'log': log, 'log_rounds': log_rounds}
+    options |= {'x_name': against[0] if against else 'round'}
 
     def draw(axes: Any, shown: tuple[str, str]) -> None:
         metric, panel = shown
         keys = {k: (panel, k) if by_pattern else (k, panel) for k in labels}
-        found = {k: source.curve(metric, (*key, models[key[1]])) for k, key in keys.items()}
-        plot.learning_curves(
-            {k: {looks[k]: values} for k, values in found.items()},
-            metric,
-            model=dataset.ALL,
-            rounds=source.rounds,
-            names={label: source.name(label) for label in labels},
-            band=band,
-            window=dataset.num_last(len(source.rounds), smoothing),
-            above=above,
-            log=log,
-            log_rounds=log_rounds,
-            against=against and {k: against[1][key[::-1]] for k, key in keys.items()},
-            x_name=against[0] if against else 'round',
-            legend=False,
-            ax=axes,
-        )
+        found = {
+            k: {looks[k]: source.curve(metric, (*key, models[key[1]]))} for k, key in keys.items()
+        }
+        costs = against and {k: against[1][key[::-1]] for k, key in keys.items()}
+        plot.learning_curves(found, metric, **options, against=costs, ax=axes)
         look = 'server' if by_pattern else models[panel]  # a series' lines are like all others
         axes.set_title(panels.name_of(source.name(panel), look), fontsize=10)
 
-    return with_panels(
-        Page(heading, []),
-        list(itertools.product(metrics, every)),
-        draw,
-        columns=columns,
-        around=(0.6, 0.7),
-        legend=names,
-        sharex=True,
-        sharey=len(metrics) == 1,
-    )
+    shown, around = list(itertools.product(metrics, every)), (0.6, 0.7)
+    form: dict[str, Any] = {'columns': columns, 'around': around, 'legend': names}
+    form |= {'sharex': True, 'sharey': len(metrics) == 1}
+    return with_panels(Page(heading, []), shown, draw, **form)
 
 
 def overview(source: Source, *, pattern: str | None = None, tail: float | None = None) -> Page:
@@ -135,14 +122,9 @@ def overview(source: Source, *, pattern: str | None = None, tail: float | None =
         rows += [['the links'] * 4 + ['their rates'] * 2] if kept else []
         axes = figure.subplot_mosaic(rows)
         for metric in metrics:
-            plot.learning_curves(
-                shown.data.sel(pattern=[pattern]),
-                metric,
-                model=dataset.ALL,
-                levels=_expected(shown, pattern, metric),
-                legend=False,
-                ax=axes[metric],
-            )
+            data, ends = shown.data.sel(pattern=[pattern]), _expected(shown, pattern, metric)
+            shown_as: Any = {'model': dataset.ALL, 'legend': False, 'ax': axes[metric]}
+            plot.learning_curves(data, metric, levels=ends, **shown_as)
         panels.legend_below(figure, axes[metrics[0]].get_legend_handles_labels()[1], _WIDTH)
         if kept:
             plot.link_map(kept.mask, ax=axes['the links'])

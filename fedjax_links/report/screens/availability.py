@@ -6,8 +6,7 @@ from fedjax_links import analysis
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.participation.traces.look_alike import losses
 from fedjax_links.participation.traces.trace import WRAPS, Intervals, availability, check_times
-from fedjax_links.report.screens.link_statistics import standard_errors
-from fedjax_links.report.screens.recording import LinkRecord
+from fedjax_links.report.screens.recording import LinkRecord, standard_errors
 
 _BATCHES = 32
 

@@ -10,10 +10,8 @@ from fedjax_links.config import sections
 from fedjax_links.config.sections import Bound
 from fedjax_links.core import checks
 from fedjax_links.experiment import Experiment
-from fedjax_links.experiment.plan import limits
-from fedjax_links.experiment.plan.makers import Maker
-from fedjax_links.participation import PARTICIPATION
-from fedjax_links.participation.laws import UNKNOWN, Given, LinkLaw
+from fedjax_links.experiment.plan import limits, makers
+from fedjax_links.participation import PARTICIPATION, laws
 from fedjax_links.results.dataset import describe_point
 
 _MOST_ROUNDS = 10**7  # whose rates are added up
@@ -41,7 +39,7 @@ class ConfiguredLinks(NamedTuple):
     name: str
     problem: Problem
     participation: Participation
-    law: LinkLaw
+    law: laws.LinkLaw
     time: float | None = None
     where: str = ''
 
@@ -63,16 +61,10 @@ def of_experiment(experiment: Experiment, label: str | None = None) -> Configure
     checks.choice('pattern', label, list(experiment.patterns))
     bound, point = links_at(experiment, label), experiment.plan.points[0]
     assert bound is not None
-    return ConfiguredLinks(
-        experiment=experiment,
-        label=label,
-        name=bound.name,
-        problem=experiment.problem_at(label, point),
-        participation=experiment.pattern_at(label, point),
-        law=link_law(bound),
-        time=_time(experiment),
-        where=first_point(experiment, experiment.plan.patterns[label]),
-    )
+    problem, pattern = experiment.problem_at(label, point), experiment.pattern_at(label, point)
+    where, time = first_point(experiment, experiment.plan.patterns[label]), _time(experiment)
+    own = experiment, label, bound.name
+    return ConfiguredLinks(*own, problem, pattern, link_law(bound), time, where)
 
 
 def links_at(experiment: Experiment, label: str, seed: int | None = None) -> Bound | None:
@@ -82,7 +74,7 @@ def links_at(experiment: Experiment, label: str, seed: int | None = None) -> Bou
     return plan.patterns[label].bound_at({**plan.points[0], **drawn})
 
 
-def first_point(experiment: Experiment, maker: Maker) -> str:
+def first_point(experiment: Experiment, maker: makers.Maker) -> str:
     """Where a part is: ``cohort_size 2, the first of 3 points of the grid``, or nothing."""
     columns = experiment.plan.columns
     own = {name: values for name, values in columns.items() if name in maker.columns}
@@ -108,7 +100,7 @@ def _time(experiment: Experiment) -> float | None:
     return steps * float(np.asarray(by_round, np.float64).sum())
 
 
-def link_law(links: Bound) -> LinkLaw:
+def link_law(links: Bound) -> laws.LinkLaw:
     """The exact law of the clients that hear the server, train and deliver.
 
     Args:
@@ -119,10 +111,10 @@ def link_law(links: Bound) -> LinkLaw:
     """
     entry = PARTICIPATION.get(links.name)
     if entry is None or entry.law is None:
-        return UNKNOWN
+        return laws.UNKNOWN
     options, schedule = dict(links.options), links.options.get('schedule')
     probs, kind = options.get('probs'), 'constant'
     if schedule is not None:
         options['schedule'], probs, kind = schedule.build(), schedule.args[0], schedule.name
     parts = {name: link_law(part) for name, part in options.items() if isinstance(part, Bound)}
-    return entry.law(Given(options, np.asarray(probs, np.float64), kind, parts))
+    return entry.law(laws.Given(options, np.asarray(probs, np.float64), kind, parts))

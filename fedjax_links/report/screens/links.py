@@ -10,8 +10,7 @@ from fedjax_links import analysis, base, plot
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.plot.links import MAP_ROUNDS
 from fedjax_links.report import style
-from fedjax_links.report.screens.link_statistics import chain, foldable, stated_rates
-from fedjax_links.report.screens.recording import LinkRecord
+from fedjax_links.report.screens.recording import LinkRecord, chain, foldable, stated_rates
 
 _MOST_MAP_ROUNDS = 600
 _LAGS, _MOST_LAGS = 40, 300

@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import analysis
-from fedjax_links.analysis.linear.gradient_flow import LongFlowError
-from fedjax_links.analysis.linear.minimisers import NoMinimiserError
+from fedjax_links.analysis.linear import gradient_flow, minimisers
 from fedjax_links.base import Problem
 from fedjax_links.core import errors
 from fedjax_links.experiment.running.traced import initial_params
@@ -134,12 +133,12 @@ def predictions(
         reached: Mapping[str, float] = {}
         if time is not None:
             most = _MOST_FLOW // (len(inputs) * size)
-            with contextlib.suppress(LongFlowError):
+            with contextlib.suppress(gradient_flow.LongFlowError):
                 flow = analysis.weighted_gradient_flow(
                     *given, time=share_of_time * time, start=start, most_gradients=most, **options
                 )
                 reached = metrics(flow)
-        with contextlib.suppress(NoMinimiserError):
+        with contextlib.suppress(minimisers.NoMinimiserError):
             limit = metrics(analysis.weighted_minimiser(*given, **options).model)
         return Prediction(limit, reached)
 

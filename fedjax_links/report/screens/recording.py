@@ -1,4 +1,4 @@
-"""The links of one seed as host arrays, without training anything."""
+"""The links of one seed as host arrays, without training anything, and what is counted in them."""
 
 from typing import Any, NamedTuple
 
@@ -6,8 +6,10 @@ import jax
 import numpy as np
 
 from fedjax_links import base, simulation
+from fedjax_links.analysis.implicit_objective import share_sums
 from fedjax_links.base import Participation
 from fedjax_links.core import errors
+from fedjax_links.participation.laws import LinkLaw
 
 _MAX_CELLS = 2**29
 _MASKS = (base.participants, base.delivers, base.receives, base.computes)
@@ -76,3 +78,59 @@ def record_links(participation: Participation, *, num_rounds: int, seed: int) ->
         return record
     rates = np.asarray(links.edges).mean(axis=0)
     return record._replace(neighbours=np.asarray(links.neighbours[0]), edge_rates=rates)
+
+
+def foldable(law: LinkLaw, num_rounds: int) -> int | None:
+    """The period at which a record can be folded: known, longer than a round, seen at least twice.
+
+    Args:
+      law: the exact law of the links.
+      num_rounds: T.
+
+    Returns:
+      The period, or None.
+    """
+    period = law.period
+    return period if period is not None and 1 < period <= num_rounds // 2 else None
+
+
+def chain(law: LinkLaw) -> tuple[np.ndarray, np.ndarray] | None:
+    """P(absent -> present) and P(present -> absent), float64[N] each, where both are known."""
+    if law.memoryless and law.rates is not None:
+        return law.rates, 1 - law.rates
+    return None if law.up_rate is None or law.down_rate is None else (law.up_rate, law.down_rate)
+
+
+def stated_rates(law: LinkLaw, record: LinkRecord) -> tuple[str, np.ndarray | None]:
+    """What is said of the clients' rates: ``exact`` or ``nominal`` ones, or nothing.
+
+    Args:
+      law: what is known of the links.
+      record: the same, simulated.
+
+    Returns:
+      The name, and float64[N], NaN where a client's is unknown; None where all are.
+    """
+    if law.rates is not None:
+        return 'exact', law.rates
+    nominal = record.prob.mean(axis=0, dtype=np.float64)
+    return 'nominal', None if np.isnan(nominal).all() else nominal
+
+
+def standard_errors(active: np.ndarray, values: np.ndarray, num_batches: int = 32) -> np.ndarray:
+    """Of ``sum_i w_i v_i`` with weights estimated from a record, by batch means.
+
+    Args:
+      active: bool[T, N], who took part.
+      values: float64[N, d].
+      num_batches: number of contiguous batches.
+
+    Returns:
+      float64[d].
+    """
+    parts = np.array_split(active, num_batches)
+    sums = np.stack([share_sums(part) for part in parts]) @ values
+    counts = np.array([part.any(axis=1).sum() for part in parts], np.float64)
+    residuals = sums - np.outer(counts, sums.sum(axis=0) / counts.sum())
+    spread = np.sum(residuals**2, axis=0) * num_batches / (num_batches - 1)
+    return np.sqrt(spread) / counts.sum()

@@ -10,11 +10,8 @@ from fedjax_links.base import Problem
 from fedjax_links.core import describing
 from fedjax_links.experiment import Experiment
 from fedjax_links.participation.laws import LinkLaw, SeparationLaw
-from fedjax_links.report.screens import configured, partitions
+from fedjax_links.report.screens import configured, partitions, recording
 from fedjax_links.report.screens import prediction as expected
-from fedjax_links.report.screens.configured import ConfiguredLinks
-from fedjax_links.report.screens.link_statistics import chain, standard_errors, stated_rates
-from fedjax_links.report.screens.recording import LinkRecord
 
 _QUANTILES = {'least': 0.0, '25 %': 0.25, 'median': 0.5, '75 %': 0.75, 'most': 1.0}
 _MAX_LISTED_LABELS = 10
@@ -47,7 +44,7 @@ def prediction(experiment: Experiment) -> str:
     return '\n'.join(lines)
 
 
-def text(links: ConfiguredLinks, record: LinkRecord) -> str:
+def text(links: configured.ConfiguredLinks, record: recording.LinkRecord) -> str:
     """The screen.
 
     Args:
@@ -77,7 +74,7 @@ def text(links: ConfiguredLinks, record: LinkRecord) -> str:
     return '\n'.join(line for block in blocks for line in block)
 
 
-def _header(links: ConfiguredLinks, record: LinkRecord) -> list[str]:
+def _header(links: configured.ConfiguredLinks, record: recording.LinkRecord) -> list[str]:
     known = evaluation.attainable_text(links.problem)
     name = (links.experiment.config or {})['problem']['name']
     lines = [f'problem  {name}: {links.problem.num_clients:,} clients']
@@ -95,7 +92,7 @@ def _memory(law: LinkLaw, cycle: int | None) -> str:
         return f'links repeat every {cycle:,} rounds'
     if law.memoryless:
         return 'none: rounds are independent'
-    if (rates := chain(law)) is None:
+    if (rates := recording.chain(law)) is None:
         return 'not known'
     kept = 1 - sum(rates)  # the correlation of a round with the next
     scales = np.where(kept >= 1, np.inf, -1 / np.log(np.clip(kept, 1e-300, 1 - 1e-16)))
@@ -103,14 +100,14 @@ def _memory(law: LinkLaw, cycle: int | None) -> str:
     return 'less than a round' if scale < 1 else f'{scale:.3g} rounds (median client)'
 
 
-def _described(links: ConfiguredLinks, text: str) -> list[str]:
+def _described(links: configured.ConfiguredLinks, text: str) -> list[str]:
     """A pattern, and at which point of the grid all that follows holds."""
     where = [f'         at {links.where}'] if links.where else []
     return [f'links    {text}', *where]
 
 
-def _rates(law: LinkLaw, record: LinkRecord) -> list[str]:
-    name, stated = stated_rates(law, record)
+def _rates(law: LinkLaw, record: recording.LinkRecord) -> list[str]:
+    name, stated = recording.stated_rates(law, record)
     lines = [_heading('Rates per client')]
     if stated is not None:
         lines.append(_row(name, stated))
@@ -145,7 +142,8 @@ def _bias(problem: Problem, law: LinkLaw, found: EffectiveWeights, active: np.nd
     bias = found.weights @ targets - targets.mean(axis=0)
     line = f"FedAvg's bias ||E x - x*|| = {_number(np.linalg.norm(bias), 6)}"
     if not found.exact:
-        return [f'{line}, estimated{_noise(np.linalg.norm(standard_errors(active, targets)))}']
+        off = np.linalg.norm(recording.standard_errors(active, targets))
+        return [f'{line}, estimated{_noise(off)}']
     if law.memoryless or law.never_empty:
         return [f'{line}, exact for every step size']
     if law.probs is None:
@@ -162,7 +160,7 @@ def _label_bias(shares: np.ndarray, found: EffectiveWeights, active: np.ndarray)
             lines.append(f'  {name:<18}' + ''.join(f'{share:>6.3f}' for share in mix))
     line = f'  total variation {0.5 * np.abs(implicit - wanted).sum():.4g}'
     if not found.exact:
-        line += _noise(np.sqrt(2 / np.pi) * 0.5 * standard_errors(active, shares).sum())
+        line += _noise(np.sqrt(2 / np.pi) * 0.5 * recording.standard_errors(active, shares).sum())
     return [*lines, line]
 
 

@@ -10,7 +10,7 @@ from fedjax_links import analysis
 from fedjax_links.analysis import recorded_links
 from fedjax_links.config.sections import bind_links
 from fedjax_links.participation.laws import LinkLaw
-from fedjax_links.report.screens import link_statistics
+from fedjax_links.report.screens import recording
 from fedjax_links.report.screens.configured import link_law
 from tests.report import plans
 from tests.tiers import cases
@@ -141,5 +141,5 @@ def test_autocorrelation_is_pooled_by_variance():
 
 
 def test_a_record_is_folded_at_a_period_that_it_has_seen_twice():
-    assert link_statistics.foldable(LinkLaw('', period=4), 7) is None
-    assert link_statistics.foldable(LinkLaw('', period=4), 8) == 4
+    assert recording.foldable(LinkLaw('', period=4), 7) is None
+    assert recording.foldable(LinkLaw('', period=4), 8) == 4

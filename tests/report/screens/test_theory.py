@@ -10,7 +10,7 @@ from fedjax_links.links import graphs
 from fedjax_links.report import clients
 from fedjax_links.report.screens import theory
 from fedjax_links.report.screens.configured import of_experiment
-from fedjax_links.report.screens.link_statistics import standard_errors
+from fedjax_links.report.screens.recording import standard_errors
 from tests.experiment import parts
 from tests.report import plans
 from tests.tiers import cases
