@@ -168,12 +168,17 @@ class GRU(nn.Module):
         activations: Any = _embed(self, tokens, self.embedding)
         for _ in range(self.layers):
             cell: Any = nn.GRUCell(self.hidden, dtype=check_dtype(self.dtype))
-            activations = nn.RNN(cell)(activations)
+            start = jnp.zeros(
+                (len(tokens), self.hidden), activations.dtype
+            )  # double where these are
+            activations = nn.RNN(cell)(activations, initial_carry=start)
         return _scores(self, activations)
 
 
 class Transformer(nn.Module):
     """Blocks of causal attention over embedded tokens, normalised before each part.
+
+    Attention has no biases: that of the keys would change nothing.
 
     Attributes:
       num_classes: number of outputs.
@@ -209,7 +214,9 @@ class Transformer(nn.Module):
         places = self.param('places', nn.initializers.normal(0.02), embedded.shape[1:])
         activations, causal = embedded + places[None], nn.make_causal_mask(tokens)
         for _ in range(self.layers):
-            attention = nn.MultiHeadDotProductAttention(self.heads, attention_fn=_attend, **given)
+            attention = nn.MultiHeadDotProductAttention(
+                self.heads, attention_fn=_attend, use_bias=False, **given
+            )
             activations += attention(nn.LayerNorm(**given)(activations), mask=causal)
             wide = nn.gelu(nn.Dense(4 * self.hidden, **given)(nn.LayerNorm(**given)(activations)))
             activations += nn.Dense(self.hidden, **given)(wide)
@@ -223,7 +230,7 @@ def _attend(query: Array, key: Array, value: Array, *, mask: Array, **_: Any) ->
     on the number of devices.
     """
     scores = jnp.einsum('bqhd,bkhd->bhqk', query, key) / math.sqrt(query.shape[-1])
-    scores = jnp.where(mask, scores.astype(jnp.float32), -1e30)
+    scores = jnp.where(mask, as_logits(scores, 'float32'), -1e30)
     shares = jnp.exp(nn.log_softmax(scores)).astype(value.dtype)
     return jnp.einsum('bhqk,bkhd->bqhd', shares, value)
 

@@ -70,14 +70,13 @@ def numpy_transformer(params, tokens):
             added = np.zeros_like(x)
             for head in range(2):
                 query, key, value = (
-                    read @ p[name]['kernel'][:, head] + p[name]['bias'][head]
-                    for name in ('query', 'key', 'value')
+                    read @ p[name]['kernel'][:, head] for name in ('query', 'key', 'value')
                 )
                 for place in range(len(text)):
                     logits = key[: place + 1] @ query[place] / np.sqrt(4)
                     seen = scipy.special.softmax(logits) @ value[: place + 1]
                     added[place] += seen @ p['out']['kernel'][head]
-            x = x + added + p['out']['bias']
+            x = x + added
             wide, narrow = params[f'Dense_{2 * layer}'], params[f'Dense_{2 * layer + 1}']
             read = layer_norm(params[f'LayerNorm_{2 * layer + 1}'], x)
             read = gelu(read @ wide['kernel'] + wide['bias'])
