@@ -172,10 +172,12 @@ def forget(state: MemoryState, ctx: RoundContext, max_age: int | Array | None) -
         return state
     ages = ctx.round - state.last_heard
     old = cohorts.make_cohort(jnp.asarray(ages - 1 == max_age))
-    width, rows = cohorts.ROWS_AT_ONCE, state.memory
-    gone, table = cohorts.map_reduce(
-        lambda i, row: (row, tree.zeros_like(row)), old, rows, chunk_size=width
-    )
+
+    def clear(i: Array, row: PyTree) -> tuple[PyTree, PyTree]:
+        return row, tree.zeros_like(row)
+
+    width = cohorts.ROWS_AT_ONCE
+    gone, table = cohorts.map_reduce(clear, old, state.memory, chunk_size=width)
     kept = tree.add_scaled(state.memory_sum, -1, gone)
     memory_sum = tree.select(jnp.any(ages <= max_age), kept, tree.zeros_like(kept))
     return state._replace(memory=table, memory_sum=memory_sum)

@@ -149,13 +149,9 @@ def minimum_separation_chain(
     states, transition, selection = _explore(weights, waits, size, design, limit)
     law = _long_run_law(transition)
     recurs = np.flatnonzero(law)
-    return MinimumSeparationChain(
-        states=states[recurs],
-        transition=transition[recurs][:, recurs],
-        stationary=law[recurs],
-        marginal=law[recurs] @ selection[recurs],
-        selection=selection[recurs],
-    )
+    transition = transition[recurs][:, recurs]
+    states, law, selection = states[recurs], law[recurs], selection[recurs]
+    return MinimumSeparationChain(states, transition, law, law @ selection, selection)
 
 
 def _explore(

@@ -246,13 +246,10 @@ def fedpbc_mean_and_covariance(
     operator = sparse_linalg.LinearOperator((size**2, size**2), residual_map, dtype=np.float64)
     right = gossip(trained(clients, np.zeros((size, size)))).ravel()
     gram = sparse_linalg.cg(operator, right, rtol=1e-13, maxiter=10_000)[0].reshape(size, size)
-    return FedpbcMoments(
-        client_mean=centre - np.outer(factor ** np.arange(rounds + 1), centre),
-        server_mean=np.stack(means) + centre,
-        server_mean_square=np.array(squares),
-        limit_server_mean=limit.server,
-        limit_server_mean_square=float(np.sum(pairs * trained(clients, gram))) / some,
-    )
+    client_mean = centre - np.outer(factor ** np.arange(rounds + 1), centre)
+    server_mean, server_mean_square = np.stack(means) + centre, np.array(squares)
+    floor = float(np.sum(pairs * trained(clients, gram))) / some
+    return FedpbcMoments(client_mean, server_mean, server_mean_square, limit.server, floor)
 
 
 def _checked_problem(probs: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

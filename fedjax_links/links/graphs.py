@@ -167,13 +167,10 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
     checks.static_int('seed', seed, minimum=0)
     places = np.random.default_rng([seed, _STREAM]).random((num_clients, 2))
     checks.fits('radius', radius, 32.0 * num_clients**2 * min(1.0, np.pi * radius**2))
-    return _from_pairs(
-        num_clients, spatial.KDTree(places).query_pairs(radius, output_type='ndarray')
-    )
+    pairs = spatial.KDTree(places).query_pairs(radius, output_type='ndarray')
+    return _from_pairs(num_clients, pairs)
 
 
-GRAPHS: Mapping[str, Callable[..., Graph]] = {
-    factory.__name__: factory
-    for factory in (complete, erdos_renyi, from_edges, geometric, ring, torus)
-}
+_ALL = complete, erdos_renyi, from_edges, geometric, ring, torus
+GRAPHS: Mapping[str, Callable[..., Graph]] = {factory.__name__: factory for factory in _ALL}
 """``graph`` of `fedjax_links.participation.peers`: given N as ``num_clients`` where they ask."""

@@ -58,6 +58,10 @@ def _third(num_clients: int) -> int:
     return max(1, num_clients // 3)
 
 
+def _quarter(num_clients: int) -> int:
+    return max(1, num_clients // 4)
+
+
 def _divisor(num_clients: int) -> int:
     return max(d for d in range(1, _third(num_clients) + 1) if num_clients % d == 0)
 
@@ -71,6 +75,35 @@ def _days(num_clients: int) -> Intervals:
     client, day = np.repeat(np.arange(num_clients), 4), np.tile(np.arange(4), num_clients)
     start = 3600.0 * (24 * day + (5 * client + 3 * day) % 15)
     return intervals(client, start, start + 3600.0 * (5 + client % 5), num_clients=num_clients)
+
+
+def _directed(num_clients: int) -> Participation:
+    some, others = _some(num_clients), bernoulli(_probs(num_clients)[::-1])
+    return duplex(uplink=some, downlink=others, compute=some)
+
+
+def _separated(num_clients: int) -> Participation:
+    weights, size = (1.0 + np.arange(num_clients)) ** -1.5, _third(num_clients)
+    wait = min(2, num_clients // size - 1)
+    return minimum_separation(weights, separation=wait, cohort_size=size)
+
+
+def _in_turns(num_clients: int) -> Participation:
+    return periodic_groups(_halves(num_clients), active_rounds=4, cohort_size=_quarter(num_clients))
+
+
+def _fastest(num_clients: int) -> Participation:
+    times = Times(np.ones(num_clients), sigma=0.5, fixed=0.1)
+    return quorum(times, quorum=_third(num_clients))
+
+
+def _lasting(num_clients: int) -> Participation:
+    up = sojourns.lognormal(2 + np.arange(num_clients) % 5, 0.8)
+    return semi_markov(up, sojourns.weibull(3.0, 0.7))
+
+
+def _shocked(num_clients: int) -> Participation:
+    return shared_shocks(_some(num_clients), _halves(num_clients), up_rate=0.3, down_rate=0.1)
 
 
 _E = ParticipationEntry
@@ -87,54 +120,21 @@ _ENTRIES = (
     _E(
         cyclic, lambda n: cyclic(_probs(n), cycle_length=10), prob_is_marginal=False, law=cyclic_law
     ),
-    _E(
-        duplex,
-        lambda n: duplex(uplink=_some(n), downlink=bernoulli(_probs(n)[::-1]), compute=_some(n)),
-        law=duplex_law,
-    ),
+    _E(duplex, _directed, law=duplex_law),
     _E(either, lambda n: either(_some(n), markov(_probs(n))), law=either_law),
     _E(look_alike, lambda n: look_alike(_days(n), num_clients=n, tick=10_800.0)),
     _E(markov, lambda n: markov(_probs(n), 0.2), law=markov_law),
-    _E(
-        minimum_separation,
-        lambda n: minimum_separation(
-            (1.0 + np.arange(n)) ** -1.5,
-            separation=min(2, n // _third(n) - 1),
-            cohort_size=_third(n),
-        ),
-        _third,
-        law=minimum_separation_law,
-    ),
+    _E(minimum_separation, _separated, _third, law=minimum_separation_law),
     _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
     _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
     _E(packets, lambda n: packets(_some(n), loss=0.1, num_packets=3), law=packets_law),
     _E(peers, lambda n: peers(_some(n), graphs.ring(n), prob=0.5), law=peers_law),
-    _E(
-        periodic_groups,
-        lambda n: periodic_groups(_halves(n), active_rounds=4, cohort_size=max(1, n // 4)),
-        lambda n: max(1, n // 4),
-        law=periodic_groups_law,
-    ),
-    _E(
-        quorum,
-        lambda n: quorum(Times(np.ones(n), sigma=0.5, fixed=0.1), quorum=_third(n)),
-        _third,
-        law=quorum_law,
-    ),
+    _E(periodic_groups, _in_turns, _quarter, law=periodic_groups_law),
+    _E(quorum, _fastest, _third, law=quorum_law),
     _E(regularized, lambda n: regularized(n, _divisor(n)), _divisor, law=regularized_law),
     _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),
-    _E(
-        semi_markov,
-        lambda n: semi_markov(
-            sojourns.lognormal(2 + np.arange(n) % 5, 0.8), sojourns.weibull(3.0, 0.7)
-        ),
-        law=semi_markov_law,
-    ),
-    _E(
-        shared_shocks,
-        lambda n: shared_shocks(_some(n), _halves(n), up_rate=0.3, down_rate=0.1),
-        law=shared_shocks_law,
-    ),
+    _E(semi_markov, _lasting, law=semi_markov_law),
+    _E(shared_shocks, _shocked, law=shared_shocks_law),
     _E(switch, lambda n: switch([_some(n), markov(_probs(n))], 5)),
     _E(trace, lambda n: trace(_days(n), tick=10_800.0)),
     _E(unavailable, lambda n: unavailable(_some(n)), law=unavailable_law),

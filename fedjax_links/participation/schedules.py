@@ -227,6 +227,5 @@ def _deterministic(mean: Callable[[Array], Array], p: Array, cycle: int | None =
     return Schedule(lambda key, round: mean(round), mean, num_clients=p.size, cycle=cycle)
 
 
-SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
-    schedule.__name__: schedule for schedule in (constant, sine, jitter, diurnal)
-}
+_ALL = constant, sine, jitter, diurnal
+SCHEDULES: Mapping[str, Callable[..., Schedule]] = {each.__name__: each for each in _ALL}

@@ -72,9 +72,8 @@ def observed(durations: ArrayLike) -> Survival:
     return (1.0 - np.cumsum(counts) / counts.sum())[None, :-1]
 
 
-SOJOURNS: Mapping[str, Callable[..., Survival]] = {
-    law.__name__: law for law in (geometric, lognormal, observed, weibull)
-}
+_ALL = geometric, lognormal, observed, weibull
+SOJOURNS: Mapping[str, Callable[..., Survival]] = {law.__name__: law for law in _ALL}
 """``up`` and ``down`` of `semi_markov`."""
 
 

@@ -231,15 +231,10 @@ def weighted_loss(
     design = np.append(rows[counted], np.ones((counted.sum(), 1)), axis=1)
     size, width = design.shape
     block = min(max(_SMALL // width**2, 16), 256)
-    return WeightedLoss(
-        design=design,
-        targets=targets[counted],
-        shares=shares[counted],
-        blocks=[slice(start, start + block) for start in range(0, size, block)],
-        num_outputs=outputs,
-        loss=_LOSSES[loss],
-        penalty=np.append(np.full(width - 1, float(l2)), 0.0),
-    )
+    blocks = [slice(start, start + block) for start in range(0, size, block)]
+    penalty = np.append(np.full(width - 1, float(l2)), 0.0)
+    examples = design, targets[counted], shares[counted]
+    return WeightedLoss(*examples, blocks, outputs, _LOSSES[loss], penalty)
 
 
 def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.ndarray:
