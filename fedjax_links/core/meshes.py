@@ -258,7 +258,8 @@ class Layout:
         start, specs, in_shares = None, None, False
         if values is not None:
             start, specs = self.enter(values), self.specs
-            in_shares = any(a.shape[0] > n for a, n in self.tables(values))
+            pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
+            in_shares = any(a.shape[0] > n for a, n in pairs if n is not None)
         in_specs, out_specs = (specs, *(WHOLE for _ in arguments)), (self.specs, WHOLE, WHOLE)
         leaves, *outputs = on_each(run_share, self._mesh, in_specs, out_specs)(start, *arguments)
         return self.leave(leaves, in_shares=in_shares), *outputs
@@ -284,11 +285,6 @@ class Layout:
           values: with tables of D * K rows, perhaps.
         """
         return jax.tree.unflatten(self._outside, self._with_tables(values, _fetched))
-
-    def tables(self, values: Any) -> list[tuple[Any, int]]:
-        """The leaves of a pytree's tables, of arrays or their shapes, and the N of each."""
-        pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
-        return [(a, n) for a, n in pairs if n is not None]
 
     def _with_tables(self, values: Any, change: Callable[[Any, int], Any]) -> list[Any]:
         """The leaves of a pytree, those of tables changed."""
