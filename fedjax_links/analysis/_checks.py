@@ -87,11 +87,13 @@ def checked_masks(name: str, values: ArrayLike, *, ndim: int | None = None) -> n
     return array.astype(bool, copy=False)
 
 
-def checked_int(name: str, value: object, *, minimum: int) -> int:
-    """Returns `value` as a Python int of at least `minimum`; floats and booleans are refused."""
+def checked_int(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
+    """Returns `value` as a Python int in range; floats and booleans are refused."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < minimum:  # type: ignore[operator]
         raise errors.invalid(name, f'be an integer of at least {minimum}', f'{value!r}')
+    if maximum is not None and value > maximum:  # type: ignore[operator]
+        raise errors.invalid(name, f'be at most {maximum}', value)
     return int(value)  # type: ignore[call-overload]
 
 

@@ -132,8 +132,7 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
         raise errors.invalid('shares', f'be positive, {len(boundaries.mass)} of them', law)
     first, second = np.nonzero(np.triu(boundaries.mass, 1))
     mass, distance = boundaries.mass[first, second], boundaries.distances[first, second]
-    ahead = (
-        distance / 2 + np.multiply.outer([0, 1, -1], np.log(law[first] / law[second])) / distance
-    )
+    tilt = np.log(law[first] / law[second]) / distance
+    ahead = distance / 2 + np.multiply.outer([0, 1, -1], tilt)
     lost = special.ndtr(ahead).T @ [2, -1, -1]
     return float(lost @ (mass * distance / stats.norm.pdf(distance / 2)))

@@ -88,9 +88,8 @@ def cohort_law(weights: ArrayLike, cohort_size: int, design: str = 'product') ->
     weights = _checks.checked_weights('weights', weights)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     if size > weights.size or math.comb(weights.size, size) > MAX_COHORTS:
-        raise errors.invalid(
-            'cohort_size', f'allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients', size
-        )
+        allowed = f'allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients'
+        raise errors.invalid('cohort_size', allowed, size)
     if design not in _DESIGNS:
         names = ', '.join(repr(name) for name in _DESIGNS)
         raise errors.invalid('design', f'be one of {names}', f'{design!r}')
@@ -159,17 +158,13 @@ def _explore(
 ) -> tuple[np.ndarray, sparse.csr_array, np.ndarray]:
     """Lists reachable states, the empty history first; their transitions and selection laws."""
     places = {(0,) * weights.size: 0}
-    queue = list(places)
-    sources, targets, probs = [], [], []
+    queue, moves = list(places), []
     selection = np.zeros((limit, weights.size))
     for source, state in enumerate(queue):  # grows while it is read
         eligible = np.flatnonzero(np.equal(state, 0))
         if len(eligible) < size:
-            raise errors.invalid(
-                'separation',
-                f'leave `cohort_size` {size} of {weights.size} clients selectable in every round',
-                waits.tolist(),
-            )
+            left = f'leave `cohort_size` {size} of {weights.size} clients selectable in every round'
+            raise errors.invalid('separation', left, waits.tolist())
         law = cohort_law(weights[eligible], size, design)
         cohorts = eligible[law.cohorts]
         np.add.at(selection[source], cohorts, law.probs[:, None] / size)
@@ -183,9 +178,8 @@ def _explore(
                     raise errors.invalid('max_states', 'cover every state', limit)
                 places[key] = len(places)
                 queue.append(key)
-            sources.append(source)
-            targets.append(places[key])
-            probs.append(prob)
+            moves.append((source, places[key], prob))
+    sources, targets, probs = zip(*moves, strict=True)
     shape = len(queue), len(queue)
     transition = sparse.csr_array((probs, (sources, targets)), shape=shape)
     return np.array(queue), transition, selection[: len(queue)]
@@ -231,9 +225,8 @@ def _checked_separation(separation: ArrayLike, num_clients: int) -> np.ndarray:
     """Returns int[N] waits from one separation or one per client."""
     waits = np.asarray(separation)
     if waits.dtype.kind not in 'iu' or np.any(waits < 0) or waits.shape not in ((), (num_clients,)):
-        raise errors.invalid(
-            'separation', 'be an integer of at least 0, or one per client', f'{separation!r}'
-        )
+        wanted = 'be an integer of at least 0, or one per client'
+        raise errors.invalid('separation', wanted, f'{separation!r}')
     return np.broadcast_to(waits, (num_clients,)).astype(np.int64)
 
 

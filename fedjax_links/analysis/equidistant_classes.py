@@ -103,9 +103,8 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
     """
     least = equidistant_accuracy(0.0, num_classes)
     if not least - 1e-12 <= accuracy <= 1 - 1e-12:
-        raise errors.invalid(
-            'accuracy', f'lie in [{least:g}, 1), chance and below certainty', accuracy
-        )
+        wanted = f'lie in [{least:g}, 1), chance and below certainty'
+        raise errors.invalid('accuracy', wanted, accuracy)
     if accuracy <= least:
         return 0.0
 

@@ -87,9 +87,7 @@ def effective_weights(
 
 
 def _estimated(masks: np.ndarray, num_batches: int) -> EffectiveWeights:
-    batches = _checks.checked_int('num_batches', num_batches, minimum=2)
-    if masks.shape[0] < batches:
-        raise errors.invalid('num_batches', f'be at most {masks.shape[0]}', batches)
+    batches = _checks.checked_int('num_batches', num_batches, minimum=2, maximum=len(masks))
     parts = np.array_split(masks, batches)
     sums = np.stack([share_sums(part) for part in parts])
     counts = np.array([part.any(axis=1).sum() for part in parts], dtype=np.float64)

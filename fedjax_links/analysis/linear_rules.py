@@ -256,12 +256,16 @@ def linear_rule(
     shrink = (1.0 - learning_rate * bends)[:, None]
     local: Any = probs, shrink**steps, targets, learning_rate, steps, bends[:, None], options
     nobody = np.zeros(size, bool), np.eye(size), np.eye(size, dtype=bool)
-    moments, unit = _Moments(size), _Round(*nobody, *local)
+    unit: _Round = _Round(*nobody, *local)
+    mean_round: Any = 0.0
+    mean_square: Any = 0.0
     for chance, links in _all_links(unit, neighbours, edge_probs):
-        moments.add(chance, *_matrices(RULES[rule], links))
+        one_round = _matrix(RULES[rule], links)
+        mean_round += chance * one_round
+        mean_square += chance * np.kron(one_round, one_round)
     spread = (noise * learning_rate) ** 2 * (shrink**2) ** np.arange(steps)
     by_target = np.sum(spread, axis=1) / (1.0 - unit.keep[:, 0]) ** 2
-    mean, squares, pace = moments.limits(targets, by_target)
+    mean, squares, pace = _limits(mean_round, mean_square, targets, by_target)
     models = {'server': np.eye(len(mean))[0]}
     if rule in _WITH_CLIENT_MEAN:
         models['client_mean'] = np.r_[0.0, np.full(size, 1 / size)]
@@ -273,60 +277,41 @@ def linear_rule(
     return LinearLimit(means, variances, bends @ targets / bends.sum(), pace)
 
 
-class _Moments:
-    """Means of A, B and of their Kronecker products, over the links of a round."""
+def _limits(
+    mean_round: np.ndarray, mean_square: np.ndarray, targets: np.ndarray, noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """E[S], float64[size, d], E[S S^T], float64[d, size, size], and the radius of E[A].
 
-    def __init__(self, num_clients: int) -> None:
-        size = 1 + num_clients
-        self.state, self.given = np.zeros((size, size)), np.zeros((size, num_clients))
-        self.states = np.zeros((size**2, size**2))
-        self.crossed = np.zeros((size**2, size * num_clients))
-        self.givens = np.zeros((size**2, num_clients**2))
-
-    def add(self, chance: float, state: np.ndarray, given: np.ndarray) -> None:
-        """Takes the matrices of links that come with some probability."""
-        self.state += chance * state
-        self.given += chance * given
-        self.states += chance * np.kron(state, state)
-        self.crossed += chance * np.kron(state, given)
-        self.givens += chance * np.kron(given, given)
-
-    def reachable(self) -> np.ndarray:
-        """Orthonormal directions in which the state ever leaves zero, float64[size, r].
-
-        What a round keeps whatever the links, such as the sum of MimiC's corrections, stays zero.
-        """
-        left, values, _ = np.linalg.svd(np.eye(len(self.state)) - self.state)
-        return left[:, values > _KEPT]
-
-    def limits(
-        self, targets: np.ndarray, noise: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, float]:
-        """E[S], float64[size, d], E[S S^T], float64[d, size, size], and the radius of E[A]."""
-        basis = self.reachable()
-        twice, rank = np.kron(basis, basis), basis.shape[1]
-        inner = basis.T @ self.state @ basis
-        mean = np.linalg.solve(np.eye(rank) - inner, basis.T @ self.given @ targets)
-        system = np.eye(rank**2) - twice.T @ self.states @ twice
-        squares = []
-        for column, own in zip((basis @ mean).T, targets.T, strict=True):
-            cross = (self.crossed @ np.outer(column, own).ravel()).reshape(self.state.shape)
-            fixed = self.givens @ (np.outer(own, own) + np.diag(noise)).ravel()
-            right = twice.T @ (fixed + (cross + cross.T).ravel())
-            squares.append((twice @ np.linalg.solve(system, right)).reshape(self.state.shape))
-        pace = float(np.abs(np.linalg.eigvals(inner)).max())
-        return basis @ mean, np.array(squares), pace
+    The matrices are the means of C = [A B], which makes the next state of the state and the
+    targets, and of its Kronecker square. They are solved for in the directions in which the state
+    ever leaves zero: what a round keeps whatever the links, such as the sum of MimiC's corrections,
+    stays there.
+    """
+    size, width = mean_round.shape
+    of_state = mean_round[:, :size]
+    left, values, _ = np.linalg.svd(np.eye(size) - of_state)
+    basis = left[:, values > _KEPT]
+    inner = basis.T @ of_state @ basis
+    pull = basis.T @ mean_round[:, size:] @ targets
+    mean, twice = basis @ np.linalg.solve(np.eye(len(inner)) - inner, pull), np.kron(basis, basis)
+    of_states = mean_square.reshape(-1, width, width)[:, :size, :size].reshape(size**2, -1)
+    system = np.eye(twice.shape[1]) - twice.T @ of_states @ twice
+    squares = []
+    for column, own in zip(mean.T, targets.T, strict=True):
+        known = np.outer(np.r_[column, own], np.r_[column, own])
+        known[:size, :size] = 0.0
+        known[size:, size:] += np.diag(noise)
+        right = twice.T @ (mean_square @ known.ravel())
+        squares.append((twice @ np.linalg.solve(system, right)).reshape(size, size))
+    return mean, np.array(squares), float(np.abs(np.linalg.eigvals(inner)).max())
 
 
-def _matrices(rule: Rule, links: _Round) -> tuple[np.ndarray, np.ndarray]:
-    """A and B of a round: what it makes of unit vectors of the state, and of the targets."""
+def _matrix(rule: Rule, links: _Round) -> np.ndarray:
+    """C = [A B] of a round: what it makes of unit vectors of the state, and of the targets."""
     size = len(links.active)
-
-    def flat(state: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return np.vstack(rule(links._replace(targets=targets), state[0], state[1:]))
-
-    of_state = flat(np.eye(1 + size), np.zeros((size, 1 + size)))
-    return of_state, flat(np.zeros((1 + size, size)), np.eye(size))
+    unit = np.eye(1 + 2 * size)
+    server, rows, targets = unit[0], unit[1 : 1 + size], unit[1 + size :]
+    return np.vstack(rule(links._replace(targets=targets), server, rows))
 
 
 def _all_links(unit: _Round, neighbours: ArrayLike | None, edge_probs: ArrayLike) -> Any:
@@ -337,15 +322,14 @@ def _all_links(unit: _Round, neighbours: ArrayLike | None, edge_probs: ArrayLike
     if size + len(ends) > _MOST_LINKS:
         requirement = f'leave at most {_MOST_LINKS} links in all'
         raise errors.invalid('probs', requirement, f'{size} uplinks, {len(ends)} edges')
-    states = []
+    masks = np.array(list(itertools.product([False, True], repeat=size)))
     for bits in itertools.product([False, True], repeat=len(ends)):
         up = np.zeros((size, size), bool)
         up[tuple(ends[np.array(bits, bool)].T)] = True
-        states.append((float(np.prod(np.where(bits, chances, 1 - chances))), up | up.T))
-    masks = np.array(list(itertools.product([False, True], repeat=size)))
-    for between, up in states:
+        up |= up.T
         mixing, edges = peer_links.metropolis_matrix(up), up | np.eye(size, dtype=bool)
+        between = np.prod(np.where(bits, chances, 1 - chances))
         for active in masks:
-            chance = between * float(np.prod(np.where(active, unit.probs, 1.0 - unit.probs)))
+            chance = float(between * np.prod(np.where(active, unit.probs, 1.0 - unit.probs)))
             if chance > 0:
                 yield chance, unit._replace(active=active, mixing=mixing, edges=edges)

@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import linalg
 
 from fedjax_links.analysis import _checks
 from fedjax_links.core import errors
@@ -186,21 +187,21 @@ def semi_markov_autocorrelation(up: ArrayLike, down: ArrayLike, num_lags: int) -
       [1.   0.6  0.36]
     """
     laws = [_checked_survival('up', up), _checked_survival('down', down)]
-    lags = _checks.checked_int('num_lags', num_lags, minimum=0)
-    survival = [np.pad(law, (0, max(0, lags + 1 - law.size)))[: lags + 1] for law in laws]
-    ends = [-np.diff(law, append=0.0) for law in survival]  # P(D = k + 1)
-    starts = np.zeros((2, lags + 1))  # P(up k rounds after a sojourn up, or down, began)
-    for k in range(lags + 1):
-        for state in (0, 1):
-            later = ends[state][:k] @ starts[1 - state, :k][::-1]
-            starts[state, k] = later + (survival[state][k] if state == 0 else 0.0)
+    length = 1 + _checks.checked_int('num_lags', num_lags, minimum=0)
+    up_ends, down_ends = (  # P(a sojourn lasts k rounds)
+        np.pad(-np.diff(law, prepend=1.0, append=0.0), (0, length))[:length] for law in laws
+    )
+    stays = np.pad(laws[0], (0, length))
+    # P(up k rounds after a sojourn up began): U = S + up_ends * down_ends * U, of convolutions.
+    again = np.convolve(up_ends, down_ends)[:length]
+    renewal = np.eye(length) - linalg.toeplitz(again, np.zeros(length))
+    began = linalg.solve_triangular(renewal, stays[:length], lower=True)
     mean = laws[0].sum()
     prob = mean / (mean + laws[1].sum())
-    left = np.pad(laws[0], (0, lags + 1))
-    still = np.array([left[k:].sum() for k in range(lags + 1)]) / mean
-    turned = left[: lags + 1] / mean  # P(the rest of a sojourn that is met is k + 1 rounds)
-    both = [still[k] + turned[:k] @ starts[1, :k][::-1] for k in range(lags + 1)]
-    return (np.array(both) - prob) / (1.0 - prob)
+    still = np.cumsum(stays[::-1])[::-1][:length] / mean
+    rest = np.append(0.0, stays)[:length] / mean  # P(what is left of a sojourn up is k rounds)
+    back = np.convolve(down_ends, began)[:length]
+    return (still + np.convolve(rest, back)[:length] - prob) / (1.0 - prob)
 
 
 def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:

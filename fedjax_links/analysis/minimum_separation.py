@@ -50,10 +50,8 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
       1994, for the design.
     """
     weights = _checks.checked_weights('weights', weights)
-    size = _checks.checked_int('sample_size', sample_size, minimum=1)
     num_clients, log_weights = weights.size, np.log(weights)
-    if size > num_clients:
-        raise errors.invalid('sample_size', f'be at most {num_clients}', size)
+    size = _checks.checked_int('sample_size', sample_size, minimum=1, maximum=num_clients)
     if size == num_clients:
         return np.ones(num_clients)
     logits = log_weights + _tilt(log_weights, size)
@@ -110,9 +108,8 @@ def minimum_separation_stationary(
     cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     size = (wait + 1) * cohort
     if size > weights.size:
-        raise errors.invalid(
-            'separation', f'leave `cohort_size` {cohort} of {weights.size} clients selectable', wait
-        )
+        left = f'leave `cohort_size` {cohort} of {weights.size} clients selectable'
+        raise errors.invalid('separation', left, wait)
     return inclusion_probabilities(weights, size) / size
 
 
@@ -141,9 +138,7 @@ def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.nda
       Sun et al., ICLR 2025, Figure 1 (``abs(curve - 1/N).sum(axis=1)``).
     """
     weights = _checks.checked_weights('weights', weights)
-    cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1)
-    if cohort > weights.size:
-        raise errors.invalid('cohort_size', f'be at most {weights.size}', cohort)
+    cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1, maximum=weights.size)
     separations = range(weights.size // cohort)
     return np.stack([minimum_separation_stationary(weights, R, cohort) for R in separations])
 

@@ -5,6 +5,7 @@ Edges are independent of each other and of the uplinks here, and a graph is give
 the degrees at both ends, which are sums of independent edges: all moments are finite sums.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,20 +18,29 @@ from fedjax_links.core import errors
 
 
 class _Edges(NamedTuple):
-    """Edges of a graph: their ends i < j, int[E, 2], and probabilities float64[E]."""
+    """Edges of a graph.
+
+    Attributes:
+      num_clients: N.
+      ends: int[E, 2], i < j.
+      probs: float64[E].
+      weight: float64[K + 1, K + 1], of an edge, by the degrees at its ends, at most K.
+    """
 
     num_clients: int
     ends: np.ndarray
     probs: np.ndarray
+    weight: np.ndarray
 
     def among(self, i: int, j: int) -> float:
         """P(the edge of i and j is up), zero where there is none."""
         return float(self.probs[(self.ends == sorted((i, j))).all(axis=1)].sum())
 
-    def others(self, client: int, without: tuple[int, ...]) -> np.ndarray:
-        """Law of how many edges of a client are up but for those to some clients."""
-        at = (self.ends == client).any(axis=1) & ~np.isin(self.ends, without).any(axis=1)
-        return cohort_sizes.poisson_binomial_pmf(self.probs[at]) if at.any() else np.ones(1)
+    def degree(self, client: int, without: set[int]) -> np.ndarray:
+        """Law of how many edges of a client are up but for those to some clients, [K + 1]."""
+        at = (self.ends == client).any(axis=1) & ~np.isin(self.ends, [*without]).any(axis=1)
+        law = cohort_sizes.poisson_binomial_pmf(self.probs[at]) if at.any() else np.ones(1)
+        return np.pad(law, (0, len(self.weight) - len(law)))
 
 
 def metropolis_matrix(edges: ArrayLike) -> np.ndarray:
@@ -284,7 +294,8 @@ def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> fl
 
 def edges_of(neighbours: ArrayLike, probs: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Ends i < j of the edges of a graph, int[E, 2], and their probabilities, float64[E]."""
-    return _edges(neighbours, probs)[1:]
+    graph = _edges(neighbours, probs)
+    return graph.ends, graph.probs
 
 
 # Weights of edges.
@@ -298,24 +309,21 @@ def _edges(neighbours: ArrayLike, probs: ArrayLike) -> _Edges:
     if table.size and not 0 <= table.min() <= table.max() < size:
         raise errors.invalid('neighbours', f'lie in [0, {size - 1}]', table.max())
     each = np.broadcast_to(_checks.checked_rate('probs', probs), table.shape)
-    dense = np.zeros((size, size))
+    dense = np.full((size, size), -1.0)  # no edge
     np.put_along_axis(dense, table, each, axis=1)
-    np.fill_diagonal(dense, 0.0)
-    there = np.zeros((size, size), bool)
-    np.put_along_axis(there, table, True, axis=1)
-    np.fill_diagonal(there, False)
-    if (there != there.T).any() or not np.array_equal(dense, dense.T):
+    np.fill_diagonal(dense, -1.0)
+    if not np.array_equal(dense, dense.T):
         raise errors.invalid('neighbours', 'name each edge at both of its ends, alike', 'one end')
-    ends = np.argwhere(np.triu(there))
-    return _Edges(size, ends, dense[tuple(ends.T)])
+    ends = np.argwhere(np.triu(dense >= 0))
+    degrees = np.arange(np.bincount(ends.ravel(), minlength=1).max() + 1)
+    weight = 1.0 / (1.0 + np.maximum.outer(degrees, degrees))
+    return _Edges(size, ends, dense[tuple(ends.T)], weight)
 
 
 def _differences(graph: _Edges) -> np.ndarray:
     """b_e as columns, float64[N, E]."""
-    found = np.zeros((graph.num_clients, len(graph.ends)))
-    found[graph.ends[:, 0], np.arange(len(graph.ends))] = 1.0
-    found[graph.ends[:, 1], np.arange(len(graph.ends))] = -1.0
-    return found
+    first, second = np.eye(graph.num_clients)[:, graph.ends.T].transpose(1, 0, 2)
+    return first - second
 
 
 def _laplacian(graph: _Edges, weights: np.ndarray) -> np.ndarray:
@@ -323,71 +331,44 @@ def _laplacian(graph: _Edges, weights: np.ndarray) -> np.ndarray:
     return (ends * weights) @ ends.T
 
 
-def _weight(one: np.ndarray, other: np.ndarray, least: tuple[int, int], power: int = 1) -> float:
-    """``E[(1 + max(d, d'))^-power]`` of degrees with these laws beyond the least they have."""
-    length = max(len(one) + least[0], len(other) + least[1])
-    below = np.ones(length)
-    for law, shift in zip((one, other), least, strict=True):
-        below *= np.cumsum(np.pad(law, (shift, length - len(law) - shift)))
-    law = np.diff(below, prepend=0.0)
-    return float(law @ (1.0 + np.arange(length)) ** -power)
-
-
 def _mean_weights(graph: _Edges) -> np.ndarray:
     """E[m_e]."""
-    laws = [(graph.others(i, (j,)), graph.others(j, (i,))) for i, j in graph.ends]
-    return graph.probs * np.array([_weight(*law, (1, 1)) for law in laws])
+    laws = [(graph.degree(i, {j}), graph.degree(j, {i})) for i, j in graph.ends]
+    found = [np.roll(one, 1) @ graph.weight @ np.roll(other, 1) for one, other in laws]
+    return graph.probs * np.array(found)
 
 
 def _weight_moments(graph: _Edges) -> np.ndarray:
     """E[m_e m_f], float64[E, E]."""
     means = _mean_weights(graph)
     moments = np.outer(means, means)
-    for e, (i, j) in enumerate(graph.ends):
-        laws = graph.others(i, (j,)), graph.others(j, (i,))
-        moments[e, e] = graph.probs[e] * _weight(*laws, (1, 1), power=2)
-        for f in range(e):
-            one, other = {i, j}, {*graph.ends[f]}
-            if one & other:
-                found = _moment_of_two(graph, *(one & other), *(one ^ other))
-            elif crossing := _crossing(graph, one, other):
-                found = _moment_of_four(graph, one, other, crossing)
-            else:  # independent
-                continue
-            moments[e, f] = moments[f, e] = graph.probs[e] * graph.probs[f] * found
+    ends = [{*pair} for pair in graph.ends.tolist()]
+    for e, f in itertools.combinations_with_replacement(range(len(ends)), 2):
+        one, other = ends[e], ends[f]
+        between = [{*pair} for pair in itertools.combinations(one | other, 2)]
+        crossing = [pair for pair in between if pair not in (one, other) and graph.among(*pair) > 0]
+        if one & other or crossing:  # else they are independent
+            both_up = graph.probs[e] * (graph.probs[f] if e != f else 1.0)
+            moments[e, f] = moments[f, e] = both_up * _joint(graph, one, other, crossing)
     return moments
 
 
-def _moment_of_two(graph: _Edges, middle: int, one: int, other: int) -> float:
-    """Of two edges with an end in common, given that both are up."""
-    own, fixed = graph.others(middle, (one, other)), np.ones(1)
-    laws = graph.others(one, (middle, other)), graph.others(other, (middle, one))
-    third, total = graph.among(one, other), 0.0
-    for up, chance in ((0, 1.0 - third), (1, third)):
-        for more, prob in enumerate(own):
-            by = [_weight(fixed, law, (2 + more, 1 + up)) for law in laws]
-            total += chance * float(prob) * by[0] * by[1]
-    return total
-
-
-def _crossing(graph: _Edges, one: set[int], other: set[int]) -> list[tuple[int, int, float]]:
-    """The edges between the ends of two edges, with their probabilities."""
-    found = [(a, b, graph.among(a, b)) for a in one for b in other]
-    return [edge for edge in found if edge[2] > 0]
-
-
-def _moment_of_four(
-    graph: _Edges, one: set[int], other: set[int], crossing: list[tuple[int, int, float]]
-) -> float:
-    """Of two edges without a common end, given that both are up."""
-    clients, total = one | other, 0.0
-    laws = {a: graph.others(a, tuple(clients - {a})) for a in clients}
-    for ups in np.ndindex(*[2] * len(crossing)):
-        chance, least = 1.0, dict.fromkeys(clients, 1)
-        for up, (a, b, prob) in zip(ups, crossing, strict=True):
-            chance *= prob if up else 1.0 - prob
-            least[a] += up
-            least[b] += up
-        by = [_weight(laws[a], laws[b], (least[a], least[b])) for a, b in (one, other)]
-        total += chance * by[0] * by[1]
-    return total
+def _joint(graph: _Edges, one: set[int], other: set[int], crossing: list[set[int]]) -> float:
+    """Mean product of the weights of two edges that are up, and edges between their ends."""
+    weight, clients, total = graph.weight, one | other, 0.0
+    laws = {a: graph.degree(a, clients - {a}) for a in clients}
+    probs = np.array([graph.among(*pair) for pair in crossing])
+    for ups in itertools.product((False, True), repeat=len(crossing)):
+        chance = np.prod(np.where(ups, probs, 1.0 - probs))
+        up = [one, *itertools.compress(crossing, ups), *([other] if one != other else [])]
+        law = {a: np.roll(laws[a], sum(a in pair for pair in up)) for a in clients}
+        if one == other:
+            i, j = (law[a] for a in one)
+            total += chance * (i @ weight**2 @ j)
+        elif shared := one & other:
+            i, j, k = (law[a] for a in (*shared, *(one ^ other)))
+            total += chance * (i @ ((weight @ j) * (weight @ k)))
+        else:
+            h, i, j, k = (law[a] for a in (*one, *other))
+            total += chance * (h @ weight @ i) * (j @ weight @ k)
+    return float(total)

@@ -160,24 +160,20 @@ def fedavg_mean_and_covariance(
     factor = _contraction(learning_rate, local_steps)
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
     some = cohort_sizes.non_empty_probability(probs)
-    limit = independent_links.fedavg_weights(probs) @ targets
-    spread = second_moments.mean_covariance(probs, targets - limit) / some
+    limit_mean = independent_links.fedavg_weights(probs) @ targets
+    spread = second_moments.mean_covariance(probs, targets - limit_mean) / some
 
     pull = 1.0 - factor
     steps = (1.0 - some * pull) ** np.arange(rounds + 1)
     keep = 1.0 - some * (1.0 - factor**2)
-    mean = limit - np.outer(steps, limit)
+    mean = limit_mean - np.outer(steps, limit_mean)
     variance = np.zeros_like(mean)
     for t in range(rounds):
-        from_empty_rounds = (1.0 - some) * (mean[t] - limit) ** 2
+        from_empty_rounds = (1.0 - some) * (mean[t] - limit_mean) ** 2
         fresh = some * pull**2 * (np.diagonal(spread) + from_empty_rounds)
         variance[t + 1] = keep * variance[t] + fresh
-    return FedavgMoments(
-        mean=mean,
-        variance=variance,
-        limit_mean=limit,
-        limit_covariance=pull / (1.0 + factor) * spread,
-    )
+    limit_covariance = pull / (1.0 + factor) * spread
+    return FedavgMoments(mean, variance, limit_mean, limit_covariance)
 
 
 def fedpbc_mean_and_covariance(

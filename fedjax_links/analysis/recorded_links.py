@@ -119,8 +119,7 @@ def _below(num_rounds: int, name: str, value: int, *, minimum: int) -> int:
 
 def _moving(up_rate: ArrayLike, down_rate: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The rates of the links that do not keep their state for ever."""
-    up, down = np.broadcast_arrays(
-        *(np.atleast_1d(np.asarray(rate, np.float64)) for rate in (up_rate, down_rate))
-    )
+    rates = np.atleast_1d(np.asarray(up_rate, np.float64), np.asarray(down_rate, np.float64))
+    up, down = np.broadcast_arrays(*rates)
     moving = up + down > 0
     return up[moving], down[moving]

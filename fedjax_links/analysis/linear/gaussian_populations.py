@@ -98,8 +98,8 @@ def best_linear_fit(
     if not 0 <= sigma < np.inf:
         raise errors.invalid('sigma', 'be at least 0 and finite', sigma)
     num_clients, dimension = truths.shape
-    equal = np.ones(num_clients)
-    shares = equal if weights is None else _checks.checked_client_weights('weights', weights)
+    weights = np.ones(num_clients) if weights is None else weights
+    shares = _checks.checked_client_weights('weights', weights)
     if shares.size != num_clients:
         raise errors.invalid('weights', f'have one entry per client ({num_clients})', shares.size)
     shares = shares / shares.sum()

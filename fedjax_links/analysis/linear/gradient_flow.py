@@ -69,9 +69,8 @@ def weighted_gradient_flow(
       Sommeijer, Shampine and Verwer, RKC: an explicit solver for parabolic PDEs, 1998.
     """
     objective = weighted_loss(features, labels, clients, weights, **options)
-    point = np.zeros((objective.design.shape[1], objective.num_outputs))
-    if start is not None:
-        point = start.parameters
+    shape = objective.design.shape[1], objective.num_outputs
+    point = np.zeros(shape) if start is None else start.parameters
     if not 0 <= time < np.inf:
         raise errors.invalid('time', 'be finite and at least 0', time)
     steepest = objective.smoothness()

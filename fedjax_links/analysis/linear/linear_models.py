@@ -241,24 +241,17 @@ def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.nd
     """``w_i / n_i`` of each example's owner."""
     owners = np.asarray(clients)
     if owners.shape != (num_examples,) or not np.issubdtype(owners.dtype, np.integer):
-        raise errors.invalid(
-            'clients',
-            f'be int[{num_examples}], an owner for each example',
-            f'{owners.dtype}{list(owners.shape)}',
-        )
+        got = f'{owners.dtype}{list(owners.shape)}'
+        raise errors.invalid('clients', f'be int[{num_examples}], an owner for each example', got)
     outside = (owners < 0) | (owners >= weights.size)
     if outside.any():
-        raise errors.invalid(
-            'clients', f'hold ids from 0 to {weights.size - 1}', owners[outside][0]
-        )
+        wanted = f'hold ids from 0 to {weights.size - 1}'
+        raise errors.invalid('clients', wanted, owners[outside][0])
     counts = np.bincount(owners, minlength=weights.size)
     idle = (counts == 0) & (weights > 0)
     if idle.any():
-        raise errors.invalid(
-            'clients',
-            'give every client with a weight an example',
-            f'none for client {int(np.argmax(idle))}',
-        )
+        got = f'none for client {int(np.argmax(idle))}'
+        raise errors.invalid('clients', 'give every client with a weight an example', got)
     return (weights / np.maximum(counts, 1))[owners]
 
 
@@ -267,16 +260,14 @@ def _targets(
 ) -> tuple[np.ndarray, int]:
     """Labels as the loss takes them, and the number of outputs."""
     if len(labels) != num_examples or labels.ndim < 1:
-        raise errors.invalid(
-            'labels', f'have one row per example ({num_examples})', f'shape {list(labels.shape)}'
-        )
+        wanted = f'have one row per example ({num_examples})'
+        raise errors.invalid('labels', wanted, f'shape {list(labels.shape)}')
     if loss == LEAST_SQUARES:
         targets = labels.astype(np.float64).reshape(num_examples, -1)
         return targets, targets.shape[1]
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        raise errors.invalid(
-            'labels', f'be int[{num_examples}]', f'{labels.dtype}{list(labels.shape)}'
-        )
+        got = f'{labels.dtype}{list(labels.shape)}'
+        raise errors.invalid('labels', f'be int[{num_examples}]', got)
     top = int(labels.max()) if num_classes is None else num_classes - 1
     top = 1 if loss == LOGISTIC else top
     outside = labels[(labels < 0) | (labels > top)]

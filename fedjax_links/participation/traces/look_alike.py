@@ -15,6 +15,8 @@ from fedjax_links.participation.markov import MarkovState, move
 from fedjax_links.participation.semi_markov import semi_markov
 from fedjax_links.participation.traces.trace import WRAPS, Intervals, availability
 
+Floats = NDArray[np.float64]
+
 _LINKS = 0
 _HOURS = 24
 _SWEEPS = 50
@@ -34,11 +36,11 @@ class DailyRates(NamedTuple):
       marginal: float64[C, L], probability of being up by round of the day, the same every day.
     """
 
-    rise: NDArray[np.float64]
-    fall: NDArray[np.float64]
-    up_by: NDArray[np.float64]
-    down_by: NDArray[np.float64]
-    marginal: NDArray[np.float64]
+    rise: Floats
+    fall: Floats
+    up_by: Floats
+    down_by: Floats
+    marginal: Floats
 
 
 def look_alike(
@@ -216,9 +218,7 @@ def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
     return DailyRates(rise, fall, up_by[part], down_by[part], marginal)
 
 
-def _scaled(
-    events: NDArray[np.float64], exposure: NDArray[np.float64], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _scaled(events: Floats, exposure: Floats, shares: Floats) -> tuple[Floats, Floats]:
     """Factors of rows and columns with which ``exposure`` has the margins of ``events``."""
     columns = np.ones(exposure.shape[1])
     for _ in range(_SWEEPS):
@@ -228,18 +228,16 @@ def _scaled(
     return _ratio(events.sum(axis=1), exposure @ columns), columns
 
 
-def _ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ratio(above: Floats, below: Floats) -> Floats:
     """The quotient, zero where nothing was seen."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
-def _daily_course(
-    rise: NDArray[np.float64], fall: NDArray[np.float64], mean: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _daily_course(rise: Floats, fall: Floats, mean: Floats) -> Floats:
     """The probabilities [C, L] of being up that a day reproduces; ``mean`` where nothing moves."""
     keeps = 1 - rise - fall
 
-    def day(probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def day(probs: Floats) -> Floats:
         course = []
         for kept, risen in zip(keeps, rise, strict=True):
             probs = kept * probs + risen

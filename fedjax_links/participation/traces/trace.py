@@ -7,7 +7,7 @@ of seconds and lose the intervals' own resolution when the tick changes.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -135,14 +135,11 @@ def trace(
       ValueError: for an interval that is not finite, is negative in time or length, starts after
         the wrap or overlaps another; the message names its line or row.
     """
+    options: Any = {'tick': tick, 'wrap': wrap, 'overlaps': overlaps}
     if rounds is None:
-        log = as_intervals(intervals)
-        log = within_wrap(log, tick=tick, wrap=wrap, overlaps=overlaps, whole_ticks=True)
-        packed = pack(log, tick)
+        packed = pack(within_wrap(as_intervals(intervals), **options, whole_ticks=True), tick)
     else:
-        packed = pack_rounds(
-            availability(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
-        )
+        packed = pack_rounds(availability(intervals, **options, rounds=rounds))
     edges, offsets, period = (array.astype(np.int32) for array in packed)
     steps = int(np.diff(packed.offsets).max(initial=0)).bit_length()
     dtype = jnp.result_type(float)
