@@ -1,6 +1,7 @@
 """Sphinx configuration of the site; pages of methods and of the API are made by `generate`."""
 
 import os
+import platform
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ os.environ.setdefault(
 )
 
 import generate  # noqa: E402  after the path
+import jax  # noqa: E402
 
 import fedjax_links  # noqa: E402
 
@@ -31,7 +33,7 @@ extensions = [
     'generate.mathml',
     'generate.names',
 ]
-exclude_patterns = ['_build', 'generate']
+exclude_patterns = ['_build', 'generate', 'templates']
 nitpicky = True
 nitpick_ignore = [('py:class', 'jax.jaxlib._jax.Array')]  # as jax.Array calls itself
 default_role = 'py:obj'
@@ -46,11 +48,18 @@ python_use_unqualified_type_names = True
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 napoleon_attr_annotations = False
+napoleon_custom_sections = [('Fields', 'params_style')]
 
 html_theme = 'furo'
 html_title = 'fedjax_links'
 html_math_renderer = 'mathml'
 html_copy_source = True
+html_last_updated_fmt = '%d %B %Y'
+html_context = {
+    'versions': f'fedjax_links {version}, '
+    f'built with jax {jax.__version__} and Python {platform.python_version()}'
+}
+templates_path = ['templates']
 html_static_path = ['static']
 html_css_files = ['site.css']
 copybutton_exclude = '.linenos, .gp, .go'

@@ -53,22 +53,21 @@ def _documented(paths: Iterable[Path], function: str) -> dict[str, str]:
     return found
 
 
-def tables() -> dict[str, dict[str, str]]:
+def registries() -> dict[str, Mapping[str, Any]]:
     """What a config can name, by the place where the name stands.
 
     Returns:
-      The names of each place, with what they stand for in a line.
+      The factories of each place by name.
     """
     from fedjax_links import algorithms, participation, problems
     from fedjax_links.config import choices
-    from fedjax_links.experiment.running import hooks
     from fedjax_links.problems import augmentation, classification, datasets
     from fedjax_links.problems.partition.names import PARTITIONS
     from fedjax_links.report import layouts
 
     named = {n: v for n, v in vars(choices).items() if n.isupper() and n[0] != '_'}
     del named['DRAWN'], named['MADE']  # of tables that are there by themselves
-    found: dict[str, Mapping[str, Any]] = {
+    return {
         'algorithms': algorithms.ALGORITHMS,
         'patterns': participation.PARTICIPATION,
         'problems': problems.PROBLEMS,
@@ -79,9 +78,15 @@ def tables() -> dict[str, dict[str, str]]:
         **{name.lower().replace('_', ' '): table for name, table in named.items()},
         'reports': layouts.LAYOUTS,
     }
+
+
+def tables() -> dict[str, dict[str, str]]:
+    """What each name of `registries`, and of ``log``, stands for in a line."""
+    from fedjax_links.experiment.running import hooks
+
     lines = {
         title: {name: _purpose(factory) for name, factory in table.items()}
-        for title, table in found.items()
+        for title, table in registries().items()
     }
     lines['log'] = {hooks.LINKS: 'The realised links of every seed, with the run.'}
     return lines

@@ -5,7 +5,18 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from generate import api, examples, llms, methods, patterns
+from generate import (
+    api,
+    commands,
+    configs,
+    examples,
+    fields,
+    llms,
+    methods,
+    patterns,
+    registries,
+    studies,
+)
 
 _DOCS = Path(__file__).parent.parent
 _MADE = _DOCS / 'generated'
@@ -19,13 +30,16 @@ def write_pages(app: Any) -> None:
         ('algorithms', methods.write),
         ('patterns', patterns.write),
         ('api', api.write),
+        ('commands', commands.write),
+        ('config', fields.write),
+        ('config/names', registries.write),
+        ('config/shipped', configs.write),
     ):
         folder = _MADE / name
         folder.mkdir(parents=True)
         write(folder)
     examples.write(_DOCS.parent / 'examples', _MADE / 'examples')
-    scripts_and_numbers = shutil.ignore_patterns('__pycache__', '*.py', '*.npz', '*.json')
-    shutil.copytree(_DOCS.parent / 'studies', _MADE / 'studies', ignore=scripts_and_numbers)
+    studies.write(_DOCS.parent / 'studies', _MADE / 'studies')
 
 
 def link_studies(app: Any, name: str, source: list[str]) -> None:
@@ -52,7 +66,9 @@ def keep_words(app: Any, what: str, name: str, member: Any, options: Any, lines:
     for i in [0] if what in ('data', 'property') else starts:
         if i < len(lines):
             lines[i] = lines[i].replace(': ', ' \N{EN DASH} ', 1)
-    lines[:] = [re.sub(r'^(\s+\w+: )([A-Z]\.(\s|$))', r'\1\\\2', line) for line in lines]
+    for i, line in enumerate(lines):
+        unlisted = re.sub(r'^(\s+\w+: )([A-Z]\.(\s|$))', r'\1\\\2', line)
+        lines[i] = re.sub(r'\bdocs/([\w/]+)\.md', r':doc:`/\1`', unlisted)
 
 
 def skip_tuple_fields(

@@ -3,6 +3,9 @@
 import inspect
 import pkgutil
 from pathlib import Path
+from typing import Any
+
+from sphinx.pycode import ModuleAnalyzer
 
 import fedjax_links
 from fedjax_links.algorithms import ALGORITHMS
@@ -42,8 +45,36 @@ def write(folder: Path) -> None:
         text.heading('API'),
         _PACKAGE,
         text.table(('module', 'what'), rows),
-        text.hidden_contents(modules),
+        text.hidden_contents(f'{name} <{name}>' for name in modules),
     )
+
+
+def public_name(thing: Any) -> str:
+    """Under which full name a public module offers a thing; empty if none does."""
+    for name in public_modules():
+        module, own = _module(name), getattr(thing, '__name__', '')
+        offers = getattr(module, '__all__', None)
+        is_there = own in offers if offers else module.__name__ == thing.__module__
+        if is_there and getattr(module, own, None) is thing:
+            return f'{module.__name__}.{own}'
+    return ''
+
+
+def bare_data(name: str) -> list[str]:
+    """Full names of what a module lists in ``__all__`` that has no docstring there to be found by.
+
+    Args:
+      name: of a public module.
+    """
+    module = _module(name)
+    found = []
+    for offer in getattr(module, '__all__', ()):
+        value = getattr(module, offer)
+        if not callable(value) and not inspect.ismodule(value):
+            documented = ModuleAnalyzer.for_module(module.__name__).find_attr_docs()
+            if ('', offer) not in documented:
+                found.append(f'{module.__name__}.{offer}')
+    return found
 
 
 def _module(name: str):
@@ -58,6 +89,7 @@ def _write_page(path: Path, name: str) -> None:
     lines = [f'.. automodule:: {_module(name).__name__}']
     if hasattr(_module(name), '__all__') or not hasattr(_module(name), '__path__'):
         lines += ['   :members:', '   :special-members: __call__']  # of protocols: what they take
+    lines += [f'\n.. autodata:: {data}\n   :no-value:\n' for data in bare_data(name)]
     before = ''
     if name in _ELSEWHERE:
         where, elsewhere = _ELSEWHERE[name]

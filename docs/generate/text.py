@@ -15,9 +15,10 @@ def heading(title: str, line: str = '=') -> str:
     return f'{title}\n{line * len(title)}\n'
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A list table."""
-    lines = ['.. list-table::', '   :header-rows: 1', '']
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = '') -> str:
+    """A list table, of a kind that the style sheet may know."""
+    lines = ['.. list-table::', *([f'   :class: {kind}'] if kind else [])]
+    lines += ['   :header-rows: 1', '']
     for row in [header, *rows]:
         lines += [f'   {"*" if i == 0 else " "} - {cell}'.rstrip() for i, cell in enumerate(row)]
     return '\n'.join(lines) + '\n'

@@ -91,7 +91,13 @@ EVAL_FNS: Mapping[str, Callable[..., simulation.EvalFn]] = {
 def _label_dependent(
     problem: Problem, *, sigma: float = 10.0, minimum: float = 0.02, seed: int = 0
 ) -> np.ndarray:
-    """Clients of favoured classes deliver more often; see `label_dependent_probs`."""
+    """Clients of favoured classes deliver more often; see `label_dependent_probs`.
+
+    Args:
+      sigma: standard deviation of the logarithm of a class's weight.
+      minimum: the least probability of any client.
+      seed: of the classes' weights.
+    """
     labels = getattr(problem.data, 'labels', None)
     if labels is None:
         raise errors.invalid('name', 'suit a problem with labels', "'label_dependent'")
@@ -100,24 +106,42 @@ def _label_dependent(
 
 
 def _equal(problem: Problem, *, value: float) -> np.ndarray:
-    """One value for everyone."""
+    """One value for everyone.
+
+    Args:
+      value: that of all clients.
+    """
     return np.full(problem.num_clients, value)
 
 
 def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
-    """The first half of the clients at one value, the second at another."""
+    """The first half of the clients at one value, the second at another.
+
+    Args:
+      first: of the first half.
+      second: of the second.
+    """
     return np.where(np.arange(problem.num_clients) < problem.num_clients // 2, first, second)
 
 
 def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
-    """The values of a list, one for each client."""
+    """The values of a list, one for each client.
+
+    Args:
+      values: N numbers.
+    """
     if len(values) != problem.num_clients:
         raise errors.invalid('values', f'have {problem.num_clients} entries', len(values))
     return np.asarray(values, float)
 
 
 def _power(problem: Problem, *, exponent: float, count: int | None = None) -> np.ndarray:
-    """``1, 2^-exponent, 3^-exponent, ...``; one per client unless a count is given."""
+    """``1, 2^-exponent, 3^-exponent, ...``; one per client unless a count is given.
+
+    Args:
+      exponent: how fast they fall.
+      count: how many, such as that of groups.
+    """
     if count is None:
         count = problem.num_clients
     checks.static_int('count', count, maximum=problem.num_clients)
@@ -129,7 +153,11 @@ def _power(problem: Problem, *, exponent: float, count: int | None = None) -> np
 
 
 def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
-    """Runs of consecutive clients of nearly equal length."""
+    """Runs of consecutive clients of nearly equal length.
+
+    Args:
+      num_groups: from 1 to N.
+    """
     return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
 
 
@@ -149,7 +177,11 @@ GROUPS: Mapping[str, Callable[..., np.ndarray]] = {'contiguous': _contiguous}
 
 
 def _of_model(problem: Problem, *, packet_bytes: int = 1500) -> int:
-    """Packets of a model of the problem."""
+    """Packets of a model of the problem.
+
+    Args:
+      packet_bytes: bytes in a packet.
+    """
     checks.static_int('packet_bytes', packet_bytes)
     return -(-_model_bytes(problem) // packet_bytes)
 
@@ -168,7 +200,16 @@ def _devices(
     sigma: float = 0.0,
     model_bytes: float | None = None,
 ) -> Times:
-    """Local steps, which vary, and a model down and up, which take as long as bytes are many."""
+    """Local steps, which vary, and a model down and up, which take as long as bytes are many.
+
+    Args:
+      step: seconds of a local step: a number, or one for each client (`DEVICE_SPEEDS`).
+      uplink: bytes per second that a client sends, likewise.
+      downlink: bytes per second that it receives, likewise.
+      local_steps: in a round.
+      sigma: standard deviation of the logarithm of what the steps take, from round to round.
+      model_bytes: of what is sent; a model of the problem by default.
+    """
     for name, speed in (('step', step), ('uplink', uplink), ('downlink', downlink)):
         checks.positive(name, speed)
     checks.static_int('local_steps', local_steps)
@@ -180,7 +221,13 @@ def _devices(
 
 
 def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -> np.ndarray:
-    """Unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal."""
+    """Unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal.
+
+    Args:
+      median: in seconds per step, or bytes per second.
+      sigma: standard deviation of the logarithm.
+      seed: of the draw.
+    """
     checks.positive('median', median)
     checks.within('sigma', sigma, 0, 100)
     checks.static_int('seed', seed, minimum=0)
@@ -189,7 +236,12 @@ def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -
 
 
 def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
-    """A column of a CSV file with a header and a line for each client, in order."""
+    """A column of a CSV file with a header and a line for each client, in order.
+
+    Args:
+      path: of the file.
+      column: its name in the header.
+    """
     import pandas
 
     try:

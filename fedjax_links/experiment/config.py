@@ -33,20 +33,30 @@ _TUNING = 'grid', 'learning_rates', 'server_lrs', *_TUNING_OPTIONS
 def build(config: Mapping[str, Any]) -> Experiment:
     """The experiment that a config stands for.
 
-    Fields: ``title``; ``problem`` (a section) and ``problems`` (fields that differ, by label of the
-    pattern); ``patterns`` (sections by label), or ``links`` for a single one; ``algorithms``
-    (sections by label; the label is the name unless there is one; ``client`` in it overrides);
-    ``client`` (``learning_rate``, ``decay``, ``local_steps``, ``batch_size``, 0 for the full local
-    data, ...); ``num_rounds``, ``eval_every``, ``num_seeds`` or ``seeds`` (``until: 'decided'``,
-    ``least``, ``most``, ``margin``, ``level``, ``tail`` as in `UntilDecided`), ``first_seed``;
-    ``redraw`` (``by_seed`` or ``fixed``, by stream of draws, or one for all; by default by seed is
-    all to which neither a section nor the grid gives a seed); ``grid`` (nested like the config,
-    lists of values at its leaves) and ``grid_mode``; ``tuning``
-    (``learning_rates`` and ``server_lrs``, or a nested ``grid``; ``pattern``, ``num_rounds``,
-    ``num_seeds``, ``most_seeds``, ``ties``, ``grow``, ``model`` as in `Tuning`); ``eval_fn``,
-    ``evaluate_start``, ``metric``, ``direction``, ``baseline``, ``names``, ``reports``, ``log`` as
-    in `Experiment`; ``caption`` likewise, with values of the config as it runs wherever it says
-    ``{config.num_rounds}`` and the like.
+    Fields are those of `Experiment`, as plain values, and what makes its parts:
+
+    Fields:
+      title: One line for tables and pictures.
+      problem: The data and the loss; a section whose name is a problem, with its options.
+      problems: Fields of the problem that differ, by label of the pattern.
+      links: The pattern, where there is one; a name or a section. Either this or ``patterns``.
+      patterns: The patterns, a section each by label.
+      algorithms: The algorithms, a section each by label. The label is the name unless the section
+        has one; ``client`` in it overrides the client's fields.
+      client: What clients do, the program's ``name`` and options; with ``decay`` the schedule of
+        the rate, and ``batch_size`` 0 for the full local data.
+      num_rounds: Rounds of every lane.
+      eval_every: Rounds between evaluations, a divisor of ``num_rounds``.
+      num_seeds: How many seeds.
+      first_seed: The first of them; the others follow.
+      seeds: In place of ``num_seeds``: until every difference is decided.
+      redraw: ``by_seed`` or ``fixed``, by stream of draws or one for all. By default by seed is all
+        to which neither a section nor the grid gives a seed.
+      grid: What is swept: nested like the config, lists of values at its leaves.
+      tuning: How rates, or a nested ``grid`` of other fields, are found before the experiment.
+      eval_fn: What is measured of a model, a name or a section.
+      caption: What a reader of the report must know; ``{config.num_rounds}`` in it stands for the
+        value of that field as it runs.
 
     Args:
       config: nested dictionaries, as a config file's ``to_dict()`` gives them.

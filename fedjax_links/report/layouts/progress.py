@@ -51,7 +51,7 @@ def curves(
       columns: panels side by side.
       tail: share of the evaluations, the last ones, by whose mean in the first metric a point is
         best.
-      against: another horizontal axis, as `price` makes it: its name, and float[E] by series and
+      against: another horizontal axis, as the layout ``price`` makes it: its name, and float[E] by series and
         pattern.
 
     Returns:

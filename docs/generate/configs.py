@@ -1,0 +1,60 @@
+"""A page for the configs that come along: what each runs, how long it takes, and its fields."""
+
+import ast
+import re
+from pathlib import Path
+
+import fedjax_links.__main__ as front
+from fedjax_links.config import shipped
+from generate import text
+
+_INTRODUCTION = """\
+``--config`` takes any of these by name, in any folder; where a config takes words, they stand behind
+a colon, as in ``--config=map:space``. The text of each says its command, how long it took and on
+what, what a paper reports, and every deviation from it.
+"""
+
+
+def write(folder: Path) -> None:
+    """Writes an index and a page for every shipped config."""
+    files = shipped.configs()
+    parts = [text.heading('Configs that come along'), _INTRODUCTION]
+    for command, names in front.configs().items():
+        rows = [(f':doc:`{name}`', line) for name, line in sorted(names.items())]
+        parts += [text.heading(command, '-'), text.table(('config', 'what it runs'), rows)]
+    for name, path in files.items():
+        text.write(folder / f'{name}.rst', text.heading(name), *page(path.read_text('utf-8')))
+    text.write(folder / 'index.rst', *parts, text.hidden_contents(sorted(files)))
+
+
+def page(source: str) -> list[str]:
+    """A config's text in paragraphs, and the rest of its file."""
+    module = ast.parse(source)
+    said = ast.get_docstring(module) or ''
+    parts = []
+    for paragraph in re.split(r'\n\n', said):
+        is_code = paragraph.startswith('  ') or paragraph.startswith('python -m')
+        parts.append(text.code(_dedented(paragraph), 'bash') if is_code else _prose(paragraph))
+    body = source.split('"""', 2)[2].strip()
+    return [*parts, text.heading('The file', '-'), text.code(body)]
+
+
+def _dedented(paragraph: str) -> str:
+    return '\n'.join(line.strip() for line in paragraph.splitlines())
+
+
+def _prose(paragraph: str) -> str:
+    """Words of a comment, none of which is markup but what stands between backticks.
+
+    The file of a page is a link to it.
+    """
+    said = ''
+    for part in re.split(r'(`+[^`]+`+|\b(?:docs|studies)/[\w/]+\.md|--\w+(?:=[\w/]+)?)', paragraph):
+        if part.startswith(('`', '--')):
+            said += f'``{part.strip("`")}``'
+        elif part.endswith('.md') and '/' in part:
+            page = part.removesuffix('.md').replace('studies/', 'generated/studies/')
+            said += f':doc:`/{page.removeprefix("docs/")}`'
+        else:
+            said += re.sub(r'([*|_\\])', r'\\\1', part)
+    return f'{said}\n'

@@ -1,0 +1,191 @@
+"""The page of all fields of a config: kind, default, meaning, and an example that a test builds."""
+
+import dataclasses
+import pprint
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedjax_links import experiment, local_training
+from fedjax_links.config import fields
+from fedjax_links.experiment.plan import redraws
+from fedjax_links.experiment.plan.choosing import Tuning
+from fedjax_links.experiment.plan.deciding import UntilDecided
+from generate import options, text
+from generate.options import Option
+
+BASE: dict[str, Any] = {
+    'title': 'Two rules, two rates',
+    'problem': {'name': 'digits', 'num_clients': 10, 'alpha': 0.3},
+    'links': {'name': 'bernoulli', 'probs': 0.5},
+    'client': {'learning_rate': 0.1, 'local_steps': 5, 'batch_size': 16},
+    'algorithms': {'fedavg': {}, 'fedpbc': {}},
+    'num_rounds': 40,
+    'eval_every': 20,
+}
+"""A config; examples are fields that are added to it."""
+
+EXAMPLES: dict[str, Any] = {
+    **BASE,
+    'problems': {'links': {'alpha': 0.1}},
+    'patterns': {
+        'steady': {'name': 'bernoulli', 'probs': 0.5},
+        'sticky': {'name': 'markov', 'probs': 0.5, 'up_rate': 0.05},
+    },
+    'num_seeds': 5,
+    'first_seed': 100,
+    'seeds': {'until': 'decided', 'least': 5, 'most': 20},
+    'redraw': {'partition': 'by_seed', 'init': 'fixed'},
+    'grid': {'client': {'learning_rate': [0.05, 0.1]}, 'problem': {'alpha': [0.1, 1.0]}},
+    'grid_mode': 'cross',
+    'tuning': {'learning_rates': [0.05, 0.1], 'num_seeds': 3},
+    'eval_fn': 'train_and_eval',
+    'evaluate_start': True,
+    'matmul_precision': 'highest',
+    'metric': 'eval_accuracy',
+    'direction': 'max',
+    'baseline': 'fedpbc',
+    'names': [('fedavg', 'FedAvg'), ('fedpbc', 'FedPBC')],
+    'reports': {'final': {'name': 'levels', 'tail': 0.2}, 'course': {'name': 'curves'}},
+    'caption': 'At {config.num_rounds} rounds; the paper has 2,000.',
+    'log': ['links'],
+}
+CLIENT: dict[str, Any] = {
+    'name': 'local_sgd',
+    'learning_rate': 0.05,
+    'decay': {'name': 'inverse_sqrt'},
+    'local_steps': 10,
+    'batch_size': 0,
+    'optimizer': {'name': 'sgd', 'momentum': 0.9},
+    'chunk_size': 4,
+    'client_steps': [1, 2, 3, 4, 5, 5, 5, 5, 5, 5],
+}
+TUNING: dict[str, Any] = {
+    'learning_rates': [0.05, 0.1],
+    'server_lrs': [0.5, 1.0],
+    'grid': {'client': {'learning_rate': [0.05, 0.1], 'local_steps': [2, 5]}},
+    'num_rounds': 20,
+    'num_seeds': 3,
+    'most_seeds': 6,
+    'ties': 0,
+    'grow': 2,
+    'pattern': 'links',
+    'model': 'server',
+}
+SEEDS: dict[str, Any] = {
+    'until': 'decided',
+    'least': 4,
+    'most': 20,
+    'margin': 0.01,
+    'level': 0.99,
+    'tail': 0.2,
+}
+DEFAULTS = {'num_seeds': 1, 'first_seed': 0, 'seeds': None}
+"""Of fields that are not those of an `Experiment`."""
+
+_OWN = {
+    'name': ('text', "``'local_sgd'``", 'See :doc:`names/client_programs`, and their options.'),
+    'decay': ('text or a section', "``'constant'``", 'See :doc:`names/learning_rates`.'),
+    'learning_rates': ('a list of numbers', '', 'Rates of clients to try.'),
+    'server_lrs': ('a list of numbers', '', 'Rates of the server to try, where a rule has one.'),
+    'until': ('text', options.REQUIRED, "``'decided'``: each difference to the baseline is told."),
+    'optimizer': ('text or a section', '``None``', 'None for SGD; see :doc:`names/optimizers`.'),
+}
+"""Options that a config has in place of, or beside, those of the Python call."""
+
+_INTRODUCTION = """\
+The file that ``--config`` names has a function ``get_config`` that returns these fields as plain
+values: numbers, texts, lists and sections (:doc:`how to write one </howto/config>`). A section is a
+``name`` and the options of what it names, one to one with the Python call: :doc:`all names
+<names/index>`, with their options. A flag gives any field a value, ``--config.num_rounds=100`` or
+``--config.client.learning_rate=0.05``, whether the file has it or not. Every example is one that
+the tests build.
+"""
+_NESTED = {
+    'client': 'What all clients do; ``client`` in the section of an algorithm takes its place there.',
+    'tuning': 'Either rates or a ``grid``, and how they are tried: :doc:`/howto/tuning`.',
+    'seeds': 'In place of ``num_seeds``: :doc:`/howto/tuning`.',
+}
+_REDRAW = """\
+``'by_seed'`` or ``'fixed'`` by stream of draws, or one of the two for all of them. ``data``,
+``partition`` and ``links_quality`` are by seed where neither a section nor the grid has a seed for
+them, else fixed; the others are by seed. A ``grid`` over ``redraw`` has one stream at a time follow
+the seed; the layout ``spread`` says how much each moves results. Streams: {streams}.
+"""
+_REST = """\
+``quick`` in a config is a section of fields that replace the config's own with ``--quick``; without
+the flag it is passed over. The config of a figure, which ``python -m fedjax_links figure`` draws,
+has other fields: ``title``, ``caption``, ``figure`` (a ``module:factory`` and its options), and
+``width`` and ``height`` in tenths of an inch.
+"""
+
+
+def top() -> list[Option]:
+    """All fields of a config, as `config.fields.FIELDS` has them."""
+    own = options.documented(experiment.build)
+    meanings = {**own, **options.documented(experiment.Experiment), **own}
+    defaults = {f.name: f.default for f in dataclasses.fields(experiment.Experiment)}
+    defaults |= DEFAULTS
+    found = []
+    for name in sorted(fields.FIELDS, key=[*meanings].index):
+        default = defaults.get(name, dataclasses.MISSING)
+        if name in fields.REQUIRED:
+            shown = options.REQUIRED
+        elif default is dataclasses.MISSING or default in (None, ''):
+            shown = ''
+        else:
+            shown = options.in_python(default)
+        found.append(Option(name, options.words(fields.FIELDS[name]), shown, meanings[name]))
+    return found
+
+
+def nested() -> dict[str, tuple[list[Option], dict[str, Any]]]:
+    """Options and examples of the sections whose options are no named thing's."""
+    tuning = [_own(name) for name in ('learning_rates', 'server_lrs')]
+    seeds = [o for o in options.of(UntilDecided) if o.name != 'first']
+    client = [_own('name'), _own('decay')]
+    client += [
+        _own(o.name) if o.name in _OWN else o for o in options.of(local_training.local_sgd)
+    ]
+    return {
+        'client': (client, CLIENT),
+        'tuning': (tuning + options.of(Tuning), TUNING),
+        'seeds': ([_own('until'), *seeds], SEEDS),
+    }
+
+
+def write(folder: Path) -> None:
+    """Writes the page."""
+    parts = [
+        text.heading('Config fields'),
+        _INTRODUCTION,
+        _table(top(), EXAMPLES),
+        text.heading('A whole config', '-'),
+        text.code(in_python(BASE)),
+    ]
+    for field, (rows, examples) in nested().items():
+        parts += [text.heading(field, '-'), f'{_NESTED[field]}\n', _table(rows, examples)]
+    streams = ', '.join(f'``{stream}``' for stream in redraws.STREAMS)
+    parts += [
+        text.heading('redraw', '-'),
+        _REDRAW.format(streams=streams),
+        text.heading('quick, and figures', '-'),
+        _REST,
+    ]
+    text.write(folder / 'fields.rst', *parts)
+
+
+def in_python(value: Any) -> str:
+    """A value as it stands in a config."""
+    return pprint.pformat(value, width=88, sort_dicts=False)
+
+
+def _own(name: str) -> Option:
+    return Option(name, *_OWN[name])
+
+
+def _table(rows: list[Option], examples: Mapping[str, Any]) -> str:
+    cells = [
+        (f'``{o.name}``', o.meaning, o.kind, o.default, f'``{examples[o.name]!r}``') for o in rows
+    ]
+    return text.table(('field', 'meaning', 'is', 'default', 'example'), cells, kind='options')

@@ -1,0 +1,104 @@
+"""The section of results: the pages of ``studies/``, with date and strength, and their records."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+STRENGTHS = 'strong', 'fair', 'weak', 'exact', 'cost'
+"""What the evidence of a study can be, as the index says."""
+
+_RECORDS = 'records'
+_LINE = re.compile(r'^\*(?P<date>\d{1,2} \w+ \d{4})\. Evidence: (?P<strength>\w+), (?P<why>.+)\.\*$')
+_INTRODUCTION = """\
+# Studies
+
+What was found out with this package. Every page says when its numbers were measured, and how much they can bear:
+*strong*, *fair* and *weak* as in [which algorithm should I use](../../choosing.md#strength), which puts them together for
+a decision; *exact* is theory that simulation was held against; *cost* is times and sizes alone. [What the papers
+claim](../../papers.md) has a row for every figure, table and claim of four papers.
+
+"""
+_OF_RECORDS = """\
+# Records
+
+The reports of the runs behind the studies and the papers' tables, as they were written: final levels with paired
+intervals, curves, tuned rates.
+
+"""
+
+
+class Study(NamedTuple):
+    """A page.
+
+    Attributes:
+      name: of its file, without suffix.
+      title: its heading.
+      date: of its last measurement.
+      strength: in `STRENGTHS`.
+      why: what the strength comes from.
+    """
+
+    name: str
+    title: str
+    date: str
+    strength: str
+    why: str
+
+
+def read(page: Path) -> Study:
+    """A page's title and the line below it.
+
+    Args:
+      page: a study.
+
+    Raises:
+      ValueError: for a page without that line.
+    """
+    title, _, line = page.read_text(encoding='utf-8').splitlines()[:3]
+    found = _LINE.match(line)
+    if found is None or found['strength'] not in STRENGTHS:
+        raise ValueError(f'{page.name} needs a line of date and evidence below its title: {line!r}')
+    return Study(page.stem, title.removeprefix('# '), *found.groups())
+
+
+def write(source: Path, folder: Path) -> None:
+    """Copies pages, pictures and reports, and writes an index of pages and one of records.
+
+    Args:
+      source: the folder of studies.
+      folder: where pages go; it must not exist.
+    """
+    others = shutil.ignore_patterns('__pycache__', '*.py', '*.npz', '*.json')
+    shutil.copytree(source, folder, ignore=others)
+    found = sorted(map(read, source.glob('*.md')), key=lambda study: study.title)
+    rows = [
+        f'| [{study.title}]({study.name}.md) | {study.date} | {study.strength}: {study.why} |'
+        for study in found
+    ]
+    table = ['| study | measured | evidence |', '| --- | --- | --- |', *rows]
+    entries = ['../../choosing', '../../papers', *(study.name for study in found), 'records/index']
+    page = _INTRODUCTION + '\n'.join([*table, '', *_contents(entries)])
+    (folder / 'index.md').write_text(page, encoding='utf-8')
+    _write_records(folder / _RECORDS)
+
+
+def _write_records(folder: Path) -> None:
+    """An index of reports, whose titles say that they are records."""
+    entries, rows = [], []
+    for report in sorted(folder.rglob('report.md')):
+        said = report.read_text(encoding='utf-8')
+        title = said.partition('\n')[0].removeprefix('# ')
+        report.write_text(said.replace('# ', '# Record: ', 1), encoding='utf-8')
+        place = report.relative_to(folder).with_suffix('').as_posix()
+        name = place.removesuffix('/report')
+        entries.append(f'{name} <{place}>')
+        rows.append(f'| [{title}]({place}.md) | {name} |')
+    page = _OF_RECORDS + '\n'.join(['| record | folder |', '| --- | --- |', *rows, ''])
+    page += '\n'.join(['', *_contents(entries)])
+    (folder / 'index.md').write_text(page, encoding='utf-8')
+
+
+def _contents(entries: list[str]) -> list[str]:
+    """A table of contents that is seen in the side bar alone."""
+    return ['```{toctree}', ':hidden:', '', *entries, '```', '']

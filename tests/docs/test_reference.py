@@ -1,0 +1,205 @@
+"""Tables of fields, flags and names: they are whole, and what they say is so."""
+
+import importlib
+import re
+import sys
+
+import pytest
+
+import fedjax_links.__main__ as front
+from fedjax_links import experiment, report
+from fedjax_links.config import fields as known
+from fedjax_links.core import errors
+from tests.cli import command
+from tests.docs.pages import DOCS, STUDIES
+
+sys.path.append(str(DOCS))
+from generate import commands, fields, options, registries, studies
+
+STAND_FOR = {'patterns': 'links'}
+"""Fields that are given in place of another one."""
+
+
+def with_field(name, value):
+    """The page's config with a field more."""
+    config = {**fields.BASE, name: value}
+    config.pop(STAND_FOR.get(name), None)
+    if name == 'tuning':
+        config['client'] = {k: v for k, v in config['client'].items() if k != 'learning_rate'}
+    return config
+
+
+def test_every_field_of_a_config_has_its_row():
+    rows = fields.top()
+    assert {row.name for row in rows} == set(known.FIELDS) == set(fields.EXAMPLES)
+    assert all(row.meaning and row.kind for row in rows)
+    assert {row.name for row in rows if row.default == options.REQUIRED} == set(known.REQUIRED)
+
+
+@pytest.mark.parametrize('name', fields.EXAMPLES)
+def test_the_example_of_a_field_is_built(name):
+    config = with_field(name, fields.EXAMPLES[name])
+    built = experiment.build(config)
+    report.check(built)
+    assert built.config[name] == fields.EXAMPLES[name]
+    same = 'metric', 'baseline', 'direction', 'names', 'reports', 'log', 'grid_mode', 'title'
+    if name in same:
+        assert getattr(built, name) == fields.EXAMPLES[name]
+    with pytest.raises(errors.InvalidError, match=f'did you mean {name!r}'):
+        experiment.build({**config, f'{name}x': 1})
+
+
+def test_the_example_of_a_caption_is_filled_in():
+    built = experiment.build(with_field('caption', fields.EXAMPLES['caption']))
+    assert built.caption == 'At 40 rounds; the paper has 2,000.'
+
+
+def test_defaults_are_those_of_what_is_built():
+    built = experiment.build(fields.BASE)
+    rows = {row.name: row.default for row in fields.top() if row.default not in ('', 'required')}
+    seeds = {'num_seeds': len(built.seeds), 'first_seed': built.seeds[0]}
+    assert seeds.keys() <= rows.keys()
+    for name, shown in rows.items():
+        value = seeds[name] if name in seeds else getattr(built, name)
+        assert shown == f'``{value!r}``', name
+
+
+@pytest.mark.parametrize(
+    'section, option',
+    [(section, o.name) for section, (rows, _) in fields.nested().items() for o in rows],
+)
+def test_the_example_of_an_option_is_built(section, option):
+    rows, examples = fields.nested()[section]
+    assert {o.name for o in rows} == set(examples)
+    least = {
+        'client': fields.BASE['client'],
+        'tuning': {'learning_rates': [0.05, 0.1]},
+        'seeds': {'until': 'decided'},
+    }[section]
+    if option == 'grid':
+        least = {}
+    value = {**least, option: examples[option]}
+    built = experiment.build(with_field(section, value))
+    assert built.config[section] == value
+    with pytest.raises(errors.InvalidError):
+        experiment.build(with_field(section, {**value, f'{option}x': 1}))
+
+
+def test_options_of_tuning_and_seeds_are_those_that_a_config_takes():
+    for section in ('tuning', 'seeds'):
+        rows, _ = fields.nested()[section]
+        with pytest.raises(errors.InvalidError) as refused:
+            experiment.build(with_field(section, {'zzzzzz': 1}))
+        listed = set(re.findall(r'(\w+)', str(refused.value).partition('valid names:')[2]))
+        assert listed == {o.name for o in rows}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder with a log of availability and a run whose links were kept."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f'phone{k},{hour},{hour + 2}' for k in range(10) for hour in (k, k + 12)]
+    (tmp_path / 'phones.csv').write_text('\n'.join(['client,start,end', *rows, '']))
+
+
+@pytest.mark.parametrize('title', [t for t, place in registries.PLACES.items() if place.example])
+def test_the_example_of_a_table_is_built(title, files):
+    place = registries.PLACES[title]
+    config = {**fields.BASE, **place.example}
+    if title == 'links':
+        kept = {**fields.BASE, 'num_rounds': 2, 'eval_every': 2, 'log': ['links']}
+        experiment.build({**kept, 'algorithms': {'fedavg': {}}}).run('runs/first')
+    built = experiment.build(config)
+    report.check(built)
+    said = repr(place.example)
+    assert any(f"'{name}'" in said for name in registries.tables()[title])
+
+
+def test_every_table_that_the_command_line_lists_has_its_page(tmp_path):
+    registries.write(tmp_path)
+    listed = front.tables()
+    assert set(listed) - {'log'} == set(registries.tables()) - {'losses'}
+    for title, names in listed.items():
+        if title in registries.PLACES:
+            page = (tmp_path / f'{registries.slug(title)}.rst').read_text()
+            for name in names:
+                assert f'.. _{registries.anchor(title, name)}:' in page
+    assert set(registries.PLACES) | set(registries.ELSEWHERE) == set(registries.tables())
+
+
+@pytest.mark.parametrize('title', registries.PLACES)
+def test_every_option_has_its_meaning(title):
+    place = registries.PLACES[title]
+    for name, factory in registries.tables()[title].items():
+        if title not in ('losses', 'optimizers'):
+            for option in options.of(factory, place.given):
+                assert option.meaning, f'{name}: {option.name}'
+
+
+@pytest.mark.parametrize('name', front.commands())
+def test_the_flags_of_a_command_are_those_that_its_help_lists(name):
+    listed = command.run(name, '--help').stdout
+    module = importlib.import_module(f'fedjax_links.cli.{name}')
+    rows = {row.name: row for row in commands.flags(module.main)}
+    shown = set(re.findall(r'^  --(?:\[no\])?(\w+):', listed, flags=re.M)) - {'config_file'}
+    assert {row.removeprefix('--') for row in rows} == shown
+    assert all(row.meaning for row in rows.values())
+
+
+def test_words_of_a_command_keep_their_hyphens():
+    said = 'Reads.\n\npython -m fedjax_links report --workdir=runs/a\n\nWith --price more.'
+    found = commands.in_paragraphs(said)
+    assert '.. code-block:: bash\n\n   python -m fedjax_links report --workdir=runs/a' in found
+    assert 'With ``--price`` more.' in found
+
+
+def test_a_docstring_is_read_as_options():
+    def factory(size, *, rate=0.5, **rest):
+        """Makes.
+
+        Args:
+          size: N. At
+            most ten.
+          rate: a share.
+          **rest: passed on.
+
+        Returns:
+          nothing: of it.
+        """
+
+    found = {o.name: o for o in options.of(factory, given=['size'])}
+    assert found.keys() == {'rate', '**rest'}
+    assert found['rate'][2:] == ('``0.5``', 'A share.')
+    assert found['**rest'].meaning == 'Passed on.'
+    assert options.documented(factory)['size'] == r'\N. At most ten.'
+    assert options.before_arguments(factory) == 'Makes.\n'
+
+
+@pytest.mark.parametrize('page', sorted(STUDIES.glob('*.md')), ids=lambda page: page.stem)
+def test_a_study_says_when_it_was_measured_and_how_strong_it_is(page):
+    found = studies.read(page)
+    assert re.fullmatch(r'\d{1,2} (October|November|December) 20\d\d', found.date)
+    assert found.strength in studies.STRENGTHS
+
+
+def test_a_study_without_date_or_strength_is_refused(tmp_path):
+    page = tmp_path / 'wave.md'
+    for line in ('Text.', '*25 November 2026. Evidence: sure, it was seen.*'):
+        page.write_text(f'# Waves\n\n{line}\n')
+        with pytest.raises(ValueError, match=r'wave\.md needs a line of date and evidence'):
+            studies.read(page)
+
+
+def test_the_index_of_studies_has_a_row_for_each_and_folds_records(tmp_path):
+    studies.write(STUDIES, tmp_path / 'made')
+    index = (tmp_path / 'made' / 'index.md').read_text()
+    for page in STUDIES.glob('*.md'):
+        assert re.search(rf'^\| \[.*\]\({page.stem}\.md\) \| \d+ \w+ 20\d\d \| \w+: ', index, re.M)
+        assert f'\n{page.stem}\n' in index
+    assert index.count('\nrecords/') == 1
+    records = (tmp_path / 'made' / 'records' / 'index.md').read_text()
+    reports = [*(tmp_path / 'made').rglob('report.md')]
+    assert len(reports) > 10
+    assert records.count('/report)') == 0
+    assert records.count('/report.md)') == len(reports)
+    assert all(report.read_text().startswith('# Record: ') for report in reports)

@@ -1,0 +1,106 @@
+"""The site as it is built: everything has a page, every page is led to, nothing leads astray."""
+
+import importlib
+import inspect
+import re
+import sys
+import urllib.parse
+
+import pytest
+
+import fedjax_links
+from tests.docs import sites
+from tests.docs.pages import DOCS
+
+sys.path.append(str(DOCS))
+from generate import api, registries
+
+pytestmark = pytest.mark.slow
+WITHOUT_CONTENTS = re.compile(r'genindex.*|search|py-modindex|_modules/.*')
+"""Pages that Sphinx adds."""
+
+
+@pytest.fixture(scope='module')
+def folder():
+    return sites.build()
+
+
+@pytest.fixture(scope='module')
+def pages(folder):
+    return sites.pages(folder)
+
+
+@pytest.fixture(scope='module')
+def objects(folder):
+    return sites.objects(folder)
+
+
+def offered(module):
+    """What a module offers: ``__all__``, or what is defined in it without an underscore."""
+    if hasattr(module, '__all__'):
+        return module.__all__
+    return [
+        name
+        for name, value in vars(module).items()
+        if name[0] != '_' and getattr(value, '__module__', None) == module.__name__
+    ]
+
+
+def full_names(module, name):
+    """Under which names the site may have it."""
+    value = getattr(module, name)
+    place = getattr(value, '__module__', None), getattr(value, '__qualname__', None)
+    return {f'{module.__name__}.{name}', '.'.join(place) if all(place) else ''}
+
+
+@pytest.mark.parametrize('name', api.public_modules())
+def test_every_public_name_has_a_place(name, objects):
+    module = importlib.import_module(api._module(name).__name__)
+    known = {entry.partition(':')[2].split(':')[-1] for entry in objects if entry[:3] == 'py:'}
+    for offer in offered(module):
+        if not inspect.ismodule(getattr(module, offer)):
+            assert full_names(module, offer) & known, offer
+
+
+@pytest.mark.parametrize('title', registries.tables())
+def test_every_name_of_a_config_has_a_page_or_an_anchor(title, pages):
+    where = registries.ELSEWHERE.get(title)
+    for name in registries.tables()[title]:
+        if where is None:
+            page = pages[f'generated/config/names/{registries.slug(title)}.html']
+            assert registries.anchor(title, name) in page.anchors
+        else:
+            assert f'generated/{title}/{name}.html' in pages
+
+
+def test_no_link_inside_is_dead(folder, pages):
+    for name, page in pages.items():
+        for link in page.links:
+            target = sites.inside(link, name)
+            if target is None:
+                continue
+            path, anchor = (urllib.parse.unquote(part) for part in target)
+            assert (folder / path).exists(), f'{name}: {link}'
+            if anchor and path in pages:
+                assert anchor in pages[path].anchors, f'{name}: {link}'
+
+
+def side_bar(folder):
+    """The tree of contents beside the start page."""
+    text = (folder / 'index.html').read_text(encoding='utf-8')
+    return re.search(r'<div class="sidebar-tree">(.*?)</div>', text, flags=re.DOTALL)[1]
+
+
+def test_the_side_bar_leads_to_every_page(folder, pages):
+    listed = set(re.findall(r'href="([^"#]+)', side_bar(folder)))
+    own = {name for name in pages if not WITHOUT_CONTENTS.fullmatch(name[: -len('.html')])}
+    assert own - listed == {'index.html'}
+
+
+def test_the_side_bar_has_at_most_twelve_entries(folder):
+    assert 8 <= side_bar(folder).count('toctree-l1') <= 12
+
+
+def test_the_foot_of_a_page_has_the_version(folder):
+    text = (folder / 'start.html').read_text(encoding='utf-8')
+    assert f'<div class="versions">fedjax_links {fedjax_links.__version__}, ' in text
