@@ -71,4 +71,5 @@ def setup(app):
     app.connect('source-read', generate.link_studies)
     app.connect('autodoc-process-docstring', generate.keep_words, priority=400)
     app.connect('autodoc-skip-member', generate.skip_tuple_fields)
+    app.connect('html-collect-pages', generate.drop_sourceless, priority=400)
     app.connect('build-finished', generate.write_llms)

@@ -55,6 +55,14 @@ def write_llms(app: Any, exception: Exception | None) -> None:
         llms.write(app.env, Path(app.outdir) / 'llms.txt')
 
 
+def drop_sourceless(app: Any) -> list[Any]:
+    """Has no module listed among the sources that has no page there, as builtins have none."""
+    sources = getattr(app.env, '_viewcode_modules', {})
+    for name in [name for name, source in sources.items() if not source]:
+        del sources[name]
+    return []
+
+
 def keep_words(app: Any, what: str, name: str, member: Any, options: Any, lines: Any) -> None:
     """Has words of a docstring not taken for what they are elsewhere.
 

@@ -5,8 +5,6 @@ import pkgutil
 from pathlib import Path
 from typing import Any
 
-from sphinx.pycode import ModuleAnalyzer
-
 import fedjax_links
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.participation import PARTICIPATION
@@ -60,20 +58,22 @@ def public_name(thing: Any) -> str:
     return ''
 
 
-def bare_data(name: str) -> list[str]:
-    """Full names of what a module lists in ``__all__`` that has no docstring there to be found by.
+def bare_data(name: str) -> dict[str, str]:
+    """What a module lists in ``__all__`` that has no docstring there: names, and what they are.
 
     Args:
       name: of a public module.
     """
-    module = _module(name)
-    found = []
+    from sphinx.pycode import ModuleAnalyzer
+
+    module, found = _module(name), {}
     for offer in getattr(module, '__all__', ()):
         value = getattr(module, offer)
-        if not callable(value) and not inspect.ismodule(value):
-            documented = ModuleAnalyzer.for_module(module.__name__).find_attr_docs()
-            if ('', offer) not in documented:
-                found.append(f'{module.__name__}.{offer}')
+        if callable(value) or inspect.ismodule(value):
+            continue
+        if ('', offer) not in ModuleAnalyzer.for_module(module.__name__).find_attr_docs():
+            shown = ', '.join(f'``{key}``' for key in value) if hasattr(value, 'keys') else ''
+            found[offer] = f'By name: {shown}.' if shown else f'``{value!r}``'
     return found
 
 
@@ -89,10 +89,14 @@ def _write_page(path: Path, name: str) -> None:
     lines = [f'.. automodule:: {_module(name).__name__}']
     if hasattr(_module(name), '__all__') or not hasattr(_module(name), '__path__'):
         lines += ['   :members:', '   :special-members: __call__']  # of protocols: what they take
-    lines += [f'\n.. autodata:: {data}\n   :no-value:\n' for data in bare_data(name)]
     before = ''
     if name in _ELSEWHERE:
         where, elsewhere = _ELSEWHERE[name]
         lines.append(f'   :exclude-members: {", ".join(sorted(elsewhere))}')
         before = f'Each has a page of its own: :doc:`../{where}/index`.\n'
-    text.write(path, text.heading(f'fedjax_links.{name}'), before, '\n'.join(lines) + '\n')
+    data = [
+        f'.. py:data:: {offer}\n   :module: {_module(name).__name__}\n\n   {said}\n'
+        for offer, said in bare_data(name).items()
+    ]
+    title = text.heading(f'fedjax_links.{name}')
+    text.write(path, title, before, '\n'.join(lines) + '\n', *data)

@@ -9,9 +9,9 @@ from fedjax_links.config import shipped
 from generate import text
 
 _INTRODUCTION = """\
-``--config`` takes any of these by name, in any folder; where a config takes words, they stand behind
-a colon, as in ``--config=map:space``. The text of each says its command, how long it took and on
-what, what a paper reports, and every deviation from it.
+``--config`` takes any of these by name, in any folder; where a config takes words, they stand
+behind a colon, as in ``--config=map:space``. The text of each says its command, how long it took
+and on what, what a paper reports, and every deviation from it.
 """
 
 

@@ -102,7 +102,7 @@ values: numbers, texts, lists and sections (:doc:`how to write one </howto/confi
 the tests build.
 """
 _NESTED = {
-    'client': 'What all clients do; ``client`` in the section of an algorithm takes its place there.',
+    'client': 'What clients do; ``client`` in the section of an algorithm overrides it.',
     'tuning': 'Either rates or a ``grid``, and how they are tried: :doc:`/howto/tuning`.',
     'seeds': 'In place of ``num_seeds``: :doc:`/howto/tuning`.',
 }
@@ -144,9 +144,7 @@ def nested() -> dict[str, tuple[list[Option], dict[str, Any]]]:
     tuning = [_own(name) for name in ('learning_rates', 'server_lrs')]
     seeds = [o for o in options.of(UntilDecided) if o.name != 'first']
     client = [_own('name'), _own('decay')]
-    client += [
-        _own(o.name) if o.name in _OWN else o for o in options.of(local_training.local_sgd)
-    ]
+    client += [_own(o.name) if o.name in _OWN else o for o in options.of(local_training.local_sgd)]
     return {
         'client': (client, CLIENT),
         'tuning': (tuning + options.of(Tuning), TUNING),

@@ -102,7 +102,8 @@ def in_a_cell(said: str) -> str:
 def before_arguments(thing: Any) -> str:
     """A docstring up to its first section."""
     said = inspect.getdoc(thing) or ''
-    return re.split(r'^(?:Args|Attributes|Fields|Returns|Raises|Example):', said, flags=re.M)[0].strip() + '\n'
+    first = r'^(?:Args|Attributes|Fields|Returns|Raises|Example):'
+    return re.split(first, said, flags=re.M)[0].strip() + '\n'
 
 
 def table(options: list[Option], title: str = 'option') -> str:

@@ -90,18 +90,14 @@ PLACES: dict[str, Place] = {
     'optimizers': Place(
         '``optimizer`` of ``client``, which is given the rate, or ``server_optimizer`` of an '
         'algorithm; those of optax.',
-        {
-            'algorithms': {
-                'fedopt': {'server_optimizer': {'name': 'adam', 'learning_rate': 0.01}}
-            }
-        },
+        {'algorithms': {'fedopt': {'server_optimizer': {'name': 'adam', 'learning_rate': 0.01}}}},
     ),
     'eval fns': Place(
         '``eval_fn`` of a config: what is measured of a model.', {'eval_fn': 'problem_metrics'}
     ),
     'probs': Place(
-        '``probs`` of a pattern: the probability of every client that its uplink delivers. A number '
-        'and a list do without a name.',
+        '``probs`` of a pattern: the probability of every client that its uplink delivers. A '
+        'number and a list do without a name.',
         {'links': {'name': 'bernoulli', 'probs': {'name': 'label_dependent', 'sigma': 5.0}}},
         ('problem',),
     ),
@@ -197,8 +193,7 @@ PLACES: dict[str, Place] = {
         },
     ),
     'links': Place(
-        '``links`` or one of ``patterns``, besides the :doc:`patterns '
-        '<../../patterns/index>`.',
+        '``links`` or one of ``patterns``, besides the :doc:`patterns <../../patterns/index>`.',
         {'links': {'name': 'recorded', 'folder': 'runs/first', 'seed': 0}},
         ('num_clients',),
     ),
@@ -292,7 +287,9 @@ def entry(factory: Any, place: Place) -> str:
         return _loss(factory)
     function = _function(factory)
     if not function.__module__.startswith('fedjax_links'):
-        said = f'{text.first_line(function)}: ``optax.{function.__name__}``, whose options it has.\n'
+        said = (
+            f'{text.first_line(function)}: ``optax.{function.__name__}``, whose options it has.\n'
+        )
         return '\n'.join([said, options.table(options.of(factory, place.given))])
     made = options.table(options.of(factory, place.given))
     public = api.public_name(function)

@@ -9,21 +9,24 @@ STRENGTHS = 'strong', 'fair', 'weak', 'exact', 'cost'
 """What the evidence of a study can be, as the index says."""
 
 _RECORDS = 'records'
-_LINE = re.compile(r'^\*(?P<date>\d{1,2} \w+ \d{4})\. Evidence: (?P<strength>\w+), (?P<why>.+)\.\*$')
+_LINE = re.compile(
+    r'^\*(?P<date>\d{1,2} \w+ \d{4})\. Evidence: (?P<strength>\w+), (?P<why>.+)\.\*$'
+)
 _INTRODUCTION = """\
 # Studies
 
-What was found out with this package. Every page says when its numbers were measured, and how much they can bear:
-*strong*, *fair* and *weak* as in [which algorithm should I use](../../choosing.md#strength), which puts them together for
-a decision; *exact* is theory that simulation was held against; *cost* is times and sizes alone. [What the papers
+What was found out with this package. Every page says when its numbers were measured, and how much
+they can bear: *strong*, *fair* and *weak* as in [which algorithm should I
+use](../../choosing.md#strength), which puts them together for a decision; *exact* is theory that
+simulation was held against; *cost* is times and sizes alone. [What the papers
 claim](../../papers.md) has a row for every figure, table and claim of four papers.
 
 """
 _OF_RECORDS = """\
 # Records
 
-The reports of the runs behind the studies and the papers' tables, as they were written: final levels with paired
-intervals, curves, tuned rates.
+The reports of the runs behind the studies and the papers' tables, as they were written: final
+levels with paired intervals, curves, tuned rates.
 
 """
 

@@ -94,6 +94,7 @@ def _label_dependent(
     """Clients of favoured classes deliver more often; see `label_dependent_probs`.
 
     Args:
+      problem: whose clients, and whose labels.
       sigma: standard deviation of the logarithm of a class's weight.
       minimum: the least probability of any client.
       seed: of the classes' weights.
@@ -109,6 +110,7 @@ def _equal(problem: Problem, *, value: float) -> np.ndarray:
     """One value for everyone.
 
     Args:
+      problem: whose clients.
       value: that of all clients.
     """
     return np.full(problem.num_clients, value)
@@ -118,6 +120,7 @@ def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
     """The first half of the clients at one value, the second at another.
 
     Args:
+      problem: whose clients.
       first: of the first half.
       second: of the second.
     """
@@ -128,6 +131,7 @@ def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
     """The values of a list, one for each client.
 
     Args:
+      problem: whose clients.
       values: N numbers.
     """
     if len(values) != problem.num_clients:
@@ -139,6 +143,7 @@ def _power(problem: Problem, *, exponent: float, count: int | None = None) -> np
     """``1, 2^-exponent, 3^-exponent, ...``; one per client unless a count is given.
 
     Args:
+      problem: whose clients.
       exponent: how fast they fall.
       count: how many, such as that of groups.
     """
@@ -156,6 +161,7 @@ def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
     """Runs of consecutive clients of nearly equal length.
 
     Args:
+      problem: whose clients.
       num_groups: from 1 to N.
     """
     return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
@@ -180,6 +186,7 @@ def _of_model(problem: Problem, *, packet_bytes: int = 1500) -> int:
     """Packets of a model of the problem.
 
     Args:
+      problem: whose model.
       packet_bytes: bytes in a packet.
     """
     checks.static_int('packet_bytes', packet_bytes)
@@ -203,6 +210,7 @@ def _devices(
     """Local steps, which vary, and a model down and up, which take as long as bytes are many.
 
     Args:
+      problem: whose clients, and whose model.
       step: seconds of a local step: a number, or one for each client (`DEVICE_SPEEDS`).
       uplink: bytes per second that a client sends, likewise.
       downlink: bytes per second that it receives, likewise.
@@ -224,6 +232,7 @@ def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -
     """Unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal.
 
     Args:
+      num_clients: N.
       median: in seconds per step, or bytes per second.
       sigma: standard deviation of the logarithm.
       seed: of the draw.
@@ -239,6 +248,7 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
     """A column of a CSV file with a header and a line for each client, in order.
 
     Args:
+      num_clients: N.
       path: of the file.
       column: its name in the header.
     """

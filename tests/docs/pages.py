@@ -8,9 +8,8 @@ from typing import NamedTuple
 from tests import ROOT
 
 DOCS, STUDIES = ROOT / 'docs', ROOT / 'studies'
-PAGES = sorted(
-    [DOCS / 'start.md', DOCS / 'concepts.md', DOCS / 'theory.md', *DOCS.glob('howto/*.md')]
-)
+_BEGIN = 'index', 'start', 'concepts', 'theory'
+PAGES = sorted([*(DOCS / f'{name}.md' for name in _BEGIN), *DOCS.glob('howto/*.md')])
 
 
 class Block(NamedTuple):

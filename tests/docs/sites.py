@@ -21,11 +21,13 @@ class Page(html.parser.HTMLParser):
     """Where a page leads, and where it can be entered."""
 
     def __init__(self, path):
+        """Reads it."""
         super().__init__()
         self.path, self.links, self.anchors = path, [], set()
         self.feed(path.read_text(encoding='utf-8'))
 
     def handle_starttag(self, tag, attributes):
+        """Keeps links and anchors."""
         found = dict(attributes)
         self.anchors |= {found[name] for name in ('id', 'name') if found.get(name)}
         if tag in ('a', 'link', 'img', 'script'):

@@ -51,8 +51,8 @@ def curves(
       columns: panels side by side.
       tail: share of the evaluations, the last ones, by whose mean in the first metric a point is
         best.
-      against: another horizontal axis, as the layout ``price`` makes it: its name, and float[E] by series and
-        pattern.
+      against: another horizontal axis, as the layout ``price`` makes it: its name, and float[E] by
+        series and pattern.
 
     Returns:
       A page without tables. Of more than 24 series each algorithm's best is drawn.
