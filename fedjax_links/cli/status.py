@@ -1,30 +1,67 @@
-"""How far a run is: lanes done, running and lost, and the hours left.
+"""How far a run is: lanes done, running and lost, the hours left, and the last levels.
 
 python -m fedjax_links status --workdir=runs/map
+python -m fedjax_links status --workdir=runs/map --watch=30
 
-Reads the names of its files, whoever runs it.
+Reads what is in the folder, whoever runs it: in one piece, in shards or by an executor. With
+--watch it looks again and again until all is done, and writes live.html there: curves and
+participation so far, on a page that a browser loads anew by itself.
 """
 
+import sys
+import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedjax_links.cli import app
-from fedjax_links.core import errors
+from fedjax_links.core import checks, errors
+
+_CLEAR = '\x1b[2J\x1b[H'  # a terminal's screen
 
 
-def main(given: app.Workdir) -> None:
+class Flags(NamedTuple):
+    """Flags of the command.
+
+    Attributes:
+      workdir: Folder of a run.
+      watch: Seconds after which to look again, and to write live.html anew.
+    """
+
+    workdir: str | None = None
+    watch: float | None = None
+
+
+def main(given: Flags) -> None:
     """Reads and prints."""
     if given.workdir is None:
         raise errors.invalid('workdir', 'name the folder of a run, such as runs/map', None)
+    if given.watch is not None:
+        checks.positive('watch', given.watch)
     from fedjax_links import runs
+    from fedjax_links.report import live
 
-    with app.in_workdir():
-        found = runs.status(given.workdir)
-    for line in _lines(found):
-        print(line)
+    while True:
+        with app.in_workdir():
+            status, found = runs.status(given.workdir), live.read(given.workdir)
+        is_done = not (status.holders or found.missing)
+        lines = [*_lines(status, is_done), *live.levels(found)]
+        if given.watch is not None:
+            again = '' if is_done else f', again every {given.watch:g} s'
+            lines.append(f'seen     {time.strftime("%Y-%m-%d %H:%M:%S")}{again}')
+            seconds = None if is_done else given.watch
+            live.write(found, given.workdir, lines, seconds=seconds)
+            if sys.stdout.isatty():
+                print(_CLEAR, end='')
+        print('\n'.join(lines), flush=True)
+        if given.watch is None or is_done:
+            return
+        time.sleep(given.watch)
 
 
-def _lines(found: Any) -> Iterator[str]:
+def _lines(found: Any, is_done: bool) -> Iterator[str]:
+    joined = 'merge joins its shards' if found.shards else 'report makes tables and pictures of it'
+    idle = f'finished; {joined}' if is_done else 'nobody is at work; the command of the run goes on'
+    yield f'run      {", ".join(found.holders) or idle}'
     rest = found.lanes - found.done - found.running - found.lost
     counts = f'{found.done:,} of {found.lanes:,} done, {found.running:,} running'
     yield f'lanes    {counts}, {found.lost:,} lost, {rest:,} not begun'
@@ -48,4 +85,4 @@ def _hours(hours: float) -> str:
 
 
 if __name__ == '__main__':
-    app.run(main, app.Workdir)
+    app.run(main, Flags)

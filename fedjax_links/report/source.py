@@ -272,12 +272,15 @@ class Source:
         return best
 
 
-def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
+def of_run(
+    run: runs.Results, experiment: Experiment | None = None, *, so_far: bool = False
+) -> Source:
     """What is finished of a run.
 
     Args:
       run: its metrics, from `runs.read` or `Experiment.run`.
       experiment: what ran, if it is at hand.
+      so_far: whether what has begun is taken too, as far as it is; perhaps nothing.
 
     Raises:
       ValueError: if no algorithm is done.
@@ -293,18 +296,20 @@ def of_run(run: runs.Results, experiment: Experiment | None = None) -> Source:
         if not own or not all(done[label] for label in own):
             progress = choosing.progress(run.columns, facts, algorithm)
             missing.append(f'{algorithm} ({progress})' if progress else algorithm)
-            continue
+            if not so_far:
+                continue
         series += own
         for entry in choosing.read_tries(run.columns, facts, algorithm):
             at = {name: dataset.as_tuple(value) for name, value in entry.at.items()}
             for label, point in own.items():
                 if at.items() <= point.items():
                     tuning.setdefault(label, []).append(entry)
-    if not series:
+    if not series and not so_far:
         value = f'{run.folder}; not finished: {", ".join(missing)}'
         raise errors.invalid('workdir', 'hold at least one finished algorithm', value)
     patterns, rounds = _in_order(facts['patterns'], names), recorded.rounds_of(facts)
-    data = every.sel(series=series, pattern=patterns, round=rounds)
+    data = every.sel(series=series, pattern=patterns)
+    data = data.reindex(round=rounds) if so_far else data.sel(round=rounds)
     folder, title, caption = run.folder, facts['title'], _caption(facts)
     links = {} if folder is None else kept_links(folder, patterns)
     known = {} if folder is None else clients.read(folder)

@@ -12,17 +12,24 @@ _LETTERS_PER_INCH, _LINE_INCHES = 14, 0.17
 _TITLE_LETTERS_PER_INCH, _TITLE_LINE_INCHES = 10, 0.2
 
 
-def save_page(
-    path: Path, draw: Callable[[Any], None], *, title: str, caption: str, size: tuple[float, float]
-) -> None:
-    """Writes a picture under its title and over its caption.
+def save_page(path: Path, draw: Callable[[Any], None], **around: Any) -> None:
+    """Writes a picture as a file, see `render`."""
+    checkpoints.write_whole(path, render(draw, **around))
+
+
+def render(
+    draw: Callable[[Any], None], *, title: str, caption: str, size: tuple[float, float]
+) -> bytes:
+    """A picture under its title and over its caption.
 
     Args:
-      path: where the PNG goes.
       draw: draws on an empty matplotlib figure.
       title: wrapped above.
       caption: wrapped below; may be empty.
       size: inches of the picture, to which the lines of caption and title are added.
+
+    Returns:
+      A PNG.
     """
     from matplotlib.figure import Figure
 
@@ -39,4 +46,4 @@ def save_page(
     bottom.text(0.02, 0.95, wrapped, va='top', fontsize=8.5)
     buffer = io.BytesIO()
     page.savefig(buffer, dpi=110, format='png')
-    checkpoints.write_whole(path, buffer.getvalue())
+    return buffer.getvalue()

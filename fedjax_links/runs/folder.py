@@ -93,11 +93,12 @@ class KeptLane:
         return ', '.join([*stage, *shown])
 
 
-def read(folder: str | Path) -> Results:
+def read(folder: str | Path, *, prove: bool = True) -> Results:
     """The metrics of a run folder, finished or not, or of its archive.
 
     Args:
       folder: what ``--workdir`` was, or the folder of an archive (`archives`).
+      prove: whether to prove that no bit of the lanes' files has changed, for which all is read.
 
     Returns:
       The columns up to the last save.
@@ -109,15 +110,16 @@ def read(folder: str | Path) -> Results:
     archive = path / archives.METRICS
     if archive.exists():
         return Results(archives.read(archive), facts, path)
-    lines = (line for lane in lanes(path) for line in lane.lines)
+    lines = (line for lane in lanes(path, prove=prove) for line in lane.lines)
     return Results(as_columns(lines), facts, path)
 
 
-def lanes(folder: str | Path) -> list[KeptLane]:
-    """What is kept of the lanes of a run.
+def lanes(folder: str | Path, *, prove: bool = True) -> list[KeptLane]:
+    """What is kept of the lanes of a run, which others may be at.
 
     Args:
       folder: of a run, finished or not.
+      prove: as in `read`.
 
     Returns:
       The lanes, in their order.
@@ -127,7 +129,21 @@ def lanes(folder: str | Path) -> list[KeptLane]:
     """
     facts, _ = read_description(folder)
     with errors.on_disk(folder):
-        return in_order([lane_of(files) for files in saves(Path(folder)).values()], facts)
+        found = saves(Path(folder))
+        return in_order([_lane_now(Path(folder), name, found, prove) for name in found], facts)
+
+
+def _lane_now(
+    folder: Path, name: str, found: Mapping[str, Mapping[int, Path]], prove: bool
+) -> KeptLane:
+    """A lane as its last file has it, also if that was taken away for a later one meanwhile."""
+    try:
+        return lane_of(found[name], prove=prove)
+    except (checkpoints.DamagedError, FileNotFoundError):
+        now = saves(folder, name)
+        if now.get(name, found[name]) == found[name]:
+            raise
+        return _lane_now(folder, name, now, prove)
 
 
 def saves(folder: Path, lane: str | None = None) -> dict[str, dict[int, Path]]:
@@ -141,17 +157,18 @@ def saves(folder: Path, lane: str | None = None) -> dict[str, dict[int, Path]]:
     return {lane: dict(sorted(files.items())) for lane, files in found.items()}
 
 
-def lane_of(files: Mapping[int, Path]) -> KeptLane:
+def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
     """A lane as its last file has it.
 
     Args:
       files: of the lane, by rounds behind it.
+      prove: as in `read`.
 
     Raises:
       checkpoints.DamagedError: if that file was changed.
     """
     last = max(files)
-    about, lines = checkpoints.read(files[last])
+    about, lines = checkpoints.read(files[last], prove=prove)
     states = {round: path for round, path in files.items() if round < last or about['leaves']}
     name = files[last].stem.rpartition('@')[0]
     own = about['labels'], about['place'], last, lines, states

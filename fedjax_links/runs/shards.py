@@ -10,6 +10,7 @@ Beside what any run has (`folder`), the folder of such a run holds until it is m
 import contextlib
 import dataclasses
 import itertools
+import math
 import os
 import shutil
 import time
@@ -275,12 +276,13 @@ class Status(NamedTuple):
     """How far a run is.
 
     Attributes:
-      lanes: how many there are, tuning included; of a run in one piece those that have begun.
+      lanes: how many there are, tuning included, as far as its start knew.
       done: how many of them are done.
       running: how many some process is at.
       lost: how many were begun, are not done, and no process is at.
       failed: names of lanes whose traceback is kept.
       shards: all of them.
+      holders: the processes that are at work.
       hours_left: until all are done, with those shards that run and lost ones started again now;
         None where nothing says.
     """
@@ -291,6 +293,7 @@ class Status(NamedTuple):
     lost: int
     failed: Sequence[str]
     shards: Sequence[ShardStatus]
+    holders: Sequence[str]
     hours_left: float | None
 
 
@@ -315,8 +318,9 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
     wanted = {name: rounds_wanted(name, facts) for name in lanes}
     done = {name for name in lanes if rounds.get(name, 0) >= wanted[name]}
     begun = {name for name in rounds if name in lanes and name not in done}
+    whole = claims.held(path / folders_.LOCK) if found is None else None
     if found is None:
-        running = begun if claims.held(path / folders_.LOCK) else set[str]()
+        running = begun if whole else set[str]()
     else:
         claimed = {file.stem for file in (path / CLAIMS).glob('*.lock')} & lanes.keys() - done
         running = {name for name in claimed if claims.held(lane_file(path, name))}
@@ -336,9 +340,14 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
         holder = None if held is None else str(held['holder'])
         shards.append(ShardStatus(shard, holder, len(names), ended, hours))
     hours_left = None
-    if rates:
+    if whole and sum(rounds.values()) > whole.get('rounds', math.inf):
+        behind = sum(rounds.values()) - whole['rounds']
+        hours_left = max(whole['left'] / behind - 1, 0) * (now - whole['since']) / 3600
+    elif rates:
         usual = sum(rates.values()) / len(rates)
         hours_left = max(left[k] / rates.get(k, usual) for k in left) / 3600
     failed = sorted(file.stem for file in (path / FAILURES).glob('*.txt'))
-    lost = len(begun - running)
-    return Status(len(lanes), len(done), len(running), lost, failed, shards, hours_left)
+    holders = [whole['holder']] if whole else [x.holder for x in shards if x.holder is not None]
+    known = claims.said(path / folders_.LOCK).get('lanes', 0) if found is None else 0
+    counts = max(len(lanes), known), len(done), len(running), len(begun - running)
+    return Status(*counts, failed, shards, holders, hours_left)

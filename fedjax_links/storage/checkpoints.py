@@ -129,11 +129,12 @@ def proven(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[str]]:
+def read(path: Path, *, prove: bool = True) -> tuple[dict[str, Any], list[str]]:
     """What a file says besides the state.
 
     Args:
       path: of the file.
+      prove: whether to read all of it, states and parts too, to see that nothing has changed.
 
     Returns:
       What it is about, and the lines of metrics.
@@ -141,9 +142,9 @@ def read(path: Path) -> tuple[dict[str, Any], list[str]]:
     Raises:
       DamagedError: if the file is missing or was changed.
     """
-    with _opened(path) as stored:
+    with _opened(path) if prove else np.load(path, allow_pickle=False) as stored:
         about = json.loads(bytes(stored[_ABOUT]))
-        for place, part in enumerate(about.get(PARTS, ())):
+        for place, part in enumerate(about.get(PARTS, ()) if prove else ()):
             _prove(part_file(path, place), part[_DIGEST])
         return about, bytes(stored[_LINES]).decode().splitlines(keepends=True)
 

@@ -88,11 +88,16 @@ def held(path: Path) -> dict[str, Any] | None:
     with contextlib.suppress(FileNotFoundError), path.open() as file:
         if _lock(file, fcntl.LOCK_SH):
             return None
-        with contextlib.suppress(ValueError):
-            found: dict[str, Any] = json.load(file)
-            return found
-        return {'holder': 'another process'}
+        return said(path) or {'holder': 'another process'}
     return None
+
+
+def said(path: Path) -> dict[str, Any]:
+    """What the last holder of a file has said; nothing where that cannot be read."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    return {}
 
 
 def _lock(file: IO[str], kind: int) -> bool:

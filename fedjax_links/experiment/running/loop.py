@@ -77,6 +77,9 @@ def run(
     store: Any = in_step.InStep(opened, described, path, own_rows) if several else opened()
     try:
         hooks.tell(callbacks, 'on_start', experiment)
+        if experiment.share is None:
+            every = map(experiment.plan.every_lane, experiment.algorithms)
+            store.announce({lane.name: lane.num_rounds for lanes in every for lane in lanes})
         is_first = experiment.share is None or experiment.share.index == 0
         if path is not None and is_first and not origin.has_links(path, experiment.num_rounds):
             store.keep_links(recordings.realised(shared, origin))

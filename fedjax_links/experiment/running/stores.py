@@ -82,6 +82,13 @@ class Memory:
         """
         self._lanes.update(lanes)
 
+    def announce(self, lanes: Mapping[str, int]) -> None:
+        """Tells those who look on what is ahead.
+
+        Args:
+          lanes: by name, all rounds of each.
+        """
+
     def rounds(self, lane: str) -> int:
         """Rounds that a lane has behind it."""
         return 0
@@ -185,6 +192,12 @@ class RunFolder(Memory):
         self._kept = {lane.labels['seed']: lane for lane in found}
         self._lines = {lane.name: list(lane.lines) for lane in found}
         self._write_metrics(self.lines())
+
+    def announce(self, lanes: Mapping[str, int]) -> None:
+        """As `Memory.announce`."""
+        left = sum(most - min(self.rounds(lane), most) for lane, most in lanes.items())
+        behind = sum(map(self.rounds, self._saves))
+        self._lock.say(lanes=len({*lanes, *self._saves}), rounds=behind, left=left)
 
     def rounds(self, lane: str) -> int:
         """As `Memory.rounds`."""

@@ -1,0 +1,161 @@
+"""How far a run is, as a user reads it while others work at it."""
+
+import json
+import re
+import subprocess
+import time
+
+import pytest
+
+from fedjax_links import experiment, runs
+from fedjax_links.cli import status
+from fedjax_links.experiment.running import stores
+from fedjax_links.report import live
+from fedjax_links.storage import claims
+from tests import ROOT
+from tests.cli.command import COMMAND, refused, run
+from tests.experiment.configs import values
+
+
+def lines_of(*arguments):
+    done = run('status', *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+class Looking(experiment.Callback):
+    """Looks at a run from inside, and stops it after so many rounds."""
+
+    def __init__(self, folder, rounds=None):
+        """Has seen nothing yet."""
+        self.folder, self.rounds, self.seen = folder, rounds, []
+
+    def on_period(self, lane, record):
+        """Looks."""
+        self.seen.append((runs.status(self.folder), lines_of(f'--workdir={self.folder}')))
+        if len(self.seen) == self.rounds:
+            raise experiment.Stop
+
+
+def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypatch):
+    """It stops after 13 periods of 2 rounds, so in the fourth of six lanes of 8 rounds."""
+    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    planned = experiment.build(
+        values(num_rounds=8, num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
+    )
+    looking = Looking(tmp_path, 13)
+    with pytest.raises(experiment.Stop):
+        planned.run(tmp_path, [looking], devices=1)
+    found, lines = looking.seen[12]
+    assert found[:4] == (6, 3, 1, 0)
+    assert found.holders == [claims.own_name()]
+    said = json.loads((tmp_path / runs.LOCK).read_text())
+    assert (said['lanes'], said['rounds'], said['left']) == (6, 0, 48)
+    assert lines[0] == f'run      {claims.own_name()}'
+    assert lines[1] == 'lanes    3 of 6 done, 1 running, 0 lost, 2 not begun'
+    assert re.fullmatch(r'time     about \d+ min left', lines[2])
+    assert lines[3].startswith('level    fedavg: eval accuracy ')
+    assert lines[3].endswith(' % in round 8, 3 of 3 seeds')
+    assert lines[4].endswith(' % in round 2, 1 of 3 seeds')
+    assert lines[5:] == ['open     fedpbc']
+    after = lines_of(f'--workdir={tmp_path}')
+    assert after[0] == 'run      nobody is at work; the command of the run goes on'
+    assert after[1] == 'lanes    3 of 6 done, 0 running, 1 lost, 2 not begun'
+    planned.run(tmp_path)
+    last = lines_of(f'--workdir={tmp_path}')
+    assert last[:2] == [
+        'run      finished; report makes tables and pictures of it',
+        'lanes    6 of 6 done, 0 running, 0 lost, 0 not begun',
+    ]
+    assert len(last) == 4
+
+
+def test_the_time_left_is_that_of_the_rounds_behind(tmp_path, monkeypatch):
+    """26 of 48 rounds in 26 minutes, so 22 are left."""
+    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    hours = []
+
+    class Timing(experiment.Callback):
+        def on_period(self, lane, record):
+            with monkeypatch.context() as patched:
+                since = json.loads((tmp_path / runs.LOCK).read_text())['since']
+                behind = sum(max(files) for files in runs.saves(tmp_path).values())
+                patched.setattr(time, 'time', lambda: since + 60 * behind)
+                hours.append((behind, runs.status(tmp_path).hours_left))
+
+    config = values(num_rounds=8, num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
+    experiment.build(config).run(tmp_path, [Timing()], devices=1)
+    assert [behind for behind, _ in hours] == list(range(2, 50, 2))
+    assert [left * 60 for _, left in hours] == pytest.approx([48 - behind for behind, _ in hours])
+
+
+def test_shards_say_what_is_missing_and_that_they_are_to_be_joined(tmp_path):
+    planned = experiment.build(values(num_seeds=4))
+    planned.shard(0, 2).run(tmp_path)
+    lines = lines_of(f'--workdir={tmp_path}')
+    assert lines[0].startswith('run      nobody is at work')
+    assert 'shard    1: 0 of 2 lanes; nobody runs it: --shard=1/2 does' in lines
+    assert lines[-2].endswith('in round 4, 2 of 4 seeds')
+    assert lines[-1] == 'open     fedavg'
+    planned.shard(1, 2).run(tmp_path)
+    assert lines_of(f'--workdir={tmp_path}')[0] == 'run      finished; merge joins its shards'
+    (expected,) = runs.merge(tmp_path).dataset['eval_accuracy'].values[0, 0, 0, :, -1:].mean(0)
+    merged = lines_of(f'--workdir={tmp_path}')
+    assert f'fedavg: eval accuracy {100 * expected:.1f} % in round 4, 4 of 4 seeds' in merged[-1]
+
+
+def test_a_watched_run_has_a_page_that_ends_when_the_run_does(tmp_path, monkeypatch):
+    planned = experiment.build(values(num_seeds=4))
+    planned.shard(0, 2).run(tmp_path)
+    pages = []
+
+    def sleep(seconds):
+        pages.append((tmp_path / live.PAGE).read_text())
+        if len(pages) == 2:
+            planned.shard(1, 2).run(tmp_path)
+
+    monkeypatch.setattr(status.time, 'sleep', sleep)
+    lines = lines_of(f'--workdir={tmp_path}', '--watch=30')
+    assert len(pages) == 2
+    assert all('content="30"' in page and ', again every 30 s' in page for page in pages)
+    assert 'nobody is at work' in pages[0]
+    last = (tmp_path / live.PAGE).read_text()
+    assert 'run      finished; merge joins its shards' in last
+    assert 'refresh' not in last
+    assert [line.partition(' ')[0] for line in lines].count('run') == 3
+
+
+@pytest.mark.slow
+def test_a_command_is_watched_by_another(plain, tmp_path):
+    """Both begin at the same time, and the one that looks on ends after the other."""
+    folder = f'--workdir={tmp_path / "run"}'
+    many = ['--config.num_rounds=1000000', '--config.eval_every=200']
+    running = subprocess.Popen(
+        [*COMMAND, *plain, *many, folder], cwd=ROOT, stdout=subprocess.DEVNULL
+    )
+    while not (tmp_path / 'run' / runs.EXPERIMENT).exists():
+        assert running.poll() is None
+        time.sleep(0.05)
+    watching = [*COMMAND, 'status', folder, '--watch=0.2']
+    done = subprocess.run(
+        watching, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, '')
+    assert running.wait() == 0
+    looks = [line for line in done.stdout.splitlines() if line.startswith('lanes')]
+    assert len(looks) > 2
+    assert looks[-1] == 'lanes    4 of 4 done, 0 running, 0 lost, 0 not begun'
+    assert all(' of 4 done' in line for line in looks[1:])
+    assert 'finished' in (tmp_path / 'run' / live.PAGE).read_text()
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        ([], '`workdir` must name the folder of a run, such as runs/map, got None.'),
+        (['--workdir=tests'], '`workdir` must hold a run (experiment.json), got tests.'),
+        (['--workdir=tests', '--watch=0'], '`watch` must be positive, got 0'),
+    ],
+)
+def test_a_mistake_costs_one_line(arguments, message):
+    assert message in refused('status', *arguments)

@@ -1,0 +1,199 @@
+"""What is seen of a run while it goes on."""
+
+import base64
+import html.parser
+import re
+import threading
+
+import numpy as np
+import pytest
+
+from fedjax_links import experiment, runs
+from fedjax_links.experiment.running import stores
+from fedjax_links.report import live
+from fedjax_links.storage import checkpoints
+from tests.experiment.configs import tuned, values
+
+
+class Looking(experiment.Callback):
+    """Stops a run when a lane has come so far."""
+
+    def __init__(self, algorithm, seed, round):
+        """Where."""
+        self.at = algorithm, seed, round
+
+    def on_period(self, lane, record):
+        """Stops there."""
+        if (lane.algorithm, lane.seed, record['round']) == self.at:
+            raise experiment.Stop
+
+
+def stopped(folder, config, *at):
+    with pytest.raises(experiment.Stop):
+        experiment.build(config).run(folder, [Looking(*at)], devices=1)
+
+
+@pytest.fixture
+def half(tmp_path, monkeypatch):
+    """Of three seeds of one algorithm two are at the end, and one is at round 4 of 8."""
+    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    config = values(num_rounds=8, num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
+    stopped(tmp_path, config, 'fedavg', 2, 4)
+    return tmp_path
+
+
+def test_levels_are_of_the_seeds_that_most_have_come_as_far_as(half):
+    """As a loop over the lines of metrics has them."""
+    rows = runs.read(half).to_pandas()
+    assert rows.groupby('seed')['round'].max().tolist() == [8, 8, 4]
+    expected = rows[rows['round'] == 8]['server/eval_accuracy'].mean()
+    found = live.read(half)
+    assert list(live.levels(found)) == [
+        f'level    fedavg: eval accuracy {100 * expected:.1f} % in round 8, 2 of 3 seeds',
+        'open     fedavg, fedpbc',
+    ]
+
+
+def test_where_most_are_behind_the_level_is_theirs(half):
+    for seed in (0, 1):
+        (end,) = (half / runs.CHECKPOINTS).glob(f'main-fedavg-0000-links-{seed}@8.npz')
+        end.unlink()
+        assert max(runs.saves(half)[f'main-fedavg-0000-links-{seed}']) == 6
+    (ahead,) = (half / runs.CHECKPOINTS).glob('main-fedavg-0000-links-2@4.npz')
+    rows = runs.read(half).to_pandas()
+    expected = rows[rows['round'] == 6]['server/eval_accuracy'].mean()
+    shown = next(live.levels(live.read(half)))
+    assert shown.endswith(f'eval accuracy {100 * expected:.1f} % in round 6, 2 of 3 seeds')
+    ahead.unlink()
+    for seed in (0, 1):
+        (end,) = (half / runs.CHECKPOINTS).glob(f'main-fedavg-0000-links-{seed}@6.npz')
+        end.unlink()
+    assert next(live.levels(live.read(half))).endswith('in round 2, 1 of 3 seeds')
+
+
+def test_links_so_far_are_those_of_the_rounds_that_the_first_seed_has_behind_it(half):
+    mask = runs.links(half).masks['links'][0]
+    found = live.read(half)
+    assert mask.shape[0] == 8
+    np.testing.assert_array_equal(found.links['links'].mask, mask)
+    for end in (half / runs.CHECKPOINTS).glob('main-fedavg-0000-links-0@8.npz'):
+        end.unlink()
+    np.testing.assert_array_equal(live.read(half).links['links'].mask, mask[:6])
+
+
+class Page(html.parser.HTMLParser):
+    """What a browser finds on a page."""
+
+    def __init__(self, text):
+        """Reads it."""
+        super().__init__()
+        self.tags, self.words = [], ''
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        """Notes it."""
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        """Notes it."""
+        self.words += data
+
+
+def page_of(folder):
+    return Page((folder / live.PAGE).read_text())
+
+
+def test_a_page_needs_no_other_file_and_loads_itself_until_the_run_is_finished(half):
+    live.write(live.read(half), half, ['level    a < b & c'], seconds=7)
+    page = page_of(half)
+    assert ('meta', {'http-equiv': 'refresh', 'content': '7'}) in page.tags
+    assert 'level    a < b & c' in page.words
+    pictures = [attrs['src'] for tag, attrs in page.tags if tag == 'img']
+    assert len(pictures) == 2
+    for picture in pictures:
+        kind, _, content = picture.partition(',')
+        assert kind == 'data:image/png;base64'
+        assert base64.b64decode(content).startswith(b'\x89PNG')
+    assert not [attrs for _, attrs in page.tags if {'href'} & attrs.keys()]
+    live.write(live.read(half), half, [], seconds=None)
+    assert 'refresh' not in (half / live.PAGE).read_text()
+
+
+def test_patterns_and_points_that_have_not_begun_are_left_blank(tmp_path):
+    """Two patterns at two rates; it stops at the end of the first rate under the first pattern."""
+    patterns = {name: {'name': 'bernoulli', 'probs': 0.5} for name in ('some', 'others')}
+    grid = {'client': {'learning_rate': [0.1, 0.05]}}
+    config = values(links=None, patterns=patterns, grid=grid)
+    stopped(tmp_path, config, 'fedavg', 1, 4)
+    found = live.read(tmp_path)
+    first, *rest = live.levels(found)
+    assert first.startswith('level    fedavg (learning_rate 0.1), some: eval accuracy ')
+    assert first.endswith(' % in round 4, 2 of 2 seeds')
+    assert rest == ['open     fedavg']
+    live.write(found, tmp_path, [first], seconds=1)
+    assert [tag for tag, _ in page_of(tmp_path).tags].count('img') == 2
+
+
+def test_nothing_or_tuning_alone_is_seen_as_such(tmp_path):
+    stopped(tmp_path, tuned(), 'fedavg', 10_000, 4)
+    found = live.read(tmp_path)
+    (line,) = live.levels(found)
+    assert re.fullmatch(r'open     fedavg( \(tuning: \d of 2 tried\))?, fedpbc', line)
+    live.write(found, tmp_path, [line], seconds=1)
+    assert not [tag for tag, _ in page_of(tmp_path).tags if tag == 'img']
+
+
+def test_whoever_looks_while_lanes_are_saved_never_sees_half_of_one(tmp_path, monkeypatch):
+    """Saves come and go as fast as they can while the folder is read again and again."""
+    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    failed, looks, over = [], [], threading.Event()
+
+    def look():
+        while not over.is_set():
+            try:
+                rows = runs.read(tmp_path, prove=len(looks) % 2 == 0).to_pandas()
+                if len(rows):
+                    counts = rows.groupby('seed')['round']
+                    looks.append((counts.count() * 2).tolist() == counts.max().tolist())
+            except Exception as error:
+                if 'hold a run' not in str(error):
+                    failed.append(error)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    config = values(num_rounds=400, num_seeds=3)
+    try:
+        experiment.build(config).run(tmp_path)
+    finally:
+        over.set()
+        thread.join()
+    assert not failed
+    assert len(looks) > 5
+    assert all(looks)
+
+
+def test_a_save_that_is_taken_away_meanwhile_is_looked_for_again(half, monkeypatch):
+    """Between the list of files and their reading a lane moves on."""
+    path = half / runs.CHECKPOINTS / 'main-fedavg-0000-links-0@8.npz'
+    content, read = path.read_bytes(), checkpoints.read
+    later = path.with_name('main-fedavg-0000-links-0@10.npz')
+
+    def move_on(file, **options):
+        if file == path and not later.exists():
+            later.write_bytes(content)
+            path.unlink()
+        return read(file, **options)
+
+    monkeypatch.setattr(checkpoints, 'read', move_on)
+    for prove in (True, False):
+        assert 10 in [lane.round for lane in runs.lanes(half, prove=prove)]
+        later.rename(path)
+
+
+def test_a_damaged_lane_is_still_an_error_for_who_wants_proof(half):
+    path = half / runs.CHECKPOINTS / 'main-fedavg-0000-links-0@8.npz'
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(checkpoints.DamagedError):
+        runs.read(half)
