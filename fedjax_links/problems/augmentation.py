@@ -31,6 +31,7 @@ CHANNEL_STATISTICS: Mapping[str, ChannelStatistics] = {
     'fashion_mnist': ChannelStatistics((0.2860,), (0.3530,)),
     'emnist': ChannelStatistics((0.1751,), (0.3332,)),
     'cifar10': ChannelStatistics((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    'cifar100': ChannelStatistics((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
     'svhn': ChannelStatistics(
         (0.4376821, 0.4437697, 0.47280442), (0.19803012, 0.20101562, 0.19703614)
     ),

@@ -89,7 +89,7 @@ def test_femnist_with_writers_held_out(tmp_path):
 @pytest.mark.slow
 def test_shakespeare_with_speakers_held_out(tmp_path):
     pytest.importorskip('pooch')
-    _, after, _ = owned.write_shakespeare(tmp_path / 'given', characters=40, examples=50)
+    _, after, _ = owned.write_shakespeare(tmp_path / 'given', characters=20, examples=50)
     place = f'--data_dir={tmp_path}/data'
     done = run('data', 'fetch', 'shakespeare', place, f'--mirror={tmp_path}/given')
     assert (done.returncode, done.stderr) == (0, '')
@@ -97,9 +97,9 @@ def test_shakespeare_with_speakers_held_out(tmp_path):
         tmp_path,
         {'name': 'text', 'dataset': 'shakespeare', 'model': {'name': 'gru', 'hidden': 32}},
         {'learning_rate': 0.02, 'local_steps': 5, 'batch_size': 10, 'optimizer': {'name': 'adam'}},
-        num_clients=36,
-        rounds=60,
+        num_clients=18,
+        rounds=100,
     )
-    check_clients(line, clients, 40, 50)
+    check_clients(line, clients, 20, 50)
     most_frequent = max(after.count(character) for character in {*after}) / len(after)
     assert line['eval_accuracy_p10'] > 2 * most_frequent

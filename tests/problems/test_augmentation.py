@@ -84,9 +84,12 @@ def test_channels_are_normalised_one_by_one(rng, dataset, as_array):
 
 
 def test_every_published_data_set_of_images_has_statistics_of_its_own():
+    """But those with owners, for which none are on record."""
     numbers = augmentation.CHANNEL_STATISTICS
-    for name in RECIPES:
-        colours = 3 if name in ('cifar10', 'svhn', 'cinic10') else 1
+    with_owners = {'femnist', 'shakespeare', 'celeba', 'fed_isic2019'}
+    assert with_owners < RECIPES.keys()
+    for name in RECIPES.keys() - with_owners:
+        colours = 3 if name in ('cifar10', 'cifar100', 'svhn', 'cinic10') else 1
         assert len(numbers[name].mean) == colours
     assert len(set(numbers.values())) == len(numbers)
 
