@@ -7,7 +7,7 @@ a report never builds a problem again.
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,6 @@ import numpy as np
 from fedjax_links import evaluation, runs
 from fedjax_links.base import Algorithm, Array, FederationState, Key, Params, Problem
 from fedjax_links.clients.data import client_data
-from fedjax_links.config import trees
 from fedjax_links.core import errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.experiment.plan import choosing
@@ -79,15 +78,7 @@ def read(folder: Path) -> dict[str, Clients]:
     Args:
       folder: of a run.
     """
-    if not (folder / by_client.FILE).exists():
-        return {}
-    found: dict[str, dict[str, Any]] = {}
-    with np.load(folder / by_client.FILE, allow_pickle=False) as stored:
-        for name, array in stored.items():
-            kind, pattern, *labels = name.split('/')
-            value, own = array if array.ndim else array.item(), found.get(pattern)
-            found[pattern] = trees.with_value(own, [kind, *labels], value)
-    return {pattern: Clients(**own) for pattern, own in found.items()}
+    return {pattern: Clients(**own) for pattern, own in by_client.read_kept(folder).items()}
 
 
 def compute(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Clients]:

@@ -13,6 +13,25 @@ DIMS = ('algorithm', 'pattern', SEEDS, 'client')
 _KIND = 'measured'
 
 
+def read_kept(folder: Path) -> dict[str, dict[str, Any]]:
+    """All that was kept of clients, by pattern and kind; empty where nothing was.
+
+    Args:
+      folder: of a run.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    if (folder / FILE).exists():
+        with errors.on_disk(folder / FILE), np.load(folder / FILE, allow_pickle=False) as stored:
+            for name, array in stored.items():
+                kind, pattern, *labels = str(name).split('/')
+                path = [pattern, kind, *labels]
+                at: dict[str, Any] = found
+                for part in path[:-1]:
+                    at = at.setdefault(part, {})
+                at[path[-1]] = array if array.ndim else array.item()
+    return found
+
+
 def read(folder: Path | None) -> Any:
     """Metrics of clients on their own evaluation data, as an ``xarray.Dataset``.
 
@@ -27,19 +46,13 @@ def read(folder: Path | None) -> Any:
     """
     import xarray
 
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    if folder is not None and (folder / FILE).exists():
-        with errors.on_disk(folder / FILE), np.load(folder / FILE, allow_pickle=False) as stored:
-            for name, values in stored.items():
-                kind, pattern, *rest = name.split('/')
-                if kind == _KIND:
-                    found.setdefault((rest[0], pattern), {})[rest[1]] = values
-    if not found:
+    parts = []
+    for pattern, kept in ({} if folder is None else read_kept(folder)).items():
+        for algorithm, own in kept.get(_KIND, {}).items():
+            coords = {'algorithm': [algorithm], 'pattern': [pattern], SEEDS: own.pop(SEEDS)}
+            data = {name: (DIMS, values[None, None]) for name, values in own.items()}
+            parts.append(xarray.Dataset(data, coords))
+    if not parts:
         requirement = 'hold metrics of clients, whose evaluation data have owners'
         raise errors.invalid('folder', requirement, folder)
-    parts = []
-    for (algorithm, pattern), own in found.items():
-        coords = {'algorithm': [algorithm], 'pattern': [pattern], SEEDS: own.pop(SEEDS)}
-        data = {name: (DIMS, values[None, None]) for name, values in own.items()}
-        parts.append(xarray.Dataset(data, coords))
     return xarray.merge(parts, join='outer', compat='no_conflicts')

@@ -29,7 +29,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import FederationState, PyTree
 from fedjax_links.config import trees
-from fedjax_links.core import checks, errors, prng
+from fedjax_links.core import checks, errors, grids, prng
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.experiment.plan import limits, redraws
 from fedjax_links.experiment.plan.lanes import MAIN, Lane, of_kept
@@ -177,16 +177,10 @@ class Fork(hooks.Origin):
                 raise self._lacks(f'{kind} {label!r}', there)
             wanted[kind] = label if label in there else there[0]
         several = {name for name, values in self._theirs['grid'].items() if len(values) > 1}
-        point = {name: _plain(value) for name, value in lane.point.items() if name in several}
-
-        found = [
-            name
-            for name, kept in self._kept.items()
-            if all(kept.labels[key] == value for key, value in wanted.items())
-            and all(kept.labels.get(key, value) == value for key, value in point.items())
-        ]
+        wanted |= {name: _plain(value) for name, value in lane.point.items() if name in several}
+        found = [name for name, kept in self._kept.items() if grids.agree(kept.labels, wanted)]
         if len(found) != 1:
-            shown = [f'{name} {v}' for name, v in {**wanted, **point}.items() if name != 'stage']
+            shown = [f'{name} {value}' for name, value in wanted.items() if name != 'stage']
             said = f'{self._folder} with {len(found)}'
             raise errors.invalid('fork_from', f'hold one lane with {", ".join(shown)}', said)
         return found[0]
