@@ -228,3 +228,9 @@ def test_features_come_first():
 def test_every_command_has_its_row():
     rows = re.findall(r'^\| \[`(\w+)`\]\(generated/commands/(\w+)\.rst\)', COMMANDS, flags=re.M)
     assert sorted(rows) == sorted((name, name) for name in front.commands())
+
+
+@pytest.mark.parametrize('page', HAND_WRITTEN, ids=lambda page: page.stem)
+def test_lines_of_python_fit_the_page(page):
+    for source in re.findall(r'```python\n(.*?)```', page.read_text(), flags=re.DOTALL):
+        assert all(len(line) <= 100 for line in source.splitlines())
