@@ -140,17 +140,21 @@ def test_a_split_with_a_column_of_clients():
         adapters.from_hugging_face(split, client='who', features='x', label='z')
 
 
-def test_a_split_of_images():
+@pytest.mark.parametrize('channels', [1, 3])
+def test_a_split_of_images(channels):
     datasets = pytest.importorskip('datasets')
-    pixels = RNG.integers(0, 256, (7, 4, 5, 3), dtype=np.uint8)
-    rows = {'who': OWNERS, 'image': list(pixels), 'y': Y.tolist()}
+    pixels = RNG.integers(0, 256, (7, 4, 5, channels), dtype=np.uint8)
+    rows = {'who': OWNERS, 'image': list(np.squeeze(pixels)), 'y': Y.tolist()}
     features = {'who': datasets.Value('string'), 'image': datasets.Image()}
     features = datasets.Features(features | {'y': datasets.ClassLabel(num_classes=4)})
     split = datasets.Dataset.from_dict(rows, features=features)
-    found = adapters.from_hugging_face(split, client='who', features='image', label='y')
-    np.testing.assert_array_equal(found.features, pixels)
-    assert (found.features.dtype, found.names) == (np.uint8, NAMES)
-    np.testing.assert_array_equal(found.labels, Y)
+    for found in (
+        adapters.from_hugging_face(split, client='who', features='image', label='y'),
+        adapters.from_columns(split['image'], split['y'], split['who']),
+    ):
+        np.testing.assert_array_equal(found.features, pixels)
+        assert (found.features.dtype, found.names) == (np.uint8, NAMES)
+        np.testing.assert_array_equal(found.labels, Y)
 
 
 def test_torch_data_sets():
