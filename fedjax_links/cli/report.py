@@ -2,8 +2,8 @@
 
 python -m fedjax_links report --workdir=runs/comparison
 
-Reads only the folder; what has not run yet is named. --tables=csv,latex writes every table as
-levels.csv and levels.tex too. --price adds what the run would have cost on
+Reads only the folder; what has not run yet is named. --table=levels prints that table
+alone, as CSV or with --form=latex as LaTeX. --price adds what the run would have cost on
 devices of given speeds, the options of the layout `price` as JSON or as a file of JSON:
 
 python -m fedjax_links report --workdir=runs/quickstart --price='{"targets": [0.85], "step": 0.1,
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedjax_links.cli import app
-from fedjax_links.core import checks, errors
+from fedjax_links.core import errors
 
 
 class Flags(NamedTuple):
@@ -23,12 +23,14 @@ class Flags(NamedTuple):
 
     Attributes:
       workdir: Folder of a finished or unfinished run.
-      tables: Forms in which every table is written beside report.md: csv, latex.
+      table: Print the table of this page or layout alone, such as levels, and write nothing.
+      form: In which it is printed: csv or latex.
       price: Options of the layout `price`, or their file (JSON).
     """
 
     workdir: str | None = None
-    tables: list[str] = []  # noqa: RUF012, it is not written to
+    table: str | None = None
+    form: str = 'csv'
     price: str | None = None
 
 
@@ -37,14 +39,14 @@ def main(given: Flags) -> None:
     if given.workdir is None:
         raise errors.invalid('workdir', 'name the folder of a run, such as runs/first', None)
     from fedjax_links import report, runs
-    from fedjax_links.report.tables import FORMS
 
-    for form in given.tables:
-        checks.choice('tables', form, FORMS)
     added = {} if given.price is None else {'price': {'name': 'price', **_options(given.price)}}
     with app.in_workdir():
         run = runs.read(given.workdir)
-    print(report.write(run, added=added, forms=given.tables))
+    if given.table is not None:
+        print(report.table(run, given.table, form=given.form), end='')
+    else:
+        print(report.write(run, added=added))
 
 
 def _options(given: str) -> dict[str, Any]:

@@ -47,7 +47,8 @@ def main(given: Flags) -> None:
         lines = [*_lines(status, is_done), *live.levels(found)]
         if given.watch is not None:
             again = '' if is_done else f', again every {given.watch:g} s'
-            lines.append(f'seen     {time.strftime("%Y-%m-%d %H:%M:%S")}{again}')
+            when = time.strftime('%Y-%m-%d %H:%M:%S')
+            lines.append(f'seen     {when}{again}; links of the rounds so far')
             seconds = None if is_done else given.watch
             live.write(found, given.workdir, lines, seconds=seconds)
             if sys.stdout.isatty():

@@ -10,7 +10,7 @@ and keeps them in the folder (``clients.npz``). Reports of the folder alone show
 say where nothing was.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ def write(
     experiment: Experiment | None = None,
     *,
     added: Mapping[str, Any] | None = None,
-    forms: Sequence[str] = (),
 ) -> str:
     """Writes ``report.md`` and its pictures into the run's folder.
 
@@ -35,8 +34,6 @@ def write(
       experiment: what ran, if it is at hand: then losses and laws (`clients`) are computed anew and
         kept, for this report and all later ones.
       added: further pages, in the form of the config's section ``reports``.
-      forms: ``'csv'`` and ``'latex'``: what else to write of every table, as files named after its
-        page.
 
     Returns:
       The tables as text, and what was written.
@@ -53,7 +50,7 @@ def write(
     pages = layouts.build(found, {**(own or layouts.default(found)), **added} if added else own)
     if run.folder is None:
         return layouts.text(pages)
-    written = layouts.write(run.folder, found, pages, forms)
+    written = layouts.write(run.folder, found, pages)
     return f'\n{layouts.text(pages)}\n\nWrote {", ".join(written)} to {run.folder}'
 
 
@@ -88,17 +85,21 @@ def table(
       ValueError: if no algorithm is done, for an unknown page, form or option, or a page without
         such a table.
     """
-    from fedjax_links.report import layouts, source, tables
+    from fedjax_links.config import sections
+    from fedjax_links.report import layouts, source
 
     run = run if isinstance(run, runs.Results) else runs.read(run)
-    checks.choice('form', form, ('data', *tables.FORMS))
+    checks.choice('form', form, ('data', 'csv', 'latex'))
     checks.choice('page', page, [*run.facts['reports'], *layouts.LAYOUTS])
-    section = run.facts['reports'].get(page, {'name': page})
-    found = layouts.build_page(page, {**section, **options}, source.of_run(run)).tables
+    section = {**run.facts['reports'].get(page, {'name': page}), **options}
+    named = f'config.reports.{page}', section, layouts.LAYOUTS
+    found = sections.build_named(*named, source.of_run(run)).tables
     if not 0 <= number < len(found):
         has = f'{len(found)} of {page!r}' if found else f'{page!r}, which has none'
         raise errors.invalid('number', 'be that of a table, from 0', f'{number}, with {has}')
-    return found[number].data() if form == 'data' else found[number].written(form)
+    if form == 'latex':
+        return found[number].latex()
+    return found[number].data() if form == 'data' else found[number].data().to_csv(index=False)
 
 
 def check(experiment: Experiment) -> None:

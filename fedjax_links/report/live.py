@@ -9,13 +9,11 @@ import dataclasses
 import html
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from fedjax_links import plot, runs
+from fedjax_links import runs
 from fedjax_links.report import layouts, source, style
-from fedjax_links.report.layouts.page import Page, with_panels
 from fedjax_links.report.source import Source
 from fedjax_links.storage import checkpoints
 
@@ -43,16 +41,14 @@ def read(folder: str | Path) -> Source:
     data, metric = found.data.isel(series=np.flatnonzero(has_begun)), run.facts['metric']
     if not has_begun.any():
         return dataclasses.replace(found, data=data, links={})
-    mains = data['model'].values.tolist(), data['main_model'].values.tolist()
-    places = np.array([mains[0].index(model) for model in mains[1]])
-    there = np.isfinite(data[metric].values[np.arange(len(places)), places])  # [L, P, S, E]
-    count = there.shape[-1]
-    ends = np.where(there.any(axis=-1), count - there[..., ::-1].argmax(axis=-1), 0)
+    shown = data[metric].sel(model=data['main_model'])  # [L, P, S, E]
+    place = np.arange(1, shown.sizes['round'] + 1)
+    ends = (np.isfinite(shown.values) * place).max(axis=-1)
     half = np.maximum((ends > 0).sum(axis=-1, keepdims=True) - 1, 0) // 2
     reached = np.take_along_axis(-np.sort(-ends, axis=-1), half, axis=-1)
     begun = data['begun'].copy(data=data['begun'].values & (ends >= reached)[:, None])
     form = data[metric].isel(model=0, seed=0, drop=True)
-    data = data.where(form.copy(data=np.arange(count) < reached)).assign_coords(begun=begun)
+    data = data.where(form.copy(data=place <= reached)).assign_coords(begun=begun)
     first = int(ends[..., 0].max())
     rounds = int(found.rounds[first - 1]) - run.facts.get('at_round', 0) if first else 0
     links = {k: own._replace(mask=own.mask[:rounds]) for k, own in found.links.items() if rounds}
@@ -92,29 +88,17 @@ def write(
       lines: that stand above the pictures.
       seconds: after which a browser loads it anew; None where nothing more is to come.
     """
-    pages = [layouts.curves(found), _participation(found)] if found.members else []
+    pages = layouts.build(found, {'curves': 'curves'}).values() if found.members else ()
     again = '' if seconds is None else f'<meta http-equiv="refresh" content="{seconds:g}">'
     parts = [f'<!doctype html><html lang="en"><meta charset="utf-8">{again}']
     title = html.escape(found.title)
     parts.append(f'<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>')
     parts.append(f'<pre>{html.escape(chr(10).join(lines))}</pre>')
     for page in pages:
+        parts.append(f'<h2>{html.escape(page.heading)}</h2>')
         if page.draw is not None:
             picture = style.render(page.draw, title='', caption='', size=page.size)
             encoded = base64.b64encode(picture).decode()
-            parts.append(f'<h2>{html.escape(page.heading)}</h2>')
-            parts.append(f'<img alt="{page.heading}" src="data:image/png;base64,{encoded}">')
-            parts += [f'<pre>{html.escape(table.text())}</pre>' for table in page.tables]
+            parts.append(f'<img alt="" src="data:image/png;base64,{encoded}">')
+        parts += [f'<pre>{html.escape(table.text())}</pre>' for table in page.tables]
     checkpoints.write_whole(Path(folder) / PAGE, '\n'.join(parts).encode())
-
-
-def _participation(found: Source) -> Page:
-    """Who took part so far, of the first seed."""
-
-    def draw(axes: Any, label: str) -> None:
-        kept = found.links[label]
-        plot.participation_rates(kept.mask, kept.mean_prob, ax=axes)
-        axes.set_title(found.name(label), fontsize=10)
-
-    page = Page('Participation of the first seed', layouts.participation(found).tables[:1])
-    return with_panels(page, [*found.links], draw, panel=(3.6, 2.8))

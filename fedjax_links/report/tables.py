@@ -6,12 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-FORMS = {'csv': 'csv', 'latex': 'tex'}
-"""Suffixes of files by the form that a table is written in."""
 _NUMBER = r'[+-]?(?:inf|\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)'
-_PARTS = re.compile(rf'({_NUMBER})(?: ± ({_NUMBER}))?(?: \[({_NUMBER})\])?(?: (\*+))?')
+_PARTS = re.compile(rf'^({_NUMBER})(?: ± ({_NUMBER}))?(?: \[({_NUMBER})\])?(?: (\*+))?$')
 _SUFFIXES = '', ' ±', ' [±]', ' *'
 _NOTHING = '', '-', 'diverged'
 _SIGNS = {'±': r'$\pm$', '↑': r'$\uparrow$', '↓': r'$\downarrow$', '≈': r'$\approx$'}
@@ -63,21 +59,19 @@ class Table(NamedTuple):
         """
         import pandas
 
-        found: dict[str, list[Any]] = {}
+        found: dict[str, Any] = {}
         for title, *column in zip(self.header, *self.rows, strict=True):
-            cells = [_PARTS.fullmatch(cell) for cell in column]
-            others = {text for text, cell in zip(column, cells, strict=True) if not cell}
-            if others - {*_NOTHING} or not any(cells):
+            cells = pandas.Series(column, dtype=object)
+            parts = cells.str.extract(_PARTS)
+            is_number = parts[0].notna()
+            if not is_number.any() or not cells[~is_number].isin(_NOTHING).all():
                 found[title] = column
                 continue
-            for part, suffix in enumerate(_SUFFIXES, 1):
-                texts = [cell[part] if cell else None for cell in cells]
-                if suffix == _SUFFIXES[-1]:
-                    values: list[Any] = [text or '' for text in texts]
-                else:
-                    values = [float(text.replace(',', '')) if text else np.nan for text in texts]
-                if any(texts):
-                    found[f'{title}{suffix}'] = values
+            for part, suffix in enumerate(_SUFFIXES):
+                if (texts := parts[part]).notna().any():
+                    is_mark = suffix == _SUFFIXES[-1]
+                    numbers = None if is_mark else texts.str.replace(',', '').astype(float)
+                    found[f'{title}{suffix}'] = texts.fillna('') if is_mark else numbers
         frame = pandas.DataFrame(found)
         frame.attrs['caption'] = self.caption
         return frame
@@ -86,19 +80,10 @@ class Table(NamedTuple):
         """A ``tabular`` with the rules of the package booktabs, under the caption as a comment."""
         lines = [' & '.join(map(_as_latex, row)) + r' \\' for row in (self.header, *self.rows)]
         columns = ('l' * 2 + 'r' * len(self.header))[: len(self.header)]
-        return '\n'.join(
-            [
-                textwrap.fill(self.caption, 100, initial_indent='% ', subsequent_indent='% '),
-                rf'\begin{{tabular}}{{{columns}}}',
-                *(r'\toprule', lines[0], r'\midrule', *lines[1:], r'\bottomrule'),
-                r'\end{tabular}',
-                '',
-            ]
-        )
-
-    def written(self, form: str) -> str:
-        """The table in one of `FORMS`."""
-        return self.latex() if form == 'latex' else str(self.data().to_csv(index=False))
+        begin, end = rf'\begin{{tabular}}{{{columns}}}', r'\end{tabular}'
+        caption = textwrap.fill(self.caption, 100, initial_indent='% ', subsequent_indent='% ')
+        ruled = [r'\toprule', lines[0], r'\midrule', *lines[1:], r'\bottomrule']
+        return '\n'.join([caption, begin, *ruled, end, ''])
 
 
 def _as_latex(cell: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 import fedjax_links as fl
 from fedjax_links import experiment, report, runs
 from fedjax_links.report import layouts, tables
+from tests.cli import command
 from tests.experiment.configs import tuned
 from tests.refusals import names
 
@@ -133,16 +134,18 @@ def test_latex_has_the_cells_of_the_printed_page(folder):
             assert text.count(f'\\{rule}') == 1
 
 
-def test_files_beside_the_report_are_the_same_tables(folder, tmp_path):
-    run = runs.read(folder)
-    report.write(run, forms=('csv', 'latex'))
-    expected = report.table(run, 'levels')
-    found = pandas.read_csv(folder / 'levels.csv')
-    np.testing.assert_array_equal(found['ours'], expected['ours'])
+def test_the_command_prints_a_table_and_writes_nothing(folder):
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    printed = command.run('report', f'--workdir={folder}', '--table=levels')
+    found, expected = pandas.read_csv(io.StringIO(printed.stdout)), report.table(folder)
     assert list(found) == list(expected)
-    assert (folder / 'levels.tex').read_text() == report.table(folder, form='latex')
-    second = report.table(run, 'heat_map', form='csv', number=1)
-    assert (folder / 'heat_map-2.csv').read_text() == second
+    np.testing.assert_array_equal(found['ours'], expected['ours'])
+    flags = [f'--workdir={folder}', '--table=levels', '--form=latex']
+    assert command.run('report', *flags).stdout == report.table(folder, form='latex')
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    said = command.refused('report', f'--workdir={folder}', '--table=levls')
+    assert said == "error: `page` has no 'levls'; did you mean 'levels'?\n"
+    second = report.table(folder, 'heat_map', form='csv', number=1)
     assert len(pandas.read_csv(io.StringIO(second))) > 1
 
 

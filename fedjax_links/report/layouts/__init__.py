@@ -10,7 +10,7 @@ from typing import Any
 
 from fedjax_links.config import sections, trees
 from fedjax_links.experiment.plan import limits, redraws
-from fedjax_links.report import style, tables
+from fedjax_links.report import style
 from fedjax_links.report.layouts.by_client import clients
 from fedjax_links.report.layouts.final import bars, best, levels, metrics, spread
 from fedjax_links.report.layouts.heat_map import heat_map
@@ -70,7 +70,7 @@ def build(source: Source, reports: Mapping[str, Any]) -> dict[str, Page]:
     order = {name: place for place, name in enumerate(LAYOUTS)}
     pages = []
     for file, section in sorted((reports or default(source)).items()):
-        page = build_page(file, section, source)
+        page = sections.build_named(f'config.reports.{file}', section, LAYOUTS, source)
         name = trees.section(section)['name']
         pages.append((order.get(name, len(order)), file, page))
     found = {file: page for _, file, page in sorted(pages, key=lambda entry: entry[:2])}
@@ -80,22 +80,13 @@ def build(source: Source, reports: Mapping[str, Any]) -> dict[str, Page]:
     return found
 
 
-def build_page(file: str, section: Any, source: Source) -> Page:
-    """One page, see `build`."""
-    page: Page = sections.build_named(f'config.reports.{file}', section, LAYOUTS, source)
-    return page
-
-
-def write(
-    folder: Path, source: Source, pages: Mapping[str, Page], forms: Sequence[str] = ()
-) -> list[str]:
+def write(folder: Path, source: Source, pages: Mapping[str, Page]) -> list[str]:
     """Writes ``report.md`` and the pictures.
 
     Args:
       folder: an existing folder.
       source: what the pages are made of.
       pages: from `build`.
-      forms: of `tables.FORMS`, that tables are written in too: ``levels.csv``, ``levels-2.csv``.
 
     Returns:
       Names of the files written.
@@ -114,12 +105,7 @@ def write(
             around = {'title': source.title, 'caption': source.caption}
             style.save_page(folder / written[-1], page.draw, **around, size=page.size)
             parts.append(f'![{page.heading}]({written[-1]})\n')
-        for number, table in enumerate(page.tables, 1):
-            parts.append(table.markdown())
-            for form in forms:
-                place = f'-{number}' if number > 1 else ''
-                written.append(f'{name}{place}.{tables.FORMS[form]}')
-                checkpoints.write_whole(folder / written[-1], table.written(form).encode())
+        parts.extend(table.markdown() for table in page.tables)
     if source.caption:
         parts.append(f'{source.caption}\n')
     checkpoints.write_whole(folder / REPORT, '\n'.join(parts).encode())
