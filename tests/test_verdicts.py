@@ -111,6 +111,7 @@ def test_refused(field, given):
 
 
 @pytest.mark.slow
+@pytest.mark.optimised
 def test_a_thousand_null_sweeps_of_the_engine_give_few_false_verdicts():
     """Two runs of one rule with seeds of their own differ by chance alone."""
     probs, targets = np.array([0.5, 0.3]), np.array([[0.0], [100.0]])

@@ -1,10 +1,12 @@
 """What the page on clusters shows runs letter for letter, and leaves the bytes of one process."""
 
+import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -80,21 +82,25 @@ def run(home, *words, **more):
     return done.stdout
 
 
+@functools.cache
+def files_of_one_process(config):
+    """What a run of the text of a config keeps in one process."""
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Path(scratch)
+        (home / 'configs').mkdir()
+        (home / 'configs' / 'comparison.py').write_text(config)
+        command = ['python', '-m', 'fedjax_links', 'simulate', '--config=configs/comparison.py']
+        run(home, *command, '--workdir=one')
+        return last_files_of(home / 'one')
+
+
 def check_is_that_of_one_process(home, folder='runs/map', report=True):
     """Compares all that is kept with a run in one process."""
-    run(
-        home,
-        *['python', '-m', 'fedjax_links', 'simulate', '--config=configs/comparison.py'],
-        '--workdir=one',
-    )
     left_out = ('.old',) if report else ('report.md', '.png', 'clients.npz')
+    whole = files_of_one_process((home / 'configs' / 'comparison.py').read_text())
     whole, found = (
-        {
-            name: content
-            for name, content in last_files_of(home / f).items()
-            if not name.endswith(left_out)
-        }
-        for f in ('one', folder)
+        {name: content for name, content in files.items() if not name.endswith(left_out)}
+        for files in (whole, last_files_of(home / folder))
     )
     assert found == whole
 

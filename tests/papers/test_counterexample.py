@@ -77,6 +77,7 @@ def test_the_mean_square_over_seeds_is_the_exact_one(name):
 
 @pytest.mark.statistical
 @pytest.mark.slow
+@pytest.mark.optimised  # here and below: runs longer than it compiles
 @pytest.mark.parametrize('name', SETTINGS)
 def test_the_quick_figure_ends_where_theory_says(name):
     """At its shipped size; the spread around the exact bias is exact too."""
@@ -120,6 +121,7 @@ def relative_spread_of_the_bias(pair):
 
 
 @pytest.mark.slow
+@pytest.mark.optimised
 @pytest.mark.parametrize(
     'name',
     [

@@ -24,6 +24,7 @@ def test_the_page_has_the_table():
 
 
 @pytest.mark.slow
+@pytest.mark.optimised
 def test_runs_of_a_point():
     """Another compiler's roundings: two seeds over the same data, held to a sixth of the loss."""
     kept = boundary.read()[2]

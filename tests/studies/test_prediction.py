@@ -25,6 +25,7 @@ def test_the_predicted_cell():
 
 
 @pytest.mark.slow
+@pytest.mark.optimised
 def test_the_simulated_cell():
     """Another compiler's roundings: the mean of the same five seeds, in standard errors."""
     _, wanted, error = cells()
