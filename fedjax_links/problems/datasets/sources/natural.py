@@ -32,6 +32,7 @@ def read_images(
     label: str,
     owner: str,
     shape: tuple[int, int, int],
+    num_classes: int,
     train: Sequence[str] = ('train',),
     test: Sequence[str] = (),
 ) -> Arrays:
@@ -43,6 +44,7 @@ def read_images(
       owner: column of the owners.
       shape: height, width and channels; images of another size are cut to these proportions about
         their centre and scaled.
+      num_classes: C.
       train: splits that make the training data, one after the other.
       test: splits that make the test data, if any.
     """
@@ -55,7 +57,7 @@ def read_images(
         if files:
             found = _read_rows(files, owners, label=label, owner=owner, shape=shape)
             arrays |= {f'{part}_{key}': array for key, array in found.items()}
-    return arrays | {'client_names': [*owners]}
+    return arrays | {'num_classes': num_classes, 'client_names': [*owners]}
 
 
 def _read_rows(

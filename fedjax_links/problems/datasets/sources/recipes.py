@@ -56,9 +56,12 @@ def _recipe(name: str, read: Callable[[pathlib.Path], Arrays]) -> Recipe:
     return Recipe(files, read)
 
 
-def _images(name: str, **columns: Any) -> Recipe:
+def _images(
+    name: str, label: str, owner: str, shape: tuple[int, int, int], num_classes: int, **splits: Any
+) -> Recipe:
     """Of images with owners, see `natural.read_images`."""
-    return _recipe(name, functools.partial(natural.read_images, **columns))
+    columns: Any = {'label': label, 'owner': owner, 'shape': shape, 'num_classes': num_classes}
+    return _recipe(name, functools.partial(natural.read_images, **columns, **splits))
 
 
 RECIPES: Mapping[str, Recipe] = {
@@ -69,17 +72,11 @@ RECIPES: Mapping[str, Recipe] = {
     'cifar100': _recipe('cifar100', formats.read_cifar100),
     'svhn': _recipe('svhn', formats.read_svhn),
     'cinic10': _recipe('cinic10', formats.read_cinic10),
-    'femnist': _images('femnist', label='character', owner='writer_id', shape=(28, 28, 1)),
+    'femnist': _images('femnist', 'character', 'writer_id', (28, 28, 1), 62),
     'shakespeare': _recipe('shakespeare', natural.read_texts),
     'celeba': _images(
-        'celeba',
-        label='Smiling',
-        owner='celeb_id',
-        shape=(84, 84, 3),
-        train=('train', 'valid', 'test'),
+        'celeba', 'Smiling', 'celeb_id', (84, 84, 3), 2, train=('train', 'valid', 'test')
     ),
-    'fed_isic2019': _images(
-        'fed_isic2019', label='label', owner='center', shape=(112, 112, 3), test=('test',)
-    ),
+    'fed_isic2019': _images('fed_isic2019', 'label', 'center', (112, 112, 3), 8, test=('test',)),
 }
 """By name; ``emnist`` is its balanced part. The last four have owners."""

@@ -37,7 +37,7 @@ def test_femnist_has_its_writers(tmp_path, monkeypatch):
     assert data.train_features.dtype == np.uint8
     np.testing.assert_array_equal(data.train_labels, labels)
     assert names_of(data, data.train_clients) == names
-    assert (data.test_features, len(data.client_names)) == (None, 5)
+    assert (data.test_features, data.num_classes, len(data.client_names)) == (None, 62, 5)
 
 
 @needs_hugging_face
@@ -72,7 +72,7 @@ def test_centres_have_tests_of_their_own(tmp_path):
     assert data.train_features.shape == (3, 112, 112, 3)
     assert names_of(data, data.train_clients) == ['1', '0', '1']
     assert names_of(data, data.test_clients) == ['0', '5']
-    assert data.test_labels.tolist() == [0, 5]
+    assert (data.test_labels.tolist(), data.num_classes) == ([0, 5], 8)
 
 
 def test_shakespeare_is_tokens(tmp_path):
