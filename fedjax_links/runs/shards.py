@@ -10,7 +10,6 @@ Beside what any run has (`folder`), the folder of such a run holds until it is m
 import contextlib
 import dataclasses
 import itertools
-import math
 import os
 import shutil
 import time
@@ -318,36 +317,32 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
     wanted = {name: rounds_wanted(name, facts) for name in lanes}
     done = {name for name in lanes if rounds.get(name, 0) >= wanted[name]}
     begun = {name for name in rounds if name in lanes and name not in done}
-    whole = claims.held(path / folders_.LOCK) if found is None else None
-    if found is None:
-        running = begun if whole else set[str]()
-    else:
-        claimed = {file.stem for file in (path / CLAIMS).glob('*.lock')} & lanes.keys() - done
-        running = {name for name in claimed if claims.held(lane_file(path, name))}
-        begun |= claimed
-    members: dict[int, list[str]] = {k: [] for k in range(found.count if found else 0)}
-    for name, shard in lanes.items() if found else ():
+    members: dict[int, list[str]] = {k: [] for k in range(found.count if found else 1)}
+    for name, shard in lanes.items():
         members[shard].append(name)
-    now, shards, left, rates = time.time(), [], {}, {}
+    now, shards, left, rates, known = time.time(), [], {}, {}, len(lanes)
     for shard, names in members.items():
-        held = claims.held(shard_file(path, shard, len(members)))
+        file = shard_file(path, shard, len(members)) if found else path / folders_.LOCK
+        held, said = claims.held(file), claims.said(file)
+        known = max(known, said.get('lanes', 0))
         behind = sum(min(rounds.get(name, 0), wanted[name]) for name in names)
-        left[shard] = sum(wanted[name] for name in names) - behind
+        left[shard] = max(sum(wanted[name] for name in names), said.get('ahead', 0)) - behind
         if held is not None and behind > held.get('rounds', behind):
             rates[shard] = (behind - held['rounds']) / (now - held['since'])
         hours = left[shard] / rates[shard] / 3600 if shard in rates else None
         ended = sum(name in done for name in names)
         holder = None if held is None else str(held['holder'])
         shards.append(ShardStatus(shard, holder, len(names), ended, hours))
+    holders = [shard.holder for shard in shards if shard.holder is not None]
+    running = begun if holders else set[str]()
+    if found is not None:
+        claimed = {file.stem for file in (path / CLAIMS).glob('*.lock')} & lanes.keys() - done
+        running = {name for name in claimed if claims.held(lane_file(path, name))}
+        begun |= claimed
     hours_left = None
-    if whole and sum(rounds.values()) > whole.get('rounds', math.inf):
-        behind = sum(rounds.values()) - whole['rounds']
-        hours_left = max(whole['left'] / behind - 1, 0) * (now - whole['since']) / 3600
-    elif rates:
+    if rates:
         usual = sum(rates.values()) / len(rates)
         hours_left = max(left[k] / rates.get(k, usual) for k in left) / 3600
     failed = sorted(file.stem for file in (path / FAILURES).glob('*.txt'))
-    holders = [whole['holder']] if whole else [x.holder for x in shards if x.holder is not None]
-    known = claims.said(path / folders_.LOCK).get('lanes', 0) if found is None else 0
-    counts = max(len(lanes), known), len(done), len(running), len(begun - running)
-    return Status(*counts, failed, shards, holders, hours_left)
+    counts = known, len(done), len(running), len(begun - running)
+    return Status(*counts, failed, shards if found else [], holders, hours_left)

@@ -50,7 +50,7 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
     assert found[:4] == (6, 3, 1, 0)
     assert found.holders == [claims.own_name()]
     said = json.loads((tmp_path / runs.LOCK).read_text())
-    assert (said['lanes'], said['rounds'], said['left']) == (6, 0, 48)
+    assert (said['lanes'], said['rounds'], said['ahead']) == (6, 0, 48)
     assert lines[0] == f'run      {claims.own_name()}'
     assert lines[1] == 'lanes    3 of 6 done, 1 running, 0 lost, 2 not begun'
     assert re.fullmatch(r'time     about \d+ min left', lines[2])

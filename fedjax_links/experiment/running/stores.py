@@ -195,9 +195,9 @@ class RunFolder(Memory):
 
     def announce(self, lanes: Mapping[str, int]) -> None:
         """As `Memory.announce`."""
-        left = sum(most - min(self.rounds(lane), most) for lane, most in lanes.items())
-        behind = sum(map(self.rounds, self._saves))
-        self._lock.say(lanes=len({*lanes, *self._saves}), rounds=behind, left=left)
+        every = {lane: self.rounds(lane) for lane in self._saves} | dict(lanes)
+        behind, ahead = sum(map(self.rounds, every)), sum(every.values())
+        self._lock.say(lanes=len(every), rounds=behind, ahead=ahead)
 
     def rounds(self, lane: str) -> int:
         """As `Memory.rounds`."""
