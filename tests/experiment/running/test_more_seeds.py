@@ -112,6 +112,24 @@ def test_full_local_data_of_sizes_by_seed_are_as_unbroken_up_to_rounding(tmp_pat
             np.testing.assert_array_equal(grown[name], column)
 
 
+@pytest.mark.slow
+def test_a_fork_takes_more_seeds_of_its_run_and_keeps_their_links(tmp_path):
+    past = tmp_path / 'past'
+    experiment.build(values(num_seeds=3)).run(past)
+
+    def fork(num_seeds, folder):
+        planned = experiment.build(values(num_seeds=num_seeds, num_rounds=8, log=('links',)))
+        planned.fork(past, 2, tmp_path / folder)
+
+    fork(3, 'whole')
+    fork(1, 'grown')
+    assert len(runs.links(tmp_path / 'grown').masks['links']) == 1
+    fork(3, 'grown')
+    assert last_files_of(tmp_path / 'grown') == last_files_of(tmp_path / 'whole')
+    with names('fork_from', 'hold seed 3'):
+        fork(4, 'grown')
+
+
 def in_python(seeds):
     return fl.Experiment(
         title='test',
