@@ -4,6 +4,7 @@
 No library is imported here: a data set brings its own.
 """
 
+import functools
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -139,15 +140,15 @@ def from_leaf(
         are taken as they are by default.
       label: the same for ``y``.
     """
+    inputs = functools.partial(_encode, 'features', features)
+    return from_columns(*leaf.read(path, inputs, functools.partial(_encode, 'labels', label)))
 
-    def encode(argument: str, function: Callable[[Any], Any] | None) -> leaf.Encode:
-        def stack(rows: Sequence[Any]) -> np.ndarray:
-            read = [*map(function, rows)] if function else rows
-            return array_checks.stack_rows(argument, read)
 
-        return stack
-
-    return from_columns(*leaf.read(path, encode('features', features), encode('labels', label)))
+def _encode(
+    argument: str, function: Callable[[Any], Any] | None, rows: Sequence[Any]
+) -> np.ndarray:
+    """Rows as a function makes them, or as they are, as an array."""
+    return array_checks.stack_rows(argument, [*map(function, rows)] if function else rows)
 
 
 def _named(known: Collection[Any], **columns: Any) -> Sequence[Any]:

@@ -99,22 +99,15 @@ def text(
       >>> from fedjax_links.problems.datasets import Dataset, characters
       >>> texts, after, speakers = ['to be or', 'not to b'], [' ', 'e'], ['Hamlet', 'Ophelia']
       >>> data = Dataset(
-      ...     characters.encode(texts), characters.encode(after)[:, 0], speakers,
+      ...     characters.encode(texts), characters.encode_next(after), speakers,
       ...     num_classes=characters.NUM_TOKENS,
       ... )
       >>> problem = problems.text(dataset=data, model={'name': 'gru', 'hidden': 8})
       >>> print(problem.num_clients, problem.data.features.dtype, problem.data.features.shape)
       2 uint8 (2, 8)
     """
-    return images(
-        model=model,
-        partition=partition,
-        seed=seed,
-        data_seed=data_seed,
-        partition_seed=partition_seed,
-        tokens=True,
-        **options,
-    )
+    seeds: Any = {'seed': seed, 'data_seed': data_seed, 'partition_seed': partition_seed}
+    return images(model=model, partition=partition, tokens=True, **seeds, **options)
 
 
 def images(

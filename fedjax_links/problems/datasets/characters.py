@@ -33,3 +33,8 @@ def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
             raise errors.invalid('texts', requirement, errors.text_of(text))
     points = np.frombuffer(''.join(texts).encode('utf-32-le', 'surrogatepass'), '<u4')
     return _TOKENS[np.minimum(points, 255)].reshape(len(texts), -1)
+
+
+def encode_next(after: Sequence[str]) -> NDArray[np.int32]:
+    """Labels int32[E], the tokens of the single characters that follow texts."""
+    return encode(after)[:, 0].astype(np.int32)

@@ -109,11 +109,6 @@ def _users(path: PathLike) -> Iterator[tuple[str, list[Any], list[Any]]]:
             yield held.pop(0)
 
 
-def _encode_next(after: Sequence[Any]) -> np.ndarray:
-    """int32[E], tokens of single characters."""
-    return characters.encode(after)[:, 0].astype(np.int32)
-
-
 def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:
     """uint8[E, side, side, 1] of numbers in [0, 1]."""
     numbers = array_checks.stack_features(rows)
@@ -125,7 +120,7 @@ def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:
 
 
 ENCODINGS: Mapping[str, Encoding] = {
-    'characters': Encoding(characters.encode, _encode_next, characters.NUM_TOKENS),
+    'characters': Encoding(characters.encode, characters.encode_next, characters.NUM_TOKENS),
     'pixels': Encoding(_encode_pixels),
 }
 """``encode`` of `from_leaf`."""

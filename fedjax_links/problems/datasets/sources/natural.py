@@ -88,7 +88,7 @@ def read_texts(folder: pathlib.Path) -> Arrays:
                 names, texts, after = (
                     [row[key] for row in chunk] for key in ('character_id', 'x', 'y')
                 )
-                labels = characters.encode(after)[:, 0].astype(np.int32)
+                labels = characters.encode_next(after)
                 parts.append((characters.encode(texts), labels, owners.number(names)))
     if not parts:
         raise errors.invalid('mirror', 'hold shakespeare.csv', folder)
