@@ -89,7 +89,8 @@ def _number(argument: str, text: str, line: int) -> float:
     try:
         return float(text)
     except ValueError:
-        raise errors.invalid(argument, 'be a number', f'{text!r} on line {line}') from None
+        dates = ' (docs/availability.md makes numbers of dates)' if '-' in text[1:] else ''
+        raise errors.invalid(argument, f'be a number{dates}', f'{text!r} on line {line}') from None
 
 
 def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Intervals:

@@ -55,6 +55,11 @@ def test_csv_origin(write):
         ('0,0,5\n1,7,5', '`intervals` must end after they start, got 7 to 5 s on line 3.'),
         ('0,0,5\n7,0,5', "`client` must be a known client, got '7' on line 3."),
         ('0,0,5\n1,x,5', "`start` must be a number, got 'x' on line 3."),
+        (
+            '0,2026-03-02T07:15:34,5',
+            '`start` must be a number (docs/availability.md makes numbers of dates), got '
+            "'2026-03-02T07:15:34' on line 2.",
+        ),
         ('0,0,5\n\n1,0', '`path` must have 3 values per line, got 2 on line 4.'),
         ('0,0,inf', '`intervals` must be finite, got 0 to inf s on line 2.'),
         ('0,-3,5', '`intervals` must start at 0 or later, got -3 to 5 s on line 2.'),
