@@ -185,6 +185,7 @@ def test_first_cohort_against_enumeration(rejecting, design, size):
 
 @pytest.mark.slow
 @pytest.mark.statistical
+@pytest.mark.optimised  # here and below: runs longer than it compiles
 @pytest.mark.parametrize('design', ['product', 'successive', 'sum'])
 def test_marginals_of_the_enumerated_chain(rejecting, design):
     weights = np.array([4.0, 2.0, 1.0, 0.5, 0.5, 1.0])
@@ -199,6 +200,7 @@ def test_marginals_of_the_enumerated_chain(rejecting, design):
 
 
 @pytest.mark.statistical
+@pytest.mark.optimised
 @pytest.mark.parametrize('size, separation, burn_in', cases([(1, 2, 100), (3, 1, 40)], []))
 def test_stationary_law_in_closed_form(rejecting, size, separation, burn_in):
     # One client by falling weights, and cohorts by equal ones: there all designs are one.
@@ -243,6 +245,7 @@ def test_second_cohort_given_the_first(rejecting, design):
 
 @pytest.mark.slow
 @pytest.mark.statistical
+@pytest.mark.optimised
 def test_whole_groups_wait_as_long_as_each_of_them_must(rejecting):
     weights, separation = np.array([5.0, 4.0, 1.0, 1.0, 1.0, 1.0]), np.array([4, 2, 0, 0, 1, 1])
     chain = analysis.minimum_separation_chain(weights, separation)
