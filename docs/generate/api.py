@@ -42,7 +42,7 @@ def write(folder: Path) -> None:
         folder / 'index.rst',
         text.heading('API'),
         _PACKAGE,
-        text.table(('module', 'what'), rows),
+        text.table(('module', 'what'), rows, kind='names'),
         text.hidden_contents(f'{name} <{name}>' for name in modules),
     )
 

@@ -94,9 +94,9 @@ def documented(thing: Any) -> dict[str, str]:
 def in_a_cell(said: str) -> str:
     """A sentence on one line that begins no list."""
     line = ' '.join(said.split())
-    if re.match(r'[a-z]+[ ,;.]', line):
+    if re.match(r'([a-z]{2,}|a)[ ,;.]', line):
         line = f'{line[0].upper()}{line[1:]}'
-    return re.sub(r'^([A-Z]\.(\s|$))', r'\\\1', line)
+    return re.sub(r'^([A-Za-z]\.(\s|$))', r'\\\1', line)
 
 
 def before_arguments(thing: Any) -> str:

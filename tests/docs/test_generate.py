@@ -14,6 +14,7 @@ from fedjax_links.core.references import Reference
 from fedjax_links.local_training import Train
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.testing import AlgorithmFacts
+from tests import ROOT
 from tests.docs.pages import DOCS, STUDIES
 
 sys.path.append(str(DOCS))
@@ -86,10 +87,10 @@ def test_a_page_shows_what_a_clients_training_takes(tmp_path):
 
 
 def test_words_of_a_docstring_stay_words():
-    lines = ['Draws.', '', 'Args:', '  num_clients: N.', '  size: B. At most N.', 'Returns:']
+    lines = ['Draws.', '', 'Args:', '  num_clients: N.', '  size: b. At most N.', 'Returns:']
     lines.append('  bool[N]: who is there.')
     generate.keep_words(None, 'function', '', None, None, lines)
-    assert lines[3:5] == [r'  num_clients: \N.', r'  size: \B. At most N.']
+    assert lines[3:5] == [r'  num_clients: \N.', r'  size: \b. At most N.']
     assert lines[6] == '  bool[N] \N{EN DASH} who is there.'
 
 
@@ -234,3 +235,11 @@ def test_every_command_has_its_row():
 def test_lines_of_python_fit_the_page(page):
     for source in re.findall(r'```python\n(.*?)```', page.read_text(), flags=re.DOTALL):
         assert all(len(line) <= 100 for line in source.splitlines())
+
+
+def test_the_site_is_published_as_ci_builds_it():
+    build = 'python -m sphinx -W --keep-going -q -b html docs docs/_build/html'
+    workflow = (ROOT / '.github' / 'workflows' / 'site.yml').read_text()
+    assert build in (ROOT / '.ci' / 'run').read_text()
+    assert f'run: {build}\n' in workflow
+    assert f'path: {build.split()[-1]}\n' in workflow

@@ -105,3 +105,11 @@ def test_the_side_bar_has_at_most_twelve_entries(folder):
 def test_the_foot_of_a_page_has_the_version(folder):
     text = (folder / 'start.html').read_text(encoding='utf-8')
     assert f'<div class="versions">fedjax_links {fedjax_links.__version__}, ' in text
+
+
+def test_no_word_of_a_docstring_was_taken_for_a_list(folder, pages):
+    """As ``num_clients: N.`` would be, a list that begins with the letter N."""
+    for name in pages:
+        if not name.startswith('_modules/'):
+            text = (folder / name).read_text(encoding='utf-8')
+            assert not re.search(r'<ol class="(lower|upper)(alpha|roman)', text), name
