@@ -75,7 +75,7 @@ def keep_words(app: Any, what: str, name: str, member: Any, options: Any, lines:
         if i < len(lines):
             lines[i] = lines[i].replace(': ', ' \N{EN DASH} ', 1)
     for i, line in enumerate(lines):
-        unlisted = re.sub(r'^(\s+\w+: )([A-Za-z]\.(\s|$))', r'\1\\\2', line)
+        unlisted = re.sub(r'^((?:\s+\w+: )?)([A-Za-z]\.(\s|$))', r'\1\\\2', line)
         lines[i] = re.sub(r'\bdocs/([\w/]+)\.md', r':doc:`/\1`', unlisted)
 
 

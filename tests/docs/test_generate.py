@@ -92,6 +92,9 @@ def test_words_of_a_docstring_stay_words():
     generate.keep_words(None, 'function', '', None, None, lines)
     assert lines[3:5] == [r'  num_clients: \N.', r'  size: \b. At most N.']
     assert lines[6] == '  bool[N] \N{EN DASH} who is there.'
+    alone = ['N.']
+    generate.keep_words(None, 'property', '', None, None, alone)
+    assert alone == [r'\N.']
 
 
 @pytest.mark.parametrize(
