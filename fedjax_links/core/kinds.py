@@ -19,7 +19,6 @@ from fedjax_links.core import errors
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, Mapping, types.NoneType)
 _NUMBERS = {int, float, complex}
-_ARRAY = {*typing.get_args(ArrayLike)}
 _WORDS = {
     types.NoneType: 'None',
     bool: 'True or False',
@@ -122,7 +121,13 @@ def _is_array(value: Any) -> bool:
 
 
 def _members(kind: Any) -> list[Any]:
-    """The kinds of a union; of any other kind, itself."""
-    is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
-    found = typing.get_args(kind) if is_union else (kind,)
-    return [types.NoneType if member is None else member for member in found]
+    """The kinds of a union, or of an alias of one; of any other kind, itself."""
+    alias, given = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if hasattr(alias, '__value__'):  # made by `type`, as NumPy's are from 2.5 on
+        return _members(alias.__value__[given] if given else alias.__value__)
+    if alias in (typing.Union, types.UnionType):
+        return [member for part in given for member in _members(part)]
+    return [types.NoneType if kind is None else kind]
+
+
+_ARRAY = {*_members(ArrayLike)}
