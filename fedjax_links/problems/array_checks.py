@@ -16,10 +16,13 @@ from fedjax_links.problems import losses
 
 
 def check_numbers(argument: str, array: np.ndarray) -> None:
-    """Raises unless an array holds numbers or flags, naming what makes numbers of text."""
+    """Raises unless an array holds finite numbers or flags, naming what makes numbers of text."""
     if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
         requirement = 'hold numbers, as np.unique(..., return_inverse=True)[1] makes of names'
         raise errors.invalid(argument, requirement, array.dtype)
+    finite = np.isfinite(array)
+    if not finite.all():
+        raise errors.invalid(argument, 'be finite', f'not so in row {np.argwhere(~finite)[0][0]}')
 
 
 def stack_rows(argument: str, rows: Any) -> np.ndarray:

@@ -99,6 +99,14 @@ def test_evaluation_in_chunks_is_the_plain_mean(size):
             r'^`clients` must give every client an example, got none for client 1\.$',
         ),
         (
+            {'features': np.where(np.arange(8)[:, None] == 5, np.nan, 1.0)},
+            r'^`features` must be finite, got not so in row 5\.$',
+        ),
+        (
+            {'labels': np.where(np.arange(8) == 2, np.inf, 1.0)},
+            r'^`labels` must be finite, got not so in row 2\.$',
+        ),
+        (
             {'eval_data': (np.ones((2, 3)),)},
             r'^`eval_data` must be a pair \(features, labels\), or a triple with owners, got 1\.$',
         ),

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedjax_links.core import checks, errors
+from fedjax_links.problems import array_checks
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -115,8 +116,6 @@ def _check_features(argument: str, array: np.ndarray) -> None:
     """Raises unless an array holds examples: pixels, tokens, or finite numbers."""
     if array.ndim < 2 or 0 in array.shape:
         raise errors.invalid(argument, 'have shape [examples, ...]', list(array.shape))
-    if array.dtype.kind not in 'fiu':
+    if array.dtype == bool:
         raise errors.invalid(argument, 'be numbers', array.dtype)
-    if array.dtype.kind == 'f' and not np.isfinite(array).all():
-        row = int(np.argwhere(~np.isfinite(array))[0][0])
-        raise errors.invalid(argument, 'be finite', f'not so in row {row}')
+    array_checks.check_numbers(argument, array)

@@ -1,5 +1,7 @@
 """A round that went wrong is looked into: the client, its local step, the tensor."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,19 +28,22 @@ def lines(client=BAD_CLIENT, sizes=(4,) * NUM_CLIENTS):
     """Least squares; one entry of one example of one client is not a number."""
     clients = np.repeat(np.arange(NUM_CLIENTS), sizes)
     features = np.random.default_rng(0).normal(size=(clients.size, 2)).astype(np.float32)
-    features[np.flatnonzero(clients == client)[BAD_EXAMPLE], 1] = np.nan
 
     def loss_fn(params, batch):
         error = batch.features @ params['kernel'] - batch.labels
         return jnp.mean(jnp.square(error))
 
-    return problems.from_arrays(
+    problem = problems.from_arrays(
         features,
         np.zeros(clients.size, np.float32),
         clients,
         init_params=lambda key: {'bias': jnp.ones(()), 'kernel': jnp.ones(2)},
         loss_fn=loss_fn,
     )
+    bad = np.flatnonzero(clients == client)[BAD_EXAMPLE]
+    features = problem.data.features.at[bad, 1].set(jnp.nan)  # the problem itself refuses that
+    data = problem.data._replace(features=features)
+    return dataclasses.replace(problem, data=data, eval_data=data)
 
 
 def steps_until_drawn(problem, seed, batch_size, num_steps):
