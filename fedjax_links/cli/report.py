@@ -44,7 +44,10 @@ def main(given: Flags) -> None:
     with app.in_workdir():
         run = runs.read(given.workdir)
     if given.table is not None:
-        print(report.table(run, given.table, form=given.form), end='')
+        try:
+            print(report.table(run, given.table, form=given.form), end='')
+        except errors.InvalidError as error:
+            raise error.at('table') if error.path == 'page' else error from None
     else:
         print(report.write(run, added=added))
 

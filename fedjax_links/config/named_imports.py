@@ -1,6 +1,7 @@
 """Imports of what a config names as ``module:factory``."""
 
 import contextlib
+import difflib
 import importlib
 import importlib.machinery
 import sys
@@ -61,7 +62,11 @@ def import_named(where: str, name: str) -> Callable[..., Any]:
     except ModuleNotFoundError as error:
         if error.name is None or not f'{module_name}.'.startswith(f'{error.name}.'):
             raise  # one that the user's module imports
-        raise errors.invalid(where, 'name a module that can be imported', name) from None
+        beside = recordings.BESIDE.get()
+        files = [] if beside is None else [path.stem for path in beside.glob('*.py')]
+        near = difflib.get_close_matches(module_name, files, n=1)
+        got = f'{name}; beside the config is {near[0]}.py' if near else name
+        raise errors.invalid(where, 'name a module that can be imported', got) from None
     found: Any = getattr(module, attribute, None)
     if not callable(found):
         names = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']

@@ -96,7 +96,9 @@ def ids(argument: str, value: ArrayLike) -> NDArray[np.int64]:
     if array.ndim != 1 or array.size == 0:
         raise errors.invalid(argument, 'be a non-empty vector', f'shape {array.shape}')
     if not np.issubdtype(array.dtype, np.integer):
-        raise errors.invalid(argument, 'have an integer dtype', array.dtype)
+        made = ', as np.unique(..., return_inverse=True)[1] makes of names'
+        names = made if array.dtype.kind in 'OUS' else ''
+        raise errors.invalid(argument, f'have an integer dtype{names}', array.dtype)
     if array.min() < 0:
         position = int(np.argmin(array))
         raise errors.invalid(argument, 'be at least 0', f'{array[position]} at {position}')

@@ -188,6 +188,9 @@ def images(
         got = f'{tuple(augment)} for {list(features.shape[1:])}'
         raise errors.invalid('augment', requirement, got)
     if not natural:
+        if num_clients is None and held.train_clients is not None:
+            requirement = "be given, or `partition` 'natural' for the owners that the data name"
+            raise errors.invalid('num_clients', requirement, None)
         checks.static_int('num_clients', num_clients)
         owners = deal(held.train_labels, num_clients or 1, partition_seed)
     elif held.train_clients is not None:

@@ -192,7 +192,11 @@ def raises(num_clients):
     [
         ({'links': "'own:raises'"}, '`own.py` must run, got AttributeError: '),
         ({'links': "'own:links'", 'prob': 2.0}, '`config.links.p` must lie in [0, 1], '),
-        ({'links': "'owm:links'"}, '`config.links` must name a module that can be imported, '),
+        (
+            {'links': "'owm:links'"},
+            '`config.links` must name a module that can be imported, '
+            'got owm:links; beside the config is own.py.',
+        ),
     ],
 )
 def test_an_error_of_ones_own_code_is_named_with_its_line(tmp_path, changes, message):

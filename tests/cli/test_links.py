@@ -74,6 +74,7 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
     texts = {
         'seconds': [(3600 * start, 3600 * end) for start, end in nights],
         'hours': nights,
+        'thousandths': [(3_600_000 * start, 3_600_000 * end) for start, end in nights],
         'since 1970': [(1_767_225_600 + 3600 * a, 1_767_225_600 + 3600 * b) for a, b in nights],
     }
     for name, rows in texts.items():
@@ -103,6 +104,8 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
     )
     assert shown('since 1970', '--rounds=5')[0] == said
     assert 'warning' not in shown('since 1970', '--origin=first')[0]
+    said = 'warning  the log lasts 1,375 days; if its times are no seconds, give their unit'
+    assert shown('thousandths')[0] == said
 
 
 def test_a_log_without_absences_and_look_alike_is_drawn(tmp_path):

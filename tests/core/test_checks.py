@@ -35,6 +35,12 @@ NAN, INF = float('nan'), float('inf')
         (checks.ids, [], 'be a non-empty vector, got shape (0,)'),
         (checks.ids, [[0, 1]], 'be a non-empty vector, got shape (1, 2)'),
         (checks.ids, [0.0, 1.0], 'have an integer dtype, got float64'),
+        (
+            checks.ids,
+            ['ann', 'bob'],
+            'have an integer dtype, as np.unique(..., return_inverse=True)[1] makes of names, '
+            'got <U3',
+        ),
         (checks.ids, [0, 1, -1], 'be at least 0, got -1 at 2'),
         (checks.names, 'ab', "be a collection of names, got 'ab'"),
         (checks.names, ['a', 1], 'hold names alone, got 1'),

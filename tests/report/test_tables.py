@@ -144,7 +144,7 @@ def test_the_command_prints_a_table_and_writes_nothing(folder):
     assert command.run('report', *flags).stdout == report.table(folder, form='latex')
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     said = command.refused('report', f'--workdir={folder}', '--table=levls')
-    assert said == "error: `page` has no 'levls'; did you mean 'levels'?\n"
+    assert said == "error: `table` has no 'levls'; did you mean 'levels'?\n"
     second = report.table(folder, 'heat_map', form='csv', number=1)
     assert len(pandas.read_csv(io.StringIO(second))) > 1
 

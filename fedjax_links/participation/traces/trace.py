@@ -256,7 +256,7 @@ def within_wrap(
         row = int(np.argmax(early))
         one, other = sorted(source[row : row + 2])
         what = f'client {log.names[client[row]]} on {log.unit}s {one} and {other}'
-        raise errors.invalid('intervals', 'not overlap', what)
+        raise errors.invalid('intervals', "not overlap unless `overlaps` is 'merge'", what)
     return Intervals(client, start, end, source, log.unit, log.names, seconds)
 
 

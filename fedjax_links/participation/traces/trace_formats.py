@@ -65,7 +65,7 @@ def from_csv(
     if isinstance(clients, int):
         checks.static_int('clients', clients)
         clients = list(map(str, range(clients)))
-    names = tuple(dict.fromkeys(owners) if clients is None else map(str, clients))
+    names = tuple(dict.fromkeys(filter(None, owners)) if clients is None else map(str, clients))
     ids = {name: client for client, name in enumerate(names)}
     for line, name in zip(rows, owners, strict=True):
         if name not in ids:

@@ -119,7 +119,8 @@ def max_pool(images: Array) -> Array:
     """
     _, height, width, _ = images.shape
     if min(height, width) < 2:
-        raise errors.invalid('images', 'be at least 2 x 2', f'{height} x {width}')
+        requirement = 'be at least 2 x 2, [height, width, channels]'
+        raise errors.invalid('images', requirement, f'{height} x {width}')
     return _pool(images[:, : height // 2 * 2, : width // 2 * 2])
 
 

@@ -1,6 +1,7 @@
 """Who is hurt: how a metric is spread over clients, by how often they took part."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,9 +41,9 @@ def clients(source: Source) -> Page:
         if any(problem.eval_owned is None for problem in problems):
             requirement = 'be of a problem that holds out examples of its clients'
             raise errors.invalid('config.reports', requirement, 'clients')
-    metric = source.metric()
-    metric = metric._replace(name=metric.name.removeprefix('eval_').split('_')[0])
     measured = {label: own.measured for label, own in source.clients.items() if own.measured}
+    known = {name for every in measured.values() for own in every.values() for name in own}
+    metric = _of_clients(source, known)
     rows = []
     for pattern, every in measured.items():
         for label in source.algorithms:
@@ -64,6 +65,13 @@ def clients(source: Source) -> Page:
     caption = _CAPTION.format(title=metric.title, worst=worst)
     page = Page('Clients', [tables.of_rows(rows, caption)] if rows else [])
     return with_panels(page, [*measured], draw, panel=(3.6, 2.8))
+
+
+def _of_clients(source: Source, known: Collection[str]) -> Metric:
+    """The run's metric as clients have it; the loss where they have none, as with ``r2``."""
+    plain = re.sub('^(train|eval)_|_(clients|p10|p90|spread)$', '', source.metric().name)
+    name = plain if plain in known else 'loss'
+    return Metric(name, source.data.attrs['directions'].get(f'eval_{name}'))
 
 
 def _cells(own: Mapping[str, np.ndarray], metric: Metric) -> dict[str, str]:

@@ -9,6 +9,7 @@ from fedjax_links.participation.traces.trace import WRAPS, Intervals, availabili
 from fedjax_links.report.screens.recording import LinkRecord, standard_errors
 
 _BATCHES = 32
+_MOST_DAYS = 730
 
 
 def of_log(
@@ -31,7 +32,7 @@ def of_log(
     """
     mask = availability(intervals, tick=tick, rounds=rounds, overlaps=overlaps)
     day = WRAPS['day'] / tick
-    lasting = f'{len(mask):,} rounds of {tick:g} s ({len(mask) / day:.3g} days)'
+    lasting = f'{len(mask):,} rounds of {tick:g} s ({round(len(mask) / day, 2):,g} days)'
     away = "FedAvg's weights {:.4f} ± {:.4f} from equal (L1)".format(*bias(mask))
     said = f'a log, {lasting}; {away}'
     if day.is_integer():
@@ -81,6 +82,9 @@ def warnings(intervals: Intervals) -> list[str]:
             f'the log lasts {length:g} s and is repeated to fill a day; if its times are no '
             'seconds, give their unit'
         )
+    if length - first > _MOST_DAYS * WRAPS['day']:
+        days = f'{(length - first) / WRAPS["day"]:,.0f} days'
+        found.append(f'the log lasts {days}; if its times are no seconds, give their unit')
     if first >= WRAPS['day']:
         days = f'{first / WRAPS["day"]:,.0f} days'
         found.append(f"nobody is there in the first {days}; with the origin 'first' the log begins")

@@ -119,7 +119,7 @@ def test_overlaps_are_refused_or_merged():
     rows = [(0, 0, 5), (0, 3, 9), (0, 4, 6), (1, 2, 3)]
     refuses(
         lambda: availability(rows, rounds=12),
-        '`intervals` must not overlap, got client 0 on rows 0 and 1.',
+        "`intervals` must not overlap unless `overlaps` is 'merge', got client 0 on rows 0 and 1.",
     )
     mask = availability(rows, rounds=12, wrap=12, overlaps='merge')
     np.testing.assert_array_equal(mask[:, 0], np.arange(12) < 9)
@@ -140,7 +140,7 @@ def test_stateless_under_jit_and_vmap():
 def test_errors_name_the_row():
     refuses(
         lambda: trace(intervals([0, 1, 0], [0.0, 0.0, 1.0], [2.0, 2.0, 3.0])),
-        '`intervals` must not overlap, got client 0 on rows 0 and 2.',
+        "`intervals` must not overlap unless `overlaps` is 'merge', got client 0 on rows 0 and 2.",
     )
     refuses(
         lambda: trace(intervals([0, 0], [0.0, 5.0], [1.0, 4.0])),
@@ -161,7 +161,7 @@ def test_errors_name_the_row():
     # What runs past the wrap comes back at the beginning and can meet another there.
     refuses(
         lambda: trace(intervals([0, 0], [4.0, 0.0], [6.0, 2.0]), wrap=5.0),
-        '`intervals` must not overlap, got client 0 on rows 0 and 1.',
+        "`intervals` must not overlap unless `overlaps` is 'merge', got client 0 on rows 0 and 1.",
     )
     refuses(
         lambda: intervals([0, 3], [0.0, 0.0], [1.0, 1.0], num_clients=2),

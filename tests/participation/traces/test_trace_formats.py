@@ -51,7 +51,11 @@ def test_csv_origin(write):
 @pytest.mark.parametrize(
     'lines, message',
     [
-        ('0,0,5\n1,0,5\n0,4,6', '`intervals` must not overlap, got client 0 on lines 2 and 4.'),
+        (
+            '0,0,5\n1,0,5\n0,4,6',
+            "`intervals` must not overlap unless `overlaps` is 'merge', got client 0 on "
+            'lines 2 and 4.',
+        ),
         ('0,0,5\n1,7,5', '`intervals` must end after they start, got 7 to 5 s on line 3.'),
         ('0,0,5\n7,0,5', "`client` must be a known client, got '7' on line 3."),
         ('0,0,5\n1,x,5', "`start` must be a number, got 'x' on line 3."),
@@ -68,6 +72,13 @@ def test_csv_origin(write):
 def test_csv_errors_name_the_line(write, lines, message):
     path = write(f'client,start,end\n{lines}\n')
     refuses(lambda: trace(trace_formats.from_csv(path, clients=3)), message)
+
+
+def test_nobody_is_no_client(write):
+    path = write('client,start,end\n0,0,5\n ,0,5\n')
+    refuses(
+        lambda: trace_formats.from_csv(path), "`client` must be a known client, got '' on line 3."
+    )
 
 
 def test_csv_header_and_options(write):

@@ -211,5 +211,6 @@ def test_ties_share_the_gradient():
 
 
 def test_images_smaller_than_a_window_are_refused():
-    with pytest.raises(ValueError, match=r'^`images` must be at least 2 x 2, got 1 x 4\.$'):
+    said = r'^`images` must be at least 2 x 2, \[height, width, channels\], got 1 x 4\.$'
+    with pytest.raises(ValueError, match=said):
         max_pool(jnp.ones((1, 1, 4, 1)))

@@ -133,7 +133,10 @@ def test_owners_without_training_examples_have_their_tests_wherever_their_number
 @pytest.mark.parametrize(
     'options, message',
     [
-        ({'partition': 'iid'}, '`num_clients` must be a Python integer, got None'),
+        (
+            {'partition': 'iid'},
+            "`num_clients` must be given, or `partition` 'natural' for the owners that the data ",
+        ),
         ({'dataset': 'digits'}, "`partition` must be another for data without owners, got 'natur"),
     ],
 )

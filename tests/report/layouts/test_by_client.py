@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 import pytest
+from flax import linen as nn
 
 import fedjax_links as fl
 from fedjax_links import evaluation, experiment, report, runs
-from fedjax_links.problems import datasets
+from fedjax_links.problems import datasets, partition
 
 SEEDS, ROUNDS, RATE = 2, 40, 0.1
 HELD_OUT = {'holdout_clients': 3, 'holdout_examples': 0.3, 'min_examples': 5}
@@ -112,6 +113,32 @@ def test_the_tenth_percentile_is_a_metric_of_every_evaluation(finished):
     expected = np.percentile(np.asarray(values, float), 10, axis=1)
     np.testing.assert_allclose(last.isel(round=-1), expected, atol=1e-5)
     assert run.facts['directions']['eval_accuracy_p10'] == 'max'
+
+
+def regression(**held):
+    rng = np.random.default_rng(7)
+    owners, features = np.repeat(np.arange(10), 12), rng.normal(size=(120, 3))
+    labels = features @ np.arange(3.0) + rng.normal(size=10)[owners]
+    part = partition.divide(owners, **held, seed=2)
+    held_out = features[part.held_rows], labels[part.held_rows], part.held_clients
+    return fl.problems.from_flax(
+        features[part.rows], labels[part.rows], part.clients, module=nn.Dense(1),
+        loss='squared_error', metrics=['mae', 'r2'], eval_data=held_out)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    'metric, shown', [('eval_r2', 'loss'), ('eval_mae_spread', 'mae'), ('train_loss', 'loss')]
+)
+def test_a_metric_that_no_client_has_is_shown_as_the_loss(tmp_path, metric, shown):
+    problem = {'name': f'{__name__}:regression', 'holdout_clients': 2, 'holdout_examples': 0.25}
+    built = experiment.build(config(problem=problem, metric=metric))
+    text = report.write(built.run(tmp_path), built)
+    values = np.asarray(runs.read(tmp_path).clients[shown].sel(algorithm='fedavg'), float)
+    row = next(line for line in text.splitlines() if line.startswith('links    fedavg'))
+    mean = float(row.split()[2])
+    np.testing.assert_allclose(mean, values.mean(), rtol=0.06)
+    assert f'{shown} of final models on every' in text
+    assert 'ninetieth percentile' in text
 
 
 def test_what_has_no_owners_costs_one_line():
