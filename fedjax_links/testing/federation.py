@@ -1,5 +1,6 @@
 """A small federation that exercises every path: uneven clients, empty rounds, a silent client."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import jax
@@ -65,7 +66,7 @@ def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Pro
 
     Args:
       order: ``order[i]`` is the original client that is now called i.
-      spoil: a client whose features are NaN.
+      spoil: a client, by its new name, whose features are NaN.
 
     Returns:
       The problem.
@@ -74,12 +75,15 @@ def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Pro
     owners = np.repeat(np.arange(NUM_CLIENTS), [3, 5, 4, 2, 6, 3])
     features = rng.normal(size=(len(owners), 4)) + 0.3 * owners[:, None]
     labels = rng.integers(0, 3, len(owners))
-    if spoil is not None:
-        features[owners == spoil] = np.nan
     if order is not None:
         owners = np.argsort(np.asarray(order))[owners]
     features = features.astype(jnp.result_type(float))
-    return from_arrays(features, labels, owners, init_params=_init_params, loss_fn=_loss_fn)
+    made = from_arrays(features, labels, owners, init_params=_init_params, loss_fn=_loss_fn)
+    if spoil is None:
+        return made
+    spoiled = jnp.where((np.sort(owners) == spoil)[:, None], jnp.nan, made.data.features)
+    data = made.data._replace(features=spoiled)
+    return dataclasses.replace(made, data=data, eval_data=data)
 
 
 def _init_params(key):
