@@ -54,7 +54,8 @@ def build(config: Mapping[str, Any]) -> Experiment:
         to which neither a section nor the grid gives a seed.
       grid: What is swept: nested like the config, lists of values at its leaves.
       tuning: How rates, or a nested ``grid`` of other fields, are found before the experiment.
-      eval_fn: What is measured of a model, a name or a section.
+      eval_fn: What is measured of a model, a name or a section; ``mine:make`` is a function that
+        returns ``(params, key, problem) -> {name: number}``.
       caption: What a reader of the report must know; ``{config.num_rounds}`` in it stands for the
         value of that field as it runs.
 

@@ -283,9 +283,8 @@ def unpacked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     for name, array in arrays.items():
         kind, _, rest = name.partition('/')
         if kind in ('mask', 'edges'):
-            shape = (int(arrays['num_clients']),)
-            if kind == 'edges':
-                shape = arrays[f'neighbours/{rest}'].shape
+            alike = 'neighbours' if kind == 'edges' else 'mean_prob'
+            shape = arrays[f'{alike}/{rest}'].shape
             bits = np.unpackbits(array, axis=-1, count=int(np.prod(shape)))
             found[name] = bits.reshape(-1, *shape) > 0
     return found

@@ -95,11 +95,13 @@ def _describe_work(experiment: 'Experiment') -> list[str]:
     total = sum(experiment.plan.count_rounds(label) for label in labels)
     tuned = any(experiment.plan.tuning_lanes(label) for label in labels)
     more = sum(map(experiment.plan.more_rounds, labels))
+    alike = len({len(experiment.plan.main_lanes(label)) for label in labels}) == 1
+    points = f'{"" if alike else "up to "}{len(experiment.plan.points)} points'
     further = f', and up to {more:,} more as results ask for' if more else ''
     factors = [
         count(len(labels), 'algorithm'),
         count(len(experiment.patterns), 'pattern'),
-        *([f'{len(experiment.plan.points)} points'] if len(experiment.plan.points) > 1 else []),
+        *([points] if len(experiment.plan.points) > 1 else []),
         seeds_of(experiment),
         f'{experiment.num_rounds:,} rounds',
     ]

@@ -32,7 +32,6 @@ def realised(shared: Programs, origin: Origin) -> dict[str, np.ndarray]:
     seeds = experiment.seeds if is_asked else experiment.seeds[:1]
     for label in experiment.plan.patterns:
         num_clients = experiment.pattern_at(label, experiment.plan.points[0]).num_clients
-        arrays['num_clients'] = np.array(num_clients)
         shapes = drawing.sample_shapes(experiment.pattern_at(label, experiment.plan.points[0]))
         width = num_clients + (math.prod(shapes.edges.shape) if base.has_peers(shapes) else 0)
         if width * experiment.num_rounds > _MOST_LINKS and not is_asked:

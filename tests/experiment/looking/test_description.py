@@ -55,6 +55,23 @@ def test_patterns_know_their_cycle():
     assert replayed.cycle == 3
 
 
+def test_a_column_of_one_algorithm_is_no_factor_of_all():
+    both = {'algorithms': {'fedavg': {}, 'mifa': {'max_age': 5}}}
+    rates, ages = [0.1, 0.2], [5, 10, 20]
+    for grid, said in (
+        (
+            {'client': {'learning_rate': rates}},
+            f'2 points x 2 seeds x 4 rounds: {4 * 2 * 4} rounds',
+        ),
+        (
+            {'algorithms': {'mifa': {'max_age': ages}}},
+            f'up to 3 points x 2 seeds x 4 rounds: {(1 + 3) * 2 * 4} rounds',
+        ),
+    ):
+        lines = experiment.build(values(**both, grid=grid)).describe().splitlines()
+        assert f'work     2 algorithms x 1 pattern x {said}' in lines
+
+
 def test_a_caption_tells_what_runs():
     caption = '{config.problem.num_clients} of 100, rates {config.tuning.rates}, {as is}'
     with pytest.raises(ValueError, match=r'^`config.caption` must name fields of the config, got'):

@@ -141,6 +141,20 @@ def test_a_metric_that_no_client_has_is_shown_as_the_loss(tmp_path, metric, show
     assert 'ninetieth percentile' in text
 
 
+def test_patterns_may_have_unequal_numbers_of_clients(tmp_path):
+    """As when more clients are held out under one; the last has fewer, or more."""
+    links = {'a': {'name': 'bernoulli', 'probs': 0.5}, 'b': {'name': 'markov', 'probs': 0.5}}
+    for folder, others in ('fewer', 5), ('more', 1):
+        part = {'patterns': links, 'problems': {'b': {'holdout_clients': others}}, 'links': None}
+        values = {**config(reports={}), **part, 'num_seeds': 1}
+        built = experiment.build({k: v for k, v in values.items() if v is not None})
+        report.write(built.run(tmp_path / folder), built)
+        for pattern, mask in runs.links(tmp_path / folder).masks.items():
+            pattern = built.pattern_at(pattern, {})
+            met = fl.simulation.realised_links(jax.random.key(0), pattern, num_rounds=ROUNDS)
+            np.testing.assert_array_equal(mask[0], met.mask)
+
+
 def test_what_has_no_owners_costs_one_line():
     plain = {'name': 'digits', 'num_clients': 12}
     with pytest.raises(ValueError, match=r'`config.reports.* must be of a problem that holds out'):
