@@ -117,6 +117,9 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
                 raise errors.invalid('dataset', 'give every client an example', f'none for {name}')
         clients = [name for name, part in by_name.items() for _ in range(len(part))]
         dataset = [part[place] for part in by_name.values() for place in range(len(part))]
+    if not (hasattr(dataset, '__len__') and hasattr(dataset, '__getitem__')):
+        requirement = 'have a length and items by number, as no loader and no stream has'
+        raise errors.invalid('dataset', requirement, type(dataset).__name__)
     items = [dataset[place] for place in range(len(dataset))]
     for place, item in enumerate(items):
         if not isinstance(item, tuple | list) or len(item) != 2:

@@ -178,6 +178,7 @@ class Pairs(list):
     'dataset, clients, message',
     [
         (Pairs([(1.0, 2)]), [0, 1], '`features` must have 2 rows, as clients do, got 1.'),
+        (iter([]), [0], '`dataset` must have a length and items by number, .* got list_iterator'),
         (Pairs([1.0]), [0], r'`dataset` must have items that are pairs \(features, label\)'),
         (Pairs([([1.0], 2), ([1.0, 2.0], 1)]), [0, 1], r'must have one shape, got \(1,\) and \(2'),
         ({'a': Pairs([(1.0, 2)]), 'b': Pairs()}, None, 'give every client an example, got none fo'),
