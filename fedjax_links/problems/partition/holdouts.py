@@ -64,6 +64,9 @@ def divide(
     checks.within('holdout_examples', holdout_examples, 0, 1)
     counts, rng = np.bincount(owners), draws.generator(seed, draws.HOLDOUTS)
     kept = np.flatnonzero(counts >= min_examples)
+    if not kept.size:
+        requirement = f'be at most {counts.max()}, the most that a client has'
+        raise errors.invalid('min_examples', requirement, min_examples)
     if num_clients is not None:
         checks.static_int('num_clients', num_clients)
         if num_clients > kept.size:

@@ -72,7 +72,10 @@ def test_clients_and_examples_are_held_out_equally_often():
         ({'holdout_clients': 1.5}, '`holdout_clients` must be a number or a share below 1, got 1'),
         ({'holdout_examples': 1.5}, r'`holdout_examples` must lie in \[0, 1\], got 1.5'),
         ({'max_examples': 0}, '`max_examples` must be at least 1, got 0'),
-        ({'min_examples': 31}, '`holdout_clients` must leave one of 0 clients to train, got 0'),
+        (
+            {'min_examples': 31},
+            '`min_examples` must be at most 30, the most that a client has, got 31',
+        ),
     ],
 )
 def test_mistakes_cost_one_line(options, message):
