@@ -235,7 +235,8 @@ def linear_rule(
       The limits.
 
     Raises:
-      ValueError: for an unknown rule, values out of range, or more than 16 links.
+      ValueError: for an unknown rule, values out of range, more than 16 links, or a rule that never
+        moves, such as CoGC without the edges that it needs.
 
     Example:
       >>> from fedjax_links import analysis
@@ -263,6 +264,8 @@ def linear_rule(
         one_round = _matrix(RULES[rule], links)
         mean_round += chance * one_round
         mean_square += chance * np.kron(one_round, one_round)
+    if not mean_round[:, len(mean_round) :].any():
+        raise errors.invalid('rule', 'move its models under some links', rule)
     spread = (noise * learning_rate) ** 2 * (shrink**2) ** np.arange(steps)
     by_target = np.sum(spread, axis=1) / (1.0 - unit.keep[:, 0]) ** 2
     mean, squares, pace = _limits(mean_round, mean_square, targets, by_target)
