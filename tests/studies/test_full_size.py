@@ -98,7 +98,7 @@ def test_stand_ins_have_the_shape_and_share_of_the_data(tmp_path):
     assert data.train_features.shape == (733, 32, 32, 3)
     assert data.test_features.shape == (260, 32, 32, 3)
     np.testing.assert_array_equal(np.bincount(data.test_labels), np.full(10, 26))
-    assert float(jnp.std(data.train_features)) == pytest.approx((1 / 12) ** 0.5, rel=0.02)
+    assert float(jnp.std(data.train_features / 255)) == pytest.approx((1 / 12) ** 0.5, rel=0.02)
 
 
 def test_the_page_names_every_config_with_images():
