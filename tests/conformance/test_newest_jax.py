@@ -94,7 +94,8 @@ def test_a_newer_python_with_its_newest_jax(tmp_path):
     subprocess.run([python, '-m', 'venv', tmp_path / 'venv'], check=True)
     install(own, '.[test]', place=tmp_path, cwd=source)
     command = [own, '-m', 'pytest', '-q', '-o', f'cache_dir={tmp_path / "cache"}', *SUITES]
-    result = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+    own_flags = {'cwd': source, 'env': environment(), 'capture_output': True, 'text': True}
+    result = subprocess.run(command, **own_flags, check=False)  # not this jax's flags
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
     certify = [own, '-m', 'fedjax_links', 'certify', f'--workdir={tmp_path / "certified"}']
     cache = {'XDG_CACHE_HOME': str(tmp_path / 'home')}
