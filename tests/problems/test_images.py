@@ -154,10 +154,11 @@ def test_evaluation_sees_images_as_they_are():
 @pytest.mark.slow
 def test_normalising_in_the_program_is_normalising_beforehand():
     raw, augment = dataset(), ('crop',)
-    ahead = raw._replace(
-        train_features=augmentation.normalise(raw.train_features, 'fashion_mnist'),
-        test_features=augmentation.normalise(raw.test_features, 'fashion_mnist'),
+    train_part, test_part = (
+        augmentation.normalise(part / np.float32(255), 'fashion_mnist')
+        for part in (raw.train_features, raw.test_features)
     )
+    ahead = dataclasses.replace(raw, train_features=train_part, test_features=test_part)
     inside = build(raw, normalise='fashion_mnist', augment=augment)
     before = build(ahead, augment=augment)
     params = train(before)
@@ -217,6 +218,7 @@ def test_dropout_and_augmentation_each_have_half_of_the_key():
     both, dropout = build(model=module, augment=('mirror',)), build(model=module)
     params = both.init_params(jax.random.key(0))
     batch = both.data
+    images = batch.features / np.float32(255)
 
     def loss(features, rngs):
         outputs = module.apply({'params': params}, features, train=True, rngs=rngs)
@@ -224,11 +226,11 @@ def test_dropout_and_augmentation_each_have_half_of_the_key():
         return -np.mean(np.asarray(log_probs)[np.arange(len(batch.labels)), batch.labels])
 
     first, second = jax.random.split(jax.random.key(9))
-    features = BY_HAND['mirror'](jax.random.fold_in(first, 0), np.asarray(batch.features))
+    features = BY_HAND['mirror'](jax.random.fold_in(first, 0), np.asarray(images))
     expected = loss(jnp.asarray(features), {'dropout': second})
     measured = both.random_loss_fn(params, batch, jax.random.key(9))
     np.testing.assert_allclose(measured, expected, rtol=1e-5)
-    alone = loss(batch.features, {'dropout': jax.random.key(9)})
+    alone = loss(images, {'dropout': jax.random.key(9)})
     np.testing.assert_allclose(
         dropout.random_loss_fn(params, batch, jax.random.key(9)), alone, rtol=1e-5
     )

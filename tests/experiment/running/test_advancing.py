@@ -35,7 +35,10 @@ class End(experiment.Callback):
         self.error, self.when = error, (algorithm, stage, round, place)
 
     def on_period(self, lane, record):
-        if (lane.algorithm, lane.stage, record['round'], lane.place) == self.when:
+        series, seed = lane.place
+        seeds = planned.tuning.seeds if lane.stage == 'tuning' else planned.seeds
+        number = series * len(seeds) + seed
+        if (lane.algorithm, lane.stage, record['round'], number) == self.when:
             raise self.error
 
 def run(name, devices, *callbacks):
