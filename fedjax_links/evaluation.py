@@ -1,22 +1,21 @@
 """What to measure inside the program, and statistics over seeds outside it."""
 
-import functools
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.base import Array, Key, Params, Problem, Rows
-from fedjax_links.core import checks, errors
+from fedjax_links.base import Array, Key, Params, Problem
+from fedjax_links.core import checks, client_metrics, errors
+from fedjax_links.core.client_metrics import by_client as by_client
+from fedjax_links.core.client_metrics import of_own_models as of_own_models
 
 AHEAD, BEHIND, ALIKE, UNDECIDED = 'ahead', 'behind', 'alike', 'not decided'
 
-_AT_ONCE = 1024  # examples that are evaluated side by side
 _SPREAD = 4.0  # variance of the effect size in `decide`: of large effects four seeds can tell
 
 
@@ -34,69 +33,16 @@ def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, A
       `over_clients` where evaluation data have owners.
     """
     del key
-    parts = {'train': problem.data, 'eval': problem.eval_data}
     if problem.held_out is False:
-        parts = {'train': problem.eval_data}
-    found = {
-        f'{part}_{name}': value
-        for part, examples in parts.items()
-        for name, value in problem.metrics(params, examples).items()
-    }
-    if problem.eval_owned is not None:
-        values = by_client(params, problem)
-        found |= {f'eval_{name}': value for name, value in over_clients(values, problem).items()}
-    return found
-
-
-def by_client(params: Params, problem: Problem) -> Mapping[str, Array]:
-    """The problem's metrics on every client's own evaluation data.
-
-    Args:
-      params: one candidate model.
-      problem: a problem whose evaluation data have owners.
-
-    Returns:
-      By metric float[M], clients that do not train after the N others; NaN for those without
-      evaluation data. Without ``r2``, which is of all examples.
-
-    Raises:
-      ValueError: if the evaluation data have no owners.
-    """
-    rows, means_of, finish = _own_rows(problem)
-    num_examples = jax.tree.leaves(problem.eval_data)[0].shape[0]
-    each = _of_each(means_of, params, problem.eval_data)
-    count = rows.counts.size
-    owners = jnp.repeat(jnp.arange(count), rows.counts, total_repeat_length=num_examples)
-    sums = jax.tree.map(lambda v: jax.ops.segment_sum(v, owners, count), each)
-    found: Mapping[str, Array] = jax.vmap(functools.partial(_finished, finish))(sums, rows.counts)
-    return found
-
-
-def of_own_models(client_models: Params, problem: Problem) -> Mapping[str, Array]:
-    """The metrics of every client's own model on its own evaluation data.
-
-    Args:
-      client_models: leaves [N, ...], as an algorithm's ``client_models`` gives them.
-      problem: a concrete problem whose evaluation data have owners.
-
-    Returns:
-      As `by_client`, float[N] of those who train.
-
-    Raises:
-      ValueError: if the evaluation data have no owners.
-    """
-    rows, means_of, finish = _own_rows(problem)
-    most = int(np.max(rows.counts[: problem.num_clients]))
-
-    def of_client(client: Array) -> Mapping[str, Array]:
-        first, count = rows.offsets[client], rows.counts[client]
-        places = jnp.arange(most)
-        own = jax.tree.map(lambda a: a[first + jnp.minimum(places, count - 1)], problem.eval_data)
-        each = _of_each(means_of, jax.tree.map(lambda a: a[client], client_models), own)
-        sums = jax.tree.map(lambda v: jnp.tensordot(jnp.float32(places < count), v, 1), each)
-        return _finished(finish, sums, count)
-
-    return jax.lax.map(of_client, jnp.arange(problem.num_clients))
+        parts = {'train': problem.metrics(params, problem.eval_data)}
+    elif problem.eval_owned is None:
+        every = {'train': problem.data, 'eval': problem.eval_data}
+        parts = {part: problem.metrics(params, examples) for part, examples in every.items()}
+    else:
+        pooled, own = client_metrics.of_all_and_each(params, problem)
+        spread = {**pooled, **over_clients(own, problem)}
+        parts = {'train': problem.metrics(params, problem.data), 'eval': spread}
+    return {f'{part}_{name}': v for part, found in parts.items() for name, v in found.items()}
 
 
 def over_clients(values: Mapping[str, Array], problem: Problem) -> Mapping[str, Array]:
@@ -111,9 +57,9 @@ def over_clients(values: Mapping[str, Array], problem: Problem) -> Mapping[str, 
       ``<name>_p90`` of metrics that are better when smaller: what the worst tenth does not reach;
       and ``<name>_spread``, their standard deviation.
     """
-    rows, found = _own_rows(problem)[0], dict[str, Array]()
+    counts, found = client_metrics.own_rows(problem).counts, dict[str, Array]()
     for name, every in values.items():
-        has = rows.counts[: len(every)] > 0
+        has = counts[: len(every)] > 0
         own = jnp.where(jnp.any(has & jnp.isnan(every)), jnp.nan, every)
         own = jnp.where(has, own, jnp.nan)
         worst = 10 if direction(problem, name) == 'max' else 90
@@ -121,29 +67,6 @@ def over_clients(values: Mapping[str, Array], problem: Problem) -> Mapping[str, 
         found[f'{name}_p{worst}'] = jnp.nanpercentile(own, worst)
         found[f'{name}_spread'] = jnp.nanstd(own)
     return found
-
-
-def _own_rows(problem: Problem) -> tuple[Rows, Callable[..., Any], Callable[..., Any]]:
-    """Whose the evaluation data are, what is averaged over them, and metrics from the means."""
-    if problem.eval_owned is None:
-        raise errors.invalid('problem', 'have evaluation data with owners', problem)
-    measure = problem.metrics
-    return problem.eval_owned, getattr(measure, 'means', measure), getattr(measure, 'finish', dict)
-
-
-def _of_each(means_of: Callable[..., Any], params: Params, examples: Any) -> Any:
-    """What is averaged, of each example, leaves [E, ...]."""
-
-    def of_one(example: Any) -> Any:
-        return means_of(params, jax.tree.map(lambda a: a[None], example))
-
-    return jax.lax.map(of_one, examples, batch_size=_AT_ONCE)
-
-
-def _finished(finish: Callable[..., Any], sums: Any, count: Array) -> Mapping[str, Array]:
-    """Metrics of so many examples; NaN of none."""
-    found = finish(jax.tree.map(lambda v: v / jnp.maximum(count, 1), sums))
-    return {name: jnp.where(count > 0, value, jnp.nan) for name, value in found.items()}
 
 
 def for_problem(problem: Problem) -> Callable[[Params, Key, Problem], Mapping[str, Array]] | None:

@@ -11,8 +11,9 @@ from fedjax_links.participation import PARTICIPATION
 from generate import text
 
 _MORE = (
-    *('core.errors', 'core.references', 'core.registry', 'links.samples', 'results.runs'),
-    *('clients.peers', 'participation.sojourns', 'participation.traces.trace_formats'),
+    *('clients.peers', 'core.client_metrics', 'core.errors', 'core.references', 'core.registry'),
+    *('links.samples', 'participation.sojourns', 'participation.traces.trace_formats'),
+    'results.runs',
 )
 _ELSEWHERE = {
     'algorithms': ('algorithms', {entry.factory.__name__ for entry in ALGORITHMS.values()}),

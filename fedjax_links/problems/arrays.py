@@ -12,14 +12,11 @@ from flax import linen as nn
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, Rows
-from fedjax_links.core import checks, errors, memory, tree
-from fedjax_links.problems import array_checks, losses, models
+from fedjax_links.core import checks, errors, tree
+from fedjax_links.problems import array_checks, losses, measures, models
 from fedjax_links.problems.partials import Partial
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
-
-_EVAL_CHUNK = 1024
-_CHUNKS_AT_ONCE = 16  # elsewhere than on a CPU
 
 
 class Batch(NamedTuple):
@@ -101,12 +98,12 @@ def from_arrays(
             fitted = losses.fit_labels(loss_fn, 'eval_data', held_out[1], outputs.shape[1:])
             held_out = held_out[0], fitted, *held_out[2:]
         larger_is_better = larger if larger_is_better is None else larger_is_better
-        measure: Any = ByName(tuple(measured.items()), predict)
+        measure: Any = measures.ByName(tuple(measured.items()), predict)
         loss_fn = Partial(_loss_of_outputs, by_name, predict)
     elif metrics is not None and not callable(metrics):
         raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
     else:
-        measure = Partial(_measure, metrics or Partial(loss_alone, loss_fn))
+        measure = Partial(measures.measure, metrics or Partial(loss_alone, loss_fn))
     data, owned = _by_owner(rows, targets, owners)
     eval_data, eval_owned = data, None
     if held_out is not None and len(held_out) == 3:
@@ -345,57 +342,6 @@ def directions(
     for name in names:
         checks.choice('larger_is_better', name, measured)
     return names
-
-
-@dataclasses.dataclass(frozen=True)
-class ByName:
-    """Metrics by name, [] each, of what a model says of all examples.
-
-    Attributes:
-      metrics: pairs of name and metric.
-      predict: ``(params, features) -> outputs``.
-    """
-
-    metrics: tuple[tuple[str, losses.Metric], ...]
-    predict: Callable[..., Array]
-
-    def __call__(self, params: Params, examples: Batch) -> Mapping[str, Array]:
-        """Metrics of all examples together."""
-        return self.finish(_measure(self.means, params, examples), examples.labels)
-
-    def means(self, params: Params, chunk: Batch) -> dict[str, Array]:
-        """What metrics are found from, means over a chunk."""
-        outputs = self.predict(params, chunk.features)
-        return {name: metric.means(outputs, chunk.labels) for name, metric in self.metrics}
-
-    def finish(self, means: Mapping[str, Array], labels: Any = None) -> Mapping[str, Array]:
-        """Metrics from means over examples, and the labels of these, without which some are not."""
-        return {
-            name: metric.finish(means[name], labels)
-            for name, metric in self.metrics
-            if labels is not None or not metric.reads_labels
-        }
-
-
-def _measure(per_batch: Metrics, params: Params, examples: Batch) -> Mapping[str, Array]:
-    """Means over all examples, a bounded number of which are in flight at a time."""
-    num_examples = len(examples.labels)
-    num_chunks, rest = divmod(num_examples, _EVAL_CHUNK)
-    if num_examples <= _EVAL_CHUNK:
-        return per_batch(params, examples)
-    whole = num_chunks * _EVAL_CHUNK
-
-    def of_chunk(first: Array) -> Mapping[str, Array]:
-        slice_of = jax.lax.dynamic_slice_in_dim  # where they lie: reshaped they would be copied
-        return per_batch(params, jax.tree.map(lambda a: slice_of(a, first, _EVAL_CHUNK), examples))
-
-    at_once = None if memory.platform() == 'cpu' else _CHUNKS_AT_ONCE
-    means = jax.lax.map(of_chunk, jnp.arange(0, whole, _EVAL_CHUNK), batch_size=at_once)
-    sums = jax.tree.map(lambda a: jnp.sum(a, axis=0) * _EVAL_CHUNK, means)
-    if rest:
-        last = per_batch(params, jax.tree.map(lambda a: a[whole:], examples))
-        sums = jax.tree.map(lambda s, a: s + a * rest, sums, last)
-    return {name: total / num_examples for name, total in sums.items()}
 
 
 def _held_out(eval_data: tuple[ArrayLike, ...] | None) -> tuple[np.ndarray, ...] | None:

@@ -25,6 +25,7 @@ from fedjax_links.report.screens import configured, prediction
 from fedjax_links.results import by_client, evaluations
 from fedjax_links.storage import archives, checkpoints, packing
 
+_by_client = jax.jit(evaluation.by_client)  # lanes of one program compile it once
 _MOST_CLIENTS = 100_000
 _MOST_BYTES = 2**31
 
@@ -179,7 +180,7 @@ def _measured(experiment: Experiment, folder: Path, lanes: list[Lane]) -> dict[s
         if isinstance(state, str):
             return {}
         algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
-        found = dict(evaluation.by_client(_main_model(algorithm, state), problem))
+        found = dict(_by_client(_main_model(algorithm, state), problem))
         if algorithm.client_models is not None:
             own = evaluation.of_own_models(algorithm.client_models(state.algorithm), problem)
             found |= {f'personal_{name}': values for name, values in own.items()}

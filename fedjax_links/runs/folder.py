@@ -214,8 +214,8 @@ def read_links(folder: str | Path) -> dict[str, np.ndarray]:
       folder: of a run.
 
     Returns:
-      ``num_clients``; by pattern, and ``<pattern>/<seed>`` for further seeds, ``mask/...``, packed
-      along the clients, ``mean_prob/...`` and where asked for ``prob/...``; where there are,
+      By pattern, and ``<pattern>/<seed>`` for further seeds, ``mask/...``, packed along the
+      clients, ``mean_prob/...`` and where asked for ``prob/...``; where there are,
       ``duration/...``, ``neighbours/...`` and ``edges/...``, packed as masks.
 
     Raises:
